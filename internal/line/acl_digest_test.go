@@ -1,7 +1,6 @@
 package line_test
 
 import (
-	"cmp"
 	"context"
 	"crypto"
 	"errors"
@@ -21,11 +20,18 @@ import (
 
 // Servers that compute the ids of digest credentials by another algorithm than SHA-1.
 
-// opACLProbe is the request that finds out whether the server enforces ACLs.
-const opACLProbe = "multi(check,create,setData)"
-
 // opIDProbe is the request that finds out whether the ids are right.
 const opIDProbe = "multi(create,check)"
+
+const wrongAlgorithm = "Options.DigestAlgorithm: the server computes"
+
+// auth returns digest credentials.
+func auth(secrets ...string) (all []zkrecipes.Auth) {
+	for _, secret := range secrets {
+		all = append(all, zkrecipes.Auth{Scheme: "digest", Data: []byte(secret)})
+	}
+	return all
+}
 
 // sha256Server returns a proxy to a server with SHA-256, and a path on it.
 func sha256Server(t *testing.T) (p *harness.Proxy, path string) {
@@ -37,47 +43,19 @@ func sha256Server(t *testing.T) (p *harness.Proxy, path string) {
 	return harness.NewProxy(t, server), path
 }
 
-func credentials() []zkrecipes.Auth {
-	return []zkrecipes.Auth{{Scheme: "digest", Data: []byte("app:secret")}}
-}
-
 func TestRealB71AWrongDigestAlgorithmIsAnErrorAndLeavesNothing(t *testing.T) {
 	t.Parallel()
 	p, path := sha256Server(t)
 	ctx := harness.Within(t, 30*time.Second)
 	raw := harness.RawTo(t, []string{p.Addr()})
-	creates := map[string]func(c *zkrecipes.Client) error{
-		"lock": func(c *zkrecipes.Client) error {
-			return zkrecipes.NewMutex(c, path+"/lock").Do(ctx, recipetest.Nothing)
-		},
-		"try lock": func(c *zkrecipes.Client) error {
-			_, err := zkrecipes.NewRWLock(c, path+"/try").TryLock(ctx)
-			return err
-		},
-		"shut a gate": func(c *zkrecipes.Client) error { return zkrecipes.NewGate(c, path+"/gate").Shut(ctx) },
-		"barrier": func(c *zkrecipes.Client) error {
-			_, err := zkrecipes.NewBarrier(c, path+"/barrier", 1).Wait(ctx)
-			return err
-		},
-		"double barrier": func(c *zkrecipes.Client) error {
-			_, err := zkrecipes.NewDoubleBarrier(c, path+"/double", 1).Enter(ctx)
-			return err
-		},
-		"put": func(c *zkrecipes.Client) error {
-			_, err := zkrecipes.NewQueue(c, path+"/queue", nil).Put(ctx, []byte("x"))
-			return err
-		},
-		"take": func(c *zkrecipes.Client) error {
-			_, err := zkrecipes.NewQueue(c, path+"/queue", nil).Take(ctx)
-			return err
-		},
-	}
-	for name, create := range creates {
+	dial := func(opts zkrecipes.Options) *zkrecipes.Client { return recipetest.DialTo(t, []string{p.Addr()}, &opts) }
+	for name, use := range recipetest.Recipes {
 		t.Run(name, func(t *testing.T) {
-			c := recipetest.DialTo(t, []string{p.Addr()}, &zkrecipes.Options{Auth: credentials()})
+			c := dial(zkrecipes.Options{Auth: auth("app:secret")})
 			p.Reset()
 			for range 2 {
-				require.ErrorContains(t, create(c), "Options.DigestAlgorithm: the server computes")
+				_, err := use(ctx, c, path+"/recipe")
+				require.ErrorContains(t, err, wrongAlgorithm)
 			}
 			require.Equal(t, 1, p.Count()[opIDProbe], "one probe a session")
 			require.Empty(t, harness.Children(t, raw, path))
@@ -85,22 +63,21 @@ func TestRealB71AWrongDigestAlgorithmIsAnErrorAndLeavesNothing(t *testing.T) {
 	}
 	t.Run("a round that others have made", func(t *testing.T) {
 		path := path + "/round"
-		open := recipetest.DialTo(t, []string{p.Addr()}, nil)
+		open := dial(zkrecipes.Options{})
 		first := harness.Go(t, func(ctx context.Context) (int, error) { return zkrecipes.NewBarrier(open, path, 2).Wait(ctx) })
 		recipetest.Sleeps(t, open, 1)
-		_, err := zkrecipes.NewBarrier(recipetest.DialTo(t, []string{p.Addr()}, &zkrecipes.Options{Auth: credentials()}), path, 2).Wait(ctx)
-		require.ErrorContains(t, err, "Options.DigestAlgorithm: the server computes")
+		_, err := zkrecipes.NewBarrier(dial(zkrecipes.Options{Auth: auth("app:secret")}), path, 2).Wait(ctx)
+		require.ErrorContains(t, err, wrongAlgorithm)
 		require.True(t, first.Waiting())
 	})
 	t.Run("commit", func(t *testing.T) {
-		c := recipetest.DialTo(t, []string{p.Addr()}, &zkrecipes.Options{Auth: credentials(), ACL: zk.WorldACL(zk.PermAll)})
-		l := recipetest.Held(t, zkrecipes.NewMutex(c, path+"/lock").Lock)
+		l := recipetest.LockOn(t, zkrecipes.NewMutex(dial(zkrecipes.Options{Auth: auth("app:secret"), ACL: zk.WorldACL(zk.PermAll)}), path+"/lock"))
 		p.Reset()
 		_, err := l.Commit(ctx, zkrecipes.OpCreate(path+"/open", nil, 0, nil))
 		require.NoError(t, err)
 		require.Zero(t, p.Count()[opIDProbe], "the ACL does not rest on the ids")
 		_, err = l.Commit(ctx, zkrecipes.OpCreate(path+"/mine", nil, 0, zk.AuthACL(zk.PermAll)))
-		require.ErrorContains(t, err, "Options.DigestAlgorithm: the server computes")
+		require.ErrorContains(t, err, wrongAlgorithm)
 		require.NotContains(t, harness.Children(t, raw, path), "mine")
 		require.NoError(t, l.Release())
 	})
@@ -111,172 +88,108 @@ func TestRealB71AWrongDigestAlgorithmIsAnErrorAndLeavesNothing(t *testing.T) {
 func TestRealB71WithTheServersDigestAlgorithmCredentialsWork(t *testing.T) {
 	t.Parallel()
 	p, path := sha256Server(t)
-	ctx := harness.Within(t, 30*time.Second)
-	opts := &zkrecipes.Options{Auth: credentials(), DigestAlgorithm: crypto.SHA256}
 	path += "/line"
+	opts := &zkrecipes.Options{Auth: auth("app:secret"), DigestAlgorithm: crypto.SHA256}
 	c, other := recipetest.DialTo(t, []string{p.Addr()}, opts), recipetest.DialTo(t, []string{p.Addr()}, opts)
-	require.NoError(t, zkrecipes.NewMutex(c, path).Do(ctx, recipetest.Nothing))
+	m := zkrecipes.NewMutex(c, path)
+	require.NoError(t, m.Do(harness.Within(t, 30*time.Second), recipetest.Nothing))
 	require.Equal(t, 1, p.Count()[opIDProbe], "one probe a session")
-	p.Reset()
-	require.NoError(t, zkrecipes.NewMutex(c, path).Do(ctx, recipetest.Nothing))
-	require.Equal(t, 1, p.CountOf(recipetest.OpRelease))
-	require.Equal(t, 2, recipetest.Sum(p.Count()))
 
-	l := recipetest.Held(t, zkrecipes.NewMutex(c, path).Lock)
-	a := recipetest.Later(t, zkrecipes.NewMutex(other, path).Lock)
+	l := recipetest.LockOn(t, m)
+	a := recipetest.LockLater(t, zkrecipes.NewMutex(other, path))
 	recipetest.Sleeps(t, other, 2)
 	p.Reset()
 	require.NoError(t, l.Release())
 	next := a.Get()
-	require.Equal(t, 1, recipetest.Sum(p.Count()), "the release")
+	require.Equal(t, map[string]int{recipetest.OpRelease: 1}, p.Count())
 	require.NoError(t, next.Release())
 
-	raw := harness.RawTo(t, []string{p.Addr()})
-	_, _, err := raw.Get(path)
+	_, _, err := harness.RawTo(t, []string{p.Addr()}).Get(path)
 	require.ErrorIs(t, err, zk.ErrNoAuth, "the line is the creator's")
-}
-
-func TestB71WithoutAuthAWrongDigestAlgorithmDoesNoHarm(t *testing.T) {
-	t.Parallel()
-	p, path := sha256Server(t)
-	ctx := harness.Within(t, 30*time.Second)
-	c, other := recipetest.DialTo(t, []string{p.Addr()}, nil), recipetest.DialTo(t, []string{p.Addr()}, nil)
-	l := recipetest.Held(t, zkrecipes.NewMutex(c, path).Lock)
-	a := recipetest.Later(t, zkrecipes.NewMutex(other, path).Lock)
-	recipetest.Sleeps(t, other, 2)
-	require.NoError(t, l.Release())
-	require.NoError(t, a.Get().Release())
-	require.Zero(t, p.Count()[opIDProbe])
-
-	p.Reset()
-	require.NoError(t, zkrecipes.NewMutex(c, path).Do(ctx, recipetest.Nothing))
-	require.Equal(t, 2, recipetest.Sum(p.Count()), "only the first signal was tried")
-
-	q := zkrecipes.NewQueue(recipetest.DialTo(t, []string{p.Addr()}, nil), path+"-queue", nil)
-	_, err := q.Put(ctx, []byte("x"))
-	require.NoError(t, err)
-	item, err := zkrecipes.NewQueue(other, path+"-queue", nil).Take(ctx)
-	require.NoError(t, err)
-	require.NoError(t, item.Ack(ctx))
-
-	b := harness.Go(t, func(ctx context.Context) (int, error) { return zkrecipes.NewBarrier(c, path+"-barrier", 2).Wait(ctx) })
-	_, err = zkrecipes.NewBarrier(other, path+"-barrier", 2).Wait(ctx)
-	require.NoError(t, err)
-	b.Get()
-}
-
-// A session that knows that its ids are wrong, and one that does not know it yet and makes
-// what nobody may write.
-func TestB71WithoutAuthSessionsThatKnowTheAlgorithmAndThatDoNotShareAPath(t *testing.T) {
-	t.Parallel()
-	uses := map[string]func(ctx context.Context, c *zkrecipes.Client, path string) error{
-		"mutex": func(ctx context.Context, c *zkrecipes.Client, path string) error {
-			return zkrecipes.NewMutex(c, path).Do(ctx, recipetest.Nothing)
-		},
-		"reader": func(ctx context.Context, c *zkrecipes.Client, path string) error {
-			return zkrecipes.NewRWLock(c, path).RDo(ctx, recipetest.Nothing)
-		},
-		"semaphore": func(ctx context.Context, c *zkrecipes.Client, path string) error {
-			x := zkrecipes.NewSemaphore(c, path, 2)
-			l, err := x.Acquire(ctx)
-			if err == nil {
-				err = cmp.Or(x.Resize(ctx, 2), l.Release())
-			}
-			return err
-		},
-		"try a semaphore": func(ctx context.Context, c *zkrecipes.Client, path string) error {
-			l, err := zkrecipes.NewSemaphore(c, path, 2).TryAcquire(ctx)
-			if err == nil {
-				err = l.Release()
-			} else if errors.Is(err, zkrecipes.ErrLocked) {
-				err = nil
-			}
-			return err
-		},
-		"barrier": func(ctx context.Context, c *zkrecipes.Client, path string) error {
-			_, err := zkrecipes.NewBarrier(c, path, 1).Wait(ctx)
-			return err
-		},
-		"double barrier": func(ctx context.Context, c *zkrecipes.Client, path string) error {
-			v, err := zkrecipes.NewDoubleBarrier(c, path, 1).Enter(ctx)
-			if err == nil {
-				err = v.Leave(ctx)
-			}
-			return err
-		},
-		"gate": func(ctx context.Context, c *zkrecipes.Client, path string) error {
-			g := zkrecipes.NewGate(c, path)
-			return cmp.Or(g.Shut(ctx), g.Open(ctx))
-		},
-		"election": func(ctx context.Context, c *zkrecipes.Client, path string) error {
-			term, err := zkrecipes.NewElection(c, path).Campaign(ctx, []byte("x"))
-			if err == nil {
-				err = term.Resign()
-			}
-			return err
-		},
-		"queue": func(ctx context.Context, c *zkrecipes.Client, path string) error {
-			q := zkrecipes.NewQueue(c, path, &zkrecipes.QueueOptions{MaxLen: 5})
-			if _, err := q.Put(ctx, []byte("x")); err != nil {
-				return err
-			}
-			item, err := q.Take(ctx)
-			if err == nil {
-				err = item.Ack(ctx)
-			}
-			return err
-		},
-	}
-	for name, use := range uses {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			p, path := sha256Server(t)
-			knows := recipetest.DialTo(t, []string{p.Addr()}, nil)
-			knowsItsIDsAreWrong(t, knows)
-			for i := range 8 {
-				other, path := recipetest.DialTo(t, []string{p.Addr()}, nil), fmt.Sprint(path, i)
-				a := harness.Go(t, func(ctx context.Context) (struct{}, error) { return struct{}{}, use(ctx, other, path) })
-				time.Sleep(time.Duration(i) * 300 * time.Microsecond)
-				require.NoError(t, use(harness.Within(t, 30*time.Second), knows, path))
-				a.Get()
-			}
-		})
-	}
-	t.Run("a round that nobody may write", func(t *testing.T) {
-		t.Parallel()
-		p, path := sha256Server(t)
-		path += "/barrier"
-		knows := recipetest.DialTo(t, []string{p.Addr()}, nil)
-		knowsItsIDsAreWrong(t, knows)
-		raw := harness.RawTo(t, []string{p.Addr()})
-		for _, at := range []string{"", "/round", "/round/ready", "/round/ready/signal-of1"} {
-			data := map[string]string{"": "1"}[at]
-			_, err := raw.Create(path+at, []byte(data), 0, recipetest.Core(knows).Created)
-			require.NoError(t, err)
-		}
-		_, err := zkrecipes.NewBarrier(knows, path, 1).Wait(harness.Within(t, 30*time.Second))
-		require.NoError(t, err)
-	})
-}
-
-// knowsItsIDsAreWrong lets a client's session find out.
-func knowsItsIDsAreWrong(t *testing.T, c *zkrecipes.Client) {
-	t.Helper()
-	s, err := recipetest.Core(c).Live(t.Context())
-	require.NoError(t, err)
-	s.OwnWriteFailed(zk.ErrNoAuth)
-	require.False(t, s.IsOwner())
 }
 
 // On a server with SHA-1, the option makes the same mistake.
 func TestRealB71AnAlgorithmThatTheServerDoesNotHaveIsAnError(t *testing.T) {
 	path := harness.NewPath(t)
 	harness.MakeParents(t, harness.Raw(t), path)
-	for _, algorithm := range []crypto.Hash{crypto.SHA256, crypto.SHA384, crypto.SHA512, crypto.SHA3_256} {
-		c := recipetest.Dial(t, &zkrecipes.Options{Auth: credentials(), DigestAlgorithm: algorithm})
-		err := zkrecipes.NewMutex(c, path+"/line").Do(harness.Within(t, 20*time.Second), recipetest.Nothing)
-		require.ErrorContains(t, err, "Options.DigestAlgorithm")
+	use := func(algorithm crypto.Hash) error {
+		c := recipetest.Dial(t, &zkrecipes.Options{Auth: auth("app:secret"), DigestAlgorithm: algorithm})
+		return zkrecipes.NewMutex(c, path+"/line").Do(harness.Within(t, 20*time.Second), recipetest.Nothing)
 	}
-	c := recipetest.Dial(t, &zkrecipes.Options{Auth: credentials(), DigestAlgorithm: crypto.SHA1})
-	require.NoError(t, zkrecipes.NewMutex(c, path+"/line").Do(harness.Within(t, 20*time.Second), recipetest.Nothing))
+	for _, algorithm := range []crypto.Hash{crypto.SHA256, crypto.SHA384, crypto.SHA512, crypto.SHA3_256} {
+		require.ErrorContains(t, use(algorithm), "Options.DigestAlgorithm")
+	}
+	require.NoError(t, use(crypto.SHA1))
+}
+
+func TestB71WithoutAuthAWrongDigestAlgorithmDoesNoHarm(t *testing.T) {
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		c, other := w.Stranger(nil), w.Stranger(nil)
+		l := recipetest.LockOn(t, zkrecipes.NewMutex(c, w.Path))
+		a := w.LockLater(other)
+		require.NoError(t, l.Release())
+		require.NoError(t, a.Get().Release())
+		require.Zero(t, w.Srv.Counts().Requests[opIDProbe])
+		again := w.Requests(func() { require.NoError(t, zkrecipes.NewMutex(c, w.Path).Do(t.Context(), recipetest.Nothing)) })
+		require.Equal(t, 2, recipetest.Sum(again), "only the first signal was tried")
+	}, zktest.DigestAlgorithm(crypto.SHA256))
+}
+
+// A session that knows that its ids are wrong, and one that does not know it yet and makes
+// what nobody may write.
+func TestB71WithoutAuthSessionsThatKnowTheAlgorithmAndThatDoNotShareAPath(t *testing.T) {
+	knowing := func(t *testing.T, w *recipetest.World) *zkrecipes.Client {
+		c := w.Stranger(nil)
+		s, _ := recipetest.Core(c).Session()
+		s.OwnWriteFailed(zk.ErrNoAuth)
+		require.False(t, s.IsOwner())
+		return c
+	}
+	uses := map[string]func(context.Context, *zkrecipes.Client, string) error{
+		"resize": func(ctx context.Context, c *zkrecipes.Client, path string) error {
+			return zkrecipes.NewSemaphore(c, path, 2).Resize(ctx, 2)
+		},
+		"try a semaphore": func(ctx context.Context, c *zkrecipes.Client, path string) error {
+			l, err := zkrecipes.NewSemaphore(c, path, 2).TryAcquire(ctx)
+			switch {
+			case errors.Is(err, zkrecipes.ErrLocked):
+				return nil
+			case err != nil:
+				return err
+			}
+			return l.Release()
+		},
+	}
+	for recipe := range recipetest.Recipes {
+		uses[recipe] = func(ctx context.Context, c *zkrecipes.Client, path string) error {
+			return recipetest.UseOnce(ctx, recipe, c, path)
+		}
+	}
+	for name, use := range uses {
+		t.Run(name, func(t *testing.T) {
+			recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+				knows := knowing(t, w)
+				w.Plan.Add(zktest.Fault{Do: zktest.Delay, For: time.Millisecond, Times: -1})
+				for i := range 16 {
+					other, path := w.Stranger(nil), fmt.Sprint("/path", i)
+					a := harness.GoErr(t, func(ctx context.Context) error { return use(ctx, other, path) })
+					time.Sleep(time.Duration(i) * 700 * time.Microsecond)
+					require.NoError(t, use(harness.Within(t, time.Minute), knows, path))
+					a.Get()
+				}
+			}, zktest.DigestAlgorithm(crypto.SHA256))
+		})
+	}
+	t.Run("a round that nobody may write", func(t *testing.T) {
+		recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+			knows, raw := knowing(t, w), w.Bare()
+			for _, at := range []string{"", "/round", "/round/ready", "/round/ready/signal-of1"} {
+				data := map[string]string{"": "1"}[at]
+				_, err := raw.Create(w.Path+at, []byte(data), 0, recipetest.Core(knows).Created)
+				require.NoError(t, err)
+			}
+			_, err := zkrecipes.NewBarrier(knows, w.Path, 1).Wait(t.Context())
+			require.NoError(t, err)
+		}, zktest.DigestAlgorithm(crypto.SHA256))
+	})
 }

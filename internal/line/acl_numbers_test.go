@@ -2,7 +2,7 @@ package line_test
 
 import (
 	"context"
-	"fmt"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -12,6 +12,7 @@ import (
 
 	"github.com/zkrecipes/zkrecipes"
 	"github.com/zkrecipes/zkrecipes/internal/harness"
+	"github.com/zkrecipes/zkrecipes/internal/layout"
 	"github.com/zkrecipes/zkrecipes/internal/recipetest"
 )
 
@@ -34,9 +35,8 @@ var cycles = map[string]func(t *testing.T, a, b *zkrecipes.Client, path string){
 		handOver(t, zkrecipes.NewMutex(a, path, zkrecipes.KeepFor(time.Minute)), recipetest.Mutex(b, path))
 	},
 	"downgrade": func(t *testing.T, a, b *zkrecipes.Client, path string) {
-		rw := zkrecipes.NewRWLock(a, path)
-		l := recipetest.Held(t, rw.Lock)
-		require.NoError(t, rw.Downgrade(t.Context(), l))
+		l := recipetest.Held(t, zkrecipes.NewRWLock(a, path).Lock)
+		require.NoError(t, l.Downgrade(t.Context()))
 		require.NoError(t, l.Release())
 	},
 	"semaphore": func(t *testing.T, a, b *zkrecipes.Client, path string) {
@@ -55,11 +55,20 @@ var cycles = map[string]func(t *testing.T, a, b *zkrecipes.Client, path string){
 	},
 	"queue": func(t *testing.T, a, b *zkrecipes.Client, path string) {
 		q := zkrecipes.NewQueue(a, path, &zkrecipes.QueueOptions{MaxLen: 1000})
-		for i := range 250 { // several segments
-			recipetest.PutOn(t, q, fmt.Sprint(i))
+		recipetest.PutOn(t, q, "alone")
+		for range 5 { // several segments
+			recipetest.PutAllOn(t, q, 0, 50)
 		}
 		recipetest.NackOn(t, recipetest.TakeOn(t, q))
-		require.Len(t, recipetest.Drain(t, zkrecipes.NewQueue(b, path, nil)), 250)
+		mine := zkrecipes.NewQueue(b, path, nil)
+		for range 25 {
+			items, err := mine.TakeN(t.Context(), 10)
+			require.NoError(t, err)
+			for _, it := range items {
+				recipetest.AckOn(t, it)
+			}
+		}
+		require.Len(t, recipetest.Drain(t, mine), 1)
 	},
 	"barrier": func(t *testing.T, a, b *zkrecipes.Client, path string) {
 		first := recipetest.WaitLater(t, zkrecipes.NewBarrier(a, path, 2))
@@ -87,20 +96,27 @@ func handOver(t *testing.T, first, next recipetest.Locker) {
 
 func TestB89ACLsDoNotComeAndGo(t *testing.T) {
 	user := zk.DigestACL(zk.PermAll, "app", "secret")
+	without, with := &zkrecipes.Options{}, &zkrecipes.Options{Auth: auth("app:secret")}
+	byHand := []string{"gate"} // its znode is all that there is of it, and comes and goes by hand
 	for name, tt := range map[string]struct {
-		opts *zkrecipes.Options
-		made []zk.ACL // of a path that another library has made; nil: this one makes it
+		opts   *zkrecipes.Options
+		made   []zk.ACL // of a path that others have made; nil: this library makes it
+		except []string
 	}{
-		"without credentials":           {&zkrecipes.Options{}, nil},
-		"with credentials":              {&zkrecipes.Options{Auth: credentials()}, nil},
-		"shared with another user":      {&zkrecipes.Options{Auth: credentials(), ACL: append(zk.DigestACL(zk.PermAll, "b", "b"), user...)}, nil},
-		"in another library's znode":    {&zkrecipes.Options{}, zk.WorldACL(zk.PermAll)},
-		"in a user's znode":             {&zkrecipes.Options{Auth: credentials()}, user},
-		"in another library's, as user": {&zkrecipes.Options{Auth: credentials()}, zk.WorldACL(zk.PermAll)},
+		"without credentials":           {without, nil, nil},
+		"with credentials":              {with, nil, nil},
+		"shared with another user":      {&zkrecipes.Options{Auth: auth("app:secret"), ACL: append(zk.DigestACL(zk.PermAll, "b", "b"), user...)}, nil, nil},
+		"in another library's znode":    {without, zk.WorldACL(zk.PermAll), byHand},
+		"in a user's znode":             {with, user, byHand},
+		"in another library's, as user": {with, zk.WorldACL(zk.PermAll), byHand},
+		// Lists that do not let clients see the ids, or write. A documented limit: one number
+		// for each term or round. Where nobody may write, what has a number is refused.
+		"hidden":   {with, zk.DigestACL(zk.PermAll&^zk.PermAdmin, "app", "secret"), []string{"gate", "election", "barrier"}},
+		"no write": {without, zk.WorldACL(zk.PermAll &^ zk.PermWrite), []string{"gate", "election", "barrier", "semaphore", "double barrier"}},
 	} {
 		for recipe, cycle := range cycles {
-			if tt.made != nil && recipe == "gate" {
-				continue // its znode is all that there is of it, and comes and goes by hand
+			if slices.Contains(tt.except, recipe) {
+				continue
 			}
 			t.Run(name+"/"+recipe, func(t *testing.T) {
 				recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
@@ -113,43 +129,80 @@ func TestB89ACLsDoNotComeAndGo(t *testing.T) {
 			})
 		}
 	}
+	t.Run("in a barrier made by hand", func(t *testing.T) {
+		recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+			_, err := w.Bare().Create("/line", []byte("2"), 0, zk.WorldACL(zk.PermAll))
+			require.NoError(t, err)
+			w.GivesNoNumbers(nil, cycles["barrier"])
+		})
+	})
 }
 
-// As TestB89ACLsDoNotComeAndGo, for paths made by others with lists that do not let clients
-// see the ids, or write.
-func TestB89ACLsDoNotComeAndGoInPathsOfOthers(t *testing.T) {
+// Between two joins of a client that knows the line, another library makes it anew, or an
+// operator changes its ACL. One join does not know it yet, and then the places bear the
+// line's list.
+func TestB89ListThatChangedIsNoticedAtTheNextJoin(t *testing.T) {
+	for name, change := range map[string]func(t *testing.T, conn *zk.Conn, path string){
+		"made anew by another library": func(t *testing.T, conn *zk.Conn, path string) {
+			require.NoError(t, conn.Delete(path, -1))
+			_, err := conn.CreateContainer(path, nil, zk.FlagContainer, zk.WorldACL(zk.PermAll))
+			require.NoError(t, err)
+		},
+		"changed by an operator": func(t *testing.T, conn *zk.Conn, path string) {
+			_, err := conn.SetACL(path, zk.WorldACL(zk.PermAll), -1)
+			require.NoError(t, err)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+				c, conn := w.Client(nil), w.Bare()
+				change(t, conn, w.Path)
+				for range 3 {
+					require.NoError(t, zkrecipes.NewMutex(c, w.Path).Do(t.Context(), recipetest.Nothing))
+				}
+				given := w.Srv.Counts().NewACLs
+				for _, c := range []*zkrecipes.Client{c, w.Stranger(nil)} {
+					l := recipetest.LockOn(t, zkrecipes.NewMutex(c, w.Path))
+					acl, _, err := conn.GetACL(l.Check().Path)
+					require.NoError(t, err)
+					require.Equal(t, zk.WorldACL(zk.PermAll), acl)
+					require.NoError(t, l.Release())
+				}
+				require.Equal(t, given, w.Srv.Counts().NewACLs)
+				require.NotContains(t, w.DataAt(w.Path), layout.SealPrefix)
+			})
+		})
+	}
+}
+
+// Either client may write what the other creates, so no farewell is believed, and a hand-off
+// costs the successor a listing. Paths of either work for both.
+func TestClientsWithDifferentCredentialsShareAPath(t *testing.T) {
+	both := append(zk.DigestACL(zk.PermAll, "a", "1"), zk.DigestACL(zk.PermAll, "b", "2")...)
 	for name, tt := range map[string]struct {
-		opts *zkrecipes.Options
-		made []zk.ACL
+		acl           []zk.ACL
+		first, second []zkrecipes.Auth
+		keepsIdentity bool
 	}{
-		"hidden":   {&zkrecipes.Options{Auth: credentials()}, zk.DigestACL(zk.PermAll&^zk.PermAdmin, "app", "secret")},
-		"no write": {&zkrecipes.Options{}, zk.WorldACL(zk.PermAll &^ zk.PermWrite)},
+		"two users whom Options.ACL names":   {both, auth("a:1"), auth("b:2"), false},
+		"one user has a credential more":     {both, auth("a:1"), auth("a:1", "b:2"), false},
+		"while a user's password is changed": {nil, auth("app:old"), auth("app:old", "app:new"), true},
 	} {
 		for recipe, cycle := range cycles {
-			switch recipe {
-			case "gate", "election", "barrier": // a documented limit: one number for each term or round
-				continue
-			case "semaphore", "double barrier":
-				if name == "no write" { // is refused
-					continue
-				}
-			}
 			t.Run(name+"/"+recipe, func(t *testing.T) {
 				recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-					_, err := w.Bare().CreateContainer("/line", nil, zk.FlagContainer, tt.made)
-					require.NoError(t, err)
-					w.GivesNoNumbers(tt.opts, cycle)
+					first := w.Stranger(&zkrecipes.Options{Auth: tt.first, ACL: tt.acl})
+					second := w.Stranger(&zkrecipes.Options{Auth: tt.second, ACL: tt.acl})
+					cycle(t, first, second, "/made-by-first")
+					cycle(t, second, first, "/made-by-first")
+					cycle(t, second, first, "/made-by-second")
+					cycle(t, first, second, "/made-by-second")
+					for _, c := range []*zkrecipes.Client{first, second} {
+						s, _ := recipetest.Core(c).Session()
+						require.True(t, !tt.keepsIdentity || s.IsOwner(), "the identity is lost")
+					}
 				})
 			})
 		}
 	}
-}
-
-// A barrier's path that an operator has made with its n (Version 0, with data).
-func TestB89ACLsDoNotComeAndGoInABarrierMadeByHand(t *testing.T) {
-	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-		_, err := w.Bare().Create("/line", []byte("2"), 0, zk.WorldACL(zk.PermAll))
-		require.NoError(t, err)
-		w.GivesNoNumbers(nil, cycles["barrier"])
-	})
 }

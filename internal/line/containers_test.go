@@ -2,8 +2,13 @@ package line_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
+	"net"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -15,6 +20,8 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/harness"
 	"github.com/zkrecipes/zkrecipes/internal/line"
 	"github.com/zkrecipes/zkrecipes/internal/recipetest"
+	"github.com/zkrecipes/zkrecipes/internal/tuning"
+	"github.com/zkrecipes/zkrecipes/internal/zkserver"
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
@@ -32,85 +39,55 @@ func idles(d time.Duration) {
 	synctest.Wait()
 }
 
-func TestALineThatTheClientHasNotUsedForHalfAMinuteIsDeleted(t *testing.T) {
-	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-		w.Client(nil)
-		idles(almostIdle)
-		require.True(t, w.Has(w.Path))
-		requests := w.Requests(func() { idles(2 * time.Second) })
-		require.False(t, w.Has(w.Path))
-		require.Equal(t, 1, recipetest.Writes(requests))
-	})
+// use uses the lock at a path once.
+func use(t *testing.T, c *zkrecipes.Client, path string) {
+	t.Helper()
+	require.NoError(t, zkrecipes.NewMutex(c, path).Do(t.Context(), recipetest.Nothing))
 }
 
-func TestALineThatIsUsedAgainInTimeStaysAndCostsNothing(t *testing.T) {
+func TestALineThatTheClientHasNotUsedForHalfAMinuteIsDeleted(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		c := w.Client(nil)
-		for range 5 {
+		for range 3 {
 			idles(almostIdle)
-			require.Equal(t, 2, recipetest.Sum(w.Requests(func() {
-				require.NoError(t, zkrecipes.NewMutex(c, w.Path).Do(t.Context(), recipetest.Nothing))
-			})))
+			require.True(t, w.Has(w.Path))
+			require.Equal(t, 2, recipetest.Sum(w.Requests(func() { use(t, c, w.Path) })), "it stays and costs nothing")
 		}
-		idles(longIdle)
+		idles(almostIdle)
+		require.Equal(t, 1, recipetest.Writes(w.Requests(func() { idles(2 * time.Second) })))
 		require.False(t, w.Has(w.Path))
-		require.NoError(t, zkrecipes.NewMutex(c, w.Path).Do(t.Context(), recipetest.Nothing))
+		use(t, c, w.Path)
 	})
 }
 
 func TestALineInUseIsNotEvenLookedAt(t *testing.T) {
-	ctx := context.Background()
-	for name, use := range map[string]func(t *testing.T, w *recipetest.World, c *zkrecipes.Client) (end func()){
-		"held": func(t *testing.T, w *recipetest.World, c *zkrecipes.Client) func() {
-			l := recipetest.LockOn(t, zkrecipes.NewMutex(c, w.Path))
-			return func() { require.NoError(t, l.Release()) }
-		},
-		"waited for": func(t *testing.T, w *recipetest.World, c *zkrecipes.Client) func() {
-			other := w.Client(nil)
-			l := recipetest.LockOn(t, zkrecipes.NewMutex(other, w.Path))
-			a := w.LockLater(c)
-			return func() {
-				require.NoError(t, l.Release())
-				require.NoError(t, a.Get().Release())
-			}
-		},
-		"kept": func(t *testing.T, w *recipetest.World, c *zkrecipes.Client) func() {
-			require.NoError(t, zkrecipes.NewMutex(c, w.Path, zkrecipes.KeepFor(50*time.Minute)).Do(ctx, recipetest.Nothing)) // the server deletes idle containers once an hour
-			return func() { time.Sleep(39*time.Minute + 500*time.Millisecond) }
-		},
-		"slots": func(t *testing.T, w *recipetest.World, c *zkrecipes.Client) func() {
-			l, err := zkrecipes.NewSemaphore(c, w.Path, 2).Acquire(ctx)
-			require.NoError(t, err)
-			return func() { require.NoError(t, l.Release()) }
-		},
-		"led": func(t *testing.T, w *recipetest.World, c *zkrecipes.Client) func() {
-			term, err := zkrecipes.NewElection(c, w.Path).Campaign(ctx, nil)
-			require.NoError(t, err)
-			return func() { require.NoError(t, term.Resign()) }
-		},
-		"visited": func(t *testing.T, w *recipetest.World, c *zkrecipes.Client) func() {
-			v, err := zkrecipes.NewDoubleBarrier(c, w.Path, 1).Enter(ctx)
-			require.NoError(t, err)
-			return func() { require.NoError(t, v.Leave(ctx)) }
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
+	for _, recipe := range []string{"mutex", "waiting mutex", "kept mutex", "semaphore", "election", "double barrier"} {
+		t.Run(recipe, func(t *testing.T) {
 			recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 				c := w.Stranger(nil)
-				end := use(t, w, c)
+				var end func() error
+				var err error
+				switch recipe {
+				case "waiting mutex":
+					l := recipetest.LockOn(t, zkrecipes.NewMutex(w.Client(nil), w.Path))
+					a := w.LockLater(c)
+					end = func() error { return errors.Join(l.Release(), a.Get().Release()) }
+				case "kept mutex": // the server deletes idle containers once an hour
+					require.NoError(t, zkrecipes.NewMutex(c, w.Path, zkrecipes.KeepFor(50*time.Minute)).Do(t.Context(), recipetest.Nothing))
+					end = func() error { time.Sleep(39*time.Minute + 500*time.Millisecond); return nil }
+				default:
+					end, err = recipetest.Recipes[recipe](t.Context(), c, w.Path)
+					require.NoError(t, err)
+				}
 				requests := w.Requests(func() { idles(11 * time.Minute) })
 				require.Zero(t, requests["delete"])
 				require.Zero(t, requests["exists"])
-				end()
+				require.NoError(t, end())
 				idles(almostIdle)
 				require.True(t, w.Has(w.Path))
 				idles(5 * time.Second)
-				if name == "slots" { // the size stays
-					require.Empty(t, w.Srv.Children(w.Path))
-					require.True(t, w.Has(w.Path))
-				} else {
-					require.False(t, w.Has(w.Path))
-				}
+				require.Empty(t, w.Srv.Children(w.Path))
+				require.Equal(t, recipe == "semaphore", w.Has(w.Path), "the size stays")
 			})
 		})
 	}
@@ -131,67 +108,53 @@ func TestALineThatAnotherClientHasUsedSinceIsLeftToIt(t *testing.T) {
 }
 
 func TestOnlyLinesOfThisLibraryAreDeleted(t *testing.T) {
-	lock := func(t *testing.T, w *recipetest.World, path string) {
-		require.NoError(t, zkrecipes.NewMutex(w.Stranger(nil), path).Do(t.Context(), recipetest.Nothing))
+	all := zk.WorldACL(zk.PermAll)
+	lock := func(w *recipetest.World, path string) { use(w.T, w.Stranger(nil), path) }
+	made := func(w *recipetest.World, data string) {
+		_, err := w.Bare().Create(w.Path, []byte(data), 0, all)
+		require.NoError(w.T, err)
 	}
-	for name, make := range map[string]func(t *testing.T, w *recipetest.World){
-		"data of a user's": func(t *testing.T, w *recipetest.World) {
-			_, err := w.Bare().Create(w.Path, []byte("mine"), 0, zk.WorldACL(zk.PermAll))
-			require.NoError(t, err)
-			lock(t, w, w.Path)
+	for name, make := range map[string]func(w *recipetest.World) error{
+		"data of a user's": func(w *recipetest.World) error { made(w, "mine"); lock(w, w.Path); return nil },
+		"a container of Curator's": func(w *recipetest.World) error {
+			_, err := w.Bare().CreateContainer(w.Path, nil, zk.FlagContainer, all)
+			lock(w, w.Path)
+			return err
 		},
-		"a container of Curator's": func(t *testing.T, w *recipetest.World) {
-			_, err := w.Bare().CreateContainer(w.Path, nil, zk.FlagContainer, zk.WorldACL(zk.PermAll))
-			require.NoError(t, err)
-			lock(t, w, w.Path)
-		},
-		"an empty znode": func(t *testing.T, w *recipetest.World) {
-			_, err := w.Bare().Create(w.Path, nil, 0, zk.WorldACL(zk.PermAll))
-			require.NoError(t, err)
-			lock(t, w, w.Path)
-		},
-		"a line whose data a user has replaced": func(t *testing.T, w *recipetest.World) {
-			lock(t, w, w.Path)
+		"an empty znode": func(w *recipetest.World) error { made(w, ""); lock(w, w.Path); return nil },
+		"a line whose data a user has replaced": func(w *recipetest.World) error {
+			lock(w, w.Path)
 			_, err := w.Insider().Set(w.Path, []byte("mine"), -1)
-			require.NoError(t, err)
+			return err
 		},
-		"another znode with the same version": func(t *testing.T, w *recipetest.World) {
-			lock(t, w, w.Path)
-			conn := w.Insider()
-			require.NoError(t, conn.Delete(w.Path, -1))
-			_, err := conn.Create(w.Path, []byte("mine"), 0, zk.WorldACL(zk.PermAll))
-			require.NoError(t, err)
-			_, err = conn.Set(w.Path, []byte("mine"), -1)
-			require.NoError(t, err)
+		"another znode with the same version": func(w *recipetest.World) error {
+			lock(w, w.Path)
+			require.NoError(w.T, w.Insider().Delete(w.Path, -1))
+			made(w, "mine")
+			_, err := w.Bare().Set(w.Path, []byte("mine"), -1)
+			return err
 		},
-		"a line to which a user has given a list": func(t *testing.T, w *recipetest.World) {
-			lock(t, w, w.Path)
-			conn := w.Insider()
-			_, err := conn.SetACL(w.Path, zk.WorldACL(zk.PermAll), -1)
-			require.NoError(t, err)
+		"a line to which a user has given a list": func(w *recipetest.World) error {
+			lock(w, w.Path)
+			_, err := w.Insider().SetACL(w.Path, all, -1)
+			return err
 		},
-		"a line with a child": func(t *testing.T, w *recipetest.World) {
-			lock(t, w, w.Path)
-			_, err := w.Bare().Create(w.Path+"/config", nil, 0, zk.WorldACL(zk.PermAll))
-			require.NoError(t, err)
+		"a line with a child": func(w *recipetest.World) error {
+			lock(w, w.Path)
+			_, err := w.Bare().Create(w.Path+"/config", nil, 0, all)
+			return err
 		},
-		"a parent of somebody else's": func(t *testing.T, w *recipetest.World) {
-			_, err := w.Bare().Create(w.Path, nil, 0, zk.WorldACL(zk.PermAll))
-			require.NoError(t, err)
-			lock(t, w, w.Path+"/a")
-		},
-		"a parent that was made anew": func(t *testing.T, w *recipetest.World) {
-			lock(t, w, w.Path+"/a")
-			conn := w.Bare()
-			require.NoError(t, conn.Delete(w.Path+"/a", -1))
-			require.NoError(t, conn.Delete(w.Path, -1))
-			_, err := conn.Create(w.Path, nil, 0, zk.WorldACL(zk.PermAll))
-			require.NoError(t, err)
+		"a parent of somebody else's": func(w *recipetest.World) error { made(w, ""); lock(w, w.Path+"/a"); return nil },
+		"a parent that was made anew": func(w *recipetest.World) error {
+			lock(w, w.Path+"/a")
+			err := errors.Join(w.Bare().Delete(w.Path+"/a", -1), w.Bare().Delete(w.Path, -1))
+			made(w, "")
+			return err
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-				make(t, w)
+				require.NoError(t, make(w))
 				requests := w.Requests(func() { idles(5 * time.Minute) })
 				require.True(t, w.Has(w.Path))
 				require.LessOrEqual(t, requests["delete"], 1, "of a line below")
@@ -205,7 +168,7 @@ func TestParentsThatTheClientHasCreatedAreDeletedWithTheLastLine(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		c := w.Stranger(nil)
 		for _, path := range []string{"/app/locks/a", "/app/locks/b", "/app/other/c"} {
-			require.NoError(t, zkrecipes.NewMutex(c, path).Do(t.Context(), recipetest.Nothing))
+			use(t, c, path)
 		}
 		l := recipetest.LockOn(t, zkrecipes.NewMutex(c, "/app/locks/b"))
 		idles(time.Minute)
@@ -220,85 +183,23 @@ func TestParentsThatTheClientHasCreatedAreDeletedWithTheLastLine(t *testing.T) {
 }
 
 func TestEachRecipeLeavesNothingButWhatMustStay(t *testing.T) {
-	for _, tt := range []struct {
-		name string
-		use  func(ctx context.Context, c *zkrecipes.Client) error
-		left []string
-	}{
-		{"mutex", func(ctx context.Context, c *zkrecipes.Client) error {
-			return zkrecipes.NewMutex(c, "/r/p").Do(ctx, recipetest.Nothing)
-		}, nil},
-		{"kept mutex", func(ctx context.Context, c *zkrecipes.Client) error {
-			return zkrecipes.NewMutex(c, "/r/p", zkrecipes.KeepFor(time.Second)).Do(ctx, recipetest.Nothing)
-		}, nil},
-		{"rwlock", func(ctx context.Context, c *zkrecipes.Client) error {
-			l, err := zkrecipes.NewRWLock(c, "/r/p").RLock(ctx)
-			if err == nil {
-				err = l.Release()
-			}
-			return err
-		}, nil},
-		{"semaphore", func(ctx context.Context, c *zkrecipes.Client) error {
-			x := zkrecipes.NewSemaphore(c, "/r/p", 2)
-			for range 3 {
-				if err := x.Do(ctx, func(context.Context, *zkrecipes.SlotLease) error { return nil }); err != nil {
-					return err
-				}
-			}
-			return nil
-		}, []string{"/r/p"}},
-		{"election", func(ctx context.Context, c *zkrecipes.Client) error {
-			t, err := zkrecipes.NewElection(c, "/r/p").Campaign(ctx, []byte("me"))
-			if err == nil {
-				err = t.Resign()
-			}
-			return err
-		}, nil},
-		{"barrier", func(ctx context.Context, c *zkrecipes.Client) error {
-			_, err := zkrecipes.NewBarrier(c, "/r/p", 1).Wait(ctx)
-			return err
-		}, []string{"/r/p"}},
-		{"double barrier", func(ctx context.Context, c *zkrecipes.Client) error {
-			v, err := zkrecipes.NewDoubleBarrier(c, "/r/p", 1).Enter(ctx)
-			if err == nil {
-				err = v.Leave(ctx)
-			}
-			return err
-		}, nil},
-		{"gate", func(ctx context.Context, c *zkrecipes.Client) error {
-			g := zkrecipes.NewGate(c, "/r/p")
-			if err := g.Shut(ctx); err != nil {
-				return err
-			}
-			return g.Open(ctx)
-		}, nil},
-		{"queue", func(ctx context.Context, c *zkrecipes.Client) error {
-			q := zkrecipes.NewQueue(c, "/r/p", &zkrecipes.QueueOptions{MaxLen: 3})
-			if _, err := q.Put(ctx, []byte("item")); err != nil {
-				return err
-			}
-			it, err := q.Take(ctx)
-			if err == nil {
-				err = it.Ack(ctx)
-			}
-			return err
-		}, []string{"/r/p", "/r/p/s"}},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
+	stays := map[string][]string{"semaphore": {"/r/p"}, "barrier": {"/r/p"}, "queue": {"/r/p", "/r/p/s"}}
+	for recipe := range recipetest.Recipes {
+		t.Run(recipe, func(t *testing.T) {
 			recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 				c := w.Stranger(nil)
 				for range 2 { // the second time, all of it is made anew
-					require.NoError(t, tt.use(t.Context(), c))
+					for range 3 {
+						require.NoError(t, recipetest.UseOnce(t.Context(), recipe, c, "/r/p"))
+					}
 					idles(time.Minute)
 					for _, path := range []string{"/r/p/line", "/r/p/slots", "/r/p/room"} {
 						require.False(t, w.Has(path), path)
 					}
-					for _, path := range tt.left {
+					for _, path := range stays[recipe] {
 						require.True(t, w.Has(path), path)
 					}
-					if tt.left == nil {
-						require.False(t, w.Has("/r"))
-					}
+					require.Equal(t, stays[recipe] != nil, w.Has("/r"))
 				}
 			})
 		})
@@ -312,7 +213,7 @@ func TestManyLinesAreDeletedTogetherAndNotTooFast(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		c := w.Stranger(nil)
 		for i := range n {
-			require.NoError(t, zkrecipes.NewMutex(c, fmt.Sprintf("/orders/%d", i)).Do(t.Context(), recipetest.Nothing))
+			use(t, c, fmt.Sprintf("/orders/%d", i))
 		}
 		before := w.Srv.Counts()
 		idles(almostIdle)
@@ -381,18 +282,14 @@ func TestAJoinBesideTheDeletionOfItsLine(t *testing.T) {
 							time.Sleep(time.Millisecond)
 						}
 						time.Sleep(at * time.Millisecond)
-						var calls []*harness.Call[struct{}]
-						for _, m := range []*zkrecipes.Mutex{zkrecipes.NewMutex(c, w.Path), zkrecipes.NewMutex(other, w.Path)} {
-							calls = append(calls, harness.GoErr(t, func(ctx context.Context) error {
-								return m.Do(ctx, func(_ context.Context, l *zkrecipes.Lease) error {
-									w.Stands(l)
-									return nil
-								})
-							}))
+						locks := func(c *zkrecipes.Client) *harness.Call[struct{}] {
+							return harness.GoErr(t, func(ctx context.Context) error {
+								return zkrecipes.NewMutex(c, w.Path).Do(ctx, func(_ context.Context, l *zkrecipes.Lease) error { w.Stands(l); return nil })
+							})
 						}
-						for _, call := range calls {
-							call.Get()
-						}
+						first, second := locks(c), locks(other)
+						first.Get()
+						second.Get()
 						require.Empty(t, w.Srv.Children(w.Path))
 					})
 				})
@@ -410,4 +307,74 @@ func TestACloseDoesNotWaitForLinesThatAreLeft(t *testing.T) {
 		idles(time.Minute)
 		require.True(t, w.Has(w.Path), "it is the servers' to delete")
 	})
+}
+
+// pile is a use of many paths, each of them once.
+type pile struct {
+	lasts time.Duration // the use
+	idle  time.Duration // for which a line stays
+	most  int64         // znodes at a time
+	left  int64         // fewer znodes, once it rests
+	rests time.Duration // at most, until there are so few
+}
+
+func TestRealPathsThatAreUsedOnceDoNotPileUp(t *testing.T) {
+	testPile(t, pile{lasts: 6 * time.Second, idle: time.Second, most: 2500, left: 50, rests: 6 * time.Second})
+}
+
+// With the times that users have.
+func TestLongPathsThatAreUsedOnceDoNotPileUp(t *testing.T) {
+	recipetest.NeedsLong(t)
+	testPile(t, pile{lasts: 3 * time.Minute, idle: line.IdleLine, most: 40_000, left: 1_000, rests: 2 * time.Minute})
+}
+
+func testPile(t *testing.T, p pile) {
+	const perSecond, workers = 500, 50
+	addr := harness.OwnServer(t, zkserver.Config{}) // which deletes no containers itself
+	c, err := zkrecipes.Dial(tuning.WithIdleLine(t.Context(), p.idle), []string{addr}, nil)
+	require.NoError(t, err)
+	t.Cleanup(func() { c.Close() })
+
+	znodes := func() (n int64) {
+		conn, err := net.Dial("tcp", addr)
+		require.NoError(t, err)
+		defer conn.Close()
+		_, err = conn.Write([]byte("srvr"))
+		require.NoError(t, err)
+		report, err := io.ReadAll(conn)
+		require.NoError(t, err)
+		_, count, _ := strings.Cut(string(report), "Node count: ")
+		_, err = fmt.Sscan(count, &n)
+		require.NoError(t, err, "%s", report)
+		return n
+	}
+	var used atomic.Int64
+	var wg sync.WaitGroup
+	end := time.Now().Add(p.lasts)
+	for range workers {
+		wg.Go(func() {
+			for next := time.Now(); time.Now().Before(end); next = next.Add(time.Second * workers / perSecond) {
+				time.Sleep(time.Until(next))
+				path := fmt.Sprintf("/orders/%d", used.Add(1))
+				if err := zkrecipes.NewMutex(c, path).Do(t.Context(), recipetest.Nothing); err != nil {
+					t.Errorf("%s: %v", path, err)
+					return
+				}
+			}
+		})
+	}
+	peak := int64(0)
+	for time.Now().Before(end) {
+		time.Sleep(p.lasts / 60)
+		peak = max(peak, znodes())
+	}
+	wg.Wait()
+	end = time.Now()
+	for znodes() >= p.left && time.Since(end) < p.rests {
+		time.Sleep(100 * time.Millisecond)
+	}
+	rest, after := znodes(), time.Since(end)
+	t.Logf("%d paths in %v: at most %d znodes at a time, %d of them %v later", used.Load(), p.lasts, peak, rest, after.Round(time.Second))
+	require.LessOrEqual(t, peak, p.most)
+	require.Less(t, rest, p.left)
 }

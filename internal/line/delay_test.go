@@ -45,72 +45,60 @@ func (m delayed) dies(w *recipetest.World) {
 	synctest.Wait()
 }
 
-// later calls Lock and returns once the call sleeps, or holds the lock.
-func (m delayed) later(w *recipetest.World) *harness.Call[*zkrecipes.Lease] {
-	a := harness.Go(w.T, m.Lock)
-	synctest.Wait()
-	return a
-}
-
 // grantedAfter requires that the call returns once d has passed, and not an instant before.
 func grantedAfter(t *testing.T, a *harness.Call[*zkrecipes.Lease], d time.Duration) *zkrecipes.Lease {
 	t.Helper()
-	time.Sleep(d - time.Millisecond)
-	synctest.Wait()
-	require.True(t, a.Waiting(), "granted too early")
-	time.Sleep(2 * time.Millisecond)
+	if d > 0 {
+		time.Sleep(d - time.Millisecond)
+		synctest.Wait()
+		require.True(t, a.Waiting(), "granted too early")
+		time.Sleep(2 * time.Millisecond)
+	}
 	synctest.Wait()
 	require.False(t, a.Waiting(), "granted too late")
 	return a.Get()
 }
 
-func notDelayed(t *testing.T, a *harness.Call[*zkrecipes.Lease]) *zkrecipes.Lease {
-	t.Helper()
-	synctest.Wait()
-	require.False(t, a.Waiting(), "delayed")
-	return a.Get()
+// afterADeath runs f when a holder has died, and has left a delay.
+func afterADeath(t *testing.T, f func(t *testing.T, w *recipetest.World, a, b delayed), opts ...zktest.Option) {
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		dead, a, b := newDelayed(w), newDelayed(w), newDelayed(w)
+		recipetest.LockOn(t, dead.Mutex)
+		dead.dies(w)
+		f(t, w, a, b)
+	}, opts...)
 }
 
-// departuresWithoutRelease are how a holder goes without a release.
-var departuresWithoutRelease = map[string]func(w *recipetest.World, m delayed, l *zkrecipes.Lease){
-	"session expired": func(w *recipetest.World, m delayed, _ *zkrecipes.Lease) { m.dies(w) },
-	"evicted": func(w *recipetest.World, _ delayed, l *zkrecipes.Lease) {
-		require.NoError(w.T, w.Insider().Delete(l.Check().Path, -1))
-		synctest.Wait()
-	},
-}
-
-func TestLockDelayDelaysANewcomerAfterADepartureWithoutRelease(t *testing.T) {
-	for name, depart := range departuresWithoutRelease {
-		t.Run(name, func(t *testing.T) {
-			recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-				a, b, c := newDelayed(w), newDelayed(w), newDelayed(w)
-				depart(w, a, recipetest.LockOn(t, a.Mutex))
-				time.Sleep(time.Hour) // nobody has seen it
-				first := b.later(w)
-				second := c.later(w)
-				l := grantedAfter(t, first, lockDelay)
-				require.True(t, second.Waiting())
-				require.NoError(t, l.Release())
-				require.NoError(t, notDelayed(t, second).Release(), "the release delays nothing")
+func TestLockDelayFollowsADepartureWithoutRelease(t *testing.T) {
+	for name, depart := range map[string]func(w *recipetest.World, m delayed, l *zkrecipes.Lease){
+		"session expired": func(w *recipetest.World, m delayed, _ *zkrecipes.Lease) { m.dies(w) },
+		"evicted": func(w *recipetest.World, _ delayed, l *zkrecipes.Lease) {
+			require.NoError(w.T, w.Insider().Delete(l.Check().Path, -1))
+			synctest.Wait()
+		},
+	} {
+		for _, waits := range []bool{false, true} {
+			t.Run(fmt.Sprint(name, ", another waits: ", waits), func(t *testing.T) {
+				recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+					a, b, c := newDelayed(w), newDelayed(w), newDelayed(w)
+					l := recipetest.LockOn(t, a.Mutex)
+					var first *harness.Call[*zkrecipes.Lease]
+					if waits {
+						first = w.Waits(b.Mutex)
+						depart(w, a, l)
+					} else {
+						depart(w, a, l)
+						time.Sleep(time.Hour) // nobody has seen it
+						first = w.Waits(b.Mutex)
+					}
+					second := w.Waits(c.Mutex)
+					l = grantedAfter(t, first, lockDelay)
+					require.True(t, second.Waiting())
+					require.NoError(t, l.Release())
+					require.NoError(t, grantedAfter(t, second, 0).Release(), "the release delays nothing")
+				})
 			})
-		})
-	}
-}
-
-func TestLockDelayDelaysAWaiterAfterADepartureWithoutRelease(t *testing.T) {
-	for name, depart := range departuresWithoutRelease {
-		t.Run(name, func(t *testing.T) {
-			recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-				a, b, c := newDelayed(w), newDelayed(w), newDelayed(w)
-				l := recipetest.LockOn(t, a.Mutex)
-				first := b.later(w)
-				depart(w, a, l)
-				second := c.later(w)
-				require.NoError(t, grantedAfter(t, first, lockDelay).Release())
-				require.NoError(t, notDelayed(t, second).Release())
-			})
-		})
+		}
 	}
 }
 
@@ -120,9 +108,9 @@ func TestLockDelayDelaysNothingAfterARelease(t *testing.T) {
 		began := time.Now()
 		for range 3 {
 			l := recipetest.LockOn(t, a.Mutex)
-			waits := b.later(w)
+			waits := w.Waits(b.Mutex)
 			require.NoError(t, l.Release())
-			require.NoError(t, notDelayed(t, waits).Release())
+			require.NoError(t, grantedAfter(t, waits, 0).Release())
 		}
 		l, err := a.TryLock(t.Context())
 		require.NoError(t, err)
@@ -141,22 +129,24 @@ func TestLockDelayBeginsAnewWithTheNextInLine(t *testing.T) {
 			a.Cancel(errors.New("enough"))
 			synctest.Wait()
 		},
+		"the waiter is closed": func(w *recipetest.World, m delayed, a *harness.Call[*zkrecipes.Lease]) {
+			require.NoError(w.T, m.c.Close())
+			_, err := a.Wait()
+			require.ErrorIs(w.T, err, zkrecipes.ErrClosed)
+		},
 	} {
 		for _, behind := range []bool{true, false} {
 			t.Run(fmt.Sprint(name, ", another behind it: ", behind), func(t *testing.T) {
-				recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-					h, n1, n2 := newDelayed(w), newDelayed(w), newDelayed(w)
-					recipetest.LockOn(t, h.Mutex)
-					h.dies(w)
-					first := n1.later(w)
+				afterADeath(t, func(t *testing.T, w *recipetest.World, a, b delayed) {
+					first := w.Waits(a.Mutex)
 					var second *harness.Call[*zkrecipes.Lease]
 					if behind {
-						second = n2.later(w)
+						second = w.Waits(b.Mutex)
 					}
 					time.Sleep(lockDelay / 2)
-					goes(w, n1, first)
+					goes(w, a, first)
 					if !behind {
-						second = n2.later(w)
+						second = w.Waits(b.Mutex)
 					}
 					require.NoError(t, grantedAfter(t, second, lockDelay).Release())
 				})
@@ -166,90 +156,57 @@ func TestLockDelayBeginsAnewWithTheNextInLine(t *testing.T) {
 }
 
 func TestTryLockReturnsErrLockedUntilTheDelayIsOver(t *testing.T) {
-	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-		a, b := newDelayed(w), newDelayed(w)
-		recipetest.LockOn(t, a.Mutex)
-		a.dies(w)
-		began := time.Now()
-		_, err := b.TryLock(t.Context())
-		require.ErrorIs(t, err, zkrecipes.ErrLocked)
-		require.Zero(t, time.Since(began))
-		time.Sleep(lockDelay - time.Millisecond)
-		again := zkrecipes.NewMutex(b.c, w.Path, zkrecipes.LockDelay(lockDelay)) // a Mutex is only a name
-		_, err = again.TryLock(t.Context())
-		require.ErrorIs(t, err, zkrecipes.ErrLocked)
-		time.Sleep(2 * time.Millisecond)
+	afterADeath(t, func(t *testing.T, w *recipetest.World, a, _ delayed) {
+		again := zkrecipes.NewMutex(a.c, w.Path, zkrecipes.LockDelay(lockDelay)) // a Mutex is only a name
+		for _, m := range []*zkrecipes.Mutex{a.Mutex, again} {
+			_, err := m.TryLock(t.Context())
+			require.ErrorIs(t, err, zkrecipes.ErrLocked)
+			time.Sleep(lockDelay / 2)
+		}
+		time.Sleep(time.Millisecond)
 		l, err := again.TryLock(t.Context())
 		require.NoError(t, err)
 		require.NoError(t, l.Release())
 	})
 }
 
-func TestLockDelayBeginsAnewInTheNextSession(t *testing.T) {
-	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-		a, b := newDelayed(w), newDelayed(w)
-		recipetest.LockOn(t, a.Mutex)
-		a.dies(w)
-		waits := b.later(w)
-		time.Sleep(lockDelay / 2)
-		w.Srv.Expire(recipetest.SessionID(b.c))
-		synctest.Wait()
-		at := time.Now()
-		l := waits.Get()
-		require.GreaterOrEqual(t, time.Since(at), lockDelay)
-		w.Stands(l)
-	})
-}
-
-func TestLockDelayGoesOnWhileDisconnected(t *testing.T) {
-	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-		a, b := newDelayed(w), newDelayed(w)
-		recipetest.LockOn(t, a.Mutex)
-		a.dies(w)
-		at := time.Now()
-		waits := b.later(w)
-		time.Sleep(time.Second)
-		w.Srv.Disconnect(recipetest.SessionID(b.c))
-		w.Stands(waits.Get())
-		require.GreaterOrEqual(t, time.Since(at), lockDelay)
-		require.Less(t, time.Since(at), lockDelay+2*time.Second)
-	})
-}
-
-func TestLockThatIsEvictedDuringTheDelayReturnsErrEvicted(t *testing.T) {
-	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-		a, b := newDelayed(w), newDelayed(w)
-		recipetest.LockOn(t, a.Mutex)
-		a.dies(w)
-		waits := b.later(w)
-		require.NoError(t, w.Insider().Delete(w.Path+"/"+w.Line()[0].Name, -1))
-		_, err := waits.Wait()
-		require.ErrorIs(t, err, zkrecipes.ErrEvicted)
-	})
-}
-
-func TestCloseEndsALockInItsDelay(t *testing.T) {
-	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-		a, b, c := newDelayed(w), newDelayed(w), newDelayed(w)
-		recipetest.LockOn(t, a.Mutex)
-		a.dies(w)
-		waits := b.later(w)
-		require.NoError(t, b.c.Close())
-		_, err := waits.Wait()
-		require.ErrorIs(t, err, zkrecipes.ErrClosed)
-		require.NoError(t, grantedAfter(t, c.later(w), lockDelay).Release())
+// The call goes on through all that happens in its delay.
+func TestLockDelayIsWaitedForDespiteFaults(t *testing.T) {
+	for name, fault := range map[string]func(w *recipetest.World, c *zkrecipes.Client){
+		"the session expires": func(w *recipetest.World, c *zkrecipes.Client) { w.Srv.Expire(recipetest.SessionID(c)) },
+		"disconnected":        func(w *recipetest.World, c *zkrecipes.Client) { w.Srv.Disconnect(recipetest.SessionID(c)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			afterADeath(t, func(t *testing.T, w *recipetest.World, a, _ delayed) {
+				at := time.Now()
+				waits := w.Waits(a.Mutex)
+				time.Sleep(lockDelay / 2)
+				fault(w, a.c)
+				w.Stands(waits.Get())
+				want := lockDelay
+				if name == "the session expires" { // it begins anew
+					want += lockDelay / 2
+				}
+				require.InDelta(t, want, time.Since(at), float64(2*time.Second))
+				require.GreaterOrEqual(t, time.Since(at), want)
+			})
+		})
+	}
+	t.Run("evicted", func(t *testing.T) {
+		afterADeath(t, func(t *testing.T, w *recipetest.World, a, _ delayed) {
+			waits := w.Waits(a.Mutex)
+			require.NoError(t, w.Insider().Delete(w.Path+"/"+w.Line()[0].Name, -1))
+			_, err := waits.Wait()
+			require.ErrorIs(t, err, zkrecipes.ErrEvicted)
+		})
 	})
 }
 
 func TestLockDelayTellsTheTraceThatTheCallIsQueued(t *testing.T) {
-	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-		a := newDelayed(w)
+	afterADeath(t, func(t *testing.T, w *recipetest.World, _, _ delayed) {
 		rec := recipetest.NewRecorder()
-		b := w.Stranger(&zkrecipes.Options{Trace: rec.Trace()})
-		recipetest.LockOn(t, a.Mutex)
-		a.dies(w)
-		l := recipetest.LockOn(t, zkrecipes.NewMutex(b, w.Path, zkrecipes.LockDelay(lockDelay)))
-		require.NoError(t, l.Release())
+		c := w.Stranger(&zkrecipes.Options{Trace: rec.Trace()})
+		recipetest.LockOn(t, zkrecipes.NewMutex(c, w.Path, zkrecipes.LockDelay(lockDelay)))
 		synctest.Wait()
 		require.Len(t, rec.Of("queued"), 1)
 	})
@@ -266,8 +223,8 @@ func TestLockDelayHoldsWithAFaultAtEachRequest(t *testing.T) {
 					require.NoError(t, recipetest.LockOn(t, h.Mutex).Release())
 					recipetest.LockOn(t, h.Mutex)
 					w.Plan.Add(zktest.Fault{Do: zktest.Drop, After: after, Path: w.Path, Skip: skip})
-					n1.later(w)
-					second := n2.later(w)
+					w.Waits(n1.Mutex)
+					second := w.Waits(n2.Mutex)
 					h.dies(w)
 					at := time.Now()
 					n1.dies(w)
@@ -281,15 +238,16 @@ func TestLockDelayHoldsWithAFaultAtEachRequest(t *testing.T) {
 	}
 }
 
+// Servers look for idle containers, and so do clients.
 func TestLockDelayIsNotForgottenByAnIdleLine(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-		a, b := newDelayed(w), newDelayed(w)
-		require.NoError(t, recipetest.LockOn(t, b.Mutex).Release())
-		recipetest.LockOn(t, a.Mutex)
-		a.dies(w)
-		time.Sleep(3 * time.Hour) // servers look for idle containers, and so do clients
+		a, dead := newDelayed(w), newDelayed(w)
+		require.NoError(t, recipetest.LockOn(t, a.Mutex).Release()) // it knows the line
+		recipetest.LockOn(t, dead.Mutex)
+		dead.dies(w)
+		time.Sleep(3 * time.Hour)
 		require.True(t, w.Has(w.Path))
-		require.NoError(t, grantedAfter(t, b.later(w), lockDelay).Release())
+		require.NoError(t, grantedAfter(t, w.Waits(a.Mutex), lockDelay).Release())
 	}, zktest.ContainerCheckInterval(time.Minute))
 }
 
@@ -299,26 +257,25 @@ func TestLockDelayIsNotForgottenByALineThatBeginsAnew(t *testing.T) {
 		recipetest.LockOn(t, a.Mutex)
 		require.NoError(t, w.Srv.SetCounter(w.Path, line.MaxNumber+1))
 		a.dies(w)
-		l := grantedAfter(t, b.later(w), lockDelay)
+		l := grantedAfter(t, w.Waits(b.Mutex), lockDelay)
 		require.Contains(t, l.Check().Path, "-0000000000")
 		require.NoError(t, l.Release())
-		require.NoError(t, w.Srv.SetCounter(w.Path, line.MaxNumber+1))
-		require.NoError(t, b.Do(t.Context(), recipetest.Nothing))
-		require.NoError(t, w.Srv.SetCounter(w.Path, line.MaxNumber+1))
-		l, err := b.TryLock(t.Context())
-		require.NoError(t, err)
-		require.NoError(t, l.Release())
+		for _, lock := range []func(context.Context) (*zkrecipes.Lease, error){b.Lock, b.TryLock} {
+			require.NoError(t, w.Srv.SetCounter(w.Path, line.MaxNumber+1))
+			l, err := lock(t.Context())
+			require.NoError(t, err)
+			require.NoError(t, l.Release())
+		}
 	})
 }
 
 func TestLockDelayTakesAReleaseOfAnotherLibraryForNone(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-		a, b := newDelayed(w), newDelayed(w)
+		a, conn := newDelayed(w), w.Bare()
 		require.NoError(t, recipetest.LockOn(t, a.Mutex).Release())
-		conn := w.Bare()
 		place, err := conn.Create(w.Path+"/_c_"+recipetest.CuratorUUID(1)+"-lock-", nil, zk.FlagEphemeral|zk.FlagSequence, zk.WorldACL(zk.PermAll))
 		require.NoError(t, err)
-		waits := b.later(w)
+		waits := w.Waits(a.Mutex)
 		require.NoError(t, conn.Delete(place, -1))
 		require.NoError(t, grantedAfter(t, waits, lockDelay).Release())
 	})
@@ -334,42 +291,25 @@ func TestKeptLockWithALockDelay(t *testing.T) {
 		require.Zero(t, time.Since(began), "the idle place was left, which is a release")
 		time.Sleep(time.Minute)
 		w.Keep(a.Mutex)
-		time.Sleep(time.Minute)
-		w.Keep(a.Mutex)
 		a.dies(w)
-		require.NoError(t, grantedAfter(t, b.later(w), lockDelay).Release())
+		require.NoError(t, grantedAfter(t, w.Waits(b.Mutex), lockDelay).Release())
 	})
 }
 
 func TestLockAllWithALockDelayGivesBackWhatItHas(t *testing.T) {
-	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-		a, c := newDelayed(w), w.Stranger(nil)
-		first := zkrecipes.NewMutex(c, "/first", zkrecipes.LockDelay(lockDelay))
-		second := zkrecipes.NewMutex(c, w.Path, zkrecipes.LockDelay(lockDelay))
-		recipetest.LockOn(t, a.Mutex)
-		a.dies(w)
-		ctx, cancel := context.WithTimeout(t.Context(), lockDelay/2)
-		defer cancel()
-		_, err := zkrecipes.LockAll(ctx, second, first)
+	afterADeath(t, func(t *testing.T, w *recipetest.World, a, _ delayed) {
+		first := zkrecipes.NewMutex(a.c, "/first", zkrecipes.LockDelay(lockDelay))
+		_, err := zkrecipes.LockAll(harness.Within(t, lockDelay/2), a.Mutex, first)
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		synctest.Wait()
 		require.Empty(t, w.Srv.Children("/first"))
 		at := time.Now()
-		ls := recipetest.LockAll(t, second, first)
+		ls := recipetest.LockAll(t, a.Mutex, first)
 		require.Equal(t, lockDelay, time.Since(at), "the release of the first lock delays nothing")
-		again, err := second.Lock(ls.All()[0].Reentrant(t.Context()))
+		again, err := a.Lock(ls.All()[0].Reentrant(t.Context()))
 		require.NoError(t, err)
 		require.NoError(t, again.Release())
 		require.NoError(t, ls.Release())
-	})
-}
-
-func TestLockDelayIsPathInUseWhereTheLineIsNotItsOwn(t *testing.T) {
-	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-		_, err := w.Bare().Create(w.Path, []byte("mine"), 0, zk.WorldACL(zk.PermAll))
-		require.NoError(t, err)
-		_, err = newDelayed(w).Lock(t.Context())
-		require.ErrorIs(t, err, zkrecipes.ErrPathInUse)
 	})
 }
 
@@ -386,6 +326,11 @@ func TestInvalidLockDelayIsReportedOnFirstUse(t *testing.T) {
 		}
 		_, err := zkrecipes.NewElection(c, w.Path, zkrecipes.KeepFor(1)).Campaign(t.Context(), nil)
 		require.EqualError(t, err, "zkrecipes: campaign /line: KeepFor is no option of an Election")
+
+		_, err = w.Bare().Create(w.Path, []byte("mine"), 0, zk.WorldACL(zk.PermAll))
+		require.NoError(t, err)
+		_, err = newDelayed(w).Lock(t.Context())
+		require.ErrorIs(t, err, zkrecipes.ErrPathInUse, "the line is not its own")
 	})
 }
 
@@ -397,7 +342,7 @@ func TestReleaseWithALockDelayThatIsRefusedDeletesThePlaceAlone(t *testing.T) {
 		w.Plan.Add(zktest.Fault{Do: zktest.Answer, Code: jute.ErrNoAuth, Op: opDelayRelease})
 		require.NoError(t, l.Release())
 		require.Empty(t, w.Line())
-		require.NoError(t, grantedAfter(t, b.later(w), lockDelay).Release())
+		require.NoError(t, grantedAfter(t, w.Waits(b.Mutex), lockDelay).Release())
 	})
 }
 
@@ -408,20 +353,44 @@ func TestReleaseWithALockDelayIsOneWithAFaultAtItsRequest(t *testing.T) {
 				recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 					a, b := newDelayed(w), newDelayed(w)
 					l := recipetest.LockOn(t, a.Mutex)
-					var next *harness.Call[*zkrecipes.Lease]
+					next := func() *harness.Call[*zkrecipes.Lease] { return w.Waits(b.Mutex) }
 					if waits {
-						next = b.later(w)
+						call := next()
+						next = func() *harness.Call[*zkrecipes.Lease] { return call }
 					}
 					w.Plan.Add(zktest.Fault{Do: zktest.Drop, After: after, Op: opDelayRelease})
 					began := time.Now()
 					require.NoError(t, l.Release())
-					if !waits {
-						next = b.later(w)
-					}
-					require.NoError(t, next.Get().Release())
+					require.NoError(t, next().Get().Release())
 					require.Less(t, time.Since(began), lockDelay)
 				})
 			})
 		}
 	}
+}
+
+// What the delay depends on is how a real server counts the changes of a line.
+func TestRealLockDelayFollowsADeletionAndNoRelease(t *testing.T) {
+	t.Parallel()
+	const delay = 3 * time.Second
+	path, raw := harness.NewPath(t), harness.Raw(t)
+	first := zkrecipes.NewMutex(recipetest.Dial(t, nil), path, zkrecipes.LockDelay(delay))
+	second := zkrecipes.NewMutex(recipetest.Dial(t, nil), path, zkrecipes.LockDelay(delay))
+	l := recipetest.LockOn(t, first)
+	leaves := func(evicted bool, next func() *zkrecipes.Lease) {
+		t.Helper()
+		began := time.Now()
+		if evicted {
+			require.NoError(t, raw.Delete(l.Check().Path, -1))
+		} else {
+			require.NoError(t, l.Release())
+		}
+		l = next()
+		require.Equal(t, evicted, time.Since(began) >= delay)
+	}
+	for _, evicted := range []bool{false, true} {
+		leaves(evicted, recipetest.LockLater(t, second).Get)                            // a waiter
+		leaves(evicted, func() *zkrecipes.Lease { return recipetest.LockOn(t, first) }) // a newcomer
+	}
+	require.NoError(t, l.Release())
 }

@@ -34,38 +34,6 @@ func TestB75ContextsOfALeaseThatLivesLongTakeNoMemory(t *testing.T) {
 	}
 }
 
-// contextEnd is a way in which a context of a lease ends.
-type contextEnd struct {
-	name   string
-	parent func() (context.Context, context.CancelCauseFunc)
-	end    func(l *zkrecipes.Lease, cancel context.CancelCauseFunc)
-	err    error // of the context
-	cause  error
-}
-
-func contextEnds() []contextEnd {
-	why := errors.New("why")
-	background := func() (context.Context, context.CancelCauseFunc) { return context.Background(), func(error) {} }
-	cancelable := func() (context.Context, context.CancelCauseFunc) {
-		return context.WithCancelCause(context.Background())
-	}
-	release := func(l *zkrecipes.Lease, _ context.CancelCauseFunc) { l.Release() }
-	return []contextEnd{
-		{"release", background, release, context.Canceled, zkrecipes.ErrReleased},
-		{"release, with a parent that can end", cancelable, release, context.Canceled, zkrecipes.ErrReleased},
-		{"loss", cancelable, func(l *zkrecipes.Lease, _ context.CancelCauseFunc) { recipetest.HandleOf(l).Grant.End(errs.Lost(why)) }, context.Canceled, why},
-		{"parent is canceled", cancelable, func(_ *zkrecipes.Lease, cancel context.CancelCauseFunc) { cancel(why) }, context.Canceled, why},
-		{"parent's deadline", func() (context.Context, context.CancelCauseFunc) {
-			ctx, cancel := context.WithTimeoutCause(context.Background(), time.Second, why)
-			return ctx, func(error) { cancel() }
-		}, func(*zkrecipes.Lease, context.CancelCauseFunc) { time.Sleep(2 * time.Second) }, context.DeadlineExceeded, why},
-		{"parent of a type of its own", func() (context.Context, context.CancelCauseFunc) {
-			ctx, cancel := context.WithCancelCause(context.Background())
-			return ownContext{ctx, make(chan struct{})}.endingWith(ctx), cancel
-		}, func(_ *zkrecipes.Lease, cancel context.CancelCauseFunc) { cancel(why); synctest.Wait() }, context.Canceled, why},
-	}
-}
-
 // ownContext is a context whose Done channel is its own.
 type ownContext struct {
 	context.Context
@@ -74,24 +42,46 @@ type ownContext struct {
 
 func (c ownContext) Done() <-chan struct{} { return c.done }
 
-func (c ownContext) endingWith(ctx context.Context) ownContext {
-	context.AfterFunc(ctx, func() { close(c.done) })
-	return c
-}
-
 func TestContextsOfALeaseAndThoseDerivedEndWithParentOrLeaseAndTellWhy(t *testing.T) {
 	type key struct{}
-	type derivedKey struct{}
-	for _, e := range contextEnds() {
-		t.Run(e.name, func(t *testing.T) {
+	why := errors.New("why")
+	never := func() (context.Context, context.CancelCauseFunc) { return context.Background(), func(error) {} }
+	cancelable := func() (context.Context, context.CancelCauseFunc) {
+		return context.WithCancelCause(context.Background())
+	}
+	release := func(l *zkrecipes.Lease, _ context.CancelCauseFunc) { l.Release() }
+	loss := func(l *zkrecipes.Lease, _ context.CancelCauseFunc) { recipetest.HandleOf(l).Grant.End(errs.Lost(why)) }
+	canceled := func(_ *zkrecipes.Lease, cancel context.CancelCauseFunc) { cancel(why); synctest.Wait() }
+	for name, tt := range map[string]struct {
+		parent func() (context.Context, context.CancelCauseFunc)
+		end    func(l *zkrecipes.Lease, cancel context.CancelCauseFunc)
+		err    error // of the context
+		cause  error
+	}{
+		"release":                             {never, release, context.Canceled, zkrecipes.ErrReleased},
+		"release, with a parent that can end": {cancelable, release, context.Canceled, zkrecipes.ErrReleased},
+		"loss":                                {cancelable, loss, context.Canceled, why},
+		"parent is canceled":                  {cancelable, canceled, context.Canceled, why},
+		"parent's deadline": {func() (context.Context, context.CancelCauseFunc) {
+			ctx, cancel := context.WithTimeoutCause(context.Background(), time.Second, why)
+			return ctx, func(error) { cancel() }
+		}, func(*zkrecipes.Lease, context.CancelCauseFunc) { time.Sleep(2 * time.Second) }, context.DeadlineExceeded, why},
+		"parent of a type of its own": {func() (context.Context, context.CancelCauseFunc) {
+			ctx, cancel := context.WithCancelCause(context.Background())
+			own := ownContext{ctx, make(chan struct{})}
+			context.AfterFunc(ctx, func() { close(own.done) })
+			return own, cancel
+		}, canceled, context.Canceled, why},
+	} {
+		t.Run(name, func(t *testing.T) {
 			recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 				l := recipetest.LockOn(t, zkrecipes.NewMutex(w.Client(nil), w.Path))
-				parent, cancel := e.parent()
+				parent, cancel := tt.parent()
 				defer cancel(nil)
 				var ctxs []context.Context
 				for i := range 2 { // the second shares what the first has made
 					ctx := l.Context(context.WithValue(parent, key{}, i))
-					derived, stop := context.WithCancel(context.WithValue(ctx, derivedKey{}, i))
+					derived, stop := context.WithCancel(context.WithValue(ctx, t, i))
 					defer stop()
 					later, stop := context.WithTimeout(ctx, time.Hour)
 					defer stop()
@@ -103,20 +93,14 @@ func TestContextsOfALeaseAndThoseDerivedEndWithParentOrLeaseAndTellWhy(t *testin
 						ctxs = append(ctxs, ctx)
 					}
 				}
-				e.end(l, cancel)
-				ctxs = append(ctxs, l.Context(parent))
-				for i, ctx := range ctxs {
-					require.Equal(t, e.err, ctx.Err(), i)
-					require.ErrorIs(t, context.Cause(ctx), e.cause, i)
-					select {
-					case <-ctx.Done():
-					default:
-						require.Fail(t, "not done", i)
-					}
+				tt.end(l, cancel)
+				for i, ctx := range append(ctxs, l.Context(parent)) {
+					require.Equal(t, tt.err, ctx.Err(), i)
+					require.ErrorIs(t, context.Cause(ctx), tt.cause, i)
+					<-ctx.Done()
 				}
 				synctest.Wait()
 				require.Zero(t, recipetest.HandleOf(l).Contexts())
-				l.Release()
 			})
 		})
 	}
@@ -124,39 +108,40 @@ func TestContextsOfALeaseAndThoseDerivedEndWithParentOrLeaseAndTellWhy(t *testin
 
 func TestContextOfALeaseHasItsParentsDeadlineAndValuesAndNoOthers(t *testing.T) {
 	type key string
-	l := recipetest.LockOn(t, zkrecipes.NewMutex(recipetest.Dial(t, nil), harness.NewPath(t)))
-	root, cancel := context.WithCancel(context.WithValue(context.Background(), key("root"), true))
-	defer cancel()
-	a := l.Context(context.WithValue(root, key("a"), true))
-	b := l.Context(context.WithValue(root, key("b"), true))
-	require.Nil(t, a.Value(key("b")))
-	require.Nil(t, b.Value(key("a")))
-	require.Equal(t, true, b.Value(key("root")))
-	require.Nil(t, l.Context(context.Background()).Value(key("a")))
-	require.NotContains(t, fmt.Sprint(b), "0x")
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		l := recipetest.LockOn(t, zkrecipes.NewMutex(w.Client(nil), w.Path))
+		root, cancel := context.WithCancel(context.WithValue(context.Background(), key("root"), true))
+		defer cancel()
+		a := l.Context(context.WithValue(root, key("a"), true))
+		b := l.Context(context.WithValue(root, key("b"), true))
+		require.Nil(t, a.Value(key("b")))
+		require.Nil(t, b.Value(key("a")))
+		require.Equal(t, true, b.Value(key("root")))
+		require.Nil(t, l.Context(context.Background()).Value(key("a")))
+		require.NotContains(t, fmt.Sprint(b), "0x")
 
-	at := time.Now().Add(time.Hour)
-	limited, cancel := context.WithDeadline(root, at)
-	defer cancel()
-	deadline, ok := l.Context(limited).Deadline()
-	require.True(t, ok)
-	require.True(t, at.Equal(deadline))
-	_, ok = a.Deadline()
-	require.False(t, ok)
-	require.NoError(t, l.Release())
+		at := time.Now().Add(time.Hour)
+		limited, cancel := context.WithDeadline(root, at)
+		defer cancel()
+		deadline, ok := l.Context(limited).Deadline()
+		require.True(t, ok)
+		require.True(t, at.Equal(deadline))
+		_, ok = a.Deadline()
+		require.False(t, ok)
+	})
 }
 
 func TestContextsOfManyLeasesWithinEachOtherAreQuick(t *testing.T) {
 	type key struct{}
-	c, path := recipetest.Dial(t, nil), harness.NewPath(t)
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	for i := range 40 { // were each level to ask twice, the lookup would not end
-		ctx = recipetest.LockOn(t, zkrecipes.NewMutex(c, fmt.Sprint(path, "-", i))).Context(ctx)
-	}
-	require.Nil(t, ctx.Value(key{}))
-	_, err := zkrecipes.NewMutex(c, path+"-0").Lock(ctx)
-	require.ErrorIs(t, err, zkrecipes.ErrDeadlock)
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		c, ctx := w.Stranger(nil), t.Context()
+		for i := range 40 { // were each level to ask twice, the lookup would not end
+			ctx = recipetest.LockOn(t, zkrecipes.NewMutex(c, fmt.Sprint("/", i))).Context(ctx)
+		}
+		require.Nil(t, ctx.Value(key{}))
+		_, err := zkrecipes.NewMutex(c, "/0").Lock(ctx)
+		require.ErrorIs(t, err, zkrecipes.ErrDeadlock)
+	})
 }
 
 // inquisitive is a context of the user's that asks the lease.

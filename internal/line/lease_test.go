@@ -2,6 +2,11 @@ package line_test
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -10,81 +15,326 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/zkrecipes/zkrecipes"
+	"github.com/zkrecipes/zkrecipes/internal/errs"
 	"github.com/zkrecipes/zkrecipes/internal/harness"
+	"github.com/zkrecipes/zkrecipes/internal/jute"
 	"github.com/zkrecipes/zkrecipes/internal/recipetest"
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
-func TestB15InstantsAreMonotonic(t *testing.T) {
-	// A jump of the wall clock has no effect on a time with a monotonic reading, and
-	// time.Time's String shows whether there is one.
-	r := recipetest.NewRig(t, nil)
-	l := r.Lock()
-	require.Contains(t, l.ValidUntil().String(), " m=+")
-	s, _ := recipetest.Core(r.C).Session()
-	r.P.Drop()
-	harness.Eventually(t, "down", func() bool {
-		require.Contains(t, s.Inspect().UpSince.String(), " m=+")
-		up, _ := s.Connected()
-		return !up
+// Reads and commits under a lease, and how its loss is reported. Its contexts are in
+// lease_context_test.go.
+
+// B53: a Commit whose reply is lost
+func TestACommitWithoutAReplyIsUncertain(t *testing.T) {
+	enough := errors.New("enough")
+	for name, tt := range map[string]struct {
+		fault  zktest.Fault
+		cancel error // with which the commit is cancelled, nil: it is not
+	}{
+		"connection lost before":   {zktest.Fault{Do: zktest.Drop}, nil},
+		"connection lost after":    {zktest.Fault{Do: zktest.Drop, After: true}, nil},
+		"cancelled before":         {zktest.Fault{Do: zktest.Delay, For: time.Second}, enough},
+		"cancelled after":          {zktest.Fault{Do: zktest.Delay, For: time.Second, After: true}, enough},
+		"cancelled with ErrClosed": {zktest.Fault{Do: zktest.Delay, For: time.Second}, zkrecipes.ErrClosed}, // as if the Client had been closed
+	} {
+		t.Run(name, func(t *testing.T) {
+			recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+				l := recipetest.LockOn(t, zkrecipes.NewMutex(w.Client(nil), w.Path))
+				tt.fault.Op = "multi(check,create)"
+				w.Plan.Add(tt.fault)
+				commit := harness.GoErr(t, func(ctx context.Context) error {
+					_, err := l.Commit(ctx, zkrecipes.OpCreate("/data", make([]byte, 1<<20-1000), 0, nil))
+					return err
+				})
+				synctest.Wait()
+				if tt.cancel != nil {
+					commit.Cancel(tt.cancel)
+					synctest.Wait()
+					require.False(t, commit.Waiting(), "it returns at once")
+				}
+				_, err := commit.Wait()
+				require.ErrorIs(t, err, zkrecipes.ErrUncertain)
+				if tt.cancel != nil {
+					require.ErrorIs(t, err, context.Canceled)
+					require.ErrorIs(t, err, tt.cancel)
+				} else {
+					require.ErrorIs(t, err, zk.ErrConnectionClosed)
+				}
+				w.Stands(l)
+				_, stat, err := l.Get(t.Context(), "/data")
+				if tt.fault.Do == zktest.Drop && !tt.fault.After {
+					require.ErrorIs(t, err, zk.ErrNoNode)
+					return
+				}
+				require.NoError(t, err, "it was carried out, before the read that follows it")
+				require.Zero(t, stat.Version)
+			})
+		})
+	}
+}
+
+func TestACommitWithAContextThatHasEndedSendsNothing(t *testing.T) {
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		l := recipetest.LockOn(t, zkrecipes.NewMutex(w.Client(nil), w.Path))
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		require.Empty(t, w.Requests(func() {
+			_, err := l.Commit(ctx, zkrecipes.OpSet("/x", nil, 0))
+			require.ErrorIs(t, err, context.Canceled)
+			require.NotErrorIs(t, err, zkrecipes.ErrUncertain)
+		}))
 	})
+}
+
+func TestACommitThatMeetsAnEvictionReportsSuccessOnlyIfApplied(t *testing.T) {
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		m, raw := zkrecipes.NewMutex(w.Client(nil), w.Path), w.Bare()
+		_, err := raw.Create("/data", nil, 0, zk.WorldACL(zk.PermAll))
+		require.NoError(t, err)
+		w.Plan.Add(zktest.Fault{Do: zktest.Delay, For: time.Millisecond, Times: -1})
+		for i := range 15 {
+			l := recipetest.LockOn(t, m)
+			recipetest.HandleOf(l).Grant.WatchPlace() // so that the eviction is noticed at once
+			_, before, err := raw.Get("/data")
+			require.NoError(t, err)
+			var committed atomic.Int32
+			var wg sync.WaitGroup
+			for range 4 {
+				wg.Go(func() {
+					for {
+						if _, err := l.Commit(t.Context(), zkrecipes.OpSet("/data", nil, -1)); err != nil {
+							if !errors.Is(err, zkrecipes.ErrLost) {
+								t.Error(err)
+							}
+							return
+						}
+						committed.Add(1)
+					}
+				})
+			}
+			time.Sleep(10*time.Millisecond + time.Duration(i)*100*time.Microsecond)
+			require.NoError(t, raw.Delete(l.Check().Path, -1))
+			wg.Wait()
+			require.ErrorIs(t, l.Err(), zkrecipes.ErrLost)
+			_, after, err := raw.Get("/data")
+			require.NoError(t, err)
+			require.EqualValues(t, after.Version-before.Version, committed.Load())
+		}
+	})
+}
+
+func TestACommitCannotSetDataOnItsPlace(t *testing.T) {
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		l := recipetest.LockOn(t, zkrecipes.NewMutex(w.Client(nil), w.Path))
+		a := w.LockLater(w.Stranger(nil))
+		_, err := l.Commit(t.Context(), zkrecipes.OpSet(l.Check().Path, []byte("shard 7"), -1))
+		require.ErrorContains(t, err, "it is a place in a line")
+		synctest.Wait()
+		require.True(t, a.Waiting())
+	})
+}
+
+// Commit neither fails nor sends the request again and again.
+func TestACommitWaitsForAConnectionThatIsSlowToClose(t *testing.T) {
+	closing, free, once := make(chan struct{}), make(chan struct{}), new(sync.Once)
+	c := recipetest.Dial(t, &zkrecipes.Options{Dialer: func(ctx context.Context, network, addr string) (net.Conn, error) {
+		nc, err := new(net.Dialer).DialContext(ctx, network, addr)
+		return &recipetest.Lingering{Conn: nc, Closing: closing, Free: free, Once: once}, err
+	}})
+	l := recipetest.LockOn(t, zkrecipes.NewMutex(c, harness.NewPath(t)))
+	s, _ := recipetest.Core(c).Session()
+	var wg sync.WaitGroup
+	wg.Go(s.BreakConnection)
+	<-closing
+	waits := recipetest.NewAwaited(harness.Within(t, 20*time.Second))
+	done := make(chan error, 1)
+	go func() {
+		_, err := l.Commit(waits)
+		done <- err
+	}()
+	<-waits.Waits
+	tx, err := s.Start(l.Check())
+	require.NoError(t, err)
+	require.Empty(t, done)
+	select {
+	case <-tx.Done():
+		t.Error("the transaction has ended before the connection is closed")
+	default:
+	}
+	close(free)
+	require.NoError(t, <-done)
+	wg.Wait()
 	require.NoError(t, l.Release())
 }
 
 func TestB69ReadsAnsweredAfterTheEndOfTheLeaseReturnItsError(t *testing.T) {
-	ends := []struct {
-		name string
+	for name, end := range map[string]struct {
 		end  func(w *recipetest.World, c *zkrecipes.Client, l *zkrecipes.Lease)
 		want error
 	}{
-		{"released", func(w *recipetest.World, c *zkrecipes.Client, l *zkrecipes.Lease) { go l.Release() }, zkrecipes.ErrReleased},
-		{"evicted", func(w *recipetest.World, c *zkrecipes.Client, l *zkrecipes.Lease) {
+		"released": {func(w *recipetest.World, c *zkrecipes.Client, l *zkrecipes.Lease) { go l.Release() }, zkrecipes.ErrReleased},
+		"evicted": {func(w *recipetest.World, c *zkrecipes.Client, l *zkrecipes.Lease) {
 			require.NoError(w.T, w.Bare().Delete(l.Check().Path, -1))
 		}, zkrecipes.ErrLost},
-		{"session expired", func(w *recipetest.World, c *zkrecipes.Client, l *zkrecipes.Lease) {
+		"session expired": {func(w *recipetest.World, c *zkrecipes.Client, l *zkrecipes.Lease) {
 			w.Srv.Expire(recipetest.SessionID(c))
 		}, zkrecipes.ErrLost},
-		{"client closed", func(w *recipetest.World, c *zkrecipes.Client, l *zkrecipes.Lease) { go c.Close() }, zkrecipes.ErrClosed},
-	}
-	reads := []struct {
-		op   string
-		read func(context.Context, *zkrecipes.Lease) (data int, stat *zk.Stat, err error)
-	}{
-		{"getData", func(ctx context.Context, l *zkrecipes.Lease) (int, *zk.Stat, error) {
-			data, stat, err := l.Get(ctx, "/data")
-			return len(data), stat, err
-		}},
-		{"getChildren2", func(ctx context.Context, l *zkrecipes.Lease) (int, *zk.Stat, error) {
-			names, stat, err := l.Children(ctx, "/data")
-			return len(names), stat, err
-		}},
-	}
-	type answer struct {
-		data int
-		stat *zk.Stat
-	}
-	for _, end := range ends {
-		for _, read := range reads {
-			t.Run(read.op+", "+end.name, func(t *testing.T) {
+		"client closed": {func(w *recipetest.World, c *zkrecipes.Client, l *zkrecipes.Lease) { go c.Close() }, zkrecipes.ErrClosed},
+	} {
+		for op, read := range map[string]func(context.Context, *zkrecipes.Lease) (any, *zk.Stat, error){
+			"getData":      func(ctx context.Context, l *zkrecipes.Lease) (any, *zk.Stat, error) { return l.Get(ctx, "/data") },
+			"getChildren2": func(ctx context.Context, l *zkrecipes.Lease) (any, *zk.Stat, error) { return l.Children(ctx, "/data") },
+		} {
+			t.Run(op+", "+name, func(t *testing.T) {
 				recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 					harness.MakeParents(t, w.Bare(), "/data/child")
-					_, err := w.Insider().Set("/data", []byte("old"), -1)
-					require.NoError(t, err)
 					c := w.Client(nil)
 					l := recipetest.LockOn(t, zkrecipes.NewMutex(c, w.Path))
 					time.Sleep(2 * time.Second) // its place is watched by now
-					w.Plan.Add(zktest.Fault{Do: zktest.Delay, Op: read.op, Path: "/data", For: time.Second})
-					a := harness.Go(t, func(ctx context.Context) (answer, error) {
-						data, stat, err := read.read(ctx, l)
-						return answer{data: data, stat: stat}, err
+					w.Plan.Add(zktest.Fault{Do: zktest.Delay, Op: op, Path: "/data", For: time.Second})
+					a := harness.GoErr(t, func(ctx context.Context) error {
+						got, stat, err := read(ctx, l)
+						require.Empty(t, got)
+						require.Nil(t, stat)
+						return err
 					})
 					synctest.Wait()
 					end.end(w, c, l)
-					got, err := a.Wait()
+					_, err := a.Wait()
 					require.ErrorIs(t, err, end.want)
-					require.Zero(t, got)
 				})
 			})
 		}
+	}
+}
+
+// A jump of the wall clock has no effect on a time with a monotonic reading, and
+// time.Time's String shows whether there is one.
+func TestB15InstantsAreMonotonic(t *testing.T) {
+	c := recipetest.Dial(t, nil)
+	l := recipetest.LockOn(t, zkrecipes.NewMutex(c, harness.NewPath(t)))
+	s, _ := recipetest.Core(c).Session()
+	require.Contains(t, l.ValidUntil().String(), " m=+")
+	require.Contains(t, s.Inspect().UpSince.String(), " m=+")
+}
+
+// B09: the session expires while the lease is held
+func TestNothingWorksUnderALeaseThatIsLost(t *testing.T) {
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		c := w.Client(nil)
+		m := zkrecipes.NewMutex(c, w.Path)
+		l := recipetest.LockOn(t, m)
+		w.Expire(c)
+		require.ErrorIs(t, l.Err(), zkrecipes.ErrLost)
+		require.Zero(t, l.ValidUntil())
+		_, err := l.Commit(t.Context(), zkrecipes.OpCreate("/late", nil, 0, nil))
+		require.ErrorIs(t, err, zkrecipes.ErrLost)
+		_, _, err = l.Get(t.Context(), w.Path)
+		require.ErrorIs(t, err, zkrecipes.ErrLost)
+		_, err = m.Lock(l.Reentrant(t.Context()))
+		require.ErrorIs(t, err, zkrecipes.ErrLost)
+		require.Empty(t, w.Line(), "it is not taken again")
+	})
+}
+
+// An expiry is never called an eviction. The events of the deletions come before the
+// connection is closed, as from a real server.
+func TestB94AnExpiryWhoseEventsComeFirstIsNotCalledAnEviction(t *testing.T) {
+	type holding interface {
+		Err() error
+		Context(context.Context) context.Context
+	}
+	for name, hold := range map[string]func(*testing.T, *zkrecipes.Client) (_ holding, release func() error){
+		"Mutex": func(t *testing.T, c *zkrecipes.Client) (holding, func() error) {
+			l := recipetest.Held(t, zkrecipes.NewMutex(c, "/m").Lock)
+			return l, l.Release
+		},
+		"Mutex with KeepFor": func(t *testing.T, c *zkrecipes.Client) (holding, func() error) {
+			l := recipetest.Held(t, zkrecipes.NewMutex(c, "/m", zkrecipes.KeepFor(time.Hour)).Lock)
+			return l, l.Release
+		},
+		"downgraded writer": func(t *testing.T, c *zkrecipes.Client) (holding, func() error) {
+			l := recipetest.Held(t, zkrecipes.NewRWLock(c, "/m").Lock)
+			require.NoError(t, l.Downgrade(t.Context()))
+			return l, l.Release
+		},
+		"slots": func(t *testing.T, c *zkrecipes.Client) (holding, func() error) {
+			l := recipetest.Acquire(t, zkrecipes.NewSemaphore(c, "/m", 3), 2)
+			return l, l.Release
+		},
+		"term": func(t *testing.T, c *zkrecipes.Client) (holding, func() error) {
+			term := recipetest.Campaigns(t, zkrecipes.NewElection(c, "/m"), "a")
+			return term, term.Resign
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+				ends := make(chan error, 1)
+				c := w.Stranger(&zkrecipes.Options{Trace: &zkrecipes.Trace{HoldEnd: func(e zkrecipes.TraceHoldEnd) { ends <- e.Err }}})
+				l, release := hold(t, c)
+				ctx := l.Context(t.Context())
+				time.Sleep(5 * time.Second) // its znodes are watched
+				w.Plan.Add(zktest.Fault{Do: zktest.Silence, Times: -1})
+				require.True(t, w.Srv.ExpireWithEvents(recipetest.SessionID(c)))
+				synctest.Wait()
+				require.Error(t, ctx.Err(), "at once")
+				for _, err := range []error{l.Err(), context.Cause(ctx)} {
+					require.ErrorIs(t, err, zkrecipes.ErrLost)
+					require.NotErrorIs(t, err, errs.ErrDeleted)
+					require.NotContains(t, err.Error(), "somebody else")
+				}
+				w.Plan.Stop()
+				time.Sleep(30 * time.Second) // the next handshake tells
+				for _, err := range []error{l.Err(), context.Cause(ctx), release(), <-ends} {
+					require.ErrorIs(t, err, zkrecipes.ErrLost)
+					require.ErrorIs(t, err, zk.ErrSessionExpired)
+					require.NotContains(t, err.Error(), "deleted")
+				}
+			})
+		})
+	}
+}
+
+// An eviction is told as one, once a write was answered in the session.
+func TestAnEvictionIsToldOnceTheSessionIsKnownToLive(t *testing.T) {
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		l := recipetest.LockOn(t, zkrecipes.NewMutex(w.Client(nil), w.Path))
+		ctx := l.Context(t.Context())
+		time.Sleep(5 * time.Second)
+		require.NoError(t, w.Bare().Delete(l.Check().Path, -1))
+		synctest.Wait()
+		for _, err := range []error{l.Err(), context.Cause(ctx), l.Release()} {
+			require.ErrorIs(t, err, zkrecipes.ErrLost)
+			require.ErrorIs(t, err, errs.ErrDeleted)
+			require.ErrorContains(t, err, "somebody else")
+			require.NotErrorIs(t, err, zk.ErrSessionExpired)
+		}
+	})
+}
+
+// The servers answer the release, or close the connection before it, because they have
+// expired the session.
+func TestB94ReleaseOfALeaseThatTheServersHadEndedReturnsErrLost(t *testing.T) {
+	for _, known := range []bool{false, true} {
+		t.Run(fmt.Sprint("known: ", known), func(t *testing.T) {
+			recipetest.EachSideInBubble(t, func(t *testing.T, w *recipetest.SideWorld) {
+				c := w.Client(nil)
+				l := w.Holds(c)
+				if known {
+					s, _ := recipetest.Core(c).Session()
+					w.Srv.Expire(s.ID())
+					<-s.Over()
+				} else {
+					w.Plan.Add(zktest.Fault{Do: zktest.Answer, Code: jute.ErrSessionExpired, Op: w.Release})
+				}
+				err := l.Release()
+				require.ErrorIs(t, err, zkrecipes.ErrLost)
+				require.ErrorIs(t, err, zk.ErrSessionExpired)
+				require.Equal(t, err, l.Release())
+				time.Sleep(time.Minute)
+				require.Empty(t, w.Line())
+			})
+		})
 	}
 }

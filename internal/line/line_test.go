@@ -1,12 +1,8 @@
 package line_test
 
 import (
-	"context"
-	"fmt"
-	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -16,12 +12,11 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/harness"
 	"github.com/zkrecipes/zkrecipes/internal/line"
 	"github.com/zkrecipes/zkrecipes/internal/recipetest"
-	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 	"github.com/zkrecipes/zkrecipes/internal/zkserver"
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
-// A line that is deleted or reaped, and znodes that other programs put into it.
+// A line that is deleted, reaped or replaced.
 
 func TestRealB23LineDeletedUnderWaitersNeverHasTwoHolders(t *testing.T) {
 	// The kinds of the holder and then of the waiters. The lock that is taken after
@@ -33,17 +28,12 @@ func TestRealB23LineDeletedUnderWaitersNeverHasTwoHolders(t *testing.T) {
 			r := &recipetest.Rig{T: t, Ctx: harness.Within(t, 30*time.Second), Path: harness.NewPath(t), Raw: harness.Raw(t)}
 			next := kindsOfLock[rune(rounds[0][0])](recipetest.Dial(t, nil), r.Path)
 			for _, kinds := range rounds {
-				var holder *zkrecipes.Lease
-				var waiters []*harness.Call[*zkrecipes.Lease]
+				var calls []*harness.Call[*zkrecipes.Lease]
 				for i, kind := range kinds {
-					a := recipetest.Later(t, kindsOfLock[kind](recipetest.Dial(t, nil), r.Path).Lock)
+					calls = append(calls, recipetest.Later(t, kindsOfLock[kind](recipetest.Dial(t, nil), r.Path).Lock))
 					r.Queued(i + 1)
-					if i == 0 {
-						holder = a.Get()
-					} else {
-						waiters = append(waiters, a)
-					}
 				}
+				holder := calls[0].Get()
 				work := holder.Context(r.Ctx)
 				for { // as zkCli's deleteall deletes a tree
 					for _, name := range harness.Children(t, r.Raw, r.Path) {
@@ -59,7 +49,7 @@ func TestRealB23LineDeletedUnderWaitersNeverHasTwoHolders(t *testing.T) {
 				require.ErrorIs(t, err, zkrecipes.ErrLost)
 				require.ErrorIs(t, harness.Cause(t, work), zkrecipes.ErrLost)
 				require.Greater(t, l.Token(), holder.Token())
-				for _, a := range waiters {
+				for _, a := range calls[1:] {
 					if b, err := a.Wait(); err == nil {
 						_, err = b.Commit(r.Ctx)
 						require.ErrorIs(t, err, zkrecipes.ErrLost, "two hold at the same time")
@@ -74,155 +64,88 @@ func TestRealB23LineDeletedUnderWaitersNeverHasTwoHolders(t *testing.T) {
 	}
 }
 
+// The number of retries is bounded.
 func TestB24ContainerReapedBeforeTheJoinIsCreatedAgain(t *testing.T) {
-	recipetest.EachSide(t, func(t *testing.T, r *recipetest.SideRig) {
-		t.Run("once", func(t *testing.T) {
-			rule := r.P.On(recipetest.OpJoin, 1, harness.Hold)
-			a := recipetest.Later(t, r.M.Lock)
-			r.P.Await(rule)
-			require.NoError(t, r.Raw.Delete(r.Path, -1))
-			rule.Release()
-			require.NoError(t, a.Get().Release())
-			r.P.Off(rule)
+	for name, tt := range map[string]struct {
+		op, path, reaped string
+		times            int
+		err              error
+	}{
+		"once":                        {recipetest.OpJoin, "/a/line", "/a/line", 1, nil},
+		"its parent, before the line": {"createContainer", "/b/line", "/b", 1, nil},
+		"for ever":                    {recipetest.OpJoin, "/c/line", "/c/line", 1000, zkrecipes.ErrContended},
+	} {
+		t.Run(name, func(t *testing.T) {
+			recipetest.EachSideInBubble(t, func(t *testing.T, w *recipetest.SideWorld) {
+				raw := w.Bare()
+				harness.MakeParents(t, raw, tt.path[:2])
+				w.Plan.Add(zktest.Fault{Do: zktest.Delay, Op: tt.op, Path: tt.path + "*", For: time.Second, Times: tt.times})
+				a := recipetest.Later(t, w.Ours(w.Stranger(nil), tt.path).Lock)
+				for range tt.times {
+					if synctest.Wait(); !a.Waiting() {
+						break
+					}
+					raw.Delete(tt.reaped, -1)
+					time.Sleep(time.Second)
+				}
+				_, err := a.Wait()
+				require.ErrorIs(t, err, tt.err)
+			})
 		})
-		t.Run("its parent, before the line", func(t *testing.T) {
-			path := harness.NewPath(t)
-			harness.MakeParents(t, r.Raw, path)
-			rule := r.P.On("createContainer", 1, harness.Hold)
-			a := recipetest.Later(t, r.Ours(r.C, path+"/line").Lock)
-			r.P.Await(rule)
-			require.NoError(t, r.Raw.Delete(path, -1))
-			rule.Release()
-			require.NoError(t, a.Get().Release())
-			r.P.Off(rule)
-		})
-		t.Run("for ever", func(t *testing.T) {
-			// The number of retries is bounded.
-			path := harness.NewPath(t)
-			rule := r.P.On(recipetest.OpJoin, 0, harness.Hold)
-			rule.Before = func() { r.Raw.Delete(path, -1) }
-			rule.Release()
-			_, err := r.Ours(r.C, path).Lock(r.Ctx)
-			require.ErrorIs(t, err, zkconn.ErrContended)
-			r.P.Off(rule)
-		})
-	})
-}
-
-// foreignNames are names that no place has.
-var foreignNames = []string{
-	"x", "_c_x", "_c_", "lock-", "lock-1", "lock-00000000x1", "lock-12345678901234567890", "-", "__READ", "zürich-ключ-鍵",
-	"lock-０１２３４５６７８９", "_c_" + strings.Repeat("0", 400), "LOCK-0000000001", "0000000001", "lock-+000000001", "ready",
-	"__lock__", "__rlock__abc", "lock-0000000001-more", "lock-9999999999",
-}
-
-func TestB25ForeignChildrenOfALineAreIgnored(t *testing.T) {
-	recipetest.EachSide(t, func(t *testing.T, r *recipetest.SideRig) {
-		holder := recipetest.Held(t, r.M.Lock)
-		for _, name := range foreignNames {
-			_, err := r.Raw.Create(r.Path+"/"+name, []byte("x"), 0, zk.WorldACL(zk.PermAll))
-			require.NoError(t, err, name)
-		}
-		a := r.Joins(2+len(foreignNames), r.Rival)
-		_, err := r.Rival.TryLock(r.Ctx)
-		require.ErrorIs(t, err, zkrecipes.ErrLocked)
-		cs, err := r.M.Contenders(r.Ctx)
-		require.NoError(t, err)
-		require.Len(t, cs, 2)
-		require.NoError(t, holder.Release())
-		require.NoError(t, a.Get().Release())
-		l, err := r.M.TryLock(r.Ctx) // free, as no child is a place
-		require.NoError(t, err)
-		require.NoError(t, l.Release())
-		require.Len(t, harness.Children(t, r.Raw, r.Path), len(foreignNames))
-	})
-}
-
-// rawConn returns the go-zookeeper Conn of a client's session.
-func rawConn(c *zkrecipes.Client) *zk.Conn {
-	s, _ := recipetest.Core(c).Session()
-	return s.Inspect().Conn
+	}
 }
 
 func TestB48ADataNodeServesAsALineAndKeepsItsData(t *testing.T) {
-	recipetest.EachSide(t, func(t *testing.T, r *recipetest.SideRig) {
-		path := harness.NewPath(t)
-		harness.MakeParents(t, r.Raw, path)
-		stat, err := recipetest.Insider(t, r.Raw).Set(path, []byte(`{"mine": true}`), -1)
+	recipetest.EachSideInBubble(t, func(t *testing.T, w *recipetest.SideWorld) {
+		raw, c := w.Bare(), w.Stranger(nil)
+		_, err := raw.Create(w.Path, []byte(`{"mine": true}`), 0, zk.WorldACL(zk.PermAll))
 		require.NoError(t, err)
-		m, other := r.Ours(r.C, path), r.Theirs(recipetest.Dial(t, nil), path)
-		var wg sync.WaitGroup
-		var n atomic.Int32
-		for _, m := range []recipetest.Locker{m, other} {
-			for range 10 {
-				wg.Go(func() {
-					if err := m.Do(r.Ctx, func(ctx context.Context, l *zkrecipes.Lease) error {
-						n.Add(1)
-						_, stat, err := l.Get(ctx, l.Check().Path)
-						if err == nil && recipetest.NewToken(stat.Czxid, 0) != l.Token() {
-							err = fmt.Errorf("token %d, czxid %d", l.Token(), stat.Czxid)
-						}
-						return err
-					}); err != nil {
-						t.Error(err)
-					}
-				})
-			}
+		for range 3 {
+			l := w.Holds(c)
+			_, stat, err := l.Get(t.Context(), l.Check().Path)
+			require.NoError(t, err)
+			require.Equal(t, recipetest.NewToken(stat.Czxid, 0), l.Token())
+			a := w.RivalWaits(w.Stranger(nil))
+			require.True(t, a.Waiting())
+			require.NoError(t, l.Release())
+			require.NoError(t, a.Get().Release())
 		}
-		wg.Wait()
-		require.EqualValues(t, 20, n.Load())
-		l, err := m.TryLock(r.Ctx)
+		l, err := w.Ours(c, w.Path).TryLock(t.Context())
 		require.NoError(t, err)
 		require.NoError(t, l.Release())
-		data, after, err := r.Raw.Get(path)
+		data, stat, err := raw.Get(w.Path)
 		require.NoError(t, err)
 		require.Equal(t, `{"mine": true}`, string(data))
-		require.Equal(t, stat.Version, after.Version)
+		require.Zero(t, stat.Version)
 	})
 }
 
 func TestB64DataSetBetweenTheFirstReadAndTheFirstJoinIsKept(t *testing.T) {
-	recipetest.EachSide(t, func(t *testing.T, r *recipetest.SideRig) {
-		path := harness.NewPath(t)
-		harness.MakeParents(t, r.Raw, path)
-		rule := r.P.On(recipetest.OpJoin, 1, harness.Hold)
-		a := recipetest.Later(t, r.Ours(r.C, path).Lock)
-		r.P.Await(rule)
-		_, err := recipetest.Insider(t, r.Raw).Set(path, []byte("mine"), 0)
+	recipetest.EachSideInBubble(t, func(t *testing.T, w *recipetest.SideWorld) {
+		raw := w.Bare()
+		harness.MakeParents(t, raw, w.Path)
+		w.Plan.Add(zktest.Fault{Do: zktest.Delay, Op: recipetest.OpJoin, For: time.Second})
+		a := w.Waits(w.Stranger(nil))
+		_, err := raw.Set(w.Path, []byte("mine"), 0)
 		require.NoError(t, err)
-		rule.Release()
-		l := a.Get()
-		data, stat, err := r.Raw.Get(path)
+		w.Stands(a.Get())
+		data, stat, err := raw.Get(w.Path)
 		require.NoError(t, err)
 		require.Equal(t, "mine", string(data))
 		require.EqualValues(t, 1, stat.Version)
-		require.NoError(t, l.Release())
 	})
 }
 
-func TestB40MutexRefusesTheLineOfAnRWLock(t *testing.T) {
-	r := recipetest.NewRig(t, nil)
-	for _, prefix := range []string{"_c_7a1b2c3d-4e5f-4a6b-8c7d-9e0f1a2b3c4d-__READ__", "_c_7a1b2c3d-4e5f-4a6b-8c7d-9e0f1a2b3c4d-__WRIT__"} {
-		name := r.ByHand(prefix)
-		_, err := r.M.Lock(r.Ctx)
-		require.ErrorContains(t, err, "another recipe uses this path")
-		_, err = r.M.TryLock(r.Ctx)
-		require.ErrorContains(t, err, "another recipe uses this path")
-		require.NoError(t, r.Raw.Delete(name, -1))
-		r.Queued(0)
-	}
-}
-
 func TestALineThatWasIdleIsReadAgain(t *testing.T) {
-	r := recipetest.NewRig(t, nil)
-	recipetest.LineOf(r.M).UsedAt(time.Now().Add(-line.IdleLine))
-	require.NoError(t, r.Raw.Delete(r.Path, -1)) // reaped, and now somebody else's znode
-	_, err := r.Raw.Create(r.Path, []byte("mine"), 0, zk.WorldACL(zk.PermAll))
-	require.NoError(t, err)
-	require.NoError(t, r.M.Do(r.Ctx, recipetest.Nothing))
-	data, _, err := r.Raw.Get(r.Path)
-	require.NoError(t, err)
-	require.Equal(t, "mine", string(data))
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		m := zkrecipes.NewMutex(w.Client(nil), w.Path)
+		recipetest.LineOf(m).UsedAt(time.Now().Add(-line.IdleLine))
+		require.NoError(t, w.Insider().Delete(w.Path, -1)) // reaped, and now somebody else's znode
+		_, err := w.Bare().Create(w.Path, []byte("mine"), 0, zk.WorldACL(zk.PermAll))
+		require.NoError(t, err)
+		require.NoError(t, m.Do(t.Context(), recipetest.Nothing))
+		require.Equal(t, "mine", w.DataAt(w.Path))
+	})
 }
 
 // The servers delete an empty line, and its parents if the library created them as
@@ -235,17 +158,7 @@ func TestRealA04LineIsReapedWhenIdle(t *testing.T) {
 	ctx, path := harness.Within(t, 30*time.Second), harness.NewPath(t)
 	c, conn := recipetest.DialTo(t, servers, nil), harness.RawTo(t, servers)
 	gone := func(path string) {
-		exists, _, event, err := conn.ExistsW(path)
-		require.NoError(t, err)
-		if !exists {
-			return
-		}
-		select {
-		case e := <-event:
-			require.Equal(t, zk.EventNodeDeleted, e.Type)
-		case <-ctx.Done():
-			require.FailNow(t, "still there", path)
-		}
+		harness.Eventually(t, path+" gone", func() bool { exists, _, err := conn.Exists(path); return err == nil && !exists })
 	}
 	held := recipetest.LockOn(t, zkrecipes.NewMutex(c, path+"/held"))
 	idle := zkrecipes.NewMutex(c, path+"/idle/line")

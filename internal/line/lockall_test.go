@@ -16,14 +16,14 @@ import (
 	"github.com/zkrecipes/zkrecipes"
 	"github.com/zkrecipes/zkrecipes/internal/harness"
 	"github.com/zkrecipes/zkrecipes/internal/line"
-	"github.com/zkrecipes/zkrecipes/internal/placename"
 	"github.com/zkrecipes/zkrecipes/internal/recipetest"
-	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
-// inLockAllBubble runs f in a bubble. on returns the locks on paths, in one client.
-func inLockAllBubble(t *testing.T, f func(t *testing.T, w *recipetest.ElectionWorld, c *zkrecipes.Client), opts ...zktest.Option) {
-	recipetest.InElectionBubble(t, func(t *testing.T, w *recipetest.ElectionWorld, _, _ *zkrecipes.Election) { f(t, w, w.Stranger(nil)) }, opts...)
+// What each fault at each request of a LockAll does is in the table of faults.
+
+// inLockAllBubble runs f in a bubble.
+func inLockAllBubble(t *testing.T, f func(t *testing.T, w *recipetest.ElectionWorld, c *zkrecipes.Client)) {
+	recipetest.InElectionBubble(t, func(t *testing.T, w *recipetest.ElectionWorld, _, _ *zkrecipes.Election) { f(t, w, w.Stranger(nil)) })
 }
 
 func TestA01LockAllHoldsAllLocksUntilItsRelease(t *testing.T) {
@@ -32,9 +32,9 @@ func TestA01LockAllHoldsAllLocksUntilItsRelease(t *testing.T) {
 		ls := recipetest.LockAll(t, ms...)
 		ctx := ls.Context(t.Context())
 		for i, l := range ls.All() {
-			require.Equal(t, recipetest.LineOf(ms[i]).Path, recipetest.HandleOf(l).Grant.Line.Path, "in the order given")
+			require.Equal(t, recipetest.LineOf(ms[i]).Path, l.Path(), "in the order given")
 			require.NoError(t, l.Err())
-			_, err := zkrecipes.NewMutex(c, recipetest.LineOf(ms[i]).Path).TryLock(t.Context())
+			_, err := ms[i].TryLock(t.Context())
 			require.ErrorIs(t, err, zkrecipes.ErrLocked)
 		}
 		require.NoError(t, ls.Err())
@@ -92,7 +92,7 @@ func TestA36LockAllLocksInTheOrderOfPathsAndReleasesInReverse(t *testing.T) {
 func TestA36CallsOfLockAllNeverWaitForEachOtherInACircle(t *testing.T) {
 	inLockAllBubble(t, func(t *testing.T, w *recipetest.ElectionWorld, c *zkrecipes.Client) {
 		prefixed := w.Stranger(&zkrecipes.Options{Prefix: "/app"})
-		held := 0
+		held := 0 // which the locks guard, and the race detector checks it
 		var calls []*harness.Call[struct{}]
 		for i := range 12 {
 			ms := recipetest.Mutexes(c, "/app/a", "/app/b", "/app/c")
@@ -107,7 +107,7 @@ func TestA36CallsOfLockAllNeverWaitForEachOtherInACircle(t *testing.T) {
 			}
 			calls = append(calls, harness.GoErr(t, func(ctx context.Context) error {
 				return zkrecipes.DoAll(ctx, ms, func(context.Context, *zkrecipes.Leases) error {
-					if held++; held != 1 { // the race detector looks, too
+					if held++; held != 1 {
 						return errors.New("two hold")
 					}
 					time.Sleep(time.Millisecond)
@@ -117,8 +117,7 @@ func TestA36CallsOfLockAllNeverWaitForEachOtherInACircle(t *testing.T) {
 			}))
 		}
 		for _, call := range calls {
-			_, err := call.Wait()
-			require.NoError(t, err)
+			call.Get()
 		}
 		w.IsFree("/app/a", "/app/b", "/app/c")
 	})
@@ -148,34 +147,11 @@ func TestA36LockAllGivesBackWhatItHasIfItFails(t *testing.T) {
 	})
 }
 
-func TestB40LockAllRefusesBadInputBeforeItLocksAny(t *testing.T) {
+func TestA36LockAllWithKeptLocks(t *testing.T) {
 	inLockAllBubble(t, func(t *testing.T, w *recipetest.ElectionWorld, c *zkrecipes.Client) {
-		a, b := zkrecipes.NewMutex(c, "/a"), zkrecipes.NewMutex(c, "/b")
-		f := func(context.Context, *zkrecipes.Leases) error { return errors.New("called") }
-		for name, test := range map[string]struct {
-			ctx  context.Context
-			ms   []*zkrecipes.Mutex
-			text string
-		}{
-			"none":              {t.Context(), nil, `lock all "": no mutexes`},
-			"nil mutex":         {t.Context(), []*zkrecipes.Mutex{a, nil}, "not made by its constructor"},
-			"first nil":         {t.Context(), []*zkrecipes.Mutex{nil, a}, "not made by its constructor"},
-			"zero mutex":        {t.Context(), []*zkrecipes.Mutex{a, {}}, "not made by its constructor"},
-			"nil context":       {nil, []*zkrecipes.Mutex{a, b}, "nil context"},
-			"path twice":        {t.Context(), []*zkrecipes.Mutex{b, a, zkrecipes.NewMutex(c, "/b")}, "lock all /b: the path is given twice"},
-			"mutex twice":       {t.Context(), []*zkrecipes.Mutex{a, a}, "lock all /a: the path is given twice"},
-			"different clients": {t.Context(), []*zkrecipes.Mutex{a, zkrecipes.NewMutex(w.Stranger(nil), "/b")}, "lock all /b: mutexes of different Clients"},
-			"invalid path":      {t.Context(), []*zkrecipes.Mutex{a, zkrecipes.NewMutex(c, "b")}, `lock all b: path does not begin with "/"`},
-			"bad option":        {t.Context(), []*zkrecipes.Mutex{a, zkrecipes.NewMutex(c, "/b", zkrecipes.KeepFor(-1))}, "not positive"},
-		} {
-			require.Zero(t, w.Requests(func() {
-				_, err := zkrecipes.LockAll(test.ctx, test.ms...)
-				require.ErrorContains(t, err, test.text, name)
-				require.ErrorContains(t, zkrecipes.DoAll(test.ctx, test.ms, f), test.text, name)
-			})[recipetest.OpJoin], name)
-		}
-		require.ErrorContains(t, zkrecipes.DoAll(t.Context(), []*zkrecipes.Mutex{a}, nil), "nil function")
-		w.IsFree("/a", "/b")
+		ms := []*zkrecipes.Mutex{zkrecipes.NewMutex(c, "/b", zkrecipes.KeepFor(time.Minute)), zkrecipes.NewMutex(c, "/a", zkrecipes.KeepFor(time.Minute))}
+		require.NoError(t, recipetest.LockAll(t, ms...).Release())
+		require.Empty(t, w.Requests(func() { require.NoError(t, recipetest.LockAll(t, ms...).Release()) }))
 	})
 }
 
@@ -228,109 +204,66 @@ func TestB09TheContextEndsWithTheFirstLockThatIsLost(t *testing.T) {
 	})
 }
 
-func TestB22LockAllReturnsErrEvictedIfAPlaceIsDeleted(t *testing.T) {
-	for path, other := range map[string]string{"/a": "held", "/b": "waiting"} {
-		t.Run(other, func(t *testing.T) {
-			inLockAllBubble(t, func(t *testing.T, w *recipetest.ElectionWorld, c *zkrecipes.Client) {
-				l := recipetest.LockOn(t, zkrecipes.NewMutex(w.Stranger(nil), "/b"))
-				call := recipetest.LockAllLater(t, recipetest.Mutexes(c, "/a", "/b")...)
-				time.Sleep(5 * time.Second)
-				places := w.Srv.Children(path)
-				slices.SortFunc(places, func(a, b string) int {
-					x, _ := placename.Parse(a, placename.LockKinds)
-					y, _ := placename.Parse(b, placename.LockKinds)
-					return x.Compare(y)
-				})
-				require.NoError(t, w.Operator.Delete(path+"/"+places[len(places)-1], -1))
-				_, err := call.Wait()
-				require.ErrorIs(t, err, zkrecipes.ErrEvicted)
-				require.ErrorContains(t, err, "lock all "+path)
-				w.IsFree("/a")
-				require.NoError(t, l.Release())
-				w.IsFree("/b")
-			})
-		})
-	}
-}
-
-func TestB35CloseEndsLockAllAndItsLeases(t *testing.T) {
+func TestB40LockAllRefusesBadInputBeforeItLocksAny(t *testing.T) {
 	inLockAllBubble(t, func(t *testing.T, w *recipetest.ElectionWorld, c *zkrecipes.Client) {
-		ls := recipetest.LockAll(t, recipetest.Mutexes(c, "/b", "/c")...)
-		call := recipetest.LockAllLater(t, recipetest.Mutexes(c, "/a", "/b")...)
-		require.NoError(t, c.Close())
-		_, err := call.Wait()
-		require.ErrorIs(t, err, zkrecipes.ErrClosed)
-		require.ErrorIs(t, ls.Err(), zkrecipes.ErrClosed)
-		require.ErrorIs(t, ls.Release(), zkrecipes.ErrClosed)
-		w.IsFree("/a", "/b", "/c")
+		a, b := zkrecipes.NewMutex(c, "/a"), zkrecipes.NewMutex(c, "/b")
+		f := func(context.Context, *zkrecipes.Leases) error { return errors.New("called") }
+		for name, test := range map[string]struct {
+			ctx  context.Context
+			ms   []*zkrecipes.Mutex
+			text string
+		}{
+			"none":              {t.Context(), nil, `lock all "": no mutexes`},
+			"nil mutex":         {t.Context(), []*zkrecipes.Mutex{a, nil}, "not made by its constructor"},
+			"first nil":         {t.Context(), []*zkrecipes.Mutex{nil, a}, "not made by its constructor"},
+			"zero mutex":        {t.Context(), []*zkrecipes.Mutex{a, {}}, "not made by its constructor"},
+			"nil context":       {nil, []*zkrecipes.Mutex{a, b}, "nil context"},
+			"path twice":        {t.Context(), []*zkrecipes.Mutex{b, a, zkrecipes.NewMutex(c, "/b")}, "lock all /b: the path is given twice"},
+			"mutex twice":       {t.Context(), []*zkrecipes.Mutex{a, a}, "lock all /a: the path is given twice"},
+			"different clients": {t.Context(), []*zkrecipes.Mutex{a, zkrecipes.NewMutex(w.Stranger(nil), "/b")}, "lock all /b: mutexes of different Clients"},
+			"invalid path":      {t.Context(), []*zkrecipes.Mutex{a, zkrecipes.NewMutex(c, "b")}, `lock all b: path does not begin with "/"`},
+			"bad option":        {t.Context(), []*zkrecipes.Mutex{a, zkrecipes.NewMutex(c, "/b", zkrecipes.KeepFor(-1))}, "not positive"},
+		} {
+			require.Zero(t, w.Requests(func() {
+				_, err := zkrecipes.LockAll(test.ctx, test.ms...)
+				require.ErrorContains(t, err, test.text, name)
+				require.ErrorContains(t, zkrecipes.DoAll(test.ctx, test.ms, f), test.text, name)
+			})[recipetest.OpJoin], name)
+		}
+		require.ErrorContains(t, zkrecipes.DoAll(t.Context(), []*zkrecipes.Mutex{a}, nil), "nil function")
+		w.IsFree("/a", "/b")
 	})
 }
 
-// Replies are lost at each step.
-func TestB01LockAllSurvivesLostReplies(t *testing.T) {
-	for name, after := range map[string]bool{"applied": true, "not applied": false} {
-		t.Run(name, func(t *testing.T) {
-			inLockAllBubble(t, func(t *testing.T, w *recipetest.ElectionWorld, c *zkrecipes.Client) {
-				for skip := range 3 {
-					w.Plan.Add(zktest.Fault{Do: zktest.Drop, After: after, Op: recipetest.OpJoin, Skip: skip}, zktest.Fault{Do: zktest.Drop, After: after, Op: recipetest.OpRelease, Skip: skip})
-				}
-				ls := recipetest.LockAll(t, recipetest.Mutexes(c, "/a", "/b", "/c")...)
-				time.Sleep(time.Minute)
-				require.NoError(t, ls.Err())
-				for _, path := range []string{"/a", "/b", "/c"} {
-					require.Len(t, w.Srv.Children(path), 1)
-				}
-				require.NoError(t, ls.Release())
-				time.Sleep(time.Minute)
-				w.IsFree("/a", "/b", "/c")
-			})
-		})
-	}
-}
-
-func TestA36LockAllWithKeptLocks(t *testing.T) {
-	inLockAllBubble(t, func(t *testing.T, w *recipetest.ElectionWorld, c *zkrecipes.Client) {
-		ms := []*zkrecipes.Mutex{zkrecipes.NewMutex(c, "/b", zkrecipes.KeepFor(time.Minute)), zkrecipes.NewMutex(c, "/a", zkrecipes.KeepFor(time.Minute))}
-		require.NoError(t, recipetest.LockAll(t, ms...).Release())
-		require.Empty(t, w.Requests(func() { require.NoError(t, recipetest.LockAll(t, ms...).Release()) }))
-	})
-}
-
-func TestB28LockAllThatWaitsReturnsErrClosed(t *testing.T) {
+// The call waits for a lock, or is about to return: the context of the last lease is made of
+// the caller's when all locks are held.
+func TestB28LockAllWhoseClientIsClosedReturnsErrClosed(t *testing.T) {
 	inLockAllBubble(t, func(t *testing.T, w *recipetest.ElectionWorld, c *zkrecipes.Client) {
 		recipetest.LockOn(t, zkrecipes.NewMutex(w.Stranger(nil), "/b"))
-		var calls []*harness.Call[*zkrecipes.Leases]
+		held := recipetest.LockAll(t, recipetest.Mutexes(c, "/c", "/d")...)
+		var waiting []*harness.Call[*zkrecipes.Leases]
 		for i := range 200 {
-			calls = append(calls, recipetest.LockAllLater(t, recipetest.Mutexes(c, fmt.Sprintf("/a%d", i), "/b")...))
+			waiting = append(waiting, recipetest.LockAllLater(t, recipetest.Mutexes(c, fmt.Sprintf("/a%d", i), "/b")...))
 		}
+		other := w.Stranger(nil)
+		s, _ := recipetest.Core(other).Session()
+		var once sync.Once
+		_, err := zkrecipes.LockAll(hooked{t.Context(), func() {
+			if line.HasGrants(s) {
+				once.Do(func() { require.NoError(t, other.Close()) })
+			}
+		}}, zkrecipes.NewMutex(other, "/e"))
+		require.ErrorIs(t, err, zkrecipes.ErrClosed)
+		require.ErrorContains(t, err, "zkrecipes: lock all /e")
+
 		require.NoError(t, c.Close())
-		for _, call := range calls {
+		for _, call := range waiting {
 			_, err := call.Wait()
 			require.ErrorIs(t, err, zkrecipes.ErrClosed)
 			require.ErrorContains(t, err, "zkrecipes: lock all /")
 		}
-	})
-}
-
-// hookedContext calls hook at the beginning of Done.
-type hookedContext struct {
-	context.Context
-	hook func()
-}
-
-func (c *hookedContext) Done() <-chan struct{} { c.hook(); return c.Context.Done() }
-
-// The context of the last lease is made of the caller's when all locks are held.
-func TestB28LockAllWhoseClientIsClosedAtItsEndReturnsErrClosed(t *testing.T) {
-	inLockAllBubble(t, func(t *testing.T, w *recipetest.ElectionWorld, c *zkrecipes.Client) {
-		s, _ := recipetest.Core(c).Session()
-		var once sync.Once
-		_, err := zkrecipes.LockAll(&hookedContext{t.Context(), func() {
-			if line.HasGrants(s) {
-				once.Do(func() { require.NoError(t, c.Close()) })
-			}
-		}}, zkrecipes.NewMutex(c, "/a"))
-		require.ErrorIs(t, err, zkrecipes.ErrClosed)
-		require.ErrorContains(t, err, "zkrecipes: lock all /a")
+		require.ErrorIs(t, held.Err(), zkrecipes.ErrClosed)
+		require.ErrorIs(t, held.Release(), zkrecipes.ErrClosed)
+		w.IsFree("/c", "/d")
 	})
 }

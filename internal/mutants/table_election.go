@@ -139,7 +139,7 @@ var electionMutants = []mutant{
 			old: `t, err := e.campaign(ctx, "lead", value, enterWithRoom)`,
 			new: `t, err := e.campaign(ctx, "lead", value, election.Enter)`,
 		}},
-		test: "env ZK_HARNESS=zktest go test ./internal/line -run ^TestLeadWaitsWhileTheSessionIsFull$",
+		test: "env ZK_HARNESS=zktest go test ./internal/session -run ^TestLeadWaitsWhileTheSessionIsFull$",
 	},
 	{
 		name: "lead-twice",

@@ -62,7 +62,7 @@ var sessionMutants = []mutant{
 				}
 				if false {`,
 		}},
-		test: "env ZK_HARNESS=zktest go test ./internal/line -run ^TestALostReplyCounts",
+		test: "env ZK_HARNESS=zktest go test ./internal/session -run ^TestALostReplyCounts",
 	},
 	{
 		name: "session-gate-proves-alive",
@@ -135,7 +135,7 @@ var sessionMutants = []mutant{
 			old: `if n := a.growth(ops); n > 0 && a.weight+n > a.bound+over {`,
 			new: `if n := a.growth(ops); n > 0 && a.weight+n > 1<<40 {`,
 		}},
-		test: "env ZK_HARNESS=zktest go test ./internal/line -run ^TestAFullSessionRefuses",
+		test: "env ZK_HARNESS=zktest go test ./internal/session -run ^TestAFullSessionRefuses",
 	},
 	{
 		name: "watch-fires-late",

@@ -36,7 +36,7 @@ func (w *World) GivesNoNumbers(opts *zkrecipes.Options, cycle func(t *testing.T,
 	}
 	round()
 	known, given := w.Srv.ACLs(), w.Srv.Counts().NewACLs
-	for range 5 {
+	for range 3 {
 		round()
 	}
 	require.Equal(w.T, known, w.Srv.ACLs(), "distinct lists")

@@ -1,4 +1,4 @@
-package line_test
+package session_test
 
 import (
 	"context"
@@ -25,22 +25,20 @@ func TestWhatWaitsWaitsOnInTheNextSession(t *testing.T) {
 		free func()                      // ends the wait
 	}
 	const beforeMember = "Barrier.Wait before it is a member"
-	locked := func(w *recipetest.World, l interface{ Release() error }, err error) func() {
-		w.T.Helper()
-		require.NoError(w.T, err)
-		return func() { require.NoError(w.T, l.Release()) }
+	led := func(t *testing.T, other *zkrecipes.Client) (free func()) {
+		term := recipetest.Campaigns(t, zkrecipes.NewElection(other, "/m"), "v")
+		return func() { require.NoError(t, term.Resign()) }
+	}
+	item := func(t *testing.T, other *zkrecipes.Client) (free func()) {
+		return func() { recipetest.PutOn(t, zkrecipes.NewQueue(other, "/m", nil), "item") }
 	}
 	for name, begin := range map[string]func(t *testing.T, w *recipetest.World, c, other *zkrecipes.Client) wait{
 		"Election.Lead": func(t *testing.T, w *recipetest.World, c, other *zkrecipes.Client) wait {
-			l, err := zkrecipes.NewElection(other, "/m").Campaign(t.Context(), nil)
-			require.NoError(t, err)
 			return wait{call: func(ctx context.Context) error {
 				return zkrecipes.NewElection(c, "/m").Lead(ctx, nil, func(context.Context, *zkrecipes.Term) error { return nil })
-			}, free: locked(w, recipetest.LeaseOf(l), err)}
+			}, free: led(t, other)}
 		},
 		"Election.Observe": func(t *testing.T, w *recipetest.World, c, other *zkrecipes.Client) wait {
-			l, err := zkrecipes.NewElection(other, "/m").Campaign(t.Context(), nil)
-			require.NoError(t, err)
 			return wait{call: func(ctx context.Context) error {
 				for leader, err := range zkrecipes.NewElection(c, "/m").Observe(ctx) {
 					if err != nil || leader.None() {
@@ -48,17 +46,17 @@ func TestWhatWaitsWaitsOnInTheNextSession(t *testing.T) {
 					}
 				}
 				return errors.New("the iteration has ended")
-			}, free: locked(w, recipetest.LeaseOf(l), err)}
+			}, free: led(t, other)}
 		},
 		"Queue.TakeN": func(t *testing.T, w *recipetest.World, c, other *zkrecipes.Client) wait {
 			return wait{call: func(ctx context.Context) error { _, err := zkrecipes.NewQueue(c, "/m", nil).TakeN(ctx, 2); return err },
-				free: func() { recipetest.PutOn(t, zkrecipes.NewQueue(other, "/m", nil), "item") }}
+				free: item(t, other)}
 		},
 		"Queue.Serve": func(t *testing.T, w *recipetest.World, c, other *zkrecipes.Client) wait {
 			return wait{call: func(ctx context.Context) error {
 				ctx, cancel := context.WithCancel(ctx)
 				return zkrecipes.NewQueue(c, "/m", nil).Serve(ctx, func(context.Context, *zkrecipes.Item) error { cancel(); return nil })
-			}, free: func() { recipetest.PutOn(t, zkrecipes.NewQueue(other, "/m", nil), "item") }}
+			}, free: item(t, other)}
 		},
 		"Queue.PutAll": func(t *testing.T, w *recipetest.World, c, other *zkrecipes.Client) wait {
 			two := &zkrecipes.QueueOptions{MaxLen: 2}

@@ -1,12 +1,8 @@
 package line_test
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"slices"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -20,9 +16,94 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/placename"
 	"github.com/zkrecipes/zkrecipes/internal/recipetest"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
+	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
-// Ten thousand places, readers and watches, and a thousand lines and waiters.
+// Nobody wakes who cannot be granted, however many wait: ten thousand places, readers and
+// watches, and a thousand lines and waiters. internal/costs counts what else a lock costs.
+
+// longSessions are those of clients that watch no place of their own, so that each event is one
+// that wakes a waiter.
+var longSessions = &zkrecipes.Options{SessionTimeout: recipetest.LongSession}
+
+// B30: a thousand sessions wait
+func TestAReleaseWakesOneWaiterAndTheHandOverTakesNoRequest(t *testing.T) {
+	for _, n := range []int{1, 2, 16, 1000} {
+		t.Run(fmt.Sprint(n), func(t *testing.T) {
+			recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+				current := recipetest.LockOn(t, zkrecipes.NewMutex(w.Client(longSessions), w.Path))
+				var waiters []*harness.Call[*zkrecipes.Lease]
+				for range n {
+					waiters = append(waiters, w.LockLater(w.Stranger(longSessions)))
+				}
+				watched := 0 // a waiter watches its own place from the beginning, and that fires as well
+				for i, next := range waiters {
+					before := w.Srv.Counts()
+					require.NoError(t, current.Release())
+					current = next.Get()
+					synctest.Wait()
+					did := w.Srv.Counts().Sub(before)
+					require.Equal(t, 1, recipetest.Sum(did.Requests), "the release")
+					require.Equal(t, 1+watched, recipetest.Sum(did.Events))
+					watched = 1
+					if i+1 < n {
+						require.True(t, waiters[i+1].Waiting())
+					}
+				}
+				require.NoError(t, current.Release())
+			}, zktest.SessionTimeouts(0, recipetest.LongSession))
+		})
+	}
+}
+
+// A25: the readers ignore the writer behind them
+func TestAWritersReleaseWakesTheReadersThatMayGo(t *testing.T) {
+	for _, n := range []int{1, 5, 50} {
+		t.Run(fmt.Sprint(n), func(t *testing.T) {
+			recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+				lock := func() *zkrecipes.RWLock { return zkrecipes.NewRWLock(w.Stranger(longSessions), "/rw") }
+				readersWait := func(n int) (as []*harness.Call[*zkrecipes.Lease]) {
+					for range n {
+						as = append(as, recipetest.Later(t, lock().RLock))
+						synctest.Wait()
+					}
+					return as
+				}
+				l := recipetest.Held(t, lock().Lock)
+				readers := readersWait(n)
+				writer := recipetest.Later(t, lock().Lock)
+				synctest.Wait()
+				more := readersWait(3)
+				wakes := func(f func()) int {
+					synctest.Wait()
+					before := w.Srv.Counts().Events
+					f()
+					synctest.Wait()
+					return w.Srv.Counts().Events["NodeDataChanged"] - before["NodeDataChanged"]
+				}
+				requests := w.Requests(func() {
+					require.Equal(t, n, wakes(func() { require.NoError(t, l.Release()) }), "each reader, and nobody else")
+				})
+				require.Equal(t, 1, recipetest.Sum(requests), "no reader has sent anything")
+				require.True(t, writer.Waiting())
+
+				// The writer lists only when its predecessor leaves, the last of the readers.
+				requests = w.Requests(func() {
+					for _, a := range readers[:n-1] {
+						require.NoError(t, a.Get().Release())
+					}
+				})
+				require.Equal(t, n-1, recipetest.Sum(requests))
+				requests = w.Requests(func() { require.NoError(t, readers[n-1].Get().Release()) })
+				require.Equal(t, 1, requests["getChildren2"])
+				require.Equal(t, 3+1, wakes(func() { require.NoError(t, writer.Get().Release()) }), "and the watch on its own place")
+				for _, a := range more {
+					require.NoError(t, a.Get().Release())
+				}
+			}, zktest.SessionTimeouts(0, recipetest.LongSession))
+		})
+	}
+}
 
 // Children that are no places do not make a lock held, however many there are.
 func TestTryLockTakesALockWithManyOtherLocksBelowItsPath(t *testing.T) {
@@ -206,83 +287,4 @@ func TestB31WaitersInAThousandLinesAreGrantedAcrossAReconnect(t *testing.T) {
 			require.NoError(t, a.Get().Release())
 		}
 	})
-}
-
-// A thousand sessions wait. A release wakes only the next one in line, and no request
-// is sent but the release itself.
-func TestB30EachReleaseWakesOneOfAThousandWaiters(t *testing.T) {
-	const n = 1000
-	ctx, path := harness.Within(t, 60*time.Second), harness.NewPath(t)
-	sent := &harness.RequestCounter{}
-	var grants, queued atomic.Int32
-	opts := &zkrecipes.Options{Dialer: sent.Dial, Trace: &zkrecipes.Trace{
-		Queued:     func(context.Context, zkrecipes.TraceQueued) { queued.Add(1) },
-		AcquireEnd: func(context.Context, zkrecipes.TraceAcquireEnd) { grants.Add(1) },
-	}}
-	clients := make([]*zkrecipes.Client, 1+n) // the first one is the holder's
-	// Only a few at a time, or each would wait for the long listings of the others.
-	each := func(f func(i int)) {
-		var wg sync.WaitGroup
-		running := make(chan struct{}, 8)
-		for i := range clients {
-			running <- struct{}{}
-			wg.Go(func() {
-				defer func() { <-running }() // even if f fails the test
-				f(i)
-			})
-		}
-		wg.Wait()
-	}
-	granted := make(chan *zkrecipes.Lease, 1+n)
-	var waiters sync.WaitGroup
-	each(func(i int) {
-		c, err := zkrecipes.Dial(ctx, harness.Servers(), opts)
-		if err != nil {
-			t.Error(err)
-			return
-		}
-		clients[i] = c
-	})
-	defer waiters.Wait()
-	defer each(func(i int) {
-		if clients[i] != nil {
-			clients[i].Close()
-		}
-	})
-	require.False(t, t.Failed())
-	current := recipetest.LockOn(t, zkrecipes.NewMutex(clients[0], path))
-	recipetest.Sleeps(t, clients[0], 1)
-	each(func(i int) {
-		if i == 0 {
-			return
-		}
-		waiters.Go(func() {
-			l, err := zkrecipes.NewMutex(clients[i], path).Lock(ctx)
-			if err != nil {
-				if !errors.Is(err, zkrecipes.ErrClosed) { // the test has failed already
-					t.Error(err)
-				}
-				return
-			}
-			granted <- l
-		})
-		recipetest.Sleeps(t, clients[i], 2)
-	})
-	harness.Eventually(t, "all Queued hooks", func() bool { return queued.Load() == n }) // they are called later
-	line, err := zkrecipes.NewMutex(clients[0], path).Contenders(ctx)
-	require.NoError(t, err)
-	require.Len(t, line, 1+n)
-
-	sent.Reset()
-	for i := range n {
-		require.NoError(t, current.Release())
-		current = <-granted
-		require.Equal(t, line[i+1].Token, current.Token(), "in the order of the line")
-		require.Equal(t, i+1, recipetest.Sum(sent.Count()), "releases and nothing else")
-		require.Empty(t, granted, "one wake per release")
-	}
-	require.NoError(t, current.Release())
-	require.Equal(t, 1+n, recipetest.Sum(sent.Count()))
-	harness.Eventually(t, "all Granted hooks", func() bool { return grants.Load() == 1+n })
-	require.EqualValues(t, n, queued.Load(), "no waiter has joined twice")
 }

@@ -1,0 +1,477 @@
+package line_test
+
+import (
+	"context"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/require"
+
+	"github.com/zkrecipes/zkrecipes"
+	"github.com/zkrecipes/zkrecipes/internal/harness"
+	"github.com/zkrecipes/zkrecipes/internal/line"
+	"github.com/zkrecipes/zkrecipes/internal/placename"
+	"github.com/zkrecipes/zkrecipes/internal/recipetest"
+	"github.com/zkrecipes/zkrecipes/zktest"
+)
+
+// The end of a line's sequence counter. There ZooKeeper assigns the same number again and
+// again, and negative ones to creates in flight together. Nobody holds with such a number:
+// everybody steps aside until the line is empty, and goes on in a new line.
+
+type calls = []*harness.Call[*zkrecipes.Lease]
+
+// beside has a rival of c hold with the last number, so that c waits aside.
+func beside(w *recipetest.SideWorld, c *zkrecipes.Client) (rival *zkrecipes.Client, holder *zkrecipes.Lease, a *harness.Call[*zkrecipes.Lease]) {
+	w.T.Helper()
+	rival = w.Client(nil)
+	require.NoError(w.T, w.Srv.SetCounter(w.Path, line.MaxNumber))
+	holder = w.Excludes(rival)
+	return rival, holder, w.Aside(c)
+}
+
+func TestB28NumbersUpToTheLimitAreGranted(t *testing.T) {
+	recipetest.EachSideInBubble(t, func(t *testing.T, w *recipetest.SideWorld) {
+		c := w.Client(nil)
+		require.NoError(t, w.Srv.SetCounter(w.Path, line.MaxNumber-1))
+		for _, number := range []int32{line.MaxNumber - 1, line.MaxNumber, 0, 1} {
+			l := w.Holds(c)
+			require.Equal(t, number, w.Line()[0].Number)
+			require.NoError(t, l.Release())
+		}
+	})
+}
+
+// numbered counts the numbers of the places that are created in /line.
+type numbered map[int32]int
+
+func (n numbered) option() zktest.Option {
+	return zktest.OnChange(func(ch zktest.Change) {
+		if name, ok := strings.CutPrefix(ch.Path, "/line/"); ok && ch.Created {
+			if m, ok := placename.Parse(name, placename.LockKinds); ok {
+				n[m.Number]++
+			}
+		}
+	})
+}
+
+func TestB28TheLastNumberIsGivenAgainAndAgainAndNeverGranted(t *testing.T) {
+	numbers := numbered{}
+	recipetest.EachSideInBubble(t, func(t *testing.T, w *recipetest.SideWorld) {
+		c, other := w.Client(nil), w.Client(nil)
+		l := w.Excludes(c) // joined before the counter ends
+		require.NoError(t, w.Srv.SetCounter(w.Path, math.MaxInt32-1))
+		clear(numbers)
+		var aside calls
+		for range 4 {
+			aside = append(aside, w.Aside(c), w.Aside(other))
+			_, err := w.Ours(c, w.Path).TryLock(t.Context())
+			require.ErrorIs(t, err, zkrecipes.ErrLocked)
+		}
+		require.Equal(t, numbered{math.MaxInt32 - 1: 1, math.MaxInt32: 7}, numbers, "TryLock does not join")
+		w.Stands(l)
+		require.NoError(t, l.Release())
+		w.Served(aside...)
+		require.Empty(t, w.Line())
+	}, numbers.option())
+}
+
+// The joins queue up behind the first one, and the server prepares them together.
+func TestB28NegativeNumbersAreNeverGranted(t *testing.T) {
+	for name, held := range map[string]bool{"free": false, "held": true} {
+		t.Run(name, func(t *testing.T) {
+			numbers := numbered{}
+			recipetest.EachSideInBubble(t, func(t *testing.T, w *recipetest.SideWorld) {
+				c := w.Client(nil)
+				var holder *zkrecipes.Lease
+				if held {
+					holder = w.Excludes(w.Client(nil))
+				}
+				require.NoError(t, w.Srv.SetCounter(w.Path, math.MaxInt32))
+				clear(numbers)
+				w.Plan.Add(zktest.Fault{Do: zktest.Delay, Op: recipetest.OpJoin, For: time.Second})
+				var joins calls
+				for range 20 {
+					joins = append(joins, recipetest.Later(t, w.Ours(c, w.Path).Lock))
+				}
+				time.Sleep(2 * time.Second)
+				synctest.Wait()
+				require.Negative(t, slices.Min(slices.Collect(maps.Keys(numbers))))
+				if held {
+					require.Len(t, w.Line(), 1)
+					w.Stands(holder)
+					require.NoError(t, holder.Release())
+				}
+				w.Served(joins...)
+				require.Empty(t, w.Line())
+			}, numbers.option())
+		})
+	}
+}
+
+// The caller is there, or has left before the reply comes: then the background gives the
+// place up.
+func TestB28AJoinBeyondTheLimitWhoseReplyIsLostOrLateIsNotGranted(t *testing.T) {
+	for name, fault := range map[string]zktest.Fault{
+		"reply is lost":                  {Do: zktest.Drop},
+		"caller has left":                {Do: zktest.Delay, For: time.Second},
+		"caller has left, reply is lost": {Do: zktest.Delay, For: time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			recipetest.EachSideInBubble(t, func(t *testing.T, w *recipetest.SideWorld) {
+				c := w.Client(nil)
+				require.NoError(t, w.Srv.SetCounter(w.Path, math.MaxInt32))
+				fault.After, fault.Op = true, recipetest.OpJoin
+				w.Plan.Add(fault, zktest.Fault{Do: zktest.Drop, Op: recipetest.OpDelete})
+				a := w.Waits(c)
+				if fault.Do == zktest.Delay {
+					a.Cancel(nil)
+					_, err := a.Wait()
+					require.ErrorIs(t, err, context.Canceled)
+					if strings.HasSuffix(name, "lost") {
+						require.True(t, w.Srv.Disconnect(recipetest.SessionID(c)))
+					}
+					time.Sleep(4 * time.Second)
+					synctest.Wait()
+					require.Empty(t, w.Line())
+					a = w.Waits(c)
+				}
+				time.Sleep(time.Second)
+				w.Served(a)
+				require.Equal(t, 1, w.Plan.Fired()["drop before"])
+			})
+		})
+	}
+}
+
+func TestB87AFreeLineBeginsAnewBeyondTheLimit(t *testing.T) {
+	recipetest.EachSideInBubble(t, func(t *testing.T, w *recipetest.SideWorld) {
+		c := w.Client(nil)
+		last := w.Holds(c)
+		require.NoError(t, last.Release())
+		for name, lock := range map[string]func(context.Context) (*zkrecipes.Lease, error){"Lock": w.Ours(c, w.Path).Lock, "TryLock": w.Ours(c, w.Path).TryLock} {
+			w.AtLimit()
+			var l *zkrecipes.Lease
+			requests := w.Requests(func() { l = recipetest.Held(t, lock) })
+			require.Zero(t, w.Line()[0].Number, name)
+			require.Greater(t, l.Token(), last.Token())
+			require.Equal(t, 2, requests[recipetest.OpJoin], "%s: %v", name, requests)
+			require.Equal(t, 2, requests[recipetest.OpDelete], "%s: %v", name, requests)
+			require.NoError(t, l.Release())
+			last = l
+		}
+	})
+}
+
+func TestB87ThoseWhoComeBeyondTheLimitWaitUntilTheLineIsEmpty(t *testing.T) {
+	recipetest.EachSideInBubble(t, func(t *testing.T, w *recipetest.SideWorld) {
+		c, other, third := w.Client(nil), w.Client(nil), w.Client(nil)
+		require.NoError(t, w.Srv.SetCounter(w.Path, line.MaxNumber-1))
+		holder := w.Excludes(c)
+		inLine := w.Waits(other)
+		aside := calls{w.Aside(c), w.Aside(other), w.Aside(third), w.Aside(third)}
+		_, err := w.Ours(third, w.Path).TryLock(t.Context())
+		require.ErrorIs(t, err, zkrecipes.ErrLocked)
+
+		require.NoError(t, holder.Release())
+		l := inLine.Get()
+		w.Stands(l)
+		synctest.Wait()
+		require.Len(t, w.Line(), 1, "those aside wait on")
+		for _, a := range aside {
+			require.True(t, a.Waiting())
+		}
+		require.NoError(t, l.Release())
+		w.Served(aside...)
+		require.Empty(t, w.Line())
+		recipetest.RequireUsable(t, c)
+	})
+}
+
+// Everybody watches the last member and no line. A wait costs nothing, and a member that
+// is not the last wakes nobody.
+func TestB87WaitingAsideCostsNothingUntilTheLastMemberGoes(t *testing.T) {
+	recipetest.Sides[0].InBubble(t, func(t *testing.T, w *recipetest.SideWorld) {
+		c, other := w.Client(nil), w.Client(nil)
+		require.NoError(t, w.Srv.SetCounter(w.Path, line.MaxNumber-1))
+		holder, last := w.Excludes(other), w.Waits(other)
+		a := w.Aside(c)
+		var l *zkrecipes.Lease
+		requests := w.Requests(func() {
+			require.NoError(t, holder.Release())
+			l = last.Get()
+			time.Sleep(500 * time.Millisecond)
+		})
+		require.Equal(t, 1, recipetest.Sum(requests), "the release")
+		require.NoError(t, l.Release())
+		w.Served(a)
+	})
+}
+
+func TestB87ASessionThatEndsAsideGoesOnInTheNext(t *testing.T) {
+	recipetest.EachSideInBubble(t, func(t *testing.T, w *recipetest.SideWorld) {
+		c := w.Client(nil)
+		rival, _, a := beside(w, c)
+		w.Expire(c)
+		require.True(t, a.Waiting())
+		require.Len(t, w.Line(), 1)
+		another := w.Aside(w.Stranger(nil))
+		require.True(t, w.Srv.Expire(recipetest.SessionID(rival)))
+		w.Served(a, another)
+	})
+}
+
+func TestB87AContextThatEndsAsideLeavesNothingBehind(t *testing.T) {
+	recipetest.EachSideInBubble(t, func(t *testing.T, w *recipetest.SideWorld) {
+		c := w.Client(nil)
+		_, holder, a := beside(w, c)
+		a.Cancel(nil)
+		_, err := a.Wait()
+		require.ErrorIs(t, err, context.Canceled)
+		require.NotErrorIs(t, err, zkrecipes.ErrExhausted)
+		for after := range 20 { // at each moment on the way there
+			ctx, cancel := context.WithTimeout(t.Context(), time.Duration(after)*time.Millisecond)
+			w.Plan.Add(zktest.Fault{Do: zktest.Delay, Path: w.Path + "*", For: 2 * time.Millisecond, Times: 8})
+			_, err := w.Ours(c, w.Path).Lock(ctx)
+			cancel()
+			require.ErrorIs(t, err, context.DeadlineExceeded)
+			time.Sleep(time.Second)
+		}
+		require.Len(t, w.Line(), 1)
+		require.LessOrEqual(t, recipetest.WatchesOf(c), 1, "all share the watch on the holder's place")
+		require.NoError(t, holder.Release())
+		synctest.Wait()
+		require.Empty(t, w.Line())
+		require.Zero(t, recipetest.WatchesOf(c))
+	})
+}
+
+func TestB87PlacesOfOtherLibrariesAreWaitedForAside(t *testing.T) {
+	recipetest.EachSideInBubble(t, func(t *testing.T, w *recipetest.SideWorld) {
+		for _, foreign := range []string{w.By, "fedcba98765432100123456789abcdef__lock__"} { // kazoo's
+			c, conn := w.Client(nil), w.Insider()
+			require.NoError(t, w.Srv.SetCounter(w.Path, line.MaxNumber))
+			var places []string
+			for range 2 { // other libraries know no limit
+				place, err := conn.Create(w.Path+"/"+foreign, nil, zk.FlagEphemeral|zk.FlagSequence, zk.WorldACL(zk.PermAll))
+				require.NoError(t, err)
+				places = append(places, place)
+			}
+			a := w.Aside(c)
+			_, err := conn.Set(places[1], []byte("x"), -1)
+			require.NoError(t, err)
+			for _, place := range places {
+				synctest.Wait()
+				require.True(t, a.Waiting())
+				require.NoError(t, conn.Delete(place, -1))
+			}
+			w.Served(a)
+		}
+	})
+}
+
+func TestB87ReadersStepAsideToo(t *testing.T) {
+	inRWBubble(t, func(t *testing.T, w *rwWorld) {
+		require.NoError(t, w.Srv.SetCounter(w.Path, line.MaxNumber-1))
+		first, second := recipetest.Held(t, w.theirs.RLock), recipetest.Held(t, w.theirs.RLock)
+		_, err := w.ours.TryRLock(t.Context())
+		require.ErrorIs(t, err, zkrecipes.ErrLocked, "only readers hold, but nobody joins them")
+		aside := calls{w.waits(w.ours.RLock), w.waits(w.theirs.RLock), w.waits(w.ours.Lock)}
+		require.Len(t, w.Line(), 2)
+		require.NoError(t, second.Release())
+		synctest.Wait()
+		for _, a := range aside {
+			require.True(t, a.Waiting())
+		}
+		require.NoError(t, first.Release())
+		(&recipetest.SideWorld{World: w.World}).Served(aside...)
+		require.Empty(t, w.Line())
+	})
+}
+
+// A line cannot begin anew that holds what is no place, or that may not be deleted.
+func TestB87ALineThatCannotBeDeletedIsAnError(t *testing.T) {
+	for name, prevent := range map[string]func(conn *zk.Conn, path string) (why string, err error){
+		"a child": func(conn *zk.Conn, path string) (string, error) {
+			_, err := conn.Create(path+"/config", nil, 0, zk.WorldACL(zk.PermAll))
+			return `"config" stands in it`, err
+		},
+		"no permission": func(conn *zk.Conn, path string) (string, error) {
+			_, err := conn.SetACL("/locks", zk.WorldACL(zk.PermAll&^zk.PermDelete), -1)
+			return zk.ErrNoAuth.Error(), err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			recipetest.EachSideInBubble(t, func(t *testing.T, w *recipetest.SideWorld) {
+				conn := w.OnPath("/locks/line")
+				c := w.Client(nil)
+				why, err := prevent(conn, w.Path)
+				require.NoError(t, err)
+				_, holder, a := beside(w, c)
+				require.NoError(t, holder.Release())
+				requests := w.Requests(func() {
+					for _, lock := range []func(context.Context) (*zkrecipes.Lease, error){
+						func(context.Context) (*zkrecipes.Lease, error) { return a.Wait() }, w.Ours(c, w.Path).Lock, w.Ours(c, w.Path).TryLock,
+					} {
+						_, err := lock(t.Context())
+						require.ErrorIs(t, err, zkrecipes.ErrExhausted)
+						require.ErrorContains(t, err, why)
+					}
+				})
+				require.LessOrEqual(t, recipetest.Sum(requests), 20, "they do not try again and again")
+				require.Empty(t, w.Line())
+			})
+		})
+	}
+}
+
+// The place beyond the limit, too, may be one that cannot be deleted.
+func TestB28AnExhaustedPlaceThatCannotBeDeletedIsAnError(t *testing.T) {
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		c := w.Client(nil)
+		require.NoError(t, w.Srv.SetCounter(w.Path, line.MaxNumber+1))
+		_, err := w.Bare().SetACL(w.Path, zk.WorldACL(zk.PermAll&^zk.PermDelete), -1)
+		require.NoError(t, err)
+		_, err = zkrecipes.NewMutex(c, w.Path).Lock(t.Context())
+		require.ErrorIs(t, err, zkrecipes.ErrExhausted)
+		require.ErrorIs(t, err, zk.ErrNoAuth)
+	})
+}
+
+func TestB87SomebodysDataNodeIsNotDeleted(t *testing.T) {
+	recipetest.EachSideInBubble(t, func(t *testing.T, w *recipetest.SideWorld) {
+		conn := w.OnPath("/locks/line")
+		_, err := conn.Create(w.Path, []byte("precious"), 0, zk.WorldACL(zk.PermAll))
+		require.NoError(t, err)
+		c := w.Client(nil)
+		w.AtLimit()
+		for _, lock := range []func(context.Context) (*zkrecipes.Lease, error){w.Ours(c, w.Path).Lock, w.Ours(c, w.Path).TryLock} {
+			_, err = lock(t.Context())
+			require.ErrorIs(t, err, zkrecipes.ErrExhausted)
+			require.ErrorContains(t, err, "holds other data")
+		}
+		data, stat, err := conn.Get(w.Path)
+		require.NoError(t, err)
+		require.Equal(t, "precious", string(data))
+		require.Zero(t, stat.Version)
+		require.Zero(t, stat.NumChildren)
+	})
+}
+
+// A client that may not write the line's data can still delete the line.
+func TestB87ALineThatMayNotBeWrittenBeginsAnew(t *testing.T) {
+	recipetest.EachSideInBubble(t, func(t *testing.T, w *recipetest.SideWorld) {
+		conn := w.OnPath("/locks/line")
+		c, other := w.Client(nil), w.Client(nil)
+		_, err := conn.SetACL(w.Path, zk.WorldACL(zk.PermAll&^zk.PermWrite), -1)
+		require.NoError(t, err)
+		require.NoError(t, w.Srv.SetCounter(w.Path, line.MaxNumber-1)) // the refused join takes no number
+		holder := w.Excludes(other)
+		w.AtLimit()
+		a := w.Aside(c)
+		require.NoError(t, holder.Release())
+		w.Served(a)
+	})
+}
+
+// What the line becomes between the listing and the deletion is not deleted.
+func TestB87ALineThatChangesBeforeItsDeletionIsNotDeleted(t *testing.T) {
+	const pause = 5 * time.Second
+	for name, change := range map[string]func(t *testing.T, w *recipetest.SideWorld, conn *zk.Conn) (check func(a *harness.Call[*zkrecipes.Lease])){
+		"another library joins": func(t *testing.T, w *recipetest.SideWorld, conn *zk.Conn) func(*harness.Call[*zkrecipes.Lease]) {
+			place, err := conn.Create(w.Path+"/lock-", nil, zk.FlagEphemeral|zk.FlagSequence, zk.WorldACL(zk.PermAll))
+			require.NoError(t, err)
+			return func(a *harness.Call[*zkrecipes.Lease]) {
+				require.True(t, a.Waiting())
+				require.NoError(t, conn.Delete(place, -1))
+			}
+		},
+		"another client begins it anew": func(t *testing.T, w *recipetest.SideWorld, conn *zk.Conn) func(*harness.Call[*zkrecipes.Lease]) {
+			l := w.Excludes(w.Stranger(nil))
+			require.Zero(t, w.Line()[0].Number)
+			return func(a *harness.Call[*zkrecipes.Lease]) {
+				require.True(t, a.Waiting())
+				require.Len(t, w.Line(), 2, "it has joined the new line")
+				require.NoError(t, l.Release())
+			}
+		},
+		"somebody puts data there": func(t *testing.T, w *recipetest.SideWorld, conn *zk.Conn) func(*harness.Call[*zkrecipes.Lease]) {
+			require.NoError(t, conn.Delete(w.Path, -1))
+			_, err := conn.Create(w.Path, []byte("precious"), 0, zk.WorldACL(zk.PermAll))
+			require.NoError(t, err)
+			return func(*harness.Call[*zkrecipes.Lease]) { require.Equal(t, "precious", w.DataAt(w.Path)) }
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			recipetest.Sides[0].InBubble(t, func(t *testing.T, w *recipetest.SideWorld) {
+				c, conn := w.Client(nil), w.Bare()
+				w.AtLimit()
+				w.Plan.Add(zktest.Fault{Do: zktest.Delay, Op: recipetest.OpDelete, Path: w.Path, For: pause})
+				a := w.Waits(c)
+				check := change(t, w, conn)
+				time.Sleep(2 * pause)
+				check(a)
+				w.Served(a)
+				require.Equal(t, 1, w.Plan.Fired()["delay before"], "%v", w.Plan.Fired())
+			})
+		})
+	}
+}
+
+// An operator deletes the line while others are aside, and somebody holds in the new one.
+// A new line that is never empty must not starve those aside.
+func TestB87ANewLineIsJoinedAtOnce(t *testing.T) {
+	recipetest.EachSideInBubble(t, func(t *testing.T, w *recipetest.SideWorld) {
+		c, conn := w.Client(nil), w.Bare()
+		_, holder, a := beside(w, c)
+		// The client learns of the deletion only when the new line stands.
+		w.Plan.Add(zktest.Fault{Do: zktest.Delay, Op: "getChildren2", Path: w.Path, For: time.Second})
+		require.NoError(t, conn.Delete(holder.Check().Path, -1))
+		require.NoError(t, conn.Delete(w.Path, -1))
+		again := w.Excludes(w.Stranger(nil))
+		time.Sleep(2 * time.Second)
+		synctest.Wait()
+		require.True(t, a.Waiting())
+		require.Len(t, w.Line(), 2)
+		require.NoError(t, again.Release())
+		w.Served(a)
+	})
+}
+
+func TestB87ReplyToTheDeletionOfTheLineIsLost(t *testing.T) {
+	for when, after := range map[string]bool{"before": false, "after": true} {
+		t.Run(when, func(t *testing.T) {
+			recipetest.EachSideInBubble(t, func(t *testing.T, w *recipetest.SideWorld) {
+				c := w.Client(nil)
+				w.AtLimit()
+				w.Plan.Add(zktest.Fault{Do: zktest.Drop, After: after, Op: recipetest.OpDelete, Path: w.Path})
+				a := w.Waits(c)
+				time.Sleep(time.Second)
+				w.Served(a)
+				require.Equal(t, 1, w.Plan.Fired()["drop "+when])
+			})
+		})
+	}
+}
+
+// A place beyond the limit stands for a moment only, and never holds.
+func TestB87AContenderBeyondTheLimitHoldsNothing(t *testing.T) {
+	recipetest.EachSideInBubble(t, func(t *testing.T, w *recipetest.SideWorld) {
+		c, other := w.Client(nil), w.Client(nil)
+		w.AtLimit()
+		w.Plan.Add(zktest.Fault{Do: zktest.Delay, Op: recipetest.OpDelete, Path: w.Path + "/*", For: time.Second})
+		a := w.Waits(c)
+		cs, err := w.Ours(other, w.Path).Contenders(t.Context())
+		require.NoError(t, err)
+		require.Len(t, cs, 1)
+		require.False(t, cs[0].Held)
+		time.Sleep(2 * time.Second)
+		w.Served(a)
+	})
+}

@@ -1,0 +1,440 @@
+package line_test
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/require"
+
+	"github.com/zkrecipes/zkrecipes"
+	"github.com/zkrecipes/zkrecipes/internal/harness"
+	"github.com/zkrecipes/zkrecipes/internal/jute"
+	"github.com/zkrecipes/zkrecipes/internal/recipetest"
+	"github.com/zkrecipes/zkrecipes/zktest"
+)
+
+// Downgrade, from writer to reader. What each fault at each of its requests does is in the
+// table of faults (faults_test.go).
+
+// reads requires that l holds as a reader, and that its place is the session's only grant.
+func (w *rwWorld) reads(l *zkrecipes.Lease) {
+	w.T.Helper()
+	w.Stands(l)
+	require.Contains(w.T, l.Check().Path, "-__READ__")
+	_, err := l.Commit(w.T.Context())
+	require.NoError(w.T, err)
+	w.holds(1)
+	_, err = w.ours.Lock(l.Reentrant(w.T.Context()))
+	require.ErrorIs(w.T, err, zkrecipes.ErrUpgrade)
+}
+
+// holds requires that our session keeps exactly n grants.
+func (w *rwWorld) holds(n int) {
+	w.T.Helper()
+	synctest.Wait()
+	s, _ := recipetest.Core(w.c).Session()
+	require.Len(w.T, recipetest.Grants(s), n)
+}
+
+// downgrades calls Downgrade, and returns once the call sleeps.
+func (w *rwWorld) downgrades(l *zkrecipes.Lease) *harness.Call[struct{}] {
+	a := harness.GoErr(w.T, l.Downgrade)
+	synctest.Wait()
+	return a
+}
+
+func TestA24DowngradeKeepsTheWritersPlace(t *testing.T) {
+	inRWBubble(t, func(t *testing.T, w *rwWorld) {
+		l := recipetest.Held(t, w.ours.Lock)
+		work, token, guard := l.Context(t.Context()), l.Token(), l.Check()
+		waiting := w.waits(w.theirs.Lock)
+		before := w.Line()
+		requests := w.Requests(func() {
+			require.NoError(t, w.ours.Downgrade(t.Context(), l))
+			require.NoError(t, w.ours.Downgrade(t.Context(), l), "it is a reader already")
+		})
+		require.Equal(t, 1, requests[recipetest.OpDowngrade])
+		require.Equal(t, 1+2, recipetest.Sum(requests), "the waiter lists, and watches another place")
+		line := w.Line()
+		require.Len(t, line, 2)
+		require.Equal(t, strings.Replace(before[0].Name, "__WRIT__", "__READ__", 1), line[0].Name)
+		require.Equal(t, before[1].Name, line[1].Name)
+		require.Equal(t, token, l.Token(), "a new token would exceed that of the writer behind")
+		require.NoError(t, work.Err())
+		cs, err := w.ours.Contenders(t.Context())
+		require.NoError(t, err)
+		require.True(t, cs[0].Held && cs[0].Reader)
+		require.False(t, cs[1].Held)
+
+		_, err = w.Bare().Multi(guard)
+		require.ErrorIs(t, err, zk.ErrNoNode, "the writer's Check")
+		_, err = w.Bare().Multi(l.Check())
+		require.NoError(t, err)
+		w.reads(l)
+		_, err = w.ours.Lock(work)
+		require.ErrorIs(t, err, zkrecipes.ErrUpgrade)
+		require.True(t, waiting.Waiting())
+
+		require.Equal(t, 1, w.Requests(func() { require.NoError(t, l.Release()) })[recipetest.OpReadRelease])
+		require.ErrorIs(t, context.Cause(work), zkrecipes.ErrReleased)
+		require.Greater(t, waiting.Get().Token(), token)
+	})
+}
+
+func TestRealA24ReadersBehindGoAndNoWriterSlipsIn(t *testing.T) {
+	r := recipetest.NewRWRig(t, nil)
+	l := recipetest.Held(t, r.W.Lock)
+	reader := r.Joins(2, r.Another().RLock)
+	same := r.Joins(3, r.W.RLock) // in the holder's session
+	writer := r.Joins(4, r.Another().Lock)
+	last := r.Joins(5, r.Another().RLock)
+	require.NoError(t, r.W.Downgrade(r.Ctx, l))
+	a, b := reader.Get(), same.Get()
+	require.True(t, writer.Waiting())
+	require.True(t, last.Waiting(), "a writer is ahead of it")
+	for _, l := range []*zkrecipes.Lease{a, l, b} {
+		_, err := l.Commit(r.Ctx)
+		require.NoError(t, err)
+		require.True(t, writer.Waiting())
+		require.NoError(t, l.Release())
+	}
+	w := writer.Get()
+	require.True(t, last.Waiting())
+	require.NoError(t, w.Release())
+	require.NoError(t, last.Get().Release())
+}
+
+// hooked is a context that calls f before each use of Done.
+type hooked struct {
+	context.Context
+	f func()
+}
+
+func (h hooked) Done() <-chan struct{} {
+	h.f()
+	return h.Context.Done()
+}
+
+func TestA24DowngradeWithReentriesOpenIsAnError(t *testing.T) {
+	inRWBubble(t, func(t *testing.T, w *rwWorld) {
+		l := recipetest.Held(t, w.ours.Lock)
+		for _, enter := range []func(context.Context) (*zkrecipes.Lease, error){w.ours.Lock, w.ours.RLock} {
+			again, err := enter(l.Reentrant(t.Context()))
+			require.NoError(t, err)
+			require.Empty(t, w.Requests(func() {
+				for _, l := range []*zkrecipes.Lease{l, again} {
+					require.EqualError(t, w.ours.Downgrade(t.Context(), l), "zkrecipes: downgrade /line: re-entries are open")
+				}
+			}))
+			require.NoError(t, again.Release())
+			require.ErrorIs(t, w.ours.Downgrade(t.Context(), again), zkrecipes.ErrReleased, "although l still holds")
+		}
+		again, err := w.ours.Lock(l.Reentrant(t.Context()))
+		require.NoError(t, err)
+		ctx := hooked{t.Context(), func() { _ = again.Release() }} // after Downgrade has found it held
+		require.ErrorIs(t, w.ours.Downgrade(ctx, again), zkrecipes.ErrReleased)
+		require.Contains(t, l.Check().Path, "-__WRIT__", "the other lease still writes")
+
+		require.NoError(t, w.ours.Downgrade(t.Context(), l))
+		w.reads(l)
+		read, err := w.ours.RLock(l.Reentrant(t.Context()))
+		require.NoError(t, err)
+		require.NoError(t, w.ours.Downgrade(t.Context(), read), "it is a reader already")
+		require.NoError(t, l.Release())
+		w.Stands(read)
+	})
+}
+
+// B36: a lease that cannot be downgraded
+func TestOnlyAHeldWritersLeaseOfThisLockCanBeDowngraded(t *testing.T) {
+	inRWBubble(t, func(t *testing.T, w *rwWorld) {
+		elsewhere, other := recipetest.Held(t, zkrecipes.NewRWLock(w.c, "/elsewhere").Lock), recipetest.Held(t, w.theirs.Lock)
+		for name, l := range map[string]*zkrecipes.Lease{"nil": nil, "of another path": elsewhere, "of another client": other} {
+			require.EqualError(t, w.ours.Downgrade(t.Context(), l), "zkrecipes: downgrade /line: not a lease of this lock", name)
+		}
+		require.NoError(t, zkrecipes.NewRWLock(w.c, "/elsewhere").Downgrade(t.Context(), elsewhere), "a lock is identified by its path")
+		require.NoError(t, other.Release())
+
+		l := recipetest.Held(t, w.ours.RLock)
+		require.Empty(t, w.Requests(func() { require.NoError(t, l.Downgrade(t.Context()), "a reader's already") }))
+		writer := recipetest.Held(t, zkrecipes.NewRWLock(w.c, "/third").Lock)
+		ended, cancel := context.WithCancel(t.Context())
+		cancel()
+		require.Empty(t, w.Requests(func() { require.ErrorIs(t, writer.Downgrade(ended), context.Canceled) }))
+		require.Contains(t, writer.Check().Path, "__WRIT__")
+		var none context.Context
+		require.EqualError(t, l.Downgrade(none), "zkrecipes: downgrade /line: nil context")
+		require.NoError(t, l.Release())
+		require.EqualError(t, w.ours.Downgrade(t.Context(), l), "zkrecipes: downgrade /line: lease released")
+		require.ErrorIs(t, l.Downgrade(t.Context()), zkrecipes.ErrReleased)
+		lost := recipetest.Held(t, w.ours.Lock)
+		w.Expire(w.c)
+		require.ErrorIs(t, lost.Downgrade(t.Context()), zkrecipes.ErrLost)
+	})
+}
+
+func TestALeaseOfAnotherRecipeCannotBeDowngraded(t *testing.T) {
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		c := w.Stranger(nil)
+		slot := recipetest.Acquire(t, zkrecipes.NewSemaphore(c, "/s", 1), 1)
+		term := recipetest.Campaigns(t, zkrecipes.NewElection(c, "/e"), "v")
+		for _, l := range []*zkrecipes.Lease{recipetest.LockOn(t, zkrecipes.NewMutex(c, "/m")), recipetest.LeaseOf(slot), recipetest.LeaseOf(term)} {
+			require.EqualError(t, l.Downgrade(t.Context()), "zkrecipes: downgrade "+l.Path()+": not a lease of an RWLock")
+			require.NoError(t, l.Err())
+			require.ErrorContains(t, zkrecipes.NewRWLock(c, l.Path()).Downgrade(t.Context(), l), "not a lease of this lock")
+		}
+	})
+}
+
+// Downgrade deletes the writer's place. The event of a watch on that place, at once or after a
+// reconnect, does not concern the reader's place.
+func TestADowngradedLeaseOutlivesTheEventsOfTheWritersPlace(t *testing.T) {
+	inRWBubble(t, func(t *testing.T, w *rwWorld) {
+		l := recipetest.Held(t, w.ours.Lock)
+		recipetest.HandleOf(l).Grant.WatchPlace()
+		require.Len(t, recipetest.Watched(w.c), 1)
+		writer := w.waits(w.theirs.Lock)
+		require.NoError(t, l.Downgrade(t.Context()))
+		w.reads(l)
+		for range 5 {
+			w.Srv.Disconnect(recipetest.SessionID(w.c))
+			time.Sleep(time.Second)
+			w.reads(l)
+		}
+		w.lastReleased(writer, l)
+	})
+}
+
+func TestCommitsDuringADowngradeAreCarriedOutOnce(t *testing.T) {
+	inRWBubble(t, func(t *testing.T, w *rwWorld) {
+		raw := w.Bare()
+		_, err := raw.Create("/data", nil, 0, zk.WorldACL(zk.PermAll))
+		require.NoError(t, err)
+		w.Plan.Add(zktest.Fault{Do: zktest.Delay, For: time.Millisecond, Times: -1})
+		for i := range 15 {
+			l := recipetest.Held(t, w.ours.Lock)
+			_, before, err := raw.Get("/data")
+			require.NoError(t, err)
+			ctx, stop := context.WithCancel(t.Context())
+			var succeeded atomic.Int32
+			var wg sync.WaitGroup
+			for range 4 {
+				wg.Go(func() {
+					for ctx.Err() == nil {
+						if _, err := l.Commit(t.Context(), zkrecipes.OpSet("/data", nil, -1)); err != nil {
+							t.Error(err)
+							return
+						}
+						succeeded.Add(1)
+					}
+				})
+			}
+			time.Sleep(20*time.Millisecond + time.Duration(i)*100*time.Microsecond)
+			require.NoError(t, l.Downgrade(t.Context()))
+			time.Sleep(20 * time.Millisecond)
+			stop()
+			wg.Wait()
+			_, after, err := raw.Get("/data")
+			require.NoError(t, err)
+			require.EqualValues(t, after.Version-before.Version, succeeded.Load())
+			require.NoError(t, l.Release())
+		}
+	})
+}
+
+func TestConcurrentDowngradesSendOneRequest(t *testing.T) {
+	inRWBubble(t, func(t *testing.T, w *rwWorld) {
+		l := recipetest.Held(t, w.ours.Lock)
+		var calls []*harness.Call[struct{}]
+		require.Equal(t, 1, recipetest.Sum(w.Requests(func() {
+			for range 20 {
+				calls = append(calls, harness.GoErr(t, l.Downgrade))
+			}
+		})))
+		for _, call := range calls {
+			call.Get()
+		}
+	})
+}
+
+func TestB08DowngradeStartedWhileDisconnectedContinuesInTheBackground(t *testing.T) {
+	inRWBubble(t, func(t *testing.T, w *rwWorld) {
+		l := recipetest.Held(t, w.ours.Lock)
+		w.Away(w.c)
+		begun := w.downgrades(l)
+		begun.Cancel(nil)
+		_, err := begun.Wait()
+		require.ErrorIs(t, err, context.Canceled)
+		require.NoError(t, l.Err())
+		_, err = w.ours.Lock(l.Reentrant(t.Context()))
+		require.ErrorIs(t, err, zkrecipes.ErrUpgrade, "it is becoming a reader")
+		read, err := w.ours.RLock(l.Reentrant(t.Context()))
+		require.NoError(t, err)
+		require.NoError(t, read.Release())
+		w.Back()
+		require.NoError(t, l.Downgrade(t.Context()), "it waits for the first Downgrade")
+		w.reads(l)
+	})
+}
+
+// The commit was not sent, so its error must not say that it may have been applied.
+func TestB32CommitCancelledDuringADowngradeIsNotSent(t *testing.T) {
+	inRWBubble(t, func(t *testing.T, w *rwWorld) {
+		l := recipetest.Held(t, w.ours.Lock)
+		end, err := recipetest.HandleOf(l).Grant.BeginDowngrade()
+		require.NoError(t, err)
+		began := time.Now()
+		_, err = l.Commit(harness.Within(t, time.Second), zkrecipes.OpCreate("/data", nil, 0, nil))
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.NotErrorIs(t, err, zkrecipes.ErrUncertain)
+		require.Equal(t, time.Second, time.Since(began), "it waits no longer than its context")
+		end()
+		require.False(t, w.Has("/data"))
+		w.reads(l)
+	})
+}
+
+// Release meets the downgrade at its request, at its reply, and while disconnected.
+func TestB13ReleaseThatMeetsADowngradeLeavesNothing(t *testing.T) {
+	for _, when := range []string{"before", "after", "disconnected", "at any time"} {
+		t.Run(when, func(t *testing.T) {
+			inRWBubble(t, func(t *testing.T, w *rwWorld) {
+				for i := range 20 {
+					l := recipetest.Held(t, w.ours.Lock)
+					next := w.waits(w.theirs.Lock)
+					switch when {
+					case "disconnected":
+						w.Away(w.c)
+					case "before", "after":
+						w.Plan.Add(zktest.Fault{Do: zktest.Delay, After: when == "after", Op: recipetest.OpDowngrade, For: time.Second})
+					}
+					done := harness.GoErr(t, l.Downgrade)
+					if when != "at any time" {
+						synctest.Wait()
+					}
+					for range i { // so that some downgrades get further
+						runtime.Gosched()
+					}
+					released := []*harness.Call[struct{}]{harness.GoErr(t, func(context.Context) error { return l.Release() }), harness.GoErr(t, func(context.Context) error { return l.Release() })}
+					if when == "disconnected" {
+						synctest.Wait()
+						require.ErrorIs(t, l.Err(), zkrecipes.ErrReleased, "it does not wait")
+						w.Back()
+					}
+					for _, call := range released {
+						call.Get()
+					}
+					if _, err := done.Wait(); err != nil || when != "at any time" {
+						require.ErrorIs(t, err, zkrecipes.ErrReleased)
+					}
+					require.NoError(t, next.Get().Release())
+					w.holds(0)
+					require.Empty(t, w.Line())
+				}
+			})
+		})
+	}
+}
+
+func TestB13ReentryThatMeetsADowngradeHoldsOrFails(t *testing.T) {
+	inRWBubble(t, func(t *testing.T, w *rwWorld) {
+		for i := range 100 {
+			l := recipetest.Held(t, w.ours.Lock)
+			enter := w.ours.Lock
+			if i%2 == 1 {
+				enter = w.ours.RLock
+			}
+			done := harness.GoErr(t, l.Downgrade)
+			for range i {
+				runtime.Gosched()
+			}
+			again, err := enter(l.Reentrant(t.Context()))
+			_, moved := done.Wait()
+			switch {
+			case err != nil:
+				require.ErrorIs(t, err, zkrecipes.ErrUpgrade)
+				require.NoError(t, moved)
+			case i%2 == 0:
+				require.ErrorContains(t, moved, "re-entries are open", "the writer's re-entry is still held")
+				require.Contains(t, again.Check().Path, "__WRIT__")
+			}
+			for _, l := range []*zkrecipes.Lease{l, again} {
+				if l != nil {
+					_, err := l.Commit(t.Context())
+					require.NoError(t, err)
+					require.NoError(t, l.Release())
+				}
+			}
+		}
+		w.holds(0)
+		require.Empty(t, w.Line())
+	})
+}
+
+func TestB36DowngradeThatIsRefusedLeavesAWriter(t *testing.T) {
+	inRWBubble(t, func(t *testing.T, w *rwWorld) {
+		l := recipetest.Held(t, w.ours.Lock)
+		reader := w.waits(w.theirs.RLock)
+		_, err := w.Bare().SetACL(w.Path, zk.WorldACL(zk.PermAll&^zk.PermCreate), -1)
+		require.NoError(t, err)
+		require.ErrorIs(t, l.Downgrade(t.Context()), zk.ErrNoAuth)
+		require.Contains(t, l.Check().Path, "__WRIT__")
+		w.holds(1)
+		again, err := w.ours.Lock(l.Reentrant(t.Context()))
+		require.NoError(t, err)
+		require.NoError(t, again.Release())
+		requests := w.Requests(func() { w.lastReleased(reader, l) })
+		require.Equal(t, 1, requests[recipetest.OpRelease], "the release sends the signal")
+	})
+}
+
+// The reply is lost, and the line's ACL changes before the request is sent again. The
+// server checks the ACL first, so it never returns NodeExists. If the client cannot learn the
+// outcome at all, the lease is lost: a holder that went on as a writer might have no place.
+func TestB36DowngradeWhoseSecondAttemptIsRefusedIsResolvedOrLost(t *testing.T) {
+	for _, applied := range []bool{true, false} {
+		for _, known := range []bool{true, false} {
+			t.Run(fmt.Sprint("applied: ", applied, ", known: ", known), func(t *testing.T) {
+				inRWBubble(t, func(t *testing.T, w *rwWorld) {
+					l := recipetest.Held(t, w.ours.Lock)
+					work, next := l.Context(t.Context()), w.waits(w.theirs.Lock)
+					look := zktest.Fault{Do: zktest.Answer, Code: jute.ErrNoAuth, Op: "multi(check)"}
+					if known {
+						look = zktest.Fault{Do: zktest.Drop, After: true, Op: "multi(check)"}
+					}
+					w.Plan.Add(look, zktest.Fault{Do: zktest.Drop, After: applied, Op: recipetest.OpDowngrade},
+						zktest.Fault{Do: zktest.Answer, Code: jute.ErrNoAuth, Op: recipetest.OpDowngrade, Skip: 1, Times: -1})
+					err := l.Downgrade(t.Context())
+					synctest.Wait()
+					switch {
+					case !known:
+						require.ErrorIs(t, err, zkrecipes.ErrLost)
+						require.ErrorIs(t, harness.Cause(t, work), zkrecipes.ErrLost)
+						require.Len(t, w.Line(), 1, "only the next place is left")
+						w.Stands(next.Get())
+						return
+					case applied:
+						require.NoError(t, err)
+						w.reads(l)
+					default:
+						require.ErrorIs(t, err, zk.ErrNoAuth)
+						require.Contains(t, l.Check().Path, "__WRIT__")
+						w.Stands(l)
+						w.holds(1)
+					}
+					require.Len(t, w.Line(), 2, "no third place is left")
+					w.lastReleased(next, l)
+					w.holds(0)
+				})
+			})
+		}
+	}
+}

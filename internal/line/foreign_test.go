@@ -1,0 +1,390 @@
+package line_test
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/require"
+
+	"github.com/zkrecipes/zkrecipes"
+	"github.com/zkrecipes/zkrecipes/internal/harness"
+	"github.com/zkrecipes/zkrecipes/internal/placename"
+	"github.com/zkrecipes/zkrecipes/internal/recipetest"
+	"github.com/zkrecipes/zkrecipes/internal/zkconn"
+	"github.com/zkrecipes/zkrecipes/internal/zkserver"
+	"github.com/zkrecipes/zkrecipes/zktest"
+)
+
+// Other libraries' places in the line.
+
+// foreignPlaces are the places that other libraries create, with the letters of the kinds of
+// our locks (kindsOfLock) beside which they stand. waits is the library's rule: from the
+// line's children it finds the place that its own place waits for, "" if there is none.
+var foreignPlaces = []struct {
+	library string
+	prefix  string
+	beside  string
+	reads   bool
+	waits   func(own string, children []string) string
+}{
+	{"Curator", "_c_1f2e3d4c-5b6a-4789-8abc-def012345678-lock-", "m", false, curatorWaits},
+	{"go-zookeeper", "_c_0123456789abcdeffedcba9876543210-lock-", "m", false, goZookeeperWaits},
+	{"kazoo", "fedcba98765432100123456789abcdef__lock__", "m", false, kazooWaits("__lock__", "__lock__", "__rlock__", "lock-")},
+	{"kazoo's reader beside mutexes", "0f1e2d3c4b5a69788796a5b4c3d2e1f0__rlock__", "m", false, kazooWaits("__rlock__", "__lock__", "lock-")},
+	{"Curator's reader", "_c_" + recipetest.CuratorUUID(1) + "-__READ__", "wr", true, curatorReaderWaits},
+	{"Curator's writer", "_c_" + recipetest.CuratorUUID(2) + "-__WRIT__", "wr", false, curatorWaits},
+	{"kazoo's reader", "0f1e2d3c4b5a69788796a5b4c3d2e1f0__rlock__", "wr", true, kazooWaits("__rlock__", "__lock__", "__WRIT__")},
+	{"kazoo's writer", "fedcba98765432100123456789abcdef__lock__", "wr", false, kazooWaits("__lock__", "__lock__", "__rlock__", "__READ__", "__WRIT__")},
+}
+
+// Curator (StandardLockInternalsDriver, InterProcessReadWriteLock) sorts all children, as
+// strings, by what follows the last name of a kind.
+func curatorSorted(children []string) []string {
+	number := func(name string) string {
+		for _, kind := range []string{"lock-", "__READ__", "__WRIT__"} {
+			if i := strings.LastIndex(name, kind); i >= 0 {
+				name = name[i+len(kind):]
+			}
+		}
+		return name
+	}
+	return slices.SortedStableFunc(slices.Values(children), func(a, b string) int { return cmp.Compare(number(a), number(b)) })
+}
+
+// Curator's mutex and its writer wait for the child before their own.
+func curatorWaits(own string, children []string) string {
+	sorted := curatorSorted(children)
+	if i := slices.Index(sorted, own); i > 0 {
+		return sorted[i-1]
+	}
+	return ""
+}
+
+// Curator's reader waits for the first writer ahead of it, if there is one.
+func curatorReaderWaits(own string, children []string) string {
+	sorted := curatorSorted(children)
+	ahead := sorted[:slices.Index(sorted, own)]
+	if i := slices.IndexFunc(ahead, func(name string) bool { return strings.Contains(name, "__WRIT__") }); i >= 0 {
+		return ahead[i]
+	}
+	return ""
+}
+
+// go-zookeeper's Lock waits for the child with the next lower number. It fails on a
+// child in which it finds no number.
+func goZookeeperWaits(own string, children []string) string {
+	number := func(name string) int {
+		parts := strings.Split(name, "lock-")
+		if len(parts) == 1 {
+			parts = strings.Split(name, "__")
+		}
+		n, err := strconv.Atoi(parts[len(parts)-1])
+		if err != nil {
+			panic(err)
+		}
+		return n
+	}
+	best := ""
+	for _, name := range children {
+		if number(name) < number(own) && (best == "" || number(name) > number(best)) {
+			best = name
+		}
+	}
+	return best
+}
+
+// kazoo's locks look only at children that end in ten digits after one of the names
+// that they exclude, or after one of extra_lock_patterns. They wait for the last of
+// those whose digits, as strings, are below their own.
+func kazooWaits(name string, excluded ...string) func(string, []string) string {
+	contender := regexp.MustCompile("(?:" + strings.Join(excluded, "|") + `)(-?\d{10})$`)
+	return func(own string, children []string) string {
+		after := own[strings.Index(own, name)+len(name):]
+		best, digits := "", ""
+		for _, child := range children {
+			m := contender.FindStringSubmatch(child)
+			if m != nil && m[1] < after && m[1] > digits {
+				best, digits = child, m[1]
+			}
+		}
+		return best
+	}
+}
+
+// Our place waits for a foreign one that is ahead, unless both are readers. By its
+// library's rule a foreign place does the same.
+func TestRealB26ForeignPlacesExcludeBothWays(t *testing.T) {
+	t.Parallel()
+	for _, f := range foreignPlaces {
+		for _, kind := range f.beside {
+			t.Run(f.library+" and our "+string(kind), func(t *testing.T) {
+				r := &recipetest.Rig{T: t, Path: harness.NewPath(t), Raw: harness.Raw(t)}
+				c, other := recipetest.Dial(t, nil), recipetest.Dial(t, nil)
+				lock := kindsOfLock[kind]
+				require.NoError(t, lock(c, r.Path).Do(t.Context(), recipetest.Nothing))
+				join := func() string { return r.ByHand(f.prefix)[len(r.Path)+1:] }
+				waits := func(own string) string { return f.waits(own, harness.Children(t, r.Raw, r.Path)) }
+				goes := func(place string) { require.NoError(t, r.Raw.Delete(r.Path+"/"+place, -1)) }
+
+				// The line: theirs, ours, theirs, ours.
+				first := join()
+				ours := recipetest.Later(t, lock(c, r.Path).Lock)
+				r.Queued(2)
+				own := r.InLine()[1].Name
+				second := join()
+				require.Empty(t, waits(first), "it holds")
+				if f.reads && kind == 'r' {
+					l := ours.Get()
+					require.Empty(t, waits(second), "readers share the lock")
+					require.NoError(t, l.Release())
+					return
+				}
+				last := recipetest.Later(t, lock(other, r.Path).Lock)
+				r.Queued(4)
+				require.NotEmpty(t, waits(second), "it waits for ours")
+				require.True(t, ours.Waiting())
+				goes(first)
+				l := ours.Get()
+				require.Equal(t, own, waits(second), "it waits for ours to be released")
+				require.True(t, last.Waiting())
+				require.NoError(t, l.Release())
+				require.Empty(t, waits(second), "it holds now")
+				require.True(t, last.Waiting())
+				goes(second)
+				require.NoError(t, last.Get().Release())
+				r.Queued(0)
+			})
+		}
+	}
+}
+
+// go-zookeeper's own Lock and ours, on one path, under contention.
+func TestRealB26GoZookeepersLockAndOursExcludeEachOther(t *testing.T) {
+	const each, rounds = 3, 20
+	ctx, path := harness.Within(t, 30*time.Second), harness.NewPath(t)
+	var inside atomic.Int32
+	sum := 0
+	critical := func() {
+		if !inside.CompareAndSwap(0, 1) {
+			t.Error("two hold the lock")
+		}
+		sum++
+		inside.Store(0)
+	}
+	var wg sync.WaitGroup
+	worker := func(lock, unlock func() error) {
+		wg.Go(func() {
+			for range rounds {
+				if err := lock(); err != nil {
+					t.Error(err)
+					return
+				}
+				critical()
+				if err := unlock(); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	for range each {
+		theirs, ours := zk.NewLock(harness.Raw(t), path, zk.WorldACL(zk.PermAll)), zkrecipes.NewMutex(recipetest.Dial(t, nil), path)
+		worker(theirs.Lock, theirs.Unlock)
+		var l *zkrecipes.Lease
+		worker(func() (err error) { l, err = ours.Lock(ctx); return err }, func() error { return l.Release() })
+	}
+	wg.Wait()
+	require.Equal(t, 2*each*rounds, sum)
+	require.Empty(t, harness.Children(t, harness.Raw(t), path))
+}
+
+// To downgrade, Curator creates a second place for the reader, with its own UUID and
+// the writer's number. Then it deletes the writer's place.
+func TestB26CuratorsDowngradeAdmitsOurReadersAndHoldsUpOurWriters(t *testing.T) {
+	for name, uuid := range map[string]string{"sorted before": recipetest.CuratorUUID(0), "sorted after": recipetest.CuratorUUID(9)} {
+		t.Run(name, func(t *testing.T) {
+			inRWBubble(t, func(t *testing.T, w *rwWorld) {
+				raw, write := w.Bare(), w.place("__WRIT__")
+				number := write[strings.Index(write, "__WRIT__")+8:]
+				reader, writer := w.waits(w.theirs.RLock), w.waits(w.ours.Lock)
+				read, err := raw.Create(w.Path+"/_c_"+uuid+"-__READ__"+number, nil, zk.FlagEphemeral, zk.WorldACL(zk.PermAll))
+				require.NoError(t, err)
+				late := w.waits(w.theirs.RLock)
+				for _, try := range []func(context.Context) (*zkrecipes.Lease, error){w.ours.TryLock, w.ours.TryRLock} {
+					_, err = try(t.Context())
+					require.ErrorIs(t, err, zkrecipes.ErrLocked)
+				}
+				cs, err := w.ours.Contenders(t.Context())
+				require.NoError(t, err)
+				for i, held := range []bool{true, true, false, false, false} {
+					require.Equal(t, held, cs[i].Held, "%d: %s", i, cs[i].Place)
+				}
+				require.NoError(t, raw.Delete(write, -1))
+				l := reader.Get() // together with Curator's reader
+				require.NoError(t, l.Release())
+				synctest.Wait()
+				require.True(t, writer.Waiting(), "Curator's reader still holds")
+				require.NoError(t, raw.Delete(read, -1))
+				w.lastReleased(late, writer.Get())
+			})
+		})
+	}
+}
+
+func TestB26CuratorReadsBesideOurDowngradedWriter(t *testing.T) {
+	inRWBubble(t, func(t *testing.T, w *rwWorld) {
+		l := recipetest.Held(t, w.ours.Lock)
+		reader, writer := w.place("__READ__")[len(w.Path)+1:], w.place("__WRIT__")[len(w.Path)+1:]
+		own := func() string { return recipetest.HandleOf(l).Grant.Place().Name }
+		require.Equal(t, own(), curatorReaderWaits(reader, w.Srv.Children(w.Path)))
+		require.Equal(t, reader, curatorWaits(writer, w.Srv.Children(w.Path)))
+		require.NoError(t, l.Downgrade(t.Context()))
+		require.Empty(t, curatorReaderWaits(reader, w.Srv.Children(w.Path)), "it reads beside ours")
+		require.NoError(t, w.Bare().Delete(w.Path+"/"+reader, -1))
+		require.Equal(t, own(), curatorWaits(writer, w.Srv.Children(w.Path)))
+		require.NoError(t, l.Release())
+		require.Empty(t, curatorWaits(writer, w.Srv.Children(w.Path)))
+	})
+}
+
+// Curator sorts by what follows the last "lock-".
+func TestB26OurNamesSortForCuratorAsForUs(t *testing.T) {
+	var names []string
+	numbers := []int32{0, 1, 9, 10, 99, 1_000_000_000, 2_147_000_000}
+	for _, n := range numbers {
+		names = append(names, fmt.Sprintf("_c_%s-lock-%010d", placename.NewUUID(true), n))
+	}
+	for i, m := range placename.ParseAll(curatorSorted(names), placename.LockKinds) {
+		require.Equal(t, numbers[i], m.Number)
+		require.True(t, m.Signals())
+	}
+}
+
+func TestB27DataSetOnAForeignPlaceIsNoSignal(t *testing.T) {
+	for _, f := range foreignPlaces {
+		t.Run(f.library, func(t *testing.T) {
+			recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+				raw, lock := w.Bare(), kindsOfLock[rune(f.beside[0])](w.Stranger(nil), w.Path)
+				require.NoError(t, lock.Do(t.Context(), recipetest.Nothing))
+				ahead, err := raw.Create(w.Path+"/"+f.prefix, nil, zk.FlagEphemeral|zk.FlagSequence, zk.WorldACL(zk.PermAll))
+				require.NoError(t, err)
+				a := recipetest.Later(t, lock.Lock)
+				synctest.Wait()
+				for range 3 {
+					require.Equal(t, 1, w.Requests(func() {
+						_, err := raw.Set(ahead, []byte("released"), -1)
+						require.NoError(t, err)
+					})["getChildren2"], "it looks again")
+					require.True(t, a.Waiting())
+				}
+				require.NoError(t, raw.Delete(ahead, -1))
+				require.NoError(t, a.Get().Release())
+			})
+		})
+	}
+}
+
+// foreignNames are names that no place has.
+var foreignNames = []string{
+	"x", "_c_x", "_c_", "lock-", "lock-1", "lock-00000000x1", "lock-12345678901234567890", "-", "__READ", "zürich-ключ-鍵",
+	"lock-０１２３４５６７８９", "_c_" + strings.Repeat("0", 400), "LOCK-0000000001", "0000000001", "lock-+000000001", "ready",
+	"__lock__", "__rlock__abc", "lock-0000000001-more", "lock-9999999999",
+}
+
+func TestB25ForeignChildrenOfALineAreIgnored(t *testing.T) {
+	recipetest.EachSideInBubble(t, func(t *testing.T, w *recipetest.SideWorld) {
+		c, other, raw := w.Client(nil), w.Client(nil), w.Bare()
+		holder := w.Holds(c)
+		for _, name := range foreignNames {
+			_, err := raw.Create(w.Path+"/"+name, []byte("x"), 0, zk.WorldACL(zk.PermAll))
+			require.NoError(t, err, name)
+		}
+		a := w.RivalWaits(other)
+		_, err := w.Theirs(other, w.Path).TryLock(t.Context())
+		require.ErrorIs(t, err, zkrecipes.ErrLocked)
+		cs, err := w.Ours(c, w.Path).Contenders(t.Context())
+		require.NoError(t, err)
+		require.Len(t, cs, 2)
+		require.NoError(t, holder.Release())
+		require.NoError(t, a.Get().Release())
+		l, err := w.Ours(c, w.Path).TryLock(t.Context()) // free, as no child is a place
+		require.NoError(t, err)
+		require.NoError(t, l.Release())
+		synctest.Wait()
+		require.Len(t, w.Srv.Children(w.Path), len(foreignNames))
+	})
+}
+
+// If another session could forge the signal, or none can send it, the lock still
+// works: each waiter lists when its predecessor's place is deleted.
+func TestRealB61NoSignalIsBelievedWhereItCouldBeForged(t *testing.T) {
+	t.Parallel()
+	super := []byte("super:secret")
+	for _, tt := range []struct {
+		name     string
+		flag     string
+		option   zktest.Option
+		auth     []zkrecipes.Auth
+		unsigned bool // a releasing holder sends no signal
+	}{
+		{"skipACL", "-Dzookeeper.skipACL=yes", zktest.SkipACL(), nil, false},
+		{"digest authentication off", "-Dzookeeper.DigestAuthenticationProvider.enabled=false", zktest.WithoutDigest(), nil, true},
+		{"super user", "-Dzookeeper.DigestAuthenticationProvider.superDigest=" + zkconn.DigestID(0, super), zktest.SuperDigest(zkconn.DigestID(0, super)), auth(string(super)), false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			server := harness.OwnServer(t, zkserver.Config{JVMFlags: []string{tt.flag}}, tt.option)
+			for _, side := range recipetest.Sides {
+				t.Run(side.Name, func(t *testing.T) {
+					path, p, conn := harness.NewPath(t), harness.NewProxy(t, server), harness.RawTo(t, []string{server})
+					dial := func() *zkrecipes.Client {
+						return recipetest.DialTo(t, []string{p.Addr()}, &zkrecipes.Options{Auth: tt.auth})
+					}
+					c := dial()
+					holder := recipetest.Held(t, side.Theirs(c, path).Lock)
+					recipetest.Sleeps(t, c, 1)
+					var waiters []*harness.Call[*zkrecipes.Lease]
+					for _, lock := range []func(*zkrecipes.Client, string) recipetest.Locker{side.Ours, side.Theirs} {
+						c := dial()
+						waiters = append(waiters, recipetest.Later(t, lock(c, path).Lock))
+						recipetest.Sleeps(t, c, 2)
+					}
+					for _, a := range tt.auth {
+						require.NoError(t, conn.AddAuth(a.Scheme, a.Data))
+					}
+					p.Reset()
+					_, err := conn.Set(holder.Check().Path, []byte("released"), -1)
+					require.NoError(t, err)
+					// The waiter lists and watches its predecessor again. The holder
+					// watches its own place again.
+					harness.Eventually(t, "a listing", func() bool { return p.CountOf("getChildren2") == 1 && p.CountOf("getData") == 2 })
+					require.True(t, waiters[0].Waiting(), "the signal was forged")
+					_, err = holder.Commit(t.Context())
+					require.NoError(t, err)
+
+					current := holder
+					for i, leave := range []string{side.Freed, side.Release} {
+						if tt.unsigned {
+							leave = recipetest.OpReadRelease
+						}
+						p.Reset()
+						require.NoError(t, current.Release())
+						current = waiters[i].Get()
+						require.Equal(t, 1, p.CountOf(leave))
+						require.Equal(t, 1, p.CountOf("getChildren2"), "each hand-off takes a listing")
+					}
+				})
+			}
+		})
+	}
+}

@@ -1,0 +1,488 @@
+package line_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/require"
+
+	"github.com/zkrecipes/zkrecipes"
+	"github.com/zkrecipes/zkrecipes/internal/harness"
+	"github.com/zkrecipes/zkrecipes/internal/jute"
+	"github.com/zkrecipes/zkrecipes/internal/line"
+	"github.com/zkrecipes/zkrecipes/internal/placename"
+	"github.com/zkrecipes/zkrecipes/internal/recipetest"
+	"github.com/zkrecipes/zkrecipes/zktest"
+)
+
+// Joins and waits whose session expires, whose replies are lost, or whose server lags. What
+// each fault does at each request is in the table of faults (faults_test.go).
+
+// The reply that says that a place is the first arrives after the session has expired.
+// Somebody else may hold the lock by then, so the reply must not grant it.
+func TestB11JoinAnsweredAfterTheSessionExpiredGrantsNothing(t *testing.T) {
+	for _, side := range recipetest.Sides {
+		t.Run(side.Name, func(t *testing.T) {
+			var c *harness.Link
+			joins := 0
+			standStill := zktest.OnChange(func(ch zktest.Change) {
+				if ch.Created && strings.HasPrefix(ch.Path, "/line/") {
+					if joins++; joins == 2 { // the first was that of w.client
+						c.Stop()
+					}
+				}
+			})
+			side.InBubble(t, func(t *testing.T, w *recipetest.SideWorld) {
+				c = harness.NewLink(w.Srv)
+				a := w.Waits(w.Client(&zkrecipes.Options{Dialer: c.Dial}))
+				first := w.Line()
+				require.Len(t, first, 1)
+				time.Sleep(11 * time.Second) // the session's timeout, and some ticks
+				require.Empty(t, w.Line(), "expired")
+
+				other := w.Excludes(w.Client(nil))
+				c.Resume()
+				time.Sleep(time.Second)
+				require.True(t, a.Waiting(), "another client holds")
+				require.NoError(t, other.Release())
+				l := a.Get()
+				w.Stands(l)
+				require.NotEqual(t, first[0].Name, l.Check().Path[len("/line/"):])
+			}, standStill)
+		})
+	}
+}
+
+// The same for the signal of a holder that releases.
+func TestB11SignalReadAfterTheSessionExpiredGrantsNothing(t *testing.T) {
+	for _, side := range recipetest.Sides {
+		t.Run(side.Name, func(t *testing.T) {
+			var c *harness.Link
+			var once sync.Once
+			standStill := zktest.OnChange(func(ch zktest.Change) {
+				// The holder leaves. It sends a signal if it held alone.
+				if !ch.Created && strings.HasPrefix(ch.Path, "/line/") {
+					once.Do(func() { c.Stop() })
+				}
+			})
+			side.InBubble(t, func(t *testing.T, w *recipetest.SideWorld) {
+				c = harness.NewLink(w.Srv)
+				waits := w.Stranger(&zkrecipes.Options{Dialer: c.Dial})
+				holder := w.Excludes(w.Stranger(nil))
+				a, behind := w.Waits(waits), w.RivalWaits(w.Stranger(nil))
+				require.NoError(t, holder.Release())
+				synctest.Wait()
+				require.Len(t, w.Line(), 2)
+				require.True(t, a.Waiting())
+				require.True(t, behind.Waiting())
+				c.Lose() // the client reads the signal, but not that its session has expired
+				time.Sleep(11 * time.Second)
+				l := behind.Get() // the server has deleted the place ahead with its session
+				w.Plan.Add(zktest.Fault{Do: zktest.Refuse, Times: 3})
+				c.Resume()
+				time.Sleep(time.Second)
+				require.True(t, a.Waiting(), "the signal was for a place of the expired session")
+				require.Len(t, w.Line(), 2, "it has joined again at the tail")
+				w.Stands(l)
+				require.NoError(t, l.Release())
+				w.Stands(a.Get())
+			}, standStill)
+		})
+	}
+}
+
+// The holder releases and the waiter's session expires at the same moment, in either
+// order.
+func TestB11ExpiryRacingAReleaseIsNeverReportedHeld(t *testing.T) {
+	for _, releaseFirst := range []bool{false, true} {
+		t.Run(fmt.Sprintf("release first=%v", releaseFirst), func(t *testing.T) {
+			recipetest.EachSideInBubble(t, func(t *testing.T, w *recipetest.SideWorld) {
+				c := w.Client(nil)
+				holder := w.Excludes(w.Client(nil))
+				a, session := w.Waits(c), recipetest.SessionID(c)
+				if releaseFirst {
+					require.NoError(t, holder.Release())
+				}
+				require.True(t, w.Srv.Expire(session))
+				if !releaseFirst {
+					require.NoError(t, holder.Release())
+				}
+				l := a.Get()
+				time.Sleep(time.Second)
+				if err := l.Err(); err != nil { // it was granted before the expiry, and has noticed that
+					require.True(t, releaseFirst)
+					require.ErrorIs(t, err, zkrecipes.ErrLost)
+					require.ErrorIs(t, l.Release(), zkrecipes.ErrLost)
+				} else {
+					w.Stands(l)
+					require.NoError(t, l.Release())
+				}
+				require.Empty(t, w.Line())
+			})
+		})
+	}
+}
+
+func TestB10WaiterWhoseSessionExpiresJoinsAgainAtTheTail(t *testing.T) {
+	recipetest.EachSideInBubble(t, func(t *testing.T, w *recipetest.SideWorld) {
+		holder := w.Excludes(w.Stranger(nil))
+		c := w.Stranger(nil)
+		expires := w.Waits(c)
+		var behind calls
+		for range 3 {
+			behind = append(behind, w.Waits(w.Stranger(nil)))
+		}
+		before := w.Line()
+		w.Expire(c)
+		after := w.Line()
+		require.Equal(t, before[2:], after[1:4], "the places behind have moved up by one")
+		require.Len(t, after, 5)
+		require.NotEqual(t, before[1].Name, after[4].Name)
+		require.NoError(t, holder.Release())
+		for i, a := range append(behind, expires) {
+			l := a.Get()
+			require.Equal(t, after[i+1].Name, l.Check().Path[len(w.Path)+1:])
+			require.NoError(t, l.Release())
+		}
+	})
+}
+
+func TestB21ReleaseWhileDisconnectedTakesOneListingAfterTheReconnect(t *testing.T) {
+	recipetest.EachSideInBubble(t, func(t *testing.T, w *recipetest.SideWorld) {
+		c := w.Client(nil)
+		holder := w.Excludes(w.Client(nil))
+		a := w.Waits(c)
+		w.Plan.Add(zktest.Fault{Do: zktest.Refuse, Times: 3})
+		require.True(t, w.Srv.Disconnect(recipetest.SessionID(c)))
+		require.NoError(t, holder.Release())
+		synctest.Wait()
+		require.True(t, a.Waiting())
+		requests := w.Requests(func() { w.Stands(a.Get()) })
+		require.Equal(t, 1, requests["getChildren2"])
+		require.Zero(t, recipetest.Writes(requests))
+		require.Equal(t, 3, w.Plan.Fired()["refuse"])
+	})
+}
+
+// A place is evicted, so its successor then has the same predecessor. Both waiters
+// receive the predecessor's signal, but only one of them still has a place.
+func TestB22AnEvictedWaiterIsNotGrantedByItsPredecessorsSignal(t *testing.T) {
+	recipetest.EachSideInBubble(t, func(t *testing.T, w *recipetest.SideWorld) {
+		c, other, raw := w.Client(nil), w.Client(nil), w.Bare()
+		for range 10 {
+			holder := w.Excludes(other)
+			evicted, behind := w.Waits(c), w.RivalWaits(c)
+			name := w.Line()[1].Name
+			go raw.Delete(w.Path+"/"+name, -1)
+			go holder.Release()
+			synctest.Wait()
+			if l, err := evicted.Wait(); err == nil { // granted before it was evicted
+				_, err = l.Commit(t.Context())
+				require.ErrorIs(t, err, zkrecipes.ErrLost)
+			} else {
+				require.ErrorIs(t, err, zkrecipes.ErrEvicted)
+			}
+			l := behind.Get()
+			w.Stands(l)
+			require.NoError(t, l.Release())
+			synctest.Wait()
+			require.Empty(t, w.Line())
+		}
+	})
+}
+
+// After a reconnect a watch was armed again, so that its event is only a hint and the
+// waiter lists even if the event is a signal.
+func TestB49SignalAfterAReconnectIsOnlyAHint(t *testing.T) {
+	recipetest.EachSideInBubble(t, func(t *testing.T, w *recipetest.SideWorld) {
+		c, other := w.Client(nil), w.Client(nil)
+		holder := w.Excludes(other)
+		a := w.Waits(c)
+		reconnects := w.Requests(func() {
+			require.True(t, w.Srv.Disconnect(recipetest.SessionID(c)))
+			time.Sleep(500 * time.Millisecond)
+		})
+		require.Equal(t, 1, reconnects["setWatches"])
+		require.Zero(t, reconnects["getChildren2"]+reconnects["getData"]+recipetest.Writes(reconnects), "the waiter sends nothing")
+		requests := w.Requests(func() {
+			require.NoError(t, holder.Release())
+			w.Stands(a.Get())
+		})
+		require.Equal(t, 1, requests["getChildren2"])
+	})
+}
+
+func TestB49AGrantSignalledOnAnEarlierConnectionIsHandedOutAfterASync(t *testing.T) {
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		c := w.Client(nil)
+		holder := recipetest.LockOn(t, zkrecipes.NewMutex(w.Stranger(nil), w.Path))
+		s, _ := recipetest.Core(c).Session()
+		p, err := recipetest.LineOf(zkrecipes.NewMutex(c, w.Path)).Join(t.Context(), s, placename.KindLock)
+		require.NoError(t, err)
+		turn := harness.GoErr(t, p.AwaitTurn)
+		synctest.Wait()
+		require.NoError(t, holder.Release())
+		turn.Get()
+		require.True(t, p.First)
+		w.Srv.Disconnect(recipetest.SessionID(c))
+		time.Sleep(time.Second)
+		require.Equal(t, 1, w.Requests(func() {
+			g, err := p.Grant(t.Context())
+			require.NoError(t, err)
+			_, err = g.Enter(placename.KindLock)
+			require.NoError(t, err)
+		})["sync"])
+	})
+}
+
+// eachSideLagging runs a test for each side. All but the first connections lead to a server
+// that lags that many transactions behind.
+func eachSideLagging(t *testing.T, first, behind int, f func(t *testing.T, w *recipetest.SideWorld)) {
+	for _, side := range recipetest.Sides {
+		t.Run(side.Name, func(t *testing.T) { side.InBubble(t, f, recipetest.Behind(first, behind)) })
+	}
+}
+
+// The replica does not have the join, which is the last transaction.
+func TestB03SearchForAJoinFollowsASync(t *testing.T) {
+	for name, held := range map[string]bool{"alone": false, "behind another": true} {
+		clients := 1
+		if held {
+			clients = 2
+		}
+		t.Run(name, func(t *testing.T) {
+			eachSideLagging(t, clients, 1, func(t *testing.T, w *recipetest.SideWorld) {
+				c := w.Client(nil)
+				var holder *zkrecipes.Lease
+				if held {
+					holder = w.Excludes(w.Client(nil))
+				}
+				w.Plan.Add(zktest.Fault{Do: zktest.Drop, After: true, Op: recipetest.OpJoin})
+				var a *harness.Call[*zkrecipes.Lease]
+				requests := w.Requests(func() {
+					a = w.Waits(c)
+					time.Sleep(time.Second)
+				})
+				require.Equal(t, 1, requests["connect"])
+				require.Equal(t, 1, requests[recipetest.OpJoin], "the join is found, not repeated")
+				require.Equal(t, 1, requests["sync"])
+				if held {
+					require.True(t, a.Waiting())
+					require.NoError(t, holder.Release())
+				}
+				l := a.Get()
+				require.Len(t, w.Line(), 1)
+				w.Stands(l)
+				_, stat, err := l.Get(t.Context(), l.Check().Path)
+				require.NoError(t, err)
+				require.Equal(t, recipetest.NewToken(stat.Czxid, 0), l.Token())
+			})
+		})
+	}
+}
+
+// A server that lags behind what the client has seen refuses the connection. The join
+// is found once a server accepts it.
+func TestB03SearchWaitsForAServerThatHasSeenWhatTheClientHas(t *testing.T) {
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		c := w.Client(nil)
+		w.Plan.Add(zktest.Fault{Do: zktest.Drop, After: true, Op: recipetest.OpJoin})
+		requests := w.Requests(func() {
+			w.Stands(w.LockLater(c).Get())
+			require.Len(t, w.Line(), 1)
+		})
+		require.Equal(t, 1, requests[recipetest.OpJoin])
+		require.Greater(t, requests["connect"], 1)
+	}, zktest.WithPlan(zktest.NewPlan(zktest.Fault{Do: zktest.Lag, Skip: 1, Times: -1, Behind: 100, For: 3 * time.Second})))
+}
+
+func TestB63LeaseSeesEarlierCommitsAfterAReconnectToALaggingServer(t *testing.T) {
+	eachSideLagging(t, 2, 2, func(t *testing.T, w *recipetest.SideWorld) {
+		if !w.Signalled() {
+			return // the waiter lists, and then a lagging server refuses its connection
+		}
+		c, other := w.Client(nil), w.Client(nil)
+		before := w.Excludes(other)
+		_, err := before.Commit(t.Context(), zkrecipes.OpCreate("/data", []byte("old"), 0, nil))
+		require.NoError(t, err)
+		a := w.Waits(c)
+
+		// Two transactions of which c sees nothing but a watch event.
+		_, err = before.Commit(t.Context(), zkrecipes.OpSet("/data", []byte("new"), -1), zkrecipes.OpCreate("/data/new", nil, 0, nil))
+		require.NoError(t, err)
+		require.NoError(t, before.Release())
+		l := a.Get()
+		requests := w.Requests(func() {
+			require.True(t, w.Srv.Disconnect(recipetest.SessionID(c)))
+			time.Sleep(time.Second)
+		})
+		require.Equal(t, 1, requests["connect"])
+		require.Equal(t, 1, requests["sync"], "the library's own, before any other request")
+		data, _, err := l.Get(t.Context(), "/data")
+		require.NoError(t, err)
+		require.Equal(t, "new", string(data))
+		names, _, err := l.Children(t.Context(), "/data")
+		require.NoError(t, err)
+		require.Equal(t, []string{"new"}, names)
+		w.Stands(l)
+	})
+}
+
+func TestB02SearchForAJoinIsRepeatedUntilItIsAnswered(t *testing.T) {
+	recipetest.EachSideInBubble(t, func(t *testing.T, w *recipetest.SideWorld) {
+		c := w.Client(nil)
+		drop := func(op string, after bool, skip int) zktest.Fault {
+			return zktest.Fault{Do: zktest.Drop, Op: op, After: after, Skip: skip}
+		}
+		w.Plan.Add(drop(recipetest.OpJoin, true, 0), drop("sync", false, 0), drop("getChildren2", true, 0), drop("getChildren2", false, 1), drop("getData", true, 0))
+		require.Equal(t, 1, w.Requests(func() { w.Stands(w.Holds(c)) })[recipetest.OpJoin])
+		require.Len(t, w.Line(), 1)
+	})
+}
+
+func TestB02SearchEndsWithTheSession(t *testing.T) {
+	recipetest.EachSideInBubble(t, func(t *testing.T, w *recipetest.SideWorld) {
+		c := w.Client(nil)
+		w.Plan.Add(zktest.Fault{Do: zktest.Drop, After: true, Op: recipetest.OpJoin}, zktest.Fault{Do: zktest.Delay, Op: "sync", For: time.Second})
+		a := w.Waits(c)
+		time.Sleep(500 * time.Millisecond)
+		w.Expire(c)
+		w.Stands(a.Get()) // in the next session
+		require.Len(t, w.Line(), 1)
+	})
+}
+
+func TestB04APlaceOfAnotherSessionIsNotAdopted(t *testing.T) {
+	recipetest.EachSideInBubble(t, func(t *testing.T, w *recipetest.SideWorld) {
+		c, uuid := w.Client(nil), placename.NewUUID(true)
+		_, err := w.Bare().Create(w.Path+"/_c_"+uuid+"-"+string(w.Kind), nil, zk.FlagEphemeral|zk.FlagSequence, zk.WorldACL(zk.PermAll))
+		require.NoError(t, err)
+		s, _ := recipetest.Core(c).Session()
+		p, err := recipetest.LineOf(zkrecipes.NewMutex(c, w.Path)).FindLostJoin(s, line.EntryOf(uuid))
+		require.NoError(t, err)
+		require.Nil(t, p)
+		require.Len(t, w.Line(), 1, "the place is not deleted either")
+	})
+}
+
+// B36: the servers refuse the search
+func TestB70PlaceOfALostJoinIsDeletedWhenItsSearchWasRefused(t *testing.T) {
+	recipetest.EachSideInBubble(t, func(t *testing.T, w *recipetest.SideWorld) {
+		c := w.Client(nil)
+		w.RefuseSearch(4)
+		_, err := w.Ours(c, w.Path).Lock(harness.Within(t, time.Minute))
+		require.ErrorIs(t, err, zkrecipes.ErrUncertain)
+		require.ErrorIs(t, err, zk.ErrNoAuth)
+		require.Len(t, w.Line(), 1)
+		time.Sleep(time.Minute)
+		require.Empty(t, w.Line(), "nobody has called anything")
+		require.Equal(t, 4, w.Plan.Fired()["answer before"])
+		require.Zero(t, w.Requests(func() { time.Sleep(time.Hour) })["getChildren2"], "the search has ended")
+		require.NoError(t, w.Ours(c, w.Path).Do(t.Context(), recipetest.Nothing))
+	})
+}
+
+// A listing that shows the place deletes it, before the next search does.
+func TestB70LostJoinThatCannotBeSearchedForBlocksNobody(t *testing.T) {
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		m := zkrecipes.NewMutex(w.Client(nil), w.Path)
+		w.RefuseSearch(-1)
+		_, err := m.Lock(harness.Within(t, time.Minute))
+		require.ErrorIs(t, err, zkrecipes.ErrUncertain)
+		w.Plan.Stop()
+		require.Len(t, w.Line(), 1)
+		began := time.Now()
+		require.NoError(t, m.Do(t.Context(), recipetest.Nothing))
+		require.Zero(t, time.Since(began))
+		synctest.Wait()
+		require.Empty(t, w.Line())
+	})
+}
+
+func TestB70PlaceOfALostJoinWhoseCallerHasLeftIsDeleted(t *testing.T) {
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		c := w.Client(nil)
+		w.Plan.Add(zktest.Fault{Do: zktest.Delay, Op: "getChildren2", For: time.Second})
+		w.RefuseSearch(2)
+		a := w.LockLater(c)
+		a.Cancel(nil)
+		_, err := a.Wait()
+		require.ErrorIs(t, err, context.Canceled)
+		require.Len(t, w.Line(), 1)
+		time.Sleep(time.Minute)
+		require.Empty(t, w.Line())
+	})
+}
+
+func TestB70SearchThatIsRefusedForLongSlowsDownAndEndsWithTheSessionOrTheClient(t *testing.T) {
+	for name, end := range map[string]func(t *testing.T, w *recipetest.World, c *zkrecipes.Client){
+		"it is answered":   func(t *testing.T, w *recipetest.World, c *zkrecipes.Client) { w.Plan.Stop() },
+		"session expires":  func(t *testing.T, w *recipetest.World, c *zkrecipes.Client) { w.Expire(c) },
+		"client is closed": func(t *testing.T, w *recipetest.World, c *zkrecipes.Client) { require.NoError(t, c.Close()) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+				c := w.Client(nil)
+				w.RefuseSearch(-1)
+				_, err := zkrecipes.NewMutex(c, w.Path).Lock(harness.Within(t, time.Minute))
+				require.ErrorIs(t, err, zkrecipes.ErrUncertain)
+				_, err = zkrecipes.NewBarrier(c, "/other", 1).Wait(harness.Within(t, time.Second))
+				require.NoError(t, err, "another path is not delayed")
+				time.Sleep(time.Minute)
+				n := w.Requests(func() { time.Sleep(time.Hour) })["getChildren2"]
+				require.InDelta(t, 360, n, 2, "one in a session timeout")
+				require.Len(t, w.Line(), 1)
+				began := time.Now()
+				end(t, w, c)
+				require.Less(t, time.Since(began), 10*time.Second)
+				time.Sleep(11 * time.Second)
+				require.Empty(t, w.Line())
+				require.Zero(t, w.Requests(func() { time.Sleep(time.Hour) })["getChildren2"])
+			})
+		})
+	}
+}
+
+// A place that is left may count as a member. So the next call of the same Client does
+// not begin beside it, and does not wait for ever either.
+func TestB70NextCallOfABarrierIsNotCountedWithAPlaceThatIsLeft(t *testing.T) {
+	for name, b := range map[string]struct {
+		line string
+		skip int // requests like the join
+		wait func(context.Context, *zkrecipes.Client) error
+	}{
+		"Barrier": {"/line/round", 1, func(ctx context.Context, c *zkrecipes.Client) error {
+			return only(zkrecipes.NewBarrier(c, "/line", 2).Wait)(ctx)
+		}},
+		"DoubleBarrier": {"/line", 0, func(ctx context.Context, c *zkrecipes.Client) error {
+			return only(zkrecipes.NewDoubleBarrier(c, "/line", 2).Enter)(ctx)
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+				c, other := w.Stranger(nil), w.Stranger(nil)
+				w.Plan.Add(zktest.Fault{Do: zktest.Drop, After: true, Op: "multi", Path: b.line + "/_c_*", Skip: b.skip},
+					zktest.Fault{Do: zktest.Answer, Code: jute.ErrNoAuth, Op: "getChildren2", Path: b.line, Times: -1})
+				err := b.wait(t.Context(), c)
+				require.ErrorIs(t, err, zkrecipes.ErrUncertain)
+				require.ErrorIs(t, err, zk.ErrNoAuth)
+				err = b.wait(harness.Within(t, time.Minute), c)
+				require.ErrorIs(t, err, zk.ErrNoAuth)
+				require.NotErrorIs(t, err, zkrecipes.ErrUncertain, "it has written nothing")
+
+				w.Plan.Stop()
+				a := harness.GoErr(t, func(ctx context.Context) error { return b.wait(ctx, c) })
+				time.Sleep(time.Minute)
+				require.True(t, a.Waiting(), "it is alone")
+				require.NoError(t, b.wait(t.Context(), other))
+				a.Get()
+			})
+		})
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
@@ -135,46 +136,48 @@ func TestB42UnsentPutIsSentInTheNextSession(t *testing.T) {
 }
 
 // ctx ends before or after a put is sent. A put that was not sent has failed. One that
-// was sent is uncertain, and its receipt is reused.
+// was sent is uncertain, and its receipt is used again once its outcome is known.
 func TestB32CancelledPutIsUncertainOnlyOnceItIsSent(t *testing.T) {
-	r := recipetest.NewQueueRig(t, nil)
-	r.Warm()
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		c := w.Stranger(nil)
+		q := w.Queue(c)
+		recipetest.Warm(t, q)
+		canceled := func(data string) (zkrecipes.ItemID, error) {
+			a := w.PutLater(q, data)
+			a.Cancel(nil)
+			id, err := a.Wait()
+			require.ErrorIs(t, err, context.Canceled)
+			return id, err
+		}
+		receipts := func() []string {
+			synctest.Wait() // they are given back in the background
+			return w.Srv.Children(w.Path + "/puts")
+		}
 
-	r.P.Refuse(true)
-	harness.Eventually(t, "disconnected", func() bool { s, _ := recipetest.Core(r.C).Session(); up, _ := s.Connected(); return !up })
-	a := recipetest.PutLater(t, r.Q, "never sent")
-	a.Cancel(nil)
-	id, err := a.Wait()
-	require.ErrorIs(t, err, context.Canceled)
-	require.NotErrorIs(t, err, zkrecipes.ErrUncertain)
-	require.Empty(t, id)
-	r.P.Refuse(false)
+		w.Away(c)
+		id, err := canceled("never sent")
+		require.NotErrorIs(t, err, zkrecipes.ErrUncertain)
+		require.Empty(t, id)
+		w.Back()
+		recipetest.Warm(t, q)
 
-	rule := r.P.On(recipetest.OpPut, 1, harness.Hold)
-	a = recipetest.PutLater(t, r.Q, "sent")
-	r.P.Await(rule)
-	a.Cancel(nil)
-	id, err = a.Wait()
-	require.ErrorIs(t, err, context.Canceled)
-	require.ErrorIs(t, err, zkrecipes.ErrUncertain)
-	require.NotEmpty(t, id)
-	rule.Release()
-	it := recipetest.TakeOn(t, r.Q)
-	require.Equal(t, id, it.ID)
-	recipetest.AckOn(t, it)
-	require.Len(t, harness.Children(t, r.Raw, r.Path+"/puts"), 1)
-	recipetest.PutOn(t, r.Q, "next")
-	require.Len(t, harness.Children(t, r.Raw, r.Path+"/puts"), 1, "the receipt was reused")
+		w.Plan.Add(zktest.Fault{Do: zktest.Delay, Op: recipetest.OpPut, For: time.Second})
+		id, err = canceled("sent")
+		require.ErrorIs(t, err, zkrecipes.ErrUncertain)
+		it := recipetest.TakeOn(t, q)
+		require.Equal(t, id, it.ID)
+		recipetest.AckOn(t, it)
+		require.Len(t, receipts(), 1)
+		recipetest.PutOn(t, q, "next")
+		require.Len(t, receipts(), 1, "the receipt was reused")
 
-	rule = r.P.On(recipetest.OpPut, 1, harness.Withhold)
-	a = recipetest.PutLater(t, r.Q, "replies are lost")
-	r.P.Await(rule)
-	a.Cancel(nil)
-	_, err = a.Wait()
-	require.ErrorIs(t, err, zkrecipes.ErrUncertain)
-	r.P.Drop()
-	require.Equal(t, []string{"next", "replies are lost"}, recipetest.Drain(t, r.Q))
-	harness.Eventually(t, "receipt discarded", func() bool { return len(harness.Children(t, r.Raw, r.Path+"/puts")) == 0 })
+		w.Plan.Add(zktest.Fault{Do: zktest.Withhold, Op: recipetest.OpPut, After: true})
+		_, err = canceled("its reply is lost")
+		require.ErrorIs(t, err, zkrecipes.ErrUncertain)
+		require.True(t, w.Srv.Disconnect(recipetest.SessionID(c)))
+		require.Equal(t, []string{"next", "its reply is lost"}, recipetest.Drain(t, q))
+		require.Empty(t, receipts(), "discarded")
+	})
 }
 
 // The receipts are deleted together with the queue. The outcome of a put or an ack

@@ -20,7 +20,7 @@ func BenchmarkBoundedPut(b *testing.B) {
 		b.Run(fmt.Sprint(backlog), func(b *testing.B) {
 			ctx := harness.Within(b, 10*time.Minute)
 			q := zkrecipes.NewQueue(recipetest.Dial(b, nil), harness.NewPath(b), &zkrecipes.QueueOptions{MaxLen: 1 << 30})
-			free := zkrecipes.NewQueue(recipetest.ClientOf(recipetest.QueueOf(q).Client), recipetest.QueueOf(q).Path, nil)
+			free := zkrecipes.NewQueue(clientOf(q), recipetest.QueueOf(q).Path, nil)
 			for range backlog / 100 {
 				_, err := free.PutAll(ctx, make([][]byte, 100)...)
 				require.NoError(b, err)

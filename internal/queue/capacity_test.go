@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/go-zookeeper/zk"
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/zkrecipes/zkrecipes"
@@ -23,43 +22,36 @@ import (
 // Puts into queues with a bound (QueueOptions.MaxLen).
 
 func TestA21BoundedPutWaitsForCapacityAndHonoursItsContext(t *testing.T) {
-	t.Parallel()
-	r := recipetest.NewQueueRig(t, &zkrecipes.QueueOptions{MaxLen: 3})
-	other := r.Other()
-	recipetest.PutOn(t, r.Q, "0", "1", "2")
-	a := recipetest.PutLater(t, r.Q, "3")
-	recipetest.LineUp(t, r.Raw, r.Path+"/room", 1, r.C)
-	require.True(t, a.Waiting())
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		q, other := w.Bounded(3), w.Queue(w.Stranger(nil))
+		recipetest.PutOn(t, q, "0", "1", "2")
+		a := w.PutLater(q, "3")
+		recipetest.NackOn(t, recipetest.TakeOn(t, other))
+		it := recipetest.TakeOn(t, other)
+		synctest.Wait()
+		require.True(t, a.Waiting(), "a taken item still counts")
+		recipetest.AckOn(t, it)
+		require.NotEmpty(t, a.Get())
+		require.Len(t, w.Items(), 3)
 
-	it := recipetest.TakeOn(t, other)
-	recipetest.NackOn(t, it)
-	it = recipetest.TakeOn(t, other)
-	recipetest.Asleep(t, r.C)
-	require.True(t, a.Waiting(), "a taken item still counts")
-	recipetest.AckOn(t, it)
-	require.NotEmpty(t, a.Get())
-	n, err := other.Len(r.Ctx)
-	require.NoError(t, err)
-	require.Equal(t, 3, n)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		_, err := q.Put(ctx, bytesOf("late")[0])
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.NotErrorIs(t, err, zkrecipes.ErrUncertain)
+		synctest.Wait()
+		require.Empty(t, w.Srv.Children(w.Path+"/room"))
+		require.Equal(t, []string{"1", "2", "3"}, recipetest.Drain(t, other))
 
-	ctx, cancel := context.WithTimeout(r.Ctx, 50*time.Millisecond)
-	defer cancel()
-	_, err = r.Q.Put(ctx, []byte("late"))
-	require.ErrorIs(t, err, context.DeadlineExceeded)
-	require.NotErrorIs(t, err, zkrecipes.ErrUncertain)
-	harness.Eventually(t, "an empty producers' line", func() bool { return len(harness.Children(t, r.Raw, r.Path+"/room")) == 0 })
-	require.Equal(t, []string{"1", "2", "3"}, recipetest.Drain(t, other))
-
-	_, err = r.Q.PutAll(r.Ctx, make([][]byte, 4)...)
-	require.EqualError(t, err, "zkrecipes: put into "+r.Path+": 4 items: QueueOptions.MaxLen is 3")
-	recipetest.PutOn(t, r.Q, "x")
-	all := harness.Go(t, func(ctx context.Context) ([]zkrecipes.ItemID, error) { return r.Q.PutAll(ctx, make([][]byte, 3)...) })
-	recipetest.LineUp(t, r.Raw, r.Path+"/room", 1, r.C)
-	require.True(t, all.Waiting(), "there must be capacity for the whole batch")
-	recipetest.AckOn(t, recipetest.TakeOn(t, other))
-	require.Len(t, all.Get(), 3)
-	recipetest.Drain(t, other)
-	recipetest.AtRest(t, r.Raw, r.Path)
+		_, err = q.PutAll(t.Context(), make([][]byte, 4)...)
+		require.EqualError(t, err, "zkrecipes: put into "+w.Path+": 4 items: QueueOptions.MaxLen is 3")
+		recipetest.PutOn(t, q, "x")
+		all := harness.Go(t, func(ctx context.Context) ([]zkrecipes.ItemID, error) { return q.PutAll(ctx, make([][]byte, 3)...) })
+		synctest.Wait()
+		require.True(t, all.Waiting(), "there must be capacity for the whole batch")
+		recipetest.AckedOn(t, other)
+		require.Len(t, all.Get(), 3)
+	})
 }
 
 // An ack wakes only the first waiting producer. Producers put in the order in which
@@ -98,119 +90,36 @@ func TestA21BoundedPutsCompleteInOrderAndWakeOneAtATime(t *testing.T) {
 
 // A bound holds for all producers together.
 func TestA21ProducersTogetherKeepToTheBound(t *testing.T) {
-	t.Parallel()
-	path := harness.NewPath(t)
 	const producers, n, bound = 4, 30, 5
-	ctx := harness.Within(t, 60*time.Second)
-	var wg sync.WaitGroup
-	for range producers {
-		q := zkrecipes.NewQueue(recipetest.Dial(t, nil), path, &zkrecipes.QueueOptions{MaxLen: bound})
-		recipetest.QueueOf(q).SegmentSize = 4
-		wg.Go(func() {
-			for i := range n {
-				if _, err := q.Put(ctx, fmt.Append(nil, i)); err != nil {
-					t.Error(err)
-				}
-			}
-		})
-	}
-	q := zkrecipes.NewQueue(recipetest.Dial(t, nil), path, nil)
-	for range producers * n {
-		it := recipetest.TakeOn(t, q)
-		length, err := q.Len(ctx)
-		require.NoError(t, err)
-		require.LessOrEqual(t, length, bound)
-		recipetest.AckOn(t, it)
-	}
-	wg.Wait()
-	recipetest.AtRest(t, harness.Raw(t), path)
-}
-
-// The session of a waiting producer ends. The next producer in line puts first, and
-// the other one continues at the end of the line.
-func TestB10BoundedPutWhoseSessionExpiresWaitsAtTheEndOfTheLine(t *testing.T) {
+	length := &lengths{}
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-		taker := w.Queue(w.Stranger(nil))
-		recipetest.PutOn(t, taker, "full")
-		bounded := func() (*zkrecipes.Client, *zkrecipes.Queue) {
-			c := w.Stranger(nil)
-			return c, zkrecipes.NewQueue(c, w.Path, &zkrecipes.QueueOptions{MaxLen: 1})
+		for range producers {
+			q := w.Small(4, &zkrecipes.QueueOptions{MaxLen: bound})
+			go recipetest.PutOn(t, q, recipetest.Names(n)...)
 		}
-		c, q := bounded()
-		first := recipetest.PutLater(t, q, "first")
+		q := w.Queue(w.Stranger(nil))
+		for range producers * n {
+			recipetest.AckedOn(t, q)
+		}
 		synctest.Wait()
-		_, q = bounded()
-		second := recipetest.PutLater(t, q, "second")
-		synctest.Wait()
-		require.True(t, w.Srv.Expire(recipetest.SessionID(c)))
-		time.Sleep(3 * time.Second)
-		require.Len(t, w.Srv.Children(w.Path+"/room"), 2)
-		require.Equal(t, []string{"full", "second", "first"}, []string{
-			recipetest.AckedOn(t, taker), recipetest.AckedOn(t, taker), recipetest.AckedOn(t, taker),
-		})
-		first.Get()
-		second.Get()
-	})
-}
-
-// The transaction of a bounded put is sent again, too.
-func TestB42BoundedPutWhoseReplyIsLostMakesOneItem(t *testing.T) {
-	for _, after := range []bool{false, true} {
-		t.Run(fmt.Sprintf("after=%v", after), func(t *testing.T) {
-			recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-				q := zkrecipes.NewQueue(w.Stranger(nil), w.Path, &zkrecipes.QueueOptions{MaxLen: 2})
-				recipetest.PutOn(t, q, "0")
-				w.Plan.Add(zktest.Fault{Do: zktest.Drop, After: after, Op: "multi(setData,check,create,setData,delete)"})
-				recipetest.PutOn(t, q, "1")
-				require.Len(t, w.Plan.Fired(), 1)
-				require.Len(t, w.Items(), 2)
-				synctest.Wait()
-				require.Empty(t, w.Srv.Children(w.Path+"/room"))
-				require.Equal(t, []string{"0", "1"}, recipetest.Drain(t, q))
-			})
-		})
-	}
-}
-
-// If the session ends before the reply, the put returns ErrUncertain. It is not
-// repeated in the next session.
-func TestB42BoundedPutIsUncertainIfTheSessionEndsBeforeItsReply(t *testing.T) {
-	for _, after := range []bool{false, true} {
-		t.Run(fmt.Sprintf("after=%v", after), func(t *testing.T) {
-			recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-				q := zkrecipes.NewQueue(w.Stranger(nil), w.Path, &zkrecipes.QueueOptions{MaxLen: 5})
-				recipetest.PutOn(t, q, "0")
-				w.Plan.Add(zktest.Fault{Do: zktest.Expire, After: after, Op: "multi(setData,check,create,setData,delete)"})
-				id, err := q.Put(t.Context(), []byte("x"))
-				require.ErrorIs(t, err, zkrecipes.ErrUncertain)
-				require.ErrorIs(t, err, zk.ErrSessionExpired)
-				require.Len(t, string(id), 22)
-				want := []string{"0"}
-				if after {
-					want = append(want, "x")
-				}
-				require.Equal(t, want, recipetest.Drain(t, q))
-			})
-		})
-	}
+		require.Empty(t, w.Items())
+		require.Empty(t, w.Srv.Children(w.Path+"/room"))
+		require.Equal(t, bound, length.longest())
+	}, length.option())
 }
 
 // The acked item lies behind one that was given back.
 func TestA21BoundedPutIsWokenByAnAckBehindAFreeItem(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-		consumer := w.Queue(w.Stranger(nil))
-		q := zkrecipes.NewQueue(w.Stranger(nil), w.Path, &zkrecipes.QueueOptions{MaxLen: 2})
-		recipetest.QueueOf(consumer).SegmentSize, recipetest.QueueOf(q).SegmentSize = 1, 1
+		consumer, q := w.Small(1, nil), w.Small(1, &zkrecipes.QueueOptions{MaxLen: 2})
 		recipetest.PutOn(t, q, "0", "1")
 		first, second := recipetest.TakeOn(t, consumer), recipetest.TakeOn(t, consumer)
 		recipetest.NackOn(t, first)
-		put := recipetest.PutLater(t, q, "2")
-		synctest.Wait()
+		put := w.PutLater(q, "2")
 		require.True(t, put.Waiting())
 		recipetest.AckOn(t, second)
 		synctest.Wait()
 		require.False(t, put.Waiting())
-		put.Get()
 	})
 }
 
@@ -223,17 +132,10 @@ func TestA21BoundHoldsOnAServerThatLags(t *testing.T) {
 	} {
 		t.Run(fmt.Sprint(waits), func(t *testing.T) {
 			recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-				consumer := w.Queue(w.Stranger(nil))
-				bounded := func() *zkrecipes.Queue {
-					return zkrecipes.NewQueue(w.Stranger(nil), w.Path, &zkrecipes.QueueOptions{MaxLen: 2})
-				}
-				one, two := bounded(), bounded()
+				consumer, one, two := w.Queue(w.Stranger(nil)), w.Bounded(2), w.Bounded(2)
 				recipetest.PutOn(t, consumer, "0", "1")
 				it := recipetest.TakeOn(t, consumer)
-				first := recipetest.PutLater(t, one, "first")
-				synctest.Wait()
-				second := recipetest.PutLater(t, two, "second")
-				synctest.Wait()
+				first, second := w.PutLater(one, "first"), w.PutLater(two, "second")
 				time.Sleep(waits)
 				require.True(t, first.Waiting())
 				require.True(t, second.Waiting())
@@ -256,19 +158,15 @@ func TestA21BatchesOfManyProducersAreAllPut(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		var wg sync.WaitGroup
 		for range 8 {
-			q := w.Queue(w.Stranger(nil))
-			recipetest.QueueOf(q).SegmentSize = 5
+			q := w.Small(5, nil)
 			wg.Go(func() {
-				for range 60 {
-					_, err := q.PutAll(t.Context(), make([][]byte, 5)...)
-					assert.NoError(t, err)
+				for range 20 {
+					recipetest.PutAllOn(t, q, 0, 5)
 				}
 			})
 		}
 		wg.Wait()
-		n, err := w.Queue(w.Stranger(nil)).Len(t.Context())
-		require.NoError(t, err)
-		require.Equal(t, 8*60*5, n)
+		require.Len(t, w.Items(), 8*20*5)
 	})
 }
 
@@ -300,13 +198,11 @@ func TestA21BoundedPutWaitsOnAnyNumberOfSegments(t *testing.T) {
 		}
 		a := await()
 		require.True(t, a.Waiting())
-		a.Cancel(nil)
-		_, err := a.Wait()
-		require.ErrorIs(t, err, context.Canceled)
+		canceled(t, a)
 
 		a = await()
 		require.True(t, a.Waiting())
-		_, err = conn.Create("/last/x", nil, 0, zk.WorldACL(zk.PermAll))
+		_, err := conn.Create("/last/x", nil, 0, zk.WorldACL(zk.PermAll))
 		require.NoError(t, err)
 		a.Get()
 		require.True(t, last.HasFired())

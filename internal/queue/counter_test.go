@@ -31,22 +31,6 @@ func eachCounter(t *testing.T, f func(t *testing.T, w *recipetest.World, counter
 	}
 }
 
-func TestB84TakesGoOnBeyondTheEndOfTheConsumersCounter(t *testing.T) {
-	eachCounter(t, func(t *testing.T, w *recipetest.World, counter int32) {
-		q, producer := w.Queue(w.Stranger(nil)), w.Queue(w.Stranger(nil))
-		recipetest.PutOn(t, producer, recipetest.Names(10)...)
-		warmed := recipetest.TakeOn(t, q)
-		recipetest.AckOn(t, warmed)
-		require.NoError(t, w.Srv.SetCounter(w.Path+"/line", counter))
-		for i := 1; i < 10; i++ {
-			it := recipetest.TakeOn(t, q)
-			require.Equal(t, fmt.Sprint(i), string(it.Data))
-			recipetest.AckOn(t, it)
-		}
-		require.Empty(t, w.Srv.Children(w.Path+"/line"))
-	})
-}
-
 // Consumers wait on both sides of the limit. Each item goes to one of them.
 func TestB84ConsumersThatWaitAtTheEndOfTheirCounterAreServed(t *testing.T) {
 	eachCounter(t, func(t *testing.T, w *recipetest.World, counter int32) {
@@ -78,17 +62,15 @@ func TestB84ServeGoesOnBeyondTheEndOfTheConsumersCounter(t *testing.T) {
 		require.NoError(t, w.Srv.SetCounter(w.Path+"/line", counter))
 		handled := make(chan string, 100)
 		for range 2 {
-			q := w.Queue(w.Stranger(nil))
-			recipetest.QueueOf(q).Opts.Workers = 2
-			a := recipetest.ServeLater(t, q, func(_ context.Context, it *zkrecipes.Item) error {
+			q := zkrecipes.NewQueue(w.Stranger(nil), w.Path, &zkrecipes.QueueOptions{Workers: 2})
+			recipetest.ServeLater(t, q, func(_ context.Context, it *zkrecipes.Item) error {
 				handled <- string(it.Data)
 				return nil
 			})
-			defer func() { require.NoError(t, stop(a)) }()
 		}
-		for i := range 20 {
-			recipetest.PutOn(t, producer, fmt.Sprint(i))
-			require.Equal(t, fmt.Sprint(i), <-handled)
+		for _, data := range recipetest.Names(20) {
+			recipetest.PutOn(t, producer, data)
+			require.Equal(t, data, <-handled)
 		}
 		synctest.Wait()
 		require.Empty(t, w.Items())
@@ -97,27 +79,19 @@ func TestB84ServeGoesOnBeyondTheEndOfTheConsumersCounter(t *testing.T) {
 
 func TestB84BoundedPutsGoOnBeyondTheEndOfTheProducersCounter(t *testing.T) {
 	eachCounter(t, func(t *testing.T, w *recipetest.World, counter int32) {
-		q, other := w.Queue(w.Stranger(nil)), w.Queue(w.Stranger(nil))
-		recipetest.QueueOf(q).Opts.MaxLen, recipetest.QueueOf(other).Opts.MaxLen = 2, 2
-		recipetest.PutOn(t, q, "0", "1")
+		queues := []*zkrecipes.Queue{w.Bounded(2), w.Bounded(2)}
+		recipetest.PutOn(t, queues[0], "0", "1")
 		require.NoError(t, w.Srv.SetCounter(w.Path+"/room", counter))
-		var puts []*harness.Call[zkrecipes.ItemID]
 		for i := range 8 {
-			puts = append(puts, recipetest.PutLater(t, []*zkrecipes.Queue{q, other}[i%2], fmt.Sprint(2+i)))
-			synctest.Wait()
+			w.PutLater(queues[i%2], fmt.Sprint(2+i))
 		}
 		seen := map[string]bool{}
 		for range 10 {
 			require.LessOrEqual(t, len(w.Items()), 2)
-			it := recipetest.TakeOn(t, q)
-			seen[string(it.Data)] = true
-			recipetest.AckOn(t, it)
+			seen[recipetest.AckedOn(t, queues[0])] = true
 			synctest.Wait()
 		}
 		require.Len(t, seen, 10)
-		for _, put := range puts {
-			put.Get()
-		}
 		require.Empty(t, w.Srv.Children(w.Path+"/room"))
 	})
 }

@@ -33,11 +33,11 @@ func TestB77ServeEndsWithItsLeasesIfItsContextEndsDuringAnOutage(t *testing.T) {
 					<-finish
 					return nil
 				})
-				it, session := <-began, recipetest.SessionID(recipetest.ClientOf(recipetest.QueueOf(q).Client))
+				it, session := <-began, sessionOf(q)
 				if sent {
 					w.Plan.Add(zktest.Fault{Do: zktest.Withhold, Op: recipetest.OpAckJoin}, zktest.Fault{Do: zktest.Refuse, Times: -1})
 				} else {
-					w.Away(recipetest.ClientOf(recipetest.QueueOf(q).Client))
+					w.Away(clientOf(q))
 				}
 				close(finish)
 				synctest.Wait()
@@ -87,55 +87,117 @@ func TestB77PlaceOfAnAckThatItsWorkerHasLeftIsDeleted(t *testing.T) {
 	})
 }
 
-func TestB41StackOfAPanicInAHandlerIsLogged(t *testing.T) {
+// A handler may fail by a panic, whose stack is logged, by runtime.Goexit, or by an error.
+func TestB41HandlerThatPanicsOrEndsItsGoroutineHasFailed(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		opts, log := recipetest.Logged()
 		q := w.Queue(w.Stranger(opts))
 		recipetest.PutOn(t, q, "x")
-		attempts := 0
-		a := recipetest.ServeLater(t, q, func(context.Context, *zkrecipes.Item) error {
-			if attempts++; attempts == 1 {
-				panicsInAHandler()
+		a := serve(t, q, func(it *zkrecipes.Item) error {
+			switch it.Attempt {
+			case 1:
+				panic("on purpose")
+			case 2:
+				runtime.Goexit()
+			case 3:
+				return recipetest.ErrHandler
 			}
 			return nil
 		})
 		time.Sleep(time.Minute)
-		synctest.Wait()
-		require.NoError(t, stop(a))
-		require.Equal(t, 2, attempts)
+		require.NoError(t, stop(a.Call))
+		require.Len(t, a.got, 4)
+		require.Empty(t, w.Items())
 		require.Contains(t, log.String(), "handler panicked: on purpose")
-		require.Contains(t, log.String(), "panicsInAHandler")
+		require.Contains(t, log.String(), "serve_faults_test.go", "the stack")
 	})
 }
-
-func panicsInAHandler() { panic("on purpose") }
 
 // A Backoff that panics, or ends its goroutine, is replaced by the default.
 func TestB41BackoffThatPanicsIsLoggedAndTheDefaultIsUsed(t *testing.T) {
 	for what, fails := range map[string]func(){"panicked: on purpose": func() { panic("on purpose") }, "runtime.Goexit": runtime.Goexit} {
-		t.Run(what, func(t *testing.T) {
-			recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-				opts, log := recipetest.Logged()
-				q := zkrecipes.NewQueue(w.Stranger(opts), w.Path, &zkrecipes.QueueOptions{Backoff: func(int) time.Duration {
-					fails()
-					return time.Hour
-				}})
-				recipetest.PutOn(t, q, "x")
-				began := time.Now()
-				var at []time.Duration
-				a := recipetest.ServeLater(t, q, func(context.Context, *zkrecipes.Item) error {
-					if at = append(at, time.Since(began)); len(at) < 3 {
-						return recipetest.ErrHandler
-					}
-					return nil
-				})
-				time.Sleep(time.Minute)
-				synctest.Wait()
-				require.Equal(t, []time.Duration{0, queue.BackOff(1), queue.BackOff(1) + queue.BackOff(2)}, at)
-				require.NoError(t, stop(a))
-				require.Contains(t, log.String(), "QueueOptions.Backoff")
-				require.Contains(t, log.String(), what)
+		recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+			opts, log := recipetest.Logged()
+			q := zkrecipes.NewQueue(w.Stranger(opts), w.Path, &zkrecipes.QueueOptions{Backoff: func(int) time.Duration {
+				fails()
+				return time.Hour
+			}})
+			recipetest.PutOn(t, q, "x")
+			began := time.Now()
+			var at []time.Duration
+			a := serve(t, q, func(it *zkrecipes.Item) error {
+				if at = append(at, time.Since(began)); len(at) < 3 {
+					return recipetest.ErrHandler
+				}
+				return nil
 			})
+			time.Sleep(time.Minute)
+			require.Equal(t, []time.Duration{0, queue.BackOff(1), queue.BackOff(1) + queue.BackOff(2)}, at)
+			require.NoError(t, stop(a.Call))
+			require.Contains(t, log.String(), "QueueOptions.Backoff")
+			require.Contains(t, log.String(), what)
 		})
 	}
+}
+
+func hourly(workers int) *zkrecipes.QueueOptions {
+	return &zkrecipes.QueueOptions{Workers: workers, Backoff: func(int) time.Duration { return time.Hour }}
+}
+
+// A take that is under way as Serve ends would claim the item that is given back, and count
+// as an attempt.
+func TestServeGivesBackOnceItsTakesHaveEnded(t *testing.T) {
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		q := zkrecipes.NewQueue(w.Stranger(nil), w.Path, hourly(1))
+		recipetest.PutOn(t, q, "failed")
+		handled := 0
+		a := recipetest.ServeLater(t, q, func(context.Context, *zkrecipes.Item) error {
+			handled++
+			return recipetest.ErrHandler
+		})
+		time.Sleep(time.Minute)
+		for _, op := range claimOps {
+			w.Plan.Add(zktest.Fault{Do: zktest.Delay, For: time.Second, After: true, Op: op})
+		}
+		recipetest.PutOn(t, q, "being taken")
+		synctest.Wait()
+		a.Cancel(nil)
+		time.Sleep(time.Millisecond)
+		require.Len(t, w.Flags(), 2)
+		require.True(t, a.Waiting())
+		require.NoError(t, stop(a))
+		synctest.Wait()
+		require.Empty(t, w.Flags())
+		require.Equal(t, 1, handled)
+		for range 2 {
+			it := recipetest.TakeOn(t, q)
+			require.Equal(t, 2, it.Attempt)
+			recipetest.AckOn(t, it)
+		}
+	})
+}
+
+// Nobody waits for handlers that are at work.
+func TestServeGivesBackWhileAHandlerIsAtWork(t *testing.T) {
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		q := zkrecipes.NewQueue(w.Stranger(nil), w.Path, hourly(2))
+		recipetest.PutOn(t, q, "failed", "long")
+		a := recipetest.ServeLater(t, q, func(_ context.Context, it *zkrecipes.Item) error {
+			if string(it.Data) == "long" {
+				time.Sleep(90 * time.Second)
+				return nil
+			}
+			return recipetest.ErrHandler
+		})
+		time.Sleep(time.Minute)
+		require.Len(t, w.Flags(), 2)
+		a.Cancel(nil)
+		time.Sleep(time.Second)
+		require.True(t, a.Waiting())
+		it := recipetest.TakeOn(t, w.Queue(w.Stranger(nil)))
+		require.Equal(t, "failed", string(it.Data))
+		require.Equal(t, 2, it.Attempt)
+		recipetest.AckOn(t, it)
+		require.NoError(t, stop(a))
+	})
 }

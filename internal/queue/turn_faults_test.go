@@ -18,37 +18,6 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/recipetest"
 )
 
-// A claim of two items was carried out and its reply lost. Then an operator deletes the
-// claim of the first. What is left is given back, and both are claimed anew.
-func TestB43BatchOfWhichAnOperatorDeletesAPartBeforeItIsSentAgain(t *testing.T) {
-	t.Parallel()
-	r := recipetest.NewQueueRig(t, nil)
-	r.Warm()
-	recipetest.PutOn(t, r.Q, "0", "1")
-	op := "multi(create,create,create,create,setData,check)"
-	rule := r.P.On(op, 1, harness.DropAfter)
-	again := r.P.On(op, 1, harness.Hold)
-	a := harness.Go(t, func(ctx context.Context) ([]*zkrecipes.Item, error) { return r.Q.TakeN(ctx, 2) })
-	r.P.Await(rule)
-	r.P.Await(again)
-	segment := r.Path + "/s/0000000000"
-	first := queuelog.Entries(harness.Children(t, r.Raw, segment))[0].Name
-	require.NoError(t, r.Raw.Delete(segment+"/"+first+queuelog.ClaimName, -1))
-	for _, name := range harness.Children(t, r.Raw, segment) {
-		if strings.HasPrefix(name, first+".") {
-			require.NoError(t, r.Raw.Delete(segment+"/"+name, -1))
-		}
-	}
-	again.Release()
-	items, err := a.Wait()
-	require.NoError(t, err)
-	for _, it := range items {
-		recipetest.AckOn(t, it)
-	}
-	recipetest.Drain(t, r.Q)
-	recipetest.AtRest(t, r.Raw, r.Path)
-}
-
 // One of three items is claimed, and no flag shows it.
 func TestTakeNClaimsNoItemThatIsClaimedWithoutAFlag(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {

@@ -470,7 +470,7 @@ func (w *World) Aside(q *zkrecipes.Queue, item, znode string) {
 	w.OneSegment(q)
 }
 
-// Traffic puts 500 items a second, for the whole test, and takes them out again if
+// Traffic puts 200 items a second, for the whole test, and takes them out again if
 // drained is set. It returns a function that ends it.
 func (w *World) Traffic(segment int64, drained bool) (end func()) {
 	ctx, cancel := context.WithCancel(w.T.Context())
@@ -480,7 +480,7 @@ func (w *World) Traffic(segment int64, drained bool) (end func()) {
 	wg.Go(func() {
 		for ctx.Err() == nil {
 			PutOn(w.T, q, "traffic")
-			time.Sleep(2 * time.Millisecond)
+			time.Sleep(5 * time.Millisecond)
 		}
 	})
 	if drained {

@@ -19,8 +19,7 @@ import (
 func TestSegmentCostsOneCommit(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		const n, segment = 200, 10
-		q := w.Queue(w.Stranger(nil))
-		recipetest.QueueOf(q).SegmentSize = segment
+		q := w.Small(segment, nil)
 		recipetest.Warm(t, q)
 		before := w.Srv.Counts()
 		recipetest.PutOn(t, q, recipetest.Names(n)...)
@@ -29,7 +28,7 @@ func TestSegmentCostsOneCommit(t *testing.T) {
 		require.InDelta(t, n/segment, put.Requests[recipetest.OpSealing], 1)
 		before = w.Srv.Counts()
 		for range n {
-			recipetest.AckOn(t, recipetest.TakeOn(t, q))
+			recipetest.AckedOn(t, q)
 		}
 		drained := w.Srv.Counts().Sub(before)
 		require.InDelta(t, 2*n+n/segment, drained.Transactions, 1)

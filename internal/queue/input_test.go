@@ -55,6 +55,9 @@ func TestB39QueueErrorsNameTheInvalidPathOrOption(t *testing.T) {
 			} {
 				require.EqualError(t, put(w.Path, opts), "zkrecipes: put into "+w.Path+": "+want)
 			}
+			small := zkrecipes.NewQueue(c, w.Path, &zkrecipes.QueueOptions{MaxItemBytes: 10})
+			_, err := small.PutAll(ctx, make([]byte, 10), make([]byte, 11))
+			require.EqualError(t, err, "zkrecipes: put into "+w.Path+": item of 11 bytes: QueueOptions.MaxItemBytes is 10")
 		}))
 		_, err := conn.Create("/ephemeral", nil, zk.FlagEphemeral, zk.WorldACL(zk.PermAll))
 		require.NoError(t, err)

@@ -318,23 +318,3 @@ func TestFindReadsNoOtherItem(t *testing.T) {
 		require.ErrorIs(t, err, zkrecipes.ErrItemGone)
 	})
 }
-
-func TestA21ItemsOverTheSizeLimitAreNotSent(t *testing.T) {
-	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-		q, ctx := w.Queue(w.Stranger(nil)), t.Context()
-		recipetest.Warm(t, q)
-		session := sessionOf(q)
-		small := zkrecipes.NewQueue(clientOf(q), w.Path, &zkrecipes.QueueOptions{MaxItemBytes: 10})
-		require.Empty(t, w.Requests(func() {
-			_, err := q.Put(ctx, make([]byte, 1<<20))
-			require.ErrorContains(t, err, "servers accept 1048575 (jute.maxbuffer)")
-			_, err = small.Put(ctx, make([]byte, 11))
-			require.EqualError(t, err, "zkrecipes: put into "+w.Path+": item of 11 bytes: QueueOptions.MaxItemBytes is 10")
-			_, err = small.PutAll(ctx, make([]byte, 10), make([]byte, 11))
-			require.ErrorContains(t, err, "MaxItemBytes")
-		}))
-		recipetest.PutOn(t, q, "survives")
-		require.Equal(t, []string{"survives"}, recipetest.Drain(t, q))
-		require.Equal(t, session, sessionOf(q))
-	})
-}

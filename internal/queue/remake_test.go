@@ -113,19 +113,6 @@ func TestB86OperatorActsAtAnyRequestOfABoundedProducer(t *testing.T) {
 	}
 }
 
-// An operator sets data on a sealed segment. It is deleted once it is empty, and no
-// request fails for ever.
-func TestB86SealedSegmentWhoseDataWereSetIsDeleted(t *testing.T) {
-	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-		q, conn := w.Small(2, nil), w.Insider()
-		recipetest.PutOn(t, q, "0", "1", "2")
-		_, err := conn.Set(w.Segment(0), []byte("note"), -1)
-		require.NoError(t, err)
-		require.Equal(t, []string{"0", "1", "2"}, recipetest.Drain(t, q))
-		w.OneSegment(q)
-	})
-}
-
 // A consumer lists the segments to make a missing one. The last one is open then. Before
 // the consumer reads it, others fill it and the next one, and empty and delete that one,
 // which is not made again: what follows it would never be delivered.

@@ -110,21 +110,14 @@ func TestB79DeadHeadHoldsUpASlowConsumerOnce(t *testing.T) {
 		time.Sleep(time.Second)
 		link.Stop()
 		recipetest.PutOn(t, w.Queue(w.Stranger(nil)), recipetest.Names(15)...)
-		acked, late, n := time.Now(), 0, 0
-		all := make(chan struct{})
-		a := recipetest.ServeLater(t, w.Queue(w.Stranger(nil)), func(context.Context, *zkrecipes.Item) error {
+		acked, late := time.Now(), 0
+		handle(t, w.Queue(w.Stranger(nil)), 15, func(*zkrecipes.Item) {
 			if time.Since(acked) >= queue.Grace {
 				late++
 			}
 			time.Sleep(4 * queue.Grace)
 			acked = time.Now()
-			if n++; n == 15 {
-				close(all)
-			}
-			return nil
 		})
-		<-all
-		require.NoError(t, stop(a))
 		require.Equal(t, 1, late)
 		link.Resume()
 	})

@@ -74,47 +74,43 @@ func TestReadAheadOfTheLineIsReadAgainIfSomebodyHasJoined(t *testing.T) {
 // list the line.
 func TestAckTakesAPlaceAlongWhereOthersWait(t *testing.T) {
 	const each = 50
-	for _, consumers := range []int{4, line.LongLine + 4} {
-		t.Run(fmt.Sprint(consumers), func(t *testing.T) {
-			recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-				producer, acked := w.Queue(w.Stranger(nil)), make(chan bool)
-				recipetest.PutOn(t, producer, recipetest.Names(queue.MinSpread)...)
-				for range consumers {
-					q, link := w.ConsumerWithLink()
-					link.SetLatency(time.Millisecond)
-					go func() {
-						for range each {
-							it, err := q.Take(t.Context())
-							if err != nil || it.Ack(t.Context()) != nil {
-								t.Errorf("take or ack: %v", err)
-								return
-							}
-							acked <- true
-						}
-					}()
-				}
-				go func() {
-					for range each * consumers {
-						<-acked
-						if _, err := producer.Put(t.Context(), []byte("x")); err != nil {
-							t.Errorf("put: %v", err)
-						}
+	eachOf(t, []int{4, line.LongLine + 4}, func(t *testing.T, w *recipetest.World, consumers int) {
+		producer, acked := w.Queue(w.Stranger(nil)), make(chan bool)
+		recipetest.PutOn(t, producer, recipetest.Names(queue.MinSpread)...)
+		for range consumers {
+			q, link := w.ConsumerWithLink()
+			link.SetLatency(time.Millisecond)
+			go func() {
+				for range each {
+					it, err := q.Take(t.Context())
+					if err != nil || it.Ack(t.Context()) != nil {
+						t.Errorf("take or ack: %v", err)
+						return
 					}
-				}()
-				before := w.Srv.Counts()
-				time.Sleep(time.Minute)
-				requests := w.Srv.Counts().Sub(before).Requests
-				t.Logf("%v", requests)
-				require.InDelta(t, each*consumers, requests[recipetest.OpAckJoin], float64(each*consumers)/10)
-				require.Less(t, requests[recipetest.OpJoin], each*consumers/10)
-				if consumers > line.LongLine {
-					require.Less(t, requests["getChildren2"], each*consumers*3/2)
+					acked <- true
 				}
-				require.Len(t, w.Items(), queue.MinSpread)
-				require.Empty(t, w.Srv.Children(w.Path+"/line"), "the last places are left")
-			})
-		})
-	}
+			}()
+		}
+		go func() {
+			for range each * consumers {
+				<-acked
+				if _, err := producer.Put(t.Context(), []byte("x")); err != nil {
+					t.Errorf("put: %v", err)
+				}
+			}
+		}()
+		before := w.Srv.Counts()
+		time.Sleep(time.Minute)
+		requests := w.Srv.Counts().Sub(before).Requests
+		t.Logf("%v", requests)
+		require.InDelta(t, each*consumers, requests[recipetest.OpAckJoin], float64(each*consumers)/10)
+		require.Less(t, requests[recipetest.OpJoin], each*consumers/10)
+		if consumers > line.LongLine {
+			require.Less(t, requests["getChildren2"], each*consumers*3/2)
+		}
+		require.Len(t, w.Items(), queue.MinSpread)
+		require.Empty(t, w.Srv.Children(w.Path+"/line"), "the last places are left")
+	})
 }
 
 // Others claim most of what it finds before its claim arrives.

@@ -3,7 +3,6 @@ package queue_test
 import (
 	"context"
 	"fmt"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -88,24 +87,20 @@ func TestA21BoundedPutsCompleteInOrderAndWakeOneAtATime(t *testing.T) {
 	})
 }
 
-// A bound holds for all producers together.
-func TestA21ProducersTogetherKeepToTheBound(t *testing.T) {
-	const producers, n, bound = 4, 30, 5
-	length := &lengths{}
+// The session of a waiting producer ends. The next producer in line puts first, and
+// the other one continues at the end of the line.
+func TestB10BoundedPutWhoseSessionExpiresWaitsAtTheEndOfTheLine(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-		for range producers {
-			q := w.Small(4, &zkrecipes.QueueOptions{MaxLen: bound})
-			go recipetest.PutOn(t, q, recipetest.Names(n)...)
+		taker, first := w.Queue(w.Stranger(nil)), w.Bounded(1)
+		recipetest.PutOn(t, taker, "full")
+		w.PutLater(first, "first")
+		w.PutLater(w.Bounded(1), "second")
+		require.True(t, w.Srv.Expire(sessionOf(first)))
+		time.Sleep(3 * time.Second)
+		for _, want := range []string{"full", "second", "first"} {
+			require.Equal(t, want, recipetest.AckedOn(t, taker))
 		}
-		q := w.Queue(w.Stranger(nil))
-		for range producers * n {
-			recipetest.AckedOn(t, q)
-		}
-		synctest.Wait()
-		require.Empty(t, w.Items())
-		require.Empty(t, w.Srv.Children(w.Path+"/room"))
-		require.Equal(t, bound, length.longest())
-	}, length.option())
+	})
 }
 
 // The acked item lies behind one that was given back.
@@ -150,24 +145,6 @@ func TestA21BoundHoldsOnAServerThatLags(t *testing.T) {
 			}, recipetest.Behind(3, 1))
 		})
 	}
-}
-
-// Each batch fills a segment. Of the batches that are put at the same time, all but
-// one have to move on to the next segment, again and again.
-func TestA21BatchesOfManyProducersAreAllPut(t *testing.T) {
-	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-		var wg sync.WaitGroup
-		for range 8 {
-			q := w.Small(5, nil)
-			wg.Go(func() {
-				for range 20 {
-					recipetest.PutAllOn(t, q, 0, 5)
-				}
-			})
-		}
-		wg.Wait()
-		require.Len(t, w.Items(), 8*20*5)
-	})
 }
 
 // A producer watches every segment that it has counted. One event wakes it, and none of the

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -24,11 +25,7 @@ import (
 var counters = map[string]int32{"limit": line.MaxNumber - 2, "end": math.MaxInt32 - 1}
 
 func eachCounter(t *testing.T, f func(t *testing.T, w *recipetest.World, counter int32)) {
-	for name, counter := range counters {
-		t.Run(name, func(t *testing.T) {
-			recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) { f(t, w, counter) })
-		})
-	}
+	eachInBubble(t, counters, f)
 }
 
 // Consumers wait on both sides of the limit. Each item goes to one of them.
@@ -100,42 +97,31 @@ func TestB84BoundedPutsGoOnBeyondTheEndOfTheProducersCounter(t *testing.T) {
 // comes to its end, too. The items of one transaction keep their order over it. Each
 // producer fills that segment with its second put, or its first if it did not know it.
 func TestB84ItemsAreDeliveredBeyondTheEndOfASegmentsCounter(t *testing.T) {
-	for ahead := range 4 {
-		for name, known := range map[string]bool{"known": true, "unknown": false} {
-			t.Run(fmt.Sprintf("%s, %d ahead", name, ahead), func(t *testing.T) {
-				recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-					q, consumer := w.Queue(w.Stranger(nil)), w.Queue(w.Stranger(nil))
-					recipetest.Warm(t, consumer)
-					if known {
-						recipetest.Warm(t, q)
-					}
-					require.NoError(t, w.Srv.SetCounter(w.Path+"/s/0000000000", math.MaxInt32-int32(ahead)))
-					recipetest.PutAllOn(t, q, 0, 5)
-					recipetest.PutAllOn(t, q, 5, 5)
-					require.Len(t, w.Items(), 10)
-					require.Less(t, 1, len(w.SegmentSizes()), "the segment is sealed")
-					all := recipetest.Drain(t, consumer)
-					require.ElementsMatch(t, numbers(10), all)
-					require.Equal(t, numbers(5), those(all, "0", "1", "2", "3", "4"))
-					require.Equal(t, numbers(10)[5:], those(all, numbers(10)[5:]...))
-					recipetest.PutAllOn(t, q, 0, 150)
-					require.Equal(t, numbers(150), recipetest.Drain(t, consumer))
-				})
-			})
-		}
+	for ahead := range int32(4) {
+		eachInBubble(t, map[string]bool{"known": true, "unknown": false}, func(t *testing.T, w *recipetest.World, known bool) {
+			q, consumer := w.Queue(w.Stranger(nil)), w.Queue(w.Stranger(nil))
+			recipetest.Warm(t, consumer)
+			if known {
+				recipetest.Warm(t, q)
+			}
+			require.NoError(t, w.Srv.SetCounter(w.Segment(0), math.MaxInt32-ahead))
+			recipetest.PutAllOn(t, q, 0, 5)
+			recipetest.PutAllOn(t, q, 5, 5)
+			require.Len(t, w.Items(), 10)
+			require.Less(t, 1, len(w.SegmentSizes()), "the segment is sealed")
+			all := recipetest.Drain(t, consumer)
+			require.ElementsMatch(t, numbers(10), all)
+			require.Equal(t, numbers(5), those(all, numbers(5)...))
+			require.Equal(t, numbers(10)[5:], those(all, numbers(10)[5:]...))
+			recipetest.PutAllOn(t, q, 0, 150)
+			require.Equal(t, numbers(150), recipetest.Drain(t, consumer))
+		})
 	}
 }
 
 // those returns those of all that are wanted, in their order.
-func those(all []string, wanted ...string) (kept []string) {
-	for _, s := range all {
-		for _, want := range wanted {
-			if s == want {
-				kept = append(kept, s)
-			}
-		}
-	}
-	return kept
+func those(all []string, wanted ...string) []string {
+	return slices.DeleteFunc(slices.Clone(all), func(s string) bool { return !slices.Contains(wanted, s) })
 }
 
 // A place beyond the limit, in a session that ends.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -24,13 +25,9 @@ import (
 func TestA21DeadLetterTellsItsLastFailureAndItsAttempts(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		q := zkrecipes.NewQueue(w.Stranger(&zkrecipes.Options{Prefix: "/app"}), "/jobs", &zkrecipes.QueueOptions{MaxAttempts: 3})
-		ids := bury(t, q, "x\ny")
-		letters := q.DeadLetters()
+		ids, letters := bury(t, q, "x\ny"), q.DeadLetters()
 		want := zkrecipes.Failure{Queue: "/app/jobs", Attempts: 3, Text: "cannot work on x\ny"}
-		e, err := letters.Peek(t.Context())
-		require.NoError(t, err)
-		require.Equal(t, want, e.Failure)
-		require.Equal(t, "x\ny", string(e.Data))
+		require.Equal(t, []zkrecipes.Failure{want}, failures(t, q))
 		for i := range 20 { // any number of attempts
 			it := recipetest.TakeOn(t, letters)
 			require.Equal(t, ids[0], it.ID)
@@ -39,7 +36,7 @@ func TestA21DeadLetterTellsItsLastFailureAndItsAttempts(t *testing.T) {
 			require.Equal(t, "x\ny", string(it.Data))
 			recipetest.NackOn(t, it)
 		}
-		e, err = zkrecipes.NewQueue(w.Stranger(nil), "/app/jobs-dead", nil).Peek(t.Context())
+		e, err := zkrecipes.NewQueue(w.Stranger(nil), "/app/jobs-dead", nil).Peek(t.Context())
 		require.NoError(t, err)
 		require.Equal(t, want, e.Failure)
 		require.Equal(t, []string{"x\ny"}, recipetest.Drain(t, letters))
@@ -104,11 +101,13 @@ func TestB98ServeGoesOnPastAnItemThatCannotBeMovedToTheDeadLetters(t *testing.T)
 		for _, name := range recipetest.Names(3) {
 			recipetest.PutOn(t, q, name)
 			time.Sleep(time.Millisecond)
+			synctest.Wait()
 			want = append(want, name)
 			require.Equal(t, want, a.got)
 			time.Sleep(time.Hour)
 		}
 		require.True(t, a.Waiting(), "Serve goes on")
+		synctest.Wait()
 		require.Equal(t, want, a.got)
 		require.Contains(t, log.String(), "item stays in the queue")
 		require.LessOrEqual(t, strings.Count(log.String(), "item stays in the queue"), 3*121+20, "once in 30 s")

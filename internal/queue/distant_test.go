@@ -249,16 +249,12 @@ func describe(overtaken []int) string {
 // Consumers with one worker each, all as far from the servers. They do not wait for each
 // other.
 func TestB99ConsumersOfOneWorkerDoNotWaitForEachOther(t *testing.T) {
-	for _, roundTrip := range []time.Duration{near, far} {
-		t.Run(roundTrip.String(), func(t *testing.T) {
-			recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-				each, total, overtaken := w.Rates(roundTrip, roundTrip, roundTrip, roundTrip)
-				t.Logf("four at %v: %v, %d items/s together; %s", roundTrip, each, total, describe(overtaken))
-				require.Greater(t, float64(total)*roundTrip.Seconds(), 1.1, "items in a round trip")
-				require.Less(t, overtaken[len(overtaken)*9/10], 60, "nine of ten items are overtaken by fewer")
-			})
-		})
-	}
+	eachOf(t, []time.Duration{near, far}, func(t *testing.T, w *recipetest.World, roundTrip time.Duration) {
+		each, total, overtaken := w.Rates(roundTrip, roundTrip, roundTrip, roundTrip)
+		t.Logf("four at %v: %v, %d items/s together; %s", roundTrip, each, total, describe(overtaken))
+		require.Greater(t, float64(total)*roundTrip.Seconds(), 1.1, "items in a round trip")
+		require.Less(t, overtaken[len(overtaken)*9/10], 60, "nine of ten items are overtaken by fewer")
+	})
 }
 
 // One that is far away costs the near ones at most half, and gets items itself.
@@ -269,17 +265,13 @@ func TestB99OneFarConsumerAmongNearOnes(t *testing.T) {
 		each, alone, _ = w.Rates(near, near, near, near)
 		t.Logf("four at %v: %v, %d items/s together", near, each, alone)
 	})
-	for _, others := range [][]time.Duration{{far}, {far, far}} {
-		t.Run(fmt.Sprint(others), func(t *testing.T) {
-			recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-				each, total, overtaken := w.Rates(append([]time.Duration{near, near, near, near}, others...)...)
-				t.Logf("four at %v and %v: %v, %d items/s together; %s", near, others, each, total, describe(overtaken))
-				require.GreaterOrEqual(t, each[0]+each[1]+each[2]+each[3], alone/2)
-				for i, roundTrip := range others {
-					// Alone it would take one in three round trips.
-					require.Greater(t, float64(each[4+i])*roundTrip.Seconds(), 0.03, "items in a round trip of its own")
-				}
-			})
-		})
-	}
+	eachOf(t, [][]time.Duration{{far}, {far, far}}, func(t *testing.T, w *recipetest.World, others []time.Duration) {
+		each, total, overtaken := w.Rates(append([]time.Duration{near, near, near, near}, others...)...)
+		t.Logf("four at %v and %v: %v, %d items/s together; %s", near, others, each, total, describe(overtaken))
+		require.GreaterOrEqual(t, each[0]+each[1]+each[2]+each[3], alone/2)
+		for i, roundTrip := range others {
+			// Alone it would take one in three round trips.
+			require.Greater(t, float64(each[4+i])*roundTrip.Seconds(), 0.03, "items in a round trip of its own")
+		}
+	})
 }

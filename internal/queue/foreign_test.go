@@ -93,10 +93,11 @@ func TestB85RedriveOfALetterWithAForeignZnodeBelow(t *testing.T) {
 // they go on counting a znode that nobody sees: that does not stop the queue.
 func TestB85ItemThatTheServersMiscountIsDeleted(t *testing.T) {
 	ack := func(t *testing.T, q *zkrecipes.Queue) { recipetest.AckedOn(t, q) }
-	for name, c := range map[string]struct {
+	type end struct {
 		end   func(*testing.T, *zkrecipes.Queue)
 		times int
-	}{
+	}
+	eachInBubble(t, map[string]end{
 		"ack": {ack, 4},
 		"ack with an operation": {func(t *testing.T, q *zkrecipes.Queue) {
 			require.NoError(t, recipetest.TakeOn(t, q).Ack(t.Context(), zkrecipes.OpCreate("/effect", nil, 0, nil)))
@@ -109,29 +110,25 @@ func TestB85ItemThatTheServersMiscountIsDeleted(t *testing.T) {
 		}, 4},
 		"purge":    {func(t *testing.T, q *zkrecipes.Queue) { require.Equal(t, 1, purge(t, q)) }, 4},
 		"for ever": {ack, -1},
-	} {
-		t.Run(name, func(t *testing.T) {
-			recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-				opts, log := recipetest.Logged()
-				q := w.Queue(w.Stranger(opts))
-				recipetest.PutOn(t, q, "x")
-				item := w.Items()[0]
-				recipetest.TakeOn(t, w.Queue(w.Stranger(nil)))
-				w.Srv.Expire(w.Srv.Sessions()[1].ID)
-				w.Plan.Add(zktest.Fault{Do: zktest.Miscount, Path: item, Times: c.times})
-				c.end(t, q)
-				synctest.Wait()
-				if c.times < 0 {
-					require.Contains(t, w.Srv.Children(w.Segment(0)), path.Base(item)+queuelog.DoneName)
-				} else {
-					require.Empty(t, w.Srv.Children(w.Segment(0)), "neither the item nor a mark")
-					require.NotContains(t, log.String(), "znodes below it")
-				}
-				_, err := q.TryTake(t.Context())
-				require.ErrorIs(t, err, zkrecipes.ErrEmpty)
-			})
-		})
-	}
+	}, func(t *testing.T, w *recipetest.World, c end) {
+		opts, log := recipetest.Logged()
+		q := w.Queue(w.Stranger(opts))
+		recipetest.PutOn(t, q, "x")
+		item := w.Items()[0]
+		recipetest.TakeOn(t, w.Queue(w.Stranger(nil)))
+		w.Srv.Expire(w.Srv.Sessions()[1].ID)
+		w.Plan.Add(zktest.Fault{Do: zktest.Miscount, Path: item, Times: c.times})
+		c.end(t, q)
+		synctest.Wait()
+		if c.times < 0 {
+			require.Contains(t, w.Srv.Children(w.Segment(0)), path.Base(item)+queuelog.DoneName)
+		} else {
+			require.Empty(t, w.Srv.Children(w.Segment(0)), "neither the item nor a mark")
+			require.NotContains(t, log.String(), "znodes below it")
+		}
+		_, err := q.TryTake(t.Context())
+		require.ErrorIs(t, err, zkrecipes.ErrEmpty)
+	})
 }
 
 // An Ack's operations are carried out once, with the mark, and if replies are lost.

@@ -173,3 +173,12 @@ func failures(t *testing.T, q *zkrecipes.Queue) (all []zkrecipes.Failure) {
 	}
 	return all
 }
+
+// eachOf is like eachInBubble for cases that need no names.
+func eachOf[C any](t *testing.T, cases []C, f func(t *testing.T, w *recipetest.World, c C)) {
+	for _, c := range cases {
+		t.Run(fmt.Sprint(c), func(t *testing.T) {
+			recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) { f(t, w, c) })
+		})
+	}
+}

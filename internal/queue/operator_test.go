@@ -106,32 +106,27 @@ func TestB22ItemWhoseClaimIsDeletedIsLostAndDeliveredAgain(t *testing.T) {
 // operator deletes that, too, and another consumer takes the item: its claim stays.
 func TestB22SweepOfAClaimLeavesTheNextConsumersAlone(t *testing.T) {
 	for _, op := range []string{"getData", "multi(setData)", "multi(delete)"} {
-		for _, after := range []bool{false, true} {
-			t.Run(fmt.Sprint(op, after), func(t *testing.T) {
-				recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-					q, conn := w.Queue(w.Stranger(nil)), w.Bare()
-					recipetest.PutOn(t, q, "x")
-					it := recipetest.TakeOn(t, q)
-					time.Sleep(2 * time.Second) // the flag is watched by now
-					next := w.TakeLater(w.Queue(w.Stranger(nil)))
-					exclusion := recipetest.TakenOf(it).Claim.Exclusion()
-					w.Plan.Add(zktest.Fault{Do: zktest.Delay, Op: op, Path: exclusion, For: 2 * time.Second, After: after})
-					require.NoError(t, conn.Delete(recipetest.TakenOf(it).Claim.Path, -1))
-					time.Sleep(time.Second)
-					if op != "multi(delete)" || !after { // else it is the next one's
-						err := conn.Delete(exclusion, -1)
-						// It may be the next consumer's read that was delayed, and not the holder's.
-						require.True(t, err == nil || op == "getData" && errors.Is(err, zk.ErrNoNode), "%v", err)
-					}
-					again := next.Get()
-					time.Sleep(time.Minute)
-					require.NoError(t, again.Err())
-					require.Equal(t, []string{queuelog.ClaimName[1:]}, w.Srv.Children(recipetest.TakenOf(again).Claim.Item), "it excludes")
-					recipetest.AckOn(t, again)
-					require.Empty(t, w.Items())
-				})
-			})
-		}
+		beforeAndAfter(t, func(t *testing.T, w *recipetest.World, after bool) {
+			q, conn := w.Queue(w.Stranger(nil)), w.Bare()
+			recipetest.PutOn(t, q, "x")
+			claim := recipetest.TakenOf(recipetest.TakeOn(t, q)).Claim
+			time.Sleep(2 * time.Second) // the flag is watched by now
+			next := w.TakeLater(w.Queue(w.Stranger(nil)))
+			w.Plan.Add(zktest.Fault{Do: zktest.Delay, Op: op, Path: claim.Exclusion(), For: 2 * time.Second, After: after})
+			require.NoError(t, conn.Delete(claim.Path, -1))
+			time.Sleep(time.Second)
+			if op != "multi(delete)" || !after { // else it is the next one's
+				err := conn.Delete(claim.Exclusion(), -1)
+				// It may be the next consumer's read that was delayed, and not the holder's.
+				require.True(t, err == nil || op == "getData" && errors.Is(err, zk.ErrNoNode), "%v", err)
+			}
+			again := next.Get()
+			time.Sleep(time.Minute)
+			require.NoError(t, again.Err())
+			require.Equal(t, []string{queuelog.ClaimName[1:]}, w.Srv.Children(recipetest.TakenOf(again).Claim.Item), "it excludes")
+			recipetest.AckOn(t, again)
+			require.Empty(t, w.Items())
+		})
 	}
 }
 

@@ -10,7 +10,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/zkrecipes/zkrecipes"
-	"github.com/zkrecipes/zkrecipes/internal/harness"
 	"github.com/zkrecipes/zkrecipes/internal/recipetest"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 	"github.com/zkrecipes/zkrecipes/zktest"
@@ -66,34 +65,27 @@ func TestB32CancelledPutIsUncertainOnlyOnceItIsSent(t *testing.T) {
 // An operator deletes the receipts, or the queue with them. No call fails for that,
 // however many there were.
 func TestB86CallsGoOnWhenAllReceiptsWereDeleted(t *testing.T) {
-	calls := map[string]func(t *testing.T, q *zkrecipes.Queue){
-		"Put": func(t *testing.T, q *zkrecipes.Queue) { recipetest.PutOn(t, q, "x") },
-		"AckPut": func(t *testing.T, q *zkrecipes.Queue) {
-			_, err := recipetest.TakeOn(t, q).AckPut(t.Context(), zkrecipes.NewQueue(clientOf(q), "/other", nil), bytesOf("moved"))
-			require.NoError(t, err)
-		},
-		"Purge": func(t *testing.T, q *zkrecipes.Queue) {
-			_, err := q.Purge(t.Context())
-			require.NoError(t, err)
-		},
-	}
-	for what, call := range calls {
-		for _, deleted := range []string{"/puts", ""} {
-			if deleted == "" && what == "AckPut" {
-				continue // there is no item to be taken
-			}
-			t.Run(what+" without "+deleted, func(t *testing.T) {
-				recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-					q := w.Queue(w.Stranger(nil))
-					w.PutAtOnce(q, 3*zkconn.MaxTries)
-					require.Greater(t, len(w.Srv.Children(w.Path+"/puts")), zkconn.MaxTries)
-					recipetest.RemoveTree(t, w.Bare(), w.Path+deleted)
-					call(t, q)
-					call(t, q)
-				})
-			})
-		}
-	}
+	put := func(t *testing.T, q *zkrecipes.Queue) { recipetest.PutOn(t, q, "x") }
+	purge := func(t *testing.T, q *zkrecipes.Queue) { purge(t, q) }
+	eachInBubble(t, map[string]struct {
+		call    func(t *testing.T, q *zkrecipes.Queue)
+		deleted string
+	}{
+		"Put": {put, "/puts"}, "Put without a queue": {put, ""}, "Purge": {purge, "/puts"}, "Purge without a queue": {purge, ""},
+		"AckPut": {func(t *testing.T, q *zkrecipes.Queue) {
+			ackPutOn(t, recipetest.TakeOn(t, q), next(clientOf(q), 100, nil), "moved")
+		}, "/puts"},
+	}, func(t *testing.T, w *recipetest.World, c struct {
+		call    func(t *testing.T, q *zkrecipes.Queue)
+		deleted string
+	}) {
+		q := w.Queue(w.Stranger(nil))
+		w.PutAtOnce(q, 3*zkconn.MaxTries)
+		require.Greater(t, len(w.Srv.Children(w.Path+"/puts")), zkconn.MaxTries)
+		recipetest.RemoveTree(t, w.Bare(), w.Path+c.deleted)
+		c.call(t, q)
+		c.call(t, q)
+	})
 }
 
 // Receipts that were needed for a moment only do not stay until the session ends.
@@ -105,29 +97,6 @@ func TestA21ReceiptsOfManyPutsAtOnceAreDeletedSaveForSome(t *testing.T) {
 		require.Len(t, w.Srv.Children(w.Path+"/puts"), 32)
 		recipetest.PutOn(t, q, "x")
 		require.Len(t, w.Srv.Children(w.Path+"/puts"), 32)
-	})
-}
-
-// Concurrent puts have receipts of their own. Later puts reuse them.
-func TestReceiptsOfPutsThatOverlapAreSeparate(t *testing.T) {
-	// B42: the replies to some of them are lost
-	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-		q := w.Queue(w.Stranger(nil))
-		recipetest.Warm(t, q)
-		for range 3 {
-			w.Plan.Add(zktest.Fault{Do: zktest.Drop, After: true, Op: recipetest.OpPut, Skip: 2})
-			var puts []*harness.Call[zkrecipes.ItemID]
-			for _, data := range recipetest.Names(5) {
-				puts = append(puts, recipetest.PutLater(t, q, data))
-			}
-			for _, a := range puts {
-				a.Get()
-			}
-			w.Plan.Stop()
-			require.Len(t, recipetest.Drain(t, q), 5)
-		}
-		recipetest.PutOn(t, q, recipetest.Names(20)...)
-		require.LessOrEqual(t, len(w.Srv.Children(w.Path+"/puts")), 5, "no more than concurrent puts")
 	})
 }
 

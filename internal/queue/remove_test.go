@@ -3,6 +3,7 @@ package queue_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -57,7 +58,18 @@ func TestRemoveLeavesAnItemThatIsTaken(t *testing.T) {
 		require.ErrorIs(t, err, zkrecipes.ErrItemTaken)
 		require.Len(t, w.Plan.Fired(), 1)
 		require.NoError(t, it.Err())
+
+		// It is acked before the operator has found out why it cannot be removed.
+		recipetest.NackOn(t, it)
+		w.Plan.Add(zktest.Fault{Do: zktest.Delay, Op: "multi(setData,delete)", For: time.Second},
+			zktest.Fault{Do: zktest.Delay, Op: "getChildren2", Path: w.Items()[0], For: time.Second})
+		a = harness.GoErr(t, func(ctx context.Context) error { return other.Remove(ctx, ids[0]) })
+		time.Sleep(time.Second / 2)
+		it = recipetest.TakeOn(t, q)
+		time.Sleep(time.Second)
 		recipetest.AckOn(t, it)
+		_, err = a.Wait()
+		require.ErrorIs(t, err, zkrecipes.ErrItemGone)
 		require.Equal(t, []string{"y", "warm"}, recipetest.Drain(t, q))
 	})
 }
@@ -83,38 +95,31 @@ func TestA21PurgeRemovesFreeItemsOnly(t *testing.T) {
 	})
 }
 
-// removedAll are the ways to remove the items of a queue one after the other, or all at once.
-var removedAll = map[string]func(*testing.T, *zkrecipes.Queue, []zkrecipes.ItemID){
-	"Remove": func(t *testing.T, q *zkrecipes.Queue, ids []zkrecipes.ItemID) {
+// The open segment alone is left, so neither a Take nor a Len pays for what was removed.
+func TestRemovalsDeleteTheSegmentsThatTheyEmpty(t *testing.T) {
+	removeAll := func(t *testing.T, q *zkrecipes.Queue, ids []zkrecipes.ItemID) {
 		for _, id := range ids {
 			require.NoError(t, q.Remove(t.Context(), id))
 		}
-	},
-	"Remove, the last first": func(t *testing.T, q *zkrecipes.Queue, ids []zkrecipes.ItemID) {
-		for i := range ids {
-			require.NoError(t, q.Remove(t.Context(), ids[len(ids)-1-i]))
-		}
-	},
-	"Purge": func(t *testing.T, q *zkrecipes.Queue, ids []zkrecipes.ItemID) {
-		require.Equal(t, len(ids), purge(t, q))
-	},
-}
-
-// The open segment alone is left, so neither a Take nor a Len pays for what was removed.
-func TestRemovalsDeleteTheSegmentsThatTheyEmpty(t *testing.T) {
-	for name, remove := range removedAll {
-		t.Run(name, func(t *testing.T) {
-			recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-				q, other := w.Small(2, nil), w.Queue(w.Stranger(nil))
-				ids := recipetest.PutOn(t, q, recipetest.Names(21)...)
-				require.Len(t, w.Srv.Children(w.Path+"/s"), 11)
-				remove(t, other, ids)
-				require.Equal(t, []string{"0000000010"}, w.Srv.Children(w.Path+"/s"), "the open one stays")
-				recipetest.PutOn(t, q, recipetest.Names(5)...)
-				require.Equal(t, recipetest.Names(5), recipetest.Drain(t, other))
-			})
-		})
 	}
+	eachInBubble(t, map[string]func(*testing.T, *zkrecipes.Queue, []zkrecipes.ItemID){
+		"Remove": removeAll,
+		"Remove, the last first": func(t *testing.T, q *zkrecipes.Queue, ids []zkrecipes.ItemID) {
+			slices.Reverse(ids)
+			removeAll(t, q, ids)
+		},
+		"Purge": func(t *testing.T, q *zkrecipes.Queue, ids []zkrecipes.ItemID) {
+			require.Equal(t, len(ids), purge(t, q))
+		},
+	}, func(t *testing.T, w *recipetest.World, remove func(*testing.T, *zkrecipes.Queue, []zkrecipes.ItemID)) {
+		q, other := w.Small(2, nil), w.Queue(w.Stranger(nil))
+		ids := recipetest.PutOn(t, q, recipetest.Names(21)...)
+		require.Len(t, w.Srv.Children(w.Path+"/s"), 11)
+		remove(t, other, ids)
+		require.Equal(t, []string{"0000000010"}, w.Srv.Children(w.Path+"/s"), "the open one stays")
+		recipetest.PutOn(t, q, recipetest.Names(5)...)
+		require.Equal(t, recipetest.Names(5), recipetest.Drain(t, other))
+	})
 }
 
 // A segment in which an item was put, claimed or left by others is not deleted, and those

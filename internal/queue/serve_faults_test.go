@@ -2,7 +2,6 @@ package queue_test
 
 import (
 	"context"
-	"fmt"
 	"runtime"
 	"sync"
 	"testing"
@@ -22,39 +21,35 @@ import (
 // Serve's context ends during an outage, and a handler returns. The ack was not sent, or
 // its reply never comes.
 func TestB77ServeEndsWithItsLeasesIfItsContextEndsDuringAnOutage(t *testing.T) {
-	for _, sent := range []bool{false, true} {
-		t.Run(fmt.Sprintf("sent=%v", sent), func(t *testing.T) {
-			recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-				q := w.Queue(w.Stranger(nil))
-				recipetest.PutOn(t, q, "x")
-				began, finish := make(chan *zkrecipes.Item, 2), make(chan struct{})
-				a := recipetest.ServeLater(t, q, func(_ context.Context, it *zkrecipes.Item) error {
-					began <- it
-					<-finish
-					return nil
-				})
-				it, session := <-began, sessionOf(q)
-				if sent {
-					w.Plan.Add(zktest.Fault{Do: zktest.Withhold, Op: recipetest.OpAckJoin}, zktest.Fault{Do: zktest.Refuse, Times: -1})
-				} else {
-					w.Away(clientOf(q))
-				}
-				close(finish)
-				synctest.Wait()
-				require.True(t, a.Waiting(), "the ack may still be carried out")
-				until := it.ValidUntil()
-				require.False(t, until.IsZero())
-				require.NoError(t, stop(a))
-				require.False(t, time.Now().After(until), "%v after the claim's end", time.Since(until))
-
-				w.Srv.Expire(session) // else the ack may be carried out after all
-				w.Back()
-				again := recipetest.TakeOn(t, w.Queue(w.Stranger(nil)))
-				require.Equal(t, 2, again.Attempt)
-				recipetest.AckOn(t, again)
-			})
+	eachInBubble(t, map[string]bool{"sent": true, "not sent": false}, func(t *testing.T, w *recipetest.World, sent bool) {
+		q := w.Queue(w.Stranger(nil))
+		recipetest.PutOn(t, q, "x")
+		began, finish := make(chan *zkrecipes.Item, 2), make(chan struct{})
+		a := recipetest.ServeLater(t, q, func(_ context.Context, it *zkrecipes.Item) error {
+			began <- it
+			<-finish
+			return nil
 		})
-	}
+		it, session := <-began, sessionOf(q)
+		if sent {
+			w.Plan.Add(zktest.Fault{Do: zktest.Withhold, Op: recipetest.OpAckJoin}, zktest.Fault{Do: zktest.Refuse, Times: -1})
+		} else {
+			w.Away(clientOf(q))
+		}
+		close(finish)
+		synctest.Wait()
+		require.True(t, a.Waiting(), "the ack may still be carried out")
+		until := it.ValidUntil()
+		require.False(t, until.IsZero())
+		require.NoError(t, stop(a))
+		require.False(t, time.Now().After(until), "%v after the claim's end", time.Since(until))
+
+		w.Srv.Expire(session) // else the ack may be carried out after all
+		w.Back()
+		again := recipetest.TakeOn(t, w.Queue(w.Stranger(nil)))
+		require.Equal(t, 2, again.Attempt)
+		recipetest.AckOn(t, again)
+	})
 }
 
 // An ack loses its reply, and is found to be carried out after its worker has left it
@@ -132,8 +127,8 @@ func TestB41BackoffThatPanicsIsLoggedAndTheDefaultIsUsed(t *testing.T) {
 				return nil
 			})
 			time.Sleep(time.Minute)
-			require.Equal(t, []time.Duration{0, queue.BackOff(1), queue.BackOff(1) + queue.BackOff(2)}, at)
 			require.NoError(t, stop(a.Call))
+			require.Equal(t, []time.Duration{0, queue.BackOff(1), queue.BackOff(1) + queue.BackOff(2)}, at)
 			require.Contains(t, log.String(), "QueueOptions.Backoff")
 			require.Contains(t, log.String(), what)
 		})

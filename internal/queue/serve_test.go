@@ -21,17 +21,6 @@ import (
 
 // Serve, dead letters, and what handlers may do.
 
-func TestServeHandsEachItemToOneHandlerInOrder(t *testing.T) {
-	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-		a := serve(t, w.Queue(w.Stranger(nil)), func(it *zkrecipes.Item) error { return it.Err() })
-		recipetest.PutOn(t, w.Queue(w.Stranger(nil)), recipetest.Names(250)...)
-		synctest.Wait()
-		require.Equal(t, recipetest.Names(250), a.got)
-		require.NoError(t, stop(a.Call))
-		require.Empty(t, w.Items())
-	})
-}
-
 // When its context ends, Serve takes no more items and lets the handlers finish. Their
 // contexts do not end, and Serve acts on what they return.
 func TestServeLetsHandlersFinishWhenItsContextEnds(t *testing.T) {
@@ -399,6 +388,7 @@ func TestServeSurvivesExpiry(t *testing.T) {
 		require.True(t, w.Srv.Disconnect(sessionOf(q)))
 		recipetest.PutOn(t, w.Queue(w.Stranger(nil)), "y")
 		time.Sleep(time.Minute)
+		synctest.Wait()
 		require.Equal(t, []int{1, 2, 1}, attempts)
 		require.Empty(t, w.Items())
 		require.True(t, a.Waiting())

@@ -69,6 +69,31 @@ func TestB43ClaimWhoseReplyIsLostIsMadeOnce(t *testing.T) {
 	}
 }
 
+// A Take whose context ends returns its item if the claim is under way, while there is a
+// connection. Without one it leaves, and the claim is given back.
+func TestB43TakeThatIsCancelledKeepsOrGivesBackItsClaim(t *testing.T) {
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		q := w.Queue(w.Stranger(nil))
+		recipetest.Warm(t, q)
+		recipetest.PutOn(t, q, "x")
+		w.Plan.Add(zktest.Fault{Do: zktest.Delay, Op: recipetest.OpClaimAlone, For: time.Second})
+		a := w.TakeLater(q)
+		a.Cancel(nil)
+		recipetest.NackOn(t, a.Get())
+
+		w.Plan.Add(zktest.Fault{Do: zktest.Withhold, After: true, Op: recipetest.OpClaimAlone}, zktest.Fault{Do: zktest.Refuse, Times: -1})
+		a = w.TakeLater(q)
+		a.Cancel(nil)
+		require.True(t, w.Srv.Disconnect(sessionOf(q)))
+		canceled(t, a)
+		require.Len(t, w.Flags(), 1)
+		w.Back()
+		it := recipetest.TakeOn(t, w.Queue(w.Stranger(nil)))
+		require.Equal(t, 3, it.Attempt)
+		recipetest.AckOn(t, it)
+	})
+}
+
 // A claim of two items was carried out and its reply lost. Then an operator deletes the
 // claim of the first. What is left is given back, and both are claimed anew.
 func TestB43BatchOfWhichAnOperatorDeletesAPartBeforeItIsSentAgain(t *testing.T) {

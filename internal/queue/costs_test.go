@@ -84,6 +84,7 @@ func TestDrainReceivesNoMoreForAnItemOfALongBacklog(t *testing.T) {
 			}
 			var links []*harness.Link
 			ctx, enough := context.WithCancel(t.Context())
+			defer enough()
 			var wg sync.WaitGroup
 			var n atomic.Int64
 			before := w.Srv.Counts()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -14,6 +15,8 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/harness"
 	"github.com/zkrecipes/zkrecipes/internal/recipetest"
 )
+
+func TestMain(m *testing.M) { os.Exit(harness.Run(m)) }
 
 // beforeAndAfter runs f in worlds of their own: for a fault that comes before a request is
 // carried out, and for one that comes after it.

@@ -346,22 +346,6 @@ func AckedOn(t testing.TB, q *zkrecipes.Queue) string {
 	return string(it.Data)
 }
 
-// TakeOneBy puts an item and has it taken by the transaction op. hook is called before
-// that one can be sent.
-func (r *QueueRig) TakeOneBy(op string, hook func()) (zkrecipes.ItemID, *harness.Call[*zkrecipes.Item]) {
-	r.t.Helper()
-	r.Warm()
-	if op == OpClaimAlone {
-		id := PutOn(r.t, r.Q, "x")[0]
-		hook()
-		return id, TakeLater(r.t, r.Q)
-	}
-	a := TakeLater(r.t, r.Q)
-	LineUp(r.t, r.Raw, r.Path+"/line", 1, r.C)
-	hook()
-	return PutOn(r.t, r.Other(), "x")[0], a
-}
-
 // Counted returns the count that the client keeps, brought up to date.
 func (w *World) Counted(q *zkrecipes.Queue) int {
 	w.T.Helper()

@@ -138,8 +138,7 @@ func TestPutsAndAcksAreUncertainIfTheirReceiptsAreDeletedWithTheQueue(t *testing
 			recipetest.PutOn(t, q, "x")
 			it := recipetest.TakeOn(t, q)
 			w.Plan.Add(zktest.Fault{Do: zktest.Withhold, After: true, Op: "multi", Path: w.ReceiptsOf(clientOf(q))})
-			go func() {
-				time.Sleep(time.Second)
+			time.AfterFunc(time.Second, func() {
 				recipetest.RemoveTree(t, conn, w.Path)
 				for _, path := range []string{w.Path, w.Path + "/puts"} {
 					if parent {
@@ -148,7 +147,7 @@ func TestPutsAndAcksAreUncertainIfTheirReceiptsAreDeletedWithTheQueue(t *testing
 					}
 				}
 				w.Srv.Disconnect(sessionOf(q))
-			}()
+			})
 			require.ErrorIs(t, call(t, q, it), zkrecipes.ErrUncertain)
 			require.Len(t, w.Plan.Fired(), 1)
 			recipetest.PutOn(t, q, "1")

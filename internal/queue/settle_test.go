@@ -102,8 +102,7 @@ func TestB43BatchOfWhichAnOperatorDeletesAPartBeforeItIsSentAgain(t *testing.T) 
 		recipetest.Warm(t, q)
 		recipetest.PutOn(t, q, "0", "1")
 		sentAgain(w, "multi(create,create,create,create,setData,check)", true)
-		go func() {
-			time.Sleep(time.Second)
+		time.AfterFunc(time.Second, func() {
 			first := w.Items()[0]
 			require.NoError(t, conn.Delete(first+queuelog.ClaimName, -1))
 			for _, flag := range w.Flags() {
@@ -111,7 +110,7 @@ func TestB43BatchOfWhichAnOperatorDeletesAPartBeforeItIsSentAgain(t *testing.T) 
 					require.NoError(t, conn.Delete(w.Segment(0)+"/"+flag, -1))
 				}
 			}
-		}()
+		})
 		for _, it := range takeN(t, q, 2) {
 			recipetest.AckOn(t, it)
 		}
@@ -175,15 +174,14 @@ func TestB44AckOfAClaimThatWasDeletedIsLost(t *testing.T) {
 			recipetest.PutOn(t, q, "x")
 			it := recipetest.TakeOn(t, q)
 			sentAgain(w, ack.op, false)
-			go func() {
-				time.Sleep(time.Second)
+			time.AfterFunc(time.Second, func() {
 				if deleted.flag {
 					require.NoError(t, conn.Delete(recipetest.TakenOf(it).Claim.Path, -1))
 				}
 				if deleted.claim {
 					require.NoError(t, conn.Delete(recipetest.TakenOf(it).Claim.Exclusion(), -1))
 				}
-			}()
+			})
 			err := ack.call(t, it, to)
 			require.Len(t, w.Plan.Fired(), 2)
 			if !ack.receipts && deleted.flag && deleted.claim { // the outcome cannot be found out; at worst the item is delivered once more

@@ -27,9 +27,10 @@ func TestServeLetsHandlersFinishWhenItsContextEnds(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		q := zkrecipes.NewQueue(w.Stranger(nil), w.Path, &zkrecipes.QueueOptions{Workers: 3})
 		recipetest.PutOn(t, q, recipetest.Names(4)...)
-		finish, began := make(chan struct{}), 0
+		var began atomic.Int64
+		finish := make(chan struct{})
 		a := recipetest.ServeLater(t, q, func(ctx context.Context, it *zkrecipes.Item) error {
-			began++
+			began.Add(1)
 			<-finish
 			return ctx.Err()
 		})
@@ -39,7 +40,7 @@ func TestServeLetsHandlersFinishWhenItsContextEnds(t *testing.T) {
 		require.True(t, a.Waiting())
 		close(finish)
 		require.NoError(t, stop(a))
-		require.Equal(t, 3, began)
+		require.EqualValues(t, 3, began.Load())
 		require.Equal(t, []string{"3"}, recipetest.Drain(t, q))
 	})
 }

@@ -48,7 +48,7 @@ var queueAckMutants = []mutant{
 			old: `a.puts = &ackPuts{to: QueueIn(it.Claim.Session, to.Abs()).Log, path: to.Path, size: to.SegmentSize, items: items, once: true}`,
 			new: `a.puts = &ackPuts{to: QueueIn(it.Claim.Session, to.Abs()).Log, path: to.Path, size: to.SegmentSize, items: items}`,
 		}},
-		test: "env ZK_HARNESS=zktest go test ./internal/queue -run TestB44AckPutOfAClaim",
+		test: "env ZK_HARNESS=zktest go test ./internal/queue -run ^TestB44AckOfAClaimThatWasDeletedIsLost$",
 	},
 	{
 		name: "queue-move-one-segment",
@@ -58,7 +58,7 @@ var queueAckMutants = []mutant{
 			old: `x.Or(other)`,
 			new: `_ = other`,
 		}},
-		test: "env ZK_HARNESS=zktest go test ./internal/queue -run ^TestB83ADistantAckPutGetsThroughAmongOthers$",
+		test: "env ZK_HARNESS=zktest go test ./internal/queue -run ^TestB83ADistantProducerGetsThroughAmongOthers$/AckPut",
 	},
 	{
 		name: "queue-nonode-is-success",

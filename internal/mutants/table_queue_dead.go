@@ -44,7 +44,7 @@ var queueDeadMutants = []mutant{
 				number, ok := itemNumber(o.Created(a.last)[len(l.Segment(a.home))+1:])
 				ok = ok && !HasNote(o.Created(a.last)[len(l.Segment(a.home))+1:])`,
 		}},
-		test: "env ZK_HARNESS=zktest go test ./internal/queue -run TestB44MoveToTheDeadLetters",
+		test: "env ZK_HARNESS=zktest go test ./internal/queue -run ^TestB44MovesToTheDeadLettersFillSegments$",
 	},
 	{
 		name: "queue-note-guessed",
@@ -95,7 +95,7 @@ var queueDeadMutants = []mutant{
 					_, err = r.q.remove(ctx, s, []*removal{r})
 				}`,
 		}},
-		test: "env ZK_HARNESS=zktest go test ./internal/queue -run TestB42RedriveWhoseSession",
+		test: "env ZK_HARNESS=zktest go test ./internal/queue -run ^TestQueueUnderEachFaultAtEachRequest$/redrive",
 	},
 	{
 		name: "queue-redrive-of-others",

@@ -356,7 +356,7 @@ var queuePutMutants = []mutant{
 			old: `return changed || !p.Own.ConfirmedOn(conn)`,
 			new: `return changed || conn >= 0`,
 		}},
-		test: "env ZK_HARNESS=zktest go test ./internal/queue -run ^TestB22AProducerThatMightOvertakeIsEvicted$",
+		test: "env ZK_HARNESS=zktest go test ./internal/queue -run ^TestB22WaiterOfAQueueWhosePlaceIsDeletedIsEvicted$/room",
 	},
 	{
 		name: "room-grants-no-patience",

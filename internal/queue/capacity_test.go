@@ -3,18 +3,18 @@ package queue_test
 import (
 	"context"
 	"fmt"
-	"sync"
+	"math/rand/v2"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/go-zookeeper/zk"
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/zkrecipes/zkrecipes"
 	"github.com/zkrecipes/zkrecipes/internal/harness"
 	"github.com/zkrecipes/zkrecipes/internal/line"
+	"github.com/zkrecipes/zkrecipes/internal/queue"
 	"github.com/zkrecipes/zkrecipes/internal/recipetest"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 	"github.com/zkrecipes/zkrecipes/zktest"
@@ -23,43 +23,36 @@ import (
 // Puts into queues with a bound (QueueOptions.MaxLen).
 
 func TestA21BoundedPutWaitsForCapacityAndHonoursItsContext(t *testing.T) {
-	t.Parallel()
-	r := recipetest.NewQueueRig(t, &zkrecipes.QueueOptions{MaxLen: 3})
-	other := r.Other()
-	recipetest.PutOn(t, r.Q, "0", "1", "2")
-	a := recipetest.PutLater(t, r.Q, "3")
-	recipetest.LineUp(t, r.Raw, r.Path+"/room", 1, r.C)
-	require.True(t, a.Waiting())
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		q, other := w.Bounded(3), w.Queue(w.Stranger(nil))
+		recipetest.PutOn(t, q, "0", "1", "2")
+		a := w.PutLater(q, "3")
+		recipetest.NackOn(t, recipetest.TakeOn(t, other))
+		it := recipetest.TakeOn(t, other)
+		synctest.Wait()
+		require.True(t, a.Waiting(), "a taken item still counts")
+		recipetest.AckOn(t, it)
+		require.NotEmpty(t, a.Get())
+		require.Len(t, w.Items(), 3)
 
-	it := recipetest.TakeOn(t, other)
-	recipetest.NackOn(t, it)
-	it = recipetest.TakeOn(t, other)
-	recipetest.Asleep(t, r.C)
-	require.True(t, a.Waiting(), "a taken item still counts")
-	recipetest.AckOn(t, it)
-	require.NotEmpty(t, a.Get())
-	n, err := other.Len(r.Ctx)
-	require.NoError(t, err)
-	require.Equal(t, 3, n)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		_, err := q.Put(ctx, bytesOf("late")[0])
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.NotErrorIs(t, err, zkrecipes.ErrUncertain)
+		synctest.Wait()
+		require.Empty(t, w.Srv.Children(w.Path+"/room"))
+		require.Equal(t, []string{"1", "2", "3"}, recipetest.Drain(t, other))
 
-	ctx, cancel := context.WithTimeout(r.Ctx, 50*time.Millisecond)
-	defer cancel()
-	_, err = r.Q.Put(ctx, []byte("late"))
-	require.ErrorIs(t, err, context.DeadlineExceeded)
-	require.NotErrorIs(t, err, zkrecipes.ErrUncertain)
-	harness.Eventually(t, "an empty producers' line", func() bool { return len(harness.Children(t, r.Raw, r.Path+"/room")) == 0 })
-	require.Equal(t, []string{"1", "2", "3"}, recipetest.Drain(t, other))
-
-	_, err = r.Q.PutAll(r.Ctx, make([][]byte, 4)...)
-	require.EqualError(t, err, "zkrecipes: put into "+r.Path+": 4 items: QueueOptions.MaxLen is 3")
-	recipetest.PutOn(t, r.Q, "x")
-	all := harness.Go(t, func(ctx context.Context) ([]zkrecipes.ItemID, error) { return r.Q.PutAll(ctx, make([][]byte, 3)...) })
-	recipetest.LineUp(t, r.Raw, r.Path+"/room", 1, r.C)
-	require.True(t, all.Waiting(), "there must be capacity for the whole batch")
-	recipetest.AckOn(t, recipetest.TakeOn(t, other))
-	require.Len(t, all.Get(), 3)
-	recipetest.Drain(t, other)
-	recipetest.AtRest(t, r.Raw, r.Path)
+		_, err = q.PutAll(t.Context(), make([][]byte, 4)...)
+		require.EqualError(t, err, "zkrecipes: put into "+w.Path+": 4 items: QueueOptions.MaxLen is 3")
+		recipetest.PutOn(t, q, "x")
+		all := harness.Go(t, func(ctx context.Context) ([]zkrecipes.ItemID, error) { return q.PutAll(ctx, make([][]byte, 3)...) })
+		synctest.Wait()
+		require.True(t, all.Waiting(), "there must be capacity for the whole batch")
+		recipetest.AckedOn(t, other)
+		require.Len(t, all.Get(), 3)
+	})
 }
 
 // An ack wakes only the first waiting producer. Producers put in the order in which
@@ -96,121 +89,34 @@ func TestA21BoundedPutsCompleteInOrderAndWakeOneAtATime(t *testing.T) {
 	})
 }
 
-// A bound holds for all producers together.
-func TestA21ProducersTogetherKeepToTheBound(t *testing.T) {
-	t.Parallel()
-	path := harness.NewPath(t)
-	const producers, n, bound = 4, 30, 5
-	ctx := harness.Within(t, 60*time.Second)
-	var wg sync.WaitGroup
-	for range producers {
-		q := zkrecipes.NewQueue(recipetest.Dial(t, nil), path, &zkrecipes.QueueOptions{MaxLen: bound})
-		recipetest.QueueOf(q).SegmentSize = 4
-		wg.Go(func() {
-			for i := range n {
-				if _, err := q.Put(ctx, fmt.Append(nil, i)); err != nil {
-					t.Error(err)
-				}
-			}
-		})
-	}
-	q := zkrecipes.NewQueue(recipetest.Dial(t, nil), path, nil)
-	for range producers * n {
-		it := recipetest.TakeOn(t, q)
-		length, err := q.Len(ctx)
-		require.NoError(t, err)
-		require.LessOrEqual(t, length, bound)
-		recipetest.AckOn(t, it)
-	}
-	wg.Wait()
-	recipetest.AtRest(t, harness.Raw(t), path)
-}
-
 // The session of a waiting producer ends. The next producer in line puts first, and
 // the other one continues at the end of the line.
 func TestB10BoundedPutWhoseSessionExpiresWaitsAtTheEndOfTheLine(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-		taker := w.Queue(w.Stranger(nil))
+		taker, first := w.Queue(w.Stranger(nil)), w.Bounded(1)
 		recipetest.PutOn(t, taker, "full")
-		bounded := func() (*zkrecipes.Client, *zkrecipes.Queue) {
-			c := w.Stranger(nil)
-			return c, zkrecipes.NewQueue(c, w.Path, &zkrecipes.QueueOptions{MaxLen: 1})
-		}
-		c, q := bounded()
-		first := recipetest.PutLater(t, q, "first")
-		synctest.Wait()
-		_, q = bounded()
-		second := recipetest.PutLater(t, q, "second")
-		synctest.Wait()
-		require.True(t, w.Srv.Expire(recipetest.SessionID(c)))
+		w.PutLater(first, "first")
+		w.PutLater(w.Bounded(1), "second")
+		require.True(t, w.Srv.Expire(sessionOf(first)))
 		time.Sleep(3 * time.Second)
-		require.Len(t, w.Srv.Children(w.Path+"/room"), 2)
-		require.Equal(t, []string{"full", "second", "first"}, []string{
-			recipetest.AckedOn(t, taker), recipetest.AckedOn(t, taker), recipetest.AckedOn(t, taker),
-		})
-		first.Get()
-		second.Get()
+		for _, want := range []string{"full", "second", "first"} {
+			require.Equal(t, want, recipetest.AckedOn(t, taker))
+		}
 	})
-}
-
-// The transaction of a bounded put is sent again, too.
-func TestB42BoundedPutWhoseReplyIsLostMakesOneItem(t *testing.T) {
-	for _, after := range []bool{false, true} {
-		t.Run(fmt.Sprintf("after=%v", after), func(t *testing.T) {
-			recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-				q := zkrecipes.NewQueue(w.Stranger(nil), w.Path, &zkrecipes.QueueOptions{MaxLen: 2})
-				recipetest.PutOn(t, q, "0")
-				w.Plan.Add(zktest.Fault{Do: zktest.Drop, After: after, Op: "multi(setData,check,create,setData,delete)"})
-				recipetest.PutOn(t, q, "1")
-				require.Len(t, w.Plan.Fired(), 1)
-				require.Len(t, w.Items(), 2)
-				synctest.Wait()
-				require.Empty(t, w.Srv.Children(w.Path+"/room"))
-				require.Equal(t, []string{"0", "1"}, recipetest.Drain(t, q))
-			})
-		})
-	}
-}
-
-// If the session ends before the reply, the put returns ErrUncertain. It is not
-// repeated in the next session.
-func TestB42BoundedPutIsUncertainIfTheSessionEndsBeforeItsReply(t *testing.T) {
-	for _, after := range []bool{false, true} {
-		t.Run(fmt.Sprintf("after=%v", after), func(t *testing.T) {
-			recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-				q := zkrecipes.NewQueue(w.Stranger(nil), w.Path, &zkrecipes.QueueOptions{MaxLen: 5})
-				recipetest.PutOn(t, q, "0")
-				w.Plan.Add(zktest.Fault{Do: zktest.Expire, After: after, Op: "multi(setData,check,create,setData,delete)"})
-				id, err := q.Put(t.Context(), []byte("x"))
-				require.ErrorIs(t, err, zkrecipes.ErrUncertain)
-				require.ErrorIs(t, err, zk.ErrSessionExpired)
-				require.Len(t, string(id), 22)
-				want := []string{"0"}
-				if after {
-					want = append(want, "x")
-				}
-				require.Equal(t, want, recipetest.Drain(t, q))
-			})
-		})
-	}
 }
 
 // The acked item lies behind one that was given back.
 func TestA21BoundedPutIsWokenByAnAckBehindAFreeItem(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-		consumer := w.Queue(w.Stranger(nil))
-		q := zkrecipes.NewQueue(w.Stranger(nil), w.Path, &zkrecipes.QueueOptions{MaxLen: 2})
-		recipetest.QueueOf(consumer).SegmentSize, recipetest.QueueOf(q).SegmentSize = 1, 1
+		consumer, q := w.Small(1, nil), w.Small(1, &zkrecipes.QueueOptions{MaxLen: 2})
 		recipetest.PutOn(t, q, "0", "1")
 		first, second := recipetest.TakeOn(t, consumer), recipetest.TakeOn(t, consumer)
 		recipetest.NackOn(t, first)
-		put := recipetest.PutLater(t, q, "2")
-		synctest.Wait()
+		put := w.PutLater(q, "2")
 		require.True(t, put.Waiting())
 		recipetest.AckOn(t, second)
 		synctest.Wait()
 		require.False(t, put.Waiting())
-		put.Get()
 	})
 }
 
@@ -223,17 +129,10 @@ func TestA21BoundHoldsOnAServerThatLags(t *testing.T) {
 	} {
 		t.Run(fmt.Sprint(waits), func(t *testing.T) {
 			recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-				consumer := w.Queue(w.Stranger(nil))
-				bounded := func() *zkrecipes.Queue {
-					return zkrecipes.NewQueue(w.Stranger(nil), w.Path, &zkrecipes.QueueOptions{MaxLen: 2})
-				}
-				one, two := bounded(), bounded()
+				consumer, one, two := w.Queue(w.Stranger(nil)), w.Bounded(2), w.Bounded(2)
 				recipetest.PutOn(t, consumer, "0", "1")
 				it := recipetest.TakeOn(t, consumer)
-				first := recipetest.PutLater(t, one, "first")
-				synctest.Wait()
-				second := recipetest.PutLater(t, two, "second")
-				synctest.Wait()
+				first, second := w.PutLater(one, "first"), w.PutLater(two, "second")
 				time.Sleep(waits)
 				require.True(t, first.Waiting())
 				require.True(t, second.Waiting())
@@ -248,28 +147,6 @@ func TestA21BoundHoldsOnAServerThatLags(t *testing.T) {
 			}, recipetest.Behind(3, 1))
 		})
 	}
-}
-
-// Each batch fills a segment. Of the batches that are put at the same time, all but
-// one have to move on to the next segment, again and again.
-func TestA21BatchesOfManyProducersAreAllPut(t *testing.T) {
-	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-		var wg sync.WaitGroup
-		for range 8 {
-			q := w.Queue(w.Stranger(nil))
-			recipetest.QueueOf(q).SegmentSize = 5
-			wg.Go(func() {
-				for range 60 {
-					_, err := q.PutAll(t.Context(), make([][]byte, 5)...)
-					assert.NoError(t, err)
-				}
-			})
-		}
-		wg.Wait()
-		n, err := w.Queue(w.Stranger(nil)).Len(t.Context())
-		require.NoError(t, err)
-		require.Equal(t, 8*60*5, n)
-	})
 }
 
 // A producer watches every segment that it has counted. One event wakes it, and none of the
@@ -300,13 +177,11 @@ func TestA21BoundedPutWaitsOnAnyNumberOfSegments(t *testing.T) {
 		}
 		a := await()
 		require.True(t, a.Waiting())
-		a.Cancel(nil)
-		_, err := a.Wait()
-		require.ErrorIs(t, err, context.Canceled)
+		canceled(t, a)
 
 		a = await()
 		require.True(t, a.Waiting())
-		_, err = conn.Create("/last/x", nil, 0, zk.WorldACL(zk.PermAll))
+		_, err := conn.Create("/last/x", nil, 0, zk.WorldACL(zk.PermAll))
 		require.NoError(t, err)
 		a.Get()
 		require.True(t, last.HasFired())
@@ -316,5 +191,74 @@ func TestA21BoundedPutWaitsOnAnyNumberOfSegments(t *testing.T) {
 		for _, left := range s.Inspect().Watches {
 			require.Zero(t, left.Notifies, left.Path)
 		}
+	})
+}
+
+// Items and segments come and go in any order, by the same client, by another one and by
+// an operator, who also deletes the queue. One client counts now and then.
+func TestA21CountIsWhatAListingShows(t *testing.T) {
+	for seed := range uint64(20) {
+		recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+			r := rand.New(rand.NewPCG(seed, 1))
+			queues := []*zkrecipes.Queue{w.Queue(w.Stranger(nil)), w.Queue(w.Stranger(nil))}
+			for _, q := range queues {
+				recipetest.QueueOf(q).SegmentSize = 1 + r.Int64N(5)
+			}
+			recipetest.PutOn(t, queues[0], "of the first queue")
+			raw := w.Bare()
+			for range 400 {
+				q := queues[r.IntN(2)]
+				switch r.IntN(12) {
+				case 0, 1, 2:
+					_, err := q.PutAll(t.Context(), make([][]byte, 1+r.IntN(8))...)
+					require.NoError(t, err)
+				case 3, 4, 5, 6:
+					if len(w.Items()) > 0 {
+						recipetest.AckOn(t, recipetest.TakeOn(t, q))
+					}
+				case 7:
+					if items := w.Items(); len(items) > 0 {
+						require.NoError(t, raw.Delete(items[r.IntN(len(items))], -1))
+					}
+				case 8:
+					require.True(t, w.Srv.Disconnect(sessionOf(q)))
+					time.Sleep(5 * time.Second) // it is back, and has what it has missed
+				case 9:
+					if r.IntN(20) == 0 {
+						recipetest.RemoveTree(t, raw, w.Path)
+						recipetest.PutOn(t, q, "of the next queue")
+					}
+				default:
+					require.Equal(t, len(w.Items()), w.Counted(queues[0]), "seed %d", seed)
+				}
+			}
+			require.Equal(t, len(w.Items()), w.Counted(queues[0]), "seed %d", seed)
+		})
+	}
+}
+
+// Two producers of one client count at the same time. An event wakes both.
+func TestA21CountsOfOneClientAtTheSameTimeAgree(t *testing.T) {
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		q := w.Queue(w.Stranger(nil))
+		recipetest.QueueOf(q).SegmentSize = 3
+		recipetest.PutOn(t, q, recipetest.Names(10)...)
+		log := queue.QueueIn(recipetest.Live(t, clientOf(q)), recipetest.QueueOf(q).Abs())
+		w.Plan.Add(zktest.Fault{Do: zktest.Delay, Op: "getChildren2", For: time.Second})
+		var counts []*harness.Call[int]
+		for range 3 {
+			counts = append(counts, harness.Go(t, log.Count))
+			synctest.Wait()
+		}
+		require.True(t, counts[0].Waiting())
+		canceled(t, counts[1])
+		require.Equal(t, 10, counts[0].Get())
+		require.Equal(t, 10, counts[2].Get())
+		one, other := log.CountChanged(), log.CountChanged()
+		recipetest.AckOn(t, recipetest.TakeOn(t, w.Queue(w.Stranger(nil))))
+		synctest.Wait()
+		<-one
+		<-other
+		require.Equal(t, 9, w.Counted(q))
 	})
 }

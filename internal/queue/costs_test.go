@@ -3,9 +3,8 @@ package queue_test
 import (
 	"context"
 	"fmt"
-	"maps"
-	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -13,7 +12,6 @@ import (
 
 	"github.com/zkrecipes/zkrecipes"
 	"github.com/zkrecipes/zkrecipes/internal/harness"
-	"github.com/zkrecipes/zkrecipes/internal/queuelog"
 	"github.com/zkrecipes/zkrecipes/internal/recipetest"
 )
 
@@ -21,8 +19,7 @@ import (
 func TestSegmentCostsOneCommit(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		const n, segment = 200, 10
-		q := w.Queue(w.Stranger(nil))
-		recipetest.QueueOf(q).SegmentSize = segment
+		q := w.Small(segment, nil)
 		recipetest.Warm(t, q)
 		before := w.Srv.Counts()
 		recipetest.PutOn(t, q, recipetest.Names(n)...)
@@ -31,7 +28,7 @@ func TestSegmentCostsOneCommit(t *testing.T) {
 		require.InDelta(t, n/segment, put.Requests[recipetest.OpSealing], 1)
 		before = w.Srv.Counts()
 		for range n {
-			recipetest.AckOn(t, recipetest.TakeOn(t, q))
+			recipetest.AckedOn(t, q)
 		}
 		drained := w.Srv.Counts().Sub(before)
 		require.InDelta(t, 2*n+n/segment, drained.Transactions, 1)
@@ -78,99 +75,57 @@ func TestPutWakesTwoOf200ConsumersAndAnAckOneAtMost(t *testing.T) {
 // The bytes received for each item do not grow with the backlog. How often the consumers list
 // depends on how their turns meet.
 func TestDrainReceivesNoMoreForAnItemOfALongBacklog(t *testing.T) {
-	const consumers, drained = 16, 2000
-	perItem := map[int]int{}
-	for _, backlog := range []int{drained + 200, 20_000} {
-		t.Run(fmt.Sprint(backlog), func(t *testing.T) {
-			p := harness.NewProxy(t, harness.Server())
-			path := "/queues/" + queuelog.NewID()[:8] // short, because many replies contain paths
-			ctx := harness.Within(t, 5*time.Minute)
-			q := zkrecipes.NewQueue(recipetest.Dial(t, nil), path, nil)
-			batch := make([][]byte, 10)
-			for i := range batch {
-				batch[i] = []byte(strings.Repeat("x", 100))
+	const consumers, drained = 16, 1000
+	perItem := func(backlog int) (bytes int) {
+		recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+			producer := w.Queue(w.Stranger(nil))
+			for first := range backlog / 100 {
+				recipetest.PutAllOn(t, producer, first, 100)
 			}
-			for range backlog / len(batch) {
-				_, err := q.PutAll(ctx, batch...)
-				require.NoError(t, err)
-			}
-			var mu sync.Mutex
-			n := 0
-			ctx, enough := context.WithCancel(ctx)
-			handler := func(context.Context, *zkrecipes.Item) error {
-				mu.Lock()
-				defer mu.Unlock()
-				if n++; n == drained {
-					enough()
-				}
-				return nil
-			}
+			var links []*harness.Link
+			ctx, enough := context.WithCancel(t.Context())
+			defer enough()
 			var wg sync.WaitGroup
-			clients := make([]*zkrecipes.Client, consumers)
-			for i := range clients {
-				clients[i] = recipetest.DialTo(t, []string{p.Addr()}, nil)
-			}
-			p.Reset()
-			for _, c := range clients {
-				wg.Go(func() { _ = zkrecipes.NewQueue(c, path, nil).Serve(ctx, handler) })
+			var n atomic.Int64
+			before := w.Srv.Counts()
+			for range consumers {
+				q, link := w.ConsumerWithLink()
+				link.SetLatency(time.Millisecond)
+				links = append(links, link)
+				wg.Go(func() {
+					_ = q.Serve(ctx, func(context.Context, *zkrecipes.Item) error {
+						if n.Add(1) == drained {
+							enough()
+						}
+						return nil
+					})
+				})
 			}
 			wg.Wait()
-			bytes := p.Received()
-			mu.Lock()
-			defer mu.Unlock()
-			require.GreaterOrEqual(t, n, drained)
-			require.LessOrEqual(t, n, drained+consumers)
-			perItem[backlog] = bytes / n
-			requests := 0
-			for _, k := range p.Count() {
-				requests += k
+			requests := recipetest.Sum(w.Srv.Counts().Sub(before).Requests)
+			for _, link := range links {
+				bytes += link.Received()
 			}
-			t.Logf("backlog %d: %d bytes and %.2f requests an item", backlog, bytes/n, float64(requests)/float64(n))
-			require.LessOrEqual(t, bytes/n, 5000)
-			require.LessOrEqual(t, float64(requests)/float64(n), 8.5)
+			bytes /= int(n.Load())
+			t.Logf("backlog %d: %d bytes and %.2f requests an item", backlog, bytes, float64(requests)/float64(n.Load()))
+			require.LessOrEqual(t, n.Load(), int64(drained+consumers))
+			require.LessOrEqual(t, bytes, 5000)
+			require.LessOrEqual(t, float64(requests)/float64(n.Load()), 8.5)
 		})
+		return bytes
 	}
-	require.LessOrEqual(t, float64(perItem[20_000]), 1.3*float64(perItem[drained+200]))
+	short, long := perItem(drained+200), perItem(10_000)
+	require.LessOrEqual(t, float64(long), 1.3*float64(short))
 }
 
-// A bounded put that does not wait lists only the segments that have changed.
-func TestBoundedPutCountsWhatHasChanged(t *testing.T) {
-	r := recipetest.NewQueueRig(t, &zkrecipes.QueueOptions{MaxLen: 1000})
-	recipetest.QueueOf(r.Q).SegmentSize = 10
-	recipetest.PutOn(t, r.Q, recipetest.Names(100)...)
-	counted := 0
-	for range 20 {
-		r.P.Reset()
-		recipetest.PutOn(t, r.Q, "x")
-		count := r.P.Count()
-		require.LessOrEqual(t, count["getChildren2"], 2, "the open segment, and a new one")
-		counted += count["getChildren2"]
-		delete(count, "getChildren2")
-		total := 0
-		for op := range maps.Keys(count) {
-			require.True(t, strings.HasPrefix(op, "multi("), op)
-			total += count[op]
-		}
-		require.Equal(t, 2, total, "a join, and the put")
+func TestBoundedPutCostsTheSameWhateverTheBacklog(t *testing.T) {
+	cost := func(backlog int) (c recipetest.PutCost) {
+		recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) { c = w.CostOfBoundedPuts(backlog) })
+		t.Logf("backlog %d: %d bytes received and %d bytes allocated for each put, %v", backlog, c.Received, c.Memory, c.Requests)
+		return c
 	}
-	require.LessOrEqual(t, counted, 25)
-}
-
-// While an item in an old segment stays claimed, each take lists that segment once
-// more, but not all segments.
-func TestSlowItemInAnOldSegmentCostsAListing(t *testing.T) {
-	r := recipetest.NewQueueRig(t, nil)
-	recipetest.QueueOf(r.Q).SegmentSize = 10
-	recipetest.PutOn(t, r.Q, recipetest.Names(100)...)
-	slow := recipetest.TakeOn(t, r.Q)
-	for range 80 {
-		recipetest.AckOn(t, recipetest.TakeOn(t, r.Q))
-	}
-	for range 5 {
-		r.P.Reset()
-		it := recipetest.TakeOn(t, r.Q)
-		require.LessOrEqual(t, r.P.CountOf("getChildren2"), 2)
-		recipetest.AckOn(t, it)
-	}
-	recipetest.AckOn(t, slow)
+	few, many := cost(100), cost(20_000)
+	require.Equal(t, few.Requests, many.Requests)
+	require.InEpsilon(t, few.Received, many.Received, 0.05)
+	require.Less(t, float64(many.Memory), 1.5*float64(few.Memory), "the work of a count")
 }

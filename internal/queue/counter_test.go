@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -24,27 +25,7 @@ import (
 var counters = map[string]int32{"limit": line.MaxNumber - 2, "end": math.MaxInt32 - 1}
 
 func eachCounter(t *testing.T, f func(t *testing.T, w *recipetest.World, counter int32)) {
-	for name, counter := range counters {
-		t.Run(name, func(t *testing.T) {
-			recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) { f(t, w, counter) })
-		})
-	}
-}
-
-func TestB84TakesGoOnBeyondTheEndOfTheConsumersCounter(t *testing.T) {
-	eachCounter(t, func(t *testing.T, w *recipetest.World, counter int32) {
-		q, producer := w.Queue(w.Stranger(nil)), w.Queue(w.Stranger(nil))
-		recipetest.PutOn(t, producer, recipetest.Names(10)...)
-		warmed := recipetest.TakeOn(t, q)
-		recipetest.AckOn(t, warmed)
-		require.NoError(t, w.Srv.SetCounter(w.Path+"/line", counter))
-		for i := 1; i < 10; i++ {
-			it := recipetest.TakeOn(t, q)
-			require.Equal(t, fmt.Sprint(i), string(it.Data))
-			recipetest.AckOn(t, it)
-		}
-		require.Empty(t, w.Srv.Children(w.Path+"/line"))
-	})
+	eachInBubble(t, counters, f)
 }
 
 // Consumers wait on both sides of the limit. Each item goes to one of them.
@@ -78,17 +59,15 @@ func TestB84ServeGoesOnBeyondTheEndOfTheConsumersCounter(t *testing.T) {
 		require.NoError(t, w.Srv.SetCounter(w.Path+"/line", counter))
 		handled := make(chan string, 100)
 		for range 2 {
-			q := w.Queue(w.Stranger(nil))
-			recipetest.QueueOf(q).Opts.Workers = 2
-			a := recipetest.ServeLater(t, q, func(_ context.Context, it *zkrecipes.Item) error {
+			q := zkrecipes.NewQueue(w.Stranger(nil), w.Path, &zkrecipes.QueueOptions{Workers: 2})
+			recipetest.ServeLater(t, q, func(_ context.Context, it *zkrecipes.Item) error {
 				handled <- string(it.Data)
 				return nil
 			})
-			defer func() { require.NoError(t, stop(a)) }()
 		}
-		for i := range 20 {
-			recipetest.PutOn(t, producer, fmt.Sprint(i))
-			require.Equal(t, fmt.Sprint(i), <-handled)
+		for _, data := range recipetest.Names(20) {
+			recipetest.PutOn(t, producer, data)
+			require.Equal(t, data, <-handled)
 		}
 		synctest.Wait()
 		require.Empty(t, w.Items())
@@ -97,27 +76,19 @@ func TestB84ServeGoesOnBeyondTheEndOfTheConsumersCounter(t *testing.T) {
 
 func TestB84BoundedPutsGoOnBeyondTheEndOfTheProducersCounter(t *testing.T) {
 	eachCounter(t, func(t *testing.T, w *recipetest.World, counter int32) {
-		q, other := w.Queue(w.Stranger(nil)), w.Queue(w.Stranger(nil))
-		recipetest.QueueOf(q).Opts.MaxLen, recipetest.QueueOf(other).Opts.MaxLen = 2, 2
-		recipetest.PutOn(t, q, "0", "1")
+		queues := []*zkrecipes.Queue{w.Bounded(2), w.Bounded(2)}
+		recipetest.PutOn(t, queues[0], "0", "1")
 		require.NoError(t, w.Srv.SetCounter(w.Path+"/room", counter))
-		var puts []*harness.Call[zkrecipes.ItemID]
 		for i := range 8 {
-			puts = append(puts, recipetest.PutLater(t, []*zkrecipes.Queue{q, other}[i%2], fmt.Sprint(2+i)))
-			synctest.Wait()
+			w.PutLater(queues[i%2], fmt.Sprint(2+i))
 		}
 		seen := map[string]bool{}
 		for range 10 {
 			require.LessOrEqual(t, len(w.Items()), 2)
-			it := recipetest.TakeOn(t, q)
-			seen[string(it.Data)] = true
-			recipetest.AckOn(t, it)
+			seen[recipetest.AckedOn(t, queues[0])] = true
 			synctest.Wait()
 		}
 		require.Len(t, seen, 10)
-		for _, put := range puts {
-			put.Get()
-		}
 		require.Empty(t, w.Srv.Children(w.Path+"/room"))
 	})
 }
@@ -126,42 +97,31 @@ func TestB84BoundedPutsGoOnBeyondTheEndOfTheProducersCounter(t *testing.T) {
 // comes to its end, too. The items of one transaction keep their order over it. Each
 // producer fills that segment with its second put, or its first if it did not know it.
 func TestB84ItemsAreDeliveredBeyondTheEndOfASegmentsCounter(t *testing.T) {
-	for ahead := range 4 {
-		for name, known := range map[string]bool{"known": true, "unknown": false} {
-			t.Run(fmt.Sprintf("%s, %d ahead", name, ahead), func(t *testing.T) {
-				recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-					q, consumer := w.Queue(w.Stranger(nil)), w.Queue(w.Stranger(nil))
-					recipetest.Warm(t, consumer)
-					if known {
-						recipetest.Warm(t, q)
-					}
-					require.NoError(t, w.Srv.SetCounter(w.Path+"/s/0000000000", math.MaxInt32-int32(ahead)))
-					recipetest.PutAllOn(t, q, 0, 5)
-					recipetest.PutAllOn(t, q, 5, 5)
-					require.Len(t, w.Items(), 10)
-					require.Less(t, 1, len(w.SegmentSizes()), "the segment is sealed")
-					all := recipetest.Drain(t, consumer)
-					require.ElementsMatch(t, numbers(10), all)
-					require.Equal(t, numbers(5), those(all, "0", "1", "2", "3", "4"))
-					require.Equal(t, numbers(10)[5:], those(all, numbers(10)[5:]...))
-					recipetest.PutAllOn(t, q, 0, 150)
-					require.Equal(t, numbers(150), recipetest.Drain(t, consumer))
-				})
-			})
-		}
+	for ahead := range int32(4) {
+		eachInBubble(t, map[string]bool{"known": true, "unknown": false}, func(t *testing.T, w *recipetest.World, known bool) {
+			q, consumer := w.Queue(w.Stranger(nil)), w.Queue(w.Stranger(nil))
+			recipetest.Warm(t, consumer)
+			if known {
+				recipetest.Warm(t, q)
+			}
+			require.NoError(t, w.Srv.SetCounter(w.Segment(0), math.MaxInt32-ahead))
+			recipetest.PutAllOn(t, q, 0, 5)
+			recipetest.PutAllOn(t, q, 5, 5)
+			require.Len(t, w.Items(), 10)
+			require.Less(t, 1, len(w.SegmentSizes()), "the segment is sealed")
+			all := recipetest.Drain(t, consumer)
+			require.ElementsMatch(t, numbers(10), all)
+			require.Equal(t, numbers(5), those(all, numbers(5)...))
+			require.Equal(t, numbers(10)[5:], those(all, numbers(10)[5:]...))
+			recipetest.PutAllOn(t, q, 0, 150)
+			require.Equal(t, numbers(150), recipetest.Drain(t, consumer))
+		})
 	}
 }
 
 // those returns those of all that are wanted, in their order.
-func those(all []string, wanted ...string) (kept []string) {
-	for _, s := range all {
-		for _, want := range wanted {
-			if s == want {
-				kept = append(kept, s)
-			}
-		}
-	}
-	return kept
+func those(all []string, wanted ...string) []string {
+	return slices.DeleteFunc(slices.Clone(all), func(s string) bool { return !slices.Contains(wanted, s) })
 }
 
 // A place beyond the limit, in a session that ends.

@@ -3,8 +3,8 @@ package queue_test
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
+	"math"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/zkrecipes/zkrecipes"
+	"github.com/zkrecipes/zkrecipes/internal/harness"
 	"github.com/zkrecipes/zkrecipes/internal/jute"
 	"github.com/zkrecipes/zkrecipes/internal/queue"
 	"github.com/zkrecipes/zkrecipes/internal/queuelog"
@@ -24,30 +25,12 @@ import (
 
 // What dead letters tell, and how they are moved back.
 
-// bury makes dead letters of items whose handler fails with their data.
-func bury(t *testing.T, q *zkrecipes.Queue, items ...string) (ids []zkrecipes.ItemID) {
-	t.Helper()
-	recipetest.QueueOf(q).Opts.Backoff = func(int) time.Duration { return 0 } // else they overtake each other
-	ids = recipetest.PutOn(t, q, items...)
-	a := recipetest.ServeLater(t, q, func(_ context.Context, it *zkrecipes.Item) error {
-		return errors.New("cannot work on " + string(it.Data))
-	})
-	time.Sleep(time.Hour)
-	synctest.Wait()
-	require.NoError(t, stop(a))
-	return ids
-}
-
 func TestA21DeadLetterTellsItsLastFailureAndItsAttempts(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		q := zkrecipes.NewQueue(w.Stranger(&zkrecipes.Options{Prefix: "/app"}), "/jobs", &zkrecipes.QueueOptions{MaxAttempts: 3})
-		ids := bury(t, q, "x\ny")
-		letters := q.DeadLetters()
+		ids, letters := bury(t, q, "x\ny"), q.DeadLetters()
 		want := zkrecipes.Failure{Queue: "/app/jobs", Attempts: 3, Text: "cannot work on x\ny"}
-		e, err := letters.Peek(t.Context())
-		require.NoError(t, err)
-		require.Equal(t, want, e.Failure)
-		require.Equal(t, "x\ny", string(e.Data))
+		require.Equal(t, []zkrecipes.Failure{want}, failures(t, q))
 		for i := range 20 { // any number of attempts
 			it := recipetest.TakeOn(t, letters)
 			require.Equal(t, ids[0], it.ID)
@@ -56,7 +39,7 @@ func TestA21DeadLetterTellsItsLastFailureAndItsAttempts(t *testing.T) {
 			require.Equal(t, "x\ny", string(it.Data))
 			recipetest.NackOn(t, it)
 		}
-		e, err = zkrecipes.NewQueue(w.Stranger(nil), "/app/jobs-dead", nil).Peek(t.Context())
+		e, err := zkrecipes.NewQueue(w.Stranger(nil), "/app/jobs-dead", nil).Peek(t.Context())
 		require.NoError(t, err)
 		require.Equal(t, want, e.Failure)
 		require.Equal(t, []string{"x\ny"}, recipetest.Drain(t, letters))
@@ -67,56 +50,20 @@ func TestA21DeadLetterTellsItsLastFailureAndItsAttempts(t *testing.T) {
 // because its session ends for example, the next consumer does so.
 func TestDeadLetterOfAConsumerThatDiedSaysSo(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-		q := zkrecipes.NewQueue(w.Stranger(nil), w.Path, &zkrecipes.QueueOptions{MaxAttempts: 1})
-		ids := recipetest.PutOn(t, q, "died", "given back", "panicked")
-		require.Equal(t, ids[0], recipetest.TakeOn(t, q).ID)
-		require.True(t, w.Srv.Expire(recipetest.SessionID(recipetest.ClientOf(recipetest.QueueOf(q).Client))))
-		it := recipetest.TakeOn(t, q)
-		require.Equal(t, ids[1], it.ID)
-		recipetest.NackOn(t, it)
-		a := recipetest.ServeLater(t, q, func(context.Context, *zkrecipes.Item) error { panic("ouch") })
-		synctest.Wait()
-		require.NoError(t, stop(a))
-		var got []zkrecipes.Failure
-		for e, err := range q.DeadLetters().Items(t.Context()) {
-			require.NoError(t, err)
-			require.Equal(t, ids[len(got)], e.ID)
-			got = append(got, e.Failure)
-		}
-		require.Len(t, got, 3)
-		for i, f := range got {
-			require.Equal(t, w.Path, f.Queue)
-			require.Equal(t, 1, f.Attempts)
-			if i < 2 {
-				require.Equal(t, queue.NeverAcked, f.Text)
-			}
-		}
+		q := strict(w, 1)
+		recipetest.PutOn(t, q, "died", "given back", "panicked")
+		recipetest.TakeOn(t, q)
+		require.True(t, w.Srv.Expire(sessionOf(q)))
+		recipetest.NackOn(t, recipetest.TakeOn(t, q))
+		require.NoError(t, stop(serve(t, q, func(*zkrecipes.Item) error { panic("ouch") }).Call))
+		require.Equal(t, []string{"died", "given back", "panicked"}, listed(t, q.DeadLetters()))
+		got := failures(t, q)
+		never := zkrecipes.Failure{Queue: w.Path, Attempts: 1, Text: queue.NeverAcked}
+		require.Equal(t, []zkrecipes.Failure{never, never}, got[:2])
 		require.True(t, strings.HasPrefix(got[2].Text, "handler panicked: ouch\n"), got[2].Text)
 		require.Contains(t, got[2].Text, "dead_test.go", "the stack")
 		require.LessOrEqual(t, len(got[2].Text), queue.MaxFailureText)
 	})
-}
-
-// The move at the last failure loses its request or reply: the letter is there once.
-func TestB44MoveOfAFailedItemWhoseReplyIsLostIsDoneOnce(t *testing.T) {
-	for _, after := range []bool{false, true} {
-		t.Run(fmt.Sprintf("after=%v", after), func(t *testing.T) {
-			recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-				q := zkrecipes.NewQueue(w.Stranger(nil), w.Path, &zkrecipes.QueueOptions{MaxAttempts: 1})
-				bury(t, q, "before")
-				w.Plan.Add(zktest.Fault{Do: zktest.Drop, After: after, Op: "multi(delete,delete,delete,check,create)"})
-				bury(t, q, "x", "y")
-				require.Len(t, w.Plan.Fired(), 1)
-				var got []string
-				for e, err := range q.DeadLetters().Items(t.Context()) {
-					require.NoError(t, err)
-					got = append(got, e.Failure.Text)
-				}
-				require.Equal(t, []string{"cannot work on before", "cannot work on x", "cannot work on y"}, got)
-				require.Empty(t, w.Items())
-			})
-		})
-	}
 }
 
 // Others undo what a move needs, again and again. The item is given back, its next consumer
@@ -136,50 +83,43 @@ func TestB86ServeOutlivesAMoveThatOthersUndo(t *testing.T) {
 // The servers refuse to move an item to the dead letters. Serve goes on with the others, in
 // the meantime and for good, until the item can be moved.
 func TestB98ServeGoesOnPastAnItemThatCannotBeMovedToTheDeadLetters(t *testing.T) {
-	for _, died := range []bool{false, true} {
-		t.Run(fmt.Sprintf("its consumer died: %v", died), func(t *testing.T) {
-			recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-				opts, log := recipetest.Logged()
-				q := zkrecipes.NewQueue(w.Stranger(opts), w.Path, &zkrecipes.QueueOptions{MaxAttempts: 1})
-				w.SpoilDeadLetters()
-				recipetest.PutOn(t, q, "bad")
-				if died {
-					recipetest.TakeOn(t, q)
-					require.True(t, w.Srv.Expire(recipetest.SessionID(recipetest.ClientOf(recipetest.QueueOf(q).Client))))
-				}
-				var got []string
-				a := recipetest.ServeLater(t, q, func(_ context.Context, it *zkrecipes.Item) error {
-					got = append(got, string(it.Data))
-					if string(it.Data) == "bad" {
-						return recipetest.ErrHandler
-					}
-					return nil
-				})
-				want := []string{"bad", "0", "1", "2"}
-				if died {
-					want = want[1:]
-				}
-				time.Sleep(time.Millisecond)
-				for i, name := range recipetest.Names(3) {
-					recipetest.PutOn(t, q, name)
-					time.Sleep(time.Millisecond)
-					synctest.Wait()
-					require.Equal(t, want[:len(want)-2+i], got)
-					time.Sleep(time.Hour)
-				}
-				require.True(t, a.Waiting(), "Serve goes on")
-				synctest.Wait()
-				require.Equal(t, want, got)
-				require.Contains(t, log.String(), "item stays in the queue")
-				require.LessOrEqual(t, strings.Count(log.String(), "item stays in the queue"), 3*121+20, "once in 30 s")
-				recipetest.RemoveTree(t, w.Bare(), w.Path+"-dead")
-				time.Sleep(time.Minute)
-				require.Equal(t, []string{"bad"}, listed(t, q.DeadLetters()))
-				require.Empty(t, w.Items())
-				require.NoError(t, stop(a))
-			})
+	eachInBubble(t, map[string]bool{"its handler failed": false, "its consumer died": true}, func(t *testing.T, w *recipetest.World, died bool) {
+		opts, log := recipetest.Logged()
+		q := zkrecipes.NewQueue(w.Stranger(opts), w.Path, &zkrecipes.QueueOptions{MaxAttempts: 1})
+		w.SpoilDeadLetters()
+		recipetest.PutOn(t, q, "bad")
+		want := []string{"bad"}
+		if died {
+			recipetest.TakeOn(t, q)
+			require.True(t, w.Srv.Expire(sessionOf(q)))
+			want = nil
+		}
+		a := serve(t, q, func(it *zkrecipes.Item) error {
+			if string(it.Data) == "bad" {
+				return recipetest.ErrHandler
+			}
+			return nil
 		})
-	}
+		time.Sleep(time.Millisecond)
+		for _, name := range recipetest.Names(3) {
+			recipetest.PutOn(t, q, name)
+			time.Sleep(time.Millisecond)
+			synctest.Wait()
+			want = append(want, name)
+			require.Equal(t, want, a.got)
+			time.Sleep(time.Hour)
+		}
+		require.True(t, a.Waiting(), "Serve goes on")
+		synctest.Wait()
+		require.Equal(t, want, a.got)
+		require.Contains(t, log.String(), "item stays in the queue")
+		require.LessOrEqual(t, strings.Count(log.String(), "item stays in the queue"), 3*121+20, "once in 30 s")
+		recipetest.RemoveTree(t, w.Bare(), w.Path+"-dead")
+		time.Sleep(time.Minute)
+		require.Equal(t, []string{"bad"}, listed(t, q.DeadLetters()))
+		require.Empty(t, w.Items())
+		require.NoError(t, stop(a.Call))
+	})
 }
 
 // A process that ends does not wait until an item that cannot be moved may be tried again.
@@ -196,7 +136,7 @@ func TestShutdownDoesNotWaitForAnItemThatCannotBeMoved(t *testing.T) {
 		require.True(t, a.Waiting())
 		require.Len(t, w.Flags(), 1, "it is kept")
 		began := time.Now()
-		require.NoError(t, recipetest.ClientOf(recipetest.QueueOf(q).Client).Shutdown(t.Context()))
+		require.NoError(t, clientOf(q).Shutdown(t.Context()))
 		require.Less(t, time.Since(began), time.Second)
 		_, err := a.Wait()
 		require.ErrorIs(t, err, zkrecipes.ErrClosed)
@@ -219,24 +159,22 @@ func TestFailureThatIsLongIsCut(t *testing.T) {
 // dead letter without.
 func TestLargestItemsBecomeDeadLettersWithoutAFailure(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-		q := zkrecipes.NewQueue(w.Stranger(nil), w.Path, &zkrecipes.QueueOptions{MaxAttempts: 1})
-		s := recipetest.Live(t, recipetest.ClientOf(recipetest.QueueOf(q).Client))
-		sized := func(room int) []byte { // leaves so many bytes of a request for a note
-			log, claim := queue.NewQueueLog(s, recipetest.QueueOf(q).DeadLettersPath()), recipetest.QueueOf(q).NewClaim(s, queue.NewQueueLog(s, recipetest.QueueOf(q).Abs()).Segment(0)+"/"+queuelog.NewID()+"0000000000")
-			n := zkconn.MultiSize(claim.AckOps(true).All(), log.LargestAppend([]queuelog.Item{{ID: queuelog.NewID()}}, recipetest.QueueOf(q).SegmentSize).Ops)
-			return make([]byte, jute.MaxFrame-n-room)
-		}
+		q := strict(w, 1)
+		engine, s := recipetest.QueueOf(q), recipetest.Live(t, clientOf(q))
+		log := queue.NewQueueLog(s, engine.DeadLettersPath())
+		claim := engine.NewClaim(s, queue.NewQueueLog(s, engine.Abs()).Segment(0)+"/"+queuelog.NewID()+"0000000000")
+		largest := jute.MaxFrame - zkconn.MultiSize(claim.AckOps(true).All(), log.LargestAppend([]queuelog.Item{{ID: queuelog.NewID()}}, engine.SegmentSize).Ops)
 		line, err := json.Marshal(queue.Note{Queue: w.Path, Attempts: 1, Text: recipetest.ErrHandler.Error()})
 		require.NoError(t, err)
-		full, short := zkrecipes.Failure{Queue: w.Path, Attempts: 1, Text: recipetest.ErrHandler.Error()}, zkrecipes.Failure{Queue: w.Path, Attempts: 1, Text: ""}
-		none := zkrecipes.Failure{}
-		for room, want := range map[int]zkrecipes.Failure{len(line) + 10: full, len(line) - 10: short, 3: none} {
-			data := sized(room)
+		for room, want := range map[int]zkrecipes.Failure{ // the bytes of a request that an item leaves for a note
+			len(line) + 10: {Queue: w.Path, Attempts: 1, Text: recipetest.ErrHandler.Error()},
+			len(line) - 10: {Queue: w.Path, Attempts: 1},
+			3:              {},
+		} {
+			data := make([]byte, largest-room)
 			id, err := q.Put(t.Context(), data)
 			require.NoError(t, err)
-			a := recipetest.ServeLater(t, q, func(context.Context, *zkrecipes.Item) error { return recipetest.ErrHandler })
-			synctest.Wait()
-			require.NoError(t, stop(a))
+			require.NoError(t, stop(serve(t, q, func(*zkrecipes.Item) error { return recipetest.ErrHandler }).Call))
 			it := recipetest.TakeOn(t, q.DeadLetters())
 			require.Equal(t, id, it.ID)
 			require.Equal(t, want, it.Failure)
@@ -250,22 +188,157 @@ func TestLargestItemsBecomeDeadLettersWithoutAFailure(t *testing.T) {
 // earlier version has none, and comes back, too.
 func TestDeadLettersWithoutANoteCanBeRead(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-		q, conn := w.Queue(w.Stranger(nil)), w.Bare()
-		letters := q.DeadLetters()
-		note := `{"queue":"/line","attempts":3,"text":"no note"}` + "\nx"
-		recipetest.PutOn(t, letters, note)
-		_, err := conn.Create(recipetest.QueueOf(letters).Path+"/s/0000000000/"+queuelog.NewID()+"~0000000001", []byte("no JSON\nx"), 0, zk.WorldACL(zk.PermAll))
+		q := w.Queue(w.Stranger(nil))
+		data := []string{`{"queue":"/line","attempts":3,"text":"no note"}` + "\nx", "no JSON\nx"}
+		recipetest.PutOn(t, q.DeadLetters(), data[0])
+		_, err := w.Bare().Create(w.Path+"-dead/s/0000000000/"+queuelog.NewID()+"~0000000001", []byte(data[1]), 0, zk.WorldACL(zk.PermAll))
 		require.NoError(t, err)
-		var got []string
-		for e, err := range letters.Items(t.Context()) {
-			require.NoError(t, err)
-			require.Zero(t, e.Failure)
-			got = append(got, string(e.Data))
+		require.Equal(t, data, listed(t, q.DeadLetters()))
+		require.Equal(t, make([]zkrecipes.Failure, 2), failures(t, q))
+		require.Equal(t, 2, redrive(t, q, 9))
+		require.Equal(t, data, recipetest.Drain(t, q))
+	})
+}
+
+func TestA21RedriveMovesLettersBackWithAttemptsThatBeginAnew(t *testing.T) {
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		q := w.Small(3, &zkrecipes.QueueOptions{MaxAttempts: 2})
+		ids := bury(t, q, recipetest.Names(9)...)
+		require.Equal(t, 4, redrive(t, q, 4))
+		require.Equal(t, recipetest.Names(9)[4:], listed(t, q.DeadLetters()))
+		for i := range 4 {
+			it := recipetest.TakeOn(t, q)
+			require.Equal(t, ids[i], it.ID)
+			require.Equal(t, fmt.Sprint(i), string(it.Data))
+			require.Equal(t, 1, it.Attempt)
+			require.Zero(t, it.Failure)
+			recipetest.NackOn(t, it)
+			it = recipetest.TakeOn(t, q)
+			require.Equal(t, 2, it.Attempt)
+			recipetest.AckOn(t, it)
 		}
-		require.Equal(t, []string{note, "no JSON\nx"}, got)
-		moved, err := q.Redrive(t.Context(), 9)
-		require.NoError(t, err)
+		require.Equal(t, 5, redrive(t, q, math.MaxInt))
+		require.Equal(t, recipetest.Names(9)[4:], recipetest.Drain(t, q))
+		require.Zero(t, redrive(t, q, 1))
+		_, err := q.Redrive(t.Context(), -1)
+		require.EqualError(t, err, "zkrecipes: redrive "+w.Path+": -1 dead letters")
+	})
+}
+
+// The dead letters' segments go with the letters, so that a Len of no letters costs the
+// same for ever.
+func TestRedriveDeletesTheSegmentsThatItEmpties(t *testing.T) {
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		q := w.Small(2, &zkrecipes.QueueOptions{MaxAttempts: 1})
+		bury(t, q, recipetest.Names(7)...)
+		require.Len(t, w.Srv.Children(w.Path+"-dead/s"), 4)
+		for _, move := range []struct{ n, left int }{{2, 3}, {1, 3}, {1, 2}, {2, 1}, {1, 1}} {
+			require.Equal(t, move.n, redrive(t, q, move.n))
+			require.Len(t, w.Srv.Children(w.Path+"-dead/s"), move.left)
+		}
+		require.Equal(t, recipetest.Names(7), recipetest.Drain(t, q))
+	})
+}
+
+// Letters that a consumer has, and those of other queues, stay.
+func TestRedriveLeavesLettersThatAreTakenOrOthers(t *testing.T) {
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		opts := &zkrecipes.QueueOptions{MaxAttempts: 1, DeadLetter: "/letters"}
+		q := zkrecipes.NewQueue(w.Stranger(nil), w.Path, opts)
+		other := zkrecipes.NewQueue(clientOf(q), "/next", opts)
+		bury(t, q, "taken")
+		it := recipetest.TakeOn(t, q.DeadLetters())
+		bury(t, other, "other")
+		bury(t, q, "free")
+		require.Equal(t, 1, redrive(t, q, 9))
+		require.Equal(t, []string{"free"}, recipetest.Drain(t, q))
+		recipetest.AckOn(t, it)
+		require.Equal(t, 1, redrive(t, other, 9))
+		require.Equal(t, []string{"other"}, recipetest.Drain(t, other))
+		require.Empty(t, listed(t, q.DeadLetters()))
+	})
+}
+
+// Redrive waits for room in a bounded queue, one letter after the other, and its ctx ends
+// that.
+func TestRedriveWaitsForRoom(t *testing.T) {
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		q := zkrecipes.NewQueue(w.Stranger(nil), w.Path, &zkrecipes.QueueOptions{MaxAttempts: 1, MaxLen: 2})
+		bury(t, q, "0", "1")
+		bury(t, q, "2", "3")
+		a := harness.Go(t, func(ctx context.Context) (int, error) { return q.Redrive(ctx, 3) })
+		synctest.Wait()
+		require.True(t, a.Waiting())
+		require.Equal(t, []string{"0", "1"}, listed(t, q))
+		recipetest.AckedOn(t, q)
+		require.Equal(t, 3, a.Get())
+		a = harness.Go(t, func(ctx context.Context) (int, error) { return q.Redrive(ctx, 3) })
+		synctest.Wait()
+		moved, _ := canceled(t, a)
+		require.Zero(t, moved)
+		require.Equal(t, []string{"1", "2"}, recipetest.Drain(t, q))
+		require.Equal(t, []string{"3"}, listed(t, q.DeadLetters()))
+		require.Empty(t, w.Srv.Children(w.Path+"/room"))
+	})
+}
+
+// A letter that is too large stays, and those behind it are moved.
+func TestRedriveGoesOnAfterALetterThatIsTooLarge(t *testing.T) {
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		q := zkrecipes.NewQueue(w.Stranger(nil), w.Path, &zkrecipes.QueueOptions{MaxAttempts: 1})
+		bury(t, q, "x", "large", "y")
+		small := zkrecipes.NewQueue(clientOf(q), w.Path, &zkrecipes.QueueOptions{MaxItemBytes: 3})
+		moved, err := small.Redrive(t.Context(), 9)
+		require.ErrorIs(t, err, zkrecipes.ErrTooLarge)
+		require.ErrorContains(t, err, "zkrecipes: redrive "+w.Path+": letter "+w.Path+"-dead/s/0000000000/")
 		require.Equal(t, 2, moved)
-		require.Equal(t, got, recipetest.Drain(t, q))
+		require.Equal(t, []string{"large"}, listed(t, q.DeadLetters()))
+		require.Equal(t, []string{"x", "y"}, recipetest.Drain(t, q))
+	})
+}
+
+// An operator deletes the queue or its dead letters at any request of a Redrive, which
+// moves what is left.
+func TestB86OperatorActsAtAnyRequestOfARedrive(t *testing.T) {
+	for _, deleted := range []string{"/line", "/line-dead"} {
+		atAnyRequest(t, func(t *testing.T, w *recipetest.World, between func(call, act func())) {
+			q, conn := w.Small(2, &zkrecipes.QueueOptions{MaxAttempts: 1}), w.Bare()
+			bury(t, q, "x", "y", "z")
+			q = w.Queue(w.Stranger(nil))
+			var a *harness.Call[int]
+			between(func() {
+				a = harness.Go(t, func(ctx context.Context) (int, error) { return q.Redrive(ctx, 9) })
+			}, func() { recipetest.RemoveTree(t, conn, deleted) })
+			if moved := a.Get(); deleted == "/line" {
+				require.Equal(t, 3, moved)
+			} else {
+				require.Len(t, listed(t, q), moved)
+			}
+			require.LessOrEqual(t, len(listed(t, q))+len(listed(t, q.DeadLetters())), 3)
+			recipetest.PutOn(t, q, "last")
+			require.Contains(t, recipetest.Drain(t, q), "last")
+		})
+	}
+}
+
+// Two clients have different prefixes, and their queues' dead letters one path. The path of
+// one queue as its users give it may be that of the other.
+func TestRedriveTellsQueuesApartByTheirAbsolutePaths(t *testing.T) {
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		below := zkrecipes.NewQueue(w.Stranger(&zkrecipes.Options{Prefix: "/p"}), "/jobs", &zkrecipes.QueueOptions{MaxAttempts: 1, DeadLetter: "/dead"})
+		root := zkrecipes.NewQueue(w.Stranger(nil), "/jobs", &zkrecipes.QueueOptions{MaxAttempts: 1, DeadLetter: "/p/dead"})
+		twice := zkrecipes.NewQueue(w.Stranger(nil), "/p/p/jobs", &zkrecipes.QueueOptions{MaxAttempts: 1, DeadLetter: "/p/dead"})
+		bury(t, root, "of the root")
+		bury(t, twice, "of the longest")
+		for e, err := range below.DeadLetters().Items(t.Context()) {
+			require.NoError(t, err)
+			require.Equal(t, map[string]string{"of the root": "/jobs", "of the longest": "/p/p/jobs"}[string(e.Data)], e.Failure.Queue)
+		}
+		require.Zero(t, redrive(t, below, 9))
+		bury(t, below, "of the one below")
+		for want, q := range map[string]*zkrecipes.Queue{"of the root": root, "of the one below": below, "of the longest": twice} {
+			require.Equal(t, 1, redrive(t, q, 9))
+			require.Equal(t, []string{want}, recipetest.Drain(t, q))
+		}
 	})
 }

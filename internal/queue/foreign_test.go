@@ -1,9 +1,8 @@
 package queue_test
 
 import (
-	"context"
-	"fmt"
 	"path"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -15,103 +14,118 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/queue"
 	"github.com/zkrecipes/zkrecipes/internal/queuelog"
 	"github.com/zkrecipes/zkrecipes/internal/recipetest"
+	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
 // Somebody creates znodes below items, which the servers then cannot delete.
 
-// Serve acks the item, or moves it to the dead letters, and goes on to the next.
-func TestB85ItemWithAForeignZnodeBelowDoesNotStopTheQueue(t *testing.T) {
-	for _, fails := range []bool{false, true} {
-		t.Run(fmt.Sprintf("fails=%v", fails), func(t *testing.T) {
-			recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-				opts, log := recipetest.Logged()
-				q := zkrecipes.NewQueue(w.Stranger(opts), w.Path, &zkrecipes.QueueOptions{MaxAttempts: 3})
-				recipetest.QueueOf(q).SegmentSize = 2
-				ids := recipetest.PutOn(t, q, "x", "y", "z")
-				stays := w.Items()[0]
-				znode := w.Foreign(w.Bare(), stays, "note")
-				var got []string
-				a := recipetest.ServeLater(t, q, func(_ context.Context, it *zkrecipes.Item) error {
-					got = append(got, string(it.Data))
-					if fails && it.ID == ids[0] {
-						return recipetest.ErrHandler
-					}
-					return nil
-				})
-				time.Sleep(time.Minute)
-				synctest.Wait()
-				require.True(t, a.Waiting())
-				want := []string{"x", "y", "z"}
-				if fails {
-					want = []string{"x", "y", "z", "x", "x"} // MaxAttempts
-				}
-				require.Equal(t, want, got)
-				require.NoError(t, stop(a))
-				dead, err := q.DeadLetters().Len(t.Context())
-				require.NoError(t, err)
-				require.Equal(t, map[bool]int{false: 0, true: 1}[fails], dead)
-				require.Contains(t, log.String(), string(ids[0]))
-				require.Contains(t, log.String(), `"znode":"`+stays+`"`)
-				require.Contains(t, log.String(), `"children":["note"]`)
-				w.Aside(q, stays, znode)
-			})
-		})
-	}
+// The item is set aside, whatever ends it, and the log says so. What goes on with the others
+// does.
+func TestB85ItemWithAForeignZnodeBelowIsSetAside(t *testing.T) {
+	eachInBubble(t, map[string]func(t *testing.T, q *zkrecipes.Queue){
+		"served": func(t *testing.T, q *zkrecipes.Queue) {
+			require.Equal(t, []string{"x", "y", "z"}, served(t, q, nil))
+		},
+		"served, fails": func(t *testing.T, q *zkrecipes.Queue) {
+			require.Equal(t, []string{"x", "y", "z", "x", "x"}, served(t, q, recipetest.ErrHandler), "MaxAttempts")
+			require.Equal(t, []string{"x"}, listed(t, q.DeadLetters()))
+		},
+		"moved": func(t *testing.T, q *zkrecipes.Queue) {
+			to := next(clientOf(q), 9, nil)
+			ackPutOn(t, recipetest.TakeOn(t, q), to, "moved")
+			require.Equal(t, []string{"moved"}, listed(t, to))
+			require.Equal(t, []string{"y", "z"}, recipetest.Drain(t, q))
+		},
+		"removed": func(t *testing.T, q *zkrecipes.Queue) {
+			e, err := q.Peek(t.Context())
+			require.NoError(t, err)
+			require.NoError(t, q.Remove(t.Context(), e.ID))
+			require.ErrorIs(t, q.Remove(t.Context(), e.ID), zkrecipes.ErrItemGone)
+			require.Equal(t, []string{"y", "z"}, recipetest.Drain(t, q))
+		},
+		"purged": func(t *testing.T, q *zkrecipes.Queue) { require.Equal(t, 3, purge(t, q)) },
+	}, func(t *testing.T, w *recipetest.World, end func(*testing.T, *zkrecipes.Queue)) {
+		opts, log := recipetest.Logged()
+		q := zkrecipes.NewQueue(w.Stranger(opts), w.Path, &zkrecipes.QueueOptions{MaxAttempts: 3})
+		recipetest.QueueOf(q).SegmentSize = 2
+		recipetest.PutOn(t, q, "x", "y", "z")
+		stays := w.Items()[0]
+		znode := w.Foreign(w.Bare(), stays, "note")
+		end(t, q)
+		synctest.Wait() // the log is written in the background
+		require.Contains(t, log.String(), `"znode":"`+stays+`"`)
+		require.Contains(t, log.String(), `"children":["note"]`)
+		w.Aside(q, stays, znode)
+	})
+}
+
+// served returns what is handed out in a minute, while x fails with err.
+func served(t *testing.T, q *zkrecipes.Queue, err error) []string {
+	a := serve(t, q, func(it *zkrecipes.Item) error {
+		if string(it.Data) == "x" {
+			return err
+		}
+		return nil
+	})
+	time.Sleep(time.Minute)
+	require.NoError(t, stop(a.Call))
+	return a.got
+}
+
+// A letter with a foreign znode below it is moved back, and marked.
+func TestB85RedriveOfALetterWithAForeignZnodeBelow(t *testing.T) {
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		q := strict(w, 1)
+		bury(t, q, "x", "y")
+		dead := *w
+		dead.Path += "-dead"
+		w.Foreign(w.Bare(), dead.Items()[0], "note")
+		require.Equal(t, 2, redrive(t, q, 9))
+		require.Equal(t, []string{"x", "y"}, recipetest.Drain(t, q))
+		require.Zero(t, redrive(t, q, 9))
+		require.Empty(t, listed(t, q.DeadLetters()))
+	})
 }
 
 // While the end of the last consumer's session is under way, servers say that the item is
-// not empty, although nothing is below it. It is deleted all the same, and not marked.
+// not empty, although nothing is below it. It is deleted all the same, and not marked, unless
+// they go on counting a znode that nobody sees: that does not stop the queue.
 func TestB85ItemThatTheServersMiscountIsDeleted(t *testing.T) {
-	for name, end := range map[string]func(*testing.T, *zkrecipes.Queue){
-		"ack": func(t *testing.T, q *zkrecipes.Queue) { recipetest.AckOn(t, recipetest.TakeOn(t, q)) },
-		"ack with an operation": func(t *testing.T, q *zkrecipes.Queue) {
+	ack := func(t *testing.T, q *zkrecipes.Queue) { recipetest.AckedOn(t, q) }
+	type end struct {
+		end   func(*testing.T, *zkrecipes.Queue)
+		times int
+	}
+	eachInBubble(t, map[string]end{
+		"ack": {ack, 4},
+		"ack with an operation": {func(t *testing.T, q *zkrecipes.Queue) {
 			require.NoError(t, recipetest.TakeOn(t, q).Ack(t.Context(), zkrecipes.OpCreate("/effect", nil, 0, nil)))
-		},
-		"ack and put": func(t *testing.T, q *zkrecipes.Queue) {
-			_, err := recipetest.TakeOn(t, q).AckPut(t.Context(), q.DeadLetters(), [][]byte{[]byte("y")})
-			require.NoError(t, err)
-		},
-		"remove": func(t *testing.T, q *zkrecipes.Queue) {
+		}, 4},
+		"ack and put": {func(t *testing.T, q *zkrecipes.Queue) { ackPutOn(t, recipetest.TakeOn(t, q), q.DeadLetters(), "y") }, 4},
+		"remove": {func(t *testing.T, q *zkrecipes.Queue) {
 			first, err := q.Peek(t.Context())
 			require.NoError(t, err)
 			require.NoError(t, q.Remove(t.Context(), first.ID))
-		},
-		"purge": func(t *testing.T, q *zkrecipes.Queue) {
-			n, err := q.Purge(t.Context())
-			require.NoError(t, err)
-			require.Equal(t, 1, n)
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-				opts, log := recipetest.Logged()
-				q := w.Queue(w.Stranger(opts))
-				recipetest.PutOn(t, q, "x")
-				item := w.Items()[0]
-				recipetest.TakeOn(t, w.Queue(w.Stranger(nil)))
-				w.Srv.Expire(w.Srv.Sessions()[1].ID)
-				w.Plan.Add(zktest.Fault{Do: zktest.Miscount, Path: item, Times: 4})
-				end(t, q)
-				synctest.Wait()
-				require.Empty(t, w.Srv.Children(path.Dir(item)), "neither the item nor a mark")
-				require.NotContains(t, log.String(), "znodes below it")
-			})
-		})
-	}
-}
-
-// Servers that go on counting a znode that nobody sees do not stop the queue.
-func TestB85ItemThatTheServersMiscountForEverIsMarked(t *testing.T) {
-	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-		q := w.Queue(w.Stranger(nil))
+		}, 4},
+		"purge":    {func(t *testing.T, q *zkrecipes.Queue) { require.Equal(t, 1, purge(t, q)) }, 4},
+		"for ever": {ack, -1},
+	}, func(t *testing.T, w *recipetest.World, c end) {
+		opts, log := recipetest.Logged()
+		q := w.Queue(w.Stranger(opts))
 		recipetest.PutOn(t, q, "x")
 		item := w.Items()[0]
 		recipetest.TakeOn(t, w.Queue(w.Stranger(nil)))
 		w.Srv.Expire(w.Srv.Sessions()[1].ID)
-		w.Plan.Add(zktest.Fault{Do: zktest.Miscount, Path: item, Times: -1})
-		recipetest.AckOn(t, recipetest.TakeOn(t, q))
-		require.Contains(t, w.Srv.Children(path.Dir(item)), path.Base(item)+queuelog.DoneName)
+		w.Plan.Add(zktest.Fault{Do: zktest.Miscount, Path: item, Times: c.times})
+		c.end(t, q)
+		synctest.Wait()
+		if c.times < 0 {
+			require.Contains(t, w.Srv.Children(w.Segment(0)), path.Base(item)+queuelog.DoneName)
+		} else {
+			require.Empty(t, w.Srv.Children(w.Segment(0)), "neither the item nor a mark")
+			require.NotContains(t, log.String(), "znodes below it")
+		}
 		_, err := q.TryTake(t.Context())
 		require.ErrorIs(t, err, zkrecipes.ErrEmpty)
 	})
@@ -119,90 +133,48 @@ func TestB85ItemThatTheServersMiscountForEverIsMarked(t *testing.T) {
 
 // An Ack's operations are carried out once, with the mark, and if replies are lost.
 func TestB85AckOfAnItemWithAForeignZnodeBelowIsDoneOnce(t *testing.T) {
-	const opMark = "multi(setData,delete,delete,create,create,create)"
-	for _, fault := range []zktest.Fault{{}, {Do: zktest.Drop, Op: opMark}, {Do: zktest.Drop, After: true, Op: opMark}} {
-		t.Run(fault.String(), func(t *testing.T) {
-			recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-				q, conn := zkrecipes.NewQueue(w.Stranger(nil), w.Path, &zkrecipes.QueueOptions{MaxLen: 1}), w.Bare()
-				recipetest.PutOn(t, q, "x")
-				it := recipetest.TakeOn(t, q)
-				stays := w.Items()[0]
-				znode := w.Foreign(conn, stays, "note")
-				if fault.Do != "" {
-					w.Plan.Add(fault)
-				}
-				next := recipetest.PutLater(t, q, "next")
-				synctest.Wait()
-				require.NoError(t, it.Ack(t.Context(), zkrecipes.OpCreate("/effect-", nil, zk.FlagSequence, nil)))
-				require.ErrorIs(t, it.Err(), zkrecipes.ErrReleased)
-				next.Get() // it counts no more
-				require.Equal(t, []string{"next"}, recipetest.Drain(t, q))
-				effects := 0
-				for _, name := range w.Srv.Children("/") {
-					if name[:2] == "ef" {
-						effects++
-					}
-				}
-				require.Equal(t, 1, effects)
-				w.Aside(q, stays, znode)
-			})
-		})
-	}
-}
-
-// A znode with the name of a claim keeps its item from being claimed. Consumers take the
-// other items, and this one once the znode is gone.
-func TestB85ForeignZnodeInAClaimsPlaceHoldsUpItsItemOnly(t *testing.T) {
-	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-		opts, log := recipetest.Logged()
-		q, conn := w.Queue(w.Stranger(opts)), w.Bare()
+	beforeAndAfter(t, func(t *testing.T, w *recipetest.World, after bool) {
+		q := w.Bounded(1)
 		recipetest.PutOn(t, q, "x")
-		znode := w.Foreign(conn, w.Items()[0], "c")
-		var got []string
-		a := recipetest.ServeLater(t, q, func(_ context.Context, it *zkrecipes.Item) error {
-			got = append(got, string(it.Data))
-			return nil
-		})
-		synctest.Wait()
-		recipetest.PutOn(t, w.Queue(w.Stranger(nil)), "y")
-		requests := w.Requests(func() { recipetest.PutOn(t, q, "z") })
-		require.Zero(t, requests["sync"], "%v: its item is not tried again", requests)
-		require.Equal(t, []string{"y", "z"}, got)
-		require.Contains(t, log.String(), `"znode":"`+znode+`"`)
-		require.NoError(t, conn.Delete(znode, -1))
-		synctest.Wait()
-		require.Equal(t, []string{"y", "z", "x"}, got)
-		require.NoError(t, stop(a))
-		require.Empty(t, w.Items())
+		it := recipetest.TakeOn(t, q)
+		stays := w.Items()[0]
+		znode := w.Foreign(w.Bare(), stays, "note")
+		w.Plan.Add(zktest.Fault{Do: zktest.Drop, After: after, Op: "multi(setData,delete,delete,create,create,create)"})
+		next := w.PutLater(q, "next")
+		require.NoError(t, it.Ack(t.Context(), zkrecipes.OpCreate("/effect-", nil, zk.FlagSequence, nil)))
+		require.Len(t, w.Plan.Fired(), 1)
+		require.ErrorIs(t, it.Err(), zkrecipes.ErrReleased)
+		next.Get() // it counts no more
+		require.Equal(t, []string{"next"}, recipetest.Drain(t, q))
+		require.Equal(t, 1, strings.Count(w.Srv.Tree(), "/effect-"))
+		w.Aside(q, stays, znode)
 	})
 }
 
-// It need not be readable.
+// A znode with the name of a claim keeps its item from being claimed. It need not be readable.
+// Consumers take the other items, and this one once the znode is gone.
 func TestB85UnreadableZnodeInAClaimsPlaceHoldsUpItsItemOnly(t *testing.T) {
-	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+	eachInBubble(t, map[string][]zk.ACL{
+		"readable": zk.WorldACL(zk.PermAll), "not readable": zk.DigestACL(zk.PermAll, "op", "secret"),
+	}, func(t *testing.T, w *recipetest.World, acl []zk.ACL) {
 		opts, log := recipetest.Logged()
 		q, conn := w.Queue(w.Stranger(opts)), w.Bare()
 		recipetest.PutOn(t, q, "x")
 		znode := w.Items()[0] + "/c"
 		require.NoError(t, conn.AddAuth("digest", []byte("op:secret")))
-		_, err := conn.Create(znode, nil, 0, zk.DigestACL(zk.PermAll, "op", "secret"))
+		_, err := conn.Create(znode, nil, 0, acl)
 		require.NoError(t, err)
-		var got []string
-		a := recipetest.ServeLater(t, q, func(_ context.Context, it *zkrecipes.Item) error {
-			got = append(got, string(it.Data))
-			return nil
-		})
+		a := serve(t, q, nil)
 		recipetest.PutOn(t, w.Queue(w.Stranger(nil)), "y")
 		synctest.Wait()
 		requests := w.Requests(func() { recipetest.PutOn(t, q, "z") })
 		require.Zero(t, requests["sync"], "%v: its item is not tried again", requests)
-		require.True(t, a.Waiting())
-		require.Equal(t, []string{"y", "z"}, got)
+		require.Equal(t, []string{"y", "z"}, a.got)
 		require.Contains(t, log.String(), `"znode":"`+znode+`"`)
 		require.NoError(t, conn.Delete(znode, -1))
 		synctest.Wait()
-		require.Equal(t, []string{"y", "z", "x"}, got)
-		require.NoError(t, stop(a))
+		require.Equal(t, []string{"y", "z", "x"}, a.got)
+		require.NoError(t, stop(a.Call))
 		require.Empty(t, w.Items())
 	})
 }
@@ -216,7 +188,7 @@ func TestB85DeletedItemThatCouldNotBeClaimedIsForgotten(t *testing.T) {
 		znode := w.Foreign(conn, item, "c")
 		a := w.TakeLater(q)
 		blocked := func() (n int) {
-			queue.QueueIn(recipetest.Live(t, recipetest.ClientOf(recipetest.QueueOf(q).Client)), recipetest.QueueOf(q).Abs()).Blocked.Range(func(any, any) bool { n++; return true })
+			queue.QueueIn(recipetest.Live(t, clientOf(q)), recipetest.QueueOf(q).Abs()).Blocked.Range(func(any, any) bool { n++; return true })
 			return n
 		}
 		require.Equal(t, 1, blocked())
@@ -259,11 +231,41 @@ func TestB85ForeignZnodesBelowAnItemAreNoAttempts(t *testing.T) {
 		require.NoError(t, conn.Delete(item+"/a", -1))
 		shows(2, false)
 		a := w.TakeLater(q) // moves it to the dead letters
-		dead, err := zkrecipes.NewQueue(recipetest.ClientOf(recipetest.QueueOf(q).Client), w.Path+"-dead", nil).Peek(t.Context())
+		dead, err := zkrecipes.NewQueue(clientOf(q), w.Path+"-dead", nil).Peek(t.Context())
 		require.NoError(t, err)
 		require.Equal(t, it.ID, dead.ID)
-		a.Cancel(nil)
-		_, err = a.Wait()
-		require.ErrorIs(t, err, context.Canceled)
+		canceled(t, a)
 	})
+}
+
+// An item with a foreign znode in a claim's place is as good as taken. The error says
+// which znode it is.
+func TestB85RemovalOfAnItemThatCannotBeClaimed(t *testing.T) {
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		q, conn := w.Queue(w.Stranger(nil)), w.Bare()
+		ids := recipetest.PutOn(t, q, "x", "y")
+		znode := w.Foreign(conn, w.Items()[0], "c")
+		err := q.Remove(t.Context(), ids[0])
+		require.ErrorIs(t, err, zkrecipes.ErrItemTaken)
+		require.ErrorContains(t, err, znode)
+		require.Equal(t, 1, purge(t, q))
+		require.NoError(t, conn.Delete(znode, -1))
+		require.Equal(t, []string{"x"}, recipetest.Drain(t, q))
+	})
+}
+
+// Any number of the items of a segment may have znodes of others below them.
+func TestB86PurgeMarksAnyNumberOfItemsWithForeignZnodes(t *testing.T) {
+	for _, n := range []int{zkconn.MaxTries - 1, zkconn.MaxTries, 3 * zkconn.MaxTries} {
+		recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+			q, conn := w.Queue(w.Stranger(nil)), w.Bare()
+			recipetest.PutOn(t, q, recipetest.Names(n)...)
+			for _, item := range w.Items() {
+				w.Foreign(conn, item, "note")
+			}
+			recipetest.PutOn(t, q, "without")
+			require.Equal(t, n+1, purge(t, q))
+			require.Empty(t, listed(t, q))
+		})
+	}
 }

@@ -3,8 +3,8 @@ package queue_test
 import (
 	"context"
 	"crypto/rand"
-	"fmt"
 	"math"
+	"sort"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -16,7 +16,6 @@ import (
 	"github.com/zkrecipes/zkrecipes"
 	"github.com/zkrecipes/zkrecipes/internal/harness"
 	"github.com/zkrecipes/zkrecipes/internal/jute"
-	"github.com/zkrecipes/zkrecipes/internal/line"
 	"github.com/zkrecipes/zkrecipes/internal/queuelog"
 	"github.com/zkrecipes/zkrecipes/internal/recipetest"
 	"github.com/zkrecipes/zkrecipes/internal/zkserver"
@@ -26,97 +25,103 @@ import (
 // Invalid input, sizes, permissions, and servers that refuse requests.
 
 func TestB39QueueErrorsNameTheInvalidPathOrOption(t *testing.T) {
-	r := recipetest.NewQueueRig(t, nil)
-	for path, want := range map[string]string{
-		"":       `"": path is empty`,
-		"queues": `queues: path does not begin with "/"`,
-		"/":      `/: path is the root`,
-		"/a/":    `/a/: path ends with "/"`,
-		"/a//b":  `/a//b: path contains "//"`,
-		"/a/..":  `/a/..: path contains the relative element ".."`,
-	} {
-		q := zkrecipes.NewQueue(r.C, path, nil)
-		_, err := q.Put(r.Ctx, nil)
-		require.EqualError(t, err, "zkrecipes: put into "+want)
-		_, err = q.PutAll(r.Ctx, nil)
-		require.EqualError(t, err, "zkrecipes: put into "+want)
-		_, err = q.Take(r.Ctx)
-		require.EqualError(t, err, "zkrecipes: take from "+want)
-		require.EqualError(t, q.Serve(r.Ctx, func(context.Context, *zkrecipes.Item) error { return nil }), "zkrecipes: serve "+want)
-		_, err = q.Len(r.Ctx)
-		require.EqualError(t, err, "zkrecipes: count "+want)
-		_, err = q.Peek(r.Ctx)
-		require.EqualError(t, err, "zkrecipes: peek into "+want)
-		for _, err := range q.Items(r.Ctx) {
-			require.EqualError(t, err, "zkrecipes: list "+want)
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		c, ctx, conn := w.Stranger(nil), t.Context(), w.Insider()
+		put := func(path string, opts *zkrecipes.QueueOptions) error {
+			_, err := zkrecipes.NewQueue(c, path, opts).Put(ctx, nil)
+			return err
 		}
-	}
-	for want, opts := range map[string]*zkrecipes.QueueOptions{
-		`QueueOptions.MaxLen is -1`:                                    {MaxLen: -1},
-		`QueueOptions.MaxItemBytes is -1`:                              {MaxItemBytes: -1},
-		`QueueOptions.Workers is -1`:                                   {Workers: -1},
-		`QueueOptions.DrainTimeout is -1s`:                             {DrainTimeout: -time.Second},
-		`QueueOptions.DeadLetter is the queue itself`:                  {DeadLetter: r.Path},
-		`QueueOptions.DeadLetter "dead": path does not begin with "/"`: {DeadLetter: "dead"},
-		`QueueOptions.DeadLetter "/dead/": path ends with "/"`:         {DeadLetter: "/dead/"},
-	} {
-		_, err := zkrecipes.NewQueue(r.C, r.Path, opts).Put(r.Ctx, nil)
-		require.EqualError(t, err, "zkrecipes: put into "+r.Path+": "+want)
-	}
-	require.Empty(t, r.P.Count())
+		require.Empty(t, w.Requests(func() {
+			for path, want := range map[string]string{
+				"":       `"": path is empty`,
+				"queues": `queues: path does not begin with "/"`,
+				"/":      `/: path is the root`,
+				"/a/":    `/a/: path ends with "/"`,
+				"/a//b":  `/a//b: path contains "//"`,
+				"/a/..":  `/a/..: path contains the relative element ".."`,
+			} {
+				for what, err := range callsOn(zkrecipes.NewQueue(c, path, nil), ctx) {
+					require.EqualError(t, err, "zkrecipes: "+what+" "+want)
+				}
+			}
+			for want, opts := range map[string]*zkrecipes.QueueOptions{
+				`QueueOptions.MaxLen is -1`:                                    {MaxLen: -1},
+				`QueueOptions.MaxItemBytes is -1`:                              {MaxItemBytes: -1},
+				`QueueOptions.Workers is -1`:                                   {Workers: -1},
+				`QueueOptions.DrainTimeout is -1s`:                             {DrainTimeout: -time.Second},
+				`QueueOptions.DeadLetter is the queue itself`:                  {DeadLetter: w.Path},
+				`QueueOptions.DeadLetter "dead": path does not begin with "/"`: {DeadLetter: "dead"},
+				`QueueOptions.DeadLetter "/dead/": path ends with "/"`:         {DeadLetter: "/dead/"},
+			} {
+				require.EqualError(t, put(w.Path, opts), "zkrecipes: put into "+w.Path+": "+want)
+			}
+			small := zkrecipes.NewQueue(c, w.Path, &zkrecipes.QueueOptions{MaxItemBytes: 10})
+			_, err := small.PutAll(ctx, make([]byte, 10), make([]byte, 11))
+			require.EqualError(t, err, "zkrecipes: put into "+w.Path+": item of 11 bytes: QueueOptions.MaxItemBytes is 10")
+		}))
+		_, err := conn.Create("/ephemeral", nil, zk.FlagEphemeral, zk.WorldACL(zk.PermAll))
+		require.NoError(t, err)
+		for _, path := range []string{"/ephemeral", "/ephemeral/x"} {
+			require.ErrorIs(t, put(path, nil), zk.ErrNoChildrenForEphemerals)
+			_, err = zkrecipes.NewQueue(c, path, nil).Take(ctx)
+			require.ErrorIs(t, err, zk.ErrNoChildrenForEphemerals)
+		}
+		harness.MakeParents(t, conn, w.Path+"/s")
+		_, err = conn.Set(w.Path+"/s", []byte("zkrecipes/9 queue"), -1)
+		require.NoError(t, err)
+		require.EqualError(t, put(w.Path, nil), "zkrecipes: put into "+w.Path+`: path is used by a version with another layout: "zkrecipes/9 queue"`)
+		_, err = w.Queue(c).Take(ctx)
+		require.ErrorContains(t, err, "layout")
+	})
+}
 
-	ephemeral := "/ephemeral" + queuelog.NewID()
-	_, err := r.Raw.Create(ephemeral, nil, zk.FlagEphemeral, zk.WorldACL(zk.PermAll))
-	require.NoError(t, err)
-	for _, path := range []string{ephemeral, ephemeral + "/x"} {
-		_, err := zkrecipes.NewQueue(r.C, path, nil).Put(r.Ctx, nil)
-		require.ErrorIs(t, err, zk.ErrNoChildrenForEphemerals)
-		_, err = zkrecipes.NewQueue(r.C, path, nil).Take(r.Ctx)
-		require.ErrorIs(t, err, zk.ErrNoChildrenForEphemerals)
+// callsOn calls everything that a Queue has, and returns the errors by the calls' names in
+// texts.
+func callsOn(q *zkrecipes.Queue, ctx context.Context) map[string]error {
+	errs := map[string]error{}
+	_, errs["put into"] = q.Put(ctx, nil)
+	_, errs["take from"] = q.Take(ctx)
+	_, errs["count"] = q.Len(ctx)
+	_, errs["peek into"] = q.Peek(ctx)
+	_, errs["purge"] = q.Purge(ctx)
+	_, errs["find an item of"] = q.Find(ctx, "x")
+	_, errs["redrive"] = q.Redrive(ctx, 1)
+	errs["remove an item of"] = q.Remove(ctx, "x")
+	errs["serve"] = q.Serve(ctx, func(context.Context, *zkrecipes.Item) error { return nil })
+	for _, err := range q.Items(ctx) {
+		errs["list"] = err
 	}
-	harness.MakeParents(t, r.Raw, r.Path+"/s")
-	_, err = recipetest.Insider(t, r.Raw).Set(r.Path+"/s", []byte("zkrecipes/9 queue"), -1)
-	require.NoError(t, err)
-	_, err = r.Q.Put(r.Ctx, nil)
-	require.EqualError(t, err, "zkrecipes: put into "+r.Path+`: path is used by a version with another layout: "zkrecipes/9 queue"`)
-	_, err = r.Q.Take(r.Ctx)
-	require.ErrorContains(t, err, "layout")
+	return errs
 }
 
 func TestB40QueueRejectsNilArguments(t *testing.T) {
-	r := recipetest.NewQueueRig(t, nil)
-	var none context.Context
-	var nilQueue *zkrecipes.Queue
-	for q, want := range map[*zkrecipes.Queue]string{
-		nilQueue: `"": not made by NewQueue`, {}: `"": not made by NewQueue`, zkrecipes.NewQueue(nil, "/x", nil): "/x: nil client",
-	} {
-		_, err := q.Put(r.Ctx, nil)
-		require.EqualError(t, err, "zkrecipes: put into "+want)
-		_, err = q.Take(r.Ctx)
-		require.EqualError(t, err, "zkrecipes: take from "+want)
-		_, err = q.Len(r.Ctx)
-		require.Error(t, err)
-		_, err = q.Peek(r.Ctx)
-		require.Error(t, err)
-		require.Error(t, q.Serve(r.Ctx, nil))
-	}
-	_, err := r.Q.Put(none, nil)
-	require.EqualError(t, err, "zkrecipes: put into "+r.Path+": nil context")
-	_, err = r.Q.Take(none)
-	require.EqualError(t, err, "zkrecipes: take from "+r.Path+": nil context")
-	_, err = r.Q.Len(none)
-	require.EqualError(t, err, "zkrecipes: count "+r.Path+": nil context")
-	recipetest.PutOn(t, r.Q, "x")
-	it := recipetest.TakeOn(t, r.Q)
-	require.EqualError(t, it.Ack(none), "zkrecipes: ack an item of "+r.Path+": nil context")
-	require.EqualError(t, it.Nack(none), "zkrecipes: nack an item of "+r.Path+": nil context")
-	require.Panics(t, func() { it.Context(none) })
-	require.NoError(t, it.Err())
-	recipetest.AckOn(t, it)
-	recipetest.PutOn(t, r.Q, "")
-	it = recipetest.TakeOn(t, r.Q)
-	require.Empty(t, it.Data)
-	recipetest.AckOn(t, it)
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		var none context.Context
+		var nilQueue *zkrecipes.Queue
+		for q, want := range map[*zkrecipes.Queue]string{
+			nilQueue: `"": not made by NewQueue`, {}: `"": not made by NewQueue`, zkrecipes.NewQueue(nil, "/x", nil): "/x: nil client",
+		} {
+			for what, err := range callsOn(q, t.Context()) {
+				require.EqualError(t, err, "zkrecipes: "+what+" "+want)
+			}
+			require.Error(t, q.Serve(t.Context(), nil))
+		}
+		_, err := nilQueue.DeadLetters().Put(t.Context(), nil)
+		require.EqualError(t, err, `zkrecipes: put into "": not made by NewQueue`)
+		q := w.Queue(w.Stranger(nil))
+		require.EqualError(t, q.Serve(t.Context(), nil), "zkrecipes: serve "+w.Path+": nil function")
+		for what, err := range callsOn(q, none) {
+			require.EqualError(t, err, "zkrecipes: "+what+" "+w.Path+": nil context")
+		}
+		recipetest.PutOn(t, q, "")
+		it := recipetest.TakeOn(t, q)
+		require.EqualError(t, it.Ack(none), "zkrecipes: ack an item of "+w.Path+": nil context")
+		require.EqualError(t, it.Nack(none), "zkrecipes: nack an item of "+w.Path+": nil context")
+		require.Panics(t, func() { it.Context(none) })
+		require.NoError(t, it.Err())
+		require.Empty(t, it.Data)
+		recipetest.AckOn(t, it)
+	})
 }
 
 // The largest item that fits, and one byte more. The limit is that of the largest
@@ -125,17 +130,6 @@ func TestB40QueueRejectsNilArguments(t *testing.T) {
 func TestRealB52ItemsAndAcksOverTheSizeLimitAreRefused(t *testing.T) {
 	r := recipetest.NewQueueRig(t, nil)
 	r.Warm()
-	largest := func(fits func(n int) error) int {
-		low, high := 0, jute.MaxFrame
-		for low+1 < high {
-			if n := (low + high) / 2; fits(n) == nil {
-				low = n
-			} else {
-				high = n
-			}
-		}
-		return low
-	}
 	s, _ := recipetest.Core(r.C).Session()
 	for name, opts := range map[string]*zkrecipes.QueueOptions{
 		"no dead letters":  {MaxAttempts: -1},
@@ -145,41 +139,31 @@ func TestRealB52ItemsAndAcksOverTheSizeLimitAreRefused(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			q := zkrecipes.NewQueue(r.C, r.Path, opts)
-			n := largest(func(n int) error {
-				return recipetest.QueueOf(q).CheckFits(s, []queuelog.Item{{ID: queuelog.NewID(), Data: make([]byte, n)}})
+			tooLarge := sort.Search(jute.MaxFrame, func(n int) bool {
+				return recipetest.QueueOf(q).CheckFits(s, []queuelog.Item{{ID: queuelog.NewID(), Data: make([]byte, n)}}) != nil
 			})
-			require.Greater(t, n, jute.MaxFrame-100_000)
-			r.P.Reset()
-			_, err := q.Put(r.Ctx, make([]byte, n+1))
+			require.Greater(t, tooLarge, jute.MaxFrame-100_000)
+			_, err := q.Put(r.Ctx, make([]byte, tooLarge))
 			require.ErrorContains(t, err, "request of 1048576 bytes: servers accept 1048575 (jute.maxbuffer)")
-			sent := r.P.Count()
-			delete(sent, "multi(delete)") // the place in line that an earlier case leaves
-			require.Empty(t, sent)
-			data := make([]byte, n)
+			data := make([]byte, tooLarge-1)
 			rand.Read(data)
 			_, err = q.Put(r.Ctx, data)
 			require.NoError(t, err)
 			it := recipetest.TakeOn(t, q)
 			require.Equal(t, data, it.Data)
-			if opts.MaxAttempts < 0 {
-				recipetest.AckOn(t, it)
-				return
+			if opts.MaxAttempts > 0 {
+				recipetest.NackOn(t, it)
+				a := recipetest.TakeLater(t, q)
+				it = recipetest.TakeOn(t, q.DeadLetters())
+				require.Equal(t, data, it.Data)
+				canceled(t, a)
 			}
-			recipetest.NackOn(t, it)
-			a := recipetest.TakeLater(t, q)
-			dead := zkrecipes.NewQueue(r.C, recipetest.QueueOf(q).Opts.DeadLetter, &zkrecipes.QueueOptions{MaxAttempts: -1})
-			it = recipetest.TakeOn(t, dead)
-			require.Equal(t, data, it.Data)
 			recipetest.AckOn(t, it)
-			a.Cancel(nil)
-			_, err = a.Wait()
-			require.ErrorIs(t, err, context.Canceled)
 		})
 	}
 
 	recipetest.PutOn(t, r.Q, "x")
-	it := recipetest.TakeOn(t, r.Q)
-	session := recipetest.SessionID(r.C)
+	it, session := recipetest.TakeOn(t, r.Q), recipetest.SessionID(r.C)
 	r.P.Reset()
 	err := it.Ack(r.Ctx, zkrecipes.OpCreate(r.Path+"-big", make([]byte, jute.MaxFrame), 0, nil))
 	require.ErrorContains(t, err, "servers accept 1048575")
@@ -201,36 +185,30 @@ func TestRealB52ItemsAndAcksOverTheSizeLimitAreRefused(t *testing.T) {
 
 // The queue's path and the paths that it uses below exist and hold data.
 func TestB48AQueueKeepsTheDataOfExistingZnodes(t *testing.T) {
-	r := recipetest.NewQueueRig(t, &zkrecipes.QueueOptions{MaxLen: 100})
-	recipetest.QueueOf(r.Q).SegmentSize = 3
-	mine := map[string]int64{}
-	for _, name := range []string{"", "/s", "/puts", "/line", "/room"} {
-		harness.MakeParents(t, r.Raw, r.Path+name)
-		stat, err := recipetest.Insider(t, r.Raw).Set(r.Path+name, []byte("mine"), -1)
-		require.NoError(t, err)
-		mine[name] = stat.Mzxid
-	}
-	other := r.Other()
-	recipetest.QueueOf(other).SegmentSize = 3
-	recipetest.PutOn(t, r.Q, recipetest.Names(10)...)
-	a := recipetest.TakeLater(t, other)
-	recipetest.AckOn(t, a.Get())
-	require.Equal(t, recipetest.Names(10)[1:], recipetest.Drain(t, other))
-	b := recipetest.TakeLater(t, r.Q)
-	recipetest.LineUp(t, r.Raw, r.Path+"/line", 1, r.C)
-	c := recipetest.TakeLater(t, other)
-	recipetest.LineUp(t, r.Raw, r.Path+"/line", 2, recipetest.ClientOf(recipetest.QueueOf(other).Client))
-	recipetest.PutOn(t, r.Q, "x", "y")
-	recipetest.AckOn(t, b.Get())
-	recipetest.AckOn(t, c.Get())
-	for name, mzxid := range mine {
-		data, stat, err := r.Raw.Get(r.Path + name)
-		require.NoError(t, err)
-		require.Equal(t, "mine", string(data), name)
-		if name != "/s" { // creating the first segment rewrites the same data
-			require.Equal(t, mzxid, stat.Mzxid, name)
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		q, other, conn := w.Small(3, &zkrecipes.QueueOptions{MaxLen: 100}), w.Small(3, nil), w.Insider()
+		mine := map[string]int64{}
+		for _, name := range []string{"", "/s", "/puts", "/line", "/room"} {
+			harness.MakeParents(t, conn, w.Path+name)
+			stat, err := conn.Set(w.Path+name, []byte("mine"), -1)
+			require.NoError(t, err)
+			mine[name] = stat.Mzxid
 		}
-	}
+		recipetest.PutOn(t, q, recipetest.Names(10)...)
+		require.Equal(t, recipetest.Names(10), recipetest.Drain(t, other))
+		a, b := w.TakeLater(q), w.TakeLater(other)
+		recipetest.PutOn(t, q, "x", "y")
+		recipetest.AckOn(t, a.Get())
+		recipetest.AckOn(t, b.Get())
+		for name, mzxid := range mine {
+			data, stat, err := conn.Get(w.Path + name)
+			require.NoError(t, err)
+			require.Equal(t, "mine", string(data), name)
+			if name != "/s" { // creating the first segment rewrites the same data
+				require.Equal(t, mzxid, stat.Mzxid, name)
+			}
+		}
+	})
 }
 
 func TestRealA05QueueAndAckWorkUnderAPrefix(t *testing.T) {
@@ -282,59 +260,57 @@ func TestRealA18QueueSetsACLsOnItsZnodes(t *testing.T) {
 
 // If an ACL refuses a request, the call returns an error at once and leaves no znodes.
 func TestB36QueueReturnsNoAuthAtOnce(t *testing.T) {
-	r := recipetest.NewQueueRig(t, nil)
-	refuse := func(name string, perms int32) func() {
-		acl, stat, err := r.Raw.GetACL(r.Path + name)
-		require.NoError(t, err)
-		_, err = r.Raw.SetACL(r.Path+name, zk.WorldACL(zk.PermAll&^perms), stat.Aversion)
-		require.NoError(t, err)
-		return func() {
-			_, err := r.Raw.SetACL(r.Path+name, acl, -1)
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		q, conn, ctx := w.Queue(w.Stranger(nil)), w.Bare(), t.Context()
+		refuse := func(name string, perms int32) func() {
+			acl, stat, err := conn.GetACL(w.Path + name)
 			require.NoError(t, err)
+			_, err = conn.SetACL(w.Path+name, zk.WorldACL(zk.PermAll&^perms), stat.Aversion)
+			require.NoError(t, err)
+			return func() {
+				_, err := conn.SetACL(w.Path+name, acl, -1)
+				require.NoError(t, err)
+			}
 		}
-	}
-	recipetest.PutOn(t, r.Q, "x")
-	seg := "/s/0000000000"
-	for _, c := range []struct {
-		name  string
-		perms int32
-		put   bool // a put fails, else a take
-	}{
-		{seg, zk.PermCreate, true}, {"/puts", zk.PermCreate, true}, {"/s", zk.PermRead, true},
-		{seg, zk.PermRead, false}, {"/s", zk.PermRead, false}, {"/line", zk.PermCreate, false}, {"/line", zk.PermRead, false},
-		{seg, zk.PermCreate, false}, {seg + "/" + harness.Children(t, r.Raw, r.Path+seg)[0], zk.PermCreate, false},
-	} {
-		t.Run(fmt.Sprintf("%s %d", c.name, c.perms), func(t *testing.T) {
-			q := r.Other() // a client that knows nothing of the queue yet
-			if c.name == "/line" {
-				taken := recipetest.TakeOn(t, r.Q) // so that another consumer waits ahead
-				defer recipetest.NackOn(t, taken)
-				ahead := r.Other()
-				first := recipetest.TakeLater(t, ahead)
-				recipetest.LineUp(t, r.Raw, r.Path+"/line", 1, recipetest.ClientOf(recipetest.QueueOf(ahead).Client))
-				defer func() { first.Cancel(nil); first.Wait() }()
+		recipetest.PutOn(t, q, "x")
+		item, seg := w.Items()[0][len(w.Path):], "/s/0000000000"
+		for _, c := range []struct {
+			name  string
+			perms int32
+			call  string
+		}{
+			{seg, zk.PermCreate, "put into"}, {"/puts", zk.PermCreate, "put into"}, {"/s", zk.PermRead, "put into"},
+			{seg, zk.PermRead, "take from"}, {"/s", zk.PermRead, "take from"}, {"/line", zk.PermCreate, "take from"},
+			{"/line", zk.PermRead, "take from"}, {seg, zk.PermCreate, "take from"}, {item, zk.PermCreate, "take from"},
+		} {
+			other := w.Queue(w.Stranger(nil)) // a client that knows nothing of the queue yet
+			end := func() {}
+			if c.name == "/line" { // another consumer waits ahead
+				taken := recipetest.TakeOn(t, q)
+				ahead := w.TakeLater(w.Queue(w.Stranger(nil)))
+				end = func() { canceled(t, ahead); recipetest.NackOn(t, taken) }
 			}
 			restore := refuse(c.name, c.perms)
-			defer restore()
 			var err error
-			if c.put {
-				_, err = q.Put(r.Ctx, []byte("y"))
+			if c.call == "put into" {
+				_, err = other.Put(ctx, []byte("y"))
 			} else {
-				_, err = q.Take(r.Ctx)
+				_, err = other.Take(ctx)
 			}
-			require.ErrorIs(t, err, zk.ErrNoAuth)
+			require.ErrorIs(t, err, zk.ErrNoAuth, "%s %d", c.name, c.perms)
+			require.ErrorContains(t, err, c.call)
 			require.NotErrorIs(t, err, zkrecipes.ErrUncertain)
-		})
-	}
-	it := recipetest.TakeOn(t, r.Q)
-	restore := refuse(seg, zk.PermDelete)
-	err := it.Ack(r.Ctx)
-	require.ErrorIs(t, err, zk.ErrNoAuth)
-	require.NoError(t, it.Err(), "still claimed")
-	restore()
-	require.ErrorIs(t, it.Ack(r.Ctx, zkrecipes.OpSet("/zookeeper/config", nil, math.MaxInt32)), zk.ErrNoAuth)
-	recipetest.AckOn(t, it)
-	require.Empty(t, recipetest.Drain(t, r.Q))
+			restore()
+			end()
+		}
+		it := recipetest.TakeOn(t, q)
+		restore := refuse(seg, zk.PermDelete)
+		require.ErrorIs(t, it.Ack(ctx), zk.ErrNoAuth)
+		require.NoError(t, it.Err(), "still claimed")
+		restore()
+		require.ErrorIs(t, it.Ack(ctx, zkrecipes.OpSet("/zookeeper/config", nil, math.MaxInt32)), zk.ErrNoAuth)
+		recipetest.AckOn(t, it)
+	})
 }
 
 // Receipts and claims work on servers that refuse digests or do not enforce ACLs.
@@ -353,9 +329,9 @@ func TestRealB61QueueWorksOnServersWithoutDigestsOrACLs(t *testing.T) {
 			q := zkrecipes.NewQueue(recipetest.DialTo(t, servers, nil), path, &zkrecipes.QueueOptions{MaxLen: 10, MaxAttempts: 1})
 			other := zkrecipes.NewQueue(recipetest.DialTo(t, servers, nil), path, nil)
 			a := recipetest.TakeLater(t, q)
-			recipetest.LineUp(t, conn, path+"/line", 1, recipetest.ClientOf(recipetest.QueueOf(q).Client))
+			recipetest.LineUp(t, conn, path+"/line", 1, clientOf(q))
 			b := recipetest.TakeLater(t, other)
-			recipetest.LineUp(t, conn, path+"/line", 2, recipetest.ClientOf(recipetest.QueueOf(other).Client))
+			recipetest.LineUp(t, conn, path+"/line", 2, clientOf(other))
 			recipetest.PutOn(t, q, "0", "1")
 			recipetest.PutOn(t, q, "2")
 			require.Positive(t, a.Get().Token())
@@ -370,35 +346,6 @@ func TestRealB61QueueWorksOnServersWithoutDigestsOrACLs(t *testing.T) {
 			require.ErrorIs(t, it.Nack(harness.Within(t, 10*time.Second)), zkrecipes.ErrLost)
 			require.Equal(t, []string{"3"}, recipetest.Drain(t, other), "the rest of the claim is deleted")
 			recipetest.AtRest(t, conn, path)
-		})
-	}
-}
-
-// Requests that a busy server rejects are retried.
-func TestB37QueueRetriesOnABusyServer(t *testing.T) {
-	for _, op := range []string{"multi", "getChildren2", "getData", "createContainer", "sync"} {
-		t.Run(op, func(t *testing.T) {
-			recipetest.EachBusy(t, func(t *testing.T, answer zktest.Fault) {
-				recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-					q := zkrecipes.NewQueue(w.Stranger(nil), w.Path, &zkrecipes.QueueOptions{MaxLen: 10})
-					answer.Op, answer.Times = op, -1
-					if answer.After {
-						answer.Times = 3
-					}
-					w.Plan.Add(answer)
-					put := recipetest.PutLater(t, q, "x")
-					a := recipetest.TakeLater(t, w.Queue(recipetest.ClientOf(recipetest.QueueOf(q).Client)))
-					time.Sleep(recipetest.BusyFor)
-					w.Plan.Stop()
-					put.Get()
-					it := a.Get()
-					require.Equal(t, "x", string(it.Data))
-					require.Equal(t, 1, it.Attempt)
-					recipetest.AckOn(t, it)
-					require.Empty(t, w.Items())
-					require.Empty(t, w.Srv.Children(w.Path+"/room"))
-				})
-			})
 		})
 	}
 }
@@ -421,56 +368,14 @@ func TestB37QueueReturnsQuotaErrorsAtOnce(t *testing.T) {
 	})
 }
 
-// Each take and each ack in Serve uses up a number of the consumers' line, and each put
-// with a bound one of the producers'. Beyond the limit the lines begin anew.
-func TestB28TakesAndPutsGoOnBeyondTheLimitOfTheirLines(t *testing.T) {
-	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-		q := zkrecipes.NewQueue(w.Stranger(nil), w.Path, &zkrecipes.QueueOptions{MaxLen: 10})
-		recipetest.PutOn(t, q, recipetest.Names(9)...)
-		recipetest.AckOn(t, recipetest.TakeOn(t, q))
-		for _, sub := range []string{"/line", "/room"} {
-			require.NoError(t, w.Srv.SetCounter(w.Path+sub, line.MaxNumber))
-		}
-		recipetest.PutOn(t, q, "9")
-		recipetest.PutOn(t, q, "10")
-		ctx, cancel := context.WithCancel(t.Context())
-		var got []string
-		err := q.Serve(ctx, func(_ context.Context, it *zkrecipes.Item) error {
-			if got = append(got, string(it.Data)); len(got) == 5 {
-				cancel()
-			}
-			return nil
-		})
-		require.NoError(t, err)
-		require.Equal(t, []string{"1", "2", "3", "4", "5"}, got)
-		require.Equal(t, []string{"6", "7", "8", "9", "10"}, recipetest.Drain(t, q))
-		require.Empty(t, w.Srv.Children(w.Path+"/line"))
-		require.Empty(t, w.Srv.Children(w.Path+"/room"))
-	})
-}
-
-// A segment needs few numbers, so its counter is not checked against the limit.
-func TestB28ItemsStayInOrderNearTheEndOfASegmentsCounter(t *testing.T) {
-	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-		q, other := w.Queue(w.Stranger(nil)), w.Queue(w.Stranger(nil))
-		recipetest.PutOn(t, q, "0")
-		require.NoError(t, w.Srv.SetCounter(w.Path+"/s/0000000000", math.MaxInt32-5))
-		recipetest.PutOn(t, q, "1")
-		recipetest.PutOn(t, other, "2")
-		recipetest.PutOn(t, q, "3")
-		require.Equal(t, []string{"0", "1", "2", "3"}, recipetest.Drain(t, q))
-	})
-}
-
 // The servers are unreachable for longer than the session timeout, and still know the
 // session afterwards.
 func TestB56ClaimIsLostInAnOutageThatTheSessionSurvives(t *testing.T) {
 	t.Parallel()
 	r := recipetest.NewQueueRig(t, nil)
-	r.C = recipetest.DialTo(t, []string{r.P.Addr()}, &zkrecipes.Options{SessionTimeout: 1500 * time.Millisecond})
-	r.Q = zkrecipes.NewQueue(r.C, r.Path, nil)
+	q := zkrecipes.NewQueue(recipetest.DialTo(t, []string{r.P.Addr()}, &zkrecipes.Options{SessionTimeout: 1500 * time.Millisecond}), r.Path, nil)
 	recipetest.PutOn(t, r.Other(), "x")
-	it := recipetest.TakeOn(t, r.Q)
+	it := recipetest.TakeOn(t, q)
 	work := it.Context(r.Ctx)
 	r.P.Stall()
 	require.ErrorIs(t, harness.Cause(t, work), zkrecipes.ErrLost)
@@ -479,8 +384,6 @@ func TestB56ClaimIsLostInAnOutageThatTheSessionSurvives(t *testing.T) {
 	again := recipetest.TakeOn(t, r.Other())
 	require.Equal(t, 2, again.Attempt, "the first claim was given back, or deleted with its session")
 	recipetest.AckOn(t, again)
-	recipetest.PutOn(t, r.Q, "y")
-	require.Equal(t, []string{"y"}, recipetest.Drain(t, r.Q))
 }
 
 // The server has lost its data. A Take that waits continues in the next session, on a

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -19,57 +20,42 @@ import (
 
 // What users of a queue rely on.
 
-func TestA21ItemsComeOutInTheOrderInWhichTheyWerePut(t *testing.T) {
-	t.Parallel()
-	q := zkrecipes.NewQueue(recipetest.Dial(t, nil), harness.NewPath(t), nil)
-	const n = 1000
-	ids := recipetest.PutOn(t, q, recipetest.Names(n)...)
-	for i := range n {
-		it := recipetest.TakeOn(t, q)
-		require.Equal(t, fmt.Sprint(i), string(it.Data))
-		require.Equal(t, ids[i], it.ID)
-		require.Equal(t, 1, it.Attempt)
-		require.NoError(t, it.Err())
-		recipetest.AckOn(t, it)
-	}
-	require.Empty(t, recipetest.Drain(t, q))
-}
-
 // The items of each producer come out in the order in which it put them.
-func TestA21ItemsOfManyProducersComeOutInEachOnesOrder(t *testing.T) {
-	t.Parallel()
-	path := harness.NewPath(t)
-	const producers, n = 5, 200
-	var wg sync.WaitGroup
-	for p := range producers {
-		q := zkrecipes.NewQueue(recipetest.Dial(t, nil), path, nil)
-		wg.Go(func() {
-			for i := range n {
-				if _, err := q.Put(harness.Within(t, 60*time.Second), fmt.Appendf(nil, "%d %d", p, i)); err != nil {
-					t.Error(err)
+func TestA21ItemsComeOutInTheOrderInWhichTheyWerePut(t *testing.T) {
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		const producers, n = 4, 100
+		var ids [producers][]zkrecipes.ItemID
+		for p := range producers {
+			q := w.Small(30, nil)
+			go func() {
+				for i := range n {
+					ids[p] = append(ids[p], recipetest.PutOn(t, q, fmt.Sprint(p, i))...)
 				}
-			}
-		})
-	}
-	q := zkrecipes.NewQueue(recipetest.Dial(t, nil), path, nil)
-	last := map[int]int{}
-	for range producers * n {
-		it := recipetest.TakeOn(t, q)
-		var p, i int
-		_, err := fmt.Sscanf(string(it.Data), "%d %d", &p, &i)
-		require.NoError(t, err)
-		require.Equal(t, last[p], i, "of producer %d", p)
-		last[p]++
-		recipetest.AckOn(t, it)
-	}
-	wg.Wait()
-	require.Empty(t, recipetest.Drain(t, q))
+			}()
+		}
+		q := w.Queue(w.Stranger(nil))
+		var got [producers]int
+		for range producers * n {
+			it := recipetest.TakeOn(t, q)
+			var p, i int
+			_, err := fmt.Sscan(string(it.Data), &p, &i)
+			require.NoError(t, err)
+			require.Equal(t, got[p], i, "of producer %d", p)
+			got[p]++
+			require.Equal(t, 1, it.Attempt)
+			require.NoError(t, it.Err())
+			recipetest.AckOn(t, it)
+			synctest.Wait()
+			require.Equal(t, ids[p][i], it.ID)
+		}
+		require.Empty(t, w.Items())
+	})
 }
 
 func TestRealA21FourConsumersGetEachItemOnce(t *testing.T) {
 	t.Parallel()
 	path := harness.NewPath(t)
-	const n = 1000
+	const n = 400
 	got := make(chan string, 2*n)
 	ctx, cancel := context.WithCancel(harness.Within(t, 60*time.Second))
 	var consumers, producers sync.WaitGroup
@@ -115,44 +101,22 @@ func TestRealA21FourConsumersGetEachItemOnce(t *testing.T) {
 	recipetest.AtRest(t, harness.Raw(t), path)
 }
 
-func TestA21TakeFromAnEmptyQueueWaitsAndWakesEachTime(t *testing.T) {
-	t.Parallel()
-	r := recipetest.NewQueueRig(t, nil)
-	other := r.Other()
-	for i := range 5 {
-		a := recipetest.TakeLater(t, r.Q)
-		recipetest.LineUp(t, r.Raw, r.Path+"/line", 1, r.C)
-		require.True(t, a.Waiting())
-		id := recipetest.PutOn(t, other, fmt.Sprint(i))[0]
-		it := a.Get()
-		require.Equal(t, id, it.ID)
-		require.Equal(t, fmt.Sprint(i), string(it.Data))
-		recipetest.AckOn(t, it)
-	}
-	recipetest.AtRest(t, r.Raw, r.Path)
-}
-
 func TestA21TakeWithADeadlineReturnsTheContextsError(t *testing.T) {
-	t.Parallel()
-	r := recipetest.NewQueueRig(t, nil)
-	r.Warm()
-	ctx, cancel := context.WithTimeout(r.Ctx, 100*time.Millisecond)
-	defer cancel()
-	_, err := r.Q.Take(ctx)
-	require.ErrorIs(t, err, context.DeadlineExceeded)
-	require.EqualError(t, err, "zkrecipes: take from "+r.Path+": context deadline exceeded")
-	harness.Eventually(t, "an empty line", func() bool { return len(harness.Children(t, r.Raw, r.Path+"/line")) == 0 })
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		q := w.Queue(w.Stranger(nil))
+		recipetest.Warm(t, q)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		_, err := q.Take(ctx)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.EqualError(t, err, "zkrecipes: take from "+w.Path+": context deadline exceeded")
 
-	a := recipetest.TakeLater(t, r.Q)
-	recipetest.LineUp(t, r.Raw, r.Path+"/line", 1, r.C)
-	why := errors.New("enough")
-	a.Cancel(why)
-	_, err = a.Wait()
-	require.ErrorIs(t, err, context.Canceled)
-	require.ErrorIs(t, err, why)
-	harness.Eventually(t, "an empty line", func() bool { return len(harness.Children(t, r.Raw, r.Path+"/line")) == 0 })
-	recipetest.PutOn(t, r.Q, "next")
-	recipetest.AckOn(t, recipetest.TakeOn(t, r.Q))
+		a, why := w.TakeLater(q), errors.New("enough")
+		a.Cancel(why)
+		_, err = a.Wait()
+		require.ErrorIs(t, err, context.Canceled)
+		require.ErrorIs(t, err, why)
+	})
 }
 
 func TestRealA21ItemOfADeadConsumerGoesToAnotherInItsOldPosition(t *testing.T) {
@@ -179,88 +143,56 @@ func TestRealA21ItemOfADeadConsumerGoesToAnotherInItsOldPosition(t *testing.T) {
 	require.ErrorIs(t, dying.Ack(r.Ctx), zkrecipes.ErrLost)
 }
 
-func TestA21NackedItemIsRedeliveredFirstAndItsAttemptsAreCounted(t *testing.T) {
-	t.Parallel()
-	r := recipetest.NewQueueRig(t, nil)
-	ids := recipetest.PutOn(t, r.Q, "0", "1")
-	before := time.Now()
-	for attempt := 1; attempt <= 5; attempt++ {
-		it := recipetest.TakeOn(t, r.Q)
-		require.Equal(t, ids[0], it.ID)
-		require.Equal(t, attempt, it.Attempt)
-		require.True(t, it.ValidUntil().After(before))
-		work := it.Context(r.Ctx)
-		require.NoError(t, work.Err())
-		recipetest.NackOn(t, it)
-		require.ErrorIs(t, context.Cause(work), zkrecipes.ErrReleased)
-		require.Zero(t, it.ValidUntil())
-		require.NoError(t, it.Nack(r.Ctx), "the same as the first Nack")
-		require.ErrorIs(t, it.Ack(r.Ctx), zkrecipes.ErrReleased)
-	}
-	it := recipetest.TakeOn(t, r.Q)
-	require.Equal(t, 6, it.Attempt)
-	recipetest.AckOn(t, it)
-	require.ErrorIs(t, it.Ack(r.Ctx), zkrecipes.ErrReleased)
-	require.ErrorIs(t, it.Nack(r.Ctx), zkrecipes.ErrReleased)
-	require.Equal(t, []string{"1"}, recipetest.Drain(t, r.Q))
-}
-
 // A redelivery does not write to the item.
-func TestA21NamesOfItemsDoNotGrowOverRedelivery(t *testing.T) {
-	t.Parallel()
-	r := recipetest.NewQueueRig(t, &zkrecipes.QueueOptions{MaxAttempts: -1})
-	recipetest.PutOn(t, r.Q, "x")
-	before := recipetest.Tree(t, r.Raw, r.Path+"/s")
-	_, stat, err := r.Raw.Get(r.Path + "/s" + before[1])
-	require.NoError(t, err)
-	for range 50 {
-		recipetest.NackOn(t, recipetest.TakeOn(t, r.Q))
-	}
-	require.Equal(t, before, recipetest.Tree(t, r.Raw, r.Path+"/s"))
-	_, now, err := r.Raw.Get(r.Path + "/s" + before[1])
-	require.NoError(t, err)
-	require.Equal(t, stat.Mzxid, now.Mzxid)
-	it := recipetest.TakeOn(t, r.Q)
-	require.Equal(t, 51, it.Attempt)
-	recipetest.AckOn(t, it)
-}
-
-func TestA21AckAfterTheClaimIsLostIsAnError(t *testing.T) {
-	t.Parallel()
-	r := recipetest.NewQueueRig(t, nil)
-	recipetest.PutOn(t, r.Other(), "x")
-	it := recipetest.TakeOn(t, r.Q)
-	work := it.Context(r.Ctx)
-	r.P.Expire()
-	require.ErrorIs(t, harness.Cause(t, work), zkrecipes.ErrLost)
-	require.ErrorIs(t, it.Err(), zkrecipes.ErrLost)
-	require.ErrorIs(t, it.Ack(r.Ctx), zkrecipes.ErrLost)
-	require.ErrorIs(t, it.Ack(r.Ctx, zkrecipes.OpCreate(r.Path+"-x", nil, 0, nil)), zkrecipes.ErrLost)
-	require.ErrorIs(t, it.Nack(r.Ctx), zkrecipes.ErrLost)
-	require.Equal(t, []string{"x"}, recipetest.Drain(t, r.Q), "in the next session")
-	_, stat, err := r.Raw.Exists(r.Path + "-x")
-	require.NoError(t, err)
-	require.Zero(t, stat.Czxid)
+func TestA21NackedItemIsRedeliveredFirstAndItsAttemptsAreCounted(t *testing.T) {
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		q, ctx := strict(w, -1), t.Context()
+		ids := recipetest.PutOn(t, q, "0", "1")
+		names := w.Items()
+		_, stat, err := w.Bare().Get(names[0])
+		require.NoError(t, err)
+		for attempt := range 50 {
+			it := recipetest.TakeOn(t, q)
+			require.Equal(t, ids[0], it.ID)
+			require.Equal(t, attempt+1, it.Attempt)
+			require.True(t, it.ValidUntil().After(time.Now()))
+			work := it.Context(ctx)
+			require.NoError(t, work.Err())
+			require.NoError(t, it.Nack(work), "the item's own context ends with the claim")
+			require.ErrorIs(t, it.Err(), zkrecipes.ErrReleased)
+			require.ErrorIs(t, context.Cause(work), zkrecipes.ErrReleased)
+			require.Zero(t, it.ValidUntil())
+			require.NoError(t, it.Nack(ctx), "the same as the first Nack")
+			require.ErrorIs(t, it.Ack(ctx), zkrecipes.ErrReleased)
+		}
+		require.Equal(t, names, w.Items(), "names do not grow")
+		_, now, err := w.Bare().Get(names[0])
+		require.NoError(t, err)
+		require.Equal(t, stat.Mzxid, now.Mzxid)
+		it := recipetest.TakeOn(t, q)
+		require.Equal(t, 51, it.Attempt)
+		require.NoError(t, it.Ack(it.Context(ctx)))
+		require.ErrorIs(t, it.Ack(ctx), zkrecipes.ErrReleased)
+		require.ErrorIs(t, it.Nack(ctx), zkrecipes.ErrReleased)
+		require.Equal(t, []string{"1"}, recipetest.Drain(t, q))
+	})
 }
 
 func TestRealA21BatchKeepsItsOrderAndIsAllOrNothing(t *testing.T) {
 	t.Parallel()
-	r := recipetest.NewQueueRig(t, nil)
-	other := r.Other()
-	ids, err := r.Q.PutAll(r.Ctx, []byte("0"), []byte("1"), []byte("2"))
-	require.NoError(t, err)
-	require.Len(t, ids, 3)
-	ids, err = r.Q.PutAll(r.Ctx)
-	require.NoError(t, err)
-	require.Empty(t, ids)
-	require.NotNil(t, ids)
+	path, ctx := harness.NewPath(t), harness.Within(t, time.Minute)
+	q, other := zkrecipes.NewQueue(recipetest.Dial(t, nil), path, nil), zkrecipes.NewQueue(recipetest.Dial(t, nil), path, nil)
+	require.Len(t, recipetest.PutAllOn(t, q, 0, 3), 3)
+	none := recipetest.PutAllOn(t, q, 0, 0)
+	require.Empty(t, none)
+	require.NotNil(t, none)
 
 	// Concurrent batches of two do not interleave.
 	var wg sync.WaitGroup
 	for i := range 50 {
-		for p, q := range []*zkrecipes.Queue{r.Q, other} {
+		for p, q := range []*zkrecipes.Queue{q, other} {
 			wg.Go(func() {
-				_, err := q.PutAll(r.Ctx, fmt.Appendf(nil, "%d/%d a", p, i), fmt.Appendf(nil, "%d/%d b", p, i))
+				_, err := q.PutAll(ctx, fmt.Appendf(nil, "%d/%d a", p, i), fmt.Appendf(nil, "%d/%d b", p, i))
 				if err != nil {
 					t.Error(err)
 				}
@@ -269,7 +201,7 @@ func TestRealA21BatchKeepsItsOrderAndIsAllOrNothing(t *testing.T) {
 	}
 	wg.Wait()
 	all := recipetest.Drain(t, other)
-	require.Equal(t, []string{"0", "1", "2"}, all[:3])
+	require.Equal(t, recipetest.Names(3), all[:3])
 	require.Len(t, all, 203)
 	for i := 3; i < len(all); i += 2 {
 		require.Equal(t, strings.TrimSuffix(all[i], "a")+"b", all[i+1])
@@ -277,60 +209,51 @@ func TestRealA21BatchKeepsItsOrderAndIsAllOrNothing(t *testing.T) {
 
 	// A batch that is too large as a whole is not put at all.
 	half := make([]byte, 600_000)
-	_, err = r.Q.PutAll(r.Ctx, half, half)
+	_, err := q.PutAll(ctx, half, half)
 	require.ErrorContains(t, err, "servers accept 1048575")
-	n, err := r.Q.Len(r.Ctx)
-	require.NoError(t, err)
-	require.Zero(t, n)
+	require.Zero(t, lenOf(t, q))
 }
 
 func TestA21PeekLenAndItemsShowWhatThereIs(t *testing.T) {
-	t.Parallel()
-	r := recipetest.NewQueueRig(t, nil)
-	recipetest.QueueOf(r.Q).SegmentSize = 4
-	_, err := r.Q.Peek(r.Ctx)
-	require.ErrorIs(t, err, zkrecipes.ErrEmpty)
-	require.EqualError(t, err, "zkrecipes: peek into "+r.Path+": no item is free: nobody uses this path: zk: node does not exist")
-	_, err = r.Q.Len(r.Ctx)
-	require.ErrorIs(t, err, zkrecipes.ErrUnused)
-	for _, err := range r.Q.Items(r.Ctx) {
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		q, ctx := w.Small(4, nil), t.Context()
+		_, err := q.Peek(ctx)
+		require.ErrorIs(t, err, zkrecipes.ErrEmpty)
+		require.EqualError(t, err, "zkrecipes: peek into "+w.Path+": no item is free: nobody uses this path: zk: node does not exist")
+		_, err = q.Len(ctx)
 		require.ErrorIs(t, err, zkrecipes.ErrUnused)
-	}
-	exists, _, err := r.Raw.Exists(r.Path)
-	require.NoError(t, err)
-	require.False(t, exists, "reading creates no znodes")
+		for _, err := range q.Items(ctx) {
+			require.ErrorIs(t, err, zkrecipes.ErrUnused)
+		}
+		require.Equal(t, []string{"zookeeper"}, w.Srv.Children("/"), "reading creates no znodes")
 
-	ids := recipetest.PutOn(t, r.Q, recipetest.Names(20)...)
-	first := recipetest.TakeOn(t, r.Q)
-	recipetest.NackOn(t, recipetest.TakeOn(t, r.Q))
-	n, err := r.Q.Len(r.Ctx)
-	require.NoError(t, err)
-	require.Equal(t, 20, n)
-	e, err := r.Q.Peek(r.Ctx)
-	require.NoError(t, err)
-	require.Equal(t, ids[1], e.ID)
-	require.Equal(t, zkrecipes.Entry{ID: ids[1], Data: []byte("1"), Attempts: 1, Since: e.Since}, e)
-	require.WithinDuration(t, time.Now(), e.Since, time.Minute)
-
-	var all []zkrecipes.Entry
-	for e, err := range r.Q.Items(r.Ctx) {
+		ids := recipetest.PutOn(t, q, recipetest.Names(20)...)
+		put := time.Now()
+		first := recipetest.TakeOn(t, q)
+		recipetest.NackOn(t, recipetest.TakeOn(t, q))
+		require.Equal(t, 20, lenOf(t, q))
+		e, err := q.Peek(ctx)
 		require.NoError(t, err)
-		all = append(all, e)
-	}
-	require.Len(t, all, 20)
-	for i, e := range all {
-		require.Equal(t, ids[i], e.ID)
-		require.Equal(t, fmt.Sprint(i), string(e.Data))
-		require.Equal(t, i == 0, e.Taken)
-		require.Equal(t, map[int]int{0: 1, 1: 1}[i], e.Attempts)
-	}
-	for e := range r.Q.Items(r.Ctx) { // the loop may end early
-		require.Equal(t, first.ID, e.ID)
-		break
-	}
-	recipetest.AckOn(t, first)
-	require.Len(t, recipetest.Drain(t, r.Q), 19)
-	require.Len(t, harness.Children(t, r.Raw, r.Path+"/s"), 2, "the open segment, and a sealed one that the next take deletes")
+		require.WithinDuration(t, put, e.Since, time.Minute)
+		require.Equal(t, zkrecipes.Entry{ID: ids[1], Data: []byte("1"), Attempts: 1, Since: e.Since}, e)
+		n := 0
+		for e, err := range q.Items(ctx) {
+			require.NoError(t, err)
+			require.Equal(t, ids[n], e.ID)
+			require.Equal(t, fmt.Sprint(n), string(e.Data))
+			require.Equal(t, n == 0, e.Taken)
+			require.Equal(t, map[int]int{0: 1, 1: 1}[n], e.Attempts)
+			n++
+		}
+		require.Equal(t, 20, n)
+		for e := range q.Items(ctx) { // the loop may end early
+			require.Equal(t, first.ID, e.ID)
+			break
+		}
+		recipetest.AckOn(t, first)
+		require.Len(t, recipetest.Drain(t, q), 19)
+		require.Len(t, w.Srv.Children(w.Path+"/s"), 2, "the open segment, and a sealed one that the next take deletes")
+	})
 }
 
 // Items begins with the oldest item, so an item that hangs comes first, with its consumer.
@@ -353,7 +276,7 @@ func TestItemsShowWhoHasAnItemAndSinceWhen(t *testing.T) {
 		require.WithinDuration(t, taken, all[0].TakenSince, time.Minute)
 		require.Equal(t, zkrecipes.Entry{
 			ID: ids[0], Data: []byte("hangs"), Attempts: 1, Since: all[0].Since,
-			Taken: true, Consumer: "worker-7", Session: recipetest.SessionID(recipetest.ClientOf(recipetest.QueueOf(q).Client)), TakenSince: all[0].TakenSince,
+			Taken: true, Consumer: "worker-7", Session: sessionOf(q), TakenSince: all[0].TakenSince,
 		}, all[0])
 		require.Equal(t, zkrecipes.Entry{ID: ids[1], Data: []byte("free"), Since: all[1].Since}, all[1])
 		found, err := other.Find(t.Context(), ids[0])
@@ -373,85 +296,25 @@ func TestItemsShowWhoHasAnItemAndSinceWhen(t *testing.T) {
 
 // Whether an item of a Put that was uncertain is there takes listings, whatever the backlog.
 func TestFindReadsNoOtherItem(t *testing.T) {
-	t.Parallel()
-	r := recipetest.NewQueueRig(t, nil)
-	recipetest.QueueOf(r.Q).SegmentSize = 4
-	ids := recipetest.PutOn(t, r.Q, recipetest.Names(20)...)
-	r.P.Reset()
-	e, err := r.Q.Find(r.Ctx, ids[17])
-	require.NoError(t, err)
-	require.Equal(t, zkrecipes.Entry{ID: ids[17], Data: []byte("17"), Since: e.Since}, e)
-	require.Equal(t, 1, r.P.CountOf("getData"))
-	it := recipetest.TakeOn(t, r.Q)
-	r.P.Reset()
-	e, err = r.Q.Find(r.Ctx, it.ID)
-	require.NoError(t, err)
-	require.True(t, e.Taken)
-	require.Equal(t, 2, r.P.CountOf("getData"), "the item, and its claim")
-	recipetest.AckOn(t, it)
-	_, err = r.Q.Find(r.Ctx, it.ID)
-	require.ErrorIs(t, err, zkrecipes.ErrItemGone)
-	require.EqualError(t, err, "zkrecipes: find an item of "+r.Path+": no such item")
-	_, err = zkrecipes.NewQueue(r.C, r.Path+"-none", nil).Find(r.Ctx, it.ID)
-	require.ErrorIs(t, err, zkrecipes.ErrItemGone)
-}
-
-// A client is cut off until its session has expired. Its Take continues in the next
-// session.
-func TestA21TakerRecoversFromALongPartitionAndSeesNewItems(t *testing.T) {
-	t.Parallel()
-	r := recipetest.NewQueueRig(t, nil)
-	r.C = recipetest.DialTo(t, []string{r.P.Addr()}, &zkrecipes.Options{SessionTimeout: 1500 * time.Millisecond})
-	r.Q = zkrecipes.NewQueue(r.C, r.Path, nil)
-	a := recipetest.TakeLater(t, r.Q)
-	recipetest.LineUp(t, r.Raw, r.Path+"/line", 1, r.C)
-	old := recipetest.SessionID(r.C)
-	r.P.Refuse(true)
-	r.P.Drop()
-	harness.Eventually(t, "the end of the session", func() bool { return len(harness.Children(t, r.Raw, r.Path+"/line")) == 0 })
-	id := recipetest.PutOn(t, r.Other(), "new")[0]
-	require.True(t, a.Waiting())
-	r.P.Refuse(false)
-	it := a.Get()
-	require.Equal(t, id, it.ID)
-	require.NotEqual(t, old, recipetest.SessionID(r.C))
-	recipetest.AckOn(t, it)
-}
-
-func TestA21ItemsOverTheSizeLimitAreNotSent(t *testing.T) {
-	t.Parallel()
-	r := recipetest.NewQueueRig(t, nil)
-	r.Warm()
-	session := recipetest.SessionID(r.C)
-	it := func() *zkrecipes.Item { recipetest.PutOn(t, r.Q, "x"); return recipetest.TakeOn(t, r.Q) }()
-	r.P.Reset()
-	_, err := r.Q.Put(r.Ctx, make([]byte, 1<<20))
-	require.ErrorContains(t, err, "servers accept 1048575 (jute.maxbuffer)")
-	small := zkrecipes.NewQueue(r.C, r.Path, &zkrecipes.QueueOptions{MaxItemBytes: 10})
-	_, err = small.Put(r.Ctx, make([]byte, 11))
-	require.EqualError(t, err, "zkrecipes: put into "+r.Path+": item of 11 bytes: QueueOptions.MaxItemBytes is 10")
-	_, err = small.PutAll(r.Ctx, make([]byte, 10), make([]byte, 11))
-	require.ErrorContains(t, err, "MaxItemBytes")
-	require.Empty(t, r.P.Count())
-	require.NoError(t, it.Err())
-	recipetest.AckOn(t, it)
-	require.Equal(t, session, recipetest.SessionID(r.C))
-	recipetest.PutOn(t, r.Q, "survives")
-	require.Equal(t, []string{"survives"}, recipetest.Drain(t, r.Q))
-}
-
-// The item's own context ends with the claim, but Ack and Nack accept it.
-func TestA21AckAndNackAcceptTheItemsOwnContext(t *testing.T) {
-	t.Parallel()
-	r := recipetest.NewQueueRig(t, &zkrecipes.QueueOptions{MaxAttempts: -1})
-	for range 100 {
-		recipetest.PutOn(t, r.Q, "x")
-		it := recipetest.TakeOn(t, r.Q)
-		require.NoError(t, it.Nack(it.Context(r.Ctx)))
-		require.ErrorIs(t, it.Err(), zkrecipes.ErrReleased)
-		it = recipetest.TakeOn(t, r.Q)
-		require.NoError(t, it.Ack(it.Context(r.Ctx)))
-		require.ErrorIs(t, it.Err(), zkrecipes.ErrReleased)
-	}
-	require.Empty(t, recipetest.Drain(t, r.Q))
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		q := w.Small(4, nil)
+		ids := recipetest.PutOn(t, q, recipetest.Names(20)...)
+		find := func(id zkrecipes.ItemID, reads int) (e zkrecipes.Entry) {
+			var err error
+			requests := w.Requests(func() { e, err = q.Find(t.Context(), id) })
+			require.NoError(t, err)
+			require.Equal(t, reads, requests["getData"])
+			return e
+		}
+		e := find(ids[17], 1)
+		require.Equal(t, zkrecipes.Entry{ID: ids[17], Data: []byte("17"), Since: e.Since}, e)
+		it := recipetest.TakeOn(t, q)
+		require.True(t, find(it.ID, 2).Taken, "it reads the claim, too")
+		recipetest.AckOn(t, it)
+		_, err := q.Find(t.Context(), it.ID)
+		require.ErrorIs(t, err, zkrecipes.ErrItemGone)
+		require.EqualError(t, err, "zkrecipes: find an item of "+w.Path+": no such item")
+		_, err = next(clientOf(q), 4, nil).Find(t.Context(), it.ID)
+		require.ErrorIs(t, err, zkrecipes.ErrItemGone)
+	})
 }

@@ -1,49 +1,91 @@
 package queue_test
 
 import (
+	"context"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
 	"github.com/zkrecipes/zkrecipes"
 	"github.com/zkrecipes/zkrecipes/internal/recipetest"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
+	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
-// The receipts that a session keeps for its next puts.
+// The receipts that a session keeps for its next transactions.
+
+// ctx ends before or after a put is sent. A put that was not sent has failed. One that
+// was sent is uncertain, and its receipt is used again once its outcome is known.
+func TestB32CancelledPutIsUncertainOnlyOnceItIsSent(t *testing.T) {
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		c := w.Stranger(nil)
+		q := w.Queue(c)
+		recipetest.Warm(t, q)
+		canceled := func(data string) (zkrecipes.ItemID, error) {
+			a := w.PutLater(q, data)
+			a.Cancel(nil)
+			id, err := a.Wait()
+			require.ErrorIs(t, err, context.Canceled)
+			return id, err
+		}
+		receipts := func() []string {
+			synctest.Wait() // they are given back in the background
+			return w.Srv.Children(w.Path + "/puts")
+		}
+
+		w.Away(c)
+		id, err := canceled("never sent")
+		require.NotErrorIs(t, err, zkrecipes.ErrUncertain)
+		require.Empty(t, id)
+		w.Back()
+		recipetest.Warm(t, q)
+
+		w.Plan.Add(zktest.Fault{Do: zktest.Delay, Op: recipetest.OpPut, For: time.Second})
+		id, err = canceled("sent")
+		require.ErrorIs(t, err, zkrecipes.ErrUncertain)
+		it := recipetest.TakeOn(t, q)
+		require.Equal(t, id, it.ID)
+		recipetest.AckOn(t, it)
+		require.Len(t, receipts(), 1)
+		recipetest.PutOn(t, q, "next")
+		require.Len(t, receipts(), 1, "the receipt was reused")
+
+		w.Plan.Add(zktest.Fault{Do: zktest.Withhold, Op: recipetest.OpPut, After: true})
+		_, err = canceled("its reply is lost")
+		require.ErrorIs(t, err, zkrecipes.ErrUncertain)
+		require.True(t, w.Srv.Disconnect(recipetest.SessionID(c)))
+		require.Equal(t, []string{"next", "its reply is lost"}, recipetest.Drain(t, q))
+		require.Empty(t, receipts(), "discarded")
+	})
+}
 
 // An operator deletes the receipts, or the queue with them. No call fails for that,
 // however many there were.
 func TestB86CallsGoOnWhenAllReceiptsWereDeleted(t *testing.T) {
-	calls := map[string]func(t *testing.T, q *zkrecipes.Queue){
-		"Put": func(t *testing.T, q *zkrecipes.Queue) { recipetest.PutOn(t, q, "x") },
-		"AckPut": func(t *testing.T, q *zkrecipes.Queue) {
-			_, err := recipetest.TakeOn(t, q).AckPut(t.Context(), zkrecipes.NewQueue(recipetest.ClientOf(recipetest.QueueOf(q).Client), "/other", nil), [][]byte{[]byte("moved")})
-			require.NoError(t, err)
-		},
-		"Purge": func(t *testing.T, q *zkrecipes.Queue) {
-			_, err := q.Purge(t.Context())
-			require.NoError(t, err)
-		},
-	}
-	for what, call := range calls {
-		for _, deleted := range []string{"/puts", ""} {
-			if deleted == "" && what == "AckPut" {
-				continue // there is no item to be taken
-			}
-			t.Run(what+" without "+deleted, func(t *testing.T) {
-				recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-					q := w.Queue(w.Stranger(nil))
-					w.PutAtOnce(q, 3*zkconn.MaxTries)
-					require.Greater(t, len(w.Srv.Children(w.Path+"/puts")), zkconn.MaxTries)
-					recipetest.RemoveTree(t, w.Bare(), w.Path+deleted)
-					call(t, q)
-					call(t, q)
-				})
-			})
-		}
-	}
+	put := func(t *testing.T, q *zkrecipes.Queue) { recipetest.PutOn(t, q, "x") }
+	purge := func(t *testing.T, q *zkrecipes.Queue) { purge(t, q) }
+	eachInBubble(t, map[string]struct {
+		call    func(t *testing.T, q *zkrecipes.Queue)
+		deleted string
+	}{
+		"Put": {put, "/puts"}, "Put without a queue": {put, ""}, "Purge": {purge, "/puts"}, "Purge without a queue": {purge, ""},
+		"AckPut": {func(t *testing.T, q *zkrecipes.Queue) {
+			ackPutOn(t, recipetest.TakeOn(t, q), next(clientOf(q), 100, nil), "moved")
+		}, "/puts"},
+	}, func(t *testing.T, w *recipetest.World, c struct {
+		call    func(t *testing.T, q *zkrecipes.Queue)
+		deleted string
+	}) {
+		q := w.Queue(w.Stranger(nil))
+		w.PutAtOnce(q, 3*zkconn.MaxTries)
+		require.Greater(t, len(w.Srv.Children(w.Path+"/puts")), zkconn.MaxTries)
+		recipetest.RemoveTree(t, w.Bare(), w.Path+c.deleted)
+		c.call(t, q)
+		c.call(t, q)
+	})
 }
 
 // Receipts that were needed for a moment only do not stay until the session ends.
@@ -56,4 +98,60 @@ func TestA21ReceiptsOfManyPutsAtOnceAreDeletedSaveForSome(t *testing.T) {
 		recipetest.PutOn(t, q, "x")
 		require.Len(t, w.Srv.Children(w.Path+"/puts"), 32)
 	})
+}
+
+// A put that was not sent before its session ended is sent in the next one.
+func TestUnsentPutIsSentInTheNextSession(t *testing.T) {
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		q := w.Queue(w.Stranger(nil))
+		recipetest.Warm(t, q)
+		old := sessionOf(q)
+		w.Away(clientOf(q))
+		a := w.PutLater(q, "x")
+		require.True(t, w.Srv.Expire(old))
+		w.Back()
+		a.Get()
+		require.NotEqual(t, old, sessionOf(q))
+		require.Equal(t, []string{"x"}, recipetest.Drain(t, q))
+	})
+}
+
+// The receipts are deleted together with the queue. The outcome of a put or an ack under way
+// is then unknown, and it must not be applied a second time: others may have seen the item, or
+// the effects of the ack. It makes no difference whether the receipts' parent was made again.
+func TestPutsAndAcksAreUncertainIfTheirReceiptsAreDeletedWithTheQueue(t *testing.T) {
+	calls := map[string]func(t *testing.T, q *zkrecipes.Queue, it *zkrecipes.Item) error{
+		"put": func(t *testing.T, q *zkrecipes.Queue, _ *zkrecipes.Item) error {
+			id, err := q.Put(t.Context(), []byte("lost"))
+			require.NotEmpty(t, id)
+			return err
+		},
+		"ack": func(t *testing.T, _ *zkrecipes.Queue, it *zkrecipes.Item) error {
+			err := it.Ack(t.Context(), zkrecipes.OpCreate("/done", nil, 0, nil))
+			require.NotErrorIs(t, err, zkrecipes.ErrLost)
+			return err
+		},
+	}
+	for _, parent := range []bool{false, true} {
+		eachInBubble(t, calls, func(t *testing.T, w *recipetest.World, call func(*testing.T, *zkrecipes.Queue, *zkrecipes.Item) error) {
+			q, conn := w.Queue(w.Stranger(nil)), w.Bare()
+			recipetest.PutOn(t, q, "x")
+			it := recipetest.TakeOn(t, q)
+			w.Plan.Add(zktest.Fault{Do: zktest.Withhold, After: true, Op: "multi", Path: w.ReceiptsOf(clientOf(q))})
+			time.AfterFunc(time.Second, func() {
+				recipetest.RemoveTree(t, conn, w.Path)
+				for _, path := range []string{w.Path, w.Path + "/puts"} {
+					if parent {
+						_, err := conn.CreateContainer(path, nil, zk.FlagContainer, zk.WorldACL(zk.PermAll))
+						require.NoError(t, err)
+					}
+				}
+				w.Srv.Disconnect(sessionOf(q))
+			})
+			require.ErrorIs(t, call(t, q, it), zkrecipes.ErrUncertain)
+			require.Len(t, w.Plan.Fired(), 1)
+			recipetest.PutOn(t, q, "1")
+			require.Equal(t, []string{"1"}, recipetest.Drain(t, q))
+		})
+	}
 }

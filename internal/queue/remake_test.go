@@ -113,56 +113,38 @@ func TestB86OperatorActsAtAnyRequestOfABoundedProducer(t *testing.T) {
 	}
 }
 
-// An operator sets data on a sealed segment. It is deleted once it is empty, and no
-// request fails for ever.
-func TestB86SealedSegmentWhoseDataWereSetIsDeleted(t *testing.T) {
-	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-		q, conn := w.Small(2, nil), w.Insider()
-		recipetest.PutOn(t, q, "0", "1", "2")
-		_, err := conn.Set(w.Segment(0), []byte("note"), -1)
-		require.NoError(t, err)
-		require.Equal(t, []string{"0", "1", "2"}, recipetest.Drain(t, q))
-		w.OneSegment(q)
-	})
-}
-
 // A consumer lists the segments to make a missing one. The last one is open then. Before
 // the consumer reads it, others fill it and the next one, and empty and delete that one,
 // which is not made again: what follows it would never be delivered.
 func TestB86SegmentThatWasFilledAndEmptiedMeanwhileIsNotMadeAgain(t *testing.T) {
-	t.Parallel()
-	r := recipetest.NewQueueRig(t, nil)
-	other := r.Other()
-	recipetest.QueueOf(other).SegmentSize = 1
-	recipetest.PutOn(t, other, "kept") // fills the first segment
-	kept := recipetest.TakeOn(t, r.Q)
-	a := recipetest.TakeLater(t, r.Q)
-	recipetest.LineUp(t, r.Raw, r.Path+"/line", 1, r.C)
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		q, other, conn := w.Queue(w.Stranger(nil)), w.Small(1, nil), w.Bare()
+		recipetest.PutOn(t, other, "kept") // fills the first segment
+		recipetest.TakeOn(t, q)
+		a := w.TakeLater(q)
 
-	// An operator deletes the open segment, and the consumer is about to make it again.
-	sync := r.P.On("sync", 1, harness.Hold)
-	require.NoError(t, r.Raw.Delete(r.Path+"/s/0000000001", -1))
-	r.P.Await(sync)
-	recipetest.QueueOf(other).SegmentSize = 100
-	recipetest.PutOn(t, other, "0") // in the segment, which other has made
-	held := recipetest.TakeOn(t, other)
-	read := r.P.On("getData", 2, harness.Hold) // the first one is of the segments' parent
-	sync.Release()
-	r.P.Await(read)
-	recipetest.QueueOf(other).SegmentSize = 1
-	recipetest.PutOn(t, other, "1", "2")
-	recipetest.AckOn(t, recipetest.TakeOn(t, other))
-	recipetest.AckOn(t, recipetest.TakeOn(t, other))
-	b := recipetest.TakeLater(t, other) // deletes the second segment
-	harness.Eventually(t, "the second segment is deleted", func() bool {
-		return !slices.Contains(harness.Children(t, r.Raw, r.Path+"/s"), "0000000002")
+		// An operator deletes the open segment, and the consumer is about to make it again.
+		delayed := func(op, path string) {
+			w.Plan.Add(zktest.Fault{Do: zktest.Delay, Op: op, Path: path, For: 2 * time.Second})
+		}
+		delayed("sync", "")
+		require.NoError(t, conn.Delete(w.Segment(1), -1))
+		synctest.Wait()
+		recipetest.QueueOf(other).SegmentSize = 100
+		recipetest.PutOn(t, other, "0") // in the segment, which other has made
+		recipetest.TakeOn(t, other)
+		delayed("getData", w.Segment(1))
+		time.Sleep(2 * time.Second)
+		require.Equal(t, map[string]int{"delay before": 2}, w.Plan.Fired())
+		recipetest.QueueOf(other).SegmentSize = 1
+		recipetest.PutOn(t, other, "1", "2")
+		recipetest.AckedOn(t, other)
+		recipetest.AckedOn(t, other)
+		canceled(t, w.TakeLater(other)) // deletes the second segment
+		require.NotContains(t, w.Srv.Children(w.Path+"/s"), "0000000002")
+		time.Sleep(2 * time.Second)
+		recipetest.PutOn(t, other, "3")
+		require.Equal(t, "3", string(a.Get().Data))
+		require.NotContains(t, w.Srv.Children(w.Path+"/s"), "0000000002")
 	})
-	b.Cancel(nil)
-	b.Wait()
-	read.Release()
-	recipetest.PutOn(t, other, "3")
-	require.Equal(t, "3", string(a.Get().Data))
-	require.NotContains(t, harness.Children(t, r.Raw, r.Path+"/s"), "0000000002")
-	recipetest.AckOn(t, held)
-	recipetest.AckOn(t, kept)
 }

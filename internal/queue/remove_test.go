@@ -3,7 +3,7 @@ package queue_test
 import (
 	"context"
 	"fmt"
-	"sync"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -14,7 +14,6 @@ import (
 	"github.com/zkrecipes/zkrecipes"
 	"github.com/zkrecipes/zkrecipes/internal/harness"
 	"github.com/zkrecipes/zkrecipes/internal/recipetest"
-	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
@@ -31,7 +30,7 @@ func TestA21RemoveRemovesAFreeItem(t *testing.T) {
 		require.EqualError(t, err, "zkrecipes: remove an item of "+w.Path+": no such item")
 		require.ErrorIs(t, q.Remove(t.Context(), "x"), zkrecipes.ErrItemGone)
 		require.ErrorIs(t, w.Queue(w.Stranger(nil)).Remove(t.Context(), ""), zkrecipes.ErrItemGone)
-		require.ErrorIs(t, next(recipetest.ClientOf(recipetest.QueueOf(q).Client), 2, nil).Remove(t.Context(), ids[0]), zkrecipes.ErrItemGone, "no queue")
+		require.ErrorIs(t, next(clientOf(q), 2, nil).Remove(t.Context(), ids[0]), zkrecipes.ErrItemGone, "no queue")
 		require.NotContains(t, w.Srv.Children("/"), "next", "nothing was created")
 		require.Equal(t, []string{"0", "1", "3", "4"}, recipetest.Drain(t, q))
 		w.OneSegment(q)
@@ -59,7 +58,18 @@ func TestRemoveLeavesAnItemThatIsTaken(t *testing.T) {
 		require.ErrorIs(t, err, zkrecipes.ErrItemTaken)
 		require.Len(t, w.Plan.Fired(), 1)
 		require.NoError(t, it.Err())
+
+		// It is acked before the operator has found out why it cannot be removed.
+		recipetest.NackOn(t, it)
+		w.Plan.Add(zktest.Fault{Do: zktest.Delay, Op: "multi(setData,delete)", For: time.Second},
+			zktest.Fault{Do: zktest.Delay, Op: "getChildren2", Path: w.Items()[0], For: time.Second})
+		a = harness.GoErr(t, func(ctx context.Context) error { return other.Remove(ctx, ids[0]) })
+		time.Sleep(time.Second / 2)
+		it = recipetest.TakeOn(t, q)
+		time.Sleep(time.Second)
 		recipetest.AckOn(t, it)
+		_, err = a.Wait()
+		require.ErrorIs(t, err, zkrecipes.ErrItemGone)
 		require.Equal(t, []string{"y", "warm"}, recipetest.Drain(t, q))
 	})
 }
@@ -72,59 +82,44 @@ func TestA21PurgeRemovesFreeItemsOnly(t *testing.T) {
 		for range 3 {
 			taken = append(taken, recipetest.TakeOn(t, q))
 		}
-		removed, err := other.Purge(t.Context())
-		require.NoError(t, err)
-		require.Equal(t, 27, removed)
+		require.Equal(t, 27, purge(t, other))
 		require.Equal(t, []string{"0", "1", "2"}, listed(t, q))
 		recipetest.NackOn(t, taken[1])
-		removed, err = other.Purge(t.Context())
-		require.NoError(t, err)
-		require.Equal(t, 1, removed)
+		require.Equal(t, 1, purge(t, other))
 		recipetest.AckOn(t, taken[0])
 		recipetest.AckOn(t, taken[2])
-		removed, err = other.Purge(t.Context())
-		require.NoError(t, err)
-		require.Zero(t, removed)
+		require.Zero(t, purge(t, other))
 		recipetest.PutOn(t, other, "last")
 		require.Equal(t, []string{"last"}, recipetest.Drain(t, q))
 		w.OneSegment(q)
 	})
 }
 
-// removedAll are the ways to remove the items of a queue one after the other, or all at once.
-var removedAll = map[string]func(*testing.T, *zkrecipes.Queue, []zkrecipes.ItemID){
-	"Remove": func(t *testing.T, q *zkrecipes.Queue, ids []zkrecipes.ItemID) {
+// The open segment alone is left, so neither a Take nor a Len pays for what was removed.
+func TestRemovalsDeleteTheSegmentsThatTheyEmpty(t *testing.T) {
+	removeAll := func(t *testing.T, q *zkrecipes.Queue, ids []zkrecipes.ItemID) {
 		for _, id := range ids {
 			require.NoError(t, q.Remove(t.Context(), id))
 		}
-	},
-	"Remove, the last first": func(t *testing.T, q *zkrecipes.Queue, ids []zkrecipes.ItemID) {
-		for i := range ids {
-			require.NoError(t, q.Remove(t.Context(), ids[len(ids)-1-i]))
-		}
-	},
-	"Purge": func(t *testing.T, q *zkrecipes.Queue, ids []zkrecipes.ItemID) {
-		n, err := q.Purge(t.Context())
-		require.NoError(t, err)
-		require.Equal(t, len(ids), n)
-	},
-}
-
-// The open segment alone is left, so neither a Take nor a Len pays for what was removed.
-func TestRemovalsDeleteTheSegmentsThatTheyEmpty(t *testing.T) {
-	for name, remove := range removedAll {
-		t.Run(name, func(t *testing.T) {
-			recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-				q, other := w.Small(2, nil), w.Queue(w.Stranger(nil))
-				ids := recipetest.PutOn(t, q, recipetest.Names(21)...)
-				require.Len(t, w.Srv.Children(w.Path+"/s"), 11)
-				remove(t, other, ids)
-				require.Equal(t, []string{"0000000010"}, w.Srv.Children(w.Path+"/s"), "the open one stays")
-				recipetest.PutOn(t, q, recipetest.Names(5)...)
-				require.Equal(t, recipetest.Names(5), recipetest.Drain(t, other))
-			})
-		})
 	}
+	eachInBubble(t, map[string]func(*testing.T, *zkrecipes.Queue, []zkrecipes.ItemID){
+		"Remove": removeAll,
+		"Remove, the last first": func(t *testing.T, q *zkrecipes.Queue, ids []zkrecipes.ItemID) {
+			slices.Reverse(ids)
+			removeAll(t, q, ids)
+		},
+		"Purge": func(t *testing.T, q *zkrecipes.Queue, ids []zkrecipes.ItemID) {
+			require.Equal(t, len(ids), purge(t, q))
+		},
+	}, func(t *testing.T, w *recipetest.World, remove func(*testing.T, *zkrecipes.Queue, []zkrecipes.ItemID)) {
+		q, other := w.Small(2, nil), w.Queue(w.Stranger(nil))
+		ids := recipetest.PutOn(t, q, recipetest.Names(21)...)
+		require.Len(t, w.Srv.Children(w.Path+"/s"), 11)
+		remove(t, other, ids)
+		require.Equal(t, []string{"0000000010"}, w.Srv.Children(w.Path+"/s"), "the open one stays")
+		recipetest.PutOn(t, q, recipetest.Names(5)...)
+		require.Equal(t, recipetest.Names(5), recipetest.Drain(t, other))
+	})
 }
 
 // A segment in which an item was put, claimed or left by others is not deleted, and those
@@ -139,76 +134,13 @@ func TestPurgeDeletesNoSegmentThatOthersUse(t *testing.T) {
 			recipetest.AckOn(t, it)
 		}
 		require.Len(t, w.Srv.Children(w.Path+"/s"), 5)
-		removed, err := other.Purge(t.Context())
-		require.NoError(t, err)
-		require.Equal(t, 2, removed)
+		require.Equal(t, 2, purge(t, other))
 		require.Equal(t, []string{"0", "1"}, listed(t, q))
 		require.Equal(t, []string{"0000000000", "0000000004"}, w.Srv.Children(w.Path+"/s"))
 		a := w.TakeLater(other)
 		recipetest.NackOn(t, items[1])
 		require.Equal(t, "1", string(a.Get().Data))
 		recipetest.AckOn(t, items[0])
-	})
-}
-
-// Consumers sleep, producers put, and items are removed under them: all that was put is
-// taken or removed, once.
-func TestNoItemIsLostWhileSegmentsAreDeletedUnderConsumersAndProducers(t *testing.T) {
-	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-		var mu sync.Mutex
-		got := map[zkrecipes.ItemID]int{}
-		var serving []*harness.Call[struct{}]
-		for range 2 {
-			serving = append(serving, recipetest.ServeLater(t, w.Small(2, nil), func(_ context.Context, it *zkrecipes.Item) error {
-				mu.Lock()
-				defer mu.Unlock()
-				got[it.ID]++
-				return nil
-			}))
-		}
-		var producers, operators sync.WaitGroup
-		for range 3 {
-			q := w.Small(2, nil)
-			producers.Go(func() {
-				for i := range 60 {
-					id, err := q.Put(t.Context(), []byte(fmt.Sprint(i)))
-					require.NoError(t, err)
-					mu.Lock()
-					got[id] += 0
-					mu.Unlock()
-					time.Sleep(time.Duration(i%3) * time.Millisecond)
-				}
-			})
-		}
-		removed, end := 0, make(chan struct{})
-		q := w.Small(2, nil)
-		operators.Go(func() {
-			for {
-				n, err := q.Purge(t.Context())
-				require.NoError(t, err)
-				removed += n
-				select {
-				case <-end:
-					return
-				case <-time.After(time.Millisecond):
-				}
-			}
-		})
-		producers.Wait()
-		time.Sleep(time.Second)
-		close(end)
-		operators.Wait()
-		for _, a := range serving {
-			require.NoError(t, stop(a))
-		}
-		taken := 0
-		for _, n := range got {
-			require.LessOrEqual(t, n, 1)
-			taken += n
-		}
-		require.Len(t, got, 180)
-		require.Equal(t, 180, taken+removed)
-		require.Empty(t, w.Items())
 	})
 }
 
@@ -229,51 +161,6 @@ func TestPurgeLeavesOutWhatIsTakenMeanwhile(t *testing.T) {
 		require.Equal(t, []string{"1"}, listed(t, q))
 		recipetest.AckOn(t, it)
 	})
-}
-
-// A Remove and a Purge that lose their request or reply are done once, and know what they
-// have removed.
-func TestB42RemovalWhoseReplyIsLostIsCounted(t *testing.T) {
-	for _, after := range []bool{false, true} {
-		t.Run(fmt.Sprintf("after=%v", after), func(t *testing.T) {
-			recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-				q := w.Queue(w.Stranger(nil))
-				ids := recipetest.PutOn(t, q, recipetest.Names(4)...)
-				w.Plan.Add(zktest.Fault{Do: zktest.Drop, After: after, Op: "multi(setData,delete)"})
-				require.NoError(t, q.Remove(t.Context(), ids[1]))
-				w.Plan.Add(zktest.Fault{Do: zktest.Drop, After: after, Op: "multi(setData,delete,delete,delete)"})
-				removed, err := q.Purge(t.Context())
-				require.NoError(t, err)
-				require.Equal(t, 3, removed)
-				require.Equal(t, 2, w.Plan.Fired()[map[bool]string{false: "drop before", true: "drop after"}[after]])
-				require.Empty(t, w.Items())
-			})
-		})
-	}
-}
-
-// Once the session has ended, the outcome of a removal that was sent is unknown. One that
-// was not sent goes on in the next session.
-func TestB42RemovalWhoseSessionExpires(t *testing.T) {
-	for _, op := range []string{"sync", "getChildren2", "multi(setData,delete)"} {
-		for _, after := range []bool{false, true} {
-			t.Run(fmt.Sprintf("%s, after=%v", op, after), func(t *testing.T) {
-				recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-					q := w.Queue(w.Stranger(nil))
-					ids := recipetest.PutOn(t, q, "x")
-					w.Plan.Add(zktest.Fault{Do: zktest.Expire, After: after, Op: op})
-					err := q.Remove(t.Context(), ids[0])
-					if op != "multi(setData,delete)" {
-						require.NoError(t, err)
-						require.Empty(t, listed(t, q))
-						return
-					}
-					require.ErrorIs(t, err, zkrecipes.ErrUncertain)
-					require.Len(t, listed(t, q), map[bool]int{false: 1, true: 0}[after])
-				})
-			})
-		}
-	}
 }
 
 // The session ends before a Remove is sent. It goes on in the next one, where the item has
@@ -302,9 +189,7 @@ func TestPurgeOfManyItemsBelowALongPath(t *testing.T) {
 		}
 		q := zkrecipes.NewQueue(w.Stranger(nil), path, nil)
 		recipetest.PutOn(t, q, recipetest.Names(90)...)
-		removed, err := q.Purge(t.Context())
-		require.NoError(t, err)
-		require.Equal(t, 90, removed)
+		require.Equal(t, 90, purge(t, q))
 		require.Empty(t, listed(t, q))
 	})
 }
@@ -325,71 +210,6 @@ func TestB36RemovalThatIsRefusedIsAnError(t *testing.T) {
 	})
 }
 
-// An item with a foreign znode below it is set aside.
-func TestB85RemovalOfAnItemWithAForeignZnodeBelow(t *testing.T) {
-	for _, purges := range []bool{false, true} {
-		t.Run(fmt.Sprintf("purges=%v", purges), func(t *testing.T) {
-			recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-				opts, log := recipetest.Logged()
-				q := zkrecipes.NewQueue(w.Stranger(opts), w.Path, nil)
-				recipetest.QueueOf(q).SegmentSize = 2
-				ids := recipetest.PutOn(t, q, "x", "y", "z")
-				stays := w.Items()[0]
-				znode := w.Foreign(w.Bare(), stays, "note")
-				if purges {
-					removed, err := q.Purge(t.Context())
-					require.NoError(t, err)
-					require.Equal(t, 3, removed)
-				} else {
-					require.NoError(t, q.Remove(t.Context(), ids[0]))
-					require.ErrorIs(t, q.Remove(t.Context(), ids[0]), zkrecipes.ErrItemGone)
-					require.Equal(t, []string{"y", "z"}, recipetest.Drain(t, q))
-				}
-				synctest.Wait() // the log is written in the background
-				require.Contains(t, log.String(), `"znode":"`+stays+`"`)
-				require.Contains(t, log.String(), `"children":["note"]`)
-				w.Aside(q, stays, znode)
-			})
-		})
-	}
-}
-
-// An item with a foreign znode in a claim's place is as good as taken. The error says
-// which znode it is.
-func TestB85RemovalOfAnItemThatCannotBeClaimed(t *testing.T) {
-	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-		q, conn := w.Queue(w.Stranger(nil)), w.Bare()
-		ids := recipetest.PutOn(t, q, "x", "y")
-		znode := w.Foreign(conn, w.Items()[0], "c")
-		err := q.Remove(t.Context(), ids[0])
-		require.ErrorIs(t, err, zkrecipes.ErrItemTaken)
-		require.ErrorContains(t, err, znode)
-		removed, err := q.Purge(t.Context())
-		require.NoError(t, err)
-		require.Equal(t, 1, removed)
-		require.NoError(t, conn.Delete(znode, -1))
-		require.Equal(t, []string{"x"}, recipetest.Drain(t, q))
-	})
-}
-
-// Any number of the items of a segment may have znodes of others below them.
-func TestB86PurgeMarksAnyNumberOfItemsWithForeignZnodes(t *testing.T) {
-	for _, n := range []int{zkconn.MaxTries - 1, zkconn.MaxTries, 3 * zkconn.MaxTries} {
-		recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-			q, conn := w.Queue(w.Stranger(nil)), w.Bare()
-			recipetest.PutOn(t, q, recipetest.Names(n)...)
-			for _, item := range w.Items() {
-				w.Foreign(conn, item, "note")
-			}
-			recipetest.PutOn(t, q, "without")
-			removed, err := q.Purge(t.Context())
-			require.NoError(t, err)
-			require.Equal(t, n+1, removed)
-			require.Empty(t, listed(t, q))
-		})
-	}
-}
-
 // Free items are removed at any request of a consumer. Nothing that is put later is slept
 // beside.
 func TestB86PurgeAtAnyRequestOfAConsumer(t *testing.T) {
@@ -402,22 +222,16 @@ func TestB86PurgeAtAnyRequestOfAConsumer(t *testing.T) {
 		var a *harness.Call[*zkrecipes.Item]
 		removed := 0
 		between(func() { a = recipetest.TakeLater(t, q) }, func() {
-			var err error
-			removed, err = other.Purge(t.Context())
-			require.NoError(t, err)
+			removed = purge(t, other)
 			recipetest.PutOn(t, other, "a", "b")
 		})
 		it = a.Get()
-		want := []string{"a", "b"}
-		if string(it.Data) == "1" { // it was taken first
-			require.Equal(t, 2, removed)
-		} else {
-			require.Equal(t, 3, removed)
-			require.Equal(t, "a", string(it.Data))
+		recipetest.AckOn(t, it)
+		want := []string{"1", "a", "b"} // it was taken first
+		if removed == 3 {
 			want = want[1:]
 		}
-		recipetest.AckOn(t, it)
-		require.Equal(t, want, recipetest.Drain(t, q))
+		require.Equal(t, want, append([]string{string(it.Data)}, recipetest.Drain(t, q)...))
 		w.OneSegment(q)
 	})
 }
@@ -432,9 +246,7 @@ func TestB86PurgeAtAnyRequestOfABoundedProducer(t *testing.T) {
 		removed, sleeps := 0, false
 		between(func() { a = recipetest.PutLater(t, q, "last") }, func() {
 			sleeps = w.Plan.Fired()["delay before"] == 0
-			var err error
-			removed, err = other.Purge(t.Context())
-			require.NoError(t, err)
+			removed = purge(t, other)
 		})
 		a.Get()
 		recipetest.AckOn(t, it)
@@ -448,30 +260,14 @@ func TestB86PurgeAtAnyRequestOfABoundedProducer(t *testing.T) {
 	})
 }
 
-// Bad input is refused before anything is sent.
-func TestRemovalsRefuseBadInput(t *testing.T) {
+func TestCallsOfAClosedClientAreRefused(t *testing.T) {
+	// B35: nothing is sent
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-		var none *zkrecipes.Queue
-		var noContext context.Context
-		c := w.Stranger(nil)
-		for want, call := range map[string]func() error{
-			`zkrecipes: remove an item of "": not made by NewQueue`: func() error { return none.Remove(t.Context(), "x") },
-			`zkrecipes: purge "": not made by NewQueue`:             func() error { _, err := none.Purge(t.Context()); return err },
-			`zkrecipes: find an item of "": not made by NewQueue`:   func() error { _, err := none.Find(t.Context(), "x"); return err },
-			`zkrecipes: redrive "": not made by NewQueue`:           func() error { _, err := none.Redrive(t.Context(), 1); return err },
-			`zkrecipes: put into "": not made by NewQueue`:          func() error { _, err := none.DeadLetters().Put(t.Context(), nil); return err },
-			`zkrecipes: purge /q: nil context`:                      func() error { _, err := zkrecipes.NewQueue(c, "/q", nil).Purge(noContext); return err },
-			`zkrecipes: purge q: path does not begin with "/"`:      func() error { _, err := zkrecipes.NewQueue(c, "q", nil).Purge(t.Context()); return err },
-		} {
-			require.EqualError(t, call(), want)
+		q := w.Queue(w.Stranger(nil))
+		require.NoError(t, clientOf(q).Close())
+		for what, err := range callsOn(q, t.Context()) {
+			require.ErrorIs(t, err, zkrecipes.ErrClosed, what)
 		}
-		q := w.Queue(c)
-		require.NoError(t, c.Close())
-		_, err := q.Purge(t.Context())
-		require.ErrorIs(t, err, zkrecipes.ErrClosed)
-		_, err = q.Redrive(t.Context(), 1)
-		require.ErrorIs(t, err, zkrecipes.ErrClosed)
-		require.ErrorIs(t, q.Remove(t.Context(), "x"), zkrecipes.ErrClosed)
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		require.ErrorIs(t, w.Queue(w.Stranger(nil)).Remove(ctx, "x"), context.Canceled)

@@ -2,7 +2,6 @@ package queue_test
 
 import (
 	"context"
-	"fmt"
 	"runtime"
 	"sync"
 	"testing"
@@ -22,39 +21,35 @@ import (
 // Serve's context ends during an outage, and a handler returns. The ack was not sent, or
 // its reply never comes.
 func TestB77ServeEndsWithItsLeasesIfItsContextEndsDuringAnOutage(t *testing.T) {
-	for _, sent := range []bool{false, true} {
-		t.Run(fmt.Sprintf("sent=%v", sent), func(t *testing.T) {
-			recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-				q := w.Queue(w.Stranger(nil))
-				recipetest.PutOn(t, q, "x")
-				began, finish := make(chan *zkrecipes.Item, 2), make(chan struct{})
-				a := recipetest.ServeLater(t, q, func(_ context.Context, it *zkrecipes.Item) error {
-					began <- it
-					<-finish
-					return nil
-				})
-				it, session := <-began, recipetest.SessionID(recipetest.ClientOf(recipetest.QueueOf(q).Client))
-				if sent {
-					w.Plan.Add(zktest.Fault{Do: zktest.Withhold, Op: recipetest.OpAckJoin}, zktest.Fault{Do: zktest.Refuse, Times: -1})
-				} else {
-					w.Away(recipetest.ClientOf(recipetest.QueueOf(q).Client))
-				}
-				close(finish)
-				synctest.Wait()
-				require.True(t, a.Waiting(), "the ack may still be carried out")
-				until := it.ValidUntil()
-				require.False(t, until.IsZero())
-				require.NoError(t, stop(a))
-				require.False(t, time.Now().After(until), "%v after the claim's end", time.Since(until))
-
-				w.Srv.Expire(session) // else the ack may be carried out after all
-				w.Back()
-				again := recipetest.TakeOn(t, w.Queue(w.Stranger(nil)))
-				require.Equal(t, 2, again.Attempt)
-				recipetest.AckOn(t, again)
-			})
+	eachInBubble(t, map[string]bool{"sent": true, "not sent": false}, func(t *testing.T, w *recipetest.World, sent bool) {
+		q := w.Queue(w.Stranger(nil))
+		recipetest.PutOn(t, q, "x")
+		began, finish := make(chan *zkrecipes.Item, 2), make(chan struct{})
+		a := recipetest.ServeLater(t, q, func(_ context.Context, it *zkrecipes.Item) error {
+			began <- it
+			<-finish
+			return nil
 		})
-	}
+		it, session := <-began, sessionOf(q)
+		if sent {
+			w.Plan.Add(zktest.Fault{Do: zktest.Withhold, Op: recipetest.OpAckJoin}, zktest.Fault{Do: zktest.Refuse, Times: -1})
+		} else {
+			w.Away(clientOf(q))
+		}
+		close(finish)
+		synctest.Wait()
+		require.True(t, a.Waiting(), "the ack may still be carried out")
+		until := it.ValidUntil()
+		require.False(t, until.IsZero())
+		require.NoError(t, stop(a))
+		require.False(t, time.Now().After(until), "%v after the claim's end", time.Since(until))
+
+		w.Srv.Expire(session) // else the ack may be carried out after all
+		w.Back()
+		again := recipetest.TakeOn(t, w.Queue(w.Stranger(nil)))
+		require.Equal(t, 2, again.Attempt)
+		recipetest.AckOn(t, again)
+	})
 }
 
 // An ack loses its reply, and is found to be carried out after its worker has left it
@@ -87,55 +82,117 @@ func TestB77PlaceOfAnAckThatItsWorkerHasLeftIsDeleted(t *testing.T) {
 	})
 }
 
-func TestB41StackOfAPanicInAHandlerIsLogged(t *testing.T) {
+// A handler may fail by a panic, whose stack is logged, by runtime.Goexit, or by an error.
+func TestB41HandlerThatPanicsOrEndsItsGoroutineHasFailed(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		opts, log := recipetest.Logged()
 		q := w.Queue(w.Stranger(opts))
 		recipetest.PutOn(t, q, "x")
-		attempts := 0
-		a := recipetest.ServeLater(t, q, func(context.Context, *zkrecipes.Item) error {
-			if attempts++; attempts == 1 {
-				panicsInAHandler()
+		a := serve(t, q, func(it *zkrecipes.Item) error {
+			switch it.Attempt {
+			case 1:
+				panic("on purpose")
+			case 2:
+				runtime.Goexit()
+			case 3:
+				return recipetest.ErrHandler
 			}
 			return nil
 		})
 		time.Sleep(time.Minute)
-		synctest.Wait()
-		require.NoError(t, stop(a))
-		require.Equal(t, 2, attempts)
+		require.NoError(t, stop(a.Call))
+		require.Len(t, a.got, 4)
+		require.Empty(t, w.Items())
 		require.Contains(t, log.String(), "handler panicked: on purpose")
-		require.Contains(t, log.String(), "panicsInAHandler")
+		require.Contains(t, log.String(), "serve_faults_test.go", "the stack")
 	})
 }
-
-func panicsInAHandler() { panic("on purpose") }
 
 // A Backoff that panics, or ends its goroutine, is replaced by the default.
 func TestB41BackoffThatPanicsIsLoggedAndTheDefaultIsUsed(t *testing.T) {
 	for what, fails := range map[string]func(){"panicked: on purpose": func() { panic("on purpose") }, "runtime.Goexit": runtime.Goexit} {
-		t.Run(what, func(t *testing.T) {
-			recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-				opts, log := recipetest.Logged()
-				q := zkrecipes.NewQueue(w.Stranger(opts), w.Path, &zkrecipes.QueueOptions{Backoff: func(int) time.Duration {
-					fails()
-					return time.Hour
-				}})
-				recipetest.PutOn(t, q, "x")
-				began := time.Now()
-				var at []time.Duration
-				a := recipetest.ServeLater(t, q, func(context.Context, *zkrecipes.Item) error {
-					if at = append(at, time.Since(began)); len(at) < 3 {
-						return recipetest.ErrHandler
-					}
-					return nil
-				})
-				time.Sleep(time.Minute)
-				synctest.Wait()
-				require.Equal(t, []time.Duration{0, queue.BackOff(1), queue.BackOff(1) + queue.BackOff(2)}, at)
-				require.NoError(t, stop(a))
-				require.Contains(t, log.String(), "QueueOptions.Backoff")
-				require.Contains(t, log.String(), what)
+		recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+			opts, log := recipetest.Logged()
+			q := zkrecipes.NewQueue(w.Stranger(opts), w.Path, &zkrecipes.QueueOptions{Backoff: func(int) time.Duration {
+				fails()
+				return time.Hour
+			}})
+			recipetest.PutOn(t, q, "x")
+			began := time.Now()
+			var at []time.Duration
+			a := serve(t, q, func(it *zkrecipes.Item) error {
+				if at = append(at, time.Since(began)); len(at) < 3 {
+					return recipetest.ErrHandler
+				}
+				return nil
 			})
+			time.Sleep(time.Minute)
+			require.NoError(t, stop(a.Call))
+			require.Equal(t, []time.Duration{0, queue.BackOff(1), queue.BackOff(1) + queue.BackOff(2)}, at)
+			require.Contains(t, log.String(), "QueueOptions.Backoff")
+			require.Contains(t, log.String(), what)
 		})
 	}
+}
+
+func hourly(workers int) *zkrecipes.QueueOptions {
+	return &zkrecipes.QueueOptions{Workers: workers, Backoff: func(int) time.Duration { return time.Hour }}
+}
+
+// A take that is under way as Serve ends would claim the item that is given back, and count
+// as an attempt.
+func TestServeGivesBackOnceItsTakesHaveEnded(t *testing.T) {
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		q := zkrecipes.NewQueue(w.Stranger(nil), w.Path, hourly(1))
+		recipetest.PutOn(t, q, "failed")
+		handled := 0
+		a := recipetest.ServeLater(t, q, func(context.Context, *zkrecipes.Item) error {
+			handled++
+			return recipetest.ErrHandler
+		})
+		time.Sleep(time.Minute)
+		for _, op := range claimOps {
+			w.Plan.Add(zktest.Fault{Do: zktest.Delay, For: time.Second, After: true, Op: op})
+		}
+		recipetest.PutOn(t, q, "being taken")
+		synctest.Wait()
+		a.Cancel(nil)
+		time.Sleep(time.Millisecond)
+		require.Len(t, w.Flags(), 2)
+		require.True(t, a.Waiting())
+		require.NoError(t, stop(a))
+		synctest.Wait()
+		require.Empty(t, w.Flags())
+		require.Equal(t, 1, handled)
+		for range 2 {
+			it := recipetest.TakeOn(t, q)
+			require.Equal(t, 2, it.Attempt)
+			recipetest.AckOn(t, it)
+		}
+	})
+}
+
+// Nobody waits for handlers that are at work.
+func TestServeGivesBackWhileAHandlerIsAtWork(t *testing.T) {
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		q := zkrecipes.NewQueue(w.Stranger(nil), w.Path, hourly(2))
+		recipetest.PutOn(t, q, "failed", "long")
+		a := recipetest.ServeLater(t, q, func(_ context.Context, it *zkrecipes.Item) error {
+			if string(it.Data) == "long" {
+				time.Sleep(90 * time.Second)
+				return nil
+			}
+			return recipetest.ErrHandler
+		})
+		time.Sleep(time.Minute)
+		require.Len(t, w.Flags(), 2)
+		a.Cancel(nil)
+		time.Sleep(time.Second)
+		require.True(t, a.Waiting())
+		it := recipetest.TakeOn(t, w.Queue(w.Stranger(nil)))
+		require.Equal(t, "failed", string(it.Data))
+		require.Equal(t, 2, it.Attempt)
+		recipetest.AckOn(t, it)
+		require.NoError(t, stop(a))
+	})
 }

@@ -231,7 +231,7 @@ func Faults(t *testing.T, drivers ...Driver) {
 							_, fired = d.meet(t, s, row, clean[row.lag])
 							met++
 						}
-						require.Greater(t, row.fault.Skip, 2, "requests")
+						require.Greater(t, row.fault.Skip, 1, "requests")
 					})
 				}
 				t.Logf("%d faults", met)

@@ -346,22 +346,6 @@ func AckedOn(t testing.TB, q *zkrecipes.Queue) string {
 	return string(it.Data)
 }
 
-// TakeOneBy puts an item and has it taken by the transaction op. hook is called before
-// that one can be sent.
-func (r *QueueRig) TakeOneBy(op string, hook func()) (zkrecipes.ItemID, *harness.Call[*zkrecipes.Item]) {
-	r.t.Helper()
-	r.Warm()
-	if op == OpClaimAlone {
-		id := PutOn(r.t, r.Q, "x")[0]
-		hook()
-		return id, TakeLater(r.t, r.Q)
-	}
-	a := TakeLater(r.t, r.Q)
-	LineUp(r.t, r.Raw, r.Path+"/line", 1, r.C)
-	hook()
-	return PutOn(r.t, r.Other(), "x")[0], a
-}
-
 // Counted returns the count that the client keeps, brought up to date.
 func (w *World) Counted(q *zkrecipes.Queue) int {
 	w.T.Helper()
@@ -470,7 +454,7 @@ func (w *World) Aside(q *zkrecipes.Queue, item, znode string) {
 	w.OneSegment(q)
 }
 
-// Traffic puts 500 items a second, for the whole test, and takes them out again if
+// Traffic puts 200 items a second, for the whole test, and takes them out again if
 // drained is set. It returns a function that ends it.
 func (w *World) Traffic(segment int64, drained bool) (end func()) {
 	ctx, cancel := context.WithCancel(w.T.Context())
@@ -480,7 +464,7 @@ func (w *World) Traffic(segment int64, drained bool) (end func()) {
 	wg.Go(func() {
 		for ctx.Err() == nil {
 			PutOn(w.T, q, "traffic")
-			time.Sleep(2 * time.Millisecond)
+			time.Sleep(5 * time.Millisecond)
 		}
 	})
 	if drained {

@@ -1,0 +1,187 @@
+package queue_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/zkrecipes/zkrecipes"
+	"github.com/zkrecipes/zkrecipes/internal/harness"
+	"github.com/zkrecipes/zkrecipes/internal/recipetest"
+)
+
+func TestMain(m *testing.M) { os.Exit(harness.Run(m)) }
+
+// beforeAndAfter runs f in worlds of their own: for a fault that comes before a request is
+// carried out, and for one that comes after it.
+func beforeAndAfter(t *testing.T, f func(t *testing.T, w *recipetest.World, after bool)) {
+	for _, after := range []bool{false, true} {
+		t.Run(fmt.Sprintf("after=%v", after), func(t *testing.T) {
+			recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) { f(t, w, after) })
+		})
+	}
+}
+
+// eachInBubble runs f for each of the cases, in a world of its own.
+func eachInBubble[C any](t *testing.T, cases map[string]C, f func(t *testing.T, w *recipetest.World, c C)) {
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) { f(t, w, c) })
+		})
+	}
+}
+
+// clientOf returns the Client of a queue.
+func clientOf(q *zkrecipes.Queue) *zkrecipes.Client {
+	return recipetest.ClientOf(recipetest.QueueOf(q).Client)
+}
+
+// sessionOf returns the id of the session of a queue's Client.
+func sessionOf(q *zkrecipes.Queue) int64 { return recipetest.SessionID(clientOf(q)) }
+
+// next returns a second queue of a client, with segments of n creates.
+func next(c *zkrecipes.Client, n int64, opts *zkrecipes.QueueOptions) *zkrecipes.Queue {
+	q := zkrecipes.NewQueue(c, "/next", opts)
+	recipetest.QueueOf(q).SegmentSize = n
+	return q
+}
+
+// strict returns the world's queue with a bound of attempts, for a new client.
+func strict(w *recipetest.World, attempts int) *zkrecipes.Queue {
+	return zkrecipes.NewQueue(w.Stranger(nil), w.Path, &zkrecipes.QueueOptions{MaxAttempts: attempts})
+}
+
+// listed returns the data of all items.
+func listed(t testing.TB, q *zkrecipes.Queue) (all []string) {
+	t.Helper()
+	for e, err := range q.Items(harness.Within(t, 20*time.Second)) {
+		if errors.Is(err, zkrecipes.ErrUnused) { // an operator has deleted it
+			return nil
+		}
+		require.NoError(t, err)
+		all = append(all, string(e.Data))
+	}
+	return all
+}
+
+func bytesOf(items ...string) (all [][]byte) {
+	for _, item := range items {
+		all = append(all, []byte(item))
+	}
+	return all
+}
+
+func lenOf(t testing.TB, q *zkrecipes.Queue) int {
+	t.Helper()
+	n, err := q.Len(harness.Within(t, 20*time.Second))
+	require.NoError(t, err)
+	return n
+}
+
+func purge(t testing.TB, q *zkrecipes.Queue) int {
+	t.Helper()
+	n, err := q.Purge(t.Context())
+	require.NoError(t, err)
+	return n
+}
+
+func redrive(t testing.TB, q *zkrecipes.Queue, most int) int {
+	t.Helper()
+	n, err := q.Redrive(t.Context(), most)
+	require.NoError(t, err)
+	return n
+}
+
+func ackPutOn(t testing.TB, it *zkrecipes.Item, to *zkrecipes.Queue, items ...string) []zkrecipes.ItemID {
+	t.Helper()
+	ids, err := it.AckPut(harness.Within(t, time.Minute), to, bytesOf(items...))
+	require.NoError(t, err)
+	require.Len(t, ids, len(items))
+	return ids
+}
+
+func ackPutLater(t testing.TB, it *zkrecipes.Item, to *zkrecipes.Queue, items ...string) *harness.Call[[]zkrecipes.ItemID] {
+	return harness.Go(t, func(ctx context.Context) ([]zkrecipes.ItemID, error) { return it.AckPut(ctx, to, bytesOf(items...)) })
+}
+
+// takeN takes n items.
+func takeN(t testing.TB, q *zkrecipes.Queue, n int) []*zkrecipes.Item {
+	t.Helper()
+	items, err := q.TakeN(harness.Within(t, 20*time.Second), n)
+	require.NoError(t, err)
+	return items
+}
+
+// canceled ends the context of a call that waits, and returns what it returns.
+func canceled[R any](t testing.TB, a *harness.Call[R]) (R, error) {
+	t.Helper()
+	a.Cancel(nil)
+	r, err := a.Wait()
+	require.ErrorIs(t, err, context.Canceled)
+	return r, err
+}
+
+// stop ends a Serve and returns its error.
+func stop(a *harness.Call[struct{}]) error {
+	a.Cancel(nil)
+	_, err := a.Wait()
+	return err
+}
+
+// handling is a Serve that notes the data of the items that it hands out. It is for bubbles: its
+// handlers do not run at once.
+type handling struct {
+	*harness.Call[struct{}]
+	got []string
+}
+
+// serve handles items with f, which may be nil.
+func serve(t testing.TB, q *zkrecipes.Queue, f func(*zkrecipes.Item) error) *handling {
+	h := &handling{}
+	h.Call = recipetest.ServeLater(t, q, func(_ context.Context, it *zkrecipes.Item) error {
+		h.got = append(h.got, string(it.Data))
+		if f == nil {
+			return nil
+		}
+		return f(it)
+	})
+	synctest.Wait()
+	return h
+}
+
+// bury makes dead letters of items whose handler fails with their data.
+func bury(t *testing.T, q *zkrecipes.Queue, items ...string) (ids []zkrecipes.ItemID) {
+	t.Helper()
+	recipetest.QueueOf(q).Opts.Backoff = func(int) time.Duration { return 0 } // else they overtake each other
+	ids = recipetest.PutOn(t, q, items...)
+	a := serve(t, q, func(it *zkrecipes.Item) error { return errors.New("cannot work on " + string(it.Data)) })
+	time.Sleep(time.Hour)
+	synctest.Wait()
+	require.NoError(t, stop(a.Call))
+	return ids
+}
+
+// failures returns what the dead letters of a queue tell.
+func failures(t *testing.T, q *zkrecipes.Queue) (all []zkrecipes.Failure) {
+	t.Helper()
+	for e, err := range q.DeadLetters().Items(t.Context()) {
+		require.NoError(t, err)
+		all = append(all, e.Failure)
+	}
+	return all
+}
+
+// eachOf is like eachInBubble for cases that need no names.
+func eachOf[C any](t *testing.T, cases []C, f func(t *testing.T, w *recipetest.World, c C)) {
+	for _, c := range cases {
+		t.Run(fmt.Sprint(c), func(t *testing.T) {
+			recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) { f(t, w, c) })
+		})
+	}
+}

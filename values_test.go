@@ -193,11 +193,6 @@ func TestZeroValuesHoldNothingAndSaySo(t *testing.T) {
 	require.Empty(t, (*zkrecipes.Leases)(nil).All())
 }
 
-func TestCloseOfAClientThatWasNeverDialedReturnsNil(t *testing.T) {
-	require.NoError(t, (*zkrecipes.Client)(nil).Close())
-	require.NoError(t, new(zkrecipes.Client).Close())
-}
-
 func first[A any](_ A, err error) error          { return err }
 func second[A, B any](_ A, _ B, err error) error { return err }
 

@@ -536,4 +536,3 @@ func TestShutdownWaitsForAPutUnderWayButNotForRoom(t *testing.T) {
 		require.Equal(t, []string{"a"}, recipetest.Drain(t, zkrecipes.NewQueue(other, "/full", nil)))
 	})
 }
-

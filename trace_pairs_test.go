@@ -2,8 +2,6 @@ package zkrecipes_test
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -13,7 +11,6 @@ import (
 	"github.com/zkrecipes/zkrecipes"
 	"github.com/zkrecipes/zkrecipes/internal/harness"
 	"github.com/zkrecipes/zkrecipes/internal/recipetest"
-	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
 // tracedWorld is a world with two Clients, of which one has a tracer.
@@ -367,114 +364,4 @@ func TestTraceReportsEachAcquisitionAndEachHoldInPairs(t *testing.T) {
 			})
 		})
 	}
-}
-
-// Whatever happens at whichever request, what is reported comes in pairs.
-func TestTraceReportsPairsWhateverFails(t *testing.T) {
-	errOther := errors.New("other end")
-	uses := map[string]struct {
-		ops []string
-		run func(ctx context.Context, c *zkrecipes.Client) error
-	}{
-		"mutex": {[]string{recipetest.OpJoin, "getChildren2", "getData", recipetest.OpRelease}, func(ctx context.Context, c *zkrecipes.Client) error {
-			return zkrecipes.NewMutex(c, "/line").Do(ctx, recipetest.Nothing)
-		}},
-		"kept": {[]string{recipetest.OpJoin, "getChildren2", "getData", "exists"}, func(ctx context.Context, c *zkrecipes.Client) error {
-			m := zkrecipes.NewMutex(c, "/line", zkrecipes.KeepFor(time.Second))
-			return errors.Join(m.Do(ctx, recipetest.Nothing), m.Do(ctx, recipetest.Nothing))
-		}},
-		"downgrade": {[]string{recipetest.OpJoin, recipetest.OpDowngrade, "multi(delete)"}, func(ctx context.Context, c *zkrecipes.Client) error {
-			rw := zkrecipes.NewRWLock(c, "/rw")
-			return rw.Do(ctx, func(ctx context.Context, l *zkrecipes.Lease) error { return rw.Downgrade(ctx, l) })
-		}},
-		"semaphore": {[]string{recipetest.OpTakeFree, recipetest.OpTakeTurn, recipetest.OpJoin, recipetest.OpGiveBack, "getData"}, func(ctx context.Context, c *zkrecipes.Client) error {
-			return zkrecipes.NewSemaphore(c, "/s", 1).Do(ctx, func(context.Context, *zkrecipes.SlotLease) error { return nil })
-		}},
-		"election": {[]string{recipetest.OpJoin, "getData", "multi(check,create,setData)"}, func(ctx context.Context, c *zkrecipes.Client) error {
-			return zkrecipes.NewElection(c, "/e").Lead(ctx, nil, func(context.Context, *zkrecipes.Term) error { return nil })
-		}},
-		"queue": {[]string{recipetest.OpJoin, recipetest.OpClaim, recipetest.OpClaimAlone, "getChildren2", "getData", "multi(delete,delete,delete)"}, func(ctx context.Context, c *zkrecipes.Client) error {
-			q := zkrecipes.NewQueue(c, "/q", &zkrecipes.QueueOptions{MaxLen: 5})
-			if _, err := q.Put(ctx, nil); err != nil {
-				return err
-			}
-			it, err := q.Take(ctx)
-			if err != nil {
-				return err
-			}
-			return it.Ack(ctx)
-		}},
-		"barriers": {[]string{"getData", "getChildren2", "multi(create,setData)", "multi(check,create,setData)"}, func(ctx context.Context, c *zkrecipes.Client) error {
-			if _, err := zkrecipes.NewBarrier(c, "/b", 1).Wait(ctx); err != nil {
-				return err
-			}
-			v, err := zkrecipes.NewDoubleBarrier(c, "/d", 1).Enter(ctx)
-			if err != nil {
-				return err
-			}
-			return v.Leave(ctx)
-		}},
-	}
-	for name, use := range uses {
-		fired := 0
-		for _, op := range use.ops {
-			for _, do := range []zktest.Action{zktest.Drop, zktest.Withhold, zktest.Expire, zktest.Delay, zktest.Answer} {
-				for _, after := range []bool{false, true} {
-					for _, end := range []string{"goes on", "canceled", "closed"} {
-						what := fmt.Sprint(name, ", ", do, " ", op, " after ", after, ", ", end)
-						recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-							r := recipetest.NewTracer(t)
-							c := w.Stranger(&zkrecipes.Options{Trace: r.Trace()})
-							require.NoError(t, use.run(t.Context(), c), what)
-							time.Sleep(2 * time.Second) // a kept lock is left
-							fault := zktest.Fault{Op: op, Do: do, After: after}
-							switch do {
-							case zktest.Delay:
-								fault.For = time.Minute
-							case zktest.Answer:
-								fault.Code = -7
-							}
-							w.Plan.Add(fault)
-							ctx, cancel := context.WithCancelCause(t.Context())
-							calls := [2]*harness.Call[struct{}]{}
-							for i := range calls {
-								calls[i] = harness.GoErr(t, func(context.Context) error { return use.run(ctx, c) })
-							}
-							time.Sleep(time.Second)
-							switch end {
-							case "canceled":
-								cancel(errOther)
-							case "closed":
-								require.NoError(t, ignore(c.Close(), zkrecipes.ErrSessionNotClosed), what)
-							}
-							for _, a := range calls {
-								_, _ = a.Wait()
-							}
-							cancel(nil)
-							for _, n := range w.Plan.Fired() {
-								fired += n
-							}
-							w.Plan.Stop()
-							require.NoError(t, ignore(c.Close(), zkrecipes.ErrSessionNotClosed), what)
-							r.Told()
-							r.Rest()
-						})
-						if t.Failed() {
-							t.Fatal(what)
-						}
-					}
-				}
-			}
-		}
-		t.Logf("%s: %d faults", name, fired)
-		require.NotZero(t, fired, name)
-	}
-}
-
-// ignore returns nil if err is that one.
-func ignore(err, that error) error {
-	if errors.Is(err, that) {
-		return nil
-	}
-	return err
 }

@@ -52,8 +52,7 @@ var traceScenarios = []struct {
 		recipetest.LockOn(t, zkrecipes.NewMutex(w.other, w.Path))
 		a := w.LockLater(w.c)
 		a.Cancel(nil)
-		_, err := a.Wait()
-		require.ErrorIs(t, err, context.Canceled)
+		recipetest.Fails(t, a, context.Canceled)
 	}, []string{"mutex lock queued behind 1", "mutex lock canceled"}},
 	{"canceled before", func(t *testing.T, w *tracedWorld) {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -77,8 +76,7 @@ var traceScenarios = []struct {
 		synctest.Wait()
 		require.True(t, a.Waiting())
 		w.evict() // itself
-		_, err := a.Wait()
-		require.ErrorIs(t, err, zkrecipes.ErrEvicted)
+		recipetest.Fails(t, a, zkrecipes.ErrEvicted)
 	}, []string{"mutex lock queued behind 1", "mutex lock queued behind 2", "mutex lock evicted"}},
 	{"somebody deletes the holder's place", func(t *testing.T, w *tracedWorld) {
 		l := recipetest.LockOn(t, zkrecipes.NewMutex(w.c, w.Path))
@@ -99,8 +97,7 @@ var traceScenarios = []struct {
 		recipetest.LockOn(t, zkrecipes.NewMutex(w.other, w.Path))
 		a := w.LockLater(w.c)
 		require.NoError(t, w.c.Close())
-		_, err := a.Wait()
-		require.ErrorIs(t, err, zkrecipes.ErrClosed)
+		recipetest.Fails(t, a, zkrecipes.ErrClosed)
 	}, []string{"mutex lock queued behind 1", "mutex lock closed"}},
 	{"closed before", func(t *testing.T, w *tracedWorld) {
 		require.NoError(t, w.c.Close())
@@ -183,8 +180,7 @@ var traceScenarios = []struct {
 		m := zkrecipes.NewMutex(w.c, w.Path, zkrecipes.KeepFor(time.Minute))
 		a, b := w.Waits(m), w.Waits(m)
 		b.Cancel(nil)
-		_, err := b.Wait()
-		require.ErrorIs(t, err, context.Canceled)
+		recipetest.Fails(t, b, context.Canceled)
 		require.Equal(t, []string{"mutex lock queued behind 1", "mutex lock canceled"}, w.Told())
 		require.NoError(t, l.Release())
 		require.NoError(t, a.Get().Release())
@@ -194,8 +190,7 @@ var traceScenarios = []struct {
 		l := recipetest.LockOn(t, zkrecipes.NewMutex(w.other, "/b"))
 		a := recipetest.LockAllLater(t, recipetest.Mutexes(w.c, "/b", "/a")...)
 		a.Cancel(nil)
-		_, err := a.Wait()
-		require.ErrorIs(t, err, context.Canceled)
+		recipetest.Fails(t, a, context.Canceled)
 		require.NoError(t, l.Release())
 	}, []string{
 		"mutex lock all ok", "mutex lock all ok", "mutex lock all held, ok", "mutex lock all held, ok",
@@ -269,8 +264,7 @@ var traceScenarios = []struct {
 		recipetest.NackOn(t, recipetest.TakeOn(t, q))
 		a := w.TakeLater(q) // it moves the item to the dead letters
 		a.Cancel(nil)
-		_, err := a.Wait()
-		require.ErrorIs(t, err, context.Canceled)
+		recipetest.Fails(t, a, context.Canceled)
 		n, err := q.DeadLetters().Len(t.Context())
 		require.NoError(t, err)
 		require.Equal(t, 1, n)
@@ -310,8 +304,7 @@ var traceScenarios = []struct {
 		b := recipetest.PutLater(t, q, "c")
 		synctest.Wait()
 		b.Cancel(nil)
-		_, err := b.Wait()
-		require.ErrorIs(t, err, context.Canceled)
+		recipetest.Fails(t, b, context.Canceled)
 		recipetest.AckOn(t, recipetest.TakeOn(t, w.Queue(w.other)))
 		a.Get()
 		recipetest.PutOn(t, w.Queue(w.c), "d") // without a bound
@@ -335,8 +328,7 @@ var traceScenarios = []struct {
 		c := recipetest.Enter(t, zkrecipes.NewDoubleBarrier(w.c, "/d", 2))
 		synctest.Wait()
 		c.Cancel(nil)
-		_, err := c.Wait()
-		require.ErrorIs(t, err, context.Canceled)
+		recipetest.Fails(t, c, context.Canceled)
 	}, []string{"doublebarrier enter canceled"}},
 	{"a gate", func(t *testing.T, w *tracedWorld) {
 		g := zkrecipes.NewGate(w.c, "/g")

@@ -117,8 +117,7 @@ func TestA35LeadKeepsItsPlaceUntilItsFunctionHasReturnedAlthoughItsContextHasEnd
 		w.LeaderIs("lead")
 		require.NoError(t, l.Last.Load().Err())
 		l.Ret <- context.Canceled
-		_, err := l.Wait()
-		require.ErrorIs(t, err, context.Canceled)
+		recipetest.Fails(t, l.Call, context.Canceled)
 		require.NoError(t, next.Get().Resign())
 		w.NoLeader()
 	})
@@ -134,8 +133,7 @@ func TestA35LeadEndsWithItsContextWhileItCampaigns(t *testing.T) {
 		require.ErrorIs(t, err, context.Canceled)
 		require.ErrorIs(t, err, why)
 		first.Cancel(why)
-		_, err = first.Wait()
-		require.ErrorIs(t, err, why)
+		recipetest.Fails(t, first.Call, why)
 		require.ErrorContains(t, err, "zkrecipes: lead "+w.Path)
 		synctest.Wait()
 		require.Len(t, w.Line(), 1)
@@ -243,8 +241,7 @@ func TestCloseEndsLeadAndObservers(t *testing.T) {
 			require.NoError(t, clientOf(e).Close())
 		}
 		for _, l := range []*recipetest.Leading{leads, waits} {
-			_, err := l.Wait()
-			require.ErrorIs(t, err, zkrecipes.ErrClosed)
+			recipetest.Fails(t, l.Call, zkrecipes.ErrClosed)
 		}
 		require.ErrorIs(t, o.Ended(), zkrecipes.ErrClosed)
 		_, err := a.Leader(t.Context())

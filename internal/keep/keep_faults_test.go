@@ -153,8 +153,7 @@ func TestWaitingPlaceThatIsDeletedEndsTheCallsThatShareIt(t *testing.T) {
 		a, b := w.Waits(m), w.Waits(m)
 		require.NoError(t, w.Bare().Delete(w.Path+"/"+w.Line()[1].Name, -1))
 		for _, c := range []*harness.Call[*zkrecipes.Lease]{a, b} {
-			_, err := c.Wait()
-			require.ErrorIs(t, err, zkrecipes.ErrEvicted)
+			recipetest.Fails(t, c, zkrecipes.ErrEvicted)
 		}
 		require.NoError(t, holder.Release())
 		w.Keep(m)
@@ -215,8 +214,7 @@ func TestCommitOfAReleasedLeaseIsNotSent(t *testing.T) {
 		next := recipetest.LockOn(t, m)
 		require.True(t, late.Waiting())
 		w.Back()
-		_, err = late.Wait()
-		require.ErrorIs(t, err, zkrecipes.ErrReleased)
+		recipetest.Fails(t, late, zkrecipes.ErrReleased)
 		_, stat, err := next.Get(t.Context(), "/data")
 		require.NoError(t, err)
 		require.Zero(t, stat.Version)

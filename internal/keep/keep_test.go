@@ -196,8 +196,7 @@ func TestCallersThatGiveUpAreRemoved(t *testing.T) {
 
 		fourth, fifth := w.Waits(m), w.Waits(m)
 		fourth.Cancel(cause)
-		_, err := fourth.Wait()
-		require.ErrorIs(t, err, cause)
+		recipetest.Fails(t, fourth, cause)
 		require.NoError(t, l.Release())
 		require.NoError(t, fifth.Get().Release())
 
@@ -205,14 +204,13 @@ func TestCallersThatGiveUpAreRemoved(t *testing.T) {
 		last := w.Waits(m)
 		require.Len(t, w.Line(), 2)
 		last.Cancel(cause)
-		_, err = last.Wait()
-		require.ErrorIs(t, err, cause)
+		recipetest.Fails(t, last, cause)
 		synctest.Wait()
 		require.Len(t, w.Line(), 1, "nobody waits any more")
 		require.NoError(t, other.Release())
 		ctx, cancel := context.WithCancelCause(t.Context())
 		cancel(cause)
-		_, err = m.Lock(ctx)
+		_, err := m.Lock(ctx)
 		require.ErrorIs(t, err, cause)
 	})
 }

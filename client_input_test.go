@@ -90,43 +90,28 @@ func TestB39BadPathsAreNamed(t *testing.T) {
 }
 
 func TestB39BadOptionsAreNamed(t *testing.T) {
-	ctx := harness.Within(t, 10*time.Second)
-	for want, f := range map[string]func() (*zkrecipes.Client, error){
-		`zkrecipes: dial "": no servers`: func() (*zkrecipes.Client, error) { return zkrecipes.Dial(ctx, nil, nil) },
-		`zkrecipes: dial "": server "" is not host or host:port`: func() (*zkrecipes.Client, error) {
-			return zkrecipes.Dial(ctx, []string{""}, nil)
-		},
-		`zkrecipes: dial a/b:1: server "a/b:1" is not host or host:port`: func() (*zkrecipes.Client, error) {
-			return zkrecipes.Dial(ctx, []string{"a/b:1"}, nil)
-		},
-		`zkrecipes: dial h: Options.SessionTimeout is -1s`: func() (*zkrecipes.Client, error) {
-			return zkrecipes.Dial(ctx, []string{"h"}, &zkrecipes.Options{SessionTimeout: -time.Second})
-		},
-		`zkrecipes: dial h: Options.SessionTimeout is 1µs`: func() (*zkrecipes.Client, error) {
-			return zkrecipes.Dial(ctx, []string{"h"}, &zkrecipes.Options{SessionTimeout: time.Microsecond})
-		},
-		fmt.Sprintf(`zkrecipes: dial h: Options.SessionTimeout is %v`, time.Duration(math.MaxInt64)): func() (*zkrecipes.Client, error) {
-			return zkrecipes.Dial(ctx, []string{"h"}, &zkrecipes.Options{SessionTimeout: math.MaxInt64})
-		},
-		`zkrecipes: dial h: Options.Prefix "app": path does not begin with "/"`: func() (*zkrecipes.Client, error) {
-			return zkrecipes.Dial(ctx, []string{"h"}, &zkrecipes.Options{Prefix: "app"})
-		},
-		`zkrecipes: dial h: Options.Auth[0] has no scheme`: func() (*zkrecipes.Client, error) {
-			return zkrecipes.Dial(ctx, []string{"h"}, &zkrecipes.Options{Auth: []zkrecipes.Auth{{Data: []byte("secret")}}})
-		},
-		`zkrecipes: dial h: Options.DigestAlgorithm: unknown hash value 99 is not available`: func() (*zkrecipes.Client, error) {
-			return zkrecipes.Dial(ctx, []string{"h"}, &zkrecipes.Options{DigestAlgorithm: 99})
-		},
-		`zkrecipes: dial h: Options.DigestAlgorithm: MD4 is not available`: func() (*zkrecipes.Client, error) {
-			return zkrecipes.Dial(ctx, []string{"h"}, &zkrecipes.Options{DigestAlgorithm: crypto.MD4})
-		},
-		`zkrecipes: dial h: Options.ACL is needed: the ids of Options.Auth are not known`: func() (*zkrecipes.Client, error) {
-			return zkrecipes.Dial(ctx, []string{"h"}, &zkrecipes.Options{Auth: []zkrecipes.Auth{{Scheme: "sasl", Data: []byte("secret")}}})
-		},
+	ctx, h := harness.Within(t, 10*time.Second), []string{"h"}
+	secret := []byte("secret")
+	for _, tt := range []struct {
+		servers []string
+		opts    zkrecipes.Options
+		want    string
+	}{
+		{nil, zkrecipes.Options{}, `"": no servers`},
+		{[]string{""}, zkrecipes.Options{}, `"": server "" is not host or host:port`},
+		{[]string{"a/b:1"}, zkrecipes.Options{}, `a/b:1: server "a/b:1" is not host or host:port`},
+		{h, zkrecipes.Options{SessionTimeout: -time.Second}, `h: Options.SessionTimeout is -1s`},
+		{h, zkrecipes.Options{SessionTimeout: time.Microsecond}, `h: Options.SessionTimeout is 1µs`},
+		{h, zkrecipes.Options{SessionTimeout: math.MaxInt64}, fmt.Sprint(`h: Options.SessionTimeout is `, time.Duration(math.MaxInt64))},
+		{h, zkrecipes.Options{Prefix: "app"}, `h: Options.Prefix "app": path does not begin with "/"`},
+		{h, zkrecipes.Options{Auth: []zkrecipes.Auth{{Data: secret}}}, `h: Options.Auth[0] has no scheme`},
+		{h, zkrecipes.Options{DigestAlgorithm: 99}, `h: Options.DigestAlgorithm: unknown hash value 99 is not available`},
+		{h, zkrecipes.Options{DigestAlgorithm: crypto.MD4}, `h: Options.DigestAlgorithm: MD4 is not available`},
+		{h, zkrecipes.Options{Auth: []zkrecipes.Auth{{Scheme: "sasl", Data: secret}}}, `h: Options.ACL is needed: the ids of Options.Auth are not known`},
 	} {
-		c, err := f()
+		c, err := zkrecipes.Dial(ctx, tt.servers, &tt.opts)
 		require.Nil(t, c)
-		require.EqualError(t, err, want)
+		require.EqualError(t, err, "zkrecipes: dial "+tt.want)
 	}
 }
 

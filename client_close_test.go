@@ -234,15 +234,11 @@ func TestCloseEndsLeasesAndWaiters(t *testing.T) {
 			}
 			for _, l := range leases {
 				require.ErrorIs(t, l.Release(), zkrecipes.ErrClosed)
-				_, err := l.Commit(t.Context())
-				require.ErrorIs(t, err, zkrecipes.ErrClosed)
+				require.ErrorIs(t, first(l.Commit(t.Context())), zkrecipes.ErrClosed)
 			}
-			_, err := m.Lock(t.Context())
-			require.ErrorIs(t, err, zkrecipes.ErrClosed)
-			_, err = m.TryLock(t.Context())
-			require.ErrorIs(t, err, zkrecipes.ErrClosed)
-			_, err = m.Contenders(t.Context())
-			require.ErrorIs(t, err, zkrecipes.ErrClosed)
+			require.ErrorIs(t, errOf(m.Lock)(t.Context()), zkrecipes.ErrClosed)
+			require.ErrorIs(t, errOf(m.TryLock)(t.Context()), zkrecipes.ErrClosed)
+			require.ErrorIs(t, errOf(m.Contenders)(t.Context()), zkrecipes.ErrClosed)
 			w.Back()
 			for _, a := range next { // at once, or when the session expires
 				require.NoError(t, a.Get().Release())

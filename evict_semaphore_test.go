@@ -84,10 +84,8 @@ func TestTheSizeOfAnotherRecipeOrOfNoneIsAnError(t *testing.T) {
 		c := w.Client(nil)
 		recipetest.PutOn(t, zkrecipes.NewQueue(c, "/q", nil), "a")
 		for path, want := range map[string]error{"/none": zkrecipes.ErrUnused, w.Path: zkrecipes.ErrPathInUse, "/q": zkrecipes.ErrPathInUse} {
-			_, err := zkrecipes.NewSemaphore(c, path, 0).Size(t.Context())
-			require.ErrorIs(t, err, want, path)
-			_, err = zkrecipes.NewSemaphore(c, path, 0).Contenders(t.Context())
-			require.ErrorIs(t, err, want, path)
+			require.ErrorIs(t, errOf(zkrecipes.NewSemaphore(c, path, 0).Size)(t.Context()), want, path)
+			require.ErrorIs(t, errOf(zkrecipes.NewSemaphore(c, path, 0).Contenders)(t.Context()), want, path)
 		}
 		_, err := (*zkrecipes.Semaphore)(nil).Size(t.Context())
 		require.ErrorContains(t, err, "constructor")
@@ -146,8 +144,7 @@ func TestAWaiterThatEntersMeanwhileKeepsItsSlots(t *testing.T) {
 func TestContendersOfAnElectionAreTheLeaderAndTheCandidates(t *testing.T) {
 	recipetest.InElectionBubble(t, func(t *testing.T, w *recipetest.ElectionWorld, a, b *zkrecipes.Election) {
 		operator := zkrecipes.NewElection(w.Stranger(nil), w.Path)
-		_, err := operator.Contenders(t.Context())
-		require.ErrorIs(t, err, zkrecipes.ErrUnused)
+		require.ErrorIs(t, errOf(operator.Contenders)(t.Context()), zkrecipes.ErrUnused)
 		began := time.Now()
 		term := recipetest.Campaigns(t, a, "a")
 		time.Sleep(time.Hour)

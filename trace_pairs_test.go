@@ -45,8 +45,7 @@ var traceScenarios = []struct {
 	}, []string{"mutex lock queued behind 1", "mutex lock ok", "mutex lock held, ok"}},
 	{"a lock that somebody has", func(t *testing.T, w *tracedWorld) {
 		recipetest.LockOn(t, zkrecipes.NewMutex(w.other, w.Path))
-		_, err := zkrecipes.NewMutex(w.c, w.Path).TryLock(t.Context())
-		require.ErrorIs(t, err, zkrecipes.ErrLocked)
+		require.ErrorIs(t, errOf(zkrecipes.NewMutex(w.c, w.Path).TryLock)(t.Context()), zkrecipes.ErrLocked)
 	}, []string{"mutex try lock locked"}},
 	{"canceled", func(t *testing.T, w *tracedWorld) {
 		recipetest.LockOn(t, zkrecipes.NewMutex(w.other, w.Path))
@@ -57,8 +56,7 @@ var traceScenarios = []struct {
 	{"canceled before", func(t *testing.T, w *tracedWorld) {
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		_, err := zkrecipes.NewMutex(w.c, w.Path).Lock(ctx)
-		require.ErrorIs(t, err, context.Canceled)
+		require.ErrorIs(t, errOf(zkrecipes.NewMutex(w.c, w.Path).Lock)(ctx), context.Canceled)
 	}, []string{"mutex lock canceled"}},
 	{"the session expires while it holds", func(t *testing.T, w *tracedWorld) {
 		l := recipetest.LockOn(t, zkrecipes.NewMutex(w.c, w.Path))
@@ -101,8 +99,7 @@ var traceScenarios = []struct {
 	}, []string{"mutex lock queued behind 1", "mutex lock closed"}},
 	{"closed before", func(t *testing.T, w *tracedWorld) {
 		require.NoError(t, w.c.Close())
-		_, err := zkrecipes.NewMutex(w.c, w.Path).TryLock(t.Context())
-		require.ErrorIs(t, err, zkrecipes.ErrClosed)
+		require.ErrorIs(t, errOf(zkrecipes.NewMutex(w.c, w.Path).TryLock)(t.Context()), zkrecipes.ErrClosed)
 	}, []string{"mutex try lock closed"}},
 	{"a function that panics", func(t *testing.T, w *tracedWorld) {
 		require.Panics(t, func() {
@@ -121,8 +118,7 @@ var traceScenarios = []struct {
 		require.NoError(t, once.Release())
 		require.Equal(t, []string{"mutex lock ok"}, w.Told())
 		require.NoError(t, again.Release())
-		_, err = m.Lock(in)
-		require.ErrorIs(t, err, zkrecipes.ErrReleased)
+		require.ErrorIs(t, errOf(m.Lock)(in), zkrecipes.ErrReleased)
 	}, []string{"mutex lock held, ok"}},
 	{"a holder's own context", func(t *testing.T, w *tracedWorld) {
 		m := zkrecipes.NewMutex(w.c, w.Path)
@@ -137,8 +133,7 @@ var traceScenarios = []struct {
 		var none context.Context
 		_, err := zkrecipes.NewMutex(w.c, w.Path).Lock(none)
 		require.Error(t, err)
-		_, err = zkrecipes.NewMutex(w.c, "no path").Lock(t.Context())
-		require.ErrorIs(t, err, zkrecipes.ErrInvalidPath)
+		require.ErrorIs(t, errOf(zkrecipes.NewMutex(w.c, "no path").Lock)(t.Context()), zkrecipes.ErrInvalidPath)
 		_, err = zkrecipes.NewSemaphore(w.c, "/s", 1).AcquireN(t.Context(), 0)
 		require.Error(t, err)
 		require.Error(t, zkrecipes.NewMutex(w.c, w.Path).Do(t.Context(), nil))
@@ -146,11 +141,10 @@ var traceScenarios = []struct {
 	{"readers and a downgrade", func(t *testing.T, w *tracedWorld) {
 		rw := zkrecipes.NewRWLock(w.c, "/rw")
 		l := recipetest.Held(t, rw.Lock)
-		_, err := rw.TryRLock(t.Context())
-		require.ErrorIs(t, err, zkrecipes.ErrLocked)
+		require.ErrorIs(t, errOf(rw.TryRLock)(t.Context()), zkrecipes.ErrLocked)
 		require.NoError(t, rw.Downgrade(t.Context(), l))
 		r := recipetest.Held(t, rw.RLock)
-		_, err = rw.Lock(r.Context(t.Context()))
+		_, err := rw.Lock(r.Context(t.Context()))
 		require.ErrorIs(t, err, zkrecipes.ErrUpgrade)
 		require.NoError(t, r.Release())
 		require.NoError(t, l.Release())
@@ -164,8 +158,7 @@ var traceScenarios = []struct {
 		require.NoError(t, recipetest.LockOn(t, m).Release())
 		l := recipetest.Held(t, m.TryLock)
 		a := w.Waits(m) // in the process
-		_, err := m.TryLock(t.Context())
-		require.ErrorIs(t, err, zkrecipes.ErrLocked)
+		require.ErrorIs(t, errOf(m.TryLock)(t.Context()), zkrecipes.ErrLocked)
 		require.NoError(t, l.Release())
 		require.NoError(t, a.Get().Release())
 		require.Len(t, w.Line(), 1)
@@ -238,8 +231,7 @@ var traceScenarios = []struct {
 	}},
 	{"items", func(t *testing.T, w *tracedWorld) {
 		q := w.Queue(w.c)
-		_, err := q.TryTake(t.Context())
-		require.ErrorIs(t, err, zkrecipes.ErrEmpty)
+		require.ErrorIs(t, errOf(q.TryTake)(t.Context()), zkrecipes.ErrEmpty)
 		recipetest.PutOn(t, q, "a", "b", "c")
 		recipetest.AckOn(t, recipetest.TakeOn(t, q))
 		recipetest.NackOn(t, recipetest.TakeOn(t, q))
@@ -312,8 +304,7 @@ var traceScenarios = []struct {
 	{"rounds", func(t *testing.T, w *tracedWorld) {
 		a := recipetest.WaitLater(t, zkrecipes.NewBarrier(w.c, "/b", 2))
 		synctest.Wait()
-		_, err := zkrecipes.NewBarrier(w.c, "/b", 3).Wait(t.Context())
-		require.ErrorIs(t, err, zkrecipes.ErrSize)
+		require.ErrorIs(t, errOf(zkrecipes.NewBarrier(w.c, "/b", 3).Wait)(t.Context()), zkrecipes.ErrSize)
 		recipetest.WaitLater(t, zkrecipes.NewBarrier(w.other, "/b", 2)).Get()
 		a.Get()
 	}, []string{"barrier wait size", "barrier wait ok"}},

@@ -46,8 +46,7 @@ func TestContextOfAcquireStartReachesTheOtherFunctionsAndNothingElse(t *testing.
 		// Nor does the hook's context keep the call's from ending.
 		l = recipetest.LockOn(t, zkrecipes.NewMutex(w.Stranger(nil), w.Path))
 		time.AfterFunc(time.Second, cancel)
-		_, err := zkrecipes.NewMutex(c, w.Path).Lock(ctx)
-		require.ErrorIs(t, err, context.Canceled)
+		require.ErrorIs(t, errOf(zkrecipes.NewMutex(c, w.Path).Lock)(ctx), context.Canceled)
 		require.NoError(t, l.Release())
 	})
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"path"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -183,8 +184,8 @@ func TestRecipesSkipsWhatItMayNotReadOrDoesNotKnow(t *testing.T) {
 func TestRecipesFindsNothingThatIsNone(t *testing.T) {
 	inBusyBubble(t, func(t *testing.T, w *busyWorld) {
 		conn := w.Bare()
-		for _, path := range []string{"/plain", "/plain/5", "/plain/s", "/plain/_c_x", "/plain/latch-0000000001"} {
-			_, err := conn.Create(path, []byte(path[1:]), 0, zk.WorldACL(zk.PermAll))
+		for _, znode := range []string{"/plain", "/plain/5", "/plain/s", "/plain/_c_x", "/plain/latch-0000000001"} {
+			_, err := conn.Create(znode, []byte(path.Base(znode)), 0, zk.WorldACL(zk.PermAll)) // a size, for example
 			require.NoError(t, err)
 		}
 		for _, root := range []string{"/plain", "/app/semaphore/line", "/app/queue/s", "/app/queue/puts", "/app/barrier/round"} {

@@ -223,30 +223,6 @@ func TestCommitOfAReleasedLeaseIsNotSent(t *testing.T) {
 	})
 }
 
-// A Commit whose reply is lost is not sent again once its lease is released.
-func TestCommitWhoseReplyIsLostIsNotSentAgain(t *testing.T) {
-	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-		c := w.Client(nil)
-		m := zkrecipes.NewMutex(c, w.Path, zkrecipes.KeepFor(time.Hour))
-		w.Keep(m)
-		l := recipetest.LockOn(t, m)
-		_, err := l.Commit(t.Context(), zkrecipes.OpCreate("/data", nil, 0, nil))
-		require.NoError(t, err)
-		for _, after := range []bool{false, true} {
-			w.Plan.Add(zktest.Fault{Do: zktest.Drop, After: after, Op: "multi"})
-			_, err = l.Commit(t.Context(), zkrecipes.OpSet("/data", nil, -1))
-			require.ErrorIs(t, err, zkrecipes.ErrUncertain)
-		}
-		require.NoError(t, l.Release())
-		next := recipetest.LockOn(t, m)
-		time.Sleep(time.Second)
-		_, stat, err := next.Get(t.Context(), "/data")
-		require.NoError(t, err)
-		require.EqualValues(t, 1, stat.Version)
-		require.NoError(t, next.Release())
-	})
-}
-
 // A caller whose number is beyond the limit stands in no line while it waits.
 func TestB92ALockIsNotKeptBesideACallerThatStepsAside(t *testing.T) {
 	const d = 5 * time.Second

@@ -17,12 +17,12 @@ import (
 
 // locks are what steps of locks use and leave.
 type locks struct {
-	mine, theirs       *zkrecipes.Mutex
-	held               []*zkrecipes.Lease // by anybody
-	again              *zkrecipes.Lease   // of a re-entry
-	myCall, theirCall  *harness.Call[*zkrecipes.Lease]
-	readers            []*harness.Call[*zkrecipes.Lease] // that wait
-	myRWLock, theirRWs *zkrecipes.RWLock
+	mine, theirs          *zkrecipes.Mutex
+	held                  []*zkrecipes.Lease // by anybody
+	again                 *zkrecipes.Lease   // of a re-entry
+	myCall, theirCall     *harness.Call[*zkrecipes.Lease]
+	readers               []*harness.Call[*zkrecipes.Lease] // that wait
+	myRWLock, theirRWLock *zkrecipes.RWLock
 }
 
 // last returns the lease that was taken last.
@@ -219,8 +219,8 @@ type (
 
 // rw makes the lock in both clients, which use it.
 func rw(w *world) {
-	w.myRWLock, w.theirRWs = zkrecipes.NewRWLock(w.c, "/rw"), zkrecipes.NewRWLock(w.other, "/rw")
-	for _, l := range []*zkrecipes.RWLock{w.myRWLock, w.theirRWs} {
+	w.myRWLock, w.theirRWLock = zkrecipes.NewRWLock(w.c, "/rw"), zkrecipes.NewRWLock(w.other, "/rw")
+	for _, l := range []*zkrecipes.RWLock{w.myRWLock, w.theirRWLock} {
 		w.ok(l.RDo(w.ctx(), recipetest.Nothing))
 	}
 }
@@ -229,8 +229,8 @@ func myWrite(w *world) lock    { return w.myRWLock.Lock }
 func myRead(w *world) lock     { return w.myRWLock.RLock }
 func myTry(w *world) lock      { return w.myRWLock.TryLock }
 func myTryRead(w *world) lock  { return w.myRWLock.TryRLock }
-func theirWrite(w *world) lock { return w.theirRWs.Lock }
-func theirRead(w *world) lock  { return w.theirRWs.RLock }
+func theirWrite(w *world) lock { return w.theirRWLock.Lock }
+func theirRead(w *world) lock  { return w.theirRWLock.RLock }
 
 // hold takes a lock, use releases it again, wait does not get it, and neither does refuse.
 func hold(by side) step {

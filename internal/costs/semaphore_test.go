@@ -18,7 +18,7 @@ type slots struct {
 	firstInLine         *harness.Call[*zkrecipes.SlotLease]
 }
 
-// of returns the semaphore of n slots in c, which has used it alone if it is warm, and takes
+// semaphore returns the one of n slots in c, which has used it alone if it is warm, and takes
 // random slots in a crowd.
 func (w *world) semaphore(c *zkrecipes.Client, n int, warm, crowd bool) *zkrecipes.Semaphore {
 	x := zkrecipes.NewSemaphore(c, "/s", n)

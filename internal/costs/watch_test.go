@@ -36,10 +36,10 @@ func iPing(w *world)               { w.ok(w.c.Ping(w.ctx())) }
 // config is the znode that clients watch.
 var config = create("/config")
 
-// three newcomers watch it.
+// threeWatch it, who are newcomers.
 var threeWatch = all(config, times(3, newcomerWatches))
 
-// oneWatches its children.
+// oneWatchesChildren is a newcomer.
 var oneWatchesChildren = all(config, newcomerWatchesThem)
 
 var watchRows = []row{

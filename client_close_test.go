@@ -203,7 +203,10 @@ func TestCloseEndsLeasesAndWaiters(t *testing.T) {
 				l := recipetest.Held(t, lock)
 				leases, works = append(leases, l), append(works, l.Context(t.Context()))
 			}
-			waiters := []*harness.Call[*zkrecipes.Lease]{w.Waits(m), recipetest.Later(t, rw.Lock), recipetest.Later(t, rw.RLock)}
+			waiters := []*harness.Call[*zkrecipes.Lease]{w.Waits(m), recipetest.Later(t, rw.Lock)}
+			synctest.Wait()
+			waiters = append(waiters, recipetest.Later(t, rw.RLock)) // behind the writer
+			synctest.Wait()
 			next := []*harness.Call[*zkrecipes.Lease]{
 				w.LockLater(other), recipetest.Later(t, zkrecipes.NewRWLock(other, "/rw").Lock), recipetest.Later(t, zkrecipes.NewRWLock(other, "/writer").Lock),
 			}

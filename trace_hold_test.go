@@ -264,9 +264,12 @@ func noting(note func(what string, ctx context.Context)) *zkrecipes.Trace {
 func TestJoinTracesCallsAllFunctionsInTheirOrder(t *testing.T) {
 	for _, panics := range []*zkrecipes.Trace{nil, noting(func(string, context.Context) { panic("hook") })} {
 		recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+			var mu sync.Mutex // AcquireStart is called by the caller's goroutine
 			var order, values []string
 			named := func(name string) *zkrecipes.Trace {
 				trace := noting(func(what string, ctx context.Context) {
+					mu.Lock()
+					defer mu.Unlock()
 					order = append(order, name+" "+what)
 					if ctx != nil {
 						value, _ := ctx.Value(traceKey{}).(string)
@@ -281,6 +284,7 @@ func TestJoinTracesCallsAllFunctionsInTheirOrder(t *testing.T) {
 			}
 			silent := &zkrecipes.Trace{AcquireStart: func(context.Context, zkrecipes.TraceAcquireStart) context.Context { return nil }}
 			c := w.Stranger(&zkrecipes.Options{Trace: zkrecipes.JoinTraces(panics, named("first"), silent, &zkrecipes.Trace{}, named("last"))})
+			synctest.Wait() // it is told that it is connected
 			l := recipetest.LockOn(t, zkrecipes.NewMutex(w.Stranger(nil), w.Path))
 			a := w.LockLater(c)
 			require.NoError(t, l.Release())

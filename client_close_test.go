@@ -3,8 +3,11 @@ package zkrecipes_test
 import (
 	"context"
 	"errors"
+	"net"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -12,354 +15,258 @@ import (
 
 	"github.com/zkrecipes/zkrecipes"
 	"github.com/zkrecipes/zkrecipes/internal/harness"
-	"github.com/zkrecipes/zkrecipes/internal/placename"
 	"github.com/zkrecipes/zkrecipes/internal/recipetest"
 	"github.com/zkrecipes/zkrecipes/internal/session"
-	"github.com/zkrecipes/zkrecipes/internal/zkserver"
+	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
-// Close in each state of the connection, and at awkward moments.
+// Close in each state of the connection, and at awkward moments. A goroutine that it left
+// behind would keep the bubble from ending.
+
+// closes closes a client, requires that this takes no longer than that, and returns its error.
+func closes(t *testing.T, c *zkrecipes.Client, atMost time.Duration) error {
+	t.Helper()
+	began := time.Now()
+	err := c.Close()
+	require.LessOrEqual(t, time.Since(began), atMost)
+	return err
+}
+
+func TestCloseTakesNoTimeWhateverTheStateOfTheConnection(t *testing.T) {
+	type state func(w *recipetest.World, s *session.Session, hole *atomic.Bool)
+	withheld := func(op string) state {
+		return func(w *recipetest.World, s *session.Session, _ *atomic.Bool) {
+			w.Plan.Add(zktest.Fault{Do: zktest.Withhold, Op: op, Times: -1})
+			w.Srv.Disconnect(s.ID())
+			time.Sleep(time.Second)
+			require.NotEmpty(w.T, w.Plan.Fired())
+		}
+	}
+	blackHole := func(w *recipetest.World, s *session.Session, hole *atomic.Bool) {
+		hole.Store(true)
+		w.Srv.Disconnect(s.ID())
+		time.Sleep(time.Second)
+	}
+	// reading has 40 goroutines read, of whose requests so many are in go-zookeeper's channel.
+	reading := func(in state, queued int) state {
+		return func(w *recipetest.World, s *session.Session, hole *atomic.Bool) {
+			in(w, s, hole)
+			recipetest.StartReaders(w.T, s, 40)
+			synctest.Wait()
+			require.Equal(w.T, queued, recipetest.QueuedRequests(s.Inspect().Conn))
+		}
+	}
+	for name, lose := range map[string]state{
+		"disconnected": func(w *recipetest.World, s *session.Session, _ *atomic.Bool) {
+			w.Plan.Add(zktest.Fault{Do: zktest.Refuse, Times: -1})
+			w.Srv.Disconnect(s.ID())
+			synctest.Wait()
+		},
+		"dialling a black hole":              blackHole,
+		"handshake not answered":             withheld("connect"),
+		"credentials not answered":           withheld("auth"),
+		"re-arming watches":                  withheld("setWatches"),
+		"requests queued":                    reading(blackHole, 16),
+		"requests held back while re-arming": reading(withheld("setWatches"), 0),
+	} {
+		t.Run(name, func(t *testing.T) {
+			recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+				var hole atomic.Bool
+				c := w.Stranger(&zkrecipes.Options{
+					Auth: []zkrecipes.Auth{{Scheme: "digest", Data: []byte("user:password")}},
+					Dialer: func(ctx context.Context, network, addr string) (net.Conn, error) {
+						if hole.Load() {
+							<-ctx.Done()
+							return nil, ctx.Err()
+						}
+						return w.Srv.DialContext(ctx, network, addr)
+					},
+				})
+				s, _ := recipetest.Core(c).Session()
+				recipetest.WatchOn(t, s, "/zookeeper")
+				lose(w, s, &hole)
+				err := closes(t, c, recipetest.PromptClose)
+				require.ErrorIs(t, err, zkrecipes.ErrSessionNotClosed)
+				require.ErrorContains(t, err, "left to time out")
+				require.Equal(t, err, c.Close(), "a second Close does nothing")
+				w.Back()
+			})
+		})
+	}
+}
+
+// If the client has not noticed yet that the connection is lost, go-zookeeper may queue its
+// closeSession request and never answer it. Its Close waits a second for that answer.
+func TestCloseRightAfterTheConnectionWasLostIsBounded(t *testing.T) {
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		c := w.Stranger(nil)
+		w.Plan.Add(zktest.Fault{Do: zktest.Refuse, Times: -1})
+		w.Srv.Disconnect(recipetest.SessionID(c))
+		require.ErrorIs(t, closes(t, c, 3*time.Second), zkrecipes.ErrSessionNotClosed)
+		w.Back()
+	})
+}
+
+func TestCloseOnASilentServerTakesAtMostHalfTheTimeoutAndThreeSeconds(t *testing.T) {
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		c := w.Client(nil)
+		l := recipetest.LockOn(t, zkrecipes.NewMutex(c, w.Path))
+		s, _ := recipetest.Core(c).Session()
+		w.Plan.Add(zktest.Fault{Do: zktest.Withhold, Times: -1})
+		for range 5 {
+			recipetest.Core(c).Tasks.Start(func() { recipetest.ReadOnce(s, "/") })
+		}
+		require.Error(t, closes(t, c, s.Timeout()/2+3*time.Second))
+		require.ErrorIs(t, l.Err(), zkrecipes.ErrClosed)
+		w.Back()
+	})
+}
 
 func TestCloseDoesNotWaitForASessionThatEndsMeanwhile(t *testing.T) {
-	p := harness.NewProxy(t, harness.Server())
-	c := recipetest.DialTo(t, []string{p.Addr()}, nil)
-	s, _ := recipetest.Core(c).Session()
-	end := p.TakeOver() // before Close, which waits a quarter of the timeout: the rest must happen meanwhile
-	called, answer := make(chan struct{}), make(chan struct{})
-	go s.Call(func(*zk.Conn) error { // a slow call
-		close(called)
-		<-answer
-		return nil
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		c := w.Stranger(nil)
+		s, _ := recipetest.Core(c).Session()
+		answer := make(chan struct{})
+		go s.Call(func(*zk.Conn) error { <-answer; return nil }) // a slow call
+		synctest.Wait()
+		closed := harness.GoErr(t, func(context.Context) error { return c.Close() })
+		synctest.Wait()
+		require.True(t, s.Inspect().Draining)
+		w.Srv.Expire(s.ID()) // on the next connection the server says so
+		<-s.Over()
+		synctest.Wait()
+		require.True(t, s.Inspect().Parked)
+		close(answer)
+		_, _ = closed.Wait()
 	})
-	<-called
-	answered := sync.OnceFunc(func() { close(answer) })
-	defer answered()
-	closed := make(chan struct{})
-	go func() {
-		defer close(closed)
-		c.Close()
-	}()
-	harness.Eventually(t, "draining", func() bool { return s.Inspect().Draining })
-	end()
-	p.Drop() // on the next connection the server answers that the session is over
-	<-s.Over()
-	harness.Eventually(t, "parked", func() bool { return s.Inspect().Parked })
-	answered()
-	select {
-	case <-closed:
-	case <-time.After(10 * time.Second):
-		require.FailNow(t, "Close hangs")
-	}
-}
-
-func TestCloseInTheMiddleOfAHandshakeIsQuick(t *testing.T) {
-	slow := 0
-	for range 10 {
-		p := harness.NewProxy(t, harness.Server())
-		c := recipetest.DialTo(t, []string{p.Addr()}, nil)
-		rule := p.On("connect", 1, harness.Hold)
-		p.Drop()
-		p.Await(rule)
-		began := time.Now()
-		require.ErrorContains(t, c.Close(), "left to time out")
-		if time.Since(began) > 500*time.Millisecond {
-			slow++
-		}
-		rule.Release()
-	}
-	require.LessOrEqual(t, slow, 1, "a goroutine that did not run for 3 ms costs a second")
-}
-
-func TestNothingIsGrantedAfterCloseHasBegun(t *testing.T) {
-	r := recipetest.NewRig(t, nil)
-	s, _ := recipetest.Core(r.C).Session()
-	p, err := recipetest.LineOf(r.M).Join(r.Ctx, s, placename.KindLock)
-	require.NoError(t, err)
-	require.True(t, p.First)
-	busy := make(chan struct{})
-	recipetest.Core(r.C).Tasks.Start(func() { <-busy }) // keeps Close waiting
-	closed := make(chan error)
-	go func() { closed <- r.C.Close() }()
-	<-recipetest.Core(r.C).Closing.Done()
-	_, err = p.Grant(r.Ctx)
-	require.ErrorIs(t, err, zkrecipes.ErrClosed)
-	close(busy)
-	require.NoError(t, <-closed)
 }
 
 func TestCloseIsPromptWhileGoroutinesLock(t *testing.T) {
-	path := harness.NewPath(t)
 	for range 15 {
-		c := recipetest.Dial(t, nil)
-		m := zkrecipes.NewMutex(c, path)
-		var live []context.Context
-		var mu sync.Mutex
-		var wg sync.WaitGroup
-		for range 4 {
-			wg.Go(func() {
-				for {
-					l, err := m.Lock(context.Background())
-					if err != nil {
-						if !errors.Is(err, zkrecipes.ErrClosed) {
-							t.Error(err)
+		recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+			c := w.Client(nil)
+			m := zkrecipes.NewMutex(c, w.Path)
+			var live []context.Context
+			var mu sync.Mutex
+			var wg sync.WaitGroup
+			for range 4 {
+				wg.Go(func() {
+					for {
+						l, err := m.Lock(t.Context())
+						if err != nil {
+							require.ErrorIs(t, err, zkrecipes.ErrClosed)
+							return
 						}
-						return
+						mu.Lock()
+						live = append(live, l.Context(t.Context()))
+						if len(live) == 20 {
+							go c.Close()
+						}
+						mu.Unlock()
+						l.Release()
 					}
-					mu.Lock()
-					live = append(live, l.Context(context.Background()))
-					if len(live) == 20 {
-						go c.Close()
-					}
-					mu.Unlock()
-					l.Release()
-				}
-			})
-		}
-		wg.Wait()
-		began := time.Now()
-		require.NoError(t, c.Close())
-		require.Less(t, time.Since(began), 2*time.Second)
-		for _, ctx := range live {
-			require.Error(t, ctx.Err())
-		}
+				})
+			}
+			wg.Wait()
+			require.NoError(t, closes(t, c, time.Second))
+			for _, ctx := range live {
+				require.Error(t, ctx.Err())
+			}
+		})
 	}
 }
 
 func TestReadsOfALeaseOfAClosedClientReturnErrClosed(t *testing.T) {
-	r := recipetest.NewRig(t, nil)
-	l := r.Lock()
-	rule := r.P.On("getData", 1, harness.Hold)
-	got := make(chan error)
-	go func() { _, _, err := l.Get(r.Ctx, r.Path); got <- err }()
-	r.P.Await(rule)
-	go r.C.Close()
-	<-recipetest.Core(r.C).Closing.Done()
-	harness.Eventually(t, "ended", func() bool { return l.Err() != nil })
-	rule.Release()
-	if err := <-got; err != nil {
-		require.ErrorIs(t, err, zkrecipes.ErrClosed)
-	}
-	r.C.Close()
-}
-
-func TestB35CloseEndsLeasesAndWaiters(t *testing.T) {
-	t.Run("connected", func(t *testing.T) {
-		r := recipetest.NewRig(t, nil)
-		l := r.Lock()
-		ctx := l.Context(r.Ctx)
-		waiter := recipetest.LockLater(t, r.M)
-		r.Queued(2)
-		next := recipetest.LockLater(t, zkrecipes.NewMutex(recipetest.Dial(t, nil), r.Path))
-		r.Queued(3)
-		closed := make(chan error, 2)
-		for range 2 { // two calls at the same time
-			go func() { closed <- r.C.Close() }()
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		c := w.Client(nil)
+		l := recipetest.LockOn(t, zkrecipes.NewMutex(c, w.Path))
+		w.Plan.Add(zktest.Fault{Do: zktest.Delay, For: time.Second, Op: "getData"})
+		get := harness.GoErr(t, func(ctx context.Context) error { _, _, err := l.Get(ctx, w.Path); return err })
+		synctest.Wait()
+		require.NoError(t, c.Close())
+		require.Error(t, l.Err())
+		if _, err := get.Wait(); err != nil {
+			require.ErrorIs(t, err, zkrecipes.ErrClosed)
 		}
-		require.NoError(t, <-closed)
-		require.NoError(t, <-closed)
-		require.ErrorIs(t, context.Cause(ctx), zkrecipes.ErrClosed)
-		require.ErrorIs(t, l.Err(), zkrecipes.ErrClosed)
-		_, err := waiter.Wait()
-		require.ErrorIs(t, err, zkrecipes.ErrClosed)
-		require.NotErrorIs(t, err, context.Canceled)
-		require.NoError(t, next.Get().Release())
-		require.ErrorIs(t, l.Release(), zkrecipes.ErrClosed)
-		_, err = r.M.Lock(r.Ctx)
-		require.ErrorIs(t, err, zkrecipes.ErrClosed)
-		_, err = r.M.TryLock(r.Ctx)
-		require.ErrorIs(t, err, zkrecipes.ErrClosed)
-		_, err = r.M.Contenders(r.Ctx)
-		require.ErrorIs(t, err, zkrecipes.ErrClosed)
-		_, err = l.Commit(r.Ctx)
-		require.ErrorIs(t, err, zkrecipes.ErrClosed)
-		r.Queued(0)
-	})
-	t.Run("disconnected", func(t *testing.T) {
-		server := harness.OwnServer(t, zkserver.Config{})
-		p := harness.NewProxy(t, server)
-		c := recipetest.DialTo(t, []string{p.Addr()}, &zkrecipes.Options{SessionTimeout: time.Second})
-		m := zkrecipes.NewMutex(c, "/lock")
-		l := recipetest.LockOn(t, m)
-		waiter := recipetest.LockLater(t, m)
-		p.Refuse(true)
-		s, _ := recipetest.Core(c).Session()
-		harness.Eventually(t, "down", func() bool { up, _ := s.Connected(); return !up })
-		began := time.Now()
-		err := c.Close()
-		require.Less(t, time.Since(began), 3*time.Second) // usually milliseconds
-		require.ErrorContains(t, err, "left to time out")
-		require.ErrorIs(t, l.Err(), zkrecipes.ErrClosed)
-		_, err = waiter.Wait()
-		require.ErrorIs(t, err, zkrecipes.ErrClosed)
-		// The session expires on the server.
-		require.NoError(t, zkrecipes.NewMutex(recipetest.DialTo(t, []string{server}, nil), "/lock").Do(harness.Within(t, 10*time.Second), recipetest.Nothing))
-	})
-	t.Run("a server that does not answer", func(t *testing.T) {
-		r := recipetest.NewRig(t, &zkrecipes.Options{SessionTimeout: 4 * time.Second})
-		l := r.Lock()
-		r.P.Stall()
-		began := time.Now()
-		require.Error(t, r.C.Close())
-		require.Less(t, time.Since(began), 8*time.Second)
-		require.ErrorIs(t, l.Err(), zkrecipes.ErrClosed)
 	})
 }
 
-func TestB35CloseEndsLeasesAndWaitersOfBothKinds(t *testing.T) {
-	r := recipetest.NewRWRig(t, nil)
-	path := r.Path
-	var leases []*zkrecipes.Lease
-	for range 3 {
-		leases = append(leases, recipetest.Held(t, r.W.RLock))
-	}
-	writer := recipetest.Held(t, zkrecipes.NewRWLock(r.C, path+"-writer").Lock)
-	leases = append(leases, writer)
-	waiter := r.Joins(4, r.W.Lock)
-	behind := r.Joins(5, r.W.RLock)
-	next := r.Joins(6, r.Another().Lock)
-	var works []context.Context
-	for _, l := range leases {
-		works = append(works, l.Context(r.Ctx))
-	}
-	rule := r.P.On("", 1, harness.Hold)
-	closed := make(chan error, 1)
-	go func() { closed <- r.C.Close() }()
-	r.P.Await(rule)
-	for i, work := range works { // before the deletions are sent
-		require.ErrorIs(t, harness.Cause(t, work), zkrecipes.ErrClosed)
-		require.ErrorIs(t, leases[i].Err(), zkrecipes.ErrClosed)
-	}
-	for _, a := range []*harness.Call[*zkrecipes.Lease]{waiter, behind} {
-		_, err := a.Wait()
-		require.ErrorIs(t, err, zkrecipes.ErrClosed)
-	}
-	rule.Release()
-	require.NoError(t, harness.Receive(t, closed))
-	for _, l := range leases {
-		require.ErrorIs(t, l.Release(), zkrecipes.ErrClosed)
-	}
-	require.NoError(t, next.Get().Release())
-	r.Queued(0)
-	require.Empty(t, harness.Children(t, r.Raw, path+"-writer"))
-}
-
-func TestCloseTakesNoTimeWhateverTheStateOfTheConnection(t *testing.T) {
-	auth := zkrecipes.Options{SessionTimeout: 6 * time.Second, Auth: []zkrecipes.Auth{{Scheme: "digest", Data: []byte("user:password")}}}
-	for name, lose := range map[string]func(t *testing.T, p *harness.Proxy, s *session.Session, taps *harness.Taps){
-		"disconnected": func(t *testing.T, p *harness.Proxy, s *session.Session, taps *harness.Taps) {
-			p.Refuse(true)
-			recipetest.AwaitDown(t, s)
-		},
-		"dialling a black hole": func(t *testing.T, p *harness.Proxy, s *session.Session, taps *harness.Taps) {
-			taps.Cut(t, p)
-		},
-		"handshake not answered": func(t *testing.T, p *harness.Proxy, s *session.Session, taps *harness.Taps) {
-			r := p.On("connect", 0, harness.Withhold)
-			p.Drop()
-			p.Await(r)
-		},
-		"credentials not answered": func(t *testing.T, p *harness.Proxy, s *session.Session, taps *harness.Taps) {
-			r := p.On("auth", 0, harness.Withhold)
-			p.Drop()
-			p.Await(r)
-		},
-		"re-arming watches": func(t *testing.T, p *harness.Proxy, s *session.Session, taps *harness.Taps) {
-			r := p.On("setWatches", 0, harness.Withhold)
-			p.Drop()
-			p.Await(r)
-		},
-		"requests queued": func(t *testing.T, p *harness.Proxy, s *session.Session, taps *harness.Taps) {
-			taps.Cut(t, p)
-			recipetest.StartReaders(t, s, 40)
-			harness.Eventually(t, "queued", func() bool { return recipetest.QueuedRequests(s.Inspect().Conn) == 16 })
-		},
-		"requests held back while re-arming": func(t *testing.T, p *harness.Proxy, s *session.Session, taps *harness.Taps) {
-			r := p.On("setWatches", 0, harness.Withhold)
-			p.Drop()
-			p.Await(r)
-			recipetest.StartReaders(t, s, 40)
-			harness.Eventually(t, "written", func() bool {
-				in := s.Inspect()
-				return in.Calls == 40 && recipetest.QueuedRequests(in.Conn) == 0
-			})
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			p := harness.NewProxy(t, harness.Server())
-			c, s, taps := recipetest.DialTapped(t, p.Addr(), auth)
-			recipetest.WatchOn(t, s, "/zookeeper")
-			lose(t, p, s, taps)
-			took, err := recipetest.TimedClose(t, c)
-			require.Less(t, took, recipetest.PromptClose)
-			require.ErrorContains(t, err, "left to time out")
-			require.Equal(t, err, c.Close(), "a second Close does nothing")
-		})
-	}
-}
-
-// If the client has not noticed yet that the connection is lost, go-zookeeper may
-// queue its closeSession request and never answer it. Its Close waits a second for
-// that answer.
-func TestCloseRightAfterTheConnectionWasLostIsBounded(t *testing.T) {
-	p := harness.NewProxy(t, harness.Server())
-	c, _, _ := recipetest.DialTapped(t, p.Addr(), zkrecipes.Options{})
-	p.Refuse(true)
-	took, err := recipetest.TimedClose(t, c)
-	require.Less(t, took, 3*time.Second)
-	require.ErrorContains(t, err, "left to time out")
-}
-
-func TestCloseEndsTheSessionWhileConnected(t *testing.T) {
-	c := recipetest.Dial(t, nil)
-	m := zkrecipes.NewMutex(c, harness.NewPath(t))
-	l, err := m.Lock(harness.Within(t, 20*time.Second))
-	require.NoError(t, err)
-	s, _ := recipetest.Core(c).Session()
-	node := "/" + harness.NewPath(t)[6:25] // an ephemeral znode, which goes only with the session
-	err = s.Call(func(conn *zk.Conn) error {
-		_, err := conn.Create(node, nil, zk.FlagEphemeral, zk.WorldACL(zk.PermAll))
-		return err
-	})
-	require.NoError(t, err)
-	took, err := recipetest.TimedClose(t, c)
-	require.NoError(t, err)
-	require.Less(t, took, recipetest.PromptClose)
-	require.ErrorIs(t, l.Err(), zkrecipes.ErrClosed)
-	there, _, err := harness.Raw(t).Exists(node)
-	require.NoError(t, err)
-	require.False(t, there)
-}
-
-func TestCloseOnASilentServerTakesAtMostHalfTheTimeoutAndThreeSeconds(t *testing.T) {
-	const timeout = 2 * time.Second
-	p := harness.NewProxy(t, harness.Server())
-	c, s, _ := recipetest.DialTapped(t, p.Addr(), zkrecipes.Options{SessionTimeout: timeout})
-	l, err := zkrecipes.NewMutex(c, harness.NewPath(t)).Lock(harness.Within(t, 20*time.Second))
-	require.NoError(t, err)
-	p.Stall()
-	for range 5 {
-		recipetest.Core(c).Tasks.Start(func() { recipetest.ReadOnce(s, "/") })
-	}
-	took, err := recipetest.TimedClose(t, c)
-	require.Error(t, err)
-	require.Less(t, took, timeout/2+3*time.Second)
-	require.ErrorIs(t, l.Err(), zkrecipes.ErrClosed)
-}
-
-func TestCloseMayBeCalledTwiceAndConcurrently(t *testing.T) {
-	c := recipetest.Dial(t, nil)
-	var wg sync.WaitGroup
-	for range 8 {
-		wg.Go(func() {
-			if err := c.Close(); err != nil {
-				t.Error(err)
+// B35: holders and waiters of each kind, whether the client is connected or not
+func TestCloseEndsLeasesAndWaiters(t *testing.T) {
+	for _, connected := range []bool{true, false} {
+		recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+			c, other := w.Client(nil), w.Client(nil)
+			m, rw := zkrecipes.NewMutex(c, w.Path), zkrecipes.NewRWLock(c, "/rw")
+			var leases []*zkrecipes.Lease
+			var works []context.Context
+			for _, lock := range []func(context.Context) (*zkrecipes.Lease, error){m.Lock, rw.RLock, rw.RLock, zkrecipes.NewRWLock(c, "/writer").Lock} {
+				l := recipetest.Held(t, lock)
+				leases, works = append(leases, l), append(works, l.Context(t.Context()))
+			}
+			waiters := []*harness.Call[*zkrecipes.Lease]{w.Waits(m), recipetest.Later(t, rw.Lock)}
+			synctest.Wait()
+			waiters = append(waiters, recipetest.Later(t, rw.RLock)) // behind the writer
+			synctest.Wait()
+			next := []*harness.Call[*zkrecipes.Lease]{
+				w.LockLater(other), recipetest.Later(t, zkrecipes.NewRWLock(other, "/rw").Lock), recipetest.Later(t, zkrecipes.NewRWLock(other, "/writer").Lock),
+			}
+			synctest.Wait()
+			if connected {
+				w.Plan.Add(zktest.Fault{Do: zktest.Delay, For: time.Second})
+			} else {
+				w.Away(c)
+			}
+			var closed [2]*harness.Call[struct{}]
+			for i := range closed { // two calls at the same time
+				closed[i] = harness.GoErr(t, func(context.Context) error { return c.Close() })
+			}
+			synctest.Wait()
+			require.True(t, closed[0].Waiting() || !connected, "the deletions are not sent yet")
+			for i, l := range leases {
+				require.ErrorIs(t, context.Cause(works[i]), zkrecipes.ErrClosed)
+				require.ErrorIs(t, l.Err(), zkrecipes.ErrClosed)
+			}
+			for _, a := range waiters {
+				_, err := a.Wait()
+				require.ErrorIs(t, err, zkrecipes.ErrClosed)
+				require.NotErrorIs(t, err, context.Canceled)
+			}
+			for _, a := range closed {
+				_, err := a.Wait()
+				require.Equal(t, !connected, errors.Is(err, zkrecipes.ErrSessionNotClosed))
+			}
+			for _, l := range leases {
+				require.ErrorIs(t, l.Release(), zkrecipes.ErrClosed)
+				require.ErrorIs(t, first(l.Commit(t.Context())), zkrecipes.ErrClosed)
+			}
+			require.ErrorIs(t, errOf(m.Lock)(t.Context()), zkrecipes.ErrClosed)
+			require.ErrorIs(t, errOf(m.TryLock)(t.Context()), zkrecipes.ErrClosed)
+			require.ErrorIs(t, errOf(m.Contenders)(t.Context()), zkrecipes.ErrClosed)
+			w.Back()
+			for _, a := range next { // at once, or when the session expires
+				require.NoError(t, a.Get().Release())
+			}
+			synctest.Wait()
+			for _, path := range []string{w.Path, "/rw", "/writer"} {
+				require.Empty(t, w.Srv.Children(path))
 			}
 		})
 	}
-	wg.Wait()
-	took, err := recipetest.TimedClose(t, c)
-	require.NoError(t, err)
-	require.Less(t, took, recipetest.PromptClose)
-	_, err = zkrecipes.NewMutex(c, "/a").Lock(harness.Within(t, time.Second))
-	require.ErrorIs(t, err, zkrecipes.ErrClosed)
+}
+
+func TestCloseEndsTheSessionWhileConnected(t *testing.T) {
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		c := w.Client(nil)
+		s, _ := recipetest.Core(c).Session()
+		require.NoError(t, s.Call(func(conn *zk.Conn) error { // which goes only with the session
+			_, err := conn.Create("/ephemeral", nil, zk.FlagEphemeral, zk.WorldACL(zk.PermAll))
+			return err
+		}))
+		require.NoError(t, closes(t, c, 0))
+		require.NotContains(t, w.Srv.Children("/"), "ephemeral")
+		require.Empty(t, w.Srv.Sessions())
+		require.NoError(t, closes(t, c, 0), "again")
+	})
+	require.NoError(t, (*zkrecipes.Client)(nil).Close())
+	require.NoError(t, new(zkrecipes.Client).Close(), "it was never dialed")
 }

@@ -36,81 +36,64 @@ func (h slowHandler) Handle(context.Context, slog.Record) error {
 	panic("logger")
 }
 
-func TestB41ASlowLoggerHoldsUpNobody(t *testing.T) {
-	t.Parallel()
-	free := make(chan struct{})
-	r := recipetest.NewRig(t, &zkrecipes.Options{Logger: slog.New(slowHandler{slog.DiscardHandler, free})})
-	l := r.Lock()
-	r.P.Expire()
-	<-l.Context(r.Ctx).Done()
-	require.NoError(t, r.M.Do(r.Ctx, recipetest.Nothing))
-	close(free)
+// B41: the first call of the hook blocks, and panics, and so does each record
+func TestSlowAndPanickingHooksHoldUpNobody(t *testing.T) {
+	recipetest.EachSideInBubble(t, func(t *testing.T, w *recipetest.SideWorld) {
+		free := make(chan struct{})
+		var once sync.Once
+		var released []zkrecipes.TraceHoldEnd
+		c := w.Stranger(&zkrecipes.Options{Logger: slog.New(slowHandler{slog.DiscardHandler, free}), Trace: &zkrecipes.Trace{
+			AcquireEnd: func(context.Context, zkrecipes.TraceAcquireEnd) {
+				<-free
+				once.Do(func() { panic("hook") })
+			},
+			HoldEnd: func(e zkrecipes.TraceHoldEnd) { released = append(released, e) },
+		}})
+		l := w.Holds(c)
+		w.Srv.Expire(recipetest.SessionID(c)) // which is logged
+		<-l.Context(t.Context()).Done()
+		for range 3 {
+			require.NoError(t, w.Holds(c).Release())
+		}
+		require.Empty(t, released)
+		close(free)
+		synctest.Wait()
+		require.Len(t, released, 4, "none is lost to the panic")
+		for i, e := range released {
+			require.Equal(t, w.Path, e.Path)
+			require.NotZero(t, e.Session)
+			require.True(t, i == 0 || e.Token > released[i-1].Token, "in order")
+		}
+	})
 }
 
-func TestB41SlowAndPanickingHooksHoldUpNobody(t *testing.T) {
-	for _, side := range recipetest.Sides {
-		t.Run(side.Name, func(t *testing.T) {
-			free := make(chan struct{})
-			var once sync.Once
-			released := make(chan zkrecipes.TraceHoldEnd, 10)
-			r := side.Rig(t, &zkrecipes.Options{Trace: &zkrecipes.Trace{
-				AcquireEnd: func(context.Context, zkrecipes.TraceAcquireEnd) {
-					<-free
-					once.Do(func() { panic("hook") })
-				},
-				HoldEnd: func(e zkrecipes.TraceHoldEnd) { released <- e },
-			}})
-			for range 3 { // while the first hook blocks
-				require.NoError(t, r.M.Do(r.Ctx, recipetest.Nothing))
-			}
-			require.Empty(t, released)
-			close(free)
-			var last zkrecipes.Token
-			for range 4 { // including the one when the rig was set up; in order, and none lost to the panic
-				e := <-released
-				require.Greater(t, e.Token, last)
-				require.Equal(t, r.Path, e.Path)
-				require.NotZero(t, e.Session)
-				last = e.Token
-			}
-		})
-	}
-}
-
-func TestB57HooksAndFunctionsMayCallTheLibrary(t *testing.T) {
-	for _, side := range recipetest.Sides {
-		t.Run(side.Name, func(t *testing.T) {
-			var r *recipetest.SideRig
-			ready := make(chan struct{})
-			locked, closed := make(chan error, 1), make(chan error, 1)
-			var once sync.Once
-			opts := &zkrecipes.Options{Trace: &zkrecipes.Trace{HoldEnd: func(zkrecipes.TraceHoldEnd) {
-				once.Do(func() {
-					<-ready
-					ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-					defer cancel()
-					locked <- r.M.Do(ctx, recipetest.Nothing)
-					closed <- r.C.Close()
-				})
-			}}}
-			r = side.Rig(t, opts)
-			close(ready)
-			require.NoError(t, harness.Receive(t, locked))
-			require.NoError(t, harness.Receive(t, closed))
-
-			other := side.Rig(t, nil)
-			err := other.M.Do(other.Ctx, func(ctx context.Context, l *zkrecipes.Lease) error {
-				context.AfterFunc(ctx, func() { other.C.Close() })
-				return other.C.Close()
+// B57: hooks, and functions given to Do, lock and close
+func TestHooksAndFunctionsMayCallTheLibrary(t *testing.T) {
+	recipetest.EachSideInBubble(t, func(t *testing.T, w *recipetest.SideWorld) {
+		var c *zkrecipes.Client
+		var once sync.Once
+		called := make(chan error, 2)
+		c = w.Stranger(&zkrecipes.Options{Trace: &zkrecipes.Trace{HoldEnd: func(zkrecipes.TraceHoldEnd) {
+			once.Do(func() {
+				called <- w.Ours(c, w.Path).Do(t.Context(), recipetest.Nothing)
+				called <- c.Close()
 			})
-			require.ErrorIs(t, err, zkrecipes.ErrClosed)
-		})
-	}
+		}}})
+		require.NoError(t, w.Ours(c, w.Path).Do(t.Context(), recipetest.Nothing))
+		require.NoError(t, <-called)
+		require.NoError(t, <-called)
+
+		other := w.Stranger(nil)
+		require.ErrorIs(t, w.Ours(other, w.Path).Do(t.Context(), func(ctx context.Context, l *zkrecipes.Lease) error {
+			context.AfterFunc(ctx, func() { other.Close() })
+			return other.Close()
+		}), zkrecipes.ErrClosed)
+	})
 }
 
 func TestTraceTellsAGrantBeforeItsEnd(t *testing.T) {
 	t.Parallel()
-	const grants = 6000
+	const grants = 1000
 	told := make(chan string, 2*grants+1)
 	c := recipetest.Dial(t, &zkrecipes.Options{Trace: recipetest.TraceOf(func(what string, e recipetest.TracedEvent) {
 		if what == "granted" || what == "lost" {

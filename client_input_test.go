@@ -21,59 +21,56 @@ import (
 // Invalid input and misuse of the library.
 
 func TestB39BadPathsAreNamed(t *testing.T) {
-	r := recipetest.NewRig(t, nil)
-	for path, want := range map[string]string{
-		"":           `zkrecipes: lock "": path is empty`,
-		"locks":      `zkrecipes: lock locks: path does not begin with "/"`,
-		"/":          `zkrecipes: lock /: path is the root`,
-		"/a/":        `zkrecipes: lock /a/: path ends with "/"`,
-		"/a//b":      `zkrecipes: lock /a//b: path contains "//"`,
-		"/a/./b":     `zkrecipes: lock /a/./b: path contains the relative element "."`,
-		"/a/..":      `zkrecipes: lock /a/..: path contains the relative element ".."`,
-		"/a\x00b":    `zkrecipes: lock "/a\x00b": path contains the character U+0000 at byte 2`,
-		"/a\u0085b":  `zkrecipes: lock ` + "/a\u0085b" + `: path contains the character U+0085 at byte 2`,
-		"/a\uf8ffb":  `zkrecipes: lock ` + "/a\uf8ffb" + `: path contains the character U+F8FF at byte 2`,
-		"/a\xff\xfe": `zkrecipes: lock ` + "/a\xff\xfe" + `: path is not valid UTF-8`,
-	} {
-		m := zkrecipes.NewMutex(r.C, path)
-		r.P.Reset()
-		_, err := m.Lock(r.Ctx)
-		require.EqualError(t, err, want)
-		_, err = m.TryLock(r.Ctx)
-		require.EqualError(t, err, strings.Replace(want, "lock", "try lock", 1))
-		_, err = m.Contenders(r.Ctx)
-		require.EqualError(t, err, strings.Replace(want, "lock", "list", 1))
-		require.Empty(t, r.P.Count())
-		if path != "" {
-			_, err = zkrecipes.Dial(r.Ctx, harness.Servers(), &zkrecipes.Options{Prefix: path})
-			require.ErrorContains(t, err, "Options.Prefix")
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		c, ctx := w.Client(nil), t.Context()
+		for path, want := range map[string]string{
+			"":           `"": path is empty`,
+			"locks":      `locks: path does not begin with "/"`,
+			"/":          `/: path is the root`,
+			"/a/":        `/a/: path ends with "/"`,
+			"/a//b":      `/a//b: path contains "//"`,
+			"/a/./b":     `/a/./b: path contains the relative element "."`,
+			"/a/..":      `/a/..: path contains the relative element ".."`,
+			"/a\x00b":    `"/a\x00b": path contains the character U+0000 at byte 2`,
+			"/a\u0085b":  "/a\u0085b" + `: path contains the character U+0085 at byte 2`,
+			"/a\uf8ffb":  "/a\uf8ffb" + `: path contains the character U+F8FF at byte 2`,
+			"/a\xff\xfe": "/a\xff\xfe" + `: path is not valid UTF-8`,
+		} {
+			m := zkrecipes.NewMutex(c, path)
+			require.Empty(t, w.Requests(func() {
+				require.EqualError(t, errOf(m.Lock)(ctx), "zkrecipes: lock "+want)
+				require.EqualError(t, errOf(m.TryLock)(ctx), "zkrecipes: try lock "+want)
+				require.EqualError(t, errOf(m.Contenders)(ctx), "zkrecipes: list "+want)
+			}))
+			if path != "" {
+				_, err := zkrecipes.Dial(ctx, []string{"h"}, &zkrecipes.Options{Prefix: path})
+				require.ErrorContains(t, err, "Options.Prefix")
+			}
 		}
-	}
-	for _, path := range []string{"/a.b", "/..a", "/ünï/ключ", "/a b"} {
-		require.NoError(t, zkrecipes.NewMutex(r.C, r.Path+path).Do(r.Ctx, recipetest.Nothing), path)
-	}
+		for _, path := range []string{"/a.b", "/..a", "/ünï/ключ", "/a b"} {
+			require.NoError(t, zkrecipes.NewMutex(c, w.Path+path).Do(ctx, recipetest.Nothing), path)
+		}
 
-	t.Run("an ephemeral parent", func(t *testing.T) {
-		parent, err := r.Raw.Create(r.Path+"/ephemeral", nil, zk.FlagEphemeral, zk.WorldACL(zk.PermAll))
+		conn := w.Bare()
+		_, err := conn.Create("/ephemeral", nil, zk.FlagEphemeral, zk.WorldACL(zk.PermAll))
 		require.NoError(t, err)
-		for _, path := range []string{parent, parent + "/x"} {
-			_, err = zkrecipes.NewMutex(r.C, path).Lock(r.Ctx)
+		for _, path := range []string{"/ephemeral", "/ephemeral/x"} {
+			err := errOf(zkrecipes.NewMutex(c, path).Lock)(ctx)
 			require.ErrorIs(t, err, zk.ErrNoChildrenForEphemerals)
 			require.EqualError(t, err, "zkrecipes: lock "+path+": zk: ephemeral nodes may not have children")
 		}
-	})
-	t.Run("a line of another layout", func(t *testing.T) {
-		_, err := r.Raw.Create(r.Path+"/future", []byte("zkrecipes/9 mutex"), 0, zk.WorldACL(zk.PermAll))
+		_, err = conn.Create("/future", []byte("zkrecipes/9 mutex"), 0, zk.WorldACL(zk.PermAll))
 		require.NoError(t, err)
-		_, err = zkrecipes.NewMutex(r.C, r.Path+"/future").Lock(r.Ctx)
-		require.EqualError(t, err, "zkrecipes: lock "+r.Path+`/future: path is used by a version with another layout: "zkrecipes/9 mutex"`)
+		require.EqualError(t, errOf(zkrecipes.NewMutex(c, "/future").Lock)(ctx),
+			`zkrecipes: lock /future: path is used by a version with another layout: "zkrecipes/9 mutex"`)
 	})
-	t.Run("in a lease's operations", func(t *testing.T) {
-		l := r.Lock()
-		_, _, err := l.Get(r.Ctx, "x")
-		require.EqualError(t, err, `zkrecipes: get x: path does not begin with "/"`)
-		_, _, err = l.Children(r.Ctx, "/x/")
-		require.EqualError(t, err, `zkrecipes: list /x/: path ends with "/"`)
+}
+
+func TestB39BadOperationsOfALeaseAreNamed(t *testing.T) {
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		l := recipetest.LockOn(t, zkrecipes.NewMutex(w.Client(nil), w.Path))
+		require.EqualError(t, second(l.Get(t.Context(), "x")), `zkrecipes: get x: path does not begin with "/"`)
+		require.EqualError(t, second(l.Children(t.Context(), "/x/")), `zkrecipes: list /x/: path ends with "/"`)
 		for want, op := range map[string]zkrecipes.Op{
 			`create "x": path does not begin with "/"`:                                zkrecipes.OpCreate("x", nil, 0, nil),
 			`create /x: flags 4: a transaction cannot create containers or TTL nodes`: zkrecipes.OpCreate("/x", nil, zk.FlagContainer, nil),
@@ -82,92 +79,87 @@ func TestB39BadPathsAreNamed(t *testing.T) {
 			`check "/a//b": path contains "//"`:                                       zkrecipes.OpCheck("/a//b", 0),
 			`the zero Op (OpCreate, OpSet, OpDelete and OpCheck make operations)`:     {},
 		} {
-			_, err = l.Commit(r.Ctx, zkrecipes.OpCheck(r.Path, -1), op)
-			require.EqualError(t, err, "zkrecipes: commit under "+r.Path+": operation 1: "+want)
+			require.Empty(t, w.Requests(func() {
+				require.EqualError(t, first(l.Commit(t.Context(), zkrecipes.OpCheck(w.Path, -1), op)), "zkrecipes: commit under /line: operation 1: "+want)
+			}))
 		}
-		require.NoError(t, l.Release())
+		require.NoError(t, l.Err())
 	})
 }
 
 func TestB39BadOptionsAreNamed(t *testing.T) {
-	ctx := harness.Within(t, 10*time.Second)
-	for want, f := range map[string]func() (*zkrecipes.Client, error){
-		`zkrecipes: dial "": no servers`: func() (*zkrecipes.Client, error) { return zkrecipes.Dial(ctx, nil, nil) },
-		`zkrecipes: dial "": server "" is not host or host:port`: func() (*zkrecipes.Client, error) {
-			return zkrecipes.Dial(ctx, []string{""}, nil)
-		},
-		`zkrecipes: dial a/b:1: server "a/b:1" is not host or host:port`: func() (*zkrecipes.Client, error) {
-			return zkrecipes.Dial(ctx, []string{"a/b:1"}, nil)
-		},
-		`zkrecipes: dial h: Options.SessionTimeout is -1s`: func() (*zkrecipes.Client, error) {
-			return zkrecipes.Dial(ctx, []string{"h"}, &zkrecipes.Options{SessionTimeout: -time.Second})
-		},
-		`zkrecipes: dial h: Options.SessionTimeout is 1µs`: func() (*zkrecipes.Client, error) {
-			return zkrecipes.Dial(ctx, []string{"h"}, &zkrecipes.Options{SessionTimeout: time.Microsecond})
-		},
-		fmt.Sprintf(`zkrecipes: dial h: Options.SessionTimeout is %v`, time.Duration(math.MaxInt64)): func() (*zkrecipes.Client, error) {
-			return zkrecipes.Dial(ctx, []string{"h"}, &zkrecipes.Options{SessionTimeout: math.MaxInt64})
-		},
-		`zkrecipes: dial h: Options.Prefix "app": path does not begin with "/"`: func() (*zkrecipes.Client, error) {
-			return zkrecipes.Dial(ctx, []string{"h"}, &zkrecipes.Options{Prefix: "app"})
-		},
-		`zkrecipes: dial h: Options.Auth[0] has no scheme`: func() (*zkrecipes.Client, error) {
-			return zkrecipes.Dial(ctx, []string{"h"}, &zkrecipes.Options{Auth: []zkrecipes.Auth{{Data: []byte("secret")}}})
-		},
-		`zkrecipes: dial h: Options.DigestAlgorithm: unknown hash value 99 is not available`: func() (*zkrecipes.Client, error) {
-			return zkrecipes.Dial(ctx, []string{"h"}, &zkrecipes.Options{DigestAlgorithm: 99})
-		},
-		`zkrecipes: dial h: Options.DigestAlgorithm: MD4 is not available`: func() (*zkrecipes.Client, error) {
-			return zkrecipes.Dial(ctx, []string{"h"}, &zkrecipes.Options{DigestAlgorithm: crypto.MD4})
-		},
-		`zkrecipes: dial h: Options.ACL is needed: the ids of Options.Auth are not known`: func() (*zkrecipes.Client, error) {
-			return zkrecipes.Dial(ctx, []string{"h"}, &zkrecipes.Options{Auth: []zkrecipes.Auth{{Scheme: "sasl", Data: []byte("secret")}}})
-		},
+	ctx, h := harness.Within(t, 10*time.Second), []string{"h"}
+	secret := []byte("secret")
+	for _, tt := range []struct {
+		servers []string
+		opts    zkrecipes.Options
+		want    string
+	}{
+		{nil, zkrecipes.Options{}, `"": no servers`},
+		{[]string{""}, zkrecipes.Options{}, `"": server "" is not host or host:port`},
+		{[]string{"a/b:1"}, zkrecipes.Options{}, `a/b:1: server "a/b:1" is not host or host:port`},
+		{h, zkrecipes.Options{SessionTimeout: -time.Second}, `h: Options.SessionTimeout is -1s`},
+		{h, zkrecipes.Options{SessionTimeout: time.Microsecond}, `h: Options.SessionTimeout is 1µs`},
+		{h, zkrecipes.Options{SessionTimeout: math.MaxInt64}, fmt.Sprint(`h: Options.SessionTimeout is `, time.Duration(math.MaxInt64))},
+		{h, zkrecipes.Options{Prefix: "app"}, `h: Options.Prefix "app": path does not begin with "/"`},
+		{h, zkrecipes.Options{Auth: []zkrecipes.Auth{{Data: secret}}}, `h: Options.Auth[0] has no scheme`},
+		{h, zkrecipes.Options{DigestAlgorithm: 99}, `h: Options.DigestAlgorithm: unknown hash value 99 is not available`},
+		{h, zkrecipes.Options{DigestAlgorithm: crypto.MD4}, `h: Options.DigestAlgorithm: MD4 is not available`},
+		{h, zkrecipes.Options{Auth: []zkrecipes.Auth{{Scheme: "sasl", Data: secret}}}, `h: Options.ACL is needed: the ids of Options.Auth are not known`},
 	} {
-		c, err := f()
+		c, err := zkrecipes.Dial(ctx, tt.servers, &tt.opts)
 		require.Nil(t, c)
-		require.EqualError(t, err, want)
+		require.EqualError(t, err, "zkrecipes: dial "+tt.want)
 	}
 }
 
 func TestB40NilArgumentsAndAClosedClientAreErrors(t *testing.T) {
-	r := recipetest.NewRig(t, nil)
-	var none context.Context
-	var zero zkrecipes.Mutex
-	var nilMutex *zkrecipes.Mutex
-	const unmade = `lock "": not made by its constructor (NewMutex, NewRWLock, NewGate, ...)`
-	for m, want := range map[*zkrecipes.Mutex]string{&zero: unmade, nilMutex: unmade, zkrecipes.NewMutex(nil, "/x"): "lock /x: nil client"} {
-		_, err := m.Lock(r.Ctx)
-		require.EqualError(t, err, "zkrecipes: "+want)
-		require.EqualError(t, m.Do(r.Ctx, recipetest.Nothing), "zkrecipes: "+want)
-		_, err = m.TryLock(r.Ctx)
-		require.Error(t, err)
-		_, err = m.Contenders(r.Ctx)
-		require.Error(t, err)
-	}
-	_, err := r.M.Lock(none)
-	require.EqualError(t, err, "zkrecipes: lock "+r.Path+": nil context")
-	_, err = r.M.TryLock(none)
-	require.EqualError(t, err, "zkrecipes: try lock "+r.Path+": nil context")
-	_, err = r.M.Contenders(none)
-	require.EqualError(t, err, "zkrecipes: list "+r.Path+": nil context")
-	require.EqualError(t, r.M.Do(none, recipetest.Nothing), "zkrecipes: lock "+r.Path+": nil context")
-	require.EqualError(t, r.M.Do(r.Ctx, nil), "zkrecipes: lock "+r.Path+": nil function")
-	_, err = zkrecipes.Dial(none, harness.Servers(), nil)
-	require.ErrorContains(t, err, "nil context")
-	l := r.Lock()
-	_, err = l.Commit(none)
-	require.EqualError(t, err, "zkrecipes: commit under "+r.Path+": nil context")
-	_, _, err = l.Get(none, "/x")
-	require.EqualError(t, err, "zkrecipes: get /x: nil context")
-	require.Panics(t, func() { l.Context(none) })
-	require.Panics(t, func() { l.Reentrant(none) })
-	require.NoError(t, l.Release())
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		c, ctx := w.Client(nil), t.Context()
+		const unmade = `lock "": not made by its constructor (NewMutex, NewRWLock, NewGate, ...)`
+		for m, want := range map[*zkrecipes.Mutex]string{new(zkrecipes.Mutex): unmade, nil: unmade, zkrecipes.NewMutex(nil, "/x"): "lock /x: nil client"} {
+			require.EqualError(t, errOf(m.Lock)(ctx), "zkrecipes: "+want)
+			require.EqualError(t, m.Do(ctx, recipetest.Nothing), "zkrecipes: "+want)
+			require.Error(t, errOf(m.TryLock)(ctx))
+			require.Error(t, errOf(m.Contenders)(ctx))
+		}
+		var none context.Context
+		m := zkrecipes.NewMutex(c, w.Path)
+		l := recipetest.LockOn(t, m)
+		_, err := zkrecipes.Dial(none, []string{"h"}, nil)
+		require.ErrorContains(t, err, "nil context")
+		for want, err := range map[string]error{
+			"lock /line: nil context":         errOf(m.Lock)(none),
+			"try lock /line: nil context":     errOf(m.TryLock)(none),
+			"list /line: nil context":         errOf(m.Contenders)(none),
+			"lock /line: nil function":        m.Do(ctx, nil),
+			"commit under /line: nil context": first(l.Commit(none)),
+			"get /x: nil context":             second(l.Get(none, "/x")),
+		} {
+			require.EqualError(t, err, "zkrecipes: "+want)
+		}
+		require.Error(t, m.Do(none, recipetest.Nothing))
+		require.Panics(t, func() { l.Context(none) })
+		require.Panics(t, func() { l.Reentrant(none) })
+		require.NoError(t, l.Release())
+		require.NoError(t, c.Close())
+		require.EqualError(t, errOf(m.Lock)(ctx), "zkrecipes: lock /line: client closed")
+	})
+}
 
-	require.NoError(t, r.C.Close())
-	require.NoError(t, r.C.Close())
-	_, err = r.M.Lock(r.Ctx)
-	require.EqualError(t, err, "zkrecipes: lock "+r.Path+": client closed")
+func TestB52PathsLongerThanARequestAreRefused(t *testing.T) {
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		c := w.Client(nil)
+		l := recipetest.LockOn(t, zkrecipes.NewMutex(c, w.Path))
+		for _, n := range []int{1_048_000, 1_048_560, 1_049_000, 2_000_000} {
+			path := "/" + strings.Repeat("a", n)
+			require.Empty(t, w.Requests(func() {
+				require.ErrorContains(t, errOf(zkrecipes.NewMutex(c, path).Lock)(t.Context()), "servers accept 1048575")
+				require.ErrorContains(t, second(l.Get(t.Context(), path)), "servers accept 1048575")
+			}))
+		}
+		require.NoError(t, l.Err())
+	})
 }
 
 func TestRealB52RequestsAboveTheLimitAreRefused(t *testing.T) {
@@ -225,22 +217,6 @@ func TestB62AuthACLMeansTheUsersIDs(t *testing.T) {
 		// Another session can use the znodes that this one has created.
 		require.NoError(t, r.Theirs(recipetest.Dial(t, &zkrecipes.Options{Auth: auth}), path).Do(ctx, recipetest.Nothing))
 	})
-}
-
-func TestB52PathsLongerThanARequestAreRefused(t *testing.T) {
-	r := recipetest.NewRig(t, nil)
-	l := r.Lock()
-	r.P.Reset()
-	for _, n := range []int{1_048_000, 1_048_560, 1_049_000, 2_000_000} {
-		path := "/" + strings.Repeat("a", n)
-		_, err := zkrecipes.NewMutex(r.C, path).Lock(r.Ctx)
-		require.ErrorContains(t, err, "servers accept 1048575")
-		_, _, err = l.Get(r.Ctx, path)
-		require.ErrorContains(t, err, "servers accept 1048575")
-	}
-	require.Empty(t, r.P.Count())
-	require.NoError(t, l.Err())
-	require.NoError(t, l.Release())
 }
 
 func TestServersAreHostsWithOrWithoutAPort(t *testing.T) {

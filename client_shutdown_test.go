@@ -3,7 +3,6 @@ package zkrecipes_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"math/rand/v2"
 	"sync"
 	"sync/atomic"
@@ -30,127 +29,114 @@ func shutsDown(t testing.TB, c *zkrecipes.Client) *harness.Call[struct{}] {
 	return a
 }
 
-func TestShutdownOfAnIdleClientClosesIt(t *testing.T) {
+// errOf is a call of which only the error counts.
+func errOf[T any](call func(context.Context) (T, error)) func(context.Context) error {
+	return func(ctx context.Context) error { _, err := call(ctx); return err }
+}
+
+func TestShutdownOfAClientThatHoldsNothingClosesIt(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-		c := w.Client(nil)
+		require.EqualError(t, (*zkrecipes.Client)(nil).Shutdown(t.Context()), `zkrecipes: shut down "": nil client`)
+		require.EqualError(t, new(zkrecipes.Client).Shutdown(t.Context()), `zkrecipes: shut down "": client was not made by Dial`)
+		c, away := w.Client(nil), w.Client(nil)
+		var none context.Context
+		require.EqualError(t, c.Shutdown(none), "zkrecipes: shut down "+w.Srv.Addr()+": nil context")
+		require.NoError(t, zkrecipes.NewMutex(c, w.Path).Do(t.Context(), recipetest.Nothing), "it goes on")
 		ended, cancel := context.WithCancel(t.Context())
 		cancel()
 		require.NoError(t, c.Shutdown(ended), "there is nothing to wait for")
 		require.NoError(t, c.Shutdown(t.Context()))
 		require.NoError(t, c.Close())
-		require.Empty(t, w.Srv.Sessions())
-	})
-}
+		require.Len(t, w.Srv.Sessions(), 1)
 
-func TestShutdownReturnsWhatCloseReturned(t *testing.T) {
-	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-		c := w.Client(nil)
-		w.Away(c)
-		closed := c.Close()
+		w.Away(away)
+		closed := away.Close()
 		require.ErrorIs(t, closed, zkrecipes.ErrSessionNotClosed)
-		require.Equal(t, closed, c.Shutdown(t.Context()))
+		require.Equal(t, closed, away.Shutdown(t.Context()), "what Close returned")
 		w.Back()
 	})
 }
 
-func TestShutdownNamesWhatItCannotWorkWith(t *testing.T) {
-	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-		require.EqualError(t, (*zkrecipes.Client)(nil).Shutdown(t.Context()), `zkrecipes: shut down "": nil client`)
-		require.EqualError(t, new(zkrecipes.Client).Shutdown(t.Context()), `zkrecipes: shut down "": client was not made by Dial`)
-		c := w.Client(nil)
-		var none context.Context
-		require.EqualError(t, c.Shutdown(none), "zkrecipes: shut down "+w.Srv.Addr()+": nil context")
-		require.NoError(t, zkrecipes.NewMutex(c, w.Path).Do(t.Context(), recipetest.Nothing), "it goes on")
-	})
-}
-
+// The holder goes on working, and nobody else of its client begins.
 func TestShutdownWaitsForALeaseThatGoesOnWorking(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-		c := w.Client(nil)
-		m := zkrecipes.NewMutex(c, w.Path)
+		c, ctx := w.Client(nil), t.Context()
+		m, q, gate, slots := zkrecipes.NewMutex(c, w.Path), zkrecipes.NewQueue(c, "/jobs", &zkrecipes.QueueOptions{MaxLen: 5}), zkrecipes.NewGate(c, "/gate"), zkrecipes.NewSemaphore(c, "/slots", 1)
 		l := recipetest.LockOn(t, m)
 		next := w.LockLater(w.Stranger(nil))
 		shutdown := shutsDown(t, c)
 		time.Sleep(time.Hour)
 		require.True(t, shutdown.Waiting())
 		w.Stands(l)
-		require.NoError(t, l.Context(t.Context()).Err())
-		_, err := l.Commit(t.Context(), zkrecipes.OpCreate("/data", []byte("x"), 0, nil))
+		require.NoError(t, l.Context(ctx).Err())
+		_, err := l.Commit(ctx, zkrecipes.OpCreate("/data", []byte("x"), 0, nil))
 		require.NoError(t, err)
-		data, _, err := l.Get(t.Context(), "/data")
+		data, _, err := l.Get(ctx, "/data")
 		require.NoError(t, err)
 		require.Equal(t, "x", string(data))
-		again, err := m.Lock(l.Reentrant(t.Context()))
+		again, err := m.Lock(l.Reentrant(ctx))
 		require.NoError(t, err)
-		_, err = zkrecipes.NewQueue(c, "/jobs", &zkrecipes.QueueOptions{MaxLen: 5}).Put(t.Context(), []byte("job"))
+		recipetest.PutOn(t, q, "job")
+		n, err := q.Len(ctx)
 		require.NoError(t, err)
-		require.NoError(t, zkrecipes.NewGate(c, "/gate").Shut(t.Context()))
-		require.NoError(t, zkrecipes.NewSemaphore(c, "/slots", 1).Resize(t.Context(), 2))
+		require.Equal(t, 1, n)
+		require.NoError(t, gate.Shut(ctx))
+		require.NoError(t, slots.Resize(ctx, 2))
+
+		require.Empty(t, w.Requests(func() {
+			for _, try := range []func(context.Context) error{
+				errOf(zkrecipes.NewMutex(c, "/free").TryLock), errOf(zkrecipes.NewRWLock(c, "/free").TryRLock), errOf(slots.TryAcquire), errOf(q.TryTake),
+			} {
+				require.ErrorIs(t, try(ctx), zkrecipes.ErrClosed)
+			}
+		}))
+
 		require.NoError(t, l.Release())
 		synctest.Wait()
 		require.True(t, shutdown.Waiting(), "the re-entry holds")
 		require.NoError(t, again.Release())
 		w.IsShut(c, shutdown)
 		require.NoError(t, next.Get().Release())
-		require.ErrorIs(t, zkrecipes.NewGate(c, "/gate").Open(t.Context()), zkrecipes.ErrClosed)
-		require.ErrorIs(t, zkrecipes.NewSemaphore(c, "/slots", 1).Resize(t.Context(), 3), zkrecipes.ErrClosed)
-		_, err = zkrecipes.NewQueue(c, "/jobs", nil).Purge(t.Context())
-		require.ErrorIs(t, err, zkrecipes.ErrClosed)
+		require.ErrorIs(t, gate.Open(ctx), zkrecipes.ErrClosed)
+		require.ErrorIs(t, slots.Resize(ctx, 3), zkrecipes.ErrClosed)
+		require.ErrorIs(t, errOf(q.Purge)(ctx), zkrecipes.ErrClosed)
 	})
 }
 
 // Each call waits for another client, or for what does not come.
 func TestShutdownEndsCallsThatWait(t *testing.T) {
-	ofLock := func(lock func(context.Context) (*zkrecipes.Lease, error)) func(context.Context) error {
-		return func(ctx context.Context) error { _, err := lock(ctx); return err }
-	}
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		c, other := w.Client(nil), w.Client(nil)
 		recipetest.LockOn(t, zkrecipes.NewMutex(other, "/locks/b"))
 		recipetest.Held(t, zkrecipes.NewRWLock(other, "/rw").Lock)
-		_, err := zkrecipes.NewSemaphore(other, "/slots", 1).Acquire(t.Context())
-		require.NoError(t, err)
+		recipetest.Acquire(t, zkrecipes.NewSemaphore(other, "/slots", 1), 1)
 		recipetest.Campaigns(t, zkrecipes.NewElection(other, "/leads"), "other")
 		require.NoError(t, zkrecipes.NewGate(other, "/gate").Shut(t.Context()))
+		kept := zkrecipes.NewMutex(c, "/locks/b", zkrecipes.KeepFor(time.Minute))
+		election, jobs := zkrecipes.NewElection(c, "/leads"), zkrecipes.NewQueue(c, "/jobs", &zkrecipes.QueueOptions{Workers: 3})
 		leads := func(ctx context.Context) error {
-			return zkrecipes.NewElection(c, "/leads").Lead(ctx, nil, func(context.Context, *zkrecipes.Term) error { return errors.New("called") })
+			return election.Lead(ctx, nil, func(context.Context, *zkrecipes.Term) error { return errors.New("called") })
 		}
 		calls := map[string]func(context.Context) error{
-			"Lock":        ofLock(zkrecipes.NewMutex(c, "/locks/b").Lock),
-			"Lock kept":   ofLock(zkrecipes.NewMutex(c, "/locks/b", zkrecipes.KeepFor(time.Minute)).Lock),
-			"Lock kept 2": ofLock(zkrecipes.NewMutex(c, "/locks/b", zkrecipes.KeepFor(time.Minute)).Lock),
-			"RLock":       ofLock(zkrecipes.NewRWLock(c, "/rw").RLock),
-			"write Lock":  ofLock(zkrecipes.NewRWLock(c, "/rw").Lock),
-			"LockAll": func(ctx context.Context) error {
-				_, err := zkrecipes.LockAll(ctx, zkrecipes.NewMutex(c, "/locks/a"), zkrecipes.NewMutex(c, "/locks/b"))
-				return err
-			},
-			"Take": func(ctx context.Context) error { _, err := zkrecipes.NewQueue(c, "/jobs", nil).Take(ctx); return err },
-			"TakeN": func(ctx context.Context) error {
-				_, err := zkrecipes.NewQueue(c, "/jobs", nil).TakeN(ctx, 3)
-				return err
-			},
-			"Acquire": func(ctx context.Context) error {
-				_, err := zkrecipes.NewSemaphore(c, "/slots", 1).Acquire(ctx)
-				return err
-			},
-			"Campaign": func(ctx context.Context) error {
-				_, err := zkrecipes.NewElection(c, "/leads").Campaign(ctx, nil)
-				return err
-			},
-			"Lead":   leads,
-			"Lead 2": leads,
-			"Wait": func(ctx context.Context) error {
-				_, err := zkrecipes.NewBarrier(c, "/barrier", 2).Wait(ctx)
-				return err
-			},
-			"Enter": func(ctx context.Context) error {
-				_, err := zkrecipes.NewDoubleBarrier(c, "/double", 2).Enter(ctx)
-				return err
-			},
-			"Gate": zkrecipes.NewGate(c, "/gate").Wait,
+			"Lock":        errOf(zkrecipes.NewMutex(c, "/locks/b").Lock),
+			"Lock kept":   errOf(kept.Lock),
+			"Lock kept 2": errOf(kept.Lock),
+			"RLock":       errOf(zkrecipes.NewRWLock(c, "/rw").RLock),
+			"write Lock":  errOf(zkrecipes.NewRWLock(c, "/rw").Lock),
+			"LockAll": errOf(func(ctx context.Context) (*zkrecipes.Leases, error) {
+				return zkrecipes.LockAll(ctx, recipetest.Mutexes(c, "/locks/a", "/locks/b")...)
+			}),
+			"Take":     errOf(jobs.Take),
+			"TakeN":    errOf(func(ctx context.Context) ([]*zkrecipes.Item, error) { return jobs.TakeN(ctx, 3) }),
+			"Acquire":  errOf(zkrecipes.NewSemaphore(c, "/slots", 1).Acquire),
+			"Campaign": errOf(func(ctx context.Context) (*zkrecipes.Term, error) { return election.Campaign(ctx, nil) }),
+			"Lead":     leads,
+			"Lead 2":   leads,
+			"Wait":     errOf(zkrecipes.NewBarrier(c, "/barrier", 2).Wait),
+			"Enter":    errOf(zkrecipes.NewDoubleBarrier(c, "/double", 2).Enter),
+			"Gate":     zkrecipes.NewGate(c, "/gate").Wait,
 			"Serve": func(ctx context.Context) error {
-				return zkrecipes.NewQueue(c, "/jobs", &zkrecipes.QueueOptions{Workers: 3}).Serve(ctx, func(context.Context, *zkrecipes.Item) error { return errors.New("called") })
+				return jobs.Serve(ctx, func(context.Context, *zkrecipes.Item) error { return errors.New("called") })
 			},
 		}
 		under := map[string]*harness.Call[struct{}]{}
@@ -179,83 +165,220 @@ func TestShutdownEndsCallsThatWait(t *testing.T) {
 	})
 }
 
-func TestShutdownRefusesCallsThatDoNotWait(t *testing.T) {
+func TestShutdownWaitsForItemsAndForTheHandlersOfServe(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		c := w.Client(nil)
-		q := zkrecipes.NewQueue(c, "/jobs", nil)
-		recipetest.PutOn(t, q, "a")
-		l := recipetest.LockOn(t, zkrecipes.NewMutex(c, w.Path))
-		shutdown := shutsDown(t, c)
-		require.Empty(t, w.Requests(func() {
-			_, err := zkrecipes.NewMutex(c, "/free").TryLock(t.Context())
-			require.ErrorIs(t, err, zkrecipes.ErrClosed)
-			_, err = zkrecipes.NewRWLock(c, "/free").TryRLock(t.Context())
-			require.ErrorIs(t, err, zkrecipes.ErrClosed)
-			_, err = zkrecipes.NewSemaphore(c, "/slots", 1).TryAcquire(t.Context())
-			require.ErrorIs(t, err, zkrecipes.ErrClosed)
-			_, err = q.TryTake(t.Context())
-			require.ErrorIs(t, err, zkrecipes.ErrClosed)
-		}))
-		n, err := q.Len(t.Context())
-		require.NoError(t, err, "a read")
-		require.Equal(t, 1, n)
-		require.NoError(t, l.Release())
-		w.IsShut(c, shutdown)
-	})
-}
-
-func TestShutdownLetsTheHandlersOfServeFinish(t *testing.T) {
-	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-		c := w.Client(nil)
-		q, done := zkrecipes.NewQueue(c, "/jobs", &zkrecipes.QueueOptions{Workers: 2}), zkrecipes.NewQueue(c, "/done", nil)
-		recipetest.PutOn(t, q, "fails", "works", "stays")
+		taken, served, done := zkrecipes.NewQueue(c, "/taken", nil), zkrecipes.NewQueue(c, "/served", &zkrecipes.QueueOptions{Workers: 2}), zkrecipes.NewQueue(c, "/done", nil)
+		recipetest.PutOn(t, taken, "acked", "moved", "given back")
+		items, err := taken.TakeN(t.Context(), 3)
+		require.NoError(t, err)
+		recipetest.PutOn(t, served, "fails", "works", "stays")
 		serving := harness.GoErr(t, func(ctx context.Context) error {
-			return q.Serve(ctx, func(ctx context.Context, it *zkrecipes.Item) error {
+			return served.Serve(ctx, func(ctx context.Context, it *zkrecipes.Item) error {
 				if string(it.Data) == "fails" {
 					time.Sleep(time.Second)
 					return recipetest.ErrHandler
 				}
-				select {
-				case <-time.After(time.Minute):
-				case <-ctx.Done():
-					return ctx.Err()
-				}
+				time.Sleep(time.Minute)
 				_, err := done.Put(ctx, it.Data)
-				return err
+				return errors.Join(err, ctx.Err())
 			})
 		})
 		time.Sleep(time.Second / 2)
 		shutdown := shutsDown(t, c)
 		time.Sleep(30 * time.Second)
-		require.True(t, shutdown.Waiting())
-		require.True(t, serving.Waiting())
-		_, err := serving.Wait()
-		require.ErrorIs(t, err, zkrecipes.ErrClosed)
-		w.IsShut(c, shutdown)
-
-		other := w.Stranger(nil)
-		require.Equal(t, []string{"works"}, recipetest.Drain(t, zkrecipes.NewQueue(other, "/done", nil)))
-		require.Equal(t, []string{"fails", "stays"}, recipetest.Drain(t, zkrecipes.NewQueue(other, "/jobs", nil)))
-	})
-}
-
-func TestShutdownWaitsForAnItem(t *testing.T) {
-	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-		c := w.Client(nil)
-		q, next := zkrecipes.NewQueue(c, "/jobs", nil), zkrecipes.NewQueue(c, "/next", nil)
-		recipetest.PutOn(t, q, "acked", "moved", "given back")
-		items, err := q.TakeN(t.Context(), 3)
-		require.NoError(t, err)
-		shutdown := shutsDown(t, c)
+		require.True(t, serving.Waiting(), "the handler works")
+		recipetest.Fails(t, serving, zkrecipes.ErrClosed)
 		time.Sleep(time.Hour)
 		require.NoError(t, items[0].Ack(t.Context(), zkrecipes.OpCreate("/effect", nil, 0, nil)))
-		_, err = items[1].AckPut(t.Context(), next, [][]byte{[]byte("x")})
+		_, err = items[1].AckPut(t.Context(), done, [][]byte{[]byte("x")})
 		require.NoError(t, err)
 		require.True(t, shutdown.Waiting())
 		require.NoError(t, items[2].Nack(t.Context()))
 		w.IsShut(c, shutdown)
-		require.Equal(t, []string{"given back"}, recipetest.Drain(t, zkrecipes.NewQueue(w.Stranger(nil), "/jobs", nil)))
+		for path, left := range map[string][]string{"/done": {"works", "x"}, "/served": {"fails", "stays"}, "/taken": {"given back"}} {
+			require.Equal(t, left, recipetest.Drain(t, zkrecipes.NewQueue(w.Stranger(nil), path, nil)))
+		}
 	})
+}
+
+func TestShutdownIsAsAbruptAsCloseOnceItsContextEnds(t *testing.T) {
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		c := w.Client(nil)
+		l := recipetest.LockOn(t, zkrecipes.NewMutex(c, w.Path))
+		next := w.LockLater(w.Stranger(nil))
+		patient := shutsDown(t, c)
+		soon, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		began := time.Now()
+		err := c.Shutdown(soon)
+		require.Equal(t, time.Minute, time.Since(began).Round(time.Second))
+		require.EqualError(t, err, "zkrecipes: shut down "+w.Srv.Addr()+
+			": context deadline exceeded (not over: 1 leases, items and calls of Serve, Lead or Leave)")
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.ErrorIs(t, l.Err(), zkrecipes.ErrClosed)
+		require.ErrorIs(t, l.Release(), zkrecipes.ErrClosed)
+		w.IsShut(c, patient)
+		require.NoError(t, next.Get().Release())
+
+		c = w.Client(nil)
+		l = recipetest.LockOn(t, zkrecipes.NewMutex(c, w.Path))
+		patient = shutsDown(t, c)
+		require.NoError(t, c.Close(), "which ends it, too")
+		w.IsShut(c, patient)
+		require.ErrorIs(t, l.Err(), zkrecipes.ErrClosed)
+	})
+}
+
+func TestShutdownByAHandlerWaitsForItself(t *testing.T) {
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		c := w.Client(nil)
+		q := zkrecipes.NewQueue(c, "/jobs", nil)
+		recipetest.PutOn(t, q, "a")
+		serving := q.Serve(t.Context(), func(ctx context.Context, it *zkrecipes.Item) error {
+			soon, cancel := context.WithTimeout(ctx, time.Minute)
+			defer cancel()
+			require.ErrorIs(t, c.Shutdown(soon), context.DeadlineExceeded)
+			return nil
+		})
+		require.ErrorIs(t, serving, zkrecipes.ErrClosed)
+	})
+}
+
+func TestShutdownWhileDisconnectedWaitsForLeasesOnly(t *testing.T) {
+	for _, released := range []bool{true, false} {
+		recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+			c := w.Client(nil)
+			l := recipetest.LockOn(t, zkrecipes.NewMutex(c, w.Path))
+			w.Away(c)
+			soon, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+			defer cancel()
+			shutdown := harness.GoErr(t, func(context.Context) error { return c.Shutdown(soon) })
+			time.Sleep(time.Second)
+			require.True(t, shutdown.Waiting())
+			if released {
+				require.NoError(t, l.Release())
+			}
+			_, err := shutdown.Wait()
+			require.ErrorIs(t, err, zkrecipes.ErrSessionNotClosed)
+			require.Equal(t, !released, errors.Is(err, context.DeadlineExceeded))
+			w.Back()
+		})
+	}
+}
+
+// The place has its turn while Close or Shutdown begins.
+func TestNothingIsGrantedAfterShutdownHasBegun(t *testing.T) {
+	for name, begin := range map[string]func(c *zkrecipes.Client, done chan struct{}){
+		"Close": func(c *zkrecipes.Client, done chan struct{}) {
+			busy := make(chan struct{})
+			recipetest.Core(c).Tasks.Start(func() { <-busy }) // keeps Close waiting
+			go func() { defer close(done); _ = c.Close() }()
+			<-recipetest.Core(c).Closing.Done()
+			time.AfterFunc(time.Second, func() { close(busy) })
+		},
+		"Shutdown": func(c *zkrecipes.Client, done chan struct{}) {
+			over := recipetest.Core(c).Held.Stop() // the calls do not know of it yet
+			go func() { defer close(done); <-over }()
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+				c := w.Client(nil)
+				kept := zkrecipes.NewMutex(c, "/kept", zkrecipes.KeepFor(time.Hour))
+				require.NoError(t, kept.Do(t.Context(), recipetest.Nothing))
+				l := recipetest.LockOn(t, zkrecipes.NewMutex(c, w.Path))
+				s, _ := recipetest.Core(c).Session()
+				p, err := recipetest.LineOf(zkrecipes.NewMutex(c, "/other")).Join(t.Context(), s, placename.KindLock)
+				require.NoError(t, err)
+				require.True(t, p.First)
+				done := make(chan struct{})
+				begin(c, done)
+				require.ErrorIs(t, errOf(p.Grant)(t.Context()), zkrecipes.ErrClosed)
+				waits := recipetest.LockLater(t, kept)
+				synctest.Wait()
+				if name == "Shutdown" {
+					require.True(t, waits.Waiting())
+					require.NoError(t, l.Release())
+				}
+				<-done
+				require.NoError(t, c.Shutdown(t.Context()))
+				recipetest.Fails(t, waits, zkrecipes.ErrClosed)
+			})
+		})
+	}
+}
+
+// Each grant that a caller gets is its own until it gives it back, and each that comes too
+// late is given back.
+func TestShutdownLosesNoGrantThatComesAtTheSameMoment(t *testing.T) {
+	for seed := range uint64(40) {
+		recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+			c := w.Client(nil)
+			q, slots, election := zkrecipes.NewQueue(c, "/jobs", nil), zkrecipes.NewSemaphore(c, "/slots", 2), zkrecipes.NewElection(c, "/leads")
+			kept := zkrecipes.NewMutex(c, "/kept", zkrecipes.KeepFor(time.Second))
+			_, err := zkrecipes.NewQueue(w.Stranger(nil), "/jobs", nil).PutAll(t.Context(), make([][]byte, 200)...)
+			require.NoError(t, err)
+			// A take returns what is held, and how to give it back.
+			type take func(context.Context) (*zkrecipes.Lease, func() error, error)
+			locks := func(m *zkrecipes.Mutex) take {
+				return func(ctx context.Context) (*zkrecipes.Lease, func() error, error) {
+					l, err := m.Lock(ctx)
+					return l, l.Release, err
+				}
+			}
+			var granted atomic.Int64
+			var all sync.WaitGroup
+			for i, take := range []take{
+				locks(zkrecipes.NewMutex(c, "/a")), locks(zkrecipes.NewMutex(c, "/a")), locks(zkrecipes.NewMutex(c, "/b")), locks(kept), locks(kept),
+				func(ctx context.Context) (*zkrecipes.Lease, func() error, error) {
+					it, err := q.Take(ctx)
+					if err != nil {
+						return nil, nil, err
+					}
+					return recipetest.LeaseOf(it), func() error { return it.Ack(ctx) }, nil
+				},
+				func(ctx context.Context) (*zkrecipes.Lease, func() error, error) {
+					l, err := slots.Acquire(ctx)
+					if err != nil {
+						return nil, nil, err
+					}
+					return recipetest.LeaseOf(l), l.Release, nil
+				},
+				func(ctx context.Context) (*zkrecipes.Lease, func() error, error) {
+					term, err := election.Campaign(ctx, nil)
+					if err != nil {
+						return nil, nil, err
+					}
+					return recipetest.LeaseOf(term), term.Resign, nil
+				},
+			} {
+				random := rand.New(rand.NewPCG(seed, uint64(i)+2))
+				all.Go(func() {
+					for {
+						l, giveBack, err := take(t.Context())
+						if err != nil {
+							require.ErrorIs(t, err, zkrecipes.ErrClosed)
+							return
+						}
+						granted.Add(1)
+						time.Sleep(time.Duration(random.IntN(2)*random.IntN(1000)) * time.Microsecond)
+						require.NoError(t, errors.Join(l.Err(), giveBack()), "seed %d: a grant was cut short", seed)
+					}
+				})
+			}
+			time.Sleep(time.Duration(rand.New(rand.NewPCG(seed, 1)).IntN(5000)) * time.Microsecond)
+			require.NoError(t, c.Shutdown(t.Context()))
+			all.Wait()
+			require.Positive(t, granted.Load())
+			require.Zero(t, recipetest.Core(c).Held.Count(), "seed %d", seed)
+			for _, path := range []string{"/a", "/b", "/kept", "/leads", "/slots/slots"} {
+				require.Empty(t, w.Srv.Children(path), path)
+			}
+			w.Path = "/jobs"
+			require.Empty(t, w.Flags())
+		})
+	}
 }
 
 func TestShutdownEndsTheFunctionOfLeadAndWaitsForIt(t *testing.T) {
@@ -278,8 +401,7 @@ func TestShutdownEndsTheFunctionOfLeadAndWaitsForIt(t *testing.T) {
 		time.Sleep(time.Minute - time.Second)
 		require.True(t, shutdown.Waiting())
 		require.True(t, next.Waiting())
-		_, err := leading.Wait()
-		require.ErrorIs(t, err, zkrecipes.ErrClosed)
+		recipetest.Fails(t, leading, zkrecipes.ErrClosed)
 		require.NoError(t, held)
 		w.IsShut(c, shutdown)
 		require.NoError(t, next.Get().Resign())
@@ -305,84 +427,6 @@ func TestShutdownWaitsForALeaveUnderWay(t *testing.T) {
 		_, err = leaves.Wait()
 		require.NoError(t, err)
 		w.IsShut(c, shutdown)
-	})
-}
-
-func TestShutdownIsAsAbruptAsCloseOnceItsContextEnds(t *testing.T) {
-	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-		c := w.Client(nil)
-		l := recipetest.LockOn(t, zkrecipes.NewMutex(c, w.Path))
-		next := w.LockLater(w.Stranger(nil))
-		patient := shutsDown(t, c)
-		soon, cancel := context.WithTimeout(t.Context(), time.Minute)
-		defer cancel()
-		began := time.Now()
-		err := c.Shutdown(soon)
-		require.Equal(t, time.Minute, time.Since(began).Round(time.Second))
-		require.EqualError(t, err, "zkrecipes: shut down "+w.Srv.Addr()+
-			": context deadline exceeded (not over: 1 leases, items and calls of Serve, Lead or Leave)")
-		require.ErrorIs(t, err, context.DeadlineExceeded)
-		require.ErrorIs(t, l.Err(), zkrecipes.ErrClosed)
-		require.ErrorIs(t, l.Release(), zkrecipes.ErrClosed)
-		_, err = patient.Wait()
-		require.NoError(t, err)
-		require.NoError(t, next.Get().Release())
-	})
-}
-
-func TestShutdownByAHandlerWaitsForItself(t *testing.T) {
-	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-		c := w.Client(nil)
-		q := zkrecipes.NewQueue(c, "/jobs", nil)
-		recipetest.PutOn(t, q, "a")
-		var err error
-		serving := q.Serve(t.Context(), func(ctx context.Context, it *zkrecipes.Item) error {
-			soon, cancel := context.WithTimeout(ctx, time.Minute)
-			defer cancel()
-			err = c.Shutdown(soon)
-			return nil
-		})
-		require.ErrorIs(t, err, context.DeadlineExceeded)
-		require.ErrorIs(t, serving, zkrecipes.ErrClosed)
-	})
-}
-
-func TestCloseEndsAShutdown(t *testing.T) {
-	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-		c := w.Client(nil)
-		l := recipetest.LockOn(t, zkrecipes.NewMutex(c, w.Path))
-		shutdowns := []*harness.Call[struct{}]{shutsDown(t, c), shutsDown(t, c)}
-		require.NoError(t, c.Close())
-		for _, shutdown := range shutdowns {
-			w.IsShut(c, shutdown)
-		}
-		require.ErrorIs(t, l.Err(), zkrecipes.ErrClosed)
-	})
-}
-
-func TestShutdownWhileDisconnectedWaitsForLeasesOnly(t *testing.T) {
-	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-		c := w.Client(nil)
-		l := recipetest.LockOn(t, zkrecipes.NewMutex(c, w.Path))
-		w.Away(c)
-		shutdown := shutsDown(t, c)
-		time.Sleep(time.Second)
-		require.True(t, shutdown.Waiting())
-		require.NoError(t, l.Release())
-		_, err := shutdown.Wait()
-		require.ErrorIs(t, err, zkrecipes.ErrSessionNotClosed)
-		w.Back()
-	})
-	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-		c := w.Client(nil)
-		recipetest.LockOn(t, zkrecipes.NewMutex(c, w.Path))
-		w.Away(c)
-		soon, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
-		err := c.Shutdown(soon)
-		require.ErrorIs(t, err, context.DeadlineExceeded)
-		require.ErrorIs(t, err, zkrecipes.ErrSessionNotClosed)
-		w.Back()
 	})
 }
 
@@ -415,8 +459,7 @@ func TestALossEndsWhatAShutdownWaitsFor(t *testing.T) {
 				}
 				synctest.Wait()
 				require.False(t, serving.Waiting(), "Shutdown waits for its handler, which has lost the item")
-				_, err = serving.Wait()
-				require.ErrorIs(t, err, zkrecipes.ErrClosed)
+				recipetest.Fails(t, serving, zkrecipes.ErrClosed)
 				require.ErrorIs(t, l.Err(), zkrecipes.ErrLost)
 				require.ErrorIs(t, it.Err(), zkrecipes.ErrLost)
 				time.Sleep(time.Minute)
@@ -440,10 +483,8 @@ func TestShutdownLeavesLocksThatAreKeptAndKeepsNone(t *testing.T) {
 		shutdown := shutsDown(t, c)
 		require.Empty(t, w.Srv.Children("/idle"))
 		require.True(t, shutdown.Waiting())
-		_, err := waits.Wait()
-		require.ErrorIs(t, err, zkrecipes.ErrClosed)
-		_, err = keep("/idle").Lock(t.Context())
-		require.ErrorIs(t, err, zkrecipes.ErrClosed)
+		recipetest.Fails(t, waits, zkrecipes.ErrClosed)
+		require.ErrorIs(t, errOf(keep("/idle").Lock)(t.Context()), zkrecipes.ErrClosed)
 		require.NoError(t, l.Err())
 		deleted := w.Requests(func() { require.NoError(t, l.Release()) })
 		require.Equal(t, 1, deleted[recipetest.OpRelease])
@@ -481,120 +522,9 @@ func TestShutdownWaitsForAPutUnderWayButNotForRoom(t *testing.T) {
 		_, err := put.Wait()
 		require.NoError(t, err)
 		w.IsShut(c, shutdown)
-		_, err = waits.Wait()
-		require.ErrorIs(t, err, zkrecipes.ErrClosed)
+		recipetest.Fails(t, waits, zkrecipes.ErrClosed)
 		other := w.Stranger(nil)
 		require.Equal(t, []string{"a", "b"}, recipetest.Drain(t, zkrecipes.NewQueue(other, "/jobs", nil)))
 		require.Equal(t, []string{"a"}, recipetest.Drain(t, zkrecipes.NewQueue(other, "/full", nil)))
 	})
-}
-
-func TestNothingIsGrantedAfterShutdownHasBegun(t *testing.T) {
-	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-		c := w.Client(nil)
-		kept := zkrecipes.NewMutex(c, "/kept", zkrecipes.KeepFor(time.Hour))
-		require.NoError(t, kept.Do(t.Context(), recipetest.Nothing))
-		l := recipetest.LockOn(t, zkrecipes.NewMutex(c, w.Path))
-		s, _ := recipetest.Core(c).Session()
-		p, err := recipetest.LineOf(zkrecipes.NewMutex(c, "/other")).Join(t.Context(), s, placename.KindLock)
-		require.NoError(t, err)
-		require.True(t, p.First)
-
-		over := recipetest.Core(c).Held.Stop() // the calls do not know of it yet
-		_, err = p.Grant(t.Context())
-		require.ErrorIs(t, err, zkrecipes.ErrClosed)
-		waits := recipetest.LockLater(t, kept)
-		synctest.Wait()
-		require.True(t, waits.Waiting())
-		require.NoError(t, l.Release())
-		<-over
-		require.NoError(t, c.Shutdown(t.Context()))
-		_, err = waits.Wait()
-		require.ErrorIs(t, err, zkrecipes.ErrClosed)
-	})
-}
-
-// Each grant that a caller gets is its own until it gives it back, and each that comes too
-// late is given back.
-func TestShutdownLosesNoGrantThatComesAtTheSameMoment(t *testing.T) {
-	for seed := range uint64(40) {
-		recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-			random := rand.New(rand.NewPCG(seed, 1))
-			c := w.Client(nil)
-			q := zkrecipes.NewQueue(c, "/jobs", nil)
-			items := make([][]byte, 200)
-			_, err := zkrecipes.NewQueue(w.Stranger(nil), "/jobs", nil).PutAll(t.Context(), items...)
-			require.NoError(t, err)
-			var granted atomic.Int64
-			work := func(l *zkrecipes.Lease, pause time.Duration, release func() error) error {
-				granted.Add(1)
-				time.Sleep(pause)
-				return errors.Join(l.Err(), release())
-			}
-			locks := func(m *zkrecipes.Mutex) func(time.Duration) error {
-				return func(pause time.Duration) error {
-					l, err := m.Lock(t.Context())
-					if err != nil {
-						return err
-					}
-					return work(l, pause, l.Release)
-				}
-			}
-			slots, election := zkrecipes.NewSemaphore(c, "/slots", 2), zkrecipes.NewElection(c, "/leads")
-			var all sync.WaitGroup
-			for i, f := range []func(time.Duration) error{
-				locks(zkrecipes.NewMutex(c, "/a")), locks(zkrecipes.NewMutex(c, "/a")), locks(zkrecipes.NewMutex(c, "/b")),
-				locks(zkrecipes.NewMutex(c, "/kept", zkrecipes.KeepFor(time.Second))), locks(zkrecipes.NewMutex(c, "/kept", zkrecipes.KeepFor(time.Second))),
-				func(pause time.Duration) error {
-					it, err := q.Take(t.Context())
-					if err != nil {
-						return err
-					}
-					return work(recipetest.LeaseOf(it), pause, func() error { return it.Ack(t.Context()) })
-				},
-				func(pause time.Duration) error {
-					l, err := slots.Acquire(t.Context())
-					if err != nil {
-						return err
-					}
-					return work(recipetest.LeaseOf(l), pause, l.Release)
-				},
-				func(pause time.Duration) error {
-					term, err := election.Campaign(t.Context(), nil)
-					if err != nil {
-						return err
-					}
-					return work(recipetest.LeaseOf(term), pause, term.Resign)
-				},
-			} {
-				own := rand.New(rand.NewPCG(seed, uint64(i)+2))
-				all.Go(func() {
-					for {
-						err := f(time.Duration(own.IntN(2)) * time.Duration(own.IntN(1000)) * time.Microsecond)
-						if errors.Is(err, zkrecipes.ErrClosed) {
-							require.NotErrorIs(t, err, zkrecipes.ErrLost)
-							if e := (*zkrecipes.Error)(nil); errors.As(err, &e) && (e.Op == "hold" || e.Op == "release" || e.Op == "ack an item of") {
-								t.Errorf("seed %d: a grant was cut short: %v", seed, err)
-							}
-							return
-						}
-						if err != nil {
-							t.Errorf("seed %d: %v", seed, err)
-							return
-						}
-					}
-				})
-			}
-			time.Sleep(time.Duration(random.IntN(5000)) * time.Microsecond)
-			require.NoError(t, c.Shutdown(t.Context()))
-			all.Wait()
-			require.Positive(t, granted.Load())
-			require.EqualValues(t, 0, recipetest.Core(c).Held.Count(), fmt.Sprint("seed ", seed))
-			for _, path := range []string{"/a", "/b", "/kept", "/leads", "/slots/slots"} {
-				require.Empty(t, w.Srv.Children(path), path)
-			}
-			w.Path = "/jobs"
-			require.Empty(t, w.Flags())
-		})
-	}
 }

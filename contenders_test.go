@@ -38,8 +38,7 @@ func standing(t *testing.T, contenders func(context.Context) ([]zkrecipes.Conten
 func TestMembersOfABarrierAreListedInOrderOfArrival(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		b := zkrecipes.NewBarrier(w.Stranger(nil), "/b", 2)
-		_, err := b.Contenders(t.Context())
-		require.ErrorIs(t, err, zkrecipes.ErrUnused)
+		require.ErrorIs(t, errOf(b.Contenders)(t.Context()), zkrecipes.ErrUnused)
 		w.Plan.Add(zktest.Fault{Do: zktest.Delay, Op: recipetest.OpLeaveRound, For: time.Minute, Times: -1})
 		first := recipetest.WaitLater(t, zkrecipes.NewBarrier(w.Member(1), "/b", 2))
 		synctest.Wait()
@@ -79,13 +78,12 @@ func TestASurplusMemberOfABarrierIsListedAsWaiting(t *testing.T) {
 func TestMembersOfADoubleBarrierAreListedInOrderOfArrival(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		d := recipetest.Couple(w.Stranger(nil))
-		_, err := d.Contenders(t.Context())
-		require.ErrorIs(t, err, zkrecipes.ErrUnused)
+		require.ErrorIs(t, errOf(d.Contenders)(t.Context()), zkrecipes.ErrUnused)
 		first := recipetest.Enter(t, recipetest.Couple(w.Member(1)))
 		synctest.Wait()
 		require.Equal(t, []string{"member 1"}, standing(t, d.Contenders))
 		curator := w.Bare()
-		_, err = curator.Create("/d/00000000-4e5f-4a6b-8c7d-000000000001", []byte("curator"), zk.FlagEphemeral, zk.WorldACL(zk.PermAll))
+		_, err := curator.Create("/d/00000000-4e5f-4a6b-8c7d-000000000001", []byte("curator"), zk.FlagEphemeral, zk.WorldACL(zk.PermAll))
 		require.NoError(t, err)
 		require.Equal(t, []string{"member 1", "curator"}, standing(t, d.Contenders))
 		second := recipetest.Enter(t, recipetest.Couple(w.Member(2)))

@@ -84,10 +84,8 @@ func TestTheSizeOfAnotherRecipeOrOfNoneIsAnError(t *testing.T) {
 		c := w.Client(nil)
 		recipetest.PutOn(t, zkrecipes.NewQueue(c, "/q", nil), "a")
 		for path, want := range map[string]error{"/none": zkrecipes.ErrUnused, w.Path: zkrecipes.ErrPathInUse, "/q": zkrecipes.ErrPathInUse} {
-			_, err := zkrecipes.NewSemaphore(c, path, 0).Size(t.Context())
-			require.ErrorIs(t, err, want, path)
-			_, err = zkrecipes.NewSemaphore(c, path, 0).Contenders(t.Context())
-			require.ErrorIs(t, err, want, path)
+			require.ErrorIs(t, errOf(zkrecipes.NewSemaphore(c, path, 0).Size)(t.Context()), want, path)
+			require.ErrorIs(t, errOf(zkrecipes.NewSemaphore(c, path, 0).Contenders)(t.Context()), want, path)
 		}
 		_, err := (*zkrecipes.Semaphore)(nil).Size(t.Context())
 		require.ErrorContains(t, err, "constructor")
@@ -100,19 +98,14 @@ func TestAnEvictedSlotEndsTheLeaseWithAllItsSlots(t *testing.T) {
 	inFullSemaphore(t, func(t *testing.T, w *slots3) {
 		slot := w.listed(t)[2]
 		for _, c := range []zkrecipes.Contender{slot, {Path: slot.Path, Czxid: slot.Czxid}} {
-			_, err := w.operator.Evict(t.Context(), c, nil)
-			require.ErrorIs(t, err, zkrecipes.ErrHolder)
+			spares(t, w.operator, c)
 		}
 		require.NoError(t, w.two.Err())
-		evicted, err := w.operator.Evict(t.Context(), slot, &zkrecipes.EvictOptions{Holder: true})
-		require.NoError(t, err)
-		require.True(t, evicted)
+		evicts(t, w.operator, slot, anyway, true)
 		require.Len(t, w.first.Get().Slots(), 2, "the other slot was given back")
 		require.ErrorIs(t, w.two.Err(), zkrecipes.ErrLost)
 		require.NoError(t, w.one.Err())
-		evicted, err = w.operator.Evict(t.Context(), slot, &zkrecipes.EvictOptions{Holder: true})
-		require.NoError(t, err)
-		require.False(t, evicted)
+		evicts(t, w.operator, slot, anyway, false)
 	})
 }
 
@@ -121,11 +114,8 @@ func TestEachWaiterOfASemaphoreCanBeEvicted(t *testing.T) {
 	for i := range 2 {
 		inFullSemaphore(t, func(t *testing.T, w *slots3) {
 			calls := []*harness.Call[*zkrecipes.SlotLease]{w.first, w.second}
-			evicted, err := w.operator.Evict(t.Context(), w.listed(t)[3+i], nil)
-			require.NoError(t, err)
-			require.True(t, evicted)
-			_, err = calls[i].Wait()
-			require.ErrorIs(t, err, zkrecipes.ErrEvicted)
+			evicts(t, w.operator, w.listed(t)[3+i], nil, true)
+			recipetest.Fails(t, calls[i], zkrecipes.ErrEvicted)
 			require.NoError(t, w.two.Release())
 			calls[1-i].Get()
 			require.NoError(t, w.one.Err())
@@ -154,8 +144,7 @@ func TestAWaiterThatEntersMeanwhileKeepsItsSlots(t *testing.T) {
 func TestContendersOfAnElectionAreTheLeaderAndTheCandidates(t *testing.T) {
 	recipetest.InElectionBubble(t, func(t *testing.T, w *recipetest.ElectionWorld, a, b *zkrecipes.Election) {
 		operator := zkrecipes.NewElection(w.Stranger(nil), w.Path)
-		_, err := operator.Contenders(t.Context())
-		require.ErrorIs(t, err, zkrecipes.ErrUnused)
+		require.ErrorIs(t, errOf(operator.Contenders)(t.Context()), zkrecipes.ErrUnused)
 		began := time.Now()
 		term := recipetest.Campaigns(t, a, "a")
 		time.Sleep(time.Hour)
@@ -192,22 +181,16 @@ func TestAnEvictedLeaderIsDeposed(t *testing.T) {
 		c := w.Stranger(nil)
 		operator := zkrecipes.NewElection(c, w.Path)
 		leader := leaderOf(t, operator)
-		_, err := c.Evict(t.Context(), leader, nil)
-		require.ErrorIs(t, err, zkrecipes.ErrHolder)
+		spares(t, c, leader)
 		require.NoError(t, term.Err())
-		var evicted bool
 		w.Plan.Add(zktest.Fault{Do: zktest.Drop, Op: "multi(check,delete)", After: true})
-		evicted, err = c.Evict(t.Context(), leader, &zkrecipes.EvictOptions{Holder: true})
-		require.NoError(t, err)
-		require.True(t, evicted)
+		evicts(t, c, leader, anyway, true)
 		require.ErrorIs(t, term.Err(), zkrecipes.ErrLost)
 		second := next.Get()
 		require.Greater(t, second.Token(), term.Token())
 
 		// The next leader's znode has the same name.
-		evicted, err = c.Evict(t.Context(), leader, &zkrecipes.EvictOptions{Holder: true})
-		require.NoError(t, err)
-		require.False(t, evicted)
+		evicts(t, c, leader, anyway, false)
 		time.Sleep(time.Minute)
 		require.NoError(t, second.Err())
 	})
@@ -223,7 +206,7 @@ func TestTheNextLeaderIsNotEvictedInPlaceOfTheLast(t *testing.T) {
 		leader := leaderOf(t, zkrecipes.NewElection(c, w.Path))
 		w.Plan.Add(zktest.Fault{Do: zktest.Delay, Op: "multi(check,delete)", For: time.Second})
 		evict := harness.Go(t, func(ctx context.Context) (bool, error) {
-			return c.Evict(ctx, leader, &zkrecipes.EvictOptions{Holder: true})
+			return c.Evict(ctx, leader, anyway)
 		})
 		time.Sleep(500 * time.Millisecond)
 		require.NoError(t, term.Resign())
@@ -244,7 +227,7 @@ func TestALeadersZnodeWithoutItsPlaceIsLeftToTheNextLeader(t *testing.T) {
 		leader := leaderOf(t, zkrecipes.NewElection(c, w.Path))
 		w.Plan.Add(zktest.Fault{Do: zktest.Delay, Op: "multi(check,delete)", Path: w.Path, For: time.Second, Times: 2})
 		require.NoError(t, w.Bare().Delete(term.Check().Path, -1))
-		_, err := c.Evict(t.Context(), leader, &zkrecipes.EvictOptions{Holder: true})
+		_, err := c.Evict(t.Context(), leader, anyway)
 		require.ErrorIs(t, err, zkrecipes.ErrLeaderLeft)
 		synctest.Wait()
 	})

@@ -17,6 +17,26 @@ import (
 
 const opEvictWaiter = "multi(check,delete)"
 
+// anyway evicts holders, too.
+var anyway = &zkrecipes.EvictOptions{Holder: true}
+
+// evicts has an operator evict a contender, and requires that it was there, or not.
+func evicts(t *testing.T, operator *zkrecipes.Client, c zkrecipes.Contender, opts *zkrecipes.EvictOptions, want bool, says ...any) {
+	t.Helper()
+	evicted, err := operator.Evict(t.Context(), c, opts)
+	require.NoError(t, err)
+	require.Equal(t, want, evicted, says...)
+}
+
+// spares requires that a contender is not evicted without EvictOptions.Holder.
+func spares(t *testing.T, operator *zkrecipes.Client, c zkrecipes.Contender) {
+	t.Helper()
+	evicted, err := operator.Evict(t.Context(), c, nil)
+	require.ErrorIs(t, err, zkrecipes.ErrHolder)
+	require.ErrorContains(t, err, c.Path)
+	require.False(t, evicted)
+}
+
 // line3 is a line of a holder and two waiters, and an operator.
 type line3 struct {
 	*recipetest.World
@@ -24,8 +44,6 @@ type line3 struct {
 	second, third *harness.Call[*zkrecipes.Lease]
 	operator      *zkrecipes.Client
 	listed        []zkrecipes.Contender
-	evict         func(i int, opts *zkrecipes.EvictOptions) (bool, error)
-	list          func()
 }
 
 func inLineOfThree(t *testing.T, f func(t *testing.T, w *line3)) {
@@ -33,43 +51,19 @@ func inLineOfThree(t *testing.T, f func(t *testing.T, w *line3)) {
 		l := &line3{World: w, holder: recipetest.LockOn(t, zkrecipes.NewMutex(w.Client(nil), w.Path))}
 		l.second, l.third = w.LockLater(w.Stranger(nil)), w.LockLater(w.Stranger(nil))
 		l.operator = w.Stranger(nil)
-		l.list = func() {
-			var err error
-			l.listed, err = zkrecipes.NewMutex(l.operator, w.Path).Contenders(t.Context())
-			require.NoError(t, err)
-		}
-		l.evict = func(i int, opts *zkrecipes.EvictOptions) (bool, error) {
-			return l.operator.Evict(t.Context(), l.listed[i], opts)
-		}
-		l.list()
+		var err error
+		l.listed, err = zkrecipes.NewMutex(l.operator, w.Path).Contenders(t.Context())
+		require.NoError(t, err)
 		require.Len(t, l.listed, 3)
 		f(t, l)
 	})
 }
 
-func TestEvictedWaiterIsToldAndTheOthersGoOn(t *testing.T) {
-	inLineOfThree(t, func(t *testing.T, w *line3) {
-		evicted, err := w.evict(1, nil)
-		w.Stands(w.holder)
-		require.NoError(t, err)
-		require.True(t, evicted)
-		_, err = w.second.Wait()
-		require.ErrorIs(t, err, zkrecipes.ErrEvicted)
-		require.NoError(t, w.holder.Release())
-		require.NoError(t, w.third.Get().Release())
-	})
-}
-
 func TestAHolderIsEvictedOnlyIfAskedFor(t *testing.T) {
 	inLineOfThree(t, func(t *testing.T, w *line3) {
-		evicted, err := w.evict(0, nil)
-		require.ErrorIs(t, err, zkrecipes.ErrHolder)
-		require.ErrorContains(t, err, w.listed[0].Path)
-		require.False(t, evicted)
+		spares(t, w.operator, w.listed[0])
 		w.Stands(w.holder)
-		evicted, err = w.evict(0, &zkrecipes.EvictOptions{Holder: true})
-		require.NoError(t, err)
-		require.True(t, evicted)
+		evicts(t, w.operator, w.listed[0], anyway, true)
 		next := w.second.Get()
 		require.Greater(t, next.Token(), w.holder.Token())
 		time.Sleep(time.Second)
@@ -96,54 +90,41 @@ func TestAWaiterThatHoldsMeanwhileIsNotEvicted(t *testing.T) {
 	})
 }
 
-func TestAWaiterIsEvictedThoughTheOneBeforeItGoesMeanwhile(t *testing.T) {
-	inLineOfThree(t, func(t *testing.T, w *line3) {
-		w.Plan.Add(zktest.Fault{Do: zktest.Delay, Op: opEvictWaiter, For: time.Second})
-		a := harness.Go(t, func(ctx context.Context) (bool, error) { return w.operator.Evict(ctx, w.listed[2], nil) })
-		time.Sleep(500 * time.Millisecond)
-		require.NoError(t, w.holder.Release()) // the second holds now
-		evicted, err := a.Wait()
-		require.NoError(t, err)
-		require.True(t, evicted)
-		_, err = w.third.Wait()
-		require.ErrorIs(t, err, zkrecipes.ErrEvicted)
-		require.NoError(t, w.second.Get().Release())
-	})
-}
-
 func TestAZnodeThatCameAfterTheContenderStays(t *testing.T) {
 	for _, opts := range []*zkrecipes.EvictOptions{nil, {Holder: true}} {
 		inLineOfThree(t, func(t *testing.T, w *line3) {
 			w.second.Cancel(nil)
 			w.second.Wait()
 			synctest.Wait()
-			evicted, err := w.evict(1, opts)
+			evicts(t, w.operator, w.listed[1], opts, false, "it has gone")
+			_, err := w.Bare().Create(w.listed[1].Path, []byte("another"), zk.FlagEphemeral, zk.WorldACL(zk.PermAll))
 			require.NoError(t, err)
-			require.False(t, evicted, "it has gone")
-			_, err = w.Bare().Create(w.listed[1].Path, []byte("another"), zk.FlagEphemeral, zk.WorldACL(zk.PermAll))
-			require.NoError(t, err)
-			evicted, err = w.evict(1, opts)
-			require.NoError(t, err)
-			require.False(t, evicted)
+			evicts(t, w.operator, w.listed[1], opts, false)
 			require.Contains(t, w.Srv.Children(w.Path), w.listed[1].Place)
 		})
 	}
 }
 
-func TestAnEvictionWhoseReplyIsLostHasEvicted(t *testing.T) {
-	for _, after := range []bool{false, true} {
-		for _, op := range []string{"sync", "exists", "getChildren2", opEvictWaiter} {
-			inLineOfThree(t, func(t *testing.T, w *line3) {
-				w.Plan.Add(zktest.Fault{Do: zktest.Drop, Op: op, After: after})
-				evicted, err := w.evict(1, nil)
-				require.NoError(t, err)
-				require.True(t, evicted)
-				_, err = w.second.Wait()
-				require.ErrorIs(t, err, zkrecipes.ErrEvicted)
+// Also if the reply to any request is lost, or the one before it goes meanwhile.
+func TestAWaiterIsEvictedAndTheOthersGoOn(t *testing.T) {
+	faults := []zktest.Fault{{Do: zktest.Delay, Op: opEvictWaiter, For: time.Second}}
+	for _, op := range []string{"sync", "exists", "getChildren2", opEvictWaiter} {
+		faults = append(faults, zktest.Fault{Do: zktest.Drop, Op: op}, zktest.Fault{Do: zktest.Drop, Op: op, After: true})
+	}
+	for _, fault := range faults {
+		inLineOfThree(t, func(t *testing.T, w *line3) {
+			w.Plan.Add(fault)
+			if fault.Do == zktest.Delay {
+				time.AfterFunc(fault.For/2, func() { w.holder.Release() }) // the second holds then
+			}
+			evicts(t, w.operator, w.listed[2], nil, true)
+			recipetest.Fails(t, w.third, zkrecipes.ErrEvicted)
+			if fault.Do != zktest.Delay {
+				w.Stands(w.holder)
 				require.NoError(t, w.holder.Release())
-				require.NoError(t, w.third.Get().Release())
-			})
-		}
+			}
+			require.NoError(t, w.second.Get().Release())
+		})
 	}
 }
 
@@ -164,14 +145,10 @@ func TestReadersAreHoldersUnlessAWriterIsAhead(t *testing.T) {
 			if !holds {
 				continue
 			}
-			_, err := operator.Evict(t.Context(), cs[i], nil)
-			require.ErrorIs(t, err, zkrecipes.ErrHolder)
+			spares(t, operator, cs[i])
 		}
-		evicted, err := operator.Evict(t.Context(), cs[2], nil)
-		require.NoError(t, err)
-		require.True(t, evicted)
-		_, err = writer.Wait()
-		require.ErrorIs(t, err, zkrecipes.ErrEvicted)
+		evicts(t, operator, cs[2], nil, true)
+		recipetest.Fails(t, writer, zkrecipes.ErrEvicted)
 		r3 := reader.Get()
 		for _, l := range []*zkrecipes.Lease{r1, r2, r3} {
 			require.NoError(t, l.Release())
@@ -187,22 +164,16 @@ func TestMembersOfABarrierAreEvicted(t *testing.T) {
 		cs, err := zkrecipes.NewBarrier(operator, "/b", 2).Contenders(t.Context())
 		require.NoError(t, err)
 		require.Len(t, cs, 1)
-		evicted, err := operator.Evict(t.Context(), cs[0], nil)
-		require.NoError(t, err)
-		require.True(t, evicted)
-		_, err = a.Wait()
-		require.ErrorIs(t, err, zkrecipes.ErrEvicted)
+		evicts(t, operator, cs[0], nil, true)
+		recipetest.Fails(t, a, zkrecipes.ErrEvicted)
 
 		first := recipetest.Enter(t, recipetest.Couple(w.Member(2)))
 		synctest.Wait()
 		vs := recipetest.Visits(t, first, recipetest.Enter(t, recipetest.Couple(w.Member(3))))
 		cs, err = recipetest.Couple(operator).Contenders(t.Context())
 		require.NoError(t, err)
-		_, err = operator.Evict(t.Context(), cs[0], nil)
-		require.ErrorIs(t, err, zkrecipes.ErrHolder)
-		evicted, err = operator.Evict(t.Context(), cs[0], &zkrecipes.EvictOptions{Holder: true})
-		require.NoError(t, err)
-		require.True(t, evicted)
+		spares(t, operator, cs[0])
+		evicts(t, operator, cs[0], anyway, true)
 		time.Sleep(2 * time.Second)
 		require.ErrorIs(t, vs[0].Err(), zkrecipes.ErrLost)
 	})
@@ -221,11 +192,8 @@ func TestEvictWorksUnderAPrefixAndNamesWhatIsWrong(t *testing.T) {
 		w.Plan.Add(zktest.Fault{Do: zktest.Answer, Code: -102, Op: opEvictWaiter})
 		_, err = operator.Evict(t.Context(), cs[1], nil)
 		require.ErrorIs(t, err, zk.ErrNoAuth)
-		evicted, err := operator.Evict(t.Context(), cs[1], nil)
-		require.NoError(t, err)
-		require.True(t, evicted)
-		_, err = a.Wait()
-		require.ErrorIs(t, err, zkrecipes.ErrEvicted)
+		evicts(t, operator, cs[1], nil, true)
+		recipetest.Fails(t, a, zkrecipes.ErrEvicted)
 
 		_, err = operator.Evict(t.Context(), zkrecipes.Contender{Place: cs[0].Place, Path: cs[0].Path}, nil)
 		require.ErrorContains(t, err, "Czxid")

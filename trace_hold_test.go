@@ -245,75 +245,62 @@ func TestTraceTellsThePredecessorsOfWritersReadersAndLeadersAndOfNobodyElse(t *t
 	})
 }
 
-func TestJoinTracesCallsAllFunctionsInTheirOrder(t *testing.T) {
-	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-		var order []string
-		named := func(name string) *zkrecipes.Trace {
-			note := func(ctx context.Context, what string) {
-				order = append(order, name+" "+what)
-				if ctx != nil {
-					require.Equal(t, "last's", ctx.Value(traceKey{}))
-				}
-			}
-			return &zkrecipes.Trace{
-				AcquireStart: func(ctx context.Context, _ zkrecipes.TraceAcquireStart) context.Context {
-					order = append(order, name+" starts")
-					if name == "last" {
-						require.Equal(t, "first's", ctx.Value(traceKey{}))
-					}
-					return context.WithValue(ctx, traceKey{}, name+"'s")
-				},
-				Queued:     func(ctx context.Context, _ zkrecipes.TraceQueued) { note(ctx, "queued") },
-				AcquireEnd: func(ctx context.Context, _ zkrecipes.TraceAcquireEnd) { note(ctx, "ends") },
-				HoldStart:  func(ctx context.Context, _ zkrecipes.TraceHoldStart) { note(ctx, "holds") },
-				HoldEnd:    func(zkrecipes.TraceHoldEnd) { note(nil, "held") },
-				Session:    func(e zkrecipes.TraceSession) { note(nil, e.State.String()) },
-			}
-		}
-		silent := &zkrecipes.Trace{AcquireStart: func(context.Context, zkrecipes.TraceAcquireStart) context.Context { return nil }}
-		c := w.Stranger(&zkrecipes.Options{Trace: zkrecipes.JoinTraces(nil, named("first"), silent, &zkrecipes.Trace{}, named("last"))})
-		l := recipetest.LockOn(t, zkrecipes.NewMutex(w.Stranger(nil), w.Path))
-		a := w.LockLater(c)
-		require.NoError(t, l.Release())
-		require.NoError(t, a.Get().Release())
-		require.NoError(t, c.Close())
-		synctest.Wait()
-		var want []string
-		for _, what := range []string{"connected", "starts", "queued", "ends", "holds", "held", "closed"} {
-			want = append(want, "first "+what, "last "+what)
-		}
-		require.Equal(t, want, order)
-	})
+// noting is a Trace of which each function calls note with its context, if it has one.
+func noting(note func(what string, ctx context.Context)) *zkrecipes.Trace {
+	return &zkrecipes.Trace{
+		AcquireStart: func(ctx context.Context, _ zkrecipes.TraceAcquireStart) context.Context {
+			note("starts", ctx)
+			return ctx
+		},
+		Queued:     func(ctx context.Context, _ zkrecipes.TraceQueued) { note("queued", ctx) },
+		AcquireEnd: func(ctx context.Context, _ zkrecipes.TraceAcquireEnd) { note("ends", ctx) },
+		HoldStart:  func(ctx context.Context, _ zkrecipes.TraceHoldStart) { note("holds", ctx) },
+		HoldEnd:    func(zkrecipes.TraceHoldEnd) { note("held", nil) },
+		Session:    func(e zkrecipes.TraceSession) { note(e.State.String(), nil) },
+	}
 }
 
-func TestAFunctionThatPanicsDoesNotKeepTheOthersOfJoinTracesFromBeingCalled(t *testing.T) {
-	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-		panics := &zkrecipes.Trace{
-			AcquireStart: func(context.Context, zkrecipes.TraceAcquireStart) context.Context { panic("hook") },
-			Queued:       func(context.Context, zkrecipes.TraceQueued) { panic("hook") },
-			AcquireEnd:   func(context.Context, zkrecipes.TraceAcquireEnd) { panic("hook") },
-			HoldStart:    func(context.Context, zkrecipes.TraceHoldStart) { panic("hook") },
-			HoldEnd:      func(zkrecipes.TraceHoldEnd) { panic("hook") },
-			Session:      func(zkrecipes.TraceSession) { panic("hook") },
-		}
-		var called []string
-		note := func(what string) { called = append(called, what) }
-		c := w.Stranger(&zkrecipes.Options{Trace: zkrecipes.JoinTraces(panics, &zkrecipes.Trace{
-			AcquireStart: func(ctx context.Context, _ zkrecipes.TraceAcquireStart) context.Context { note("starts"); return ctx },
-			Queued:       func(context.Context, zkrecipes.TraceQueued) { note("queued") },
-			AcquireEnd:   func(context.Context, zkrecipes.TraceAcquireEnd) { note("ends") },
-			HoldStart:    func(context.Context, zkrecipes.TraceHoldStart) { note("holds") },
-			HoldEnd:      func(zkrecipes.TraceHoldEnd) { note("held") },
-			Session:      func(e zkrecipes.TraceSession) { note(e.State.String()) },
-		})})
-		l := recipetest.LockOn(t, zkrecipes.NewMutex(w.Stranger(nil), w.Path))
-		a := w.LockLater(c)
-		require.NoError(t, l.Release())
-		require.NoError(t, a.Get().Release())
-		require.NoError(t, c.Close())
-		synctest.Wait()
-		require.Equal(t, []string{"connected", "starts", "queued", "ends", "holds", "held", "closed"}, called)
-	})
+// One whose functions panic keeps no other one from being called.
+func TestJoinTracesCallsAllFunctionsInTheirOrder(t *testing.T) {
+	for _, panics := range []*zkrecipes.Trace{nil, noting(func(string, context.Context) { panic("hook") })} {
+		recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+			var mu sync.Mutex // AcquireStart is called by the caller's goroutine
+			var order, values []string
+			named := func(name string) *zkrecipes.Trace {
+				trace := noting(func(what string, ctx context.Context) {
+					mu.Lock()
+					defer mu.Unlock()
+					order = append(order, name+" "+what)
+					if ctx != nil {
+						value, _ := ctx.Value(traceKey{}).(string)
+						values = append(values, value)
+					}
+				})
+				start := trace.AcquireStart
+				trace.AcquireStart = func(ctx context.Context, e zkrecipes.TraceAcquireStart) context.Context {
+					return context.WithValue(start(ctx, e), traceKey{}, name+"'s")
+				}
+				return trace
+			}
+			silent := &zkrecipes.Trace{AcquireStart: func(context.Context, zkrecipes.TraceAcquireStart) context.Context { return nil }}
+			c := w.Stranger(&zkrecipes.Options{Trace: zkrecipes.JoinTraces(panics, named("first"), silent, &zkrecipes.Trace{}, named("last"))})
+			synctest.Wait() // it is told that it is connected
+			l := recipetest.LockOn(t, zkrecipes.NewMutex(w.Stranger(nil), w.Path))
+			a := w.LockLater(c)
+			require.NoError(t, l.Release())
+			require.NoError(t, a.Get().Release())
+			require.NoError(t, c.Close())
+			synctest.Wait()
+			var want []string
+			for _, what := range []string{"connected", "starts", "queued", "ends", "holds", "held", "closed"} {
+				want = append(want, "first "+what, "last "+what)
+			}
+			require.Equal(t, want, order)
+			if panics == nil { // else the call's own context is used
+				require.Equal(t, append([]string{"", "first's"}, slices.Repeat([]string{"last's"}, 6)...), values)
+			}
+		})
+	}
 }
 
 func TestJoinTracesLeavesUnsetWhatNoneOfThemHas(t *testing.T) {

@@ -2,8 +2,6 @@ package zkrecipes_test
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -13,7 +11,6 @@ import (
 	"github.com/zkrecipes/zkrecipes"
 	"github.com/zkrecipes/zkrecipes/internal/harness"
 	"github.com/zkrecipes/zkrecipes/internal/recipetest"
-	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
 // tracedWorld is a world with two Clients, of which one has a tracer.
@@ -48,21 +45,18 @@ var traceScenarios = []struct {
 	}, []string{"mutex lock queued behind 1", "mutex lock ok", "mutex lock held, ok"}},
 	{"a lock that somebody has", func(t *testing.T, w *tracedWorld) {
 		recipetest.LockOn(t, zkrecipes.NewMutex(w.other, w.Path))
-		_, err := zkrecipes.NewMutex(w.c, w.Path).TryLock(t.Context())
-		require.ErrorIs(t, err, zkrecipes.ErrLocked)
+		require.ErrorIs(t, errOf(zkrecipes.NewMutex(w.c, w.Path).TryLock)(t.Context()), zkrecipes.ErrLocked)
 	}, []string{"mutex try lock locked"}},
 	{"canceled", func(t *testing.T, w *tracedWorld) {
 		recipetest.LockOn(t, zkrecipes.NewMutex(w.other, w.Path))
 		a := w.LockLater(w.c)
 		a.Cancel(nil)
-		_, err := a.Wait()
-		require.ErrorIs(t, err, context.Canceled)
+		recipetest.Fails(t, a, context.Canceled)
 	}, []string{"mutex lock queued behind 1", "mutex lock canceled"}},
 	{"canceled before", func(t *testing.T, w *tracedWorld) {
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		_, err := zkrecipes.NewMutex(w.c, w.Path).Lock(ctx)
-		require.ErrorIs(t, err, context.Canceled)
+		require.ErrorIs(t, errOf(zkrecipes.NewMutex(w.c, w.Path).Lock)(ctx), context.Canceled)
 	}, []string{"mutex lock canceled"}},
 	{"the session expires while it holds", func(t *testing.T, w *tracedWorld) {
 		l := recipetest.LockOn(t, zkrecipes.NewMutex(w.c, w.Path))
@@ -80,8 +74,7 @@ var traceScenarios = []struct {
 		synctest.Wait()
 		require.True(t, a.Waiting())
 		w.evict() // itself
-		_, err := a.Wait()
-		require.ErrorIs(t, err, zkrecipes.ErrEvicted)
+		recipetest.Fails(t, a, zkrecipes.ErrEvicted)
 	}, []string{"mutex lock queued behind 1", "mutex lock queued behind 2", "mutex lock evicted"}},
 	{"somebody deletes the holder's place", func(t *testing.T, w *tracedWorld) {
 		l := recipetest.LockOn(t, zkrecipes.NewMutex(w.c, w.Path))
@@ -102,13 +95,11 @@ var traceScenarios = []struct {
 		recipetest.LockOn(t, zkrecipes.NewMutex(w.other, w.Path))
 		a := w.LockLater(w.c)
 		require.NoError(t, w.c.Close())
-		_, err := a.Wait()
-		require.ErrorIs(t, err, zkrecipes.ErrClosed)
+		recipetest.Fails(t, a, zkrecipes.ErrClosed)
 	}, []string{"mutex lock queued behind 1", "mutex lock closed"}},
 	{"closed before", func(t *testing.T, w *tracedWorld) {
 		require.NoError(t, w.c.Close())
-		_, err := zkrecipes.NewMutex(w.c, w.Path).TryLock(t.Context())
-		require.ErrorIs(t, err, zkrecipes.ErrClosed)
+		require.ErrorIs(t, errOf(zkrecipes.NewMutex(w.c, w.Path).TryLock)(t.Context()), zkrecipes.ErrClosed)
 	}, []string{"mutex try lock closed"}},
 	{"a function that panics", func(t *testing.T, w *tracedWorld) {
 		require.Panics(t, func() {
@@ -127,8 +118,7 @@ var traceScenarios = []struct {
 		require.NoError(t, once.Release())
 		require.Equal(t, []string{"mutex lock ok"}, w.Told())
 		require.NoError(t, again.Release())
-		_, err = m.Lock(in)
-		require.ErrorIs(t, err, zkrecipes.ErrReleased)
+		require.ErrorIs(t, errOf(m.Lock)(in), zkrecipes.ErrReleased)
 	}, []string{"mutex lock held, ok"}},
 	{"a holder's own context", func(t *testing.T, w *tracedWorld) {
 		m := zkrecipes.NewMutex(w.c, w.Path)
@@ -143,8 +133,7 @@ var traceScenarios = []struct {
 		var none context.Context
 		_, err := zkrecipes.NewMutex(w.c, w.Path).Lock(none)
 		require.Error(t, err)
-		_, err = zkrecipes.NewMutex(w.c, "no path").Lock(t.Context())
-		require.ErrorIs(t, err, zkrecipes.ErrInvalidPath)
+		require.ErrorIs(t, errOf(zkrecipes.NewMutex(w.c, "no path").Lock)(t.Context()), zkrecipes.ErrInvalidPath)
 		_, err = zkrecipes.NewSemaphore(w.c, "/s", 1).AcquireN(t.Context(), 0)
 		require.Error(t, err)
 		require.Error(t, zkrecipes.NewMutex(w.c, w.Path).Do(t.Context(), nil))
@@ -152,11 +141,10 @@ var traceScenarios = []struct {
 	{"readers and a downgrade", func(t *testing.T, w *tracedWorld) {
 		rw := zkrecipes.NewRWLock(w.c, "/rw")
 		l := recipetest.Held(t, rw.Lock)
-		_, err := rw.TryRLock(t.Context())
-		require.ErrorIs(t, err, zkrecipes.ErrLocked)
+		require.ErrorIs(t, errOf(rw.TryRLock)(t.Context()), zkrecipes.ErrLocked)
 		require.NoError(t, rw.Downgrade(t.Context(), l))
 		r := recipetest.Held(t, rw.RLock)
-		_, err = rw.Lock(r.Context(t.Context()))
+		_, err := rw.Lock(r.Context(t.Context()))
 		require.ErrorIs(t, err, zkrecipes.ErrUpgrade)
 		require.NoError(t, r.Release())
 		require.NoError(t, l.Release())
@@ -170,8 +158,7 @@ var traceScenarios = []struct {
 		require.NoError(t, recipetest.LockOn(t, m).Release())
 		l := recipetest.Held(t, m.TryLock)
 		a := w.Waits(m) // in the process
-		_, err := m.TryLock(t.Context())
-		require.ErrorIs(t, err, zkrecipes.ErrLocked)
+		require.ErrorIs(t, errOf(m.TryLock)(t.Context()), zkrecipes.ErrLocked)
 		require.NoError(t, l.Release())
 		require.NoError(t, a.Get().Release())
 		require.Len(t, w.Line(), 1)
@@ -186,8 +173,7 @@ var traceScenarios = []struct {
 		m := zkrecipes.NewMutex(w.c, w.Path, zkrecipes.KeepFor(time.Minute))
 		a, b := w.Waits(m), w.Waits(m)
 		b.Cancel(nil)
-		_, err := b.Wait()
-		require.ErrorIs(t, err, context.Canceled)
+		recipetest.Fails(t, b, context.Canceled)
 		require.Equal(t, []string{"mutex lock queued behind 1", "mutex lock canceled"}, w.Told())
 		require.NoError(t, l.Release())
 		require.NoError(t, a.Get().Release())
@@ -197,8 +183,7 @@ var traceScenarios = []struct {
 		l := recipetest.LockOn(t, zkrecipes.NewMutex(w.other, "/b"))
 		a := recipetest.LockAllLater(t, recipetest.Mutexes(w.c, "/b", "/a")...)
 		a.Cancel(nil)
-		_, err := a.Wait()
-		require.ErrorIs(t, err, context.Canceled)
+		recipetest.Fails(t, a, context.Canceled)
 		require.NoError(t, l.Release())
 	}, []string{
 		"mutex lock all ok", "mutex lock all ok", "mutex lock all held, ok", "mutex lock all held, ok",
@@ -246,8 +231,7 @@ var traceScenarios = []struct {
 	}},
 	{"items", func(t *testing.T, w *tracedWorld) {
 		q := w.Queue(w.c)
-		_, err := q.TryTake(t.Context())
-		require.ErrorIs(t, err, zkrecipes.ErrEmpty)
+		require.ErrorIs(t, errOf(q.TryTake)(t.Context()), zkrecipes.ErrEmpty)
 		recipetest.PutOn(t, q, "a", "b", "c")
 		recipetest.AckOn(t, recipetest.TakeOn(t, q))
 		recipetest.NackOn(t, recipetest.TakeOn(t, q))
@@ -272,8 +256,7 @@ var traceScenarios = []struct {
 		recipetest.NackOn(t, recipetest.TakeOn(t, q))
 		a := w.TakeLater(q) // it moves the item to the dead letters
 		a.Cancel(nil)
-		_, err := a.Wait()
-		require.ErrorIs(t, err, context.Canceled)
+		recipetest.Fails(t, a, context.Canceled)
 		n, err := q.DeadLetters().Len(t.Context())
 		require.NoError(t, err)
 		require.Equal(t, 1, n)
@@ -313,8 +296,7 @@ var traceScenarios = []struct {
 		b := recipetest.PutLater(t, q, "c")
 		synctest.Wait()
 		b.Cancel(nil)
-		_, err := b.Wait()
-		require.ErrorIs(t, err, context.Canceled)
+		recipetest.Fails(t, b, context.Canceled)
 		recipetest.AckOn(t, recipetest.TakeOn(t, w.Queue(w.other)))
 		a.Get()
 		recipetest.PutOn(t, w.Queue(w.c), "d") // without a bound
@@ -322,8 +304,7 @@ var traceScenarios = []struct {
 	{"rounds", func(t *testing.T, w *tracedWorld) {
 		a := recipetest.WaitLater(t, zkrecipes.NewBarrier(w.c, "/b", 2))
 		synctest.Wait()
-		_, err := zkrecipes.NewBarrier(w.c, "/b", 3).Wait(t.Context())
-		require.ErrorIs(t, err, zkrecipes.ErrSize)
+		require.ErrorIs(t, errOf(zkrecipes.NewBarrier(w.c, "/b", 3).Wait)(t.Context()), zkrecipes.ErrSize)
 		recipetest.WaitLater(t, zkrecipes.NewBarrier(w.other, "/b", 2)).Get()
 		a.Get()
 	}, []string{"barrier wait size", "barrier wait ok"}},
@@ -338,8 +319,7 @@ var traceScenarios = []struct {
 		c := recipetest.Enter(t, zkrecipes.NewDoubleBarrier(w.c, "/d", 2))
 		synctest.Wait()
 		c.Cancel(nil)
-		_, err := c.Wait()
-		require.ErrorIs(t, err, context.Canceled)
+		recipetest.Fails(t, c, context.Canceled)
 	}, []string{"doublebarrier enter canceled"}},
 	{"a gate", func(t *testing.T, w *tracedWorld) {
 		g := zkrecipes.NewGate(w.c, "/g")
@@ -367,114 +347,4 @@ func TestTraceReportsEachAcquisitionAndEachHoldInPairs(t *testing.T) {
 			})
 		})
 	}
-}
-
-// Whatever happens at whichever request, what is reported comes in pairs.
-func TestTraceReportsPairsWhateverFails(t *testing.T) {
-	errOther := errors.New("other end")
-	uses := map[string]struct {
-		ops []string
-		run func(ctx context.Context, c *zkrecipes.Client) error
-	}{
-		"mutex": {[]string{recipetest.OpJoin, "getChildren2", "getData", recipetest.OpRelease}, func(ctx context.Context, c *zkrecipes.Client) error {
-			return zkrecipes.NewMutex(c, "/line").Do(ctx, recipetest.Nothing)
-		}},
-		"kept": {[]string{recipetest.OpJoin, "getChildren2", "getData", "exists"}, func(ctx context.Context, c *zkrecipes.Client) error {
-			m := zkrecipes.NewMutex(c, "/line", zkrecipes.KeepFor(time.Second))
-			return errors.Join(m.Do(ctx, recipetest.Nothing), m.Do(ctx, recipetest.Nothing))
-		}},
-		"downgrade": {[]string{recipetest.OpJoin, recipetest.OpDowngrade, "multi(delete)"}, func(ctx context.Context, c *zkrecipes.Client) error {
-			rw := zkrecipes.NewRWLock(c, "/rw")
-			return rw.Do(ctx, func(ctx context.Context, l *zkrecipes.Lease) error { return rw.Downgrade(ctx, l) })
-		}},
-		"semaphore": {[]string{recipetest.OpTakeFree, recipetest.OpTakeTurn, recipetest.OpJoin, recipetest.OpGiveBack, "getData"}, func(ctx context.Context, c *zkrecipes.Client) error {
-			return zkrecipes.NewSemaphore(c, "/s", 1).Do(ctx, func(context.Context, *zkrecipes.SlotLease) error { return nil })
-		}},
-		"election": {[]string{recipetest.OpJoin, "getData", "multi(check,create,setData)"}, func(ctx context.Context, c *zkrecipes.Client) error {
-			return zkrecipes.NewElection(c, "/e").Lead(ctx, nil, func(context.Context, *zkrecipes.Term) error { return nil })
-		}},
-		"queue": {[]string{recipetest.OpJoin, recipetest.OpClaim, recipetest.OpClaimAlone, "getChildren2", "getData", "multi(delete,delete,delete)"}, func(ctx context.Context, c *zkrecipes.Client) error {
-			q := zkrecipes.NewQueue(c, "/q", &zkrecipes.QueueOptions{MaxLen: 5})
-			if _, err := q.Put(ctx, nil); err != nil {
-				return err
-			}
-			it, err := q.Take(ctx)
-			if err != nil {
-				return err
-			}
-			return it.Ack(ctx)
-		}},
-		"barriers": {[]string{"getData", "getChildren2", "multi(create,setData)", "multi(check,create,setData)"}, func(ctx context.Context, c *zkrecipes.Client) error {
-			if _, err := zkrecipes.NewBarrier(c, "/b", 1).Wait(ctx); err != nil {
-				return err
-			}
-			v, err := zkrecipes.NewDoubleBarrier(c, "/d", 1).Enter(ctx)
-			if err != nil {
-				return err
-			}
-			return v.Leave(ctx)
-		}},
-	}
-	for name, use := range uses {
-		fired := 0
-		for _, op := range use.ops {
-			for _, do := range []zktest.Action{zktest.Drop, zktest.Withhold, zktest.Expire, zktest.Delay, zktest.Answer} {
-				for _, after := range []bool{false, true} {
-					for _, end := range []string{"goes on", "canceled", "closed"} {
-						what := fmt.Sprint(name, ", ", do, " ", op, " after ", after, ", ", end)
-						recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-							r := recipetest.NewTracer(t)
-							c := w.Stranger(&zkrecipes.Options{Trace: r.Trace()})
-							require.NoError(t, use.run(t.Context(), c), what)
-							time.Sleep(2 * time.Second) // a kept lock is left
-							fault := zktest.Fault{Op: op, Do: do, After: after}
-							switch do {
-							case zktest.Delay:
-								fault.For = time.Minute
-							case zktest.Answer:
-								fault.Code = -7
-							}
-							w.Plan.Add(fault)
-							ctx, cancel := context.WithCancelCause(t.Context())
-							calls := [2]*harness.Call[struct{}]{}
-							for i := range calls {
-								calls[i] = harness.GoErr(t, func(context.Context) error { return use.run(ctx, c) })
-							}
-							time.Sleep(time.Second)
-							switch end {
-							case "canceled":
-								cancel(errOther)
-							case "closed":
-								require.NoError(t, ignore(c.Close(), zkrecipes.ErrSessionNotClosed), what)
-							}
-							for _, a := range calls {
-								_, _ = a.Wait()
-							}
-							cancel(nil)
-							for _, n := range w.Plan.Fired() {
-								fired += n
-							}
-							w.Plan.Stop()
-							require.NoError(t, ignore(c.Close(), zkrecipes.ErrSessionNotClosed), what)
-							r.Told()
-							r.Rest()
-						})
-						if t.Failed() {
-							t.Fatal(what)
-						}
-					}
-				}
-			}
-		}
-		t.Logf("%s: %d faults", name, fired)
-		require.NotZero(t, fired, name)
-	}
-}
-
-// ignore returns nil if err is that one.
-func ignore(err, that error) error {
-	if errors.Is(err, that) {
-		return nil
-	}
-	return err
 }

@@ -3,9 +3,6 @@ package zkrecipes_test
 import (
 	"context"
 	"fmt"
-	"log/slog"
-	"slices"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -49,48 +46,35 @@ func TestContextOfAcquireStartReachesTheOtherFunctionsAndNothingElse(t *testing.
 		// Nor does the hook's context keep the call's from ending.
 		l = recipetest.LockOn(t, zkrecipes.NewMutex(w.Stranger(nil), w.Path))
 		time.AfterFunc(time.Second, cancel)
-		_, err := zkrecipes.NewMutex(c, w.Path).Lock(ctx)
-		require.ErrorIs(t, err, context.Canceled)
+		require.ErrorIs(t, errOf(zkrecipes.NewMutex(c, w.Path).Lock)(ctx), context.Canceled)
 		require.NoError(t, l.Release())
 	})
 }
 
+// A panic of it is logged.
 func TestWithoutAContextOfAcquireStartTheCallsOwnIsUsed(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-		for _, start := range []func(context.Context, zkrecipes.TraceAcquireStart) context.Context{
-			nil,
-			func(context.Context, zkrecipes.TraceAcquireStart) context.Context { return nil },
-			func(context.Context, zkrecipes.TraceAcquireStart) context.Context { panic("hook") },
+		for name, start := range map[string]func(context.Context, zkrecipes.TraceAcquireStart) context.Context{
+			"unset":  nil,
+			"none":   func(context.Context, zkrecipes.TraceAcquireStart) context.Context { return nil },
+			"panics": func(context.Context, zkrecipes.TraceAcquireStart) context.Context { panic("hook") },
 		} {
 			var value any
-			c := w.Stranger(&zkrecipes.Options{Trace: &zkrecipes.Trace{
+			var log recipetest.Warnings
+			c := w.Stranger(&zkrecipes.Options{Logger: log.Logger(), Trace: &zkrecipes.Trace{
 				AcquireStart: start,
 				AcquireEnd:   func(ctx context.Context, _ zkrecipes.TraceAcquireEnd) { value = ctx.Value(traceKey{}) },
 			}})
 			ctx := context.WithValue(t.Context(), traceKey{}, "call's")
 			require.NoError(t, zkrecipes.NewMutex(c, w.Path).Do(ctx, recipetest.Nothing))
 			synctest.Wait()
-			require.Equal(t, "call's", value)
+			require.Equal(t, "call's", value, name)
+			if warnings := log.With(zkrecipes.TracePanicked); name == "panics" {
+				require.Equal(t, []string{zkrecipes.TracePanicked + " panic=hook"}, warnings)
+			} else {
+				require.Empty(t, warnings)
+			}
 		}
-	})
-}
-
-func TestAPanicOfAcquireStartIsLogged(t *testing.T) {
-	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-		var mu sync.Mutex
-		var records []slog.Record
-		c := w.Stranger(&zkrecipes.Options{
-			Logger: slog.New(keptRecords{slog.DiscardHandler, &mu, &records}),
-			Trace:  &zkrecipes.Trace{AcquireStart: func(context.Context, zkrecipes.TraceAcquireStart) context.Context { panic("hook") }},
-		})
-		require.NoError(t, zkrecipes.NewMutex(c, w.Path).Do(t.Context(), recipetest.Nothing))
-		synctest.Wait()
-		i := slices.IndexFunc(records, func(r slog.Record) bool { return r.Message == zkrecipes.TracePanicked })
-		require.GreaterOrEqual(t, i, 0)
-		records[i].Attrs(func(a slog.Attr) bool {
-			require.Equal(t, slog.Any("panic", "hook"), a)
-			return true
-		})
 	})
 }
 
@@ -102,27 +86,25 @@ func TestAcquireStartIsCalledBeforeAnythingIsSent(t *testing.T) {
 			<-goOn
 			return nil
 		}}})
-		for _, call := range []func() error{
-			func() error { return zkrecipes.NewMutex(c, w.Path).Do(t.Context(), recipetest.Nothing) },
-			func() error {
-				return zkrecipes.NewMutex(c, w.Path, zkrecipes.KeepFor(time.Second)).Do(t.Context(), recipetest.Nothing)
-			},
-			func() error { _, err := zkrecipes.NewRWLock(c, "/rw").TryRLock(t.Context()); return err },
-			func() error {
-				_, err := zkrecipes.NewQueue(c, "/q", &zkrecipes.QueueOptions{MaxLen: 3}).Put(t.Context(), nil)
-				return err
-			},
-			func() error { _, err := zkrecipes.NewQueue(c, "/q", nil).Take(t.Context()); return err },
-			func() error { _, err := zkrecipes.NewSemaphore(c, "/s", 3).Acquire(t.Context()); return err },
-			func() error { _, err := zkrecipes.NewElection(c, "/e").Campaign(t.Context(), nil); return err },
-			func() error { _, err := zkrecipes.NewBarrier(c, "/b", 1).Wait(t.Context()); return err },
-			func() error { _, err := zkrecipes.NewDoubleBarrier(c, "/d", 1).Enter(t.Context()); return err },
-			func() error { return zkrecipes.NewGate(c, "/g").Wait(t.Context()) },
+		bounded := zkrecipes.NewQueue(c, "/q", &zkrecipes.QueueOptions{MaxLen: 3})
+		for _, call := range []func(context.Context) error{
+			errOf(zkrecipes.NewMutex(c, w.Path).Lock),
+			errOf(zkrecipes.NewMutex(c, "/kept", zkrecipes.KeepFor(time.Second)).Lock),
+			errOf(zkrecipes.NewRWLock(c, "/rw").TryRLock),
+			errOf(func(ctx context.Context) (zkrecipes.ItemID, error) { return bounded.Put(ctx, nil) }),
+			errOf(bounded.Take),
+			errOf(zkrecipes.NewSemaphore(c, "/s", 3).Acquire),
+			errOf(func(ctx context.Context) (*zkrecipes.Term, error) {
+				return zkrecipes.NewElection(c, "/e").Campaign(ctx, nil)
+			}),
+			errOf(zkrecipes.NewBarrier(c, "/b", 1).Wait),
+			errOf(zkrecipes.NewDoubleBarrier(c, "/d", 1).Enter),
+			zkrecipes.NewGate(c, "/g").Wait,
 		} {
 			time.Sleep(2 * time.Second) // a barrier's member has left
 			done := make(chan error)
 			require.Empty(t, w.Requests(func() {
-				go func() { done <- call() }()
+				go func() { done <- call(t.Context()) }()
 				<-started
 			}))
 			goOn <- struct{}{}
@@ -183,59 +165,6 @@ func TestTraceTellsTimesOfTheEvents(t *testing.T) {
 	})
 }
 
-// An adapter that counts by what the Trace tells, as metrics do.
-func TestTraceCountsWhatIsPendingAndWhatIsHeld(t *testing.T) {
-	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-		var mu sync.Mutex
-		pending, active := 0, 0
-		add := func(to *int, n int) {
-			mu.Lock()
-			defer mu.Unlock()
-			*to += n
-		}
-		c := w.Stranger(&zkrecipes.Options{Prefix: "/app", Trace: &zkrecipes.Trace{
-			AcquireStart: func(context.Context, zkrecipes.TraceAcquireStart) context.Context { add(&pending, 1); return nil },
-			AcquireEnd: func(_ context.Context, e zkrecipes.TraceAcquireEnd) {
-				add(&pending, -1)
-				if e.Token != 0 {
-					add(&active, 1)
-				}
-			},
-			HoldEnd: func(e zkrecipes.TraceHoldEnd) { add(&active, -1) },
-		}})
-		are := func(p, a int) {
-			t.Helper()
-			synctest.Wait()
-			require.Equal(t, []int{p, a}, []int{pending, active})
-		}
-		q := zkrecipes.NewQueue(c, "/q", &zkrecipes.QueueOptions{Workers: 3})
-		free := make(chan struct{})
-		served := make(chan error, 1)
-		ctx, cancel := context.WithCancel(t.Context())
-		go func() {
-			served <- q.Serve(ctx, func(context.Context, *zkrecipes.Item) error { <-free; return nil })
-		}()
-		are(3, 0)
-		recipetest.PutOn(t, zkrecipes.NewQueue(c, "/q", nil), "a", "b")
-		are(1, 2)
-		l := recipetest.LockOn(t, zkrecipes.NewMutex(c, "/line"))
-		a := recipetest.LockLater(t, zkrecipes.NewMutex(c, "/line"))
-		are(2, 3)
-		waits := recipetest.WaitLater(t, zkrecipes.NewBarrier(c, "/b", 2))
-		are(3, 3)
-		close(free)
-		are(5, 1)
-		require.NoError(t, l.Release())
-		require.NoError(t, a.Get().Release())
-		recipetest.WaitLater(t, zkrecipes.NewBarrier(w.Stranger(&zkrecipes.Options{Prefix: "/app"}), "/b", 2)).Get()
-		waits.Get()
-		are(3, 0)
-		cancel()
-		require.NoError(t, <-served)
-		are(0, 0)
-	})
-}
-
 func TestTraceTellsTheStatesOfSessions(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		var all []zkrecipes.TraceSession
@@ -280,67 +209,42 @@ func TestTraceTellsTheStatesOfSessions(t *testing.T) {
 	})
 }
 
-// A clean stop is no disconnection, for neither Trace nor Logger.
-func TestAClientThatIsClosedWhileConnectedTellsNoDisconnection(t *testing.T) {
-	for name, end := range map[string]func(*zkrecipes.Client) error{
-		"Close":    (*zkrecipes.Client).Close,
-		"Shutdown": func(c *zkrecipes.Client) error { return c.Shutdown(t.Context()) },
+// What Trace and Logger are told of the end of a client. A clean stop is no disconnection.
+func TestTheEndOfAClientIsTold(t *testing.T) {
+	withheld := func(w *recipetest.World, c *zkrecipes.Client) error {
+		w.Plan.Add(zktest.Fault{Do: zktest.Withhold, Op: "closeSession"})
+		return c.Close()
+	}
+	const up, down, over = zkrecipes.SessionConnected, zkrecipes.SessionDisconnected, zkrecipes.SessionClosed
+	for name, tt := range map[string]struct {
+		end    func(*recipetest.World, *zkrecipes.Client) error
+		err    error
+		states []zkrecipes.SessionState
+		log    []string
+	}{
+		"Close":        {func(_ *recipetest.World, c *zkrecipes.Client) error { return c.Close() }, nil, []zkrecipes.SessionState{up, over}, []string{"INFO session up", "INFO session closed"}},
+		"Shutdown":     {func(_ *recipetest.World, c *zkrecipes.Client) error { return c.Shutdown(t.Context()) }, nil, []zkrecipes.SessionState{up, over}, []string{"INFO session up", "INFO session closed"}},
+		"disconnected": {func(w *recipetest.World, c *zkrecipes.Client) error { w.Away(c); return c.Close() }, zkrecipes.ErrSessionNotClosed, []zkrecipes.SessionState{up, down, over}, []string{"INFO session up", "WARN connection lost"}},
+		"not answered": {withheld, zkrecipes.ErrSessionNotClosed, nil, []string{"INFO session up", "WARN session not closed"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 				opts, log := recipetest.Logged()
 				var states []zkrecipes.SessionState
-				opts.Trace = &zkrecipes.Trace{Session: func(e zkrecipes.TraceSession) { states = append(states, e.State) }}
+				var last zkrecipes.TraceSession
+				opts.Trace = &zkrecipes.Trace{Session: func(e zkrecipes.TraceSession) { states, last = append(states, e.State), e }}
 				c := w.Stranger(opts)
-				id := fmt.Sprintf("0x%x", recipetest.SessionID(c))
-				require.NoError(t, end(c))
+				id := fmt.Sprintf(" 0x%x", recipetest.SessionID(c))
+				require.ErrorIs(t, tt.end(w, c), tt.err)
 				synctest.Wait()
-				require.Equal(t, []zkrecipes.SessionState{zkrecipes.SessionConnected, zkrecipes.SessionClosed}, states)
-				require.Equal(t, []string{"INFO session up " + id, "INFO session closed " + id}, log.Sessions(t))
+				if tt.states != nil {
+					require.Equal(t, tt.states, states)
+				}
+				require.ErrorIs(t, last.Err, tt.err)
+				require.Equal(t, []string{tt.log[0] + id, tt.log[1] + id}, log.Sessions(t))
 			})
 		})
 	}
-}
-
-func TestAClientThatIsClosedWhileDisconnectedTellsWhatItDid(t *testing.T) {
-	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-		opts, log := recipetest.Logged()
-		var states []zkrecipes.SessionState
-		opts.Trace = &zkrecipes.Trace{Session: func(e zkrecipes.TraceSession) { states = append(states, e.State) }}
-		c := w.Stranger(opts)
-		id := fmt.Sprintf("0x%x", recipetest.SessionID(c))
-		w.Away(c)
-		require.ErrorIs(t, c.Close(), zkrecipes.ErrSessionNotClosed)
-		synctest.Wait()
-		require.Equal(t, []zkrecipes.SessionState{zkrecipes.SessionConnected, zkrecipes.SessionDisconnected, zkrecipes.SessionClosed}, states)
-		require.Equal(t, []string{"INFO session up " + id, "WARN connection lost " + id}, log.Sessions(t))
-	})
-}
-
-// A session that the server does not close, though the client is connected, is logged.
-func TestAClientWhoseServerDoesNotCloseTheSessionLogsIt(t *testing.T) {
-	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-		opts, log := recipetest.Logged()
-		c := w.Stranger(opts)
-		id := fmt.Sprintf("0x%x", recipetest.SessionID(c))
-		w.Plan.Add(zktest.Fault{Do: zktest.Withhold, Op: "closeSession"})
-		require.ErrorIs(t, c.Close(), zkrecipes.ErrSessionNotClosed)
-		synctest.Wait()
-		require.Equal(t, []string{"INFO session up " + id, "WARN session not closed " + id}, log.Sessions(t))
-	})
-}
-
-// A Client that is closed while it is disconnected tells that the session is left behind.
-func TestTraceTellsThatASessionWasNotClosed(t *testing.T) {
-	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-		var last zkrecipes.TraceSession
-		c := w.Stranger(&zkrecipes.Options{Trace: &zkrecipes.Trace{Session: func(e zkrecipes.TraceSession) { last = e }}})
-		w.Away(c)
-		require.ErrorIs(t, c.Close(), zkrecipes.ErrSessionNotClosed)
-		synctest.Wait()
-		require.Equal(t, zkrecipes.SessionClosed, last.State)
-		require.ErrorIs(t, last.Err, zkrecipes.ErrSessionNotClosed)
-	})
 }
 
 func TestSessionStatesHaveNames(t *testing.T) {

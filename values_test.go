@@ -113,17 +113,6 @@ func TestAnOpCanBeUsedAgain(t *testing.T) {
 	})
 }
 
-func TestTheZeroOpIsAnErrorAndNothingIsSent(t *testing.T) {
-	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-		l := recipetest.LockOn(t, zkrecipes.NewMutex(w.Stranger(nil), "/line"))
-		require.Empty(t, w.Requests(func() {
-			_, err := l.Commit(t.Context(), zkrecipes.OpCreate("/x", nil, 0, nil), zkrecipes.Op{})
-			require.ErrorContains(t, err, "operation 1: the zero Op")
-		}))
-		require.NoError(t, l.Err())
-	})
-}
-
 // Users test their handlers with values that they have made. A value that this library has
 // not returned holds nothing, and must say so.
 func TestZeroValuesHoldNothingAndSaySo(t *testing.T) {
@@ -191,11 +180,6 @@ func TestZeroValuesHoldNothingAndSaySo(t *testing.T) {
 	require.Empty(t, new(zkrecipes.SlotLease).Slots())
 	require.Empty(t, new(zkrecipes.Leases).All())
 	require.Empty(t, (*zkrecipes.Leases)(nil).All())
-}
-
-func TestCloseOfAClientThatWasNeverDialedReturnsNil(t *testing.T) {
-	require.NoError(t, (*zkrecipes.Client)(nil).Close())
-	require.NoError(t, new(zkrecipes.Client).Close())
 }
 
 func first[A any](_ A, err error) error          { return err }

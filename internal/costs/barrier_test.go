@@ -15,83 +15,77 @@ import (
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
-// members returns barriers of n members, each in a client that knows the path's size.
-func (w *world) members(n int) (bs []*zkrecipes.Barrier) {
-	for range n {
-		c := w.client()
-		b := zkrecipes.NewBarrier(c, "/b", n)
-		w.ok(recipetest.RoundsOf(b).CheckSize(w.ctx(), recipetest.Live(w.t, c)))
-		bs = append(bs, b)
-	}
-	return bs
+// members are what steps of barriers and gates leave.
+type members struct {
+	barriers []*zkrecipes.Barrier // whose members are yet to arrive
+	arrived  []*harness.Call[int]
+	doubles  []*zkrecipes.DoubleBarrier // whose members are yet to enter
+	entered  []*harness.Call[*zkrecipes.Visit]
+	atGate   []*harness.Call[struct{}]
+}
+
+// knowing returns a barrier of n members in a client that knows the path's size.
+func (w *world) knowing(c *zkrecipes.Client, path string, n int) *zkrecipes.Barrier {
+	b := zkrecipes.NewBarrier(c, path, n)
+	w.ok(recipetest.RoundsOf(b).CheckSize(w.ctx(), recipetest.Live(w.t, c)))
+	return b
+}
+
+// barriers are of n members, k of whom are yet to arrive, each in a client of its own.
+func barriers(k, n int) step {
+	return times(k, func(w *world) { w.barriers = append(w.barriers, w.knowing(w.client(), "/b", n)) })
 }
 
 // arrive has members arrive one after the other.
-func (w *world) arrive(bs []*zkrecipes.Barrier) (as []*harness.Call[int]) {
-	for _, b := range bs {
-		as = append(as, recipetest.WaitLater(w.t, b))
+func arrive(n int) step {
+	return times(n, func(w *world) {
+		w.arrived = append(w.arrived, recipetest.WaitLater(w.t, w.barriers[0]))
+		w.barriers = w.barriers[1:]
 		synctest.Wait() // else several would create the round
-	}
-	return as
+	})
 }
 
-// full has all but the last of n members wait, and returns the last one's arrival.
-func (w *world) full(n int) (last func()) {
-	bs := w.members(n)
-	as := w.arrive(bs[:n-1])
-	return func() { recipetest.Indexes(w.t, append(as, w.arrive(bs[n-1:])...)...) }
+// lastArrives has the last of a round arrive, and all return.
+func lastArrives(w *world) {
+	arrive(1)(w)
+	recipetest.Indexes(w.t, w.arrived...)
+	w.arrived = nil
 }
 
-// early has a round of ten stay opened, and returns a member of the next one.
-func (w *world) early() *zkrecipes.Barrier {
+// iAmThree makes me three members of a round of four, of which they are the last.
+func iAmThree(w *world) {
+	mine := zkrecipes.NewBarrier(w.c, "/b", 4)
+	w.barriers = []*zkrecipes.Barrier{mine, mine, mine}
+	arrive(3)(w)
+	w.barriers = []*zkrecipes.Barrier{w.knowing(w.other, "/b", 4)}
+}
+
+func membersLeave(*world) { recipetest.MembersLeft() }
+
+// roundStays keeps the members of an opened round from leaving it.
+func roundStays(w *world) {
 	w.Plan.Add(zktest.Fault{Do: zktest.Delay, Op: recipetest.OpLeaveRound, For: recipetest.LongSession, Times: -1})
-	bs := w.members(11)
-	for i := range bs {
-		bs[i] = zkrecipes.NewBarrier(recipetest.ClientOf(recipetest.RoundsOf(bs[i]).Line.Client), "/b10", 10)
-		w.ok(recipetest.RoundsOf(bs[i]).CheckSize(w.ctx(), recipetest.Live(w.t, recipetest.ClientOf(recipetest.RoundsOf(bs[i]).Line.Client))))
-	}
-	recipetest.Indexes(w.t, w.arrive(bs[:10])...)
-	recipetest.MembersLeft()
-	return bs[10]
+}
+
+// lastLeaves deletes the member that came last.
+func lastLeaves(w *world) {
+	ms := placename.ParseAll(w.Srv.Children("/b/round"), barrier.MemberKinds)
+	remove("/b/round/" + slices.MaxFunc(ms, placename.Parts.Compare).Name)(w)
 }
 
 var barrierRows = []row{
-	{"nine of ten members wait, who come one by one", func(w *world) func() {
-		bs := w.members(10)
-		return func() { w.arrive(bs[:9]) }
-	}},
-	{"the last of ten members comes, and all return", func(w *world) func() { return w.full(10) }},
-	{"the last of 100 members comes, and all return", func(w *world) func() { return w.full(100) }},
-	{"ten members leave", func(w *world) func() {
-		w.full(10)()
-		return recipetest.MembersLeft
-	}},
-	{"the last of four members of one client comes, all return and leave", func(w *world) func() {
-		b := zkrecipes.NewBarrier(w.c, "/b", 4)
-		as := w.arrive([]*zkrecipes.Barrier{b, b, b})
-		last := zkrecipes.NewBarrier(w.other, "/b", 4)
-		w.ok(recipetest.RoundsOf(last).CheckSize(w.ctx(), recipetest.Live(w.t, w.other)))
-		return func() {
-			recipetest.Indexes(w.t, append(as, w.arrive([]*zkrecipes.Barrier{last})...)...)
-			recipetest.MembersLeft()
-		}
-	}},
-	{"a member comes before the ten of the round before have left", func(w *world) func() {
-		b := w.early()
-		return func() { w.arrive([]*zkrecipes.Barrier{b}) }
-	}},
-	{"... the one that it watches leaves, by a delete", func(w *world) func() {
-		w.arrive([]*zkrecipes.Barrier{w.early()})
-		ms := placename.ParseAll(w.Srv.Children("/b10/round"), barrier.MemberKinds)
-		last := slices.MaxFunc(ms, placename.Parts.Compare)
-		conn := w.Bare()
-		return func() { w.ok(conn.Delete("/b10/round/"+last.Name, -1)) }
-	}},
+	{"nine of ten members wait, who come one by one", steps{barriers(10, 10), arrive(9)}},
+	{"the last of ten members comes, and all return", steps{barriers(10, 10), arrive(9), lastArrives}},
+	{"the last of 100 members comes, and all return", steps{barriers(100, 100), arrive(99), lastArrives}},
+	{"ten members leave", steps{barriers(10, 10), arrive(9), lastArrives, membersLeave}},
+	{"the last of four members of one client comes, all return and leave", steps{iAmThree, all(lastArrives, membersLeave)}},
+	{"a member comes before the ten of the round before have left", steps{roundStays, barriers(11, 10), arrive(9), lastArrives, membersLeave, arrive(1)}},
+	{"... the one that it watches leaves, by a delete", steps{roundStays, barriers(11, 10), arrive(9), lastArrives, membersLeave, arrive(1), lastLeaves}},
 }
 
-// couples returns double barriers of n members, each in a client that has used the path.
-func (w *world) couples(n int) (ds []*zkrecipes.DoubleBarrier) {
-	for range n {
+// couples are double barriers of n members, each in a client that has used the path.
+func couples(n int) step {
+	return times(n, func(w *world) {
 		d := zkrecipes.NewDoubleBarrier(w.client(), "/d", n)
 		ctx, cancel := context.WithCancel(w.ctx())
 		go func() {
@@ -100,68 +94,58 @@ func (w *world) couples(n int) (ds []*zkrecipes.DoubleBarrier) {
 		}()
 		_, err := d.Enter(ctx)
 		require.ErrorIs(w.t, err, context.Canceled)
-		ds = append(ds, d)
-	}
-	return ds
+		w.doubles = append(w.doubles, d)
+	})
 }
 
 // enter has members enter one after the other.
-func (w *world) enter(ds []*zkrecipes.DoubleBarrier) (as []*harness.Call[*zkrecipes.Visit]) {
-	for _, d := range ds {
-		as = append(as, recipetest.EnterLater(w.t, d))
-	}
-	return as
+func enter(n int) step {
+	return times(n, func(w *world) {
+		w.entered = append(w.entered, recipetest.EnterLater(w.t, w.doubles[0]))
+		w.doubles = w.doubles[1:]
+	})
 }
 
+func lastEnters(w *world) { enter(1)(w); recipetest.Visits(w.t, w.entered...) }
+
+func iEnter(w *world) { recipetest.EnterLater(w.t, recipetest.Couple(w.c)) }
+
 var doubleBarrierRows = []row{
-	{"Enter, the first use of a path that does not exist", func(w *world) func() {
-		return func() { w.enter([]*zkrecipes.DoubleBarrier{recipetest.Couple(w.c)}) }
-	}},
-	{"nine of ten members wait, who come one by one", func(w *world) func() {
-		ds := w.couples(10)
-		return func() { w.enter(ds[:9]) }
-	}},
-	{"the last of ten members enters, and all return", func(w *world) func() {
-		ds := w.couples(10)
-		as := w.enter(ds[:9])
-		return func() { recipetest.Visits(w.t, append(as, w.enter(ds[9:])...)...) }
-	}},
+	{"Enter, the first use of a path that does not exist", steps{iEnter}},
+	{"nine of ten members wait, who come one by one", steps{couples(10), enter(9)}},
+	{"the last of ten members enters, and all return", steps{couples(10), enter(9), lastEnters}},
 }
 
 func (w *world) gate(c *zkrecipes.Client) *zkrecipes.Gate { return zkrecipes.NewGate(c, "/gate") }
 
-// shut returns the gate, which is shut.
-func (w *world) shut() *zkrecipes.Gate {
-	g := w.gate(w.other)
-	w.ok(g.Shut(w.ctx()))
-	return g
+func (w *world) waitsAtGate(c *zkrecipes.Client) {
+	w.atGate = append(w.atGate, harness.GoErr(w.t, w.gate(c).Wait))
+}
+
+func iShut(w *world)               { w.ok(w.gate(w.c).Shut(w.ctx())) }
+func theyShut(w *world)            { w.ok(w.gate(w.other).Shut(w.ctx())) }
+func theyOpen(w *world)            { w.ok(w.gate(w.other).Open(w.ctx())) }
+func newcomerWaitsAtGate(w *world) { w.waitsAtGate(w.client()) }
+
+// threeWait at the gate, in clients that are there already.
+func threeWait(w *world) {
+	for _, c := range w.newcomers {
+		w.waitsAtGate(c)
+	}
+}
+
+func gateLetsGo(w *world) {
+	theyOpen(w)
+	for _, a := range w.atGate {
+		a.Get()
+	}
 }
 
 var gateRows = []row{
-	{"Wait, open", func(w *world) func() { return func() { w.ok(w.gate(w.c).Wait(w.ctx())) } }},
-	{"Wait by three clients, shut", func(w *world) func() {
-		w.shut()
-		cs := []*zkrecipes.Client{w.client(), w.client(), w.client()}
-		return func() {
-			for _, c := range cs {
-				harness.GoErr(w.t, w.gate(c).Wait)
-			}
-		}
-	}},
-	{"Open with three clients waiting, which return", func(w *world) func() {
-		g := w.shut()
-		var as []*harness.Call[struct{}]
-		for range 3 {
-			as = append(as, harness.GoErr(w.t, w.gate(w.client()).Wait))
-		}
-		return func() {
-			w.ok(g.Open(w.ctx()))
-			for _, a := range as {
-				a.Get()
-			}
-		}
-	}},
-	{"Shut", func(w *world) func() { return func() { w.ok(w.gate(w.c).Shut(w.ctx())) } }},
-	{"Open", func(w *world) func() { g := w.shut(); return func() { w.ok(g.Open(w.ctx())) } }},
-	{"IsOpen", func(w *world) func() { return func() { _, err := w.gate(w.c).IsOpen(w.ctx()); w.ok(err) } }},
+	{"Wait, open", steps{func(w *world) { w.ok(w.gate(w.c).Wait(w.ctx())) }}},
+	{"Wait by three clients, shut", steps{theyShut, times(3, newcomer), threeWait}},
+	{"Open with three clients waiting, which return", steps{theyShut, times(3, newcomerWaitsAtGate), gateLetsGo}},
+	{"Shut", steps{iShut}},
+	{"Open", steps{theyShut, theyOpen}},
+	{"IsOpen", steps{func(w *world) { _, err := w.gate(w.c).IsOpen(w.ctx()); w.ok(err) }}},
 }

@@ -24,11 +24,61 @@ const golden = "testdata/costs.txt"
 
 var update = flag.Bool("update", false, "write "+golden+" anew")
 
-// row is a use of the API in a situation. in brings the situation about, and returns the use,
-// whose requests are counted until all goroutines sleep.
+// row is a use of the API in a situation. The last of the steps is the use: its requests are
+// counted until all goroutines sleep. The steps before it bring the situation about.
 type row struct {
-	name string
-	in   func(w *world) (use func())
+	name  string
+	steps []step
+}
+
+// step is what somebody does: "I" am the world's client c, "they" are its client other, and a
+// newcomer is a client of its own.
+type step func(w *world)
+
+type steps = []step
+
+// all is one step of several.
+func all(ss ...step) step {
+	return func(w *world) {
+		for _, s := range ss {
+			s(w)
+		}
+	}
+}
+
+// times repeats steps.
+func times(n int, ss ...step) step {
+	return func(w *world) {
+		for range n {
+			all(ss...)(w)
+		}
+	}
+}
+
+// pass lets time pass.
+func pass(d time.Duration) step { return func(*world) { time.Sleep(d) } }
+
+// settle is how long it takes until clients have deleted the lines that they do not use, and
+// watch the places that hold.
+var settle = pass(recipetest.LongSession / 4)
+
+// newClient makes me a client that has used no path.
+func newClient(w *world) { w.become(w.client()) }
+
+func newcomer(w *world) { w.newcomers = append(w.newcomers, w.client()) }
+
+func iClose(w *world)    { w.ok(w.c.Close()) }
+func theyClose(w *world) { w.ok(w.other.Close()) }
+
+func iReconnect(w *world) {
+	require.True(w.t, w.Srv.Disconnect(recipetest.SessionID(w.c)))
+	time.Sleep(time.Second)
+}
+
+// newSession ends my session, and waits for what I do in the next one.
+func newSession(w *world) {
+	require.True(w.t, w.Srv.Expire(recipetest.SessionID(w.c)))
+	time.Sleep(2 * recipetest.LongSession)
 }
 
 // tables are all rows, by what they are about.
@@ -44,11 +94,19 @@ var tables = []struct {
 }
 
 // world is a server whose clients have long sessions, so that no heartbeat and no watch of a
-// holder on its own place comes between. c and other have used the world's path by a Mutex.
+// holder on its own place comes between. c and other have used the world's path by a Mutex. The
+// other fields are what the steps so far have left.
 type world struct {
 	*recipetest.World
-	t        *testing.T
-	c, other *zkrecipes.Client
+	t         *testing.T
+	c, other  *zkrecipes.Client
+	newcomers []*zkrecipes.Client
+	locks
+	slots
+	terms
+	watches
+	members
+	items
 }
 
 // client returns a client that has used no path.
@@ -62,15 +120,8 @@ func (w *world) clientWith(opts zkrecipes.Options) *zkrecipes.Client {
 	return c
 }
 
-// settled is how long it takes until clients have deleted the lines that they do not use, and
-// watch the places that hold.
-const settled = recipetest.LongSession / 4
-
-// idle lets time pass, after what clients do once.
-func (w *world) idle(d time.Duration) (use func()) {
-	time.Sleep(settled)
-	return func() { time.Sleep(d) }
-}
+// become makes c my client.
+func (w *world) become(c *zkrecipes.Client) { w.c, w.mine = c, zkrecipes.NewMutex(c, w.Path) }
 
 func (w *world) ctx() context.Context { return w.t.Context() }
 
@@ -143,13 +194,15 @@ func (r row) count(t *testing.T) (c cost) {
 	recipetest.InBubble(t, func(t *testing.T, rw *recipetest.World) {
 		w := &world{World: rw, t: t}
 		w.c, w.other = w.client(), w.client()
-		for _, c := range []*zkrecipes.Client{w.other, w.c} {
-			w.ok(zkrecipes.NewMutex(c, w.Path).Do(w.ctx(), recipetest.Nothing))
-		}
-		use := r.in(w)
+		w.theirs = zkrecipes.NewMutex(w.other, w.Path)
+		w.operator = &recipetest.WatchWorld{World: &recipetest.World{T: t, Srv: w.Srv, Plan: w.Plan, Path: "/g"}, Operator: w.Bare()}
+		w.become(w.c)
+		all(theyUse, iUse)(w)
+		last := len(r.steps) - 1
+		all(r.steps[:last]...)(w)
 		synctest.Wait()
 		before := w.Srv.Counts()
-		use()
+		r.steps[last](w)
 		synctest.Wait()
 		counts := w.Srv.Counts().Sub(before)
 		c = costOf(counts.Requests, counts.Events)
@@ -162,35 +215,44 @@ const nameWidth = 86
 // TestCosts counts each row once.
 func TestCosts(t *testing.T) {
 	want := readGolden(t)
-	var text bytes.Buffer
-	text.WriteString("# What calls cost. Written by: go test ./internal/costs -update\n")
-	all := map[string]bool{}
-	ran := 0
+	counted := map[string]*string{}
 	for _, table := range tables {
-		fmt.Fprintf(&text, "\n%-*s requests commits listings events\n", nameWidth, "## "+table.about)
 		for _, r := range table.rows {
 			name := table.about + ": " + r.name
-			require.False(t, all[name], "two rows with the name %q", name)
-			all[name] = true
+			require.NotContains(t, counted, name, "two rows with this name")
+			got := new(string)
+			counted[name] = got
 			t.Run(name, func(t *testing.T) {
-				got := r.count(t)
-				ran++
-				fmt.Fprintf(&text, "%-*s %s\n", nameWidth, r.name, got)
+				t.Parallel()
+				*got = r.count(t).String()
 				if !*update {
-					require.Equal(t, want[name], got.String(), "see %s. If the change is meant, run: go test ./internal/costs -update", golden)
+					require.Equal(t, want[name], *got, "see %s. If the change is meant, run: go test ./internal/costs -update", golden)
 				}
 			})
 		}
 	}
 	if *update {
-		require.Equal(t, len(all), ran, "-update needs all rows")
-		require.False(t, t.Failed())
-		require.NoError(t, os.WriteFile(golden, text.Bytes(), 0o644))
+		t.Cleanup(func() { writeGolden(t, counted) })
 		return
 	}
 	for name := range want {
-		require.True(t, all[name], "%s has the row %q, which is counted no more: go test ./internal/costs -update", golden, name)
+		require.Contains(t, counted, name, "%s has a row that is counted no more: go test ./internal/costs -update", golden)
 	}
+}
+
+func writeGolden(t *testing.T, counted map[string]*string) {
+	var text bytes.Buffer
+	text.WriteString("# What calls cost. Written by: go test ./internal/costs -update\n")
+	for _, table := range tables {
+		fmt.Fprintf(&text, "\n%-*s requests commits listings events\n", nameWidth, "## "+table.about)
+		for _, r := range table.rows {
+			got := counted[table.about+": "+r.name]
+			require.NotEmpty(t, *got, "-update needs all rows")
+			fmt.Fprintf(&text, "%-*s %s\n", nameWidth, r.name, *got)
+		}
+	}
+	require.False(t, t.Failed())
+	require.NoError(t, os.WriteFile(golden, text.Bytes(), 0o644))
 }
 
 // readGolden returns the figures in the golden file, by the names of the rows.

@@ -1,6 +1,7 @@
 package costs
 
 import (
+	"context"
 	"fmt"
 	"time"
 
@@ -14,217 +15,123 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/recipetest"
 )
 
-const lockDelay = 15 * time.Second
-
-func (w *world) mutex(c *zkrecipes.Client, opts ...zkrecipes.MutexOption) *zkrecipes.Mutex {
-	return zkrecipes.NewMutex(c, w.Path, opts...)
+// locks are what steps of locks use and leave.
+type locks struct {
+	mine, theirs          *zkrecipes.Mutex
+	held                  []*zkrecipes.Lease // by anybody
+	again                 *zkrecipes.Lease   // of a re-entry
+	myCall, theirCall     *harness.Call[*zkrecipes.Lease]
+	readers               []*harness.Call[*zkrecipes.Lease] // that wait
+	myRWLock, theirRWLock *zkrecipes.RWLock
 }
 
-func (w *world) locks(c *zkrecipes.Client) *zkrecipes.Lease {
-	w.t.Helper()
-	return recipetest.LockOn(w.t, w.mutex(c))
-}
+// last returns the lease that was taken last.
+func (l *locks) last() *zkrecipes.Lease { return l.held[len(l.held)-1] }
 
-// waits locks in c and requires that it waits.
-func (w *world) waits(c *zkrecipes.Client) *harness.Call[*zkrecipes.Lease] {
+func (w *world) cycle(m *zkrecipes.Mutex) { w.t.Helper(); w.ok(m.Do(w.ctx(), recipetest.Nothing)) }
+
+// waits locks in the background and requires that this waits.
+func (w *world) waits(m *zkrecipes.Mutex) *harness.Call[*zkrecipes.Lease] {
 	w.t.Helper()
-	a := w.LockLater(c)
+	a := w.Waits(m)
 	require.True(w.t, a.Waiting())
 	return a
 }
 
-func (w *world) release(l *zkrecipes.Lease) { w.t.Helper(); w.ok(l.Release()) }
+func iUse(w *world)          { w.cycle(w.mine) }
+func theyUse(w *world)       { w.cycle(w.theirs) }
+func iHold(w *world)         { w.held = append(w.held, recipetest.LockOn(w.t, w.mine)) }
+func theyHold(w *world)      { w.held = append(w.held, recipetest.LockOn(w.t, w.theirs)) }
+func iWait(w *world)         { w.myCall = w.waits(w.mine) }
+func theyWait(w *world)      { w.theirCall = w.waits(w.theirs) }
+func newcomerWaits(w *world) { w.waits(zkrecipes.NewMutex(w.client(), w.Path)) }
+func release(w *world)       { w.ok(w.last().Release()) }
+func releaseToMe(w *world)   { release(w); w.held = append(w.held, w.myCall.Get()) }
+func releaseToThem(w *world) { release(w); w.held = append(w.held, w.theirCall.Get()) }
+func iGiveUp(w *world)       { w.myCall.Cancel(nil); _, _ = w.myCall.Wait() }
+func theyGiveUp(w *world)    { w.theirCall.Cancel(nil); _, _ = w.theirCall.Wait() }
+func iTryAndGet(w *world)    { w.ok(recipetest.Held(w.t, w.mine.TryLock).Release()) }
+func iTryInVain(w *world)    { refuse(func(w *world) lock { return w.mine.TryLock })(w) }
 
-// cycle locks and releases.
-func (w *world) cycle(m *zkrecipes.Mutex) { w.t.Helper(); w.ok(m.Do(w.ctx(), recipetest.Nothing)) }
-
-// refused tries a lock that is held.
-func (w *world) refused(try func() (*zkrecipes.Lease, error)) {
-	w.t.Helper()
-	_, err := try()
-	require.ErrorIs(w.t, err, zkrecipes.ErrLocked)
+func iReenter(w *world) {
+	again, err := w.mine.Lock(w.last().Reentrant(w.ctx()))
+	w.ok(err)
+	w.again = again
 }
 
-func (w *world) tryFails(c *zkrecipes.Client) {
-	w.t.Helper()
-	w.refused(func() (*zkrecipes.Lease, error) { return w.mutex(c).TryLock(w.ctx()) })
+// iUseAt has me lock and release at another path.
+func iUseAt(path string) step {
+	return func(w *world) { w.cycle(zkrecipes.NewMutex(w.c, path)) }
+}
+
+// iLockAll has me lock and release several paths.
+func iLockAll(paths ...string) step {
+	return func(w *world) { w.ok(recipetest.LockAll(w.t, recipetest.Mutexes(w.c, paths...)...).Release()) }
 }
 
 var mutexRows = []row{
-	{"Lock and Release, free", func(w *world) func() { return func() { w.cycle(w.mutex(w.c)) } }},
-	{"... this client's first use of a line that exists", func(w *world) func() {
-		c := w.client()
-		return func() { w.cycle(w.mutex(c)) }
-	}},
-	{"... after other clients have used it", func(w *world) func() {
-		w.cycle(w.mutex(w.other))
-		return func() { w.cycle(w.mutex(w.c)) }
-	}},
-	{"... of a line that does not exist, its parent does", func(w *world) func() {
-		return func() { w.cycle(zkrecipes.NewMutex(w.c, "/new")) }
-	}},
-	{"... of a line that does not exist, nor 3 parents", func(w *world) func() {
-		return func() { w.cycle(zkrecipes.NewMutex(w.c, "/new/a/b/c")) }
-	}},
-	{"... again, almost half a minute later", func(w *world) func() {
-		time.Sleep(line.IdleLine - time.Second)
-		return func() { w.cycle(w.mutex(w.c)) }
-	}},
-	{"... for the first time in half a minute, the line exists", func(w *world) func() {
-		recipetest.LockOn(w.t, zkrecipes.NewMutex(w.other, w.Path+"/below")) // keeps the line
-		time.Sleep(line.IdleLine + time.Second)
-		return func() { w.cycle(w.mutex(w.c)) }
-	}},
-	{"... if a znode below the path is no place of the line", func(w *world) func() {
-		_, err := w.Bare().Create(w.Path+"/config", nil, 0, zk.WorldACL(zk.PermAll))
-		w.ok(err)
-		w.cycle(w.mutex(w.c))
-		return func() { w.cycle(w.mutex(w.c)) }
-	}},
-	{"... if eight znodes below the path are no places", func(w *world) func() {
-		w.notPlaces(line.LongLine + 4)
-		return func() { w.cycle(w.mutex(w.c)) }
-	}},
-	{"... if eight are, the first time in half a minute", func(w *world) func() {
-		w.notPlaces(line.LongLine + 4)
-		time.Sleep(line.IdleLine + time.Second)
-		return func() { w.cycle(w.mutex(w.c)) }
-	}},
-	{"deletion of the line, once idle for half a minute", func(w *world) func() {
-		w.ok(w.other.Close())
-		w.cycle(w.mutex(w.c))
-		return func() { time.Sleep(line.IdleLine + time.Second) }
-	}},
-	{"Lock of a held lock", func(w *world) func() {
-		w.locks(w.other)
-		return func() { w.waits(w.c) }
-	}},
-	{"Lock of a held lock, the session's first wait", func(w *world) func() {
-		c := w.Stranger(&zkrecipes.Options{SessionTimeout: recipetest.LongSession})
-		w.cycle(w.mutex(c))
-		w.locks(w.other)
-		return func() { w.waits(c) }
-	}},
-	{"a minute's wait", func(w *world) func() {
-		w.locks(w.other)
-		w.waits(w.c)
-		return w.idle(time.Minute)
-	}},
-	{"Release with a waiter, which is granted", func(w *world) func() {
-		l := w.locks(w.other)
-		a := w.waits(w.c)
-		return func() { w.release(l); a.Get() }
-	}},
-	{"Release of a lock that its holder waited for, nobody waits", func(w *world) func() {
-		l := w.locks(w.other)
-		a := w.waits(w.c)
-		w.release(l)
-		return func() { w.release(a.Get()) }
-	}},
-	{"Release with a waiter that has reconnected", func(w *world) func() {
-		l := w.locks(w.other)
-		a := w.waits(w.c)
-		require.True(w.t, w.Srv.Disconnect(recipetest.SessionID(w.c)))
-		time.Sleep(time.Second)
-		return func() { w.release(l); a.Get() }
-	}},
-	{"a waiter's reconnection", func(w *world) func() {
-		w.locks(w.other)
-		w.waits(w.c)
-		return func() {
-			require.True(w.t, w.Srv.Disconnect(recipetest.SessionID(w.c)))
-			time.Sleep(time.Second)
-		}
-	}},
-	{"a waiter in the middle gives up", func(w *world) func() {
-		w.locks(w.other)
-		a := w.waits(w.c)
-		w.waits(w.other)
-		return func() { a.Cancel(nil); _, _ = a.Wait() }
-	}},
-	{"TryLock and Release, free", func(w *world) func() {
-		return func() { w.release(recipetest.Held(w.t, w.mutex(w.c).TryLock)) }
-	}},
-	{"TryLock of a held lock", func(w *world) func() {
-		w.locks(w.other)
-		return func() { w.tryFails(w.c) }
-	}},
-	{"TryLock of a held lock, this client's first use", func(w *world) func() {
-		w.locks(w.other)
-		c := w.client()
-		return func() { w.tryFails(c) }
-	}},
-	{"Re-entry", func(w *world) func() {
-		l := w.locks(w.c)
-		return func() {
-			again, err := w.mutex(w.c).Lock(l.Reentrant(w.ctx()))
+	{"Lock and Release, free", steps{iUse}},
+	{"... this client's first use of a line that exists", steps{newClient, iUse}},
+	{"... after other clients have used it", steps{theyUse, iUse}},
+	{"... of a line that does not exist, its parent does", steps{iUseAt("/new")}},
+	{"... of a line that does not exist, nor 3 parents", steps{iUseAt("/new/a/b/c")}},
+	{"... again, almost half a minute later", steps{pass(line.IdleLine - time.Second), iUse}},
+	{"... for the first time in half a minute, the line exists", steps{theyKeepTheLine, pass(line.IdleLine + time.Second), iUse}},
+	{"... if a znode below the path is no place of the line", steps{notPlaces(1), iUse, iUse}},
+	{"... if eight znodes below the path are no places", steps{notPlaces(line.LongLine + 4), iUse, iUse}},
+	{"... if eight are, the first time in half a minute", steps{notPlaces(line.LongLine + 4), iUse, pass(line.IdleLine + time.Second), iUse}},
+	{"deletion of the line, once idle for half a minute", steps{theyClose, iUse, pass(line.IdleLine + time.Second)}},
+	{"Lock of a held lock", steps{theyHold, iWait}},
+	{"Lock of a held lock, the session's first wait", steps{clientThatHasNotWaited, iUse, theyHold, iWait}},
+	{"a minute's wait", steps{theyHold, iWait, settle, pass(time.Minute)}},
+	{"Release with a waiter, which is granted", steps{theyHold, iWait, releaseToMe}},
+	{"Release of a lock that its holder waited for, nobody waits", steps{theyHold, iWait, releaseToMe, release}},
+	{"Release with a waiter that has reconnected", steps{theyHold, iWait, iReconnect, releaseToMe}},
+	{"a waiter's reconnection", steps{theyHold, iWait, iReconnect}},
+	{"a waiter in the middle gives up", steps{theyHold, iWait, theyWait, iGiveUp}},
+	{"TryLock and Release, free", steps{iTryAndGet}},
+	{"TryLock of a held lock", steps{theyHold, iTryInVain}},
+	{"TryLock of a held lock, this client's first use", steps{theyHold, newClient, iTryInVain}},
+	{"Re-entry", steps{iHold, func(w *world) { iReenter(w); w.ok(w.again.Release()) }}},
+	{"Release of all re-entries", steps{iHold, iReenter, func(w *world) { release(w); w.ok(w.again.Release()) }}},
+	{"Lease.Commit", steps{iHold, func(w *world) { _, err := w.last().Commit(w.ctx()); w.ok(err) }}},
+	{"Lease.Get", steps{iHold, func(w *world) { _, _, err := w.last().Get(w.ctx(), w.Path); w.ok(err) }}},
+	{"Lease.Children", steps{iHold, func(w *world) { _, _, err := w.last().Children(w.ctx(), w.Path); w.ok(err) }}},
+	{"a lease that lasts: the watch on its own place", steps{iHold, othersIdle, settle}},
+	{"LockAll and Release of two", steps{iUseAt("/line2"), iLockAll("/line", "/line2")}},
+	{"LockAll and Release of three", steps{iLockAll("/a", "/b", "/c"), iLockAll("/a", "/b", "/c")}},
+	{"Lock and Release in a line with others' credentials in its ACL", steps{shared, iUse}},
+	{"Release with a waiter in such a line", steps{shared, theyHold, iWait, releaseToMe}},
+	{"Lock and Release in a line that another library has made", steps{foreignLine(""), iUse, iUse}},
+	{"Lock and Release in a line whose znode holds a user's data", steps{foreignLine("mine"), iUse, iUse}},
+}
+
+// theyKeepTheLine has them hold a lock below the path.
+func theyKeepTheLine(w *world) {
+	recipetest.LockOn(w.t, zkrecipes.NewMutex(w.other, w.Path+"/below"))
+}
+
+// othersIdle lets pass until their line is idle.
+var othersIdle = pass(3 * line.IdleLine)
+
+// notPlaces makes n children that are no places.
+func notPlaces(n int) step {
+	return func(w *world) {
+		conn := w.Bare()
+		for i := range n {
+			_, err := conn.Create(fmt.Sprintf("%s/config-%d", w.Path, i), nil, 0, zk.WorldACL(zk.PermAll))
 			w.ok(err)
-			w.release(again)
 		}
-	}},
-	{"Release of all re-entries", func(w *world) func() {
-		l := w.locks(w.c)
-		again, err := w.mutex(w.c).Lock(l.Reentrant(w.ctx()))
-		w.ok(err)
-		return func() { w.release(l); w.release(again) }
-	}},
-	{"Lease.Commit", func(w *world) func() {
-		l := w.locks(w.c)
-		return func() { _, err := l.Commit(w.ctx()); w.ok(err) }
-	}},
-	{"Lease.Get", func(w *world) func() {
-		l := w.locks(w.c)
-		return func() { _, _, err := l.Get(w.ctx(), w.Path); w.ok(err) }
-	}},
-	{"Lease.Children", func(w *world) func() {
-		l := w.locks(w.c)
-		return func() { _, _, err := l.Children(w.ctx(), w.Path); w.ok(err) }
-	}},
-	{"a lease that lasts: the watch on its own place", func(w *world) func() {
-		w.locks(w.c)
-		time.Sleep(3 * line.IdleLine) // the other client's line is idle
-		return func() { time.Sleep(settled) }
-	}},
-	{"LockAll and Release of two", func(w *world) func() {
-		w.cycle(zkrecipes.NewMutex(w.c, w.Path+"2"))
-		return func() { w.ok(recipetest.LockAll(w.t, recipetest.Mutexes(w.c, w.Path, w.Path+"2")...).Release()) }
-	}},
-	{"LockAll and Release of three", func(w *world) func() {
-		w.ok(recipetest.LockAll(w.t, recipetest.Mutexes(w.c, "/a", "/b", "/c")...).Release())
-		return func() { w.ok(recipetest.LockAll(w.t, recipetest.Mutexes(w.c, "/a", "/b", "/c")...).Release()) }
-	}},
-	{"Lock and Release in a line with others' credentials in its ACL", func(w *world) func() {
-		a, _ := w.shared()
-		return func() { w.cycle(a) }
-	}},
-	{"Release with a waiter in such a line", func(w *world) func() {
-		a, b := w.shared()
-		l := recipetest.LockOn(w.t, a)
-		next := recipetest.LockLater(w.t, b)
-		return func() { w.release(l); next.Get() }
-	}},
-	{"Lock and Release in a line that another library has made", func(w *world) func() {
-		m := w.foreign("")
-		return func() { w.cycle(m) }
-	}},
-	{"Lock and Release in a line whose znode holds a user's data", func(w *world) func() {
-		m := w.foreign("mine")
-		return func() { w.cycle(m) }
-	}},
-}
-
-// notPlaces makes n children that are no places, which c has seen.
-func (w *world) notPlaces(n int) {
-	conn := w.Bare()
-	for i := range n {
-		_, err := conn.Create(fmt.Sprintf("%s/config-%d", w.Path, i), nil, 0, zk.WorldACL(zk.PermAll))
-		w.ok(err)
 	}
-	w.cycle(w.mutex(w.c))
 }
 
-// shared returns a lock in two clients with different credentials, both of which may use it.
-func (w *world) shared() (a, b *zkrecipes.Mutex) {
+// clientThatHasNotWaited makes me a client that has not asked yet what a waiter asks once.
+func clientThatHasNotWaited(w *world) {
+	w.become(w.Stranger(&zkrecipes.Options{SessionTimeout: recipetest.LongSession}))
+}
+
+// shared makes us two clients with different credentials, both of which may use a line.
+func shared(w *world) {
 	acl := append(zk.DigestACL(zk.PermAll, "a", "1"), zk.DigestACL(zk.PermAll, "b", "2")...)
 	of := func(secret string) *zkrecipes.Mutex {
 		c := w.clientWith(zkrecipes.Options{Auth: []zkrecipes.Auth{{Scheme: "digest", Data: []byte(secret)}}, ACL: acl})
@@ -232,174 +139,167 @@ func (w *world) shared() (a, b *zkrecipes.Mutex) {
 		w.cycle(m)
 		return m
 	}
-	return of("a:1"), of("b:2")
+	w.mine, w.theirs = of("a:1"), of("b:2")
 }
 
-// foreign returns a lock whose znode was made by another library, with that data. It has been
-// used.
-func (w *world) foreign(data string) *zkrecipes.Mutex {
-	_, err := w.Bare().CreateContainer("/foreign", []byte(data), zk.FlagContainer, zk.WorldACL(zk.PermAll))
-	w.ok(err)
-	m := zkrecipes.NewMutex(w.c, "/foreign")
-	w.cycle(m)
-	return m
-}
-
-// longLine makes a line of n places ahead of a waiter of this library. c has seen how long it
-// is if it was told so.
-func (w *world) longLine(n int, seen bool) (holder *zkrecipes.Lease, last *harness.Call[*zkrecipes.Lease]) {
-	holder = w.locks(w.other)
-	w.Stand(w.Bare(), placename.KindLock, n)
-	last = w.waits(w.client())
-	if seen {
-		w.tryFails(w.c)
+// foreignLine has another library make the znode of my lock.
+func foreignLine(data string) step {
+	return func(w *world) {
+		_, err := w.Bare().CreateContainer("/foreign", []byte(data), zk.FlagContainer, zk.WorldACL(zk.PermAll))
+		w.ok(err)
+		w.mine = zkrecipes.NewMutex(w.c, "/foreign")
 	}
-	return holder, last
 }
 
-var longLineRows = []row{
-	{"Lock of a lock for which 200 wait", func(w *world) func() {
-		w.longLine(200, true)
-		return func() { w.waits(w.c) }
-	}},
-	{"Lock of a lock for which 3,000 wait", func(w *world) func() {
-		w.longLine(3000, true)
-		return func() { w.waits(w.c) }
-	}},
-	{"... this client's first", func(w *world) func() {
-		w.longLine(200, false)
-		c := w.client()
-		return func() { w.waits(c) }
-	}},
-	{"... behind a place of the same client", func(w *world) func() {
-		w.longLine(200, true)
-		w.waits(w.c)
-		return func() { w.waits(w.c) }
-	}},
-	{"... behind a place of another library, for which it guesses wrong", func(w *world) func() {
-		w.longLine(200, true)
-		w.foreignPlace()
-		return func() { w.waits(w.c) }
-	}},
-	{"... the next, behind another one: it does not guess", func(w *world) func() {
-		w.longLine(200, true)
-		w.foreignPlace()
-		w.waits(w.c)
-		w.foreignPlace()
-		return func() { w.waits(w.c) }
-	}},
-	{"Release with 200 waiters", func(w *world) func() {
-		l := w.locks(w.other)
-		a := w.waits(w.c)
-		for range 199 {
-			w.waits(w.other)
-		}
-		return func() { w.release(l); a.Get() }
-	}},
-	{"TryLock, this client's first use", func(w *world) func() {
-		w.longLine(200, false)
-		c := w.client()
-		return func() { w.tryFails(c) }
-	}},
-	{"TryLock, the line was short so far", func(w *world) func() {
-		w.longLine(200, false)
-		return func() { w.tryFails(w.c) }
-	}},
-	{"TryLock", func(w *world) func() {
-		w.longLine(200, true)
-		return func() { w.tryFails(w.c) }
-	}},
-	{"TryLock once the holder has released", func(w *world) func() {
-		l, _ := w.longLine(200, true)
-		w.release(l)
-		return func() { w.tryFails(w.c) }
-	}},
-	{"TryLock once the last waiter has given up, too", func(w *world) func() {
-		l, last := w.longLine(200, true)
-		w.release(l)
-		last.Cancel(nil)
-		_, _ = last.Wait()
-		return func() { w.tryFails(w.c) }
-	}},
+// longLine makes a line of n places between a holder and a waiter of this library.
+func longLine(n int) step {
+	return func(w *world) {
+		theyHold(w)
+		w.Stand(w.Bare(), placename.KindLock, n)
+		w.theirCall = w.waits(zkrecipes.NewMutex(w.client(), w.Path))
+	}
 }
 
-// foreignPlace takes a place as another library would.
-func (w *world) foreignPlace() {
+// foreignPlace is a place of another library's at the end of the line.
+func foreignPlace(w *world) {
 	_, err := w.Bare().Create(w.Path+"/_c_"+recipetest.CuratorUUID(0)+"-lock-", nil, zk.FlagEphemeral|zk.FlagSequence, zk.WorldACL(zk.PermAll))
 	w.ok(err)
 }
 
-func (w *world) kept(c *zkrecipes.Client) *zkrecipes.Mutex {
-	return w.mutex(c, zkrecipes.KeepFor(recipetest.KeepFor))
+// A client that has tried a lock in vain knows how long the line is.
+var longLineRows = []row{
+	{"Lock of a lock for which 200 wait", steps{longLine(200), iTryInVain, iWait}},
+	{"Lock of a lock for which 3,000 wait", steps{longLine(3000), iTryInVain, iWait}},
+	{"... this client's first", steps{longLine(200), newClient, iWait}},
+	{"... behind a place of the same client", steps{longLine(200), iTryInVain, iWait, iWait}},
+	{"... behind a place of another library, for which it guesses wrong", steps{longLine(200), iTryInVain, foreignPlace, iWait}},
+	{"... the next, behind another one: it does not guess", steps{longLine(200), iTryInVain, foreignPlace, iWait, foreignPlace, iWait}},
+	{"Release with 200 waiters", steps{theyHold, iWait, times(199, theyWait), releaseToMe}},
+	{"TryLock, this client's first use", steps{longLine(200), newClient, iTryInVain}},
+	{"TryLock, the line was short so far", steps{longLine(200), iTryInVain}},
+	{"TryLock", steps{longLine(200), iTryInVain, iTryInVain}},
+	{"TryLock once the holder has released", steps{longLine(200), iTryInVain, release, iTryInVain}},
+	{"TryLock once the last waiter has given up, too", steps{longLine(200), iTryInVain, release, theyGiveUp, iTryInVain}},
 }
 
+// kept makes mine a lock that the process keeps.
+func kept(w *world) {
+	w.mine = zkrecipes.NewMutex(w.c, w.Path, zkrecipes.KeepFor(recipetest.KeepFor))
+}
+
+// delayed returns a lock with a LockDelay, which has been used.
 func (w *world) delayed(c *zkrecipes.Client) *zkrecipes.Mutex {
-	m := zkrecipes.NewMutex(c, "/delayed", zkrecipes.LockDelay(lockDelay))
+	m := zkrecipes.NewMutex(c, "/delayed", zkrecipes.LockDelay(15*time.Second))
 	w.cycle(m)
 	return m
 }
 
+func myDelayed(w *world)    { w.mine = w.delayed(w.c) }
+func theirDelayed(w *world) { w.theirs = w.delayed(w.other) }
+
 var mutexOptionRows = []row{
-	{"KeepFor: Lock and Release, the first time", func(w *world) func() {
-		return func() { w.Keep(w.kept(w.c)) }
-	}},
-	{"KeepFor: Lock and Release, taken again", func(w *world) func() {
-		m := w.kept(w.c)
-		w.Keep(m)
-		return func() { w.cycle(m) }
-	}},
-	{"KeepFor: TryLock and Release, taken again", func(w *world) func() {
-		m := w.kept(w.c)
-		w.Keep(m)
-		return func() { w.release(recipetest.Held(w.t, m.TryLock)) }
-	}},
-	{"KeepFor: not used for that long", func(w *world) func() {
-		w.Keep(w.kept(w.c))
-		return func() { time.Sleep(recipetest.KeepFor + time.Second) }
-	}},
-	{"KeepFor: in use for longer, ten times as long", func(w *world) func() {
-		m := w.kept(w.c)
-		w.Keep(m)
-		return func() {
-			for range 20 {
-				w.cycle(m)
-				time.Sleep(recipetest.KeepFor / 2)
-			}
+	{"KeepFor: Lock and Release, the first time", steps{kept, iUse}},
+	{"KeepFor: Lock and Release, taken again", steps{kept, iUse, iUse}},
+	{"KeepFor: TryLock and Release, taken again", steps{kept, iUse, iTryAndGet}},
+	{"KeepFor: not used for that long", steps{kept, iUse, pass(recipetest.KeepFor + time.Second)}},
+	{"KeepFor: in use for longer, ten times as long", steps{kept, iUse, times(20, iUse, pass(recipetest.KeepFor/2))}},
+	{"KeepFor: Release with a waiter", steps{kept, iHold, theyWait, releaseToThem}},
+	{"KeepFor: Release with a waiter, after a wait", steps{theyHold, kept, iWait, theyWait, releaseToMe, releaseToThem}},
+	{"KeepFor: Release after a wait, nobody is left", steps{theyHold, kept, iWait, releaseToMe, release}},
+	{"LockDelay: Lock and Release, free", steps{myDelayed, iUse}},
+	{"LockDelay: Lock of a held lock", steps{myDelayed, theirDelayed, theyHold, iWait}},
+	{"LockDelay: Release with a waiter, which is granted", steps{myDelayed, theirDelayed, theyHold, iWait, releaseToMe}},
+}
+
+// lock is a method that takes a lock; a side is one of ours.
+type (
+	lock = func(context.Context) (*zkrecipes.Lease, error)
+	side = func(*world) lock
+)
+
+// rw makes the lock in both clients, which use it.
+func rw(w *world) {
+	w.myRWLock, w.theirRWLock = zkrecipes.NewRWLock(w.c, "/rw"), zkrecipes.NewRWLock(w.other, "/rw")
+	for _, l := range []*zkrecipes.RWLock{w.myRWLock, w.theirRWLock} {
+		w.ok(l.RDo(w.ctx(), recipetest.Nothing))
+	}
+}
+
+func myWrite(w *world) lock    { return w.myRWLock.Lock }
+func myRead(w *world) lock     { return w.myRWLock.RLock }
+func myTry(w *world) lock      { return w.myRWLock.TryLock }
+func myTryRead(w *world) lock  { return w.myRWLock.TryRLock }
+func theirWrite(w *world) lock { return w.theirRWLock.Lock }
+func theirRead(w *world) lock  { return w.theirRWLock.RLock }
+
+// hold takes a lock, use releases it again, wait does not get it, and neither does refuse.
+func hold(by side) step {
+	return func(w *world) { w.held = append(w.held, recipetest.Held(w.t, by(w))) }
+}
+
+func use(by side) step { return all(hold(by), release) }
+
+func wait(by side) step { return func(w *world) { w.myCall = recipetest.Later(w.t, by(w)) } }
+
+func refuse(by side) step {
+	return func(w *world) {
+		_, err := by(w)(w.ctx())
+		require.ErrorIs(w.t, err, zkrecipes.ErrLocked)
+	}
+}
+
+// readersWait has n readers wait, each in a client of its own.
+func readersWait(n int) step {
+	return times(n, func(w *world) {
+		w.readers = append(w.readers, recipetest.Later(w.t, zkrecipes.NewRWLock(w.client(), "/rw").RLock))
+	})
+}
+
+func readersGet(w *world) {
+	for _, a := range w.readers {
+		a.Get()
+	}
+}
+
+// releases ends the holds from i on and before j.
+func releases(i, j int) step {
+	return func(w *world) {
+		for _, l := range w.held[i:j] {
+			w.ok(l.Release())
 		}
-	}},
-	{"KeepFor: Release with a waiter", func(w *world) func() {
-		l := recipetest.LockOn(w.t, w.kept(w.c))
-		a := w.waits(w.other)
-		return func() { w.release(l); a.Get() }
-	}},
-	{"KeepFor: Release with a waiter, after a wait", func(w *world) func() {
-		l := w.locks(w.other)
-		a := w.Waits(w.kept(w.c))
-		behind := w.waits(w.other)
-		w.release(l)
-		l = a.Get()
-		return func() { w.release(l); behind.Get() }
-	}},
-	{"KeepFor: Release after a wait, nobody is left", func(w *world) func() {
-		l := w.locks(w.other)
-		a := w.Waits(w.kept(w.c))
-		w.release(l)
-		l = a.Get()
-		return func() { w.release(l) }
-	}},
-	{"LockDelay: Lock and Release, free", func(w *world) func() {
-		m := w.delayed(w.c)
-		return func() { w.cycle(m) }
-	}},
-	{"LockDelay: Lock of a held lock", func(w *world) func() {
-		m, other := w.delayed(w.c), w.delayed(w.other)
-		recipetest.LockOn(w.t, other)
-		return func() { w.Waits(m) }
-	}},
-	{"LockDelay: Release with a waiter, which is granted", func(w *world) func() {
-		m, other := w.delayed(w.c), w.delayed(w.other)
-		l := recipetest.LockOn(w.t, other)
-		a := w.Waits(m)
-		return func() { w.release(l); a.Get() }
-	}},
+	}
+}
+
+func downgrade(w *world) { w.ok(w.myRWLock.Downgrade(w.ctx(), w.last())) }
+
+// fiveReaders hold, and I wait for the last of them.
+var fiveReaders = all(rw, times(5, hold(theirRead)), wait(myWrite))
+
+var rwlockRows = []row{
+	{"Lock and Release, free", steps{rw, use(myWrite)}},
+	{"RLock and Release, alone", steps{rw, use(myRead)}},
+	{"TryRLock and Release, alone", steps{rw, use(myTryRead)}},
+	{"RLock and Release beside a reader", steps{rw, hold(theirRead), use(myRead)}},
+	{"RLock and Release beside 1,000 readers", steps{rw, times(1000, hold(theirRead)), use(myRead)}},
+	{"TryRLock and Release beside a reader", steps{rw, hold(theirRead), use(myTryRead)}},
+	{"TryLock beside a reader", steps{rw, hold(theirRead), refuse(myTry)}},
+	{"TryLock beside a writer", steps{rw, hold(theirWrite), refuse(myTry)}},
+	{"TryRLock beside a writer", steps{rw, hold(theirWrite), refuse(myTryRead)}},
+	{"re-entry of a writer as a reader", steps{rw, hold(myWrite), func(w *world) {
+		again, err := w.myRWLock.RLock(w.last().Reentrant(w.ctx()))
+		w.ok(err)
+		w.ok(again.Release())
+	}}},
+	{"Lock behind five readers", steps{rw, times(5, hold(theirRead)), wait(myWrite)}},
+	{"Lock behind 1,000 readers", steps{rw, times(1000, hold(theirRead)), wait(myWrite)}},
+	{"RLock behind a writer", steps{rw, hold(theirWrite), wait(myRead)}},
+	{"Release of a writer with five readers waiting, which are granted", steps{rw, hold(myWrite), readersWait(5), all(release, readersGet)}},
+	{"Release of a reader for which the waiting writer does not wait", steps{fiveReaders, releases(1, 2)}},
+	{"Release of 999 of 1,000 readers, for which a waiting writer does not wait", steps{rw, times(1000, hold(theirRead)), wait(myWrite), releases(0, 999)}},
+	{"Release of a reader for which it waits, others hold", steps{fiveReaders, all(releases(4, 5), func(w *world) { require.True(w.t, w.myCall.Waiting()) })}},
+	{"Release of the last reader with a writer waiting, which is granted", steps{fiveReaders, releases(1, 5), all(releases(0, 1), func(w *world) { w.myCall.Get() })}},
+	{"Downgrade, nobody waits", steps{rw, hold(myWrite), downgrade}},
+	{"Downgrade of a reader", steps{rw, hold(myWrite), downgrade, downgrade}},
+	{"Release after a Downgrade", steps{rw, hold(myWrite), downgrade, release}},
+	{"Downgrade with four readers waiting, which are granted", steps{rw, hold(myWrite), readersWait(4), all(downgrade, readersGet)}},
 }

@@ -7,166 +7,110 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/zkrecipes/zkrecipes"
+	"github.com/zkrecipes/zkrecipes/internal/harness"
 	"github.com/zkrecipes/zkrecipes/internal/recipetest"
 )
 
-// warm returns the semaphore of n slots in c, which has used it alone.
-func (w *world) warm(c *zkrecipes.Client, n int) *zkrecipes.Semaphore {
+// slots are what steps of semaphores use and leave.
+type slots struct {
+	mySlots, theirSlots *zkrecipes.Semaphore
+	taken               []*zkrecipes.SlotLease
+	firstInLine         *harness.Call[*zkrecipes.SlotLease]
+}
+
+// semaphore returns the one of n slots in c, which has used it alone if it is warm, and takes
+// random slots in a crowd.
+func (w *world) semaphore(c *zkrecipes.Client, n int, warm, crowd bool) *zkrecipes.Semaphore {
 	x := zkrecipes.NewSemaphore(c, "/s", n)
-	for range 2 { // the first use stands in line
-		recipetest.ReleaseSlots(w.t, recipetest.Acquire(w.t, x, 1))
+	if warm {
+		for range 2 { // the first use stands in line
+			recipetest.ReleaseSlots(w.t, recipetest.Acquire(w.t, x, 1))
+		}
+		synctest.Wait()
 	}
-	synctest.Wait()
+	if crowd {
+		recipetest.SlotsOf(x).NoteCrowd()
+	}
 	return x
 }
 
-// crowded is like warm, and takes random slots.
-func (w *world) crowded(c *zkrecipes.Client, n int) *zkrecipes.Semaphore {
-	x := w.warm(c, n)
-	recipetest.SlotsOf(x).NoteCrowd()
-	return x
+func mySlots(n int) step   { return func(w *world) { w.mySlots = w.semaphore(w.c, n, false, false) } }
+func myWarm(n int) step    { return func(w *world) { w.mySlots = w.semaphore(w.c, n, true, false) } }
+func myCrowded(n int) step { return func(w *world) { w.mySlots = w.semaphore(w.c, n, true, true) } }
+func theirSlots(n int) step {
+	return func(w *world) { w.theirSlots = w.semaphore(w.other, n, false, false) }
+}
+func theirWarm(n int) step {
+	return func(w *world) { w.theirSlots = w.semaphore(w.other, n, true, false) }
 }
 
-// acquires is the use that takes k slots and gives them back.
-func (w *world) acquires(x *zkrecipes.Semaphore, k int) func() {
-	return func() { recipetest.ReleaseSlots(w.t, recipetest.Acquire(w.t, x, k)) }
+func iUseSlots(k int) step {
+	return func(w *world) { recipetest.ReleaseSlots(w.t, recipetest.Acquire(w.t, w.mySlots, k)) }
 }
 
-// slotRefused is the use that does not get a slot.
-func (w *world) slotRefused(x *zkrecipes.Semaphore) func() {
-	return func() {
-		_, err := x.TryAcquire(w.ctx())
-		require.ErrorIs(w.t, err, zkrecipes.ErrLocked)
+func theyUseSlots(k int) step {
+	return func(w *world) { recipetest.ReleaseSlots(w.t, recipetest.Acquire(w.t, w.theirSlots, k)) }
+}
+
+func theyAcquire(k int) step {
+	return func(w *world) { w.taken = append(w.taken, recipetest.Acquire(w.t, w.theirSlots, k)) }
+}
+
+// waitsFor has a semaphore wait for k slots.
+func (w *world) waitsFor(x *zkrecipes.Semaphore, k int) {
+	a := recipetest.WaitsFor(w.t, x, k)
+	if w.firstInLine == nil {
+		w.firstInLine = a
 	}
 }
+
+func iWaitFor(k int) step { return func(w *world) { w.waitsFor(w.mySlots, k) } }
+
+func newcomerWaitsFor(k, n int) step {
+	return func(w *world) { w.waitsFor(zkrecipes.NewSemaphore(w.client(), "/s", n), k) }
+}
+
+// releaseSlots releases what was taken first.
+func releaseSlots(w *world) { recipetest.ReleaseSlots(w.t, w.taken[0]) }
+
+func releaseSlotsToFirst(w *world) { releaseSlots(w); w.taken = append(w.taken, w.firstInLine.Get()) }
+
+func noSlots(w *world) {
+	_, err := w.mySlots.TryAcquire(w.ctx())
+	require.ErrorIs(w.t, err, zkrecipes.ErrLocked)
+}
+
+func iListHolders(w *world) { _, err := w.mySlots.Holders(w.ctx()); w.ok(err) }
+
+// full takes all n slots.
+func full(n int) step { return all(theirWarm(n), theyAcquire(n)) }
+
+// metInLine has me wait for the only slot of another client.
+var metInLine = all(myWarm(1), full(1), iWaitFor(1), releaseSlotsToFirst, func(w *world) { recipetest.ReleaseSlots(w.t, w.taken[1]) })
 
 var semaphoreRows = []row{
-	{"Acquire and Release, free", func(w *world) func() { return w.acquires(w.warm(w.c, 4), 1) }},
-	{"Acquire and Release of three slots, free", func(w *world) func() { return w.acquires(w.warm(w.c, 4), 3) }},
-	{"... this client's first, of a path that does not exist", func(w *world) func() {
-		return w.acquires(zkrecipes.NewSemaphore(w.c, "/s", 4), 1)
-	}},
-	{"... another client has used it since", func(w *world) func() {
-		x := w.warm(w.c, 4)
-		w.warm(w.other, 4)
-		return w.acquires(x, 1)
-	}},
-	{"... another client has taken a slot since", func(w *world) func() {
-		x, y := w.warm(w.c, 4), w.warm(w.other, 4)
-		w.acquires(x, 1)()
-		recipetest.Acquire(w.t, y, 1)
-		return w.acquires(x, 1)
-	}},
-	{"... and once more", func(w *world) func() {
-		x, y := w.warm(w.c, 4), w.warm(w.other, 4)
-		recipetest.Acquire(w.t, y, 1)
-		w.acquires(x, 1)()
-		return w.acquires(x, 1)
-	}},
-	{"... in a crowd, another client has taken a slot since", func(w *world) func() {
-		x, y := w.crowded(w.c, 1000), w.warm(w.other, 1000)
-		w.acquires(y, 1)()
-		return w.acquires(x, 1)
-	}},
-	{"... in a crowd, nobody has", func(w *world) func() {
-		x := w.crowded(w.c, 1000)
-		w.acquires(x, 1)()
-		return w.acquires(x, 1)
-	}},
-	{"Acquire, full", func(w *world) func() {
-		x := w.warm(w.c, 1)
-		recipetest.Acquire(w.t, w.warm(w.other, 1), 1)
-		return func() { recipetest.WaitsFor(w.t, x, 1) }
-	}},
-	{"a minute's wait", func(w *world) func() {
-		x := w.warm(w.c, 1)
-		recipetest.Acquire(w.t, w.warm(w.other, 1), 1)
-		recipetest.WaitsFor(w.t, x, 1)
-		return w.idle(time.Minute)
-	}},
-	{"Release with one waiter, which enters", func(w *world) func() {
-		x := w.warm(w.c, 1)
-		l := recipetest.Acquire(w.t, w.warm(w.other, 1), 1)
-		a := recipetest.WaitsFor(w.t, x, 1)
-		return func() { recipetest.ReleaseSlots(w.t, l); a.Get() }
-	}},
-	{"Release with three waiters, the first of which enters", func(w *world) func() {
-		l := recipetest.Acquire(w.t, w.warm(w.other, 1), 1)
-		a := recipetest.WaitsFor(w.t, w.newcomer(1), 1)
-		recipetest.WaitsFor(w.t, w.newcomer(1), 1)
-		recipetest.WaitsFor(w.t, w.newcomer(1), 1)
-		return func() { recipetest.ReleaseSlots(w.t, l); a.Get() }
-	}},
-	{"Release that does not suffice for the first waiter", func(w *world) func() {
-		y := w.warm(w.other, 3)
-		one, _ := recipetest.Acquire(w.t, y, 1), recipetest.Acquire(w.t, y, 1)
-		recipetest.WaitsFor(w.t, w.slots(w.c), 3)
-		return func() { recipetest.ReleaseSlots(w.t, one) }
-	}},
-	{"Acquire and Release, by a client that has met others in line", func(w *world) func() {
-		x := w.metInLine()
-		return w.acquires(x, 1)
-	}},
-	{"... and the next, as it was alone", func(w *world) func() {
-		x := w.metInLine()
-		w.acquires(x, 1)()
-		return w.acquires(x, 1)
-	}},
-	{"TryAcquire, full", func(w *world) func() {
-		recipetest.Acquire(w.t, w.warm(w.other, 1), 1)
-		x := zkrecipes.NewSemaphore(w.c, "/s", 1)
-		w.slotRefused(x)()
-		return w.slotRefused(x)
-	}},
-	{"TryAcquire, full, the first", func(w *world) func() {
-		recipetest.Acquire(w.t, w.warm(w.other, 1), 1)
-		return w.slotRefused(zkrecipes.NewSemaphore(w.c, "/s", 1))
-	}},
-	{"TryAcquire, full, and others wait", func(w *world) func() {
-		recipetest.Acquire(w.t, w.warm(w.other, 3), 3)
-		recipetest.WaitsFor(w.t, w.slots(w.client()), 3)
-		return w.slotRefused(w.slots(w.c))
-	}},
-	{"TryAcquire, a slot is free, but somebody waits for more", func(w *world) func() {
-		recipetest.Acquire(w.t, w.warm(w.other, 3), 2)
-		recipetest.WaitsFor(w.t, w.slots(w.client()), 3)
-		return w.slotRefused(w.slots(w.c))
-	}},
-	{"TryAcquire in a crowd, another client has the same slot", func(w *world) func() {
-		x, y := w.crowded(w.c, 1), w.crowded(w.other, 1)
-		recipetest.Acquire(w.t, y, 1)
-		return w.slotRefused(x)
-	}},
-	{"Holders, two slots are taken", func(w *world) func() {
-		recipetest.Acquire(w.t, w.slots(w.other), 2)
-		return func() { _, err := w.slots(w.c).Holders(w.ctx()); w.ok(err) }
-	}},
-	{"Holders, none was taken for a minute", func(w *world) func() {
-		recipetest.ReleaseSlots(w.t, recipetest.Acquire(w.t, w.slots(w.other), 2))
-		time.Sleep(time.Minute)
-		return func() { _, err := w.slots(w.c).Holders(w.ctx()); w.ok(err) }
-	}},
-	{"Resize", func(w *world) func() {
-		w.acquires(w.slots(w.c), 2)()
-		return func() { w.ok(w.slots(w.c).Resize(w.ctx(), 4)) }
-	}},
-	{"Size", func(w *world) func() {
-		w.acquires(w.slots(w.other), 2)()
-		return func() { _, err := zkrecipes.NewSemaphore(w.c, "/s", 0).Size(w.ctx()); w.ok(err) }
-	}},
-}
-
-// newcomer returns the semaphore of n slots in a client that has not used it.
-func (w *world) newcomer(n int) *zkrecipes.Semaphore {
-	return zkrecipes.NewSemaphore(w.client(), "/s", n)
-}
-
-// metInLine returns a semaphore of one slot whose client has waited for its last slot.
-func (w *world) metInLine() *zkrecipes.Semaphore {
-	x, y := w.warm(w.c, 1), w.warm(w.other, 1)
-	l := recipetest.Acquire(w.t, y, 1)
-	a := recipetest.WaitsFor(w.t, x, 1)
-	recipetest.ReleaseSlots(w.t, l)
-	recipetest.ReleaseSlots(w.t, a.Get())
-	return x
+	{"Acquire and Release, free", steps{myWarm(4), iUseSlots(1)}},
+	{"Acquire and Release of three slots, free", steps{myWarm(4), iUseSlots(3)}},
+	{"... this client's first, of a path that does not exist", steps{mySlots(4), iUseSlots(1)}},
+	{"... another client has used it since", steps{myWarm(4), theirWarm(4), iUseSlots(1)}},
+	{"... another client has taken a slot since", steps{myWarm(4), theirWarm(4), iUseSlots(1), theyAcquire(1), iUseSlots(1)}},
+	{"... and once more", steps{myWarm(4), theirWarm(4), theyAcquire(1), iUseSlots(1), iUseSlots(1)}},
+	{"... in a crowd, another client has taken a slot since", steps{myCrowded(1000), theirWarm(1000), theyUseSlots(1), iUseSlots(1)}},
+	{"... in a crowd, nobody has", steps{myCrowded(1000), iUseSlots(1), iUseSlots(1)}},
+	{"Acquire, full", steps{myWarm(1), full(1), iWaitFor(1)}},
+	{"a minute's wait", steps{myWarm(1), full(1), iWaitFor(1), settle, pass(time.Minute)}},
+	{"Release with one waiter, which enters", steps{myWarm(1), full(1), iWaitFor(1), releaseSlotsToFirst}},
+	{"Release with three waiters, the first of which enters", steps{full(1), times(3, newcomerWaitsFor(1, 1)), releaseSlotsToFirst}},
+	{"Release that does not suffice for the first waiter", steps{theirWarm(3), times(2, theyAcquire(1)), mySlots(3), iWaitFor(3), releaseSlots}},
+	{"Acquire and Release, by a client that has met others in line", steps{metInLine, iUseSlots(1)}},
+	{"... and the next, as it was alone", steps{metInLine, iUseSlots(1), iUseSlots(1)}},
+	{"TryAcquire, full", steps{full(1), mySlots(1), noSlots, noSlots}},
+	{"TryAcquire, full, the first", steps{full(1), mySlots(1), noSlots}},
+	{"TryAcquire, full, and others wait", steps{full(3), newcomerWaitsFor(3, 3), mySlots(3), noSlots}},
+	{"TryAcquire, a slot is free, but somebody waits for more", steps{theirWarm(3), theyAcquire(2), newcomerWaitsFor(3, 3), mySlots(3), noSlots}},
+	{"TryAcquire in a crowd, another client has the same slot", steps{myCrowded(1), full(1), noSlots}},
+	{"Holders, two slots are taken", steps{theirSlots(3), theyAcquire(2), mySlots(3), iListHolders}},
+	{"Holders, none was taken for a minute", steps{theirSlots(3), theyUseSlots(2), pass(time.Minute), mySlots(3), iListHolders}},
+	{"Resize", steps{mySlots(3), iUseSlots(2), func(w *world) { w.ok(w.mySlots.Resize(w.ctx(), 4)) }}},
+	{"Size", steps{theirSlots(3), theyUseSlots(2), mySlots(0), func(w *world) { _, err := w.mySlots.Size(w.ctx()); w.ok(err) }}},
 }

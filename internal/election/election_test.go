@@ -3,19 +3,33 @@ package election_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
 	"github.com/zkrecipes/zkrecipes"
+	"github.com/zkrecipes/zkrecipes/internal/election"
 	"github.com/zkrecipes/zkrecipes/internal/harness"
+	"github.com/zkrecipes/zkrecipes/internal/jute"
 	"github.com/zkrecipes/zkrecipes/internal/recipetest"
+	"github.com/zkrecipes/zkrecipes/internal/zkconn"
+	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
 // What users of elections rely on.
+
+// clientOf returns the client of an election.
+func clientOf(e *zkrecipes.Election) *zkrecipes.Client {
+	return recipetest.ClientOf(recipetest.LineOf(e).Client)
+}
+
+// B01, B03, B07, B08, B09, B10, B11, B14, B32, B35: the table of faults
+func TestElectionUnderEachFaultAtEachRequest(t *testing.T) {
+	recipetest.Faults(t, recipetest.ElectionDriver())
+}
 
 func TestA09OneCandidateLeadsAndResignationHandsOver(t *testing.T) {
 	recipetest.InElectionBubble(t, func(t *testing.T, w *recipetest.ElectionWorld, a, b *zkrecipes.Election) {
@@ -30,44 +44,6 @@ func TestA09OneCandidateLeadsAndResignationHandsOver(t *testing.T) {
 		require.Greater(t, next.Token(), first.Token())
 		require.NoError(t, next.Resign())
 		w.NoLeader()
-	})
-}
-
-func TestA10CandidatesLeadInTheOrderOfTheirCampaigns(t *testing.T) {
-	recipetest.InElectionBubble(t, func(t *testing.T, w *recipetest.ElectionWorld, _, _ *zkrecipes.Election) {
-		term := recipetest.Campaigns(t, w.Election(nil), "first")
-		var calls []*harness.Call[*zkrecipes.Term]
-		for i := range 5 {
-			calls = append(calls, recipetest.CampaignLater(t, w.Election(nil), fmt.Sprint(i)))
-		}
-		for i, call := range calls {
-			require.NoError(t, term.Resign())
-			synctest.Wait()
-			for _, later := range calls[i+1:] {
-				require.True(t, later.Waiting())
-			}
-			next := call.Get()
-			require.Greater(t, next.Token(), term.Token())
-			w.LeaderIs(fmt.Sprint(i))
-			term = next
-		}
-		require.NoError(t, term.Resign())
-	})
-}
-
-func TestA03ACandidateLeadsAfterTheLeadersSessionExpires(t *testing.T) {
-	recipetest.InElectionBubble(t, func(t *testing.T, w *recipetest.ElectionWorld, a, b *zkrecipes.Election) {
-		term := recipetest.Campaigns(t, a, "a")
-		work := term.Context(t.Context())
-		next := recipetest.CampaignLater(t, b, "b")
-		w.Srv.Expire(recipetest.SessionID(recipetest.ClientOf(recipetest.LineOf(a).Client)))
-		second := next.Get()
-		w.LeaderIs("b")
-		<-work.Done()
-		require.ErrorIs(t, context.Cause(work), zkrecipes.ErrLost)
-		require.ErrorIs(t, term.Resign(), zkrecipes.ErrLost)
-		w.LeaderIs("b")
-		require.NoError(t, second.Resign())
 	})
 }
 
@@ -111,7 +87,7 @@ func TestA07CampaignAndLeadWithTheLeadersContextReturnErrDeadlock(t *testing.T) 
 		}
 		_, err := a.Campaign(ctx, nil)
 		require.ErrorIs(t, err, zkrecipes.ErrDeadlock)
-		_, err = zkrecipes.NewElection(recipetest.ClientOf(recipetest.LineOf(a).Client), w.Path).Campaign(ctx, nil)
+		_, err = zkrecipes.NewElection(clientOf(a), w.Path).Campaign(ctx, nil)
 		require.ErrorIs(t, err, zkrecipes.ErrDeadlock)
 		require.ErrorIs(t, lead(ctx, a), zkrecipes.ErrDeadlock)
 		require.ErrorIs(t, lead(term.Reentrant(t.Context()), a), zkrecipes.ErrDeadlock)
@@ -121,39 +97,6 @@ func TestA07CampaignAndLeadWithTheLeadersContextReturnErrDeadlock(t *testing.T) 
 		require.ErrorIs(t, lead(other, b), context.DeadlineExceeded, "another session's candidate waits")
 		require.NoError(t, term.Resign())
 		require.EqualError(t, lead(t.Context(), a), "called")
-	})
-}
-
-func TestA12ACanceledCampaignLeavesNoZnodeAndNoWatch(t *testing.T) {
-	recipetest.InElectionBubble(t, func(t *testing.T, w *recipetest.ElectionWorld, a, b *zkrecipes.Election) {
-		term := recipetest.Campaigns(t, a, "a")
-		for range 200 {
-			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
-			_, err := b.Campaign(ctx, nil)
-			cancel()
-			require.ErrorIs(t, err, context.DeadlineExceeded)
-		}
-		time.Sleep(time.Second)
-		require.Len(t, w.Srv.Children(w.Path), 2, "the leader's place and its znode")
-		w.LeaderIs("a")
-		require.LessOrEqual(t, recipetest.WatchesOf(recipetest.ClientOf(recipetest.LineOf(b).Client)), 1)
-		require.NoError(t, term.Resign())
-		w.NoLeader()
-	})
-}
-
-func TestA16CancelingACandidateInTheMiddleElectsNobodyAndKeepsTheLeader(t *testing.T) {
-	recipetest.InElectionBubble(t, func(t *testing.T, w *recipetest.ElectionWorld, _, _ *zkrecipes.Election) {
-		term := recipetest.Campaigns(t, w.Election(nil), "a")
-		middle := recipetest.CampaignLater(t, w.Election(nil), "b")
-		last := recipetest.CampaignLater(t, w.Election(nil), "c")
-		middle.Cancel(nil)
-		synctest.Wait()
-		require.True(t, last.Waiting())
-		w.LeaderIs("a")
-		require.NoError(t, term.Resign())
-		require.NoError(t, last.Get().Resign())
-		w.NoLeader()
 	})
 }
 
@@ -189,12 +132,12 @@ func TestA35ProclaimPublishesAnotherValueOfTheSameTerm(t *testing.T) {
 		term := recipetest.Campaigns(t, a, "a")
 		began, err := b.Leader(t.Context())
 		require.NoError(t, err)
-		require.Equal(t, zkrecipes.Leader{Value: []byte("a"), Token: term.Token(), Session: recipetest.SessionID(recipetest.ClientOf(recipetest.LineOf(a).Client)), Since: began.Since}, began)
+		require.Equal(t, zkrecipes.Leader{Value: []byte("a"), Token: term.Token(), Session: recipetest.SessionID(clientOf(a)), Since: began.Since}, began)
 		require.WithinDuration(t, time.Now(), began.Since, time.Second)
 		require.NoError(t, term.Proclaim(t.Context(), []byte("a2")))
 		now, err := b.Leader(t.Context())
 		require.NoError(t, err)
-		require.Equal(t, zkrecipes.Leader{Value: []byte("a2"), Token: term.Token(), Session: recipetest.SessionID(recipetest.ClientOf(recipetest.LineOf(a).Client)), Since: began.Since}, now)
+		require.Equal(t, zkrecipes.Leader{Value: []byte("a2"), Token: term.Token(), Session: recipetest.SessionID(clientOf(a)), Since: began.Since}, now)
 		require.NoError(t, term.Resign())
 		require.ErrorIs(t, term.Proclaim(t.Context(), nil), zkrecipes.ErrReleased)
 	})
@@ -214,20 +157,208 @@ func TestA04AnIdleElectionsPathIsReapedAndObserversGoOn(t *testing.T) {
 	})
 }
 
-func TestA14AnElectionIsUsableAgainAfterEachFailure(t *testing.T) {
+func TestB53AProclamationWhoseReplyIsLostIsMade(t *testing.T) {
+	for name, after := range map[string]bool{"applied": true, "not applied": false} {
+		t.Run(name, func(t *testing.T) {
+			recipetest.InElectionBubble(t, func(t *testing.T, w *recipetest.ElectionWorld, a, b *zkrecipes.Election) {
+				term := recipetest.Campaigns(t, a, "a")
+				o := recipetest.Follow(t, b)
+				w.Plan.Add(zktest.Fault{Do: zktest.Drop, After: after, Op: recipetest.OpProclaim, Times: 2})
+				require.NoError(t, term.Proclaim(t.Context(), []byte("a2")))
+				w.LeaderIs("a2")
+				time.Sleep(time.Minute)
+				require.Equal(t, []string{"a", "a2"}, o.Values())
+				require.NoError(t, term.Resign())
+			})
+		})
+	}
+}
+
+// The servers refuse the resignation until the operator gives the permission back.
+func TestB36AResignationThatIsRefusedIsTriedAgain(t *testing.T) {
 	recipetest.InElectionBubble(t, func(t *testing.T, w *recipetest.ElectionWorld, a, b *zkrecipes.Election) {
 		term := recipetest.Campaigns(t, a, "a")
-		waits := recipetest.CampaignLater(t, b, "b")
-		require.NoError(t, w.Operator.Delete(w.Path+"/"+w.Line()[1].Name, -1))
-		_, err := waits.Wait()
-		require.ErrorIs(t, err, zkrecipes.ErrEvicted)
-		canceled, cancel := context.WithCancel(t.Context())
-		cancel()
-		_, err = b.Campaign(canceled, nil)
-		require.ErrorIs(t, err, context.Canceled)
-		w.Srv.Expire(recipetest.SessionID(recipetest.ClientOf(recipetest.LineOf(b).Client)))
-		require.NoError(t, term.Resign())
-		require.NoError(t, recipetest.Campaigns(t, b, "b").Resign())
+		conn := w.Operator
+		setACL := func(perms int32) {
+			_, err := conn.SetACL(w.Path, zk.WorldACL(perms), -1)
+			require.NoError(t, err)
+		}
+		setACL(zk.PermAll &^ zk.PermDelete)
+		require.ErrorIs(t, term.Resign(), zk.ErrNoAuth)
+		require.ErrorIs(t, term.Err(), zkrecipes.ErrReleased)
+		w.LeaderIs("a")
+		next := recipetest.CampaignLater(t, b, "b")
+		time.Sleep(time.Second)
+		require.True(t, next.Waiting())
+		setACL(zk.PermAll)
+		second := next.Get()
+		w.LeaderIs("b")
+		require.NoError(t, second.Resign())
 		w.NoLeader()
 	})
+}
+
+func TestB36AnElectionThatIsRefusedReturnsNoAuth(t *testing.T) {
+	recipetest.InElectionBubble(t, func(t *testing.T, w *recipetest.ElectionWorld, a, b *zkrecipes.Election) {
+		require.NoError(t, recipetest.Campaigns(t, a, "a").Resign())
+		_, err := w.Operator.SetACL(w.Path, zk.WorldACL(zk.PermRead|zk.PermWrite|zk.PermDelete), -1)
+		require.NoError(t, err)
+		_, err = a.Campaign(t.Context(), nil)
+		require.ErrorIs(t, err, zk.ErrNoAuth)
+		require.ErrorContains(t, err, "zkrecipes: campaign "+w.Path)
+		err = b.Lead(t.Context(), nil, func(context.Context, *zkrecipes.Term) error { return errors.New("called") })
+		require.ErrorIs(t, err, zk.ErrNoAuth)
+		w.NoLeader()
+	})
+}
+
+// Servers on which the session has no identity of its own.
+func TestB61ElectionsWorkWithoutDigestsAndACLs(t *testing.T) {
+	for name, opt := range map[string]zktest.Option{"skipACL": zktest.SkipACL(), "no digest": zktest.WithoutDigest()} {
+		t.Run(name, func(t *testing.T) {
+			recipetest.InElectionBubble(t, func(t *testing.T, w *recipetest.ElectionWorld, a, b *zkrecipes.Election) {
+				term := recipetest.Campaigns(t, a, "a")
+				require.NoError(t, term.Proclaim(t.Context(), []byte("a2")))
+				w.LeaderIs("a2")
+				next := recipetest.CampaignLater(t, b, "b")
+				require.NoError(t, term.Resign())
+				require.NoError(t, next.Get().Resign())
+				w.NoLeader()
+			}, opt)
+		})
+	}
+}
+
+// Other libraries' places in the line, such as those of Curator's LeaderSelector.
+func TestB26ACandidateWaitsForOtherLibrariesPlaces(t *testing.T) {
+	recipetest.InElectionBubble(t, func(t *testing.T, w *recipetest.ElectionWorld, a, _ *zkrecipes.Election) {
+		require.NoError(t, recipetest.Campaigns(t, a, "a").Resign())
+		name := w.JoinByHand()
+		next := recipetest.CampaignLater(t, a, "a")
+		require.True(t, next.Waiting())
+		_, err := a.Leader(t.Context())
+		require.ErrorIs(t, err, zkrecipes.ErrNoLeader)
+		require.NoError(t, w.Operator.Delete(name, -1))
+		require.NoError(t, next.Get().Resign())
+	})
+}
+
+// A LeaderLatch decides by another rule who leads, so both would lead.
+func TestB101ElectionRefusesThePathOfALeaderLatch(t *testing.T) {
+	recipetest.InElectionBubble(t, func(t *testing.T, w *recipetest.ElectionWorld, a, b *zkrecipes.Election) {
+		latch := func() (path string) {
+			path, err := w.Operator.Create(w.Path+"/_c_"+recipetest.CuratorUUID(1)+"-latch-", nil, zk.FlagEphemeral|zk.FlagSequence, zk.WorldACL(zk.PermAll))
+			require.NoError(t, err)
+			return path
+		}
+		_, err := w.Operator.Create(w.Path, nil, 0, zk.WorldACL(zk.PermAll))
+		require.NoError(t, err)
+		first := latch()
+		_, err = a.Campaign(harness.Within(t, time.Minute), nil)
+		require.ErrorIs(t, err, zkrecipes.ErrPathInUse)
+		require.ErrorContains(t, err, first[len(w.Path)+1:])
+		require.ErrorIs(t, a.Lead(harness.Within(t, time.Minute), nil, func(context.Context, *zkrecipes.Term) error { return nil }), zkrecipes.ErrPathInUse)
+		_, err = zkrecipes.NewMutex(clientOf(a), w.Path).TryLock(harness.Within(t, time.Minute))
+		require.ErrorIs(t, err, zkrecipes.ErrPathInUse)
+		synctest.Wait()
+		require.Len(t, w.Srv.Children(w.Path), 1, "nothing is left")
+
+		require.NoError(t, w.Operator.Delete(first, -1))
+		term := recipetest.Campaigns(t, a, "a")
+		latch() // which comes second
+		_, err = b.Campaign(harness.Within(t, time.Minute), nil)
+		require.ErrorIs(t, err, zkrecipes.ErrPathInUse)
+		require.NoError(t, term.Resign())
+	})
+}
+func TestB40AnRWLockOnAnElectionsPathIsAnError(t *testing.T) {
+	recipetest.InElectionBubble(t, func(t *testing.T, w *recipetest.ElectionWorld, a, b *zkrecipes.Election) {
+		l := recipetest.Held(t, zkrecipes.NewRWLock(clientOf(b), w.Path).RLock)
+		_, err := a.Campaign(t.Context(), nil)
+		require.ErrorIs(t, err, zkrecipes.ErrPathInUse)
+		require.NoError(t, l.Release())
+		term := recipetest.Campaigns(t, zkrecipes.NewElection(clientOf(a), "/next"), "a")
+		_, err = zkrecipes.NewRWLock(clientOf(b), "/next").RLock(t.Context())
+		require.ErrorIs(t, err, zkrecipes.ErrPathInUse)
+		require.NoError(t, term.Resign())
+	})
+}
+
+func TestB39ElectionsReportInvalidPathsWhenFirstUsed(t *testing.T) {
+	recipetest.InElectionBubble(t, func(t *testing.T, w *recipetest.ElectionWorld, a, _ *zkrecipes.Election) {
+		f := func(context.Context, *zkrecipes.Term) error { return errors.New("called") }
+		for _, path := range []string{"", "/", "relative", "/a/", "/a//b", "/a/./b", "/a\x00"} {
+			e := zkrecipes.NewElection(clientOf(a), path)
+			_, err := e.Campaign(t.Context(), nil)
+			require.ErrorIs(t, err, zkrecipes.ErrInvalidPath)
+			require.ErrorContains(t, err, "zkrecipes: campaign ")
+			require.ErrorIs(t, e.Lead(t.Context(), nil, f), zkrecipes.ErrInvalidPath)
+			_, err = e.Leader(t.Context())
+			require.ErrorIs(t, err, zkrecipes.ErrInvalidPath)
+			require.ErrorIs(t, recipetest.Follow(t, e).Ended(), zkrecipes.ErrInvalidPath)
+		}
+	})
+}
+
+func TestB40ElectionsRefuseNils(t *testing.T) {
+	recipetest.InElectionBubble(t, func(t *testing.T, w *recipetest.ElectionWorld, a, _ *zkrecipes.Election) {
+		f := func(context.Context, *zkrecipes.Term) error { return errors.New("called") }
+		for name, test := range map[string]struct {
+			e    *zkrecipes.Election
+			ctx  context.Context
+			f    func(context.Context, *zkrecipes.Term) error
+			text string
+		}{
+			"nil election": {nil, t.Context(), f, "not made by its constructor"},
+			"zero value":   {&zkrecipes.Election{}, t.Context(), f, "not made by its constructor"},
+			"nil client":   {zkrecipes.NewElection(nil, "/a"), t.Context(), f, "nil client"},
+			"nil context":  {a, nil, f, "nil context"},
+			"nil function": {a, t.Context(), nil, "nil function"},
+		} {
+			require.ErrorContains(t, test.e.Lead(test.ctx, nil, test.f), test.text, name)
+			if test.f == nil {
+				continue
+			}
+			_, err := test.e.Campaign(test.ctx, nil)
+			require.ErrorContains(t, err, test.text, name)
+			_, err = test.e.Leader(test.ctx)
+			require.ErrorContains(t, err, test.text, name)
+			for _, err = range test.e.Observe(test.ctx) {
+			}
+			require.ErrorContains(t, err, test.text, name)
+		}
+		term := recipetest.Campaigns(t, a, "a")
+		var none context.Context
+		require.ErrorContains(t, term.Proclaim(none, nil), "nil context")
+		require.NoError(t, term.Resign())
+	})
+}
+
+func TestB52AValueAboveTheSizeLimitIsRefusedBeforeItIsSent(t *testing.T) {
+	recipetest.InElectionBubble(t, func(t *testing.T, w *recipetest.ElectionWorld, a, b *zkrecipes.Election) {
+		require.Empty(t, w.Requests(func() {
+			_, err := a.Campaign(t.Context(), make([]byte, jute.MaxFrame))
+			require.ErrorIs(t, err, zkrecipes.ErrTooLarge)
+			err = a.Lead(t.Context(), make([]byte, jute.MaxFrame), func(context.Context, *zkrecipes.Term) error { return errors.New("called") })
+			require.ErrorIs(t, err, zkrecipes.ErrTooLarge)
+		}))
+		largest := largestValue(a)
+		term, err := a.Campaign(t.Context(), make([]byte, largest))
+		require.NoError(t, err)
+		seen, err := b.Leader(t.Context())
+		require.NoError(t, err)
+		require.Len(t, seen.Value, largest)
+		require.ErrorIs(t, term.Proclaim(t.Context(), make([]byte, jute.MaxFrame)), zkrecipes.ErrTooLarge)
+		require.NoError(t, term.Err())
+		require.NoError(t, term.Resign())
+	})
+}
+
+// largestValue returns the size of the largest value.
+func largestValue(e *zkrecipes.Election) int {
+	n := jute.MaxFrame
+	for errors.Is(election.CheckValue(recipetest.LineOf(e), make([]byte, n)), zkconn.ErrTooLarge) {
+		n--
+	}
+	return n
 }

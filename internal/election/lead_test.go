@@ -13,7 +13,6 @@ import (
 	"github.com/zkrecipes/zkrecipes"
 	"github.com/zkrecipes/zkrecipes/internal/harness"
 	"github.com/zkrecipes/zkrecipes/internal/recipetest"
-	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
 func TestA01LeadResignsOnceItsFunctionHasReturned(t *testing.T) {
@@ -39,7 +38,7 @@ func TestA01LeadResignsOnceItsFunctionHasReturned(t *testing.T) {
 func TestA35LeadCampaignsAgainAfterALoss(t *testing.T) {
 	for name, lose := range map[string]func(w *recipetest.ElectionWorld, e *zkrecipes.Election, term *zkrecipes.Term){
 		"session expired": func(w *recipetest.ElectionWorld, e *zkrecipes.Election, _ *zkrecipes.Term) {
-			w.Srv.Expire(recipetest.SessionID(recipetest.ClientOf(recipetest.LineOf(e).Client)))
+			w.Srv.Expire(recipetest.SessionID(clientOf(e)))
 		},
 		"place deleted": func(w *recipetest.ElectionWorld, _ *zkrecipes.Election, term *zkrecipes.Term) {
 			w.Evict(recipetest.LeaseOf(term))
@@ -47,7 +46,7 @@ func TestA35LeadCampaignsAgainAfterALoss(t *testing.T) {
 		"leader znode deleted": func(w *recipetest.ElectionWorld, _ *zkrecipes.Election, _ *zkrecipes.Term) { w.DeleteLeader() },
 		"all deleted":          func(w *recipetest.ElectionWorld, _ *zkrecipes.Election, term *zkrecipes.Term) { w.DeleteBoth(term) },
 		"cut off for a session": func(w *recipetest.ElectionWorld, e *zkrecipes.Election, _ *zkrecipes.Term) {
-			w.Away(recipetest.ClientOf(recipetest.LineOf(e).Client))
+			w.Away(clientOf(e))
 			time.Sleep(15 * time.Second)
 			w.Back()
 		},
@@ -77,8 +76,8 @@ func TestA35LeadDoesNotLeadAgainBeforeItsFunctionHasReturned(t *testing.T) {
 		l := recipetest.Lead(t, a, true)
 		// Another call, and one of another Election of the same Client and path.
 		second := recipetest.Lead(t, a, true)
-		third := recipetest.Lead(t, zkrecipes.NewElection(recipetest.ClientOf(recipetest.LineOf(a).Client), w.Path), true)
-		w.Srv.Expire(recipetest.SessionID(recipetest.ClientOf(recipetest.LineOf(a).Client)))
+		third := recipetest.Lead(t, zkrecipes.NewElection(clientOf(a), w.Path), true)
+		w.Srv.Expire(recipetest.SessionID(clientOf(a)))
 		time.Sleep(time.Minute)
 		require.EqualValues(t, 1, l.Terms.Load())
 		require.EqualValues(t, 0, second.Terms.Load()+third.Terms.Load(), "the function still runs")
@@ -118,8 +117,7 @@ func TestA35LeadKeepsItsPlaceUntilItsFunctionHasReturnedAlthoughItsContextHasEnd
 		w.LeaderIs("lead")
 		require.NoError(t, l.Last.Load().Err())
 		l.Ret <- context.Canceled
-		_, err := l.Wait()
-		require.ErrorIs(t, err, context.Canceled)
+		recipetest.Fails(t, l.Call, context.Canceled)
 		require.NoError(t, next.Get().Resign())
 		w.NoLeader()
 	})
@@ -160,77 +158,6 @@ func TestA35LeadCampaignsAgainAfterAnEvictionFromTheLine(t *testing.T) {
 	})
 }
 
-func TestA35LeadReturnsErrClosedWhenItsClientIsClosed(t *testing.T) {
-	recipetest.InElectionBubble(t, func(t *testing.T, w *recipetest.ElectionWorld, a, b *zkrecipes.Election) {
-		l, waits := recipetest.Lead(t, a, false), recipetest.Lead(t, b, false)
-		require.NoError(t, recipetest.ClientOf(recipetest.LineOf(b).Client).Close())
-		_, err := waits.Wait()
-		require.ErrorIs(t, err, zkrecipes.ErrClosed)
-		require.NoError(t, recipetest.ClientOf(recipetest.LineOf(a).Client).Close())
-		_, err = l.Wait()
-		require.ErrorIs(t, err, zkrecipes.ErrClosed)
-		w.NoLeader()
-	})
-}
-
-// The function resigns, and returns.
-func TestA35LeadEndsWithAFunctionThatResigns(t *testing.T) {
-	recipetest.InElectionBubble(t, func(t *testing.T, w *recipetest.ElectionWorld, a, _ *zkrecipes.Election) {
-		require.NoError(t, a.Lead(t.Context(), nil, func(_ context.Context, term *zkrecipes.Term) error { return term.Resign() }))
-		w.NoLeader()
-	})
-}
-
-// The place was deleted, and nobody noticed before the resignation.
-func TestA35LeadThatEndsSaysThatTheTermWasLost(t *testing.T) {
-	recipetest.InElectionBubble(t, func(t *testing.T, w *recipetest.ElectionWorld, a, _ *zkrecipes.Election) {
-		err := a.Lead(t.Context(), nil, func(_ context.Context, term *zkrecipes.Term) error {
-			w.Evict(recipetest.LeaseOf(term))
-			require.NoError(t, term.Err(), "it is not watched yet")
-			return nil
-		})
-		require.ErrorIs(t, err, zkrecipes.ErrLost)
-		synctest.Wait()
-		w.NoLeader()
-	})
-}
-
-// Lead's first commit loses its reply with the session.
-func TestB11LeadGoesOnInTheNextSession(t *testing.T) {
-	recipetest.InElectionBubble(t, func(t *testing.T, w *recipetest.ElectionWorld, a, _ *zkrecipes.Election) {
-		w.Plan.Add(zktest.Fault{Do: zktest.Expire, After: true, Op: recipetest.OpElect})
-		l := recipetest.Lead(t, a, false)
-		time.Sleep(5 * time.Second)
-		require.EqualValues(t, 1, l.Terms.Load())
-		w.LeaderIs("lead")
-		l.Ret <- nil
-		_, err := l.Wait()
-		require.NoError(t, err)
-		w.NoLeader()
-	})
-}
-
-// The function learns of the eviction by a write of its own, before anybody else.
-func TestA35LeadCampaignsAgainIfItsFunctionFailsAfterALossThatOnlyTheServersKnow(t *testing.T) {
-	recipetest.InElectionBubble(t, func(t *testing.T, w *recipetest.ElectionWorld, a, _ *zkrecipes.Election) {
-		terms := 0
-		err := a.Lead(t.Context(), nil, func(_ context.Context, term *zkrecipes.Term) error {
-			if terms++; terms > 1 {
-				return nil
-			}
-			w.Evict(recipetest.LeaseOf(term))
-			_, err := w.Operator.Multi(term.Check(), &zk.SetDataRequest{Path: "/x", Version: -1})
-			require.Error(t, err)
-			require.NoError(t, term.Err(), "it is not watched yet")
-			return err
-		})
-		require.NoError(t, err)
-		require.Equal(t, 2, terms)
-		synctest.Wait()
-		w.NoLeader()
-	})
-}
-
 // The outer Lead waits for its function, so the inner one must not wait for the outer one.
 func TestA36LeadWithinLeadReturnsErrDeadlockAfterTheLoss(t *testing.T) {
 	recipetest.InElectionBubble(t, func(t *testing.T, w *recipetest.ElectionWorld, a, _ *zkrecipes.Election) {
@@ -241,12 +168,12 @@ func TestA36LeadWithinLeadReturnsErrDeadlockAfterTheLoss(t *testing.T) {
 				return nil
 			}
 			first = term
-			w.Srv.Expire(recipetest.SessionID(recipetest.ClientOf(recipetest.LineOf(a).Client)))
+			w.Srv.Expire(recipetest.SessionID(clientOf(a)))
 			time.Sleep(time.Second)
 			require.ErrorIs(t, term.Err(), zkrecipes.ErrLost)
 			for _, ctx := range []context.Context{ctx, term.Reentrant(t.Context())} {
 				require.ErrorIs(t, a.Lead(ctx, nil, leads), zkrecipes.ErrDeadlock)
-				require.ErrorIs(t, zkrecipes.NewElection(recipetest.ClientOf(recipetest.LineOf(a).Client), w.Path).Lead(ctx, nil, leads), zkrecipes.ErrDeadlock)
+				require.ErrorIs(t, zkrecipes.NewElection(clientOf(a), w.Path).Lead(ctx, nil, leads), zkrecipes.ErrDeadlock)
 			}
 			return term.Err()
 		}))
@@ -273,5 +200,123 @@ func TestShutdownOfALeadersClientDoesNotLookLikeThatOfAnother(t *testing.T) {
 		_, _ = lead.Wait()
 		require.NoError(t, served, "its context has ended")
 		require.ErrorIs(t, cause, zkrecipes.ErrClosed)
+	})
+}
+
+// The place is deleted, and nobody notices before the function returns. It may have learned of
+// it by a write of its own.
+func TestA35LeadGoesOnAfterALossThatOnlyTheServersKnowIfItsFunctionFails(t *testing.T) {
+	for _, fails := range []bool{true, false} {
+		recipetest.InElectionBubble(t, func(t *testing.T, w *recipetest.ElectionWorld, a, _ *zkrecipes.Election) {
+			terms := 0
+			err := a.Lead(t.Context(), nil, func(_ context.Context, term *zkrecipes.Term) error {
+				if terms++; terms > 1 {
+					return nil
+				}
+				w.Evict(recipetest.LeaseOf(term))
+				_, err := w.Operator.Multi(term.Check(), &zk.SetDataRequest{Path: "/x", Version: -1})
+				require.Error(t, err)
+				require.NoError(t, term.Err(), "it is not watched yet")
+				if fails {
+					return err
+				}
+				return nil
+			})
+			if fails {
+				require.NoError(t, err)
+				require.Equal(t, 2, terms)
+			} else {
+				require.ErrorIs(t, err, zkrecipes.ErrLost)
+				require.Equal(t, 1, terms)
+			}
+			synctest.Wait()
+			w.NoLeader()
+		})
+	}
+}
+
+func TestCloseEndsLeadAndObservers(t *testing.T) {
+	recipetest.InElectionBubble(t, func(t *testing.T, w *recipetest.ElectionWorld, a, b *zkrecipes.Election) {
+		leads, waits, o := recipetest.Lead(t, a, false), recipetest.Lead(t, b, false), recipetest.Follow(t, a)
+		for _, e := range []*zkrecipes.Election{b, a} {
+			require.NoError(t, clientOf(e).Close())
+		}
+		for _, l := range []*recipetest.Leading{leads, waits} {
+			recipetest.Fails(t, l.Call, zkrecipes.ErrClosed)
+		}
+		require.ErrorIs(t, o.Ended(), zkrecipes.ErrClosed)
+		_, err := a.Leader(t.Context())
+		require.ErrorIs(t, err, zkrecipes.ErrClosed)
+		w.NoLeader()
+	})
+}
+
+const lockDelay = 15 * time.Second
+
+func delayedElection(w *recipetest.ElectionWorld) *zkrecipes.Election {
+	return zkrecipes.NewElection(w.Stranger(nil), w.Path, zkrecipes.LockDelay(lockDelay))
+}
+
+func TestLockDelayDelaysTheNextLeaderAfterALeaderThatDied(t *testing.T) {
+	for _, waits := range []bool{true, false} {
+		recipetest.InElectionBubble(t, func(t *testing.T, w *recipetest.ElectionWorld, _, _ *zkrecipes.Election) {
+			a, b := delayedElection(w), delayedElection(w)
+			began := time.Now()
+			for range 3 {
+				require.NoError(t, recipetest.Campaigns(t, a, "a").Resign())
+			}
+			require.Zero(t, time.Since(began), "nothing is delayed after a resignation")
+			recipetest.Campaigns(t, a, "a")
+			var next *harness.Call[*zkrecipes.Term]
+			if waits {
+				next = recipetest.CampaignLater(t, b, "b")
+			}
+			w.Srv.Expire(recipetest.SessionID(clientOf(a)))
+			go clientOf(a).Close()
+			synctest.Wait()
+			if !waits {
+				next = recipetest.CampaignLater(t, b, "b")
+			}
+			time.Sleep(lockDelay - time.Millisecond)
+			synctest.Wait()
+			require.True(t, next.Waiting())
+			require.NotContains(t, w.Srv.Children(w.Path), "leader", "no leader is published before the delay is over")
+			time.Sleep(2 * time.Millisecond)
+			term := next.Get()
+			w.LeaderIs("b")
+			require.NoError(t, term.Resign())
+		})
+	}
+}
+
+func TestLeadWaitsForTheLockDelayAfterItsOwnLoss(t *testing.T) {
+	recipetest.InElectionBubble(t, func(t *testing.T, w *recipetest.ElectionWorld, _, _ *zkrecipes.Election) {
+		a := delayedElection(w)
+		l := recipetest.Lead(t, a, false)
+		require.EqualValues(t, 1, l.Terms.Load())
+		w.Srv.Expire(recipetest.SessionID(clientOf(a)))
+		time.Sleep(lockDelay - time.Millisecond)
+		synctest.Wait()
+		require.EqualValues(t, 1, l.Terms.Load())
+		time.Sleep(lockDelay)
+		synctest.Wait()
+		require.EqualValues(t, 2, l.Terms.Load())
+		l.Ret <- nil
+		_, err := l.Wait()
+		require.NoError(t, err)
+	})
+}
+
+// An evicted candidate deletes its leader's znode at a turn in the line, and nobody is granted
+// anything by that.
+func TestEvictedLeaderWithdrawsWithoutALockDelay(t *testing.T) {
+	recipetest.InElectionBubble(t, func(t *testing.T, w *recipetest.ElectionWorld, _, _ *zkrecipes.Election) {
+		a := delayedElection(w)
+		term := recipetest.Campaigns(t, a, "a")
+		time.Sleep(2 * time.Second) // the znodes are watched by now
+		w.Evict(recipetest.LeaseOf(term))
+		time.Sleep(lockDelay / 2)
+		synctest.Wait()
+		w.NoLeader()
 	})
 }

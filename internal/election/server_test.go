@@ -66,6 +66,7 @@ func TestRealA09AnElectionIsHandedOverReplacedAndObserved(t *testing.T) {
 	_, stat, err := raw.Get(path + election.LeaderName)
 	require.NoError(t, err)
 	require.Equal(t, recipetest.NewToken(stat.Czxid, 0), last.Token())
+	// B47: nobody but the leader may write it
 	_, err = raw.Set(path+election.LeaderName, nil, -1)
 	require.ErrorIs(t, err, zk.ErrNoAuth)
 	require.NoError(t, last.Resign())

@@ -2,6 +2,7 @@ package keep_test
 
 import (
 	"context"
+	"runtime"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -18,17 +19,11 @@ import (
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
-// Faults of locks that are kept.
+// Faults of locks that are kept, and places that somebody deletes.
 
-func TestLostEventHoldsUpAnotherSessionForD(t *testing.T) {
-	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-		m, other := w.Kept(w.LoseChildEvents()), zkrecipes.NewMutex(w.Client(nil), w.Path)
-		w.Keep(m)
-		began := time.Now()
-		l := recipetest.LockOn(t, other)
-		require.Equal(t, recipetest.KeepFor, time.Since(began))
-		require.NoError(t, l.Release())
-	})
+// The table of faults (recipetest.Faults) for a kept lock.
+func TestKeptLockUnderEachFaultAtEachRequest(t *testing.T) {
+	recipetest.Faults(t, recipetest.KeepDriver())
 }
 
 // Calls that come again and again do not prolong that.
@@ -158,8 +153,7 @@ func TestWaitingPlaceThatIsDeletedEndsTheCallsThatShareIt(t *testing.T) {
 		a, b := w.Waits(m), w.Waits(m)
 		require.NoError(t, w.Bare().Delete(w.Path+"/"+w.Line()[1].Name, -1))
 		for _, c := range []*harness.Call[*zkrecipes.Lease]{a, b} {
-			_, err := c.Wait()
-			require.ErrorIs(t, err, zkrecipes.ErrEvicted)
+			recipetest.Fails(t, c, zkrecipes.ErrEvicted)
 		}
 		require.NoError(t, holder.Release())
 		w.Keep(m)
@@ -183,38 +177,21 @@ func TestWaitersOutliveTheSession(t *testing.T) {
 	})
 }
 
-func TestCloseLeavesNothingOfAKeptLock(t *testing.T) {
-	for _, state := range []string{"idle", "held", "waiting"} {
-		t.Run(state, func(t *testing.T) {
-			recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-				c := w.Client(nil)
-				m := zkrecipes.NewMutex(c, w.Path, zkrecipes.KeepFor(time.Hour))
-				w.Keep(m)
-				var waiting *harness.Call[*zkrecipes.Lease]
-				if state != "idle" {
-					recipetest.LockOn(t, m)
-					if state == "waiting" {
-						waiting = w.Waits(m)
-					}
-				}
-				began := time.Now()
-				require.NoError(t, c.Close())
-				require.Less(t, time.Since(began), time.Second)
-				require.Empty(t, w.Line())
-				require.Empty(t, w.Srv.Sessions())
-				if waiting != nil {
-					_, err := waiting.Wait()
-					require.ErrorIs(t, err, zkrecipes.ErrClosed)
-				}
-				_, err := m.Lock(t.Context())
-				require.ErrorIs(t, err, zkrecipes.ErrClosed)
-				_, err = m.TryLock(t.Context())
-				require.ErrorIs(t, err, zkrecipes.ErrClosed)
-				synctest.Wait()
-				require.Zero(t, keep.InUse(recipetest.Core(c)))
-			})
-		})
-	}
+// What is held, and what waits, is in the table of faults.
+func TestCloseLeavesNothingOfAnIdleKeptLock(t *testing.T) {
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		c := w.Client(nil)
+		m := zkrecipes.NewMutex(c, w.Path, zkrecipes.KeepFor(time.Hour))
+		w.Keep(m)
+		require.NoError(t, c.Close())
+		require.Empty(t, w.Line())
+		_, err := m.Lock(t.Context())
+		require.ErrorIs(t, err, zkrecipes.ErrClosed)
+		_, err = m.TryLock(t.Context())
+		require.ErrorIs(t, err, zkrecipes.ErrClosed)
+		synctest.Wait()
+		require.Zero(t, keep.InUse(recipetest.Core(c)))
+	})
 }
 
 // A Commit that waits for a connection is not sent once its lease is released, although
@@ -237,75 +214,12 @@ func TestCommitOfAReleasedLeaseIsNotSent(t *testing.T) {
 		next := recipetest.LockOn(t, m)
 		require.True(t, late.Waiting())
 		w.Back()
-		_, err = late.Wait()
-		require.ErrorIs(t, err, zkrecipes.ErrReleased)
+		recipetest.Fails(t, late, zkrecipes.ErrReleased)
 		_, stat, err := next.Get(t.Context(), "/data")
 		require.NoError(t, err)
 		require.Zero(t, stat.Version)
 		require.NoError(t, next.Err(), "it is still held")
 		require.NoError(t, next.Release())
-	})
-}
-
-// A Commit whose reply is lost is not sent again once its lease is released.
-func TestCommitWhoseReplyIsLostIsNotSentAgain(t *testing.T) {
-	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-		c := w.Client(nil)
-		m := zkrecipes.NewMutex(c, w.Path, zkrecipes.KeepFor(time.Hour))
-		w.Keep(m)
-		l := recipetest.LockOn(t, m)
-		_, err := l.Commit(t.Context(), zkrecipes.OpCreate("/data", nil, 0, nil))
-		require.NoError(t, err)
-		for _, after := range []bool{false, true} {
-			w.Plan.Add(zktest.Fault{Do: zktest.Drop, After: after, Op: "multi"})
-			_, err = l.Commit(t.Context(), zkrecipes.OpSet("/data", nil, -1))
-			require.ErrorIs(t, err, zkrecipes.ErrUncertain)
-		}
-		require.NoError(t, l.Release())
-		next := recipetest.LockOn(t, m)
-		time.Sleep(time.Second)
-		_, stat, err := next.Get(t.Context(), "/data")
-		require.NoError(t, err)
-		require.EqualValues(t, 1, stat.Version)
-		require.NoError(t, next.Release())
-	})
-}
-
-// A release that cannot ask whether the place is alone leaves it.
-func TestReleaseLeavesThePlaceIfItCannotAsk(t *testing.T) {
-	t.Run("disconnected", func(t *testing.T) {
-		recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-			c := w.Client(nil)
-			m := zkrecipes.NewMutex(c, w.Path, zkrecipes.KeepFor(time.Hour))
-			l := recipetest.LockOn(t, m)
-			w.Away(c)
-			require.NoError(t, l.Release())
-			w.Back()
-			time.Sleep(5 * time.Second)
-			require.Empty(t, w.Line())
-		})
-	})
-	t.Run("connection lost", func(t *testing.T) {
-		recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-			m := w.Kept(nil)
-			l := recipetest.LockOn(t, m)
-			w.Plan.Add(zktest.Fault{Do: zktest.Drop, Op: opAlone})
-			require.NoError(t, l.Release())
-			time.Sleep(time.Second)
-			require.Empty(t, w.Line())
-			w.Keep(m)
-		})
-	})
-	t.Run("no answer", func(t *testing.T) {
-		recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-			m := w.Kept(nil)
-			l := recipetest.LockOn(t, m)
-			w.Plan.Add(zktest.Fault{Do: zktest.Withhold, Op: opAlone})
-			require.NoError(t, l.Release())
-			time.Sleep(time.Minute)
-			require.Empty(t, w.Line())
-			w.Keep(m)
-		})
 	})
 }
 
@@ -411,5 +325,108 @@ func TestAGrantOfAKeptLockIsNotEndedForACallThatDidNotGetIt(t *testing.T) {
 		next := recipetest.LockOn(t, m)
 		require.NoError(t, next.Err())
 		require.NoError(t, next.Release())
+	})
+}
+
+// The event of the line says that something has changed. It may be the deletion of the
+// own place, which is not watched yet.
+func TestCallersThatCameEarlyAreNotServedOnAPlaceThatWasDeleted(t *testing.T) {
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		m, other := zkrecipes.NewMutex(w.Client(nil), w.Path, zkrecipes.KeepFor(time.Hour)), zkrecipes.NewMutex(w.Client(nil), w.Path)
+		bare := w.Bare()
+		w.Keep(m)
+		l := recipetest.LockOn(t, m)
+		early := []*harness.Call[*zkrecipes.Lease]{w.Waits(m), w.Waits(m)}
+		theirs := w.Waits(other)
+		require.NoError(t, bare.Delete(l.Check().Path, -1))
+		synctest.Wait()
+		require.False(t, theirs.Waiting(), "the other session holds")
+		err := l.Release()
+		synctest.Wait()
+		require.True(t, early[0].Waiting(), "nobody holds beside it")
+		require.ErrorIs(t, err, zkrecipes.ErrLost)
+		require.NoError(t, theirs.Get().Release())
+		for _, e := range early {
+			next := e.Get()
+			w.Stands(next)
+			require.NoError(t, next.Release())
+		}
+	})
+}
+
+// The event is for the grant that is just being released. The next one must not miss it.
+func TestDeletionHeardOfDuringAReleaseIsNotForgotten(t *testing.T) {
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		c := w.Client(w.LoseChildEvents())
+		m := zkrecipes.NewMutex(c, w.Path, zkrecipes.KeepFor(time.Hour))
+		bare := w.Bare()
+		w.Keep(m)
+		time.Sleep(3 * time.Second) // it is watched
+		l := recipetest.LockOn(t, m)
+		early := w.Waits(m)
+		s, _ := recipetest.Core(c).Session()
+		path := l.Check().Path
+		told := func() bool { return recipetest.IsDeleted(s, path) }
+		mu := keep.MutexOf(recipetest.KeepOf(m))
+		mu.Lock() // the release stops before it makes the next grant
+		released := make(chan error, 1)
+		go func() { released <- l.Release() }()
+		for l.Err() == nil {
+			runtime.Gosched()
+		}
+		require.NoError(t, bare.Delete(path, -1))
+		for !told() {
+			runtime.Gosched()
+		}
+		mu.Unlock()
+		err := <-released
+		next := early.Get()
+		w.Stands(next)
+		require.ErrorIs(t, err, zkrecipes.ErrLost)
+		require.NoError(t, next.Release())
+	})
+}
+
+// The release that asks whether the place is alone still runs then.
+func TestPlaceThatIsDeletedWhileItIsPassedOnIsReplacedOnce(t *testing.T) {
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		m := w.Kept(nil)
+		bare := w.Bare()
+		l := recipetest.LockOn(t, m)
+		time.Sleep(3 * time.Second) // it is watched
+		calls := []*harness.Call[*zkrecipes.Lease]{w.Waits(m), w.Waits(m)}
+		w.Plan.Add(zktest.Fault{Do: zktest.Delay, For: time.Second, Op: opAlone})
+		path := l.Check().Path
+		released := harness.GoErr(t, func(context.Context) error { return l.Release() })
+		synctest.Wait()
+		require.True(t, released.Waiting())
+		require.NoError(t, bare.Delete(path, -1))
+		synctest.Wait()
+		_, _ = released.Wait()
+		first := calls[0].Get()
+		synctest.Wait()
+		w.Stands(first)
+		require.Len(t, w.Line(), 1)
+		require.True(t, calls[1].Waiting())
+		require.NoError(t, first.Release())
+		require.NoError(t, calls[1].Get().Release())
+	})
+}
+
+// A signal gave the place its turn. That says nothing about what comes after the grant.
+func TestLockThatASignalGaveIsKeptOverAReconnect(t *testing.T) {
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		c := w.Client(nil)
+		m := zkrecipes.NewMutex(c, w.Path, zkrecipes.KeepFor(time.Hour))
+		theirs := recipetest.LockOn(t, zkrecipes.NewMutex(w.Client(nil), w.Path))
+		waiting := w.Waits(m)
+		require.NoError(t, theirs.Release())
+		require.NoError(t, waiting.Get().Release())
+		place := w.Line()
+		require.Len(t, place, 1, "kept")
+		require.True(t, w.Srv.Disconnect(recipetest.SessionID(c)))
+		time.Sleep(time.Second)
+		w.Keep(m)
+		require.Equal(t, place, w.Line())
 	})
 }

@@ -3,7 +3,6 @@ package keep_test
 import (
 	"context"
 	"fmt"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -16,10 +15,9 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/keep"
 	"github.com/zkrecipes/zkrecipes/internal/placename"
 	"github.com/zkrecipes/zkrecipes/internal/recipetest"
-	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
-// Locks that are kept (KeepFor). Faults are in mutex_keep_faults_test.go.
+// Locks that are kept (KeepFor).
 
 // opAlone is the request that asks whether a place is alone in its line.
 const opAlone = "getChildren2"
@@ -68,26 +66,6 @@ func TestKeptLockIsLeftOnceItWasNotUsedForD(t *testing.T) {
 		counts := w.Requests(func() { time.Sleep(recipetest.KeepFor) })
 		require.Equal(t, 1, recipetest.Writes(counts), "the release")
 		require.Empty(t, w.Line())
-	})
-}
-
-// A lock that is in use is confirmed with one read each d, so that even a busy process
-// finds out that an event was lost.
-func TestBusyKeptLockAsksOnceEachD(t *testing.T) {
-	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-		m := w.Kept(nil)
-		w.Keep(m)
-		counts := w.Requests(func() {
-			for range 100 {
-				time.Sleep(recipetest.KeepFor / 10)
-				w.Keep(m)
-			}
-		})
-		require.Equal(t, 10, counts[opAlone])
-		delete(counts, opAlone)
-		delete(counts, "ping")
-		delete(counts, "getData") // the watch on the place
-		require.Empty(t, counts)
 	})
 }
 
@@ -218,8 +196,7 @@ func TestCallersThatGiveUpAreRemoved(t *testing.T) {
 
 		fourth, fifth := w.Waits(m), w.Waits(m)
 		fourth.Cancel(cause)
-		_, err := fourth.Wait()
-		require.ErrorIs(t, err, cause)
+		recipetest.Fails(t, fourth, cause)
 		require.NoError(t, l.Release())
 		require.NoError(t, fifth.Get().Release())
 
@@ -227,14 +204,13 @@ func TestCallersThatGiveUpAreRemoved(t *testing.T) {
 		last := w.Waits(m)
 		require.Len(t, w.Line(), 2)
 		last.Cancel(cause)
-		_, err = last.Wait()
-		require.ErrorIs(t, err, cause)
+		recipetest.Fails(t, last, cause)
 		synctest.Wait()
 		require.Len(t, w.Line(), 1, "nobody waits any more")
 		require.NoError(t, other.Release())
 		ctx, cancel := context.WithCancelCause(t.Context())
 		cancel(cause)
-		_, err = m.Lock(ctx)
+		_, err := m.Lock(ctx)
 		require.ErrorIs(t, err, cause)
 	})
 }
@@ -264,19 +240,6 @@ func TestPlaceIsTakenAnewAfter256Holds(t *testing.T) {
 		require.Len(t, cs, 1)
 		require.True(t, cs[0].Held, "it is kept")
 		require.Equal(t, last&^0xff, cs[0].Token, "that of the first hold")
-	})
-}
-
-func TestTokensOfUnkeptLocksAreCzxids(t *testing.T) {
-	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-		for range 3 {
-			l := recipetest.LockOn(t, zkrecipes.NewMutex(w.Client(nil), w.Path))
-			_, stat, err := l.Get(t.Context(), l.Check().Path)
-			require.NoError(t, err)
-			require.Equal(t, zkrecipes.Token(stat.Czxid<<8), l.Token())
-			require.NoError(t, l.Release())
-			require.Empty(t, w.Line())
-		}
 	})
 }
 
@@ -349,82 +312,6 @@ func TestKeptLockReentersAsOthersDo(t *testing.T) {
 			require.NoError(t, next.Release())
 		}))
 	})
-}
-
-func TestHooksAreToldOfEachHold(t *testing.T) {
-	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-		r := recipetest.NewRecorder()
-		m := w.Kept(&zkrecipes.Options{Trace: r.Trace()})
-		for range 3 {
-			w.Keep(m)
-		}
-		synctest.Wait()
-		granted, released := r.Of("granted")[1:], r.Of("released")[1:] // without w.client's
-		require.Len(t, granted, 3)
-		require.Len(t, released, 3)
-		for i := range granted {
-			require.Equal(t, granted[0].Token+zkrecipes.Token(i), granted[i].Token)
-			require.Equal(t, granted[i].Token, released[i].Token)
-			require.Equal(t, w.Line()[0].Name, granted[i].Place)
-		}
-		time.Sleep(recipetest.KeepFor)
-		synctest.Wait()
-		require.Len(t, r.Of("released"), 4, "nobody held")
-		require.Empty(t, r.Of("lost"))
-	})
-}
-
-func TestKeepForMustBePositive(t *testing.T) {
-	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-		c := w.Client(nil)
-		for _, d := range []time.Duration{0, -time.Second} {
-			m := zkrecipes.NewMutex(c, w.Path, zkrecipes.KeepFor(d))
-			for _, f := range []func(context.Context) (*zkrecipes.Lease, error){m.Lock, m.TryLock} {
-				_, err := f(t.Context())
-				require.ErrorContains(t, err, fmt.Sprintf("KeepFor(%v): not positive", d))
-			}
-		}
-	})
-}
-
-// Many callers of several processes, some of which give up.
-func TestKeptLocksExclude(t *testing.T) {
-	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-		var inside, last atomic.Int64
-		var calls []*harness.Call[struct{}]
-		for i := range 4 {
-			m := zkrecipes.NewMutex(w.Client(nil), w.Path, zkrecipes.KeepFor(100*time.Millisecond))
-			if i == 3 {
-				m = zkrecipes.NewMutex(recipetest.ClientOf(recipetest.LineOf(m).Client), w.Path)
-			}
-			for j := range 4 {
-				calls = append(calls, harness.GoErr(t, func(ctx context.Context) error {
-					for n := range 200 {
-						time.Sleep(time.Duration((7*n+3*j+i)%11) * time.Millisecond)
-						ctx, cancel := context.WithTimeout(ctx, time.Duration(1+(n+j)%5)*50*time.Millisecond)
-						err := m.Do(ctx, func(_ context.Context, l *zkrecipes.Lease) error {
-							require.EqualValues(t, 1, inside.Add(1))
-							require.Less(t, last.Swap(int64(l.Token())), int64(l.Token()))
-							time.Sleep(time.Duration(n%3) * time.Millisecond)
-							inside.Add(-1)
-							return nil
-						})
-						cancel()
-						if err != nil && ctx.Err() == nil {
-							return err
-						}
-					}
-					return nil
-				}))
-			}
-		}
-		for _, c := range calls {
-			c.Get()
-		}
-		time.Sleep(time.Second)
-		synctest.Wait()
-		require.Empty(t, w.Line())
-	}, zktest.TickTime(time.Second))
 }
 
 // No order of options decides which of them counts.

@@ -105,7 +105,7 @@ var electionMutants = []mutant{
 			old: `c.Place.Czxid, c.Checked = c.czxid, []string{c.leader}`,
 			new: `c.Checked = []string{c.leader}`,
 		}},
-		test: "env ZK_HARNESS=zktest go test ./internal/election -run ^TestB01AnElectionWhoseReplyIsLostIsWonOnce$",
+		test: "env ZK_HARNESS=zktest go test ./internal/election -run ^TestA35ProclaimPublishesAnotherValueOfTheSameTerm$",
 	},
 	{
 		name: "election-unguarded",

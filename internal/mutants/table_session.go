@@ -44,7 +44,7 @@ var sessionMutants = []mutant{
 			old: `case s.up && s.cause == nil: // else the owner has closed the session, and knows`,
 			new: `case s.up:`,
 		}},
-		test: "env ZK_HARNESS=zktest go test . -run TestAClientThatIsClosedWhileConnected",
+		test: "env ZK_HARNESS=zktest go test . -run TestTheEndOfAClientIsTold",
 	},
 	{
 		name: "session-forgets-lost-replies",

@@ -83,7 +83,7 @@ var shutdownMutants = []mutant{
 					ended()
 				}`,
 		}},
-		test: "env ZK_HARNESS=zktest go test . -run TestShutdownRefusesCallsThatDoNotWait",
+		test: "env ZK_HARNESS=zktest go test . -run TestShutdownWaitsForALeaseThatGoesOnWorking",
 	},
 	{
 		name: "shutdown-takes-kept",

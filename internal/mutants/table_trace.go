@@ -68,7 +68,7 @@ var traceMutants = []mutant{
 			old: `defer b(e)`,
 			new: `defer func() { if recover() == nil { b(e) } }()`,
 		}},
-		test: "env ZK_HARNESS=zktest go test . -run TestAFunctionThatPanics",
+		test: "env ZK_HARNESS=zktest go test . -run TestJoinTracesCallsAllFunctions",
 	},
 	{
 		name: "traced-by-the-hook",

@@ -1,0 +1,334 @@
+package election_test
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/require"
+
+	"github.com/zkrecipes/zkrecipes"
+	"github.com/zkrecipes/zkrecipes/internal/recipetest"
+	"github.com/zkrecipes/zkrecipes/zktest"
+)
+
+// The leader's znode: what operators, evicted leaders and other programs do to it.
+
+func TestB22ALeaderWhoseZnodeIsDeletedLosesItsTerm(t *testing.T) {
+	for name, evict := range map[string]func(*recipetest.ElectionWorld, *zkrecipes.Term){
+		"place":         func(w *recipetest.ElectionWorld, term *zkrecipes.Term) { w.Evict(recipetest.LeaseOf(term)) },
+		"leader":        func(w *recipetest.ElectionWorld, _ *zkrecipes.Term) { w.DeleteLeader() },
+		"leader remade": func(w *recipetest.ElectionWorld, _ *zkrecipes.Term) { w.RemakeLeader() },
+		"all":           func(w *recipetest.ElectionWorld, term *zkrecipes.Term) { w.DeleteBoth(term) },
+	} {
+		for _, after := range []time.Duration{0, 5 * time.Second} {
+			t.Run(name, func(t *testing.T) {
+				recipetest.InElectionBubble(t, func(t *testing.T, w *recipetest.ElectionWorld, a, b *zkrecipes.Election) {
+					term := recipetest.Campaigns(t, a, "a")
+					next := recipetest.CampaignLater(t, b, "b")
+					time.Sleep(after) // 5 s: both znodes are watched
+					evict(w, term)
+					time.Sleep(recipetest.LineOf(a).Client.Timeout / 10)
+					synctest.Wait()
+					require.ErrorIs(t, term.Err(), zkrecipes.ErrLost)
+					second := next.Get()
+					require.Greater(t, second.Token(), term.Token())
+					w.LeaderIs("b")
+					require.ErrorIs(t, term.Resign(), zkrecipes.ErrLost)
+					_, err := term.Commit(t.Context())
+					require.ErrorIs(t, err, zkrecipes.ErrLost)
+					time.Sleep(time.Minute)
+					w.LeaderIs("b")
+					require.NoError(t, second.Err())
+					require.NoError(t, second.Resign())
+					w.NoLeader()
+				})
+			})
+		}
+	}
+}
+
+// The client may not know of the deletion yet: the servers check both znodes.
+func TestB91NoTermCommitsOnceTheLeadersZnodeWasDeleted(t *testing.T) {
+	for _, age := range []time.Duration{0, 5 * time.Second} {
+		for name, commit := range map[string]func(context.Context, *zkrecipes.Term) error{
+			"commit": func(ctx context.Context, term *zkrecipes.Term) error {
+				_, err := term.Commit(ctx, zkrecipes.OpCreate("/done", nil, 0, nil))
+				return err
+			},
+			"check":    func(ctx context.Context, term *zkrecipes.Term) error { _, err := term.Commit(ctx); return err },
+			"proclaim": func(ctx context.Context, term *zkrecipes.Term) error { return term.Proclaim(ctx, []byte("still a")) },
+		} {
+			t.Run(fmt.Sprintf("%s after %v", name, age), func(t *testing.T) {
+				recipetest.InElectionBubble(t, func(t *testing.T, w *recipetest.ElectionWorld, a, b *zkrecipes.Election) {
+					term := recipetest.Campaigns(t, a, "a")
+					next := recipetest.CampaignLater(t, b, "b")
+					time.Sleep(age)
+					w.DeleteLeader()
+					require.ErrorIs(t, commit(t.Context(), term), zkrecipes.ErrLost)
+					require.ErrorIs(t, term.Err(), zkrecipes.ErrLost)
+					require.NotContains(t, w.Srv.Children("/"), "done")
+					second := next.Get()
+					require.Greater(t, second.Token(), term.Token())
+					_, err := second.Commit(t.Context())
+					require.NoError(t, err)
+					w.LeaderIs("b")
+					require.NoError(t, second.Resign())
+					w.NoLeader()
+				})
+			})
+		}
+	}
+}
+
+// Its session lives on, and there is no other candidate to replace the znode. It learns of the
+// eviction by a watch, or when it resigns.
+func TestB22AnEvictedLeaderDeletesItsOtherZnode(t *testing.T) {
+	for _, resigns := range []bool{false, true} {
+		recipetest.InElectionBubble(t, func(t *testing.T, w *recipetest.ElectionWorld, a, b *zkrecipes.Election) {
+			o := recipetest.Follow(t, b)
+			term := recipetest.Campaigns(t, a, "a")
+			synctest.Wait()
+			if !resigns {
+				time.Sleep(5 * time.Second)
+			}
+			w.Evict(recipetest.LeaseOf(term))
+			if resigns {
+				w.LeaderIs("a")
+				require.ErrorIs(t, term.Resign(), zkrecipes.ErrLost)
+				synctest.Wait()
+			}
+			w.NoLeader()
+			require.Equal(t, []string{"none", "a", "none"}, o.Values())
+			require.NoError(t, recipetest.Campaigns(t, b, "b").Resign())
+		})
+	}
+}
+
+// It tries again until it may join the line, or until its client is closed.
+func TestB36AnEvictedLeaderThatMayNotJoinDeletesItsZnodeLater(t *testing.T) {
+	for _, closed := range []bool{false, true} {
+		recipetest.InElectionBubble(t, func(t *testing.T, w *recipetest.ElectionWorld, a, _ *zkrecipes.Election) {
+			mayDo := func(perms int32) {
+				_, err := w.Operator.SetACL(w.Path, zk.WorldACL(perms), -1)
+				require.NoError(t, err)
+			}
+			term := recipetest.Campaigns(t, a, "a")
+			time.Sleep(5 * time.Second)
+			mayDo(zk.PermAll &^ zk.PermCreate)
+			w.Evict(recipetest.LeaseOf(term))
+			time.Sleep(time.Hour)
+			w.LeaderIs("a")
+			if closed {
+				began := time.Now()
+				require.NoError(t, clientOf(a).Close())
+				require.Less(t, time.Since(began), time.Second)
+			} else {
+				mayDo(zk.PermAll)
+				time.Sleep(recipetest.LineOf(a).Client.Timeout)
+			}
+			w.NoLeader()
+		})
+	}
+}
+
+// What waits for a turn to delete the znode is evicted, too.
+func TestB22AnEvictedLeaderDeletesItsZnodeAlthoughItIsEvictedAgain(t *testing.T) {
+	recipetest.InElectionBubble(t, func(t *testing.T, w *recipetest.ElectionWorld, a, _ *zkrecipes.Election) {
+		term := recipetest.Campaigns(t, a, "a")
+		other := w.JoinByHand()
+		time.Sleep(5 * time.Second)
+		w.Evict(recipetest.LeaseOf(term))
+		for range 3 {
+			time.Sleep(time.Second)
+			line := w.Line()
+			require.Len(t, line, 2)
+			require.NoError(t, w.Operator.Delete(w.Path+"/"+line[1].Name, -1))
+		}
+		w.LeaderIs("a")
+		require.NoError(t, w.Operator.Delete(other, -1))
+		time.Sleep(recipetest.LineOf(a).Client.Timeout)
+		w.NoLeader()
+	})
+}
+
+// The evicted leader cannot clean up: the next one replaces its znode.
+func TestB22TheNextLeaderReplacesWhatAnEvictedOneLeft(t *testing.T) {
+	recipetest.InElectionBubble(t, func(t *testing.T, w *recipetest.ElectionWorld, a, b *zkrecipes.Election) {
+		o := recipetest.Follow(t, b)
+		first := recipetest.Campaigns(t, a, "a")
+		synctest.Wait()
+		w.Away(clientOf(a))
+		w.Evict(recipetest.LeaseOf(first))
+		w.Plan.Stop()
+		w.Plan.Add(zktest.Fault{Do: zktest.Silence, Times: -1}) // a cannot come back
+		requests := w.Requests(func() {
+			term := recipetest.Campaigns(t, b, "b")
+			require.Greater(t, term.Token(), first.Token())
+			w.LeaderIs("b")
+		})
+		require.Equal(t, 1, requests[recipetest.OpElect])
+		require.Equal(t, 1, requests[recipetest.OpSucceed])
+		synctest.Wait()
+		require.Equal(t, []string{"none", "a", "b"}, o.Values())
+		w.Back()
+		time.Sleep(time.Minute)
+		require.ErrorIs(t, first.Err(), zkrecipes.ErrLost)
+		w.LeaderIs("b")
+	})
+}
+
+// The operator deletes the path and all below it.
+func TestB23CandidatesOfAPathThatIsDeletedFailAndMayCampaignAgain(t *testing.T) {
+	recipetest.InElectionBubble(t, func(t *testing.T, w *recipetest.ElectionWorld, a, b *zkrecipes.Election) {
+		term := recipetest.Campaigns(t, a, "a")
+		next := recipetest.CampaignLater(t, b, "b")
+		time.Sleep(5 * time.Second)
+		var all []any
+		for _, name := range w.Srv.Children(w.Path) {
+			all = append(all, &zk.DeleteRequest{Path: w.Path + "/" + name, Version: -1})
+		}
+		_, err := w.Operator.Multi(append(all, &zk.DeleteRequest{Path: w.Path, Version: -1})...)
+		require.NoError(t, err)
+		recipetest.Fails(t, next, zkrecipes.ErrEvicted)
+		synctest.Wait()
+		require.ErrorIs(t, term.Err(), zkrecipes.ErrLost)
+		second := recipetest.Campaigns(t, b, "b")
+		require.Greater(t, second.Token(), term.Token())
+		require.NoError(t, second.Resign())
+		w.NoLeader()
+	})
+}
+
+// The sequence numbers of the line are used up, and an evicted leader has left its znode.
+func TestB87AnElectionBeginsItsNumbersAnew(t *testing.T) {
+	recipetest.InElectionBubble(t, func(t *testing.T, w *recipetest.ElectionWorld, a, b *zkrecipes.Election) {
+		first := recipetest.Campaigns(t, a, "a")
+		w.Away(clientOf(a))
+		w.Evict(recipetest.LeaseOf(first))
+		w.Plan.Stop()
+		w.Plan.Add(zktest.Fault{Do: zktest.Silence, Times: -1})
+		require.NoError(t, w.Srv.SetCounter(w.Path, math.MaxInt32-10))
+		term := recipetest.Campaigns(t, b, "b")
+		require.Zero(t, w.Line()[0].Number)
+		require.Greater(t, term.Token(), first.Token())
+		w.LeaderIs("b")
+		require.NoError(t, term.Resign())
+		w.NoLeader()
+	})
+}
+
+// Only one that somebody else's session has created is replaced.
+func TestB48SomebodysOwnZnodeAtTheLeadersPathIsKept(t *testing.T) {
+	recipetest.InElectionBubble(t, func(t *testing.T, w *recipetest.ElectionWorld, a, b *zkrecipes.Election) {
+		require.NoError(t, recipetest.Campaigns(t, a, "a").Resign())
+		w.CreateByHand(0)
+		_, err := a.Campaign(t.Context(), nil)
+		require.ErrorIs(t, err, zkrecipes.ErrPathInUse)
+		require.ErrorContains(t, err, w.Path+"/leader is not ephemeral")
+		_, err = b.Leader(t.Context())
+		require.ErrorIs(t, err, zkrecipes.ErrNoLeader)
+		synctest.Wait()
+		require.Empty(t, w.Line())
+		w.LeaderIs("by hand")
+		w.DeleteLeader()
+		// B25: such a znode is replaced
+		w.CreateByHand(zk.FlagEphemeral)
+		term := recipetest.Campaigns(t, a, "a")
+		w.LeaderIs("a")
+		require.NoError(t, term.Resign())
+		w.NoLeader()
+	})
+}
+
+func TestB48ACampaignThatIsCanceledKeepsSomebodysZnodeAtTheLeadersPath(t *testing.T) {
+	for name, fault := range map[string]zktest.Fault{
+		"reply to the election delayed": {Do: zktest.Delay, After: true, For: 3 * time.Second, Op: recipetest.OpElect},
+		"election withheld":             {Do: zktest.Withhold, Op: recipetest.OpElect},
+		"reply to a read delayed":       {Do: zktest.Delay, After: true, For: 3 * time.Second, Op: "exists"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			recipetest.InElectionBubble(t, func(t *testing.T, w *recipetest.ElectionWorld, a, _ *zkrecipes.Election) {
+				require.NoError(t, recipetest.Campaigns(t, a, "a").Resign())
+				w.CreateByHand(0)
+				w.Plan.Add(fault)
+				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+				defer cancel()
+				_, err := a.Campaign(ctx, nil)
+				require.ErrorIs(t, err, context.DeadlineExceeded)
+				w.Plan.Stop()
+				time.Sleep(time.Minute)
+				w.LeaderIs("by hand")
+				require.Empty(t, w.Line())
+			})
+		})
+	}
+}
+
+func TestB48ACampaignThatIsRefusedKeepsSomebodysZnodeAtTheLeadersPath(t *testing.T) {
+	recipetest.InElectionBubble(t, func(t *testing.T, w *recipetest.ElectionWorld, a, b *zkrecipes.Election) {
+		term := recipetest.Campaigns(t, b, "b")
+		next := recipetest.CampaignLater(t, a, "a")
+		w.DeleteLeader()
+		w.CreateByHand(0)
+		_, err := w.Operator.SetACL(w.Path, zk.WorldACL(zk.PermAll&^zk.PermCreate), -1)
+		require.NoError(t, err)
+		w.Evict(recipetest.LeaseOf(term))
+		_, err = next.Wait()
+		require.Error(t, err)
+		time.Sleep(time.Minute)
+		w.LeaderIs("by hand")
+		require.Empty(t, w.Line())
+	})
+}
+
+func TestB48ATermThatEndsKeepsSomebodysZnodeAtTheLeadersPath(t *testing.T) {
+	recipetest.InElectionBubble(t, func(t *testing.T, w *recipetest.ElectionWorld, a, _ *zkrecipes.Election) {
+		term := recipetest.Campaigns(t, a, "a")
+		w.DeleteLeader()
+		w.CreateByHand(0)
+		time.Sleep(time.Minute)
+		require.ErrorIs(t, term.Err(), zkrecipes.ErrLost)
+		w.LeaderIs("by hand")
+		require.Empty(t, w.Line())
+	})
+}
+
+// The path is somebody's data, and somebody has children there.
+func TestB48TheDataOfAnElectionsPathAreKept(t *testing.T) {
+	recipetest.InElectionBubble(t, func(t *testing.T, w *recipetest.ElectionWorld, a, b *zkrecipes.Election) {
+		conn := w.Operator
+		for _, path := range []string{w.Path, w.Path + "/theirs"} {
+			_, err := conn.Create(path, []byte("precious"), 0, zk.WorldACL(zk.PermAll))
+			require.NoError(t, err)
+		}
+		first := recipetest.Campaigns(t, a, "a")
+		next := recipetest.CampaignLater(t, b, "b")
+		require.NoError(t, first.Resign())
+		require.NoError(t, next.Get().Resign())
+		data, _, err := conn.Get(w.Path)
+		require.NoError(t, err)
+		require.Equal(t, "precious", string(data))
+		require.Equal(t, []string{"theirs"}, w.Srv.Children(w.Path))
+	})
+}
+
+func TestB87SomebodysZnodeAtTheLeadersPathKeepsTheNumbersFromBeginningAnew(t *testing.T) {
+	recipetest.InElectionBubble(t, func(t *testing.T, w *recipetest.ElectionWorld, a, _ *zkrecipes.Election) {
+		require.NoError(t, recipetest.Campaigns(t, a, "a").Resign())
+		w.CreateByHand(0)
+		require.NoError(t, w.Srv.SetCounter(w.Path, math.MaxInt32-10))
+		_, err := a.Campaign(t.Context(), nil)
+		require.ErrorIs(t, err, zkrecipes.ErrExhausted)
+		require.ErrorContains(t, err, `"leader" stands in it and is not ephemeral`)
+		w.LeaderIs("by hand")
+		w.DeleteLeader()
+		term := recipetest.Campaigns(t, a, "a")
+		require.Zero(t, w.Line()[0].Number)
+		require.NoError(t, term.Resign())
+	})
+}

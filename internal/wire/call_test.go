@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"strconv"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -92,86 +92,56 @@ func TestACallReturnsItsReply(t *testing.T) {
 	})
 }
 
-func TestRepliesToCallsAreKeptFromGoZookeeper(t *testing.T) {
-	inBubble(t, nil, func(t *testing.T, r *rig) {
-		l := r.connect()
-		call := l.call()
-		l.write(requestFrame(1, jute.OpDelete))
-		l.answer(event(jute.EventDeleted, "/a"), reply(xidFirstCall, 5, 0, 'c'), reply(1, 6, 0, 'z'))
-		require.NoError(t, l.await(call))
-		require.Equal(t, [][]byte{event(jute.EventDeleted, "/a"), reply(1, 0, 0, 'z')}, l.read())
-	})
-}
-
 // A caller may rely on the events that preceded its reply.
-func TestEventsThatPrecedeAReplyAreReportedBeforeTheCallEnds(t *testing.T) {
+func TestEventsThatPrecedeAReplyAreDeliveredBeforeTheCallEnds(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, r *rig) {
 		var call atomic.Pointer[Call]
 		report := r.cfg.Event
 		r.cfg.Event = func(e Event) {
-			if ended(call.Load()) {
-				t.Error("the call has ended already")
-			}
+			require.False(t, ended(call.Load()))
 			report(e)
 		}
 		l := r.connect()
 		call.Store(l.call())
+		l.write(requestFrame(1, jute.OpDelete))
 		r.reported()
-		l.answer(append(event(jute.EventDeleted, "/a"), reply(xidFirstCall, 5, 0)...))
+		l.answer(slices.Concat(event(jute.EventDeleted, "/a"), reply(xidFirstCall, 5, 0), reply(1, 6, 0, 'z')))
 		require.NoError(t, l.await(call.Load()))
 		require.Equal(t, []string{"event 2 /a on 1"}, r.reported())
+		require.Equal(t, [][]byte{event(jute.EventDeleted, "/a"), reply(1, 0, 0, 'z')}, l.read(), "the call's reply is not go-zookeeper's")
 	})
 }
 
-func TestACallOnAClosedConnectionIsNotSent(t *testing.T) {
-	inBubble(t, nil, func(t *testing.T, r *rig) {
-		l := r.connect()
-		l.sent()
-		l.conn.Close()
-		require.ErrorIs(t, l.await(l.call()), ErrNotSent)
-		require.ErrorIs(t, l.await(l.call(make([]byte, bigRecord)...)), ErrNotSent)
-		require.Empty(t, l.sent())
-	})
-}
-
+// A caller that repeats its call must not find the same connection. The goroutine whose
+// write fails closes the connection, and must not wait for itself.
 func TestAPendingCallFailsOnlyAfterDownWasCalled(t *testing.T) {
 	for how, end := range map[string]func(l *link){
-		"by the server": func(l *link) { l.server.Close() },
-		"by us":         func(l *link) { l.conn.Close() },
-		"in silence":    func(*link) { time.Sleep(sessionTimeout / 2) },
+		"by the server":    func(l *link) { l.server.Close() },
+		"by us":            func(l *link) { l.conn.Close() },
+		"in silence":       func(*link) { time.Sleep(sessionTimeout / 2) },
+		"by a failed call": func(l *link) { l.socket.broken.Store(true); l.call() },
 	} {
 		t.Run(how, func(t *testing.T) {
 			inBubble(t, nil, func(t *testing.T, r *rig) {
 				var call atomic.Pointer[Call]
 				report := r.cfg.Down
 				r.cfg.Down = func(conn uint64, err error) {
-					if ended(call.Load()) {
-						t.Error("the call has ended: repeating it would find the same connection")
-					}
+					require.False(t, ended(call.Load()))
 					report(conn, err)
 				}
 				l := r.connect()
 				call.Store(l.call())
+				l.sent()
 				r.reported()
 				end(l)
 				require.ErrorIs(t, l.await(call.Load()), ErrNoReply)
 				require.Len(t, r.reported(), 1)
+				require.ErrorIs(t, l.await(l.call()), ErrNotSent, "the connection is closed")
+				require.ErrorIs(t, l.await(l.call(make([]byte, bigRecord)...)), ErrNotSent)
+				require.Empty(t, l.sent())
 			})
 		})
 	}
-}
-
-// The goroutine whose write fails closes the connection, and must not wait for
-// itself.
-func TestACallWhoseWriteFailsEndsTheConnection(t *testing.T) {
-	inBubble(t, nil, func(t *testing.T, r *rig) {
-		l := r.connect()
-		r.reported()
-		l.socket.broken.Store(true)
-		require.ErrorIs(t, l.await(l.call()), ErrNoReply)
-		require.ErrorIs(t, l.down(), errBroken)
-		require.Equal(t, []string{"down 1: write: broken"}, r.reported())
-	})
 }
 
 func TestACallFailsWithErrNotSentOnlyIfNoneOfItWasWritten(t *testing.T) {
@@ -188,28 +158,6 @@ func TestACallFailsWithErrNotSentOnlyIfNoneOfItWasWritten(t *testing.T) {
 	})
 }
 
-func TestFramesQueuedDuringAWriteAreSentWholeAndInOrder(t *testing.T) {
-	inBubble(t, nil, func(t *testing.T, r *rig) {
-		l := r.connectStalled()
-		l.call(make([]byte, bigRecord)...) // it is being written
-		var want []string
-		for i := range int32(20) {
-			l.write(requestFrame(i+1, jute.OpGetData, bytes.Repeat([]byte{byte(i)}, 10)...))
-			l.call(bytes.Repeat([]byte{byte(i)}, 10_000)...)
-			l.write(ping())
-			want = append(want, fmt.Sprintf("getData %d", i+1), fmt.Sprintf("multi %d", xidFirstCall-1-i), "ping -2")
-		}
-		frames := l.readRequests(1 + len(want))
-		require.Len(t, frames[0], 12+bigRecord)
-		require.Equal(t, want, opNames(frames[1:]))
-		for i := range 20 {
-			require.Equal(t, bytes.Repeat([]byte{byte(i)}, 10), frames[1+3*i][12:], "go-zookeeper reuses its buffer")
-			require.Equal(t, bytes.Repeat([]byte{byte(i)}, 10_000), frames[2+3*i][12:])
-		}
-		l.requireOpen()
-	})
-}
-
 // requireOpen is like requireUp, for a link that does not record what it read.
 func (l *link) requireOpen() {
 	l.t.Helper()
@@ -217,19 +165,30 @@ func (l *link) requireOpen() {
 	require.NoError(l.t, l.conn.Cause())
 }
 
-// Every Call gets its own reply, go-zookeeper's frames keep their order, and no
-// frame is torn, lost or sent twice.
+// Every Call gets its own reply, go-zookeeper's frames keep their order although it reuses
+// its buffer, and no frame is torn, lost or sent twice.
 func TestConcurrentCallsAndGoZookeepersFramesDoNotMix(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, r *rig) {
 		const callers, each = 16, 50
 		l := r.connectStalled()
-		var names []string
-		served := make(chan struct{})
-		go func() {
-			defer close(served)
-			names = l.echo(callers*each + each)
-		}()
 		var wg sync.WaitGroup
+		wg.Go(func() { // the server
+			deletes, calls := int32(0), xidFirstCall+1
+			for range callers*each + each {
+				frame := l.readRequests(1)[0]
+				d := jute.NewDecoder(frame[4:])
+				xid, op := d.Int32(), d.Int32()
+				if op == jute.OpDelete {
+					deletes++
+					require.Equal(t, deletes, xid)
+					require.Equal(t, bytes.Repeat([]byte{byte(xid)}, 20), frame[12:])
+				} else {
+					calls--
+					require.Equal(t, calls, xid)
+				}
+				l.server.Write(reply(xid, 1, 0, frame[12:min(len(frame), 32)]...))
+			}
+		})
 		for caller := range callers {
 			wg.Go(func() {
 				for i := range each {
@@ -237,59 +196,22 @@ func TestConcurrentCallsAndGoZookeepersFramesDoNotMix(t *testing.T) {
 					call := l.startCall(append([]byte(mine), make([]byte, (caller*i*37)%5000+3)...)...)
 					<-call.Done()
 					_, record, err := call.Result()
-					if err != nil || !strings.HasPrefix(string(record), mine) {
-						t.Errorf("%s was answered %q, %v", mine, record, err)
-						return
-					}
+					require.NoError(t, err)
+					require.True(t, strings.HasPrefix(string(record), mine), "%s was answered %q", mine, record)
 				}
 			})
 		}
 		wg.Go(func() {
-			for i := range int32(each) {
-				l.conn.Write(requestFrame(i+1, jute.OpDelete))
+			for xid := range int32(each) {
+				frame := requestFrame(xid+1, jute.OpDelete, bytes.Repeat([]byte{byte(xid + 1)}, 20)...)
+				l.conn.Write(frame)
+				clear(frame)
 			}
 		})
 		wg.Wait()
-		<-served
 		l.requireOpen()
-		require.Len(t, names, callers*each+each)
-		requireXidsInOrder(t, names)
 		require.Zero(t, l.conn.pendingBytes, "every request was answered")
 	})
-}
-
-// echo answers n requests with the beginning of their records. It returns their
-// opNames.
-func (l *link) echo(n int) []string {
-	var names []string
-	for range n {
-		frame, err := jute.ReadFrame(l.server, 1<<30)
-		if err != nil {
-			break
-		}
-		names = append(names, opNames([][]byte{frame})...)
-		xid := jute.NewDecoder(frame[4:]).Int32()
-		l.server.Write(reply(xid, 1, 0, frame[12:min(len(frame), 32)]...))
-	}
-	return names
-}
-
-// requireXidsInOrder asserts that the deletes, which are go-zookeeper's, count up
-// and that the Calls count down.
-func requireXidsInOrder(t *testing.T, names []string) {
-	t.Helper()
-	deletes, calls := int64(0), int64(-xidFirstCall-1)
-	for _, name := range names {
-		op, n, _ := strings.Cut(name, " ")
-		xid, _ := strconv.ParseInt(n, 10, 64)
-		if op == "delete" {
-			deletes++
-			require.Equal(t, deletes, xid)
-		} else {
-			calls++
-			require.Equal(t, -calls, xid)
-		}
-	}
 }
 
 // A pipe has no buffer, so even the smallest write waits for the other end.
@@ -511,19 +433,13 @@ func TestXidsOfCallsWrapAround(t *testing.T) {
 			code, _, _ := call.Result()
 			require.Equal(t, int32(i), code)
 		}
-	})
-}
-
-func TestXidsOfCallsStartAgainOnEachConnection(t *testing.T) {
-	inBubble(t, nil, func(t *testing.T, r *rig) {
-		l := r.connect()
-		first := l.call()
+		unanswered := l.call()
 		l = r.resume(l)
-		second := l.call()
-		require.Equal(t, []string{fmt.Sprintf("multi %d", xidFirstCall)}, l.sent())
-		l.answer(reply(xidFirstCall, 1, 0))
-		require.ErrorIs(t, l.await(first), ErrNoReply)
-		require.NoError(t, l.await(second))
+		again := l.call()
+		require.Equal(t, []string{fmt.Sprintf("multi %d", xidFirstCall)}, l.sent(), "each connection begins anew")
+		l.answer(reply(xidFirstCall, 1, 0), reply(xidFirstCall-2, 1, 0))
+		require.ErrorIs(t, l.await(unanswered), ErrNoReply)
+		require.NoError(t, l.await(again))
 	})
 }
 

@@ -60,7 +60,8 @@ func TestAConnectionToAServerThatDoesNotReadIsClosedAfterHalfTheTimeout(t *testi
 	inBubble(t, nil, func(t *testing.T, r *rig) {
 		l := r.connectStalled()
 		began := time.Now()
-		l.write(requestFrame(1, jute.OpDelete)) // requires no error
+		time.AfterFunc(time.Second, func() { l.server.Write(event(jute.EventCreated, "/a")) }) // it is not silent
+		l.write(requestFrame(1, jute.OpDelete))                                                // requires no error
 		require.Equal(t, sessionTimeout/2, time.Since(began))
 		require.ErrorContains(t, l.conn.Cause(), "write")
 	})

@@ -17,11 +17,12 @@ import (
 // Taps connects to one server, whatever the address, and records each connection and
 // what was written to it.
 type Taps struct {
-	mu     sync.Mutex
-	target string
-	taps   []*Tap
-	addrs  []string      // dialled
-	thaw   chan struct{} // non-nil: dialling waits until it is closed
+	dial func(ctx context.Context, network, addr string) (net.Conn, error)
+
+	mu    sync.Mutex
+	taps  []*Tap
+	addrs []string      // dialled
+	thaw  chan struct{} // non-nil: dialling waits until it is closed
 	// write, if not nil, is called before each frame is written. It may change the
 	// frame, swallow it, or fail.
 	write func(c *Tap, op string, frame []byte) (swallow bool, err error)
@@ -46,7 +47,7 @@ type Tap struct {
 func (a *Taps) Dial(ctx context.Context, network, addr string) (net.Conn, error) {
 	a.mu.Lock()
 	a.addrs = append(a.addrs, addr)
-	target, thaw := a.target, a.thaw
+	thaw := a.thaw
 	a.mu.Unlock()
 	if thaw != nil {
 		select {
@@ -55,7 +56,7 @@ func (a *Taps) Dial(ctx context.Context, network, addr string) (net.Conn, error)
 			return nil, ctx.Err()
 		}
 	}
-	nc, err := new(net.Dialer).DialContext(ctx, network, target)
+	nc, err := a.dial(ctx, network, addr)
 	if err != nil {
 		return nil, err
 	}
@@ -202,7 +203,16 @@ func EndSession(t testing.TB, server string, id int64, password []byte) {
 }
 
 // NewTaps returns Taps that connect to target.
-func NewTaps(target string) *Taps { return &Taps{target: target} }
+func NewTaps(target string) *Taps {
+	return NewTapsVia(func(ctx context.Context, network, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, network, target)
+	})
+}
+
+// NewTapsVia returns Taps that connect with dial.
+func NewTapsVia(dial func(ctx context.Context, network, addr string) (net.Conn, error)) *Taps {
+	return &Taps{dial: dial}
+}
 
 // DialTimeout is Dial for zk.WithDialer.
 func (a *Taps) DialTimeout(network, addr string, _ time.Duration) (net.Conn, error) {

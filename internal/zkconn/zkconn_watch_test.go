@@ -53,7 +53,7 @@ func requireArmed(t testing.TB, s *session.Session, look *zk.Conn, nodes []strin
 func TestRealB58QueuedRequestsWaitUntilTheWatchesAreArmed(t *testing.T) {
 	const queued = 40 // more than go-zookeeper's channel holds
 	p := harness.NewProxy(t, harness.Server())
-	look, path := bareNode(t)
+	look, path := nodeOf(t)
 	nodes, chunk := createNodes(t, look, path, 900, 3)
 	_, s, taps := recipetest.DialTapped(t, p.Addr(), zkrecipes.Options{})
 	watches := recipetest.WatchNodes(t, s, nodes)
@@ -103,7 +103,7 @@ func TestRealB58QueuedRequestsWaitUntilTheWatchesAreArmed(t *testing.T) {
 func TestB58WaitersThatAreQueuedSleepOnceTheWatchesAreArmed(t *testing.T) {
 	const queued = 40 // more than go-zookeeper's channel holds
 	p := harness.NewProxy(t, harness.Server())
-	look, path := bareNode(t)
+	look, path := nodeOf(t)
 	nodes, _ := createNodes(t, look, path, 900, 2)
 	c, s, taps := recipetest.DialTapped(t, p.Addr(), zkrecipes.Options{})
 	recipetest.WatchNodes(t, s, nodes)
@@ -152,7 +152,7 @@ func TestB58WaitersThatAreQueuedSleepOnceTheWatchesAreArmed(t *testing.T) {
 func TestRealB59WatchesSurviveADropBetweenTwoChunks(t *testing.T) {
 	const chunks = 4
 	p := harness.NewProxy(t, harness.Server())
-	look, path := bareNode(t)
+	look, path := nodeOf(t)
 	nodes, chunk := createNodes(t, look, path, 126, chunks)
 	require.GreaterOrEqual(t, len(nodes), 4000)
 	_, s, taps := recipetest.DialTapped(t, p.Addr(), zkrecipes.Options{})
@@ -181,7 +181,7 @@ func TestB59WaitersOfEitherSideAreServedDespiteADropBetweenTwoChunks(t *testing.
 	const lines, each = 45, 25
 	ctx := harness.Within(t, time.Minute)
 	p := harness.NewProxy(t, harness.Server())
-	look, path := bareNode(t)
+	look, path := nodeOf(t)
 	c, s, taps := recipetest.DialTapped(t, p.Addr(), zkrecipes.Options{})
 	other := recipetest.Dial(t, nil)
 	line := func(i int) string { return fmt.Sprintf("%s-line-%d", path, i) }
@@ -236,7 +236,7 @@ const dropsUnderLoad = 1000
 func TestB55DropsUnderLoadLoseNoWakeUp(t *testing.T) {
 	const clients, standing = 8, 50
 	p := harness.NewProxy(t, harness.Server())
-	look, path := bareNode(t)
+	look, path := nodeOf(t)
 	other := path + "-line"
 	var nodes []string
 	for i := range standing {
@@ -387,4 +387,11 @@ func TestA02WaiterWhoseServerRestartsIsWokenInItsSession(t *testing.T) {
 		require.NoError(t, waiting.Get().Release())
 		require.Equal(t, id, recipetest.SessionID(c))
 	})
+}
+
+func nodeOf(t testing.TB) (conn *zk.Conn, path string) {
+	t.Helper()
+	conn, path = harness.Raw(t), harness.NewPath(t)
+	harness.MakeParents(t, conn, path)
+	return conn, path
 }

@@ -29,6 +29,7 @@ type withoutDeadlines struct{ net.Conn }
 
 func (withoutDeadlines) SetDeadline(time.Time) error { return os.ErrNoDeadline }
 
+// B17, B50, B76: no connection can be used.
 func TestDialSaysWhyItHasNoConnection(t *testing.T) {
 	lookup := &net.DNSError{Err: "no such host", Name: "zk-0.test", IsNotFound: true}
 	for name, test := range map[string]struct {
@@ -36,9 +37,9 @@ func TestDialSaysWhyItHasNoConnection(t *testing.T) {
 		is   error
 		says string
 	}{
-		"B17: connections without deadlines are refused": {func(nc net.Conn) (net.Conn, error) { return withoutDeadlines{nc}, nil }, os.ErrNoDeadline, "made a connection without deadlines"},
-		"B50: no name resolves":                          {func(net.Conn) (net.Conn, error) { return nil, lookup }, lookup, "zk-0.test:2181"},
-		"B76: the dialer returns no connection":          {func(net.Conn) (net.Conn, error) { return nil, nil }, context.DeadlineExceeded, "the dialer has returned no connection"},
+		"connections without deadlines are refused": {func(nc net.Conn) (net.Conn, error) { return withoutDeadlines{nc}, nil }, os.ErrNoDeadline, "made a connection without deadlines"},
+		"no name resolves":                          {func(net.Conn) (net.Conn, error) { return nil, lookup }, lookup, "zk-0.test:2181"},
+		"the dialer returns no connection":          {func(net.Conn) (net.Conn, error) { return nil, nil }, context.DeadlineExceeded, "the dialer has returned no connection"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
@@ -58,7 +59,6 @@ func TestDialSaysWhyItHasNoConnection(t *testing.T) {
 }
 
 func TestB50HostNamesAreResolvedForEveryAttempt(t *testing.T) {
-	// B17, B76: see also TestDialSaysWhyItHasNoConnection
 	t.Run("one name does not resolve", func(t *testing.T) {
 		recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 			var mu sync.Mutex

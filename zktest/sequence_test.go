@@ -1,7 +1,9 @@
 package zktest
 
 import (
+	"fmt"
 	"math"
+	"slices"
 	"testing"
 	"time"
 
@@ -45,7 +47,7 @@ func TestSequenceCounterSticksAtMaxInt32(t *testing.T) {
 func TestPipelinedCreatesOverflowToNegativeNumbers(t *testing.T) {
 	srv := NewServer(t)
 	c := dialSession(t, srv, 0, nil, 0)
-	require.Zero(t, c.roundTrip(jute.OpCreate, createRecord("/q", 0)).err)
+	c.create("/q", 0)
 	require.NoError(t, srv.SetCounter("/q", math.MaxInt32))
 	var frames []byte
 	for range 3 {
@@ -81,4 +83,37 @@ func TestStatCarriesTheZxidsOfItsChanges(t *testing.T) {
 	_, root, err := c.Get("/")
 	require.NoError(t, err)
 	require.Equal(t, int32(0), root.Cversion) // one create: /zookeeper was never created by a request
+}
+
+// list returns the children of path in the order of the reply.
+func (c *rawClient) list(path string) []string {
+	reply := c.roundTrip(jute.OpGetChildren, append(pathRecord(path), 0))
+	require.Zero(c.t, reply.err)
+	return reply.Strings()
+}
+
+func TestChildrenAreListedInTheOrderOfARealServer(t *testing.T) {
+	c := dialSession(t, NewServer(t), 0, nil, 0)
+	c.create("/p", 0)
+	// AaAa and BBBB have the same hash, so they keep the order of their creation.
+	for _, name := range []string{"b", "lock-0000000000", "a", "BBBB", "AaAa"} {
+		c.create("/p/"+name, 0)
+	}
+	want := c.list("/p")
+	require.Less(t, slices.Index(want, "BBBB"), slices.Index(want, "AaAa"))
+	require.Less(t, slices.Index(want, "a"), slices.Index(want, "b"), "they are in neighboring buckets")
+	for range 20 {
+		require.Equal(t, want, c.list("/p"), "the same each time")
+	}
+}
+
+func TestTheOrderOfChildrenStaysThroughOtherChanges(t *testing.T) {
+	c := dialSession(t, NewServer(t), 0, nil, 0)
+	for i := range 40 {
+		c.create(fmt.Sprintf("/n%d", i), 0)
+	}
+	before := c.list("/")
+	require.Zero(t, c.roundTrip(jute.OpSetData, dataRecord("/", "x", -1)).err)
+	c.create("/n1/below", 0)
+	require.Equal(t, before, c.list("/"))
 }

@@ -61,17 +61,29 @@ func TestMultiIsAllOrNothing(t *testing.T) {
 	require.Equal(t, 1, got.Requests["multi(create,create,setData,check)"])
 }
 
-func TestWatchesFireOncePerChange(t *testing.T) {
-	srv := NewServer(t)
+func TestOnChangeReportsEachChangeWithItsData(t *testing.T) {
+	var got []Change
+	srv := NewServer(t, OnChange(func(c Change) { got = append(got, c) }))
 	c := connect(t, srv, 10*time.Second)
-	create(t, c, "/a", 0)
-	_, _, data, err := c.GetW("/a")
+	_, err := c.Create("/a", []byte("new"), 0, worldACL)
 	require.NoError(t, err)
-	_, _, children, err := c.ChildrenW("/a")
+	_, err = c.SetACL("/a", worldACL, -1)
 	require.NoError(t, err)
-	create(t, c, "/a/b", 0)
-	require.Equal(t, zk.EventNodeChildrenChanged, (<-children).Type)
-	_, err = c.Set("/a", nil, -1)
+	_, err = c.Multi(
+		&zk.SetDataRequest{Path: "/a", Data: []byte("newer"), Version: 0},
+		&zk.DeleteRequest{Path: "/a", Version: 1})
 	require.NoError(t, err)
-	require.Equal(t, zk.EventNodeDataChanged, (<-data).Type)
+
+	require.Len(t, got, 4)
+	require.Greater(t, got[2].Zxid, got[1].Zxid)
+	require.Equal(t, got[2].Zxid, got[3].Zxid, "one transaction")
+	for i := range got {
+		got[i].Zxid = 0
+	}
+	require.Equal(t, []Change{
+		{Path: "/a", Created: true, Data: []byte("new")},
+		{Path: "/a"},
+		{Path: "/a", Data: []byte("newer")},
+		{Path: "/a", Deleted: true},
+	}, got)
 }

@@ -122,7 +122,7 @@ func TestConnectionsAreRefusedOrNeverAnswered(t *testing.T) {
 			require.Empty(t, srv.Sessions())
 		}
 		require.NotZero(t, dialSession(t, srv, 0, nil, 0).id)
-	}, WithPlan(NewPlan(Fault{Do: Refuse, Times: 2}, Fault{Do: Silence, Skip: 2})))
+	}, WithPlan(NewPlan(Fault{Do: Refuse, Times: 2}, Fault{Do: Silence, Skip: 2}, Fault{Do: Withhold, Op: "connect"})))
 }
 
 func TestLaggingConnectionReadsOldStateUntilItSyncs(t *testing.T) {

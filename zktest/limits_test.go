@@ -26,6 +26,15 @@ func TestOversizedFrameClosesTheConnection(t *testing.T) {
 	}
 }
 
+func TestAFrameMayComeInParts(t *testing.T) {
+	c := dialSession(t, NewServer(t, InMemory()), 0, nil, 0)
+	ping := frame(jute.XidPing, jute.OpPing, nil)
+	c.write(append(ping, ping[:7]...))
+	require.Equal(t, jute.XidPing, c.read().xid)
+	c.write(ping[7:])
+	require.Equal(t, jute.XidPing, c.read().xid)
+}
+
 func TestUnknownOperationIsUnimplementedAndCloses(t *testing.T) {
 	srv := NewServer(t)
 	c := dialSession(t, srv, 0, nil, 0)

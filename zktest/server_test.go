@@ -12,6 +12,7 @@ func TestClientReadsWhatItWrote(t *testing.T) {
 	for name, opts := range map[string][]Option{"tcp": nil, "pipe": {InMemory()}} {
 		t.Run(name, func(t *testing.T) {
 			srv := NewServer(t, opts...)
+			require.Error(t, srv.SetCounter("/a", 1), "there is no such znode")
 			c := connect(t, srv, 10*time.Second)
 			_, err := c.Create("/a", []byte("x"), 0, worldACL)
 			require.NoError(t, err)
@@ -33,32 +34,6 @@ func TestClientReadsWhatItWrote(t *testing.T) {
 			require.False(t, ok)
 		})
 	}
-}
-
-func TestMultiIsAllOrNothing(t *testing.T) {
-	srv := NewServer(t)
-	c := connect(t, srv, 10*time.Second)
-	res, err := c.Multi(
-		&zk.CreateRequest{Path: "/a", Acl: worldACL},
-		&zk.CreateRequest{Path: "/a/b-", Acl: worldACL, Flags: zk.FlagSequence},
-		&zk.SetDataRequest{Path: "/a", Data: []byte("x"), Version: 0},
-		&zk.CheckVersionRequest{Path: "/a", Version: 1},
-	)
-	require.NoError(t, err)
-	require.Equal(t, "/a/b-0000000000", res[1].String)
-	require.Equal(t, int32(1), res[2].Stat.NumChildren)
-
-	_, err = c.Multi(
-		&zk.CreateRequest{Path: "/b", Acl: worldACL},
-		&zk.DeleteRequest{Path: "/a", Version: -1},
-		&zk.CreateRequest{Path: "/c", Acl: worldACL},
-	)
-	require.ErrorIs(t, err, zk.ErrNotEmpty)
-	ok, _, err := c.Exists("/b")
-	require.NoError(t, err)
-	require.False(t, ok)
-	got := srv.Counts()
-	require.Equal(t, 1, got.Requests["multi(create,create,setData,check)"])
 }
 
 func TestOnChangeReportsEachChangeWithItsData(t *testing.T) {

@@ -62,28 +62,6 @@ func TestSessionMovesToTheConnectionWithItsPassword(t *testing.T) {
 	require.True(t, second.exists("/"))
 }
 
-func TestWrongPasswordOrUnknownSessionIsReportedExpired(t *testing.T) {
-	srv := NewServer(t)
-	c := dialSession(t, srv, 0, nil, 0)
-	for _, id := range []int64{c.id, 42} {
-		bad := dialSession(t, srv, id, make([]byte, 16), 0)
-		require.Zero(t, bad.id)
-		require.Zero(t, bad.timeout)
-		require.Equal(t, make([]byte, 16), bad.pass)
-		bad.waitClosed()
-	}
-	require.Len(t, srv.Sessions(), 1)
-}
-
-func TestClientWithNewerZxidIsRefused(t *testing.T) {
-	srv := NewServer(t)
-	c := dialSession(t, srv, 0, nil, 0)
-	refused := dialSession(t, srv, c.id, c.pass, 1000)
-	require.Zero(t, refused.id)
-	require.Nil(t, refused.pass)
-	require.True(t, c.exists("/")) // the session is unaffected
-}
-
 func TestExpireWithEventsSendsTheEventsBeforeItClosesTheConnection(t *testing.T) {
 	srv := NewServer(t)
 	require.False(t, srv.ExpireWithEvents(42))
@@ -96,27 +74,5 @@ func TestExpireWithEventsSendsTheEventsBeforeItClosesTheConnection(t *testing.T)
 		c.waitClosed()
 		require.Empty(t, srv.Sessions())
 		require.Empty(t, srv.Children("/e"))
-	}
-}
-
-func TestEphemeralsAreDeletedInOneTransaction(t *testing.T) {
-	srv := NewServer(t)
-	for name, end := range map[string]func(*rawClient){
-		"close":  func(c *rawClient) { require.Zero(t, c.roundTrip(jute.OpClose, nil).err); c.waitClosed() },
-		"expiry": func(c *rawClient) { require.True(t, srv.Expire(c.id)); c.waitClosed() },
-	} {
-		t.Run(name, func(t *testing.T) {
-			c, other := dialSession(t, srv, 0, nil, 0), dialSession(t, srv, 0, nil, 0)
-			for _, path := range []string{"/e1", "/e2", "/e3"} {
-				c.create(path, jute.FlagEphemeral)
-			}
-			before := other.roundTrip(jute.OpExists, watchRecord("/e2")).zxid
-			end(c)
-			other.requireEvents(watchEvent{jute.EventDeleted, "/e2"})
-			a := other.roundTrip(jute.OpGetChildren2, append(pathRecord("/"), 0))
-			require.Equal(t, before+1, a.zxid)
-			require.Equal(t, []string{"zookeeper"}, a.Strings())
-			require.Equal(t, before+1, a.Stat().Pzxid)
-		})
 	}
 }

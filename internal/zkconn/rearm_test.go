@@ -241,7 +241,7 @@ func TestB59WaitersOfEitherSideAreServedDespiteADropBetweenTwoChunks(t *testing.
 
 // Each request takes a millisecond, and connections are lost at random moments.
 func TestB55DropsUnderLoadLoseNoWakeUp(t *testing.T) {
-	const clients, drops = 8, 300
+	const clients, drops = 8, 1000
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		look, nodes := w.Bare(), manyNodes(t, w, 1)[:50]
 		w.Plan.Add(zktest.Fault{Do: zktest.Delay, For: time.Millisecond, Times: -1})

@@ -118,35 +118,31 @@ func TestEventsThatPrecedeAReplyAreDeliveredBeforeTheCallEnds(t *testing.T) {
 // A caller that repeats its call must not find the same connection. The goroutine whose
 // write fails closes the connection, and must not wait for itself.
 func TestAPendingCallFailsOnlyAfterDownWasCalled(t *testing.T) {
-	for how, end := range map[string]func(l *link){
+	eachInBubble(t, nil, map[string]func(l *link){
 		"by the server":    func(l *link) { l.server.Close() },
 		"by us":            func(l *link) { l.conn.Close() },
 		"in silence":       func(*link) { time.Sleep(sessionTimeout / 2) },
 		"by a failed call": func(l *link) { l.socket.broken.Store(true); l.call() },
-	} {
-		t.Run(how, func(t *testing.T) {
-			inBubble(t, nil, func(t *testing.T, r *rig) {
-				var call atomic.Pointer[Call]
-				report := r.cfg.Down
-				r.cfg.Down = func(conn uint64, err error) {
-					if ended(call.Load()) {
-						t.Error("the call has ended")
-					}
-					report(conn, err)
-				}
-				l := r.connect()
-				call.Store(l.call())
-				l.sent()
-				r.reported()
-				end(l)
-				require.ErrorIs(t, l.await(call.Load()), ErrNoReply)
-				require.Len(t, r.reported(), 1)
-				require.ErrorIs(t, l.await(l.call()), ErrNotSent, "the connection is closed")
-				require.ErrorIs(t, l.await(l.call(make([]byte, bigRecord)...)), ErrNotSent)
-				require.Empty(t, l.sent())
-			})
-		})
-	}
+	}, func(t *testing.T, r *rig, end func(l *link)) {
+		var call atomic.Pointer[Call]
+		report := r.cfg.Down
+		r.cfg.Down = func(conn uint64, err error) {
+			if ended(call.Load()) {
+				t.Error("the call has ended")
+			}
+			report(conn, err)
+		}
+		l := r.connect()
+		call.Store(l.call())
+		l.sent()
+		r.reported()
+		end(l)
+		require.ErrorIs(t, l.await(call.Load()), ErrNoReply)
+		require.Len(t, r.reported(), 1)
+		require.ErrorIs(t, l.await(l.call()), ErrNotSent, "the connection is closed")
+		require.ErrorIs(t, l.await(l.call(make([]byte, bigRecord)...)), ErrNotSent)
+		require.Empty(t, l.sent())
+	})
 }
 
 func TestACallFailsWithErrNotSentOnlyIfNoneOfItWasWritten(t *testing.T) {

@@ -152,7 +152,7 @@ func TestAnotherSessionIsRefusedOnBothSides(t *testing.T) {
 }
 
 func TestGarbageInsteadOfAConnectResponseFailsTheHandshake(t *testing.T) {
-	for name, garbage := range map[string][]byte{
+	eachInBubble(t, nil, map[string][]byte{
 		"a web server":    []byte("HTTP/1.1 400 Bad Request\r\n\r\n"),
 		"a TLS alert":     {0x15, 3, 1, 0, 2, 2, 0x46},
 		"an SSH server":   []byte("SSH-2.0-OpenSSH_9.2\r\n"),
@@ -167,19 +167,15 @@ func TestGarbageInsteadOfAConnectResponseFailsTheHandshake(t *testing.T) {
 		"nothing":           nil,
 		"half a length":     {0, 0},
 		"half a frame":      welcome()[:20],
-	} {
-		t.Run(name, func(t *testing.T) {
-			inBubble(t, nil, func(t *testing.T, r *rig) {
-				l := r.handshake(garbage)
-				l.server.Close()
-				require.ErrorContains(t, l.down(), "handshake")
-				require.Empty(t, l.read(), "go-zookeeper must not see it")
-				require.Zero(t, r.ID())
-				require.False(t, r.Over())
-				require.Len(t, r.reported(), 1)
-			})
-		})
-	}
+	}, func(t *testing.T, r *rig, garbage []byte) {
+		l := r.handshake(garbage)
+		l.server.Close()
+		require.ErrorContains(t, l.down(), "handshake")
+		require.Empty(t, l.read(), "go-zookeeper must not see it")
+		require.Zero(t, r.ID())
+		require.False(t, r.Over())
+		require.Len(t, r.reported(), 1)
+	})
 }
 
 func TestGarbageInsteadOfAnAuthReplyFailsTheHandshake(t *testing.T) {

@@ -87,43 +87,35 @@ func TestProbeEndsASessionThatTheServerDoesNotKnow(t *testing.T) {
 }
 
 func TestProbeDoesNotEndTheSessionWithoutAnAnswer(t *testing.T) {
-	for name, answers := range map[string][][]byte{
+	eachInBubble(t, nil, map[string][][]byte{
 		"closed without an answer": nil,
 		"another session":          {connectReply(sessionTimeout, sessionID+1)},
 		"garbage":                  {[]byte("HTTP/1.1 400 Bad Request\r\n\r\n")},
 		"too short":                {jute.Frame([]byte{1, 2, 3})},
-	} {
-		t.Run(name, func(t *testing.T) {
-			inBubble(t, nil, func(t *testing.T, r *rig) {
-				r.connect().server.Close()
-				nc, _ := fakeServer(t, answers...)
-				known, err := r.Probe(nc, true)
-				require.Error(t, err)
-				require.False(t, known)
-				require.False(t, r.Over())
-			})
-		})
-	}
+	}, func(t *testing.T, r *rig, answers [][]byte) {
+		r.connect().server.Close()
+		nc, _ := fakeServer(t, answers...)
+		known, err := r.Probe(nc, true)
+		require.Error(t, err)
+		require.False(t, known)
+		require.False(t, r.Over())
+	})
 }
 
 func TestCloseSessionEndsTheSession(t *testing.T) {
-	for name, answers := range map[string][][]byte{
+	eachInBubble(t, nil, map[string][][]byte{
 		"answered":       {welcome(), reply(1, 80, 0)},
 		"closed at once": {welcome()},
-	} {
-		t.Run(name, func(t *testing.T) {
-			inBubble(t, nil, func(t *testing.T, r *rig) {
-				r.connect().server.Close()
-				nc, sent := fakeServer(t, answers...)
-				known, err := r.Probe(nc, false)
-				require.NoError(t, err)
-				require.True(t, known)
-				require.NoError(t, r.CloseSession(nc))
-				require.True(t, r.Over())
-				require.Equal(t, requestFrame(1, jute.OpClose), sent()[1])
-			})
-		})
-	}
+	}, func(t *testing.T, r *rig, answers [][]byte) {
+		r.connect().server.Close()
+		nc, sent := fakeServer(t, answers...)
+		known, err := r.Probe(nc, false)
+		require.NoError(t, err)
+		require.True(t, known)
+		require.NoError(t, r.CloseSession(nc))
+		require.True(t, r.Over())
+		require.Equal(t, requestFrame(1, jute.OpClose), sent()[1])
+	})
 	t.Run("garbage", func(t *testing.T) {
 		inBubble(t, nil, func(t *testing.T, r *rig) {
 			r.connect().server.Close()

@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"io"
 	"math"
-	"math/rand/v2"
 	"net"
 	"runtime"
 	"slices"
@@ -221,14 +220,6 @@ func FuzzServer(f *testing.F) {
 }
 
 func addServerSeeds(f *testing.F) {
-	random := rand.New(rand.NewPCG(1, 2))
-	for range 200 {
-		b := make([]byte, random.IntN(64))
-		for i := range b {
-			b[i] = byte(random.Uint32())
-		}
-		f.Add(b, random.IntN(2) == 0)
-	}
 	for i, op := range repliedOps {
 		f.Add(reply(int32(4+i), 1, 0, record(op)...), true)
 		for _, broken := range malformed(op) {

@@ -64,6 +64,14 @@ func inBubble(t *testing.T, creds []Credential, f func(t *testing.T, r *rig)) {
 	})
 }
 
+// eachInBubble is inBubble for each case.
+func eachInBubble[C any](t *testing.T, creds []Credential, cases map[string]C, f func(t *testing.T, r *rig, c C)) {
+	t.Helper()
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) { inBubble(t, creds, func(t *testing.T, r *rig) { f(t, r, c) }) })
+	}
+}
+
 // reported returns what the Session has reported since the last call.
 func (r *rig) reported() []string {
 	synctest.Wait()

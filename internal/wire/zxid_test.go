@@ -21,7 +21,7 @@ func presentedZxid(t *testing.T, frames [][]byte) int64 {
 }
 
 func TestConnectRequestAndSetWatchesBearTheHighestZxidOfAReply(t *testing.T) {
-	for name, advance := range map[string]func(l *link){
+	eachInBubble(t, nil, map[string]func(l *link){
 		"go-zookeeper's": func(l *link) {
 			l.write(readRequest(1, jute.OpGetData, "/b", false), requestFrame(2, jute.OpDelete), ping())
 			l.answer(reply(1, 70, 0, record(jute.OpGetData)...), reply(2, 71, jute.ErrNoNode)) // an error has a zxid too
@@ -39,22 +39,18 @@ func TestConnectRequestAndSetWatchesBearTheHighestZxidOfAReply(t *testing.T) {
 			l.call()
 			l.answer(reply(xidFirstCall-1, 71, jute.ErrNoNode), reply(xidFirstCall, 70, jute.ErrNoNode))
 		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			inBubble(t, nil, func(t *testing.T, r *rig) {
-				l := r.connect()
-				l.setDataWatches("/a")
-				advance(l)
-				l.server.Close()
+	}, func(t *testing.T, r *rig, advance func(l *link)) {
+		l := r.connect()
+		l.setDataWatches("/a")
+		advance(l)
+		l.server.Close()
 
-				l = r.handshake()
-				require.Equal(t, int64(71), presentedZxid(t, l.frames()))
-				l.answer(welcome())
-				l.write(setWatches(3, []string{"/a"}, nil, nil))
-				require.Equal(t, int64(71), presentedZxid(t, l.frames()))
-			})
-		})
-	}
+		l = r.handshake()
+		require.Equal(t, int64(71), presentedZxid(t, l.frames()))
+		l.answer(welcome())
+		l.write(setWatches(3, []string{"/a"}, nil, nil))
+		require.Equal(t, int64(71), presentedZxid(t, l.frames()))
+	})
 }
 
 // If the connection is lost between two setWatches, the watches of the second

@@ -88,26 +88,29 @@ func TestCallersCanGiveUpOnAServerThatHasStopped(t *testing.T) {
 // The cause of a caller's context may be any error, even one after which requests are
 // retried.
 func TestACallEndsWithALeaseOfAnotherClient(t *testing.T) {
-	for what, call := range map[string]func(context.Context, *recipetest.World, *zkrecipes.Client) error{
-		"reading": func(ctx context.Context, w *recipetest.World, c *zkrecipes.Client) error {
-			_, err := zkrecipes.NewMutex(c, w.Path).Contenders(ctx)
+	for what, test := range map[string]struct {
+		op   string // that is under way
+		call func(context.Context, *zkrecipes.Client) error
+	}{
+		"reading": {"getChildren2", func(ctx context.Context, c *zkrecipes.Client) error {
+			_, err := zkrecipes.NewMutex(c, "/line").Contenders(ctx)
 			return err
-		},
-		"joining": func(ctx context.Context, w *recipetest.World, c *zkrecipes.Client) error {
-			_, err := zkrecipes.NewMutex(c, w.Path).Lock(ctx)
+		}},
+		"joining": {"multi", func(ctx context.Context, c *zkrecipes.Client) error {
+			_, err := zkrecipes.NewMutex(c, "/line").Lock(ctx)
 			return err
-		},
-		"opening": func(ctx context.Context, w *recipetest.World, c *zkrecipes.Client) error {
+		}},
+		"opening": {"createContainer", func(ctx context.Context, c *zkrecipes.Client) error {
 			_, err := zkrecipes.NewMutex(c, "/new").Lock(ctx)
 			return err
-		},
+		}},
 	} {
 		t.Run(what, func(t *testing.T) {
 			recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 				c, other := w.Client(nil), w.Stranger(nil)
 				lease := recipetest.Held(t, zkrecipes.NewMutex(other, "/other").Lock)
-				w.Plan.Add(zktest.Fault{Do: zktest.Withhold, After: true})
-				under := harness.GoErr(t, func(context.Context) error { return call(lease.Context(t.Context()), w, c) })
+				w.Plan.Add(zktest.Fault{Do: zktest.Withhold, After: true, Op: test.op})
+				under := harness.GoErr(t, func(context.Context) error { return test.call(lease.Context(t.Context()), c) })
 				synctest.Wait()
 				require.True(t, under.Waiting())
 				require.True(t, w.Srv.Expire(recipetest.SessionID(other)))
@@ -116,6 +119,27 @@ func TestACallEndsWithALeaseOfAnotherClient(t *testing.T) {
 				require.ErrorIs(t, err, zkrecipes.ErrLost)
 				time.Sleep(time.Minute)
 				require.Empty(t, w.Line())
+			})
+		})
+	}
+}
+
+func TestALineIsCreatedWithItsParents(t *testing.T) {
+	for name, test := range map[string]struct {
+		fault zktest.Fault
+		want  error
+	}{
+		"though the request is lost":   {zktest.Fault{Do: zktest.Drop}, nil},
+		"though the reply is lost":     {zktest.Fault{Do: zktest.Drop, After: true}, nil},
+		"though the session expires":   {zktest.Fault{Do: zktest.Expire, After: true}, nil},
+		"unless the parent is refused": {zktest.Fault{Do: zktest.Answer, Path: "/a", Code: jute.ErrNoAuth}, zk.ErrNoAuth},
+	} {
+		t.Run(name, func(t *testing.T) {
+			recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+				test.fault.Op = "createContainer"
+				w.Plan.Add(test.fault)
+				err := zkrecipes.NewMutex(w.Stranger(nil), "/a/b").Do(t.Context(), recipetest.Nothing)
+				require.ErrorIs(t, err, test.want)
 			})
 		})
 	}

@@ -190,55 +190,6 @@ func TestRealB59WatchesSurviveADropBetweenTwoChunks(t *testing.T) {
 	require.Empty(t, s.Inspect().Watches)
 }
 
-// The same with waiters for read/write locks. In each line all waiters are readers, or
-// all are writers.
-func TestB59WaitersOfEitherSideAreServedDespiteADropBetweenTwoChunks(t *testing.T) {
-	const lines, each = 10, 25
-	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-		c, other := tap(w), w.Stranger(nil)
-		line := func(i int) string { return fmt.Sprintf("/%0900d", i) }
-		var holders []*zkrecipes.Lease
-		var waiting []*harness.Call[struct{}]
-		for i := range lines {
-			rw := zkrecipes.NewRWLock(c.Client, line(i))
-			holders = append(holders, recipetest.Held(t, zkrecipes.NewRWLock(other, line(i)).Lock))
-			for range each {
-				waiting = append(waiting, harness.GoErr(t, func(ctx context.Context) error {
-					if i%2 == 0 {
-						return rw.RDo(ctx, recipetest.Nothing)
-					}
-					return rw.Do(ctx, recipetest.Nothing)
-				}))
-			}
-		}
-		synctest.Wait()
-		// One on each waiter's own place, which the next writer shares, and one on the
-		// holder's.
-		require.Equal(t, lines*(each+1), recipetest.WatchesOf(c.Client))
-
-		c.cut()
-		for _, l := range holders[:lines/2] { // half while the client is disconnected, half afterwards
-			require.NoError(t, l.Release())
-		}
-		w.Plan.Add(zktest.Fault{Do: zktest.Drop, Op: "setWatches", Skip: 1})
-		before := w.Srv.Counts()
-		c.taps.Release()
-		time.Sleep(time.Second)
-		require.Greater(t, w.Srv.Counts().Sub(before).Requests["setWatches"], 2)
-		for _, l := range holders[lines/2:] {
-			require.NoError(t, l.Release())
-		}
-		for _, a := range waiting {
-			a.Get()
-		}
-		synctest.Wait()
-		for i := range lines {
-			require.Empty(t, w.Srv.Children(line(i)))
-		}
-		require.Zero(t, recipetest.WatchesOf(c.Client))
-	})
-}
-
 // Each request takes a millisecond, and connections are lost at random moments.
 func TestB55DropsUnderLoadLoseNoWakeUp(t *testing.T) {
 	const clients, drops = 8, 1000

@@ -78,6 +78,7 @@ func TestB05QueuedRequestDoesNotRunInTheNextSession(t *testing.T) {
 			_, err := call.Wait()
 			require.ErrorIs(t, err, zkconn.ErrSessionOver)
 		}
+		require.ErrorIs(t, recipetest.ReadOnce(c.s, "/"), zkconn.ErrSessionOver, "nor does one that is made later")
 		require.NoError(t, zkrecipes.NewMutex(c.Client, w.Path).Do(harness.Within(t, time.Minute), recipetest.Nothing))
 		require.NotEqual(t, c.s.ID(), recipetest.SessionID(c.Client))
 		require.False(t, w.Busy("create"), "no request has reached the server")

@@ -8,10 +8,6 @@ import (
 	"sync"
 	"testing"
 	"time"
-
-	"github.com/stretchr/testify/require"
-
-	"github.com/zkrecipes/zkrecipes/internal/jute"
 )
 
 // Taps connects to one server, whatever the address, and records each connection and
@@ -183,23 +179,6 @@ func (c *Tap) Sent() []string {
 	c.Mu.Lock()
 	defer c.Mu.Unlock()
 	return slices.Clone(c.ops)
-}
-
-// EndSession ends a session on the server, as its expiry would. The session's client
-// must be disconnected.
-func EndSession(t testing.TB, server string, id int64, password []byte) {
-	t.Helper()
-	nc, err := net.Dial("tcp", server)
-	require.NoError(t, err)
-	defer nc.Close()
-	b := jute.AppendInt64(jute.AppendInt32(nil, 0), 0)
-	b = jute.AppendBuffer(jute.AppendInt64(jute.AppendInt32(b, 10_000), id), password)
-	for _, body := range [][]byte{b, jute.AppendInt32(jute.AppendInt32(nil, 1), jute.OpClose)} {
-		_, err = nc.Write(jute.Frame(body))
-		require.NoError(t, err)
-		_, err = jute.ReadFrame(nc, 4096)
-		require.NoError(t, err)
-	}
 }
 
 // NewTaps returns Taps that connect to target.

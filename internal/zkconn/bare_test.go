@@ -236,6 +236,7 @@ func TestBareConnIsRefusedForEverByServersThatAreBehind(t *testing.T) {
 		})
 		b.reconnect()
 		time.Sleep(3 * time.Second)
+		synctest.Wait()
 		require.Greater(t, len(b.taps.All()), 10)
 		for _, tap := range b.taps.All()[1:] {
 			require.Zero(t, tap.Bytes, "an answer")
@@ -251,6 +252,7 @@ func TestBareConnWaitsLongForASilentServer(t *testing.T) {
 		require.Equal(t, 10*bareTimeout*2/3, tap.FirstDeadline, bareBetter("wire.Conn ignores go-zookeeper's deadlines"))
 		b.Plan.Add(zktest.Fault{Do: zktest.Withhold, Op: "ping"})
 		time.Sleep(2 * bareTimeout)
+		synctest.Wait()
 		require.Equal(t, bareTimeout*2/3, tap.Closed.Sub(tap.LastRead), bareBetter("wire.Conn's watchdog, of half the timeout"))
 	})
 }

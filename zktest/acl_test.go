@@ -9,8 +9,6 @@ import (
 
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
-
-	"github.com/zkrecipes/zkrecipes/internal/jute"
 )
 
 func TestEachOperationNeedsItsPermission(t *testing.T) {
@@ -56,38 +54,6 @@ func TestAuthACLsAreResolvedAndDigestsRedacted(t *testing.T) {
 	acl, _, err = connect(t, srv, 10*time.Second).GetACL("/a")
 	require.NoError(t, err)
 	require.Equal(t, "me:x", acl[0].ID)
-}
-
-func TestSettingConfigShowsWhetherACLsAreEnforced(t *testing.T) {
-	for name, tt := range map[string]struct {
-		opts []Option
-		want error
-	}{
-		"enforced": {nil, zk.ErrNoAuth},
-		"skipped":  {[]Option{SkipACL()}, zk.ErrBadVersion},
-		"super":    {[]Option{SuperDigest(zk.DigestACL(0, "me", "pw")[0].ID)}, zk.ErrBadVersion},
-	} {
-		t.Run(name, func(t *testing.T) {
-			c := connect(t, NewServer(t, tt.opts...), 10*time.Second)
-			require.NoError(t, c.AddAuth("digest", []byte("me:pw")))
-			_, err := c.Set("/zookeeper/config", nil, 2147483647)
-			require.ErrorIs(t, err, tt.want)
-		})
-	}
-}
-
-func TestWithoutDigestRefusesDigestCredentials(t *testing.T) {
-	srv := NewServer(t, WithoutDigest())
-	c := dialSession(t, srv, 0, nil, 0)
-	auth := jute.AppendString(jute.AppendString(jute.AppendInt32(nil, 0), "digest"), "me:pw")
-	c.write(frame(jute.XidAuth, jute.OpAuth, auth))
-	a := c.read()
-	require.Equal(t, jute.XidAuth, a.xid)
-	require.Equal(t, jute.ErrAuthFailed, a.err)
-	c.waitClosed()
-	c = dialSession(t, srv, 0, nil, 0)
-	acl := jute.ACL{Perms: jute.PermAll, Scheme: "digest", ID: "a:b"}
-	require.Equal(t, jute.ErrInvalidACL, c.roundTrip(jute.OpCreate, createRecord("/a", 0, acl)).err)
 }
 
 func TestDigestAlgorithmDecidesTheIDsThatACLsName(t *testing.T) {

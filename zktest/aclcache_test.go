@@ -2,7 +2,6 @@ package zktest
 
 import (
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -89,9 +88,7 @@ func TestFailedRequestsMakeNoACLKnown(t *testing.T) {
 }
 
 func TestZnodesThatTheServerDeletesGiveTheirACLsBack(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		srv := NewServer(t, InMemory(), ExtendedTypes(),
-			ContainerCheckInterval(time.Minute), NeverUsedInterval(time.Second))
+	inMemory(t, func(t *testing.T, srv *Server) {
 		c := connect(t, srv, 10*time.Second)
 		before := srv.Counts()
 		_, err := c.Create("/ephemeral", nil, zk.FlagEphemeral, user("session"))
@@ -105,7 +102,7 @@ func TestZnodesThatTheServerDeletesGiveTheirACLsBack(t *testing.T) {
 		requireACLs(t, srv, before, 3, 2, "the session expired")
 		time.Sleep(2 * time.Minute)
 		requireACLs(t, srv, before, 3, 0, "the others were reaped")
-	})
+	}, ExtendedTypes(), ContainerCheckInterval(time.Minute), NeverUsedInterval(time.Second))
 }
 
 func TestARestartKeepsTheCountOfACLs(t *testing.T) {
@@ -113,7 +110,7 @@ func TestARestartKeepsTheCountOfACLs(t *testing.T) {
 	c := dialSession(t, srv, 0, nil, 0)
 	before := srv.Counts()
 	acl := jute.ACL{Perms: jute.PermAll, Scheme: "digest", ID: "me:pw"}
-	require.Zero(t, c.roundTrip(jute.OpCreate, createRecord("/a", 0, acl)).err)
+	c.create("/a", 0, acl)
 	srv.Stop()
 	require.NoError(t, srv.Restart())
 	requireACLs(t, srv, before, 1, 1, "restarted")

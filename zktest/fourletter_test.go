@@ -6,7 +6,6 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -54,7 +53,7 @@ func TestNodeCountIncludesTheRootTwice(t *testing.T) {
 func TestStatAndConsListTheClients(t *testing.T) {
 	srv := NewServer(t)
 	c := dialSession(t, srv, 0, nil, 0)
-	require.Zero(t, c.roundTrip(jute.OpCreate, createRecord("/a", 0)).err)
+	c.create("/a", 0)
 	require.Zero(t, c.roundTrip(jute.OpGetData, watchRecord("/a")).err)
 	c.write(frame(9, jute.OpDelete, versionRecord("/a", -1)))
 	c.event()
@@ -69,15 +68,14 @@ func TestStatAndConsListTheClients(t *testing.T) {
 }
 
 func TestDumpListsSessionsAndEphemerals(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		srv := NewServer(t, InMemory(), TickTime(time.Second))
+	inMemory(t, func(t *testing.T, srv *Server) {
 		c := dialSession(t, srv, 0, nil, 0)
-		require.Zero(t, c.roundTrip(jute.OpCreate, createRecord("/e", jute.FlagEphemeral)).err)
+		c.create("/e", jute.FlagEphemeral)
 		id := srv.Sessions()[0].ID
 		expires := srv.started.Add(11 * time.Second).Format(time.UnixDate)
 		require.Equal(t, fmt.Sprintf("SessionTracker dump:\nSession Sets (1)/(1):\n1 expire at %s:\n\t0x%x\n"+
 			"ephemeral nodes dump:\nSessions with Ephemerals (1):\n0x%x:\n\t/e\n", expires, id, id), ask(t, srv, "dump"))
-	})
+	}, TickTime(time.Second))
 }
 
 func TestWchsCountsWatchesOfDataAndExistence(t *testing.T) {

@@ -1,7 +1,10 @@
 package zktest
 
 import (
+	"runtime/debug"
+	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -10,6 +13,18 @@ import (
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// raceEnabled reports whether the race detector runs.
+var raceEnabled = func() bool {
+	info, ok := debug.ReadBuildInfo()
+	return ok && slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"})
+}()
+
+// inMemory runs f in a bubble with a server in memory.
+func inMemory(t *testing.T, f func(t *testing.T, srv *Server), opts ...Option) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) { f(t, NewServer(t, append([]Option{InMemory()}, opts...)...)) })
+}
 
 type discardLogger struct{}
 

@@ -26,6 +26,15 @@ func TestOversizedFrameClosesTheConnection(t *testing.T) {
 	}
 }
 
+func TestAFrameMayComeInParts(t *testing.T) {
+	c := dialSession(t, NewServer(t, InMemory()), 0, nil, 0)
+	ping := frame(jute.XidPing, jute.OpPing, nil)
+	c.write(append(ping, ping[:7]...))
+	require.Equal(t, jute.XidPing, c.read().xid)
+	c.write(ping[7:])
+	require.Equal(t, jute.XidPing, c.read().xid)
+}
+
 func TestUnknownOperationIsUnimplementedAndCloses(t *testing.T) {
 	srv := NewServer(t)
 	c := dialSession(t, srv, 0, nil, 0)
@@ -36,8 +45,7 @@ func TestUnknownOperationIsUnimplementedAndCloses(t *testing.T) {
 }
 
 func TestOnlyUsedContainersAreReaped(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		srv := NewServer(t, InMemory(), ContainerCheckInterval(time.Second))
+	inMemory(t, func(t *testing.T, srv *Server) {
 		c := connect(t, srv, 10*time.Second)
 		for _, path := range []string{"/used", "/unused", "/full"} {
 			_, err := c.CreateContainer(path, nil, zk.FlagContainer, worldACL)
@@ -52,13 +60,12 @@ func TestOnlyUsedContainersAreReaped(t *testing.T) {
 		require.ElementsMatch(t, []string{"unused", "full", "zookeeper"}, children)
 		time.Sleep(time.Hour)
 		require.Contains(t, srv.Tree(), "/unused")
-	})
+	}, ContainerCheckInterval(time.Second))
 }
 
 func TestTTLZnodesAreReaped(t *testing.T) {
 	record := func(flags int32, ttl int64) []byte { return jute.AppendInt64(createRecord("/a", flags), ttl) }
-	synctest.Test(t, func(t *testing.T) {
-		srv := NewServer(t, InMemory(), ExtendedTypes(), ContainerCheckInterval(time.Second))
+	inMemory(t, func(t *testing.T, srv *Server) {
 		c := dialSession(t, srv, 0, nil, 0)
 		require.Equal(t, jute.ErrBadArguments, c.roundTrip(jute.OpCreateTTL, record(jute.FlagTTL, 0)).err)
 		require.Zero(t, c.roundTrip(jute.OpCreateTTL, record(jute.FlagTTL, 5000)).err)
@@ -66,18 +73,9 @@ func TestTTLZnodesAreReaped(t *testing.T) {
 		require.Zero(t, c.roundTrip(jute.OpExists, watchRecord("/a")).err)
 		event, _ := c.event()
 		require.Equal(t, jute.EventDeleted, event)
-	})
+	}, ExtendedTypes(), ContainerCheckInterval(time.Second))
 	c := dialSession(t, NewServer(t), 0, nil, 0)
 	require.Equal(t, jute.ErrUnimplemented, c.roundTrip(jute.OpCreateTTL, record(jute.FlagTTL, 5000)).err)
-}
-
-func TestExistsNeedsReadSince39(t *testing.T) {
-	secret := jute.ACL{Perms: jute.PermAll &^ jute.PermRead, Scheme: "world", ID: "anyone"}
-	for want, opts := range map[int32][]Option{0: {Emulate(ZooKeeper38)}, jute.ErrNoAuth: nil} {
-		c := dialSession(t, NewServer(t, opts...), 0, nil, 0)
-		require.Zero(t, c.roundTrip(jute.OpCreate, createRecord("/a", 0, secret)).err)
-		require.Equal(t, want, c.roundTrip(jute.OpExists, append(pathRecord("/a"), 0)).err)
-	}
 }
 
 func TestAConnectionWithoutAHandshakeIsClosed(t *testing.T) {
@@ -94,9 +92,48 @@ func TestAConnectionWithoutAHandshakeIsClosed(t *testing.T) {
 }
 
 func TestADelayedHandshakeIsNotCutOff(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		srv := NewServer(t, InMemory(), WithPlan(NewPlan(Fault{Do: Delay, Op: "connect", For: 2 * handshakeTimeout})))
+	inMemory(t, func(t *testing.T, srv *Server) {
 		c := dialSession(t, srv, 0, nil, 0)
 		require.Zero(t, c.roundTrip(jute.OpExists, watchRecord("/")).err)
-	})
+	}, WithPlan(NewPlan(Fault{Do: Delay, Op: "connect", For: 2 * handshakeTimeout})))
+}
+
+// What ZooKeeper 3.8 and 3.9 answer differently.
+func TestVersionsDiffer(t *testing.T) {
+	secret := jute.ACL{Perms: jute.PermAll &^ jute.PermRead, Scheme: "world", ID: "anyone"}
+	for name, test := range map[string]struct {
+		on38, on39 any
+		do         func(t *testing.T, c *rawClient) any
+	}{
+		"the zxid of an event is that of the change": {int64(-1), int64(2), func(t *testing.T, c *rawClient) any {
+			require.Equal(t, jute.ErrNoNode, c.roundTrip(jute.OpExists, watchRecord("/a")).err)
+			c.write(frame(9, jute.OpCreate, createRecord("/a", 0)))
+			event := c.read()
+			require.Equal(t, jute.XidEvent, event.xid)
+			return event.zxid
+		}},
+		"malformed writes take no zxid": {int64(2), int64(1), func(t *testing.T, c *rawClient) any {
+			reply := c.roundTrip(jute.OpDelete, pathRecord("/a"))
+			require.Equal(t, jute.ErrMarshalling, reply.err)
+			return reply.zxid
+		}},
+		"a check alone is refused": {jute.ErrNoNode, jute.ErrUnimplemented, func(t *testing.T, c *rawClient) any {
+			return c.roundTrip(jute.OpCheck, versionRecord("/a", -1)).err
+		}},
+		"create2 in a multi returns a stat": {jute.OpCreate, jute.OpCreate2, func(t *testing.T, c *rawClient) any {
+			b := append(appendHeader(nil, jute.OpCreate2, false, -1), createRecord("/a", 0)...)
+			reply := c.roundTrip(jute.OpMulti, appendHeader(b, -1, true, -1))
+			require.Zero(t, reply.err)
+			return reply.Int32()
+		}},
+		"exists needs the permission to read": {int32(0), jute.ErrNoAuth, func(t *testing.T, c *rawClient) any {
+			c.create("/a", 0, secret)
+			return c.roundTrip(jute.OpExists, append(pathRecord("/a"), 0)).err
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			require.Equal(t, test.on38, test.do(t, dialSession(t, NewServer(t, Emulate(ZooKeeper38)), 0, nil, 0)))
+			require.Equal(t, test.on39, test.do(t, dialSession(t, NewServer(t), 0, nil, 0)))
+		})
+	}
 }

@@ -97,6 +97,20 @@ func (c *rawClient) roundTrip(op int32, record []byte) response {
 	return a
 }
 
+// create creates a znode.
+func (c *rawClient) create(path string, flags int32, acl ...jute.ACL) {
+	c.t.Helper()
+	require.Zero(c.t, c.roundTrip(jute.OpCreate, createRecord(path, flags, acl...)).err)
+}
+
+// exists reports whether there is a znode.
+func (c *rawClient) exists(path string) bool {
+	c.t.Helper()
+	code := c.roundTrip(jute.OpExists, append(pathRecord(path), 0)).err
+	require.Contains(c.t, []int32{0, jute.ErrNoNode}, code)
+	return code == 0
+}
+
 // waitClosed waits for the server to close the connection.
 func (c *rawClient) waitClosed() {
 	c.t.Helper()
@@ -112,6 +126,20 @@ func (c *rawClient) event() (event int32, path string) {
 	event = a.Int32()
 	require.Equal(c.t, jute.StateConnected, a.Int32())
 	return event, a.String()
+}
+
+type watchEvent struct {
+	event int32
+	path  string
+}
+
+// requireEvents reads events, which must be the next frames.
+func (c *rawClient) requireEvents(want ...watchEvent) {
+	c.t.Helper()
+	for _, e := range want {
+		event, path := c.event()
+		require.Equal(c.t, e, watchEvent{event, path})
+	}
 }
 
 func pathRecord(path string) []byte { return jute.AppendString(nil, path) }

@@ -11,12 +11,11 @@ import (
 )
 
 func TestSessionExpiresAtTheTickAfterItsTimeout(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		srv := NewServer(t, InMemory(), TickTime(2*time.Second))
+	inMemory(t, func(t *testing.T, srv *Server) {
 		time.Sleep(500 * time.Millisecond)
 		c := dialSession(t, srv, 0, make([]byte, 16), 0) // timeout at 10.5 s, so expiry at the tick at 12 s
 		require.Equal(t, 10*time.Second, c.timeout)
-		require.Zero(t, c.roundTrip(jute.OpCreate, createRecord("/e", jute.FlagEphemeral)).err)
+		c.create("/e", jute.FlagEphemeral)
 		c.nc.Close()
 		time.Sleep(11499 * time.Millisecond)
 		synctest.Wait()
@@ -25,21 +24,20 @@ func TestSessionExpiresAtTheTickAfterItsTimeout(t *testing.T) {
 		synctest.Wait()
 		require.Empty(t, srv.Sessions())
 		require.NotContains(t, srv.Tree(), "/e")
-	})
+	}, TickTime(2*time.Second))
 }
 
 func TestAnyRequestPostponesExpiry(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		srv := NewServer(t, InMemory(), TickTime(time.Second))
+	inMemory(t, func(t *testing.T, srv *Server) {
 		c := dialSession(t, srv, 0, nil, 0)
 		require.NoError(t, c.nc.SetDeadline(time.Time{}))
 		for range 10 {
 			time.Sleep(9 * time.Second)
-			require.Zero(t, c.roundTrip(jute.OpExists, append(pathRecord("/"), 0)).err)
+			require.True(t, c.exists("/"))
 		}
 		time.Sleep(12 * time.Second)
 		c.waitClosed() // the server closes the connection of an expired session
-	})
+	}, TickTime(time.Second))
 }
 
 func TestSessionTimeoutsAreBounded(t *testing.T) {
@@ -61,29 +59,7 @@ func TestSessionMovesToTheConnectionWithItsPassword(t *testing.T) {
 	require.Equal(t, first.pass, second.pass)
 	first.waitClosed()
 	require.Len(t, srv.Sessions(), 1)
-	require.Zero(t, second.roundTrip(jute.OpExists, append(pathRecord("/"), 0)).err)
-}
-
-func TestWrongPasswordOrUnknownSessionIsReportedExpired(t *testing.T) {
-	srv := NewServer(t)
-	c := dialSession(t, srv, 0, nil, 0)
-	for _, id := range []int64{c.id, 42} {
-		bad := dialSession(t, srv, id, make([]byte, 16), 0)
-		require.Zero(t, bad.id)
-		require.Zero(t, bad.timeout)
-		require.Equal(t, make([]byte, 16), bad.pass)
-		bad.waitClosed()
-	}
-	require.Len(t, srv.Sessions(), 1)
-}
-
-func TestClientWithNewerZxidIsRefused(t *testing.T) {
-	srv := NewServer(t)
-	c := dialSession(t, srv, 0, nil, 0)
-	refused := dialSession(t, srv, c.id, c.pass, 1000)
-	require.Zero(t, refused.id)
-	require.Nil(t, refused.pass)
-	require.Zero(t, c.roundTrip(jute.OpExists, append(pathRecord("/"), 0)).err) // the session is unaffected
+	require.True(t, second.exists("/"))
 }
 
 func TestExpireWithEventsSendsTheEventsBeforeItClosesTheConnection(t *testing.T) {
@@ -91,38 +67,12 @@ func TestExpireWithEventsSendsTheEventsBeforeItClosesTheConnection(t *testing.T)
 	require.False(t, srv.ExpireWithEvents(42))
 	for range 100 {
 		c := dialSession(t, srv, 0, nil, 0)
-		require.Zero(t, c.roundTrip(jute.OpCreate, createRecord("/e", jute.FlagEphemeral)).err)
+		c.create("/e", jute.FlagEphemeral)
 		require.Zero(t, c.roundTrip(jute.OpExists, watchRecord("/e")).err)
 		require.True(t, srv.ExpireWithEvents(c.id))
-		event, path := c.event()
-		require.Equal(t, jute.EventDeleted, event)
-		require.Equal(t, "/e", path)
+		c.requireEvents(watchEvent{jute.EventDeleted, "/e"})
 		c.waitClosed()
 		require.Empty(t, srv.Sessions())
 		require.Empty(t, srv.Children("/e"))
-	}
-}
-
-func TestEphemeralsAreDeletedInOneTransaction(t *testing.T) {
-	srv := NewServer(t)
-	for name, end := range map[string]func(*rawClient){
-		"close":  func(c *rawClient) { require.Zero(t, c.roundTrip(jute.OpClose, nil).err); c.waitClosed() },
-		"expiry": func(c *rawClient) { require.True(t, srv.Expire(c.id)); c.waitClosed() },
-	} {
-		t.Run(name, func(t *testing.T) {
-			c, other := dialSession(t, srv, 0, nil, 0), dialSession(t, srv, 0, nil, 0)
-			for _, path := range []string{"/e1", "/e2", "/e3"} {
-				require.Zero(t, c.roundTrip(jute.OpCreate, createRecord(path, jute.FlagEphemeral)).err)
-			}
-			before := other.roundTrip(jute.OpExists, watchRecord("/e2")).zxid
-			end(c)
-			event, path := other.event()
-			require.Equal(t, jute.EventDeleted, event)
-			require.Equal(t, "/e2", path)
-			a := other.roundTrip(jute.OpGetChildren2, append(pathRecord("/"), 0))
-			require.Equal(t, before+1, a.zxid)
-			require.Equal(t, []string{"zookeeper"}, a.Strings())
-			require.Equal(t, before+1, a.Stat().Pzxid)
-		})
 	}
 }

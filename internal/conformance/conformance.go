@@ -16,6 +16,7 @@ import (
 	"context"
 	"net"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/zkrecipes/zkrecipes/zktest"
@@ -92,4 +93,48 @@ func Run(t *testing.T, name string, server Server, c Case) []string {
 		c.Run(s)
 	})
 	return s.transcript()
+}
+
+// OnZktest runs all cases against zktest alone, in simulated time.
+func OnZktest(t *testing.T, version zktest.Version) {
+	for _, group := range []struct {
+		cases []Case
+		opt   zktest.Option
+	}{
+		{Cases(), zktest.SuperDigest(SuperDigest())},
+		{SkipACLCases, zktest.SkipACL()},
+		{WithoutDigestCases, zktest.WithoutDigest()},
+	} {
+		for _, c := range group.cases {
+			t.Run(c.Name, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					s := newScript(t, Double(t, version, 2*time.Second, zktest.InMemory(), group.opt))
+					defer s.end()
+					c.Run(s)
+				})
+			})
+		}
+	}
+}
+
+// Double returns a zktest server that emulates a version with this tick.
+func Double(t *testing.T, version zktest.Version, tick time.Duration, opts ...zktest.Option) Server {
+	srv := zktest.NewServer(t, append([]zktest.Option{
+		zktest.Emulate(version),
+		zktest.TickTime(tick),
+		zktest.SessionTimeouts(2*tick, 20*tick),
+		zktest.ContainerCheckInterval(500 * time.Millisecond),
+	}, opts...)...)
+	return Server{
+		Dial: func(ctx context.Context) (net.Conn, error) {
+			return srv.DialContext(ctx, "tcp", srv.Addr())
+		},
+		TickTime:       tick,
+		Version:        version,
+		CounterNearEnd: srv.SetCounter,
+		Restart: func() error {
+			srv.Stop()
+			return srv.Restart()
+		},
+	}
 }

@@ -164,25 +164,9 @@ func versionOf(ctx context.Context, server Server) (zktest.Version, error) {
 
 // testDouble returns a zktest server that is configured like the real one.
 func testDouble(t *testing.T, real Server, opts ...zktest.Option) Server {
-	srv := zktest.NewServer(t, append([]zktest.Option{
-		zktest.Emulate(real.Version),
-		zktest.TickTime(real.TickTime),
-		zktest.SessionTimeouts(2*real.TickTime, 20*real.TickTime),
-		zktest.ContainerCheckInterval(500 * time.Millisecond),
-	}, opts...)...)
-	return Server{
-		Dial: func(ctx context.Context) (net.Conn, error) {
-			return srv.DialContext(ctx, "tcp", srv.Addr())
-		},
-		TickTime:       real.TickTime,
-		Version:        real.Version,
-		Shared:         real.Shared,
-		CounterNearEnd: srv.SetCounter,
-		Restart: func() error {
-			srv.Stop()
-			return srv.Restart()
-		},
-	}
+	double := Double(t, real.Version, real.TickTime, opts...)
+	double.Shared = real.Shared
+	return double
 }
 
 func TestZktestBehavesLikeZooKeeper(t *testing.T) {

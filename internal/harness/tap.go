@@ -8,20 +8,17 @@ import (
 	"sync"
 	"testing"
 	"time"
-
-	"github.com/stretchr/testify/require"
-
-	"github.com/zkrecipes/zkrecipes/internal/jute"
 )
 
 // Taps connects to one server, whatever the address, and records each connection and
 // what was written to it.
 type Taps struct {
-	mu     sync.Mutex
-	target string
-	taps   []*Tap
-	addrs  []string      // dialled
-	thaw   chan struct{} // non-nil: dialling waits until it is closed
+	dial func(ctx context.Context, network, addr string) (net.Conn, error)
+
+	mu    sync.Mutex
+	taps  []*Tap
+	addrs []string      // dialled
+	thaw  chan struct{} // non-nil: dialling waits until it is closed
 	// write, if not nil, is called before each frame is written. It may change the
 	// frame, swallow it, or fail.
 	write func(c *Tap, op string, frame []byte) (swallow bool, err error)
@@ -46,7 +43,7 @@ type Tap struct {
 func (a *Taps) Dial(ctx context.Context, network, addr string) (net.Conn, error) {
 	a.mu.Lock()
 	a.addrs = append(a.addrs, addr)
-	target, thaw := a.target, a.thaw
+	thaw := a.thaw
 	a.mu.Unlock()
 	if thaw != nil {
 		select {
@@ -55,7 +52,7 @@ func (a *Taps) Dial(ctx context.Context, network, addr string) (net.Conn, error)
 			return nil, ctx.Err()
 		}
 	}
-	nc, err := new(net.Dialer).DialContext(ctx, network, target)
+	nc, err := a.dial(ctx, network, addr)
 	if err != nil {
 		return nil, err
 	}
@@ -184,25 +181,17 @@ func (c *Tap) Sent() []string {
 	return slices.Clone(c.ops)
 }
 
-// EndSession ends a session on the server, as its expiry would. The session's client
-// must be disconnected.
-func EndSession(t testing.TB, server string, id int64, password []byte) {
-	t.Helper()
-	nc, err := net.Dial("tcp", server)
-	require.NoError(t, err)
-	defer nc.Close()
-	b := jute.AppendInt64(jute.AppendInt32(nil, 0), 0)
-	b = jute.AppendBuffer(jute.AppendInt64(jute.AppendInt32(b, 10_000), id), password)
-	for _, body := range [][]byte{b, jute.AppendInt32(jute.AppendInt32(nil, 1), jute.OpClose)} {
-		_, err = nc.Write(jute.Frame(body))
-		require.NoError(t, err)
-		_, err = jute.ReadFrame(nc, 4096)
-		require.NoError(t, err)
-	}
+// NewTaps returns Taps that connect to target.
+func NewTaps(target string) *Taps {
+	return NewTapsVia(func(ctx context.Context, network, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, network, target)
+	})
 }
 
-// NewTaps returns Taps that connect to target.
-func NewTaps(target string) *Taps { return &Taps{target: target} }
+// NewTapsVia returns Taps that connect with dial.
+func NewTapsVia(dial func(ctx context.Context, network, addr string) (net.Conn, error)) *Taps {
+	return &Taps{dial: dial}
+}
 
 // DialTimeout is Dial for zk.WithDialer.
 func (a *Taps) DialTimeout(network, addr string, _ time.Duration) (net.Conn, error) {

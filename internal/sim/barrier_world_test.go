@@ -1,10 +1,17 @@
 package sim
 
 import (
+	"context"
+	"errors"
+	"math/rand/v2"
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
+	"github.com/go-zookeeper/zk"
+
+	"github.com/zkrecipes/zkrecipes"
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
@@ -55,5 +62,82 @@ func (w *barrierWorld) startFaults(faults *sync.WaitGroup, stop <-chan struct{})
 	if w.operator {
 		faults.Go(func() { w.evictMembers(stop, "/round") })
 		faults.Go(func() { w.remakePaths(stop, func(n int) []byte { return []byte(strconv.Itoa(n)) }) })
+	}
+}
+
+// waitCall is a call of Barrier.Wait, as its caller saw it.
+type waitCall struct {
+	worker      int
+	path        string
+	client      string
+	n           int // of the members that it waited for
+	called, ret int64
+	index       int
+	err         error
+}
+
+// work waits at barriers, a few times.
+func (w *barrierWorld) work(p *process, j int) {
+	defer w.workerDone()
+	r := rand.New(rand.NewPCG(w.seed, uint64(100+10*p.i+j)))
+	barriers := map[string]*sizedBarrier{}
+	of := -1 // the life that they belong to
+	for range w.rounds {
+		time.Sleep(time.Duration(r.Int64N(int64(2 * time.Second))))
+		path := w.paths[r.IntN(len(w.paths))]
+		c, life := p.current()
+		if life != of {
+			of, barriers = life, map[string]*sizedBarrier{}
+		}
+		if barriers[path] == nil || r.IntN(3) == 0 {
+			n := w.size(path)
+			barriers[path] = &sizedBarrier{zkrecipes.NewBarrier(c, path, n), n}
+		}
+		if !w.runCancelableOf(r, path, barriers[path].n, func(ctx context.Context) {
+			a := w.callWait(ctx, p, life, 10*p.i+j, barriers[path], path)
+			if a.err != nil && !w.isExpected(ctx, p, life, a.err) {
+				w.log.violation("worker %d: %v", a.worker, a.err)
+			}
+		}) {
+			return
+		}
+	}
+}
+
+// sizedBarrier is a Barrier with its n, which the path may no longer have.
+type sizedBarrier struct {
+	*zkrecipes.Barrier
+	n int
+}
+
+// callWait takes part in a round.
+func (w *barrierWorld) callWait(ctx context.Context, p *process, life, worker int, b *sizedBarrier, path string) *waitCall {
+	a := &waitCall{worker: worker, path: path, client: identity(p.i, life), n: b.n, called: w.log.tick()}
+	a.index, a.err = b.Wait(ctx)
+	a.ret = w.log.tick()
+	w.log.note("worker %d of %s: waited from %d at %s: %d %v", worker, a.client, a.called, path, a.index, a.err)
+	w.countOutcome(ctx, a)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.calls = append(w.calls, a)
+	return a
+}
+
+func (w *barrierWorld) countOutcome(ctx context.Context, a *waitCall) {
+	switch {
+	case a.err == nil && ctx.Err() != nil:
+		w.events.add("canceled, but in the round")
+	case a.abandoned():
+		w.events.add("canceled while disconnected")
+	case errors.Is(a.err, zkrecipes.ErrSize):
+		w.events.add("another size")
+	case errors.Is(a.err, zkrecipes.ErrUncertain):
+		w.events.add("uncertain")
+	case errors.Is(a.err, zkrecipes.ErrEvicted):
+		w.events.add("evicted")
+	case errors.Is(a.err, zk.ErrSessionExpired):
+		w.events.add("expired")
+	case a.err != nil && ctx.Err() != nil:
+		w.events.add("canceled")
 	}
 }

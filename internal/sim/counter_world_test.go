@@ -77,39 +77,23 @@ func (w *counterWorld) startFaults(faults *sync.WaitGroup, stop <-chan struct{})
 
 // evictWaiters is an operator that deletes places in the lines, where nobody stands for long.
 func (w *counterWorld) evictWaiters(stop <-chan struct{}) {
-	r := rand.New(rand.NewPCG(w.seed, 2000))
-	conn, done := w.rawConn()
-	defer done()
-	for {
-		select {
-		case <-time.After(time.Duration(r.Int64N(int64(4 * w.pause())))):
-		case <-stop:
-			return
-		}
+	w.operate(2000, 4*w.pause(), stop, func(r *rand.Rand, conn *zk.Conn) {
 		below := w.paths[r.IntN(len(w.paths))] + "/line"
 		if waiting := w.srv.Children(below); len(waiting) > 0 {
 			w.log.note("operator: delete %s: %v", waiting[0], conn.Delete(below+"/"+waiting[0], -1))
 			w.events.add("waiter deleted")
 		}
-	}
+	})
 }
 
 // compete adds as kazoo does: it reads the value, and writes over the version that it has read.
 func (w *counterWorld) compete(stop <-chan struct{}) {
-	r := rand.New(rand.NewPCG(w.seed, 2500))
-	conn, done := w.rawConn()
-	defer done()
-	for {
-		select {
-		case <-time.After(time.Duration(r.Int64N(int64(4 * w.pause())))):
-		case <-stop:
-			return
-		}
+	w.operate(2500, 4*w.pause(), stop, func(r *rand.Rand, conn *zk.Conn) {
 		path := w.paths[r.IntN(len(w.paths))]
 		op := counterOp{path: path, kind: "add", a: 1 + r.Int64N(1_000_000), call: w.log.tick()}
 		data, stat, err := conn.Get(path)
 		if err != nil {
-			continue
+			return
 		}
 		v, _ := strconv.ParseInt(string(data), 10, 64)
 		_, err = conn.Set(path, []byte(strconv.FormatInt(v+op.a, 10)), stat.Version)
@@ -119,12 +103,12 @@ func (w *counterWorld) compete(stop <-chan struct{}) {
 			op.value = v + op.a
 			w.events.add("rival added")
 		case errors.Is(err, zk.ErrBadVersion), errors.Is(err, zk.ErrNoNode):
-			continue
+			return
 		default:
 			op.unknown = true
 		}
 		w.note(op)
-	}
+	})
 }
 
 // unblock does nothing: no call waits for another one.

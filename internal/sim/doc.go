@@ -32,7 +32,7 @@
 // the server's plan, the network, the processes, an operator and other libraries'
 // clients. When the phase of faults is over, the world must come to rest.
 //
-// Each recipe adds a workload. Its workers call the library (*_worker,
+// Each recipe adds a workload. Its workers call the library (*_worker, *_world,
 // queue_producer, queue_consumer). Its observer follows every change that the
 // server applies, and knows the names on the wire but none of the library's code
 // (*_observer). Its judge compares what callers were told with what the observer

@@ -83,15 +83,7 @@ func (w *electionWorld) startFaults(faults *sync.WaitGroup, stop <-chan struct{}
 
 // meddle is an operator that deletes leaders' znodes and creates some by hand.
 func (w *electionWorld) meddle(stop <-chan struct{}) {
-	r := rand.New(rand.NewPCG(w.seed, 2500))
-	conn, done := w.rawConn()
-	defer done()
-	for {
-		select {
-		case <-time.After(time.Duration(r.Int64N(int64(8 * time.Second)))):
-		case <-stop:
-			return
-		}
+	w.operate(2500, 8*time.Second, stop, func(r *rand.Rand, conn *zk.Conn) {
 		leader := w.paths[r.IntN(len(w.paths))] + "/leader"
 		if r.IntN(3) == 0 {
 			if _, err := conn.Create(leader, []byte(byHand), zk.FlagEphemeral, zk.WorldACL(zk.PermAll)); err == nil {
@@ -100,7 +92,7 @@ func (w *electionWorld) meddle(stop <-chan struct{}) {
 		} else if conn.Delete(leader, -1) == nil {
 			w.events.add("leader deleted")
 		}
-	}
+	})
 }
 
 // unblock has nothing to do: every candidate is elected in the end.

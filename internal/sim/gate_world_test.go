@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/go-zookeeper/zk"
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
@@ -70,19 +71,11 @@ func (w *gateWorld) startFaults(faults *sync.WaitGroup, stop <-chan struct{}) {
 
 // touchGates is an operator that writes to the znodes of gates, which opens none.
 func (w *gateWorld) touchGates(stop <-chan struct{}) {
-	r := rand.New(rand.NewPCG(w.seed, 2000))
-	conn, done := w.rawConn()
-	defer done()
-	for {
-		select {
-		case <-time.After(time.Duration(r.Int64N(int64(3 * time.Second)))):
-		case <-stop:
-			return
-		}
+	w.operate(2000, 3*time.Second, stop, func(r *rand.Rand, conn *zk.Conn) {
 		if _, err := conn.Set(w.paths[r.IntN(len(w.paths))], []byte("touched"), -1); err == nil {
 			w.events.add("written to")
 		}
-	}
+	})
 }
 
 // unblock opens the gates if every worker that is not done waits at a shut one.

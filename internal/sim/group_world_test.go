@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/go-zookeeper/zk"
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
@@ -100,19 +101,11 @@ func (w *groupWorld) startFaults(faults *sync.WaitGroup, stop <-chan struct{}) {
 
 // deleteMembers is an operator that deletes members' znodes, which are created again.
 func (w *groupWorld) deleteMembers(stop <-chan struct{}) {
-	r := rand.New(rand.NewPCG(w.seed, 2700))
-	conn, done := w.rawConn()
-	defer done()
-	for {
-		select {
-		case <-time.After(time.Duration(r.Int64N(int64(5 * time.Second)))):
-		case <-stop:
-			return
-		}
+	w.operate(2700, 5*time.Second, stop, func(r *rand.Rand, conn *zk.Conn) {
 		if names := w.srv.Children(w.path()); len(names) > 0 && conn.Delete(w.path()+"/"+names[r.IntN(len(names))], -1) == nil {
 			w.events.add("member deleted")
 		}
-	}
+	})
 }
 
 // unblock has nothing to do: a member that waits for another one with its id is there when

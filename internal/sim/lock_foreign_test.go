@@ -11,48 +11,32 @@ import (
 
 // runOperator deletes places, and tries to write to them.
 func (w *lockWorld) runOperator(stop <-chan struct{}) {
-	r := rand.New(rand.NewPCG(w.seed, 2000))
-	conn, done := w.rawConn()
-	defer done()
-	for {
-		select {
-		case <-time.After(time.Duration(r.Int64N(int64(6 * time.Second)))):
-		case <-stop:
-			return
-		}
+	w.operate(2000, 6*time.Second, stop, func(r *rand.Rand, conn *zk.Conn) {
 		line := w.paths[r.IntN(len(w.paths))]
 		places := w.srv.Children(line)
 		if len(places) == 0 {
-			continue
+			return
 		}
 		place := line + "/" + places[r.IntN(len(places))]
 		if w.operator && r.IntN(2) == 0 {
 			w.log.note("operator: delete %s: %v", place, conn.Delete(place, -1))
 			w.events.add("place deleted")
-			continue
+			return
 		}
 		_, err := conn.Set(place, []byte("forged"), -1)
 		w.log.note("operator: set %s: %v", place, err)
 		w.events.add("place written to")
-	}
+	})
 }
 
 // runForeignClient joins and leaves lines as another library's client does. It sets
 // the data of its places, and deletes them whether they are first or not.
 func (w *lockWorld) runForeignClient(i int, prefix string, stop <-chan struct{}) {
-	r := rand.New(rand.NewPCG(w.seed, uint64(3000+i)))
-	conn, done := w.rawConn()
-	defer done()
-	for {
-		select {
-		case <-time.After(time.Duration(r.Int64N(int64(5 * time.Second)))):
-		case <-stop:
-			return
-		}
+	w.operate(uint64(3000+i), 5*time.Second, stop, func(r *rand.Rand, conn *zk.Conn) {
 		line := w.paths[r.IntN(len(w.paths))]
 		place, err := conn.Create(line+"/"+prefix, nil, zk.FlagEphemeral|zk.FlagSequence, zk.WorldACL(zk.PermAll))
 		if err != nil {
-			continue
+			return
 		}
 		w.log.note("foreign client: %s", place)
 		w.events.add("foreign place")
@@ -70,7 +54,7 @@ func (w *lockWorld) runForeignClient(i int, prefix string, stop <-chan struct{})
 			time.Sleep(time.Duration(r.Int64N(int64(4 * time.Second))))
 			deleteUntilGone(conn, reader)
 		}
-	}
+	})
 }
 
 // downgradeAsCurator creates a reader's place as Curator's writers do. It has the

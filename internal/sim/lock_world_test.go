@@ -115,18 +115,13 @@ func (w *lockWorld) jump(path string, at int32) {
 // the end, again and again. A counter never moves back.
 func (w *lockWorld) runCounters(stop <-chan struct{}) {
 	r := rand.New(rand.NewPCG(w.seed, 7000))
-	for {
-		select {
-		case <-time.After(time.Duration(r.Int64N(int64(4 * time.Second)))):
-		case <-stop:
-			return
-		}
+	again(r, 4*time.Second, stop, func() {
 		path := w.paths[r.IntN(len(w.paths))]
 		at := []int32{w.lastNumber - int32(r.IntN(4)), math.MaxInt32 - int32(r.IntN(4))}[r.IntN(2)]
 		if number, ok := w.observer.newestNumber(path, false); ok && number >= 0 && number < int64(w.lastNumber)/2 {
 			w.jump(path, at)
 		}
-	}
+	})
 }
 
 func (w *lockWorld) startFaults(faults *sync.WaitGroup, stop <-chan struct{}) {

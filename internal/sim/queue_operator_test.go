@@ -13,19 +13,11 @@ import (
 // are free, and now and then the whole queue. It sets data on segments and creates znodes
 // below items.
 func (w *queueWorld) runOperator(stop <-chan struct{}) {
-	r := rand.New(rand.NewPCG(w.seed, 2000))
-	conn, done := w.rawConn()
-	defer done()
-	remove := func(event, path string) {
-		if err := w.deleteAsOperator(conn, path); err == nil {
-			w.events.add(event)
-		}
-	}
-	for {
-		select {
-		case <-time.After(time.Duration(r.Int64N(int64(4 * time.Second)))):
-		case <-stop:
-			return
+	w.operate(2000, 4*time.Second, stop, func(r *rand.Rand, conn *zk.Conn) {
+		remove := func(event, path string) {
+			if err := w.deleteAsOperator(conn, path); err == nil {
+				w.events.add(event)
+			}
 		}
 		what := r.IntN(12)
 		switch {
@@ -45,7 +37,7 @@ func (w *queueWorld) runOperator(stop <-chan struct{}) {
 		default:
 			w.touch(r, conn, what)
 		}
-	}
+	})
 }
 
 // deleteClaim deletes one or both of the znodes of a claim.

@@ -235,15 +235,7 @@ func (w *waitWorld) setSize(path string, n int) {
 // remakePaths is an operator that deletes one of the paths and all below it, and
 // creates it anew for another number of members.
 func (w *waitWorld) remakePaths(stop <-chan struct{}, data func(n int) []byte) {
-	r := rand.New(rand.NewPCG(w.seed, 3000))
-	conn, done := w.rawConn()
-	defer done()
-	for {
-		select {
-		case <-time.After(time.Duration(r.Int64N(int64(20 * time.Second)))):
-		case <-stop:
-			return
-		}
+	w.operate(3000, 20*time.Second, stop, func(r *rand.Rand, conn *zk.Conn) {
 		path, n := w.paths[r.IntN(len(w.paths))], 1+r.IntN(4)
 		var ops []any
 		var add func(path string)
@@ -264,25 +256,17 @@ func (w *waitWorld) remakePaths(stop <-chan struct{}, data func(n int) []byte) {
 			w.setSize(path, n)
 			w.events.add("path remade")
 		}
-	}
+	})
 }
 
 // evictMembers is an operator that deletes members, which stand at below under one
 // of the paths.
 func (w *waitWorld) evictMembers(stop <-chan struct{}, below string) {
-	r := rand.New(rand.NewPCG(w.seed, 2000))
-	conn, done := w.rawConn()
-	defer done()
-	for {
-		select {
-		case <-time.After(time.Duration(r.Int64N(int64(6 * time.Second)))):
-		case <-stop:
-			return
-		}
+	w.operate(2000, 6*time.Second, stop, func(r *rand.Rand, conn *zk.Conn) {
 		parent := w.paths[r.IntN(len(w.paths))] + below
 		members := slices.DeleteFunc(w.srv.Children(parent), func(name string) bool { return name == "ready" })
 		if len(members) == 0 {
-			continue
+			return
 		}
 		member := parent + "/" + members[r.IntN(len(members))]
 		w.mu.Lock()
@@ -290,5 +274,5 @@ func (w *waitWorld) evictMembers(stop <-chan struct{}, below string) {
 		w.mu.Unlock()
 		w.log.note("operator: delete %s: %v", member, conn.Delete(member, -1))
 		w.events.add("member deleted")
-	}
+	})
 }

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"strconv"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -13,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/zkrecipes/zkrecipes/internal/jute"
@@ -56,31 +57,6 @@ func (l *link) await(c *Call) error {
 	return err
 }
 
-// connectStalled makes a connection whose server reads nothing after the
-// handshake.
-func (r *rig) connectStalled() *link {
-	r.t.Helper()
-	client, server := net.Pipe()
-	l := &link{t: r.t, server: server, socket: &breakableConn{Conn: client}}
-	client.SetDeadline(time.Now().Add(HandshakeBudget(r.Timeout())))
-	l.conn = r.Wrap(l.socket, r.Attempt())
-	r.t.Cleanup(func() {
-		l.conn.Close()
-		server.Close()
-	})
-	go func() {
-		if _, err := jute.ReadFrame(server, 4096); err == nil {
-			server.Write(connectReply(sessionTimeout, sessionID))
-		}
-	}()
-	l.write(connectRequest(r.ID()))
-	_, err := jute.ReadFrame(l.conn, 4096)
-	require.NoError(r.t, err)
-	go io.Copy(io.Discard, l.conn)
-	r.reported()
-	return l
-}
-
 // readRequests reads n frames as the server of connectStalled.
 func (l *link) readRequests(n int) [][]byte {
 	l.t.Helper()
@@ -93,17 +69,6 @@ func (l *link) readRequests(n int) [][]byte {
 	return frames
 }
 
-// opNames describes requests in the form of link.sent.
-func opNames(frames [][]byte) []string {
-	var names []string
-	for _, frame := range frames {
-		d := jute.NewDecoder(frame[4:])
-		xid, op := d.Int32(), d.Int32()
-		names = append(names, fmt.Sprintf("%s %d", jute.OpName(op), xid))
-	}
-	return names
-}
-
 func TestACallReturnsItsReply(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, r *rig) {
 		l := r.connect()
@@ -113,7 +78,7 @@ func TestACallReturnsItsReply(t *testing.T) {
 		}, l.frames())
 		require.False(t, ended(first))
 
-		l.answer(reply(xidFirstCall-1, 70, jute.ErrNoNode), reply(xidFirstCall, 71, 0, 'x', 'y'))
+		l.answer(reply(xidFirstCall-1, 70, jute.ErrNoNode, 's', 'e'), reply(xidFirstCall, 71, 0, 'x', 'y'))
 		require.NoError(t, l.await(first))
 		code, record, err := first.Result()
 		require.NoError(t, err)
@@ -122,102 +87,61 @@ func TestACallReturnsItsReply(t *testing.T) {
 		code, record, err = second.Result()
 		require.NoError(t, err)
 		require.Equal(t, jute.ErrNoNode, code)
-		require.Empty(t, record)
+		require.Equal(t, "se", string(record), "the next reply does not overwrite it")
 		require.Empty(t, l.read(), "go-zookeeper does not see it")
 		l.requireUp()
 	})
 }
 
-func TestACallsRecordIsNotOverwrittenByTheNextReply(t *testing.T) {
-	inBubble(t, nil, func(t *testing.T, r *rig) {
-		l := r.connect()
-		first, second := l.call(), l.call()
-		l.answer(reply(xidFirstCall, 1, 0, []byte("first")...), reply(xidFirstCall-1, 2, 0, []byte("SECOND")...))
-		require.NoError(t, l.await(second))
-		_, record, _ := first.Result()
-		require.Equal(t, "first", string(record))
-	})
-}
-
-func TestRepliesToCallsAreKeptFromGoZookeeper(t *testing.T) {
-	inBubble(t, nil, func(t *testing.T, r *rig) {
-		l := r.connect()
-		call := l.call()
-		l.write(requestFrame(1, jute.OpDelete))
-		l.answer(event(jute.EventDeleted, "/a"), reply(xidFirstCall, 5, 0, 'c'), reply(1, 6, 0, 'z'))
-		require.NoError(t, l.await(call))
-		require.Equal(t, [][]byte{event(jute.EventDeleted, "/a"), reply(1, 0, 0, 'z')}, l.read())
-	})
-}
-
 // A caller may rely on the events that preceded its reply.
-func TestEventsThatPrecedeAReplyAreReportedBeforeTheCallEnds(t *testing.T) {
+func TestEventsThatPrecedeAReplyAreDeliveredBeforeTheCallEnds(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, r *rig) {
 		var call atomic.Pointer[Call]
 		report := r.cfg.Event
 		r.cfg.Event = func(e Event) {
 			if ended(call.Load()) {
-				t.Error("the call has ended already")
+				t.Error("the call has ended")
 			}
 			report(e)
 		}
 		l := r.connect()
 		call.Store(l.call())
+		l.write(requestFrame(1, jute.OpDelete))
 		r.reported()
-		l.answer(append(event(jute.EventDeleted, "/a"), reply(xidFirstCall, 5, 0)...))
+		l.answer(slices.Concat(event(jute.EventDeleted, "/a"), reply(xidFirstCall, 5, 0), reply(1, 6, 0, 'z')))
 		require.NoError(t, l.await(call.Load()))
 		require.Equal(t, []string{"event 2 /a on 1"}, r.reported())
+		require.Equal(t, [][]byte{event(jute.EventDeleted, "/a"), reply(1, 0, 0, 'z')}, l.read(), "the call's reply is not go-zookeeper's")
 	})
 }
 
-func TestACallOnAClosedConnectionIsNotSent(t *testing.T) {
-	inBubble(t, nil, func(t *testing.T, r *rig) {
+// A caller that repeats its call must not find the same connection. The goroutine whose
+// write fails closes the connection, and must not wait for itself.
+func TestAPendingCallFailsOnlyAfterDownWasCalled(t *testing.T) {
+	eachInBubble(t, nil, map[string]func(l *link){
+		"by the server":    func(l *link) { l.server.Close() },
+		"by us":            func(l *link) { l.conn.Close() },
+		"in silence":       func(*link) { time.Sleep(sessionTimeout / 2) },
+		"by a failed call": func(l *link) { l.socket.broken.Store(true); l.call() },
+	}, func(t *testing.T, r *rig, end func(l *link)) {
+		var call atomic.Pointer[Call]
+		report := r.cfg.Down
+		r.cfg.Down = func(conn uint64, err error) {
+			if ended(call.Load()) {
+				t.Error("the call has ended")
+			}
+			report(conn, err)
+		}
 		l := r.connect()
+		call.Store(l.call())
 		l.sent()
-		l.conn.Close()
-		require.ErrorIs(t, l.await(l.call()), ErrNotSent)
+		r.reported()
+		end(l)
+		require.ErrorIs(t, l.await(call.Load()), ErrNoReply)
+		require.Len(t, r.reported(), 1)
+		require.ErrorIs(t, l.await(l.call()), ErrNotSent, "the connection is closed")
 		require.ErrorIs(t, l.await(l.call(make([]byte, bigRecord)...)), ErrNotSent)
 		require.Empty(t, l.sent())
-	})
-}
-
-func TestAPendingCallFailsOnlyAfterDownWasCalled(t *testing.T) {
-	for how, end := range map[string]func(l *link){
-		"by the server": func(l *link) { l.server.Close() },
-		"by us":         func(l *link) { l.conn.Close() },
-		"in silence":    func(*link) { time.Sleep(sessionTimeout / 2) },
-	} {
-		t.Run(how, func(t *testing.T) {
-			inBubble(t, nil, func(t *testing.T, r *rig) {
-				var call atomic.Pointer[Call]
-				report := r.cfg.Down
-				r.cfg.Down = func(conn uint64, err error) {
-					if ended(call.Load()) {
-						t.Error("the call has ended: repeating it would find the same connection")
-					}
-					report(conn, err)
-				}
-				l := r.connect()
-				call.Store(l.call())
-				r.reported()
-				end(l)
-				require.ErrorIs(t, l.await(call.Load()), ErrNoReply)
-				require.Len(t, r.reported(), 1)
-			})
-		})
-	}
-}
-
-// The goroutine whose write fails closes the connection, and must not wait for
-// itself.
-func TestACallWhoseWriteFailsEndsTheConnection(t *testing.T) {
-	inBubble(t, nil, func(t *testing.T, r *rig) {
-		l := r.connect()
-		r.reported()
-		l.socket.broken.Store(true)
-		require.ErrorIs(t, l.await(l.call()), ErrNoReply)
-		require.ErrorIs(t, l.down(), errBroken)
-		require.Equal(t, []string{"down 1: write: broken"}, r.reported())
 	})
 }
 
@@ -235,28 +159,6 @@ func TestACallFailsWithErrNotSentOnlyIfNoneOfItWasWritten(t *testing.T) {
 	})
 }
 
-func TestFramesQueuedDuringAWriteAreSentWholeAndInOrder(t *testing.T) {
-	inBubble(t, nil, func(t *testing.T, r *rig) {
-		l := r.connectStalled()
-		l.call(make([]byte, bigRecord)...) // it is being written
-		var want []string
-		for i := range int32(20) {
-			l.write(requestFrame(i+1, jute.OpGetData, bytes.Repeat([]byte{byte(i)}, 10)...))
-			l.call(bytes.Repeat([]byte{byte(i)}, 10_000)...)
-			l.write(ping())
-			want = append(want, fmt.Sprintf("getData %d", i+1), fmt.Sprintf("multi %d", xidFirstCall-1-i), "ping -2")
-		}
-		frames := l.readRequests(1 + len(want))
-		require.Len(t, frames[0], 12+bigRecord)
-		require.Equal(t, want, opNames(frames[1:]))
-		for i := range 20 {
-			require.Equal(t, bytes.Repeat([]byte{byte(i)}, 10), frames[1+3*i][12:], "go-zookeeper reuses its buffer")
-			require.Equal(t, bytes.Repeat([]byte{byte(i)}, 10_000), frames[2+3*i][12:])
-		}
-		l.requireOpen()
-	})
-}
-
 // requireOpen is like requireUp, for a link that does not record what it read.
 func (l *link) requireOpen() {
 	l.t.Helper()
@@ -264,19 +166,30 @@ func (l *link) requireOpen() {
 	require.NoError(l.t, l.conn.Cause())
 }
 
-// Every Call gets its own reply, go-zookeeper's frames keep their order, and no
-// frame is torn, lost or sent twice.
+// Every Call gets its own reply, go-zookeeper's frames keep their order although it reuses
+// its buffer, and no frame is torn, lost or sent twice.
 func TestConcurrentCallsAndGoZookeepersFramesDoNotMix(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, r *rig) {
 		const callers, each = 16, 50
 		l := r.connectStalled()
-		var names []string
-		served := make(chan struct{})
-		go func() {
-			defer close(served)
-			names = l.echo(callers*each + each)
-		}()
 		var wg sync.WaitGroup
+		wg.Go(func() { // the server
+			deletes, calls := int32(0), xidFirstCall+1
+			for range callers*each + each {
+				frame := l.readRequests(1)[0]
+				d := jute.NewDecoder(frame[4:])
+				xid, op := d.Int32(), d.Int32()
+				if op == jute.OpDelete {
+					deletes++
+					assert.Equal(t, deletes, xid)
+					assert.Equal(t, bytes.Repeat([]byte{byte(xid)}, 20), frame[12:])
+				} else {
+					calls--
+					assert.Equal(t, calls, xid)
+				}
+				l.server.Write(reply(xid, 1, 0, frame[12:min(len(frame), 32)]...))
+			}
+		})
 		for caller := range callers {
 			wg.Go(func() {
 				for i := range each {
@@ -284,68 +197,32 @@ func TestConcurrentCallsAndGoZookeepersFramesDoNotMix(t *testing.T) {
 					call := l.startCall(append([]byte(mine), make([]byte, (caller*i*37)%5000+3)...)...)
 					<-call.Done()
 					_, record, err := call.Result()
-					if err != nil || !strings.HasPrefix(string(record), mine) {
-						t.Errorf("%s was answered %q, %v", mine, record, err)
-						return
-					}
+					assert.NoError(t, err)
+					assert.True(t, strings.HasPrefix(string(record), mine), "%s was answered %q", mine, record)
 				}
 			})
 		}
 		wg.Go(func() {
-			for i := range int32(each) {
-				l.conn.Write(requestFrame(i+1, jute.OpDelete))
+			for xid := range int32(each) {
+				frame := requestFrame(xid+1, jute.OpDelete, bytes.Repeat([]byte{byte(xid + 1)}, 20)...)
+				l.conn.Write(frame)
+				clear(frame)
 			}
 		})
 		wg.Wait()
-		<-served
 		l.requireOpen()
-		require.Len(t, names, callers*each+each)
-		requireXidsInOrder(t, names)
 		require.Zero(t, l.conn.pendingBytes, "every request was answered")
 	})
 }
 
-// echo answers n requests with the beginning of their records. It returns their
-// opNames.
-func (l *link) echo(n int) []string {
-	var names []string
-	for range n {
-		frame, err := jute.ReadFrame(l.server, 1<<30)
-		if err != nil {
-			break
-		}
-		names = append(names, opNames([][]byte{frame})...)
-		xid := jute.NewDecoder(frame[4:]).Int32()
-		l.server.Write(reply(xid, 1, 0, frame[12:min(len(frame), 32)]...))
-	}
-	return names
-}
-
-// requireXidsInOrder asserts that the deletes, which are go-zookeeper's, count up
-// and that the Calls count down.
-func requireXidsInOrder(t *testing.T, names []string) {
-	t.Helper()
-	deletes, calls := int64(0), int64(-xidFirstCall-1)
-	for _, name := range names {
-		op, n, _ := strings.Cut(name, " ")
-		xid, _ := strconv.ParseInt(n, 10, 64)
-		if op == "delete" {
-			deletes++
-			require.Equal(t, deletes, xid)
-		} else {
-			calls++
-			require.Equal(t, -calls, xid)
-		}
-	}
-}
-
+// A pipe has no buffer, so even the smallest write waits for the other end.
 func TestCallDoesNotBlockIfTheServerDoesNotRead(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, r *rig) {
 		l := r.connectStalled()
 		began := time.Now()
 		var calls []*Call
 		for range 10 {
-			calls = append(calls, l.startCall(make([]byte, 1<<20)...), l.startCall())
+			calls = append(calls, l.startCall(), l.startCall(make([]byte, 1<<20)...))
 		}
 		require.Zero(t, time.Since(began))
 		time.Sleep(sessionTimeout/2 - 1)
@@ -358,18 +235,6 @@ func TestCallDoesNotBlockIfTheServerDoesNotRead(t *testing.T) {
 			require.True(t, err == ErrNoReply || i > 0 && err == ErrNotSent, "%d: %v", i, err)
 		}
 		require.ErrorContains(t, l.conn.Cause(), "timeout", "the connection to a server that does not read is closed")
-	})
-}
-
-// A pipe has no buffer, so even the smallest write waits for the other end.
-func TestASmallCallDoesNotBlockOnAPipe(t *testing.T) {
-	inBubble(t, nil, func(t *testing.T, r *rig) {
-		l := r.connectStalled()
-		began := time.Now()
-		call := l.call()
-		require.Zero(t, time.Since(began))
-		l.conn.Close()
-		require.ErrorIs(t, l.await(call), ErrNoReply)
 	})
 }
 
@@ -398,11 +263,7 @@ func TestLargeQueuedFramesAreWrittenOneByOne(t *testing.T) {
 func TestCallsDoNotBlockOnAFullSocket(t *testing.T) {
 	nc, stop := dialStalledSocket(t)
 	var wg sync.WaitGroup
-	s := NewSession(Config{
-		Timeout: time.Hour, Leases: func() bool { return false },
-		Up: func(uint64) {}, Down: func(uint64, error) {},
-	})
-	conn := s.Wrap(nc, s.Attempt())
+	_, conn := wrapQuiet(nc, time.Hour, false)
 	conn.Write(connectRequest(0))
 	_, err := jute.ReadFrame(conn, 4096)
 	require.NoError(t, err)
@@ -478,34 +339,27 @@ func (c slowCloser) Close() error {
 // A caller that repeats a Call that was not sent would otherwise spin until Down
 // is called.
 func TestACallMadeDuringCloseFailsOnlyAfterDown(t *testing.T) {
-	client, server := net.Pipe()
-	var wg sync.WaitGroup
-	wg.Go(func() {
-		if _, err := jute.ReadFrame(server, 4096); err == nil {
-			server.Write(connectReply(sessionTimeout, sessionID))
-		}
+	inBubble(t, nil, func(t *testing.T, r *rig) {
+		client, server := net.Pipe()
+		nc := slowCloser{client, make(chan struct{}), make(chan struct{})}
+		conn := r.Wrap(nc, r.Attempt())
+		go io.Copy(io.Discard, server)
+		conn.Write(connectRequest(0))
+		go server.Write(welcome())
+		_, err := jute.ReadFrame(conn, 4096)
+		require.NoError(t, err)
+		r.reported()
+		go conn.Close()
+		<-nc.closing
+		call := conn.Call(jute.OpMulti, callFrame(0))
+		synctest.Wait()
+		require.False(t, ended(call))
+		close(nc.free)
+		<-call.Done()
+		_, _, err = call.Result()
+		require.ErrorIs(t, err, ErrNotSent)
+		require.Len(t, r.reported(), 1, "it is down")
 	})
-	down := make(chan struct{})
-	s := NewSession(Config{
-		Timeout: sessionTimeout, Leases: func() bool { return false },
-		Up: func(uint64) {}, Down: func(uint64, error) { close(down) },
-	})
-	nc := slowCloser{client, make(chan struct{}), make(chan struct{})}
-	conn := s.Wrap(nc, s.Attempt())
-	conn.Write(connectRequest(0))
-	_, err := jute.ReadFrame(conn, 4096)
-	require.NoError(t, err)
-	wg.Go(func() { conn.Close() })
-	<-nc.closing
-	call := conn.Call(jute.OpMulti, callFrame(0))
-	require.False(t, ended(call))
-	close(nc.free)
-	<-call.Done()
-	<-down
-	_, _, err = call.Result()
-	require.ErrorIs(t, err, ErrNotSent)
-	wg.Wait()
-	server.Close()
 }
 
 func TestAReplyReadAfterCloseIsDropped(t *testing.T) {
@@ -517,8 +371,8 @@ func TestAReplyReadAfterCloseIsDropped(t *testing.T) {
 			return err
 		}
 		l.write(connectRequest(0))
-		go l.server.Write(connectReply(sessionTimeout, sessionID))
-		require.NoError(t, take(len(connectReply(sessionTimeout, sessionID))))
+		go l.server.Write(welcome())
+		require.NoError(t, take(len(welcome())))
 		call := l.call()
 		before := r.ValidUntil()
 		time.Sleep(time.Second)
@@ -580,18 +434,108 @@ func TestXidsOfCallsWrapAround(t *testing.T) {
 			code, _, _ := call.Result()
 			require.Equal(t, int32(i), code)
 		}
+		unanswered := l.call()
+		l = r.resume(l)
+		again := l.call()
+		require.Equal(t, []string{fmt.Sprintf("multi %d", xidFirstCall)}, l.sent(), "each connection begins anew")
+		l.answer(reply(xidFirstCall, 1, 0), reply(xidFirstCall-2, 1, 0))
+		require.ErrorIs(t, l.await(unanswered), ErrNoReply)
+		require.NoError(t, l.await(again))
 	})
 }
 
-func TestXidsOfCallsStartAgainOnEachConnection(t *testing.T) {
+// Up is the first moment at which a Call may be made.
+func TestACallMadeWhenTheGateOpensIsSentAfterTheHeldFrames(t *testing.T) {
+	for _, leases := range []bool{false, true} {
+		inBubble(t, nil, func(t *testing.T, r *rig) {
+			var resumed atomic.Pointer[link]
+			var call *Call
+			r.cfg.Up = func(conn uint64) {
+				if conn == 2 {
+					call = resumed.Load().startCall()
+				}
+			}
+			first := r.connect()
+			first.setDataWatches("/a")
+			r.leases.Store(leases)
+			first.server.Close()
+			l := r.dial()
+			resumed.Store(l)
+			l.write(connectRequest(sessionID))
+			l.answer(connectReply(sessionTimeout, sessionID))
+			l.frames()
+			l.write(requestFrame(1, jute.OpDelete), requestFrame(2, jute.OpCreate), setWatches(3, []string{"/a"}, nil, nil))
+			l.answer(reply(3, 0, 0))
+			want := []string{"setWatches 3", "delete 1", "create 2", fmt.Sprintf("multi %d", xidFirstCall)}
+			if leases {
+				l.answer(reply(xidSync, 0, 0, jute.AppendString(nil, "/")...))
+				want = append([]string{"setWatches 3", "sync -1000"}, want[1:]...)
+			}
+			require.Equal(t, want, l.sent())
+			l.answer(reply(xidFirstCall, 1, 0))
+			require.NoError(t, l.await(call))
+		})
+	}
+}
+
+func TestAnsweredRequestsAreRemovedFromPending(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, r *rig) {
 		l := r.connect()
-		first := l.call()
-		l = r.resume(l)
-		second := l.call()
-		require.Equal(t, []string{fmt.Sprintf("multi %d", xidFirstCall)}, l.sent())
-		l.answer(reply(xidFirstCall, 1, 0))
-		require.ErrorIs(t, l.await(first), ErrNoReply)
-		require.NoError(t, l.await(second))
+		for i := range int32(3) {
+			l.call(make([]byte, 1000)...)
+			l.write(requestFrame(10+i, jute.OpDelete), ping())
+			synctest.Wait()
+			l.answer(reply(10+i, 0, 0), reply(xidFirstCall-i, 0, 0), reply(jute.XidPing, 0, 0), reply(xidFirstCall-i, 0, 0))
+		}
+		l.conn.mu.Lock()
+		defer l.conn.mu.Unlock()
+		require.Zero(t, l.conn.pendingBytes)
+		require.Empty(t, l.conn.pending)
+	})
+}
+
+func TestTwoCallsAreSentInOrderAndGetTheirOwnReplies(t *testing.T) {
+	inBubble(t, nil, func(t *testing.T, r *rig) {
+		l := r.connect()
+		read, write := l.conn.CallBoth(jute.OpGetData, callFrame(1), jute.OpMulti, callFrame(2), nil)
+		require.Equal(t, []string{"getData -1001", "multi -1002"}, l.sent())
+		l.answer(reply(-1001, 1, 0, 'r'))
+		require.True(t, ended(read))
+		require.False(t, ended(write))
+		l.answer(reply(-1002, 2, 0, 'w'))
+		require.NoError(t, l.await(write))
+		_, record, _ := read.Result()
+		require.Equal(t, []byte{'r'}, record)
+		_, record, _ = write.Result()
+		require.Equal(t, []byte{'w'}, record)
+	})
+}
+
+func TestOfTwoCallsOnlyTheFirstMayHaveBeenSentWhenTheConnectionIsLost(t *testing.T) {
+	inBubble(t, nil, func(t *testing.T, r *rig) {
+		l := r.connectStalled()
+		read, write := l.conn.CallBoth(jute.OpGetData, callFrame(1), jute.OpMulti, callFrame(maxBatch), nil)
+		synctest.Wait() // in the first write
+		l.conn.Close()
+		require.ErrorIs(t, l.await(read), ErrNoReply)
+		require.ErrorIs(t, l.await(write), ErrNotSent)
+		read, write = l.conn.CallBoth(jute.OpGetData, callFrame(1), jute.OpMulti, callFrame(2), nil)
+		require.ErrorIs(t, l.await(read), ErrNotSent)
+		require.ErrorIs(t, l.await(write), ErrNotSent)
+	})
+}
+
+func TestManyCallsAreSentInOneWriteAndGetTheirOwnReplies(t *testing.T) {
+	inBubble(t, nil, func(t *testing.T, r *rig) {
+		l := r.connect()
+		calls := l.conn.CallAll(jute.OpDelete, [][]byte{callFrame(1), callFrame(2), callFrame(3)})
+		require.Equal(t, []string{"delete -1001", "delete -1002", "delete -1003"}, l.sent())
+		l.answer(reply(-1001, 1, 0, 'a'))
+		require.True(t, ended(calls[0]))
+		l.answer(reply(-1002, 2, -111, 'b'))
+		l.answer(reply(-1003, 3, 0, 'c'))
+		require.NoError(t, l.await(calls[2]))
+		code, _, _ := calls[1].Result()
+		require.EqualValues(t, -111, code)
 	})
 }

@@ -58,30 +58,24 @@ func TestWriteNeverFailsAndReadReportsTheCause(t *testing.T) {
 
 func TestAConnectionToAServerThatDoesNotReadIsClosedAfterHalfTheTimeout(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, r *rig) {
-		client, server := net.Pipe()
-		defer server.Close()
-		client.SetDeadline(time.Now().Add(time.Second))
-		conn := r.Wrap(client, r.Attempt())
-		go jute.ReadFrame(server, 100)
-		conn.Write(connectRequest(0))
-		go server.Write(connectReply(sessionTimeout, sessionID))
-		_, err := jute.ReadFrame(conn, 100)
-		require.NoError(t, err)
+		l := r.connectStalled()
 		began := time.Now()
-		n, err := conn.Write(requestFrame(1, jute.OpDelete))
-		require.NoError(t, err)
-		require.Equal(t, 12, n)
+		time.AfterFunc(time.Second, func() { l.server.Write(event(jute.EventCreated, "/a")) }) // it is not silent
+		l.write(requestFrame(1, jute.OpDelete))                                                // requires no error
 		require.Equal(t, sessionTimeout/2, time.Since(began))
-		require.ErrorContains(t, conn.Cause(), "write")
+		require.ErrorContains(t, l.conn.Cause(), "write")
 	})
 }
 
 func TestAServerSilentForHalfTheTimeoutIsDisconnected(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, r *rig) {
 		l := r.connect()
-		l.conn.SetDeadline(time.Now().Add(time.Hour)) // go-zookeeper's deadlines are ignored
-		l.conn.SetReadDeadline(time.Now().Add(time.Hour))
 		for range 3 {
+			for _, at := range []time.Time{time.Now().Add(-time.Second), time.Now().Add(time.Hour)} { // go-zookeeper's deadlines are ignored
+				require.NoError(t, l.conn.SetDeadline(at))
+				require.NoError(t, l.conn.SetReadDeadline(at))
+				require.NoError(t, l.conn.SetWriteDeadline(at))
+			}
 			time.Sleep(sessionTimeout/2 - 1)
 			l.write(ping()) // sending does not count
 			l.requireUp()
@@ -94,26 +88,6 @@ func TestAServerSilentForHalfTheTimeoutIsDisconnected(t *testing.T) {
 		var late net.Error
 		require.ErrorAs(t, l.down(), &late)
 		require.True(t, late.Timeout())
-	})
-}
-
-func TestDeadlinesOfGoZookeeperAreIgnored(t *testing.T) {
-	inBubble(t, nil, func(t *testing.T, r *rig) {
-		l := r.dial()
-		past := time.Now().Add(-time.Second)
-		set := func() {
-			require.NoError(t, l.conn.SetDeadline(past))
-			require.NoError(t, l.conn.SetReadDeadline(past))
-			require.NoError(t, l.conn.SetWriteDeadline(past))
-		}
-		set()
-		l.write(connectRequest(0))
-		l.answer(connectReply(sessionTimeout, sessionID))
-		set()
-		l.write(ping())
-		l.answer(reply(jute.XidPing, 0, 0))
-		require.Len(t, l.read(), 2)
-		l.requireUp()
 	})
 }
 

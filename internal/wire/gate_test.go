@@ -2,6 +2,7 @@ package wire
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -10,30 +11,25 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/jute"
 )
 
-func TestANewSessionOpensWithoutAGate(t *testing.T) {
+func TestAConnectionWithoutWatchesToArmAgainOpensWithoutAGate(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, r *rig) {
 		r.leases.Store(true)
 		l := r.connect()
 		require.Equal(t, []string{"up 1"}, r.reported())
 		l.write(readRequest(1, jute.OpGetData, "/a", false))
 		require.Equal(t, []string{"getData 1"}, l.sent())
-	})
-}
 
-func TestAResumedConnectionWithoutWatchesOpensWithoutAGate(t *testing.T) {
-	inBubble(t, nil, func(t *testing.T, r *rig) {
-		l := r.resume(r.connect())
+		r.leases.Store(false)
+		l = r.resume(l)
 		require.Equal(t, []string{"up 2"}, r.reported())
-		l.write(readRequest(1, jute.OpGetData, "/a", false))
-		require.Equal(t, []string{"getData 1"}, l.sent())
+		l.write(readRequest(2, jute.OpGetData, "/a", false))
+		require.Equal(t, []string{"getData 2"}, l.sent())
 	})
 }
 
 func TestTheGateHoldsAllRequestsButSetWatchesPingAndClose(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, r *rig) {
-		first := r.connect()
-		first.setDataWatches("/a")
-		l := r.resume(first)
+		l := r.gated("/a")
 		require.Empty(t, r.reported(), "not up yet")
 		var held []string
 		for i, op := range []int32{
@@ -63,18 +59,19 @@ func TestTheGateHoldsAllRequestsButSetWatchesPingAndClose(t *testing.T) {
 	})
 }
 
-func TestHeldFramesAreCopies(t *testing.T) {
+// go-zookeeper reuses its buffer, and fails the requests of a lost connection.
+func TestHeldFramesAreCopiesAndAreDroppedWithTheConnection(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, r *rig) {
-		first := r.connect()
-		first.setDataWatches("/a")
-		l := r.resume(first)
+		l := r.gated("/a")
+		l.write(requestFrame(1, jute.OpDelete))
+		l = r.resume(l)
 		frames := [][]byte{
-			requestFrame(1, jute.OpSetData, []byte("first")...), requestFrame(2, jute.OpSetData, []byte("second")...),
+			requestFrame(2, jute.OpSetData, []byte("first")...), requestFrame(3, jute.OpSetData, []byte("second")...),
 		}
 		l.write(frames...) // write clears its buffer
-		l.write(setWatches(3, []string{"/a"}, nil, nil))
-		l.frames()
-		l.answer(reply(3, 0, 0))
+		l.write(setWatches(4, []string{"/a"}, nil, nil))
+		require.Equal(t, []string{"setWatches 4"}, l.sent())
+		l.answer(reply(4, 0, 0))
 		require.Equal(t, frames, l.frames())
 	})
 }
@@ -108,9 +105,7 @@ func TestTheGateOpensWhenEveryWatchIsArmedAgain(t *testing.T) {
 // setWatches with an event, before the reply.
 func TestEventsDuringRearmingDoNotKeepTheGateClosed(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, r *rig) {
-		first := r.connect()
-		first.setDataWatches("/a", "/b")
-		l := r.resume(first)
+		l := r.gated("/a", "/b")
 		l.write(requestFrame(1, jute.OpSync), setWatches(2, []string{"/a", "/b"}, nil, nil))
 		l.answer(event(jute.EventDeleted, "/a"))
 		require.Equal(t, []string{"event 2 /a on 2"}, r.reported())
@@ -123,9 +118,7 @@ func TestEventsDuringRearmingDoNotKeepTheGateClosed(t *testing.T) {
 
 func TestSetWatchesAfterTheGateHasOpenedIsHarmless(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, r *rig) {
-		first := r.connect()
-		first.setDataWatches("/a")
-		l := r.resume(first)
+		l := r.gated("/a")
 		for xid := range int32(3) {
 			l.write(setWatches(xid, []string{"/a"}, nil, nil))
 			l.answer(reply(xid, 0, 0))
@@ -139,9 +132,7 @@ func TestSetWatchesAfterTheGateHasOpenedIsHarmless(t *testing.T) {
 
 func TestAnErrorReplyToSetWatchesClosesTheConnection(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, r *rig) {
-		first := r.connect()
-		first.setDataWatches("/a")
-		l := r.resume(first)
+		l := r.gated("/a")
 		l.write(requestFrame(1, jute.OpSync), setWatches(2, []string{"/a"}, nil, nil))
 		l.sent()
 		l.answer(reply(2, 0, -6)) // Unimplemented
@@ -153,9 +144,7 @@ func TestAnErrorReplyToSetWatchesClosesTheConnection(t *testing.T) {
 
 func TestWatchesNotArmedAgainWithinHalfTheTimeoutCloseTheConnection(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, r *rig) {
-		first := r.connect()
-		first.setDataWatches("/a", "/b")
-		l := r.resume(first)
+		l := r.gated("/a", "/b")
 		began := time.Now()
 		l.write(requestFrame(1, jute.OpSync), setWatches(2, []string{"/a"}, nil, nil))
 		l.answer(reply(2, 0, 0))
@@ -181,9 +170,7 @@ func TestTheGateOpensAfterASyncIfALeaseIsHeld(t *testing.T) {
 			r.leases.Store(true)
 			first.server.Close()
 			r.reported()
-			l := r.dial()
-			l.write(connectRequest(sessionID))
-			l.answer(connectReply(sessionTimeout, sessionID))
+			l := r.handshake(welcome())
 			l.read()
 			l.write(readRequest(1, jute.OpGetData, "/x", false))
 			if watches != nil {
@@ -230,15 +217,72 @@ func TestASyncThatFailsOrIsNotAnsweredClosesTheConnection(t *testing.T) {
 	})
 }
 
-func TestHeldFramesAreDroppedWithTheConnection(t *testing.T) {
-	inBubble(t, nil, func(t *testing.T, r *rig) {
-		first := r.connect()
-		first.setDataWatches("/a")
-		l := r.resume(first)
-		l.write(requestFrame(1, jute.OpDelete))
-		l = r.resume(l) // go-zookeeper fails the request
-		l.write(setWatches(2, []string{"/a"}, nil, nil))
-		l.answer(reply(2, 0, 0))
-		require.Equal(t, []string{"setWatches 2"}, l.sent())
-	})
+// armedWatches returns the watches that the next connection must arm again.
+func (r *rig) armedWatches() []string {
+	r.Session.mu.Lock()
+	defer r.Session.mu.Unlock()
+	var names []string
+	for w := range r.watches {
+		names = append(names, [...]string{"data ", "exist ", "child "}[w.kind]+w.path)
+	}
+	slices.Sort(names)
+	return names
+}
+
+func TestRepliesArmTheWatchesThatGoZookeeperArms(t *testing.T) {
+	type setting struct {
+		op    int32
+		watch bool
+		code  int32
+		armed string // "" for none
+	}
+	for _, c := range []setting{
+		{jute.OpGetData, true, 0, "data /a"},
+		{jute.OpGetData, false, 0, ""},
+		{jute.OpGetData, true, jute.ErrNoNode, ""},
+		{jute.OpGetData, true, -102, ""}, // NoAuth
+		{jute.OpExists, true, 0, "data /a"},
+		{jute.OpExists, true, jute.ErrNoNode, "exist /a"},
+		{jute.OpExists, true, -102, ""},
+		{jute.OpExists, false, 0, ""},
+		{jute.OpGetChildren, true, 0, "child /a"},
+		{jute.OpGetChildren2, true, 0, "child /a"},
+		{jute.OpGetChildren2, true, jute.ErrNoNode, ""},
+		{jute.OpGetChildren2, false, 0, ""},
+	} {
+		inBubble(t, nil, func(t *testing.T, r *rig) {
+			l := r.connect()
+			l.write(readRequest(1, c.op, "/a", c.watch))
+			require.Empty(t, r.armedWatches(), "not answered yet")
+			l.answer(reply(1, 1, c.code, record(c.op)...))
+			var want []string
+			if c.armed != "" {
+				want = []string{c.armed}
+			}
+			require.Equal(t, want, r.armedWatches(), "%+v", c)
+			reported := r.reported()
+			require.Equal(t, c.armed == "data /a", slices.Contains(reported, "armed /a on 1"), "%+v", c)
+			require.Equal(t, c.armed == "child /a", slices.Contains(reported, "armed children of /a on 1"), "%+v", c)
+		})
+	}
+}
+
+func TestEventsDisarmTheWatchesThatGoZookeeperDisarms(t *testing.T) {
+	for typ, left := range map[int32][]string{
+		jute.EventCreated:         {"child /a", "data /a", "data /b"},
+		jute.EventDataChanged:     {"child /a", "data /b"},
+		jute.EventChildrenChanged: {"data /a", "data /b", "exist /a"},
+		jute.EventDeleted:         {"data /b"},
+		-2:                        {"child /a", "data /a", "data /b", "exist /a"},
+	} {
+		inBubble(t, nil, func(t *testing.T, r *rig) {
+			l := r.connect()
+			l.setDataWatches("/a", "/b")
+			l.write(readRequest(1, jute.OpExists, "/a", true), readRequest(2, jute.OpGetChildren2, "/a", true))
+			l.answer(reply(1, 0, jute.ErrNoNode), reply(2, 0, 0, record(jute.OpGetChildren2)...))
+			require.Equal(t, []string{"child /a", "data /a", "data /b", "exist /a"}, r.armedWatches())
+			l.answer(event(typ, "/a"))
+			require.Equal(t, left, r.armedWatches(), "event %d", typ)
+		})
+	}
 }

@@ -13,8 +13,7 @@ import (
 
 func TestAConnectionIsUpOnceGoZookeeperHasReadTheConnectResponse(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, r *rig) {
-		l := r.dial()
-		l.write(connectRequest(0))
+		l := r.handshake()
 		require.Empty(t, r.reported())
 		require.Zero(t, r.ID())
 		response := connectReply(4*time.Second, sessionID)
@@ -27,27 +26,12 @@ func TestAConnectionIsUpOnceGoZookeeperHasReadTheConnectResponse(t *testing.T) {
 	})
 }
 
-func TestEachServerMayNegotiateAnotherTimeout(t *testing.T) {
-	inBubble(t, nil, func(t *testing.T, r *rig) {
-		l := r.connect()
-		require.Equal(t, sessionTimeout, r.Timeout())
-		l.server.Close()
-		l = r.dial()
-		l.write(connectRequest(sessionID))
-		l.answer(connectReply(6*time.Second, sessionID))
-		l.requireUp()
-		require.Equal(t, 6*time.Second, r.Timeout())
-		require.Equal(t, 5940*time.Millisecond, time.Until(r.ValidUntil()))
-	})
-}
-
 func TestCredentialsAreAnsweredBeforeTheConnectResponseIsDelivered(t *testing.T) {
 	creds := []Credential{{Scheme: "digest", Auth: []byte("user:password")}, {Scheme: "x509", Auth: []byte{1}, Optional: true}}
 	inBubble(t, creds, func(t *testing.T, r *rig) {
-		l := r.dial()
-		l.write(connectRequest(0))
+		l := r.handshake()
 		l.frames()
-		response := connectReply(sessionTimeout, sessionID)
+		response := welcome()
 		l.answer(response)
 
 		frames := l.frames()
@@ -72,9 +56,7 @@ func TestCredentialsAreAnsweredBeforeTheConnectResponseIsDelivered(t *testing.T)
 
 func TestARefusedCredentialIsAnAuthErrorWithoutTheSecret(t *testing.T) {
 	inBubble(t, []Credential{{Scheme: "digest", Auth: []byte("user:hush")}}, func(t *testing.T, r *rig) {
-		l := r.dial()
-		l.write(connectRequest(0))
-		l.answer(connectReply(sessionTimeout, sessionID), reply(jute.XidAuth, 0, jute.ErrAuthFailed))
+		l := r.handshake(welcome(), reply(jute.XidAuth, 0, jute.ErrAuthFailed))
 		var refused *AuthError
 		require.ErrorAs(t, l.down(), &refused)
 		require.Equal(t, "digest", refused.Scheme)
@@ -88,16 +70,14 @@ func TestARefusedCredentialIsAnAuthErrorWithoutTheSecret(t *testing.T) {
 func TestARefusedOptionalCredentialIsLeftOutNextTime(t *testing.T) {
 	creds := []Credential{{Scheme: "x509"}, {Scheme: "digest", Optional: true}}
 	inBubble(t, creds, func(t *testing.T, r *rig) {
-		l := r.dial()
-		l.write(connectRequest(0))
-		l.answer(connectReply(sessionTimeout, sessionID), reply(jute.XidAuth, 0, 0), reply(jute.XidAuth, 0, jute.ErrAuthFailed))
+		l := r.handshake(welcome(), reply(jute.XidAuth, 0, 0), reply(jute.XidAuth, 0, jute.ErrAuthFailed))
 		require.Error(t, l.down())
 		require.True(t, r.Refused(1))
 
 		l = r.dial()
 		l.write(connectRequest(0))
 		l.sent()
-		l.answer(connectReply(sessionTimeout, sessionID))
+		l.answer(welcome())
 		require.Equal(t, []string{"auth -4"}, l.sent())
 		l.answer(reply(jute.XidAuth, 0, 0))
 		l.requireUp()
@@ -109,17 +89,13 @@ func TestAConnectionLostDuringAuthenticationDoesNotChangeTheSession(t *testing.T
 	creds := []Credential{{Scheme: "digest"}, {Scheme: "digest", Optional: true}}
 	for _, answers := range []int{0, 1} {
 		inBubble(t, creds, func(t *testing.T, r *rig) {
-			l := r.dial()
-			l.write(connectRequest(0))
-			l.answer(connectReply(sessionTimeout, sessionID), reply(jute.XidAuth, 0, 0), reply(jute.XidAuth, 0, 0))
+			l := r.handshake(welcome(), reply(jute.XidAuth, 0, 0), reply(jute.XidAuth, 0, 0))
 			l.requireUp()
 			before := r.ValidUntil()
 			l.server.Close()
 			time.Sleep(time.Second)
 
-			l = r.dial()
-			l.write(connectRequest(sessionID))
-			l.answer(connectReply(sessionTimeout, sessionID))
+			l = r.handshake(welcome())
 			for range answers {
 				l.answer(reply(jute.XidAuth, 0, 0))
 			}
@@ -135,15 +111,12 @@ func TestAConnectionLostDuringAuthenticationDoesNotChangeTheSession(t *testing.T
 
 func TestAConnectResponseWithIDZeroEndsTheSessionAndTheSocket(t *testing.T) {
 	inBubble(t, []Credential{{Scheme: "digest"}}, func(t *testing.T, r *rig) {
-		l := r.dial()
-		l.write(connectRequest(0))
-		l.answer(connectReply(sessionTimeout, sessionID), reply(jute.XidAuth, 0, 0))
+		l := r.handshake(welcome(), reply(jute.XidAuth, 0, 0))
 		l.requireUp()
 		l.server.Close()
 		r.reported()
 
-		l = r.dial()
-		l.write(connectRequest(sessionID))
+		l = r.handshake()
 		l.sent()
 		expired := connectReply(0, 0)
 		l.answer(expired)
@@ -161,27 +134,16 @@ func TestAConnectResponseWithIDZeroEndsTheSessionAndTheSocket(t *testing.T) {
 	})
 }
 
-func TestAConnectRequestForAnotherSessionDoesNotReachTheServer(t *testing.T) {
-	for _, id := range []int64{0, sessionID + 1} {
-		inBubble(t, nil, func(t *testing.T, r *rig) {
-			l := r.connect()
-			l.server.Close()
-			l = r.dial()
+func TestAnotherSessionIsRefusedOnBothSides(t *testing.T) {
+	inBubble(t, nil, func(t *testing.T, r *rig) {
+		r.connect().server.Close()
+		for _, id := range []int64{0, sessionID + 1} {
+			l := r.dial()
 			l.write(connectRequest(id))
 			require.ErrorContains(t, l.down(), "0x5e55")
-			require.Empty(t, l.sent())
-			require.False(t, r.Over())
-		})
-	}
-}
-
-func TestAConnectResponseWithAnotherSessionIsRefused(t *testing.T) {
-	inBubble(t, nil, func(t *testing.T, r *rig) {
-		l := r.connect()
-		l.server.Close()
-		l = r.dial()
-		l.write(connectRequest(sessionID))
-		l.answer(connectReply(sessionTimeout, sessionID+1))
+			require.Empty(t, l.sent(), "the server must not see it")
+		}
+		l := r.handshake(connectReply(sessionTimeout, sessionID+1))
 		require.ErrorContains(t, l.down(), "0x5e56 instead of 0x5e55")
 		require.Empty(t, l.read())
 		require.Equal(t, int64(sessionID), r.ID())
@@ -190,36 +152,30 @@ func TestAConnectResponseWithAnotherSessionIsRefused(t *testing.T) {
 }
 
 func TestGarbageInsteadOfAConnectResponseFailsTheHandshake(t *testing.T) {
-	for name, garbage := range map[string][]byte{
+	eachInBubble(t, nil, map[string][]byte{
 		"a web server":    []byte("HTTP/1.1 400 Bad Request\r\n\r\n"),
 		"a TLS alert":     {0x15, 3, 1, 0, 2, 2, 0x46},
 		"an SSH server":   []byte("SSH-2.0-OpenSSH_9.2\r\n"),
 		"zeros":           make([]byte, 64),
 		"an empty frame":  jute.Frame(nil),
-		"half a response": jute.Frame(connectReply(sessionTimeout, sessionID)[4:16]),
-		"no password":     jute.Frame(connectReply(sessionTimeout, sessionID)[4:20]),
+		"half a response": jute.Frame(welcome()[4:16]),
+		"no password":     jute.Frame(welcome()[4:20]),
 		"a password too long": jute.Frame(jute.AppendInt32(
-			slices.Clone(connectReply(sessionTimeout, sessionID)[4:20]), 1<<20)),
+			slices.Clone(welcome()[4:20]), 1<<20)),
 		"a frame too long":  jute.AppendInt32(nil, maxConnectResponse+1),
 		"a negative length": jute.AppendInt32(nil, -1),
 		"nothing":           nil,
 		"half a length":     {0, 0},
-		"half a frame":      connectReply(sessionTimeout, sessionID)[:20],
-	} {
-		t.Run(name, func(t *testing.T) {
-			inBubble(t, nil, func(t *testing.T, r *rig) {
-				l := r.dial()
-				l.write(connectRequest(0))
-				l.answer(garbage)
-				l.server.Close()
-				require.ErrorContains(t, l.down(), "handshake")
-				require.Empty(t, l.read(), "go-zookeeper must not see it")
-				require.Zero(t, r.ID())
-				require.False(t, r.Over())
-				require.Len(t, r.reported(), 1)
-			})
-		})
-	}
+		"half a frame":      welcome()[:20],
+	}, func(t *testing.T, r *rig, garbage []byte) {
+		l := r.handshake(garbage)
+		l.server.Close()
+		require.ErrorContains(t, l.down(), "handshake")
+		require.Empty(t, l.read(), "go-zookeeper must not see it")
+		require.Zero(t, r.ID())
+		require.False(t, r.Over())
+		require.Len(t, r.reported(), 1)
+	})
 }
 
 func TestGarbageInsteadOfAnAuthReplyFailsTheHandshake(t *testing.T) {
@@ -228,9 +184,7 @@ func TestGarbageInsteadOfAnAuthReplyFailsTheHandshake(t *testing.T) {
 		jute.Frame(jute.AppendInt32(nil, jute.XidAuth)),
 	} {
 		inBubble(t, []Credential{{Scheme: "digest"}}, func(t *testing.T, r *rig) {
-			l := r.dial()
-			l.write(connectRequest(0))
-			l.answer(connectReply(sessionTimeout, sessionID), garbage)
+			l := r.handshake(welcome(), garbage)
 			require.ErrorContains(t, l.down(), "handshake")
 			require.Empty(t, l.read())
 			require.Zero(t, r.ID())
@@ -239,10 +193,9 @@ func TestGarbageInsteadOfAnAuthReplyFailsTheHandshake(t *testing.T) {
 }
 
 func TestAHandshakeFailsWhenItsBudgetIsSpent(t *testing.T) {
-	for _, answer := range [][]byte{nil, connectReply(sessionTimeout, sessionID)[:10], connectReply(sessionTimeout, sessionID)} {
+	for _, answer := range [][]byte{nil, welcome()[:10], welcome()} {
 		inBubble(t, []Credential{{Scheme: "digest"}}, func(t *testing.T, r *rig) {
-			l := r.dial()
-			l.write(connectRequest(0))
+			l := r.handshake()
 			l.conn.SetReadDeadline(time.Now().Add(time.Hour)) // go-zookeeper's
 			l.answer(answer)
 			time.Sleep(HandshakeBudget(sessionTimeout) - 1)

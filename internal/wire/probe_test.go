@@ -14,7 +14,7 @@ import (
 // fakeServer returns a connection to a server that answers each frame with the
 // next of answers. After the last answer it closes the connection on the next
 // frame.
-func fakeServer(t *testing.T, answers ...[]byte) (nc net.Conn, sessionTimeout func() [][]byte) {
+func fakeServer(t *testing.T, answers ...[]byte) (nc net.Conn, sent func() [][]byte) {
 	client, server := net.Pipe()
 	frames := make(chan [][]byte, 1)
 	go func() {
@@ -50,7 +50,7 @@ func TestProbeSendsTheZxidOnlyOnRequest(t *testing.T) {
 			l.write(requestFrame(1, jute.OpDelete))
 			l.answer(reply(1, 70, 0))
 			l.server.Close()
-			nc, sent := fakeServer(t, connectReply(sessionTimeout, sessionID))
+			nc, sent := fakeServer(t, welcome())
 			known, err := r.Probe(nc, seen)
 			require.NoError(t, err)
 			require.True(t, known)
@@ -62,7 +62,7 @@ func TestProbeSendsTheZxidOnlyOnRequest(t *testing.T) {
 			if seen {
 				zxid = 70
 			}
-			require.Equal(t, zxid, connectZxid(t, frames))
+			require.Equal(t, zxid, presentedZxid(t, frames))
 			d := jute.NewDecoder(frames[0][16:])
 			require.Equal(t, int32(sessionTimeout/time.Millisecond), d.Int32())
 			require.Equal(t, int64(sessionID), d.Int64())
@@ -80,51 +80,42 @@ func TestProbeEndsASessionThatTheServerDoesNotKnow(t *testing.T) {
 		require.False(t, known)
 		require.True(t, r.Over())
 
-		l := r.dial() // go-zookeeper does not know it yet
-		l.write(connectRequest(sessionID))
+		l := r.handshake() // go-zookeeper does not know it yet
 		require.Error(t, l.down())
 		require.Empty(t, l.sent())
 	})
 }
 
 func TestProbeDoesNotEndTheSessionWithoutAnAnswer(t *testing.T) {
-	for name, answers := range map[string][][]byte{
+	eachInBubble(t, nil, map[string][][]byte{
 		"closed without an answer": nil,
 		"another session":          {connectReply(sessionTimeout, sessionID+1)},
 		"garbage":                  {[]byte("HTTP/1.1 400 Bad Request\r\n\r\n")},
 		"too short":                {jute.Frame([]byte{1, 2, 3})},
-	} {
-		t.Run(name, func(t *testing.T) {
-			inBubble(t, nil, func(t *testing.T, r *rig) {
-				r.connect().server.Close()
-				nc, _ := fakeServer(t, answers...)
-				known, err := r.Probe(nc, true)
-				require.Error(t, err)
-				require.False(t, known)
-				require.False(t, r.Over())
-			})
-		})
-	}
+	}, func(t *testing.T, r *rig, answers [][]byte) {
+		r.connect().server.Close()
+		nc, _ := fakeServer(t, answers...)
+		known, err := r.Probe(nc, true)
+		require.Error(t, err)
+		require.False(t, known)
+		require.False(t, r.Over())
+	})
 }
 
 func TestCloseSessionEndsTheSession(t *testing.T) {
-	for name, answers := range map[string][][]byte{
-		"answered":       {connectReply(sessionTimeout, sessionID), reply(1, 80, 0)},
-		"closed at once": {connectReply(sessionTimeout, sessionID)},
-	} {
-		t.Run(name, func(t *testing.T) {
-			inBubble(t, nil, func(t *testing.T, r *rig) {
-				r.connect().server.Close()
-				nc, sent := fakeServer(t, answers...)
-				known, err := r.Probe(nc, false)
-				require.NoError(t, err)
-				require.True(t, known)
-				require.NoError(t, r.CloseSession(nc))
-				require.True(t, r.Over())
-				require.Equal(t, requestFrame(1, jute.OpClose), sent()[1])
-			})
-		})
-	}
+	eachInBubble(t, nil, map[string][][]byte{
+		"answered":       {welcome(), reply(1, 80, 0)},
+		"closed at once": {welcome()},
+	}, func(t *testing.T, r *rig, answers [][]byte) {
+		r.connect().server.Close()
+		nc, sent := fakeServer(t, answers...)
+		known, err := r.Probe(nc, false)
+		require.NoError(t, err)
+		require.True(t, known)
+		require.NoError(t, r.CloseSession(nc))
+		require.True(t, r.Over())
+		require.Equal(t, requestFrame(1, jute.OpClose), sent()[1])
+	})
 	t.Run("garbage", func(t *testing.T) {
 		inBubble(t, nil, func(t *testing.T, r *rig) {
 			r.connect().server.Close()
@@ -145,12 +136,11 @@ func TestAConnectionIsRejectedIfTheServerClosesItWithoutAnAnswer(t *testing.T) {
 		"closed by us":      {func(l *link) { l.conn.Close() }, false},
 		"not at all":        {func(*link) {}, false},
 		"id 0":              {func(l *link) { l.answer(connectReply(0, 0)) }, false},
-		"closed afterwards": {func(l *link) { l.answer(connectReply(sessionTimeout, sessionID)); l.server.Close() }, false},
+		"closed afterwards": {func(l *link) { l.answer(welcome()); l.server.Close() }, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, []Credential{{Scheme: "digest"}}, func(t *testing.T, r *rig) {
-				l := r.dial()
-				l.write(connectRequest(0))
+				l := r.handshake()
 				c.end(l)
 				synctest.Wait()
 				require.Equal(t, c.rejected, !l.conn.Answered() && IsRejected(l.conn.Cause()))

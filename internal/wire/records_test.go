@@ -1,10 +1,14 @@
 package wire
 
 import (
+	"bytes"
 	"encoding/binary"
+	"io"
 	"math"
+	"net"
 	"runtime"
 	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 
@@ -145,13 +149,12 @@ func TestAMalformedEventClosesTheConnection(t *testing.T) {
 }
 
 func TestAMalformedConnectResponseFailsTheHandshake(t *testing.T) {
-	whole := connectReply(sessionTimeout, sessionID)[4:]
+	whole := welcome()[4:]
 	for _, n := range append(badLengths, maxPassword+1) {
 		b := append(slices.Clone(whole), make([]byte, maxPassword)...)
 		binary.BigEndian.PutUint32(b[16:], n)
 		inBubble(t, nil, func(t *testing.T, r *rig) {
-			l := r.dial()
-			l.write(connectRequest(0))
+			l := r.handshake()
 			require.Less(t, allocated(func() { l.answer(jute.Frame(b)) }), uint64(64<<10))
 			require.ErrorContains(t, l.down(), "handshake")
 			require.Empty(t, l.read())
@@ -174,4 +177,90 @@ func TestTheLengthOfAFrameCostsNoMemory(t *testing.T) {
 			require.Empty(t, l.read())
 		})
 	}
+}
+
+// FuzzServer sends arbitrary bytes after the handshake. Nothing must panic, reading
+// must end, and memory must be in proportion to the bytes.
+func FuzzServer(f *testing.F) {
+	addServerSeeds(f)
+	f.Fuzz(func(t *testing.T, data []byte, whole bool) {
+		if !whole {
+			data = jute.Frame(data)
+		}
+		client, server := net.Pipe()
+		_, conn := wrapQuiet(client, sessionTimeout, true)
+		var wg sync.WaitGroup
+		wg.Go(func() { io.Copy(io.Discard, server) })
+		wg.Go(func() {
+			server.Write(welcome())
+			server.Write(data)
+			server.Close()
+		})
+		conn.Write(connectRequest(0))
+		conn.Write(readRequest(1, jute.OpGetData, "/a", true))
+		conn.Write(setWatches(2, []string{"/a"}, nil, nil))
+		conn.Write(requestFrame(3, jute.OpDelete))
+		conn.Write(ping())
+		for i, op := range repliedOps {
+			conn.Write(readRequest(int32(4+i), op, "/a", true))
+		}
+		var err error
+		spent := allocated(func() {
+			_, err = io.Copy(io.Discard, conn)
+			wg.Wait()
+		})
+		if most := uint64(512<<10 + 16*len(data)); spent > most {
+			t.Fatalf("%d bytes allocated for %d that came", spent, len(data))
+		}
+		if err != nil || conn.Cause() != nil {
+			return
+		}
+		t.Fatal("the connection has not ended")
+	})
+}
+
+func addServerSeeds(f *testing.F) {
+	for i, op := range repliedOps {
+		f.Add(reply(int32(4+i), 1, 0, record(op)...), true)
+		for _, broken := range malformed(op) {
+			f.Add(reply(int32(4+i), 1, 0, broken...), true)
+		}
+	}
+	for _, frame := range [][]byte{
+		{0x3f, 0xff, 0xff, 0xff, 0, 0, 0, 1},
+		reply(1, 1, 0, 1, 2, 3), reply(2, 1, 0), reply(3, 1, 0), reply(jute.XidPing, 1, 0), reply(jute.XidAuth, 1, 0),
+		reply(xidSync, 1, 0), event(jute.EventDeleted, "/a"), event(99, "\xff\x00"), jute.Frame(nil),
+		reply(jute.XidEvent, 1, 0, 0, 0, 0, 1, 0, 0, 0, 3, 0xff, 0xff, 0xff, 0xf0),
+	} {
+		f.Add(frame, true)
+		f.Add(frame[:len(frame)-1], true)
+		f.Add(append(slices.Clone(frame), frame...), true)
+	}
+}
+
+// FuzzHandshake sends an arbitrary frame as the ConnectResponse.
+func FuzzHandshake(f *testing.F) {
+	response := welcome()
+	f.Add(response[4:])
+	for _, n := range []int{0, 1, 4, 8, 16, 20, 30} {
+		f.Add(response[4 : 4+n])
+	}
+	f.Add(bytes.Repeat([]byte{0xff}, 40))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		client, server := net.Pipe()
+		s, conn := wrapQuiet(client, sessionTimeout, false, Credential{Scheme: "digest"})
+		var wg sync.WaitGroup
+		wg.Go(func() { io.Copy(io.Discard, server) })
+		wg.Go(func() {
+			server.Write(jute.Frame(data))
+			server.Write(reply(jute.XidAuth, 0, 0))
+			server.Close()
+		})
+		conn.Write(connectRequest(0))
+		io.Copy(io.Discard, conn)
+		wg.Wait()
+		if id := s.ID(); id != 0 && s.Timeout() <= 0 {
+			t.Fatalf("go-zookeeper panics on a timeout of %v", s.Timeout())
+		}
+	})
 }

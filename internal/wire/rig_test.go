@@ -3,6 +3,7 @@ package wire
 import (
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"slices"
 	"sync"
@@ -63,6 +64,14 @@ func inBubble(t *testing.T, creds []Credential, f func(t *testing.T, r *rig)) {
 	})
 }
 
+// eachInBubble is inBubble for each case.
+func eachInBubble[C any](t *testing.T, creds []Credential, cases map[string]C, f func(t *testing.T, r *rig, c C)) {
+	t.Helper()
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) { inBubble(t, creds, func(t *testing.T, r *rig) { f(t, r, c) }) })
+	}
+}
+
 // reported returns what the Session has reported since the last call.
 func (r *rig) reported() []string {
 	synctest.Wait()
@@ -102,26 +111,12 @@ func (c *breakableConn) Write(p []byte) (int, error) {
 	return c.Conn.Write(p)
 }
 
-// dialWithoutReader makes a connection on which go-zookeeper does not read yet.
-func (r *rig) dialWithoutReader() *link {
+// pipe makes a connection whose two ends nobody reads yet.
+func (r *rig) pipe() *link {
 	client, server := net.Pipe()
 	l := &link{t: r.t, server: server, socket: &breakableConn{Conn: client}}
 	client.SetDeadline(time.Now().Add(HandshakeBudget(r.Timeout())))
 	l.conn = r.Wrap(l.socket, r.Attempt())
-	go func() {
-		for {
-			frame, err := jute.ReadFrame(server, 1<<30)
-			l.mu.Lock()
-			l.closed = err != nil
-			if err == nil {
-				l.toServer = append(l.toServer, frame)
-			}
-			l.mu.Unlock()
-			if err != nil {
-				return
-			}
-		}
-	}()
 	r.t.Cleanup(func() {
 		l.conn.Close()
 		server.Close()
@@ -129,23 +124,42 @@ func (r *rig) dialWithoutReader() *link {
 	return l
 }
 
+// collect appends the frames that come from one end, and calls ended with the error
+// that follows them.
+func (l *link) collect(from io.Reader, frames *[][]byte, ended func(error)) {
+	for {
+		frame, err := jute.ReadFrame(from, 1<<30)
+		l.mu.Lock()
+		if err != nil {
+			ended(err)
+			l.mu.Unlock()
+			return
+		}
+		*frames = append(*frames, frame)
+		l.mu.Unlock()
+	}
+}
+
+// dialWithoutReader makes a connection on which go-zookeeper does not read yet.
+func (r *rig) dialWithoutReader() *link {
+	l := r.pipe()
+	go l.collect(l.server, &l.toServer, func(error) { l.closed = true })
+	return l
+}
+
 // dial makes a connection on which go-zookeeper reads.
 func (r *rig) dial() *link {
 	l := r.dialWithoutReader()
-	go func() {
-		for {
-			frame, err := jute.ReadFrame(l.conn, 1<<30)
-			l.mu.Lock()
-			l.ended = err
-			if err == nil {
-				l.toClient = append(l.toClient, frame)
-			}
-			l.mu.Unlock()
-			if err != nil {
-				return
-			}
-		}
-	}()
+	go l.collect(l.conn, &l.toClient, func(err error) { l.ended = err })
+	return l
+}
+
+// handshake makes a connection and sends the ConnectRequest, which the server answers.
+func (r *rig) handshake(answers ...[]byte) *link {
+	r.t.Helper()
+	l := r.dial()
+	l.write(connectRequest(r.ID()))
+	l.answer(answers...)
 	return l
 }
 
@@ -153,9 +167,7 @@ func (r *rig) dial() *link {
 // the handshake.
 func (r *rig) connect() *link {
 	r.t.Helper()
-	l := r.dial()
-	l.write(connectRequest(r.ID()))
-	l.answer(connectReply(sessionTimeout, sessionID))
+	l := r.handshake(welcome())
 	l.sent()
 	l.read()
 	return l
@@ -167,6 +179,42 @@ func (r *rig) resume(l *link) *link {
 	l.server.Close()
 	r.reported()
 	return r.connect()
+}
+
+// gated returns the second connection of a session, whose gate is shut until the data
+// watches on paths are armed again.
+func (r *rig) gated(paths ...string) *link {
+	r.t.Helper()
+	first := r.connect()
+	first.setDataWatches(paths...)
+	return r.resume(first)
+}
+
+// connectStalled makes a connection whose server reads nothing after the
+// handshake.
+func (r *rig) connectStalled() *link {
+	r.t.Helper()
+	l := r.pipe()
+	go func() {
+		if _, err := jute.ReadFrame(l.server, 4096); err == nil {
+			l.server.Write(welcome())
+		}
+	}()
+	l.write(connectRequest(r.ID()))
+	_, err := jute.ReadFrame(l.conn, 4096)
+	require.NoError(r.t, err)
+	go io.Copy(io.Discard, l.conn)
+	r.reported()
+	return l
+}
+
+// wrapQuiet returns a Session without a record, and its first Conn.
+func wrapQuiet(nc net.Conn, timeout time.Duration, leases bool, creds ...Credential) (*Session, *Conn) {
+	s := NewSession(Config{
+		Timeout: timeout, Credentials: creds, Leases: func() bool { return leases },
+		Armed: func(string, bool, uint64) {}, Event: func(Event) {}, Up: func(uint64) {}, Down: func(uint64, error) {},
+	})
+	return s, s.Wrap(nc, s.Attempt())
 }
 
 // write sends frames as go-zookeeper does: it reuses its buffer, and must not
@@ -192,37 +240,31 @@ func (l *link) answer(frames ...[]byte) {
 }
 
 // sent describes the requests that have reached the server since the last call.
-func (l *link) sent() []string {
-	synctest.Wait()
-	l.mu.Lock()
-	defer l.mu.Unlock()
+func (l *link) sent() []string { return opNames(l.frames()) }
+
+// opNames returns the operation and the xid of each request.
+func opNames(frames [][]byte) []string {
 	var names []string
-	for _, frame := range l.toServer {
+	for _, frame := range frames {
 		d := jute.NewDecoder(frame[4:])
 		xid, op := d.Int32(), d.Int32()
 		names = append(names, fmt.Sprintf("%s %d", jute.OpName(op), xid))
 	}
-	l.toServer = nil
 	return names
 }
 
 // frames is like sent, but returns the frames.
-func (l *link) frames() [][]byte {
-	synctest.Wait()
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	frames := l.toServer
-	l.toServer = nil
-	return frames
-}
+func (l *link) frames() [][]byte { return l.take(&l.toServer) }
 
 // read returns the frames that go-zookeeper has read since the last call.
-func (l *link) read() [][]byte {
+func (l *link) read() [][]byte { return l.take(&l.toClient) }
+
+func (l *link) take(from *[][]byte) [][]byte {
 	synctest.Wait()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	frames := l.toClient
-	l.toClient = nil
+	frames := *from
+	*from = nil
 	return frames
 }
 
@@ -254,6 +296,9 @@ func connectReply(timeout time.Duration, id int64) []byte {
 	b = jute.AppendBuffer(jute.AppendInt64(b, id), []byte("sixteen bytes..."))
 	return jute.Frame(append(b, 0)) // not read-only
 }
+
+// welcome is the answer to a ConnectRequest of this session.
+func welcome() []byte { return connectReply(sessionTimeout, sessionID) }
 
 func requestFrame(xid, op int32, body ...byte) []byte {
 	return jute.Frame(append(jute.AppendInt32(jute.AppendInt32(nil, xid), op), body...))

@@ -9,15 +9,6 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/jute"
 )
 
-func TestValidUntilIsZeroBeforeTheHandshake(t *testing.T) {
-	inBubble(t, nil, func(t *testing.T, r *rig) {
-		l := r.dial()
-		l.write(connectRequest(0))
-		require.Zero(t, r.ValidUntil())
-		l.server.Close()
-	})
-}
-
 // validFor is how far beyond the sending of a request its reply extends
 // ValidUntil.
 const validFor = sessionTimeout - sessionTimeout/100
@@ -29,59 +20,115 @@ func TestTheHandshakeSetsValidUntilFromTheSendingOfTheConnectRequest(t *testing.
 		sent := time.Now()
 		l.write(connectRequest(0))
 		time.Sleep(100 * time.Millisecond)
-		l.answer(connectReply(sessionTimeout, sessionID))
+		l.answer(welcome())
+		require.Zero(t, r.ValidUntil())
 		time.Sleep(100 * time.Millisecond)
 		l.answer(reply(jute.XidAuth, 0, 0))
 		require.Equal(t, sent.Add(validFor), r.ValidUntil())
 	})
 }
 
-func TestAReplyExtendsValidUntilFromTheSending(t *testing.T) {
-	inBubble(t, nil, func(t *testing.T, r *rig) {
-		l := r.connect()
-		for xid, code := range []int32{0, jute.ErrNoNode, -102, jute.ErrConnectionLoss} {
-			time.Sleep(time.Second)
-			sent := time.Now()
-			l.write(requestFrame(int32(xid), jute.OpDelete))
-			time.Sleep(time.Second)
-			require.NotEqual(t, sent.Add(validFor), r.ValidUntil(), "not answered yet")
-			l.answer(reply(int32(xid), 0, code))
-			require.Equal(t, sent.Add(validFor), r.ValidUntil(), "error %d", code)
+// A request of go-zookeeper, and a Call.
+func TestAReplyExtendsValidUntilFromTheSendingUnlessTheSessionIsOver(t *testing.T) {
+	for code, extends := range map[int32]bool{
+		0: true, jute.ErrNoNode: true, -102: true, jute.ErrConnectionLoss: true, jute.ErrThrottled: true,
+		jute.ErrSessionExpired: false, jute.ErrSessionMoved: false,
+	} {
+		for xid, send := range map[int32]func(l *link){
+			1:            func(l *link) { l.write(requestFrame(1, jute.OpDelete)) },
+			xidFirstCall: func(l *link) { l.call() },
+		} {
+			inBubble(t, nil, func(t *testing.T, r *rig) {
+				l := r.connect()
+				want := r.ValidUntil()
+				time.Sleep(time.Second)
+				sent := time.Now()
+				send(l)
+				time.Sleep(time.Second)
+				require.Equal(t, want, r.ValidUntil(), "not answered yet")
+				if extends {
+					want = sent.Add(validFor)
+				}
+				l.answer(reply(xid, 0, code))
+				require.Equal(t, want, r.ValidUntil(), "error %d of request %d", code, xid)
+				l.requireUp()
+			})
 		}
-	})
+	}
 }
 
-func TestSessionErrorsAndUnknownRepliesDoNotExtendValidUntil(t *testing.T) {
+func TestEventsAndUnknownRepliesDoNotExtendValidUntil(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, r *rig) {
 		l := r.connect()
 		before := r.ValidUntil()
 		time.Sleep(time.Second)
-		l.write(requestFrame(1, jute.OpDelete), requestFrame(2, jute.OpDelete), requestFrame(3, jute.OpDelete))
-		l.answer(
-			reply(1, 0, jute.ErrSessionExpired), reply(2, 0, jute.ErrSessionMoved),
-			event(jute.EventCreated, "/a"), reply(jute.XidPing, 0, 0))
-		require.Equal(t, before, r.ValidUntil())
-		require.Len(t, l.read(), 4)
+		l.answer(event(jute.EventCreated, "/a"), reply(jute.XidPing, 0, 0))
+		require.Len(t, l.read(), 2)
 		l.requireUp()
 		l.answer(reply(77, 0, 0)) // answers no request
 		require.Equal(t, before, r.ValidUntil())
 	})
 }
 
-func TestPingsAreMatchedInOrder(t *testing.T) {
+// The header of the reply to a transaction bears no error: its results do.
+func TestSessionErrorsInTransactionsDoNotExtendValidUntil(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, r *rig) {
+		results := func(codes ...int32) (b []byte) {
+			for _, code := range codes {
+				b = jute.AppendInt32(append(jute.AppendInt32(b, -1), 0), code)
+				b = jute.AppendInt32(b, code)
+			}
+			return jute.AppendInt32(append(jute.AppendInt32(b, -1), 1), -1)
+		}
 		l := r.connect()
-		var sent []time.Time
-		for range 3 {
-			time.Sleep(time.Second)
-			sent = append(sent, time.Now())
-			l.write(ping())
+		before := r.ValidUntil()
+		time.Sleep(time.Second)
+		sent := time.Now()
+		for i, codes := range [][]int32{{jute.ErrSessionExpired}, {0, jute.ErrSessionMoved, -2}} {
+			l.call()
+			l.answer(reply(xidFirstCall-int32(i), 0, 0, results(codes...)...))
+			require.Equal(t, before, r.ValidUntil(), "%d", codes)
 		}
-		for _, at := range sent {
-			time.Sleep(100 * time.Millisecond)
-			l.answer(reply(jute.XidPing, 0, 0))
-			require.Equal(t, at.Add(validFor), r.ValidUntil())
-		}
+		l.call()
+		l.answer(reply(xidFirstCall-2, 0, 0, results(0, jute.ErrNoNode)...))
+		require.Equal(t, sent.Add(validFor), r.ValidUntil())
+	})
+}
+
+func TestAQueuedCallExtendsValidUntilFromItsWrite(t *testing.T) {
+	inBubble(t, nil, func(t *testing.T, r *rig) {
+		l := r.connectStalled()
+		made := time.Now()
+		l.call(make([]byte, bigRecord)...) // it is being written
+		waiting := l.call()
+		time.Sleep(time.Second)
+		l.readRequests(2)
+		sent := made.Add(time.Second)
+		time.Sleep(time.Second)
+		l.answer(reply(xidFirstCall, 0, 0))
+		require.Equal(t, made.Add(validFor), r.ValidUntil(), "its write began then")
+		l.answer(reply(xidFirstCall-1, 0, 0))
+		require.NoError(t, l.await(waiting))
+		require.Equal(t, sent.Add(validFor), r.ValidUntil())
+	})
+}
+
+func TestPingsAmongCallsAreMatchedInSendOrder(t *testing.T) {
+	inBubble(t, nil, func(t *testing.T, r *rig) {
+		l := r.connectStalled()
+		first := time.Now()
+		go l.readRequests(1)
+		l.write(ping())
+		time.Sleep(time.Second)
+		l.call(make([]byte, bigRecord)...) // it is being written
+		l.write(ping())
+		time.Sleep(time.Second)
+		l.readRequests(2)
+		second := time.Now()
+		l.answer(reply(jute.XidPing, 0, 0))
+		require.Equal(t, first.Add(validFor), r.ValidUntil())
+		l.answer(reply(jute.XidPing, 0, 0))
+		require.Equal(t, second.Add(validFor), r.ValidUntil())
 	})
 }
 
@@ -113,9 +160,7 @@ func TestValidUntilNeverGoesBack(t *testing.T) {
 
 func TestAHeldRequestExtendsValidUntilFromItsWrite(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, r *rig) {
-		first := r.connect()
-		first.setDataWatches("/a")
-		l := r.resume(first)
+		l := r.gated("/a")
 		l.write(requestFrame(1, jute.OpDelete))
 		time.Sleep(time.Second)
 		sent := time.Now()
@@ -174,10 +219,10 @@ func TestAShorterTimeoutMovesValidUntilToAnEarlierTime(t *testing.T) {
 			}
 			first.server.Close()
 			r.reported()
-			l := r.dial()
 			sent := time.Now()
-			l.write(connectRequest(sessionID))
-			l.answer(connectReply(4*time.Second, sessionID))
+			l := r.handshake(connectReply(4*time.Second, sessionID))
+			require.Equal(t, 4*time.Second, r.Timeout())
+			l.requireUp()
 			require.Equal(t, sent.Add(3960*time.Millisecond), r.ValidUntil())
 			require.Equal(t, "sooner", r.reported()[0])
 		})

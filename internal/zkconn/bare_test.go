@@ -12,9 +12,9 @@ import (
 	"reflect"
 	"runtime"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -23,6 +23,7 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/harness"
 	"github.com/zkrecipes/zkrecipes/internal/jute"
 	"github.com/zkrecipes/zkrecipes/internal/recipetest"
+	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
 // Faults of go-zookeeper v1.0.4 on its own. They are the reasons for much of
@@ -44,93 +45,128 @@ var bareServers = func() (servers []string) {
 	return servers
 }()
 
-// bareConn returns a Conn as an ordinary program would create it, except that its
-// dialer connects to target whatever the address.
-func bareConn(t testing.TB, target string, timeout time.Duration) (*zk.Conn, *harness.Taps) {
+// bare is a Conn as an ordinary program would create it, on a server in a bubble.
+type bare struct {
+	*recipetest.World
+	conn   *zk.Conn
+	events <-chan zk.Event
+	taps   *harness.Taps
+	look   *zk.Conn // of another session
+}
+
+const bareNode, bareTimeout = "/node", 6 * time.Second
+
+// bareInBubble runs f with a Conn that has a session. bareNode exists.
+func bareInBubble(t *testing.T, f func(t *testing.T, b *bare)) {
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		b := &bare{World: w, taps: harness.NewTapsVia(w.Srv.DialContext), look: w.Bare()}
+		_, err := b.look.Create(bareNode, nil, 0, zk.WorldACL(zk.PermAll))
+		require.NoError(t, err)
+		b.conn, b.events = bareConnect(t, bareServers, b.taps, func(*zk.Conn) {})
+		f(t, b)
+	})
+}
+
+// bareConnect returns a Conn that dials through taps, and has a session if it is in a
+// bubble.
+func bareConnect(t *testing.T, servers []string, taps *harness.Taps, option func(*zk.Conn)) (*zk.Conn, <-chan zk.Event) {
 	t.Helper()
-	taps := harness.NewTaps(target)
-	conn, events, err := zk.Connect(bareServers, timeout, zk.WithDialer(taps.DialTimeout), zk.WithLogger(harness.Quiet{}), zk.WithLogInfo(false))
+	conn, events, err := zk.Connect(servers, bareTimeout,
+		zk.WithDialer(taps.DialTimeout), zk.WithLogger(harness.Quiet{}), zk.WithLogInfo(false), option)
 	require.NoError(t, err)
-	bareClosed(t, conn, events, taps)
+	t.Cleanup(conn.Close)
+	synctest.Wait()
+	return conn, events
+}
+
+// bareOnServer returns a Conn to the shared server, for the processes of tests that a
+// bubble would not let end, or that need many processors.
+func bareOnServer(t *testing.T) (*zk.Conn, *harness.Taps) {
+	t.Helper()
+	taps := harness.NewTaps(harness.Server())
+	conn, _, err := zk.Connect(bareServers, 10*time.Second, zk.WithDialer(taps.DialTimeout), zk.WithLogger(harness.Quiet{}), zk.WithLogInfo(false))
+	require.NoError(t, err)
 	harness.Eventually(t, "a session", func() bool { return conn.State() == zk.StateHasSession })
 	return conn, taps
 }
 
-// bareClosed closes the Conn, and the sockets that it leaves open, at the end of the
-// test.
-func bareClosed(t testing.TB, conn *zk.Conn, events <-chan zk.Event, taps *harness.Taps) {
-	var wg sync.WaitGroup
-	wg.Go(func() {
-		for range events {
-		}
-	})
-	t.Cleanup(func() {
-		conn.Close()
-		for _, tap := range taps.All() {
-			tap.Close()
-		}
-		wg.Wait()
-	})
+// cut ends the Conn's connection, and makes it dial in vain until taps.Release.
+func (b *bare) cut() {
+	b.taps.Hold()
+	b.reconnect()
 }
 
-// bareReconnects waits until the Conn has a session after at least n connections.
-func bareReconnects(t testing.TB, conn *zk.Conn, taps *harness.Taps, n int) {
-	t.Helper()
-	harness.Eventually(t, "reconnected", func() bool {
-		return len(taps.All()) >= n && conn.State() == zk.StateHasSession
-	})
+// reconnect ends the Conn's connection.
+func (b *bare) reconnect() {
+	b.T.Helper()
+	require.True(b.T, b.Srv.Disconnect(b.conn.SessionID()))
+	synctest.Wait()
 }
 
-// bareNode creates a znode and its parents, and returns its path and the connection
-// that created it.
-func bareNode(t testing.TB) (conn *zk.Conn, path string) {
-	t.Helper()
-	conn, path = harness.Raw(t), harness.NewPath(t)
-	harness.MakeParents(t, conn, path)
-	return conn, path
+// watch sets a data watch on bareNode.
+func (b *bare) watch() <-chan zk.Event {
+	b.T.Helper()
+	_, _, watch, err := b.conn.GetW(bareNode)
+	require.NoError(b.T, err)
+	return watch
+}
+
+// change sets data on bareNode.
+func (b *bare) change() *zk.Stat {
+	b.T.Helper()
+	stat, err := b.look.Set(bareNode, []byte("changed"), -1)
+	require.NoError(b.T, err)
+	return stat
+}
+
+// onWrite calls f for each request of that operation. If it returns false, the request is
+// not sent.
+func (b *bare) onWrite(op string, f func(frame []byte) (bool, error)) {
+	b.taps.OnWrite(func(_ *harness.Tap, got string, frame []byte) (bool, error) {
+		if got != op {
+			return false, nil
+		}
+		send, err := f(frame)
+		return !send, err
+	})
 }
 
 // bareFired reports whether an event has arrived.
 func bareFired(events <-chan zk.Event) bool {
-	select {
-	case <-events:
-		return true
-	default:
-		return false
-	}
+	synctest.Wait()
+	return len(events) > 0
 }
 
 const bareChildEnv = "ZKRECIPES_TEST_CHILD"
 
-// bareChild runs the calling test in a process of its own, for tests that crash their
-// process or leave goroutines that never end. In that process it returns true. In
-// this one it returns what the process has printed, and its error if it failed.
-func bareChild(t *testing.T) (child bool, output string, err error) {
+// bareChild runs f in a process of its own, for what crashes its process or leaves
+// goroutines that never end. f returns a word that the process prints. The result is all
+// that it has printed, and its error if it failed.
+func bareChild(t *testing.T, f func() string) (output string, err error) {
 	t.Helper()
 	if os.Getenv(bareChildEnv) == t.Name() {
-		return true, "", nil
+		fmt.Println("the child says:", f())
+		os.Exit(0)
 	}
 	self, err := os.Executable()
 	require.NoError(t, err)
-	cmd := exec.CommandContext(harness.Within(t, 30*time.Second), self, "-test.run=^"+t.Name()+"$", "-test.count=1")
+	cmd := exec.CommandContext(harness.Within(t, 30*time.Second), self, "-test.run=^"+strings.ReplaceAll(t.Name(), "/", "$/^")+"$", "-test.count=1")
 	cmd.Env = append(os.Environ(), bareChildEnv+"="+t.Name(), "ZK_SERVERS="+strings.Join(harness.Servers(), ","))
 	out, err := cmd.CombinedOutput()
-	return false, string(out), err
+	return string(out), err
 }
 
-// bareSays prints a word for the parent and ends the child process.
-func bareSays(word string) {
-	fmt.Println("the child says:", word)
-	os.Exit(0)
-}
-
-// bareNeedsRaceDetector skips the test without the race detector, and makes a data
-// race end the child process.
-func bareNeedsRaceDetector(t *testing.T) {
+// bareRaces requires that the race detector finds a race in this function while f runs.
+func bareRaces(t *testing.T, in string, f func() string) {
+	t.Helper()
 	if !recipetest.HasRaceDetector() {
 		t.Skip("needs the race detector")
 	}
 	t.Setenv("GORACE", "halt_on_error=1")
+	output, err := bareChild(t, f)
+	require.Error(t, err)
+	require.Contains(t, output, "DATA RACE")
+	require.Contains(t, output, in)
 }
 
 // bareStuck reports whether a goroutine of go-zookeeper is stuck for ever: it sends to
@@ -148,64 +184,31 @@ func bareStuck() bool {
 
 // The session.
 
-func TestBareConnRunsQueuedRequestsInTheNextSession(t *testing.T) {
-	p := harness.NewProxy(t, harness.Server())
-	look, path := bareNode(t)
-	conn, taps := bareConn(t, p.Addr(), 10*time.Second)
-	old := conn.SessionID()
-	password := p.Password(old)
-	taps.Cut(t, p)
-	made := make(chan error, 1)
-	go func() {
-		_, err := conn.Create(path+"/queued", nil, zk.FlagEphemeral, zk.WorldACL(zk.PermAll))
-		made <- err
-	}()
-	harness.Eventually(t, "queued", func() bool { return recipetest.QueuedRequests(conn) == 1 })
-	harness.EndSession(t, harness.Server(), old, password)
-	taps.Release()
+func TestBareConnGoesOnInTheNextSession(t *testing.T) {
+	bareInBubble(t, func(t *testing.T, b *bare) {
+		watch := b.watch()
+		old := b.conn.SessionID()
+		b.cut()
+		made := harness.Go(t, func(context.Context) (string, error) {
+			return b.conn.Create("/queued", nil, zk.FlagEphemeral, zk.WorldACL(zk.PermAll))
+		})
+		require.False(t, bareFired(watch), bareBetter("connections are numbered, to know on which one a watch was confirmed"))
+		require.True(t, b.Srv.Expire(old))
+		b.taps.Release()
 
-	require.NoError(t, <-made, bareBetter("a Conn for each session, and the dialer that keeps it from reconnecting after the session's end"))
-	_, stat, err := look.Get(path + "/queued")
-	require.NoError(t, err)
-	require.NotEqual(t, old, stat.EphemeralOwner)
-	require.Equal(t, conn.SessionID(), stat.EphemeralOwner)
-}
-
-func TestBareConnDoesNotCloseTheSocketOfAnExpiredSession(t *testing.T) {
-	p := harness.NewProxy(t, harness.Server())
-	conn, taps := bareConn(t, p.Addr(), 10*time.Second)
-	old := conn.SessionID()
-	password := p.Password(old)
-	taps.Cut(t, p)
-	harness.EndSession(t, harness.Server(), old, password)
-	taps.Release()
-	harness.Eventually(t, "the next session", func() bool {
-		return conn.State() == zk.StateHasSession && conn.SessionID() != old
+		require.Equal(t, "/queued", made.Get(), bareBetter("a Conn for each session, and the dialer that keeps it from reconnecting after the session's end"))
+		_, stat, err := b.look.Get("/queued")
+		require.NoError(t, err)
+		require.NotEqual(t, old, stat.EphemeralOwner)
+		require.Equal(t, b.conn.SessionID(), stat.EphemeralOwner)
+		require.Equal(t, zk.EventNotWatching, (<-watch).Type)
+		expired := b.taps.All()[1]
+		require.Equal(t, []string{"connect"}, expired.Sent())
+		require.Zero(t, expired.Closed, bareBetter("wire.Conn closes itself once the session is over"))
 	})
-	all := taps.All()
-	require.Len(t, all, 3)
-	expired := all[1]
-	require.Equal(t, []string{"connect"}, expired.Sent())
-	expired.Mu.Lock()
-	defer expired.Mu.Unlock()
-	require.Zero(t, expired.Closed, bareBetter("wire.Conn closes itself once the session is over"))
 }
 
-func TestBareConnHidesTheNegotiatedTimeout(t *testing.T) {
-	conn, _ := bareConn(t, harness.Server(), time.Hour)
-	negotiated := reflect.ValueOf(conn).Elem().FieldByName("sessionTimeoutMs").Int()
-	require.Less(t, negotiated, time.Hour.Milliseconds(), "the server has shortened the timeout")
-	for i := range reflect.TypeOf(conn).NumMethod() {
-		m := reflect.TypeOf(conn).Method(i)
-		for j := range m.Type.NumOut() {
-			require.NotEqual(t, reflect.TypeFor[time.Duration](), m.Type.Out(j),
-				"%s: %s", m.Name, bareBetter("wire.Session reads the timeout from the ConnectResponse"))
-		}
-		require.NotContains(t, m.Name, "Timeout")
-	}
-}
-
-func TestBareConnHasNoContexts(t *testing.T) {
+func TestBareConnHasNoContextsTimeoutsOrWaysToRemoveAWatch(t *testing.T) {
 	conn := reflect.TypeFor[*zk.Conn]()
 	for i := range conn.NumMethod() {
 		m := conn.Method(i)
@@ -213,66 +216,61 @@ func TestBareConnHasNoContexts(t *testing.T) {
 			require.NotEqual(t, reflect.TypeFor[context.Context](), m.Type.In(j),
 				"%s: %s", m.Name, bareBetter("callers wait for a wire.Call, outside go-zookeeper"))
 		}
+		for j := range m.Type.NumOut() {
+			require.NotEqual(t, reflect.TypeFor[time.Duration](), m.Type.Out(j),
+				"%s: %s", m.Name, bareBetter("wire.Session reads the timeout from the ConnectResponse"))
+		}
+		require.NotContains(t, m.Name, "Timeout")
+		require.NotContains(t, m.Name, "RemoveWatch", bareBetter("one watch for all waiters on a path"))
 	}
 }
 
 // A server that has lost its data, or lags behind what the client has seen, closes the
 // connection after the ConnectRequest without an answer.
 func TestBareConnIsRefusedForEverByServersThatAreBehind(t *testing.T) {
-	p := harness.NewProxy(t, harness.Server())
-	conn, taps := bareConn(t, p.Addr(), 10*time.Second)
-	id := conn.SessionID()
-	taps.OnWrite(func(_ *harness.Tap, op string, frame []byte) (bool, error) {
-		if op == "connect" {
+	bareInBubble(t, func(t *testing.T, b *bare) {
+		id := b.conn.SessionID()
+		b.onWrite("connect", func(frame []byte) (bool, error) {
 			binary.BigEndian.PutUint64(frame[8:], math.MaxInt64) // last zxid seen
+			return true, nil
+		})
+		b.reconnect()
+		time.Sleep(3 * time.Second)
+		synctest.Wait()
+		require.Greater(t, len(b.taps.All()), 10)
+		for _, tap := range b.taps.All()[1:] {
+			require.Zero(t, tap.Bytes, "an answer")
 		}
-		return false, nil
+		require.Equal(t, id, b.conn.SessionID(), bareBetter("wire.Session.Probe connects once more, with zxid 0"))
+		b.taps.OnWrite(nil)
 	})
-	p.Drop()
-	harness.Eventually(t, "some attempts", func() bool { return len(taps.All()) > 5 })
-	for _, tap := range taps.All()[1:5] {
-		tap.Mu.Lock()
-		require.Zero(t, tap.Bytes, "an answer")
-		tap.Mu.Unlock()
-	}
-	require.Equal(t, id, conn.SessionID(), bareBetter("wire.Session.Probe connects once more, with zxid 0"))
 }
 
-func TestBareConnGivesAHandshakeManyTimesTheTimeout(t *testing.T) {
-	_, taps := bareConn(t, harness.Server(), time.Second)
-	tap := taps.Newest()
-	tap.Mu.Lock()
-	defer tap.Mu.Unlock()
-	require.Greater(t, tap.FirstDeadline, 6*time.Second, bareBetter("wire.Conn ignores go-zookeeper's deadlines"))
-}
-
-func TestBareConnWaitsTwoThirdsOfTheTimeoutForASilentServer(t *testing.T) {
-	p := harness.NewProxy(t, harness.Server())
-	_, taps := bareConn(t, p.Addr(), time.Second)
-	tap := taps.Newest()
-	p.Stall()
-	var silent time.Duration
-	harness.Eventually(t, "closed", func() bool {
-		tap.Mu.Lock()
-		defer tap.Mu.Unlock()
-		silent = tap.Closed.Sub(tap.LastRead)
-		return !tap.Closed.IsZero()
+func TestBareConnWaitsLongForASilentServer(t *testing.T) {
+	bareInBubble(t, func(t *testing.T, b *bare) {
+		tap := b.taps.Newest()
+		require.Equal(t, 10*bareTimeout*2/3, tap.FirstDeadline, bareBetter("wire.Conn ignores go-zookeeper's deadlines"))
+		b.Plan.Add(zktest.Fault{Do: zktest.Withhold, Op: "ping"})
+		time.Sleep(2 * bareTimeout)
+		synctest.Wait()
+		require.Equal(t, bareTimeout*2/3, tap.Closed.Sub(tap.LastRead), bareBetter("wire.Conn's watchdog, of half the timeout"))
 	})
-	require.Greater(t, silent, 600*time.Millisecond, bareBetter("wire.Conn's watchdog, of half the timeout"))
 }
 
 // Servers.
 
 func TestBareConnResolvesNamesOnce(t *testing.T) {
-	p := harness.NewProxy(t, harness.Server())
-	taps := harness.NewTaps(p.Addr())
+	taps := harness.NewTaps(harness.Server())
 	conn, events, err := zk.Connect([]string{"localhost:2181", "localhost:2182", "localhost:2183"}, 10*time.Second,
 		zk.WithDialer(taps.DialTimeout), zk.WithLogger(harness.Quiet{}), zk.WithLogInfo(false))
 	require.NoError(t, err)
-	bareClosed(t, conn, events, taps)
-	bareReconnects(t, conn, taps, 1)
-	p.Drop()
-	bareReconnects(t, conn, taps, 2)
+	for n := range 2 {
+		harness.Eventually(t, "a session", func() bool { return len(taps.All()) > n && conn.State() == zk.StateHasSession })
+		taps.Newest().Close()
+	}
+	conn.Close()
+	for range events {
+	}
 	for _, addr := range taps.Asked() {
 		host, _, err := net.SplitHostPort(addr)
 		require.NoError(t, err)
@@ -286,27 +284,19 @@ func TestBareConnResolvesNamesOnce(t *testing.T) {
 }
 
 func TestBareConnSleepsASecondWhenTheListWraps(t *testing.T) {
-	var mu sync.Mutex
-	var dialled []time.Time
-	conn, events, err := zk.Connect([]string{"127.0.0.1:1"}, 10*time.Second,
-		zk.WithDialer(func(string, string, time.Duration) (net.Conn, error) {
-			mu.Lock()
-			defer mu.Unlock()
+	synctest.Test(t, func(t *testing.T) {
+		var dialled []time.Time
+		taps := harness.NewTapsVia(func(context.Context, string, string) (net.Conn, error) {
 			dialled = append(dialled, time.Now())
 			return nil, errors.New("refused")
-		}), zk.WithLogger(harness.Quiet{}), zk.WithLogInfo(false))
-	require.NoError(t, err)
-	bareClosed(t, conn, events, harness.NewTaps(""))
-	_, _, err = conn.Get("/")
-	require.Equal(t, zk.ErrNoServer, err, bareBetter("the HostProvider that says retryStart only at the end"))
-	harness.Eventually(t, "two attempts", func() bool {
-		mu.Lock()
-		defer mu.Unlock()
-		return len(dialled) >= 2
+		})
+		conn, _ := bareConnect(t, bareServers[:1], taps, func(*zk.Conn) {})
+		_, _, err := conn.Get("/")
+		require.Equal(t, zk.ErrNoServer, err, bareBetter("the HostProvider that says retryStart only at the end"))
+		time.Sleep(2500 * time.Millisecond)
+		synctest.Wait()
+		require.Equal(t, time.Second, dialled[1].Sub(dialled[0]), bareBetter("the HostProvider that says retryStart only at the end"))
 	})
-	mu.Lock()
-	defer mu.Unlock()
-	require.GreaterOrEqual(t, dialled[1].Sub(dialled[0]), time.Second, bareBetter("the HostProvider that says retryStart only at the end"))
 }
 
 // bareHosts is a HostProvider that returns retryStart once the test sets it.
@@ -320,230 +310,184 @@ func (h *bareHosts) Connected()           {}
 func TestBareConnDialsInAHotLoopAndDoesNotLookWhetherItWasClosed(t *testing.T) {
 	hosts := &bareHosts{}
 	var dialled atomic.Int64
-	conn, events, err := zk.Connect([]string{"127.0.0.1:1"}, 10*time.Second, zk.WithHostProvider(hosts),
+	conn, events, err := zk.Connect(bareServers, 10*time.Second, zk.WithHostProvider(hosts),
 		zk.WithDialer(func(string, string, time.Duration) (net.Conn, error) {
 			dialled.Add(1)
 			return nil, errors.New("refused")
 		}), zk.WithLogger(harness.Quiet{}), zk.WithLogInfo(false))
 	require.NoError(t, err)
-	bareClosed(t, conn, events, harness.NewTaps(""))
-	began := time.Now()
-	harness.Eventually(t, "attempts", func() bool { return dialled.Load() >= 10_000 })
-	require.Less(t, time.Since(began), 10*time.Second, bareBetter("zkconn.Session.pace"))
-
+	harness.Eventually(t, bareBetter("zkconn.Session.pace"), func() bool { return dialled.Load() >= 10_000 })
 	conn.Close() // gives up after a second
 	after := dialled.Load()
-	require.Eventually(t, func() bool { return dialled.Load() > after+10_000 }, 10*time.Second, time.Millisecond,
-		bareBetter("zkconn.Session.endLoop sends the loop round with retryStart"))
+	harness.Eventually(t, bareBetter("zkconn.Session.endLoop sends the loop round with retryStart"), func() bool { return dialled.Load() > after+10_000 })
 	hosts.retryStart.Store(true)
+	for range events {
+	}
 }
 
 // Close.
 
 func TestBareConnCloseTakesASecondWhileDisconnected(t *testing.T) {
-	p := harness.NewProxy(t, harness.Server())
-	conn, taps := bareConn(t, p.Addr(), 10*time.Second)
-	taps.Cut(t, p)
-	began := time.Now()
-	conn.Close()
-	require.GreaterOrEqual(t, time.Since(began), time.Second, bareBetter("the order of events in zkconn.Session.endLoop"))
-	taps.Release()
+	bareInBubble(t, func(t *testing.T, b *bare) {
+		b.cut()
+		began := time.Now()
+		b.conn.Close()
+		require.Equal(t, time.Second, time.Since(began), bareBetter("the order of events in zkconn.Session.endLoop"))
+		b.taps.Release()
+	})
 }
 
 // A failed write sends an error to the channel of its request, and the loop sends
 // another when it cleans up. With the one that Close sends there are three, in a
 // channel of two. The last blocks for ever unless the caller receives.
 func TestBareConnNeverEndsWhereAWriteFailsDuringClose(t *testing.T) {
-	child, output, err := bareChild(t)
-	if !child {
-		require.NoError(t, err, output)
-		require.Contains(t, output, "the child says: hangs", bareBetter("wire.Conn.Write never fails"))
-		return
-	}
-	for range 40 { // each attempt hangs with a chance of about one half
-		taps := harness.NewTaps(harness.Server())
-		conn, events, err := zk.Connect(bareServers, 10*time.Second, zk.WithDialer(taps.DialTimeout), zk.WithLogger(harness.Quiet{}), zk.WithLogInfo(false))
-		require.NoError(t, err)
-		ended := make(chan struct{})
-		go func() {
-			defer close(ended)
-			for range events {
+	output, err := bareChild(t, func() string {
+		for range 40 { // each attempt hangs with a chance of about one half
+			conn, taps := bareOnServer(t)
+			writing, goOn := make(chan struct{}), make(chan struct{})
+			var gets atomic.Int32
+			taps.OnWrite(func(_ *harness.Tap, op string, _ []byte) (bool, error) {
+				switch {
+				case op == "closeSession":
+					return true, nil // as if the server was slow
+				case op == "getData" && gets.Add(1) == 1:
+					close(writing)
+					<-goOn
+				case op == "getData":
+					return false, errors.New("broken")
+				}
+				return false, nil
+			})
+			go conn.Get("/")
+			<-writing
+			go conn.Close()
+			harness.Eventually(t, "Close has begun", func() bool { return recipetest.QueuedRequests(conn) == 1 })
+			for range 12 { // some are queued, and fail at once because of Close
+				conn.Get("/")
 			}
-		}()
-		harness.Eventually(t, "a session", func() bool { return conn.State() == zk.StateHasSession })
-		writing, goOn := make(chan struct{}), make(chan struct{})
-		var gets atomic.Int32
-		taps.OnWrite(func(_ *harness.Tap, op string, _ []byte) (bool, error) {
-			switch {
-			case op == "closeSession":
-				return true, nil // as if the server was slow
-			case op == "getData" && gets.Add(1) == 1:
-				close(writing)
-				<-goOn
-			case op == "getData":
-				return false, errors.New("broken")
+			close(goOn)
+			harness.Eventually(t, "it ends, or is stuck", func() bool { return conn.State() == zk.StateDisconnected || bareStuck() })
+			if bareStuck() {
+				return "hangs"
 			}
-			return false, nil
-		})
-		go conn.Get("/")
-		<-writing
-		go conn.Close()
-		harness.Eventually(t, "Close has begun", func() bool { return recipetest.QueuedRequests(conn) == 1 })
-		for range 12 { // some are queued, and fail at once because of Close
-			conn.Get("/")
 		}
-		close(goOn)
-		harness.Eventually(t, "it ends, or is stuck", func() bool {
-			select {
-			case <-ended:
-				return true
-			default:
-				return bareStuck()
-			}
-		})
-		if bareStuck() {
-			bareSays("hangs")
-		}
-	}
-	bareSays("ends")
+		return "ends"
+	})
+	require.NoError(t, err, output)
+	require.Contains(t, output, "the child says: hangs", bareBetter("wire.Conn.Write never fails"))
 }
 
 // Close makes a caller return, which then reads the struct into which the reply to its
 // request is still being decoded.
 func TestBareConnCreateContainerRacesAgainstClose(t *testing.T) {
-	bareNeedsRaceDetector(t)
-	child, output, err := bareChild(t)
-	if !child {
-		require.Error(t, err, bareBetter("zkconn.Session.Close waits for calls under way"))
-		require.Contains(t, output, "DATA RACE")
-		require.Contains(t, output, "zk.(*Conn).CreateContainer")
-		return
-	}
-	p := harness.NewProxy(t, harness.Server())
-	_, path := bareNode(t)
-	conn, _ := bareConn(t, p.Addr(), 10*time.Second)
-	answer := p.On("createContainer", 1, harness.HoldReply)
-	go conn.CreateContainer(path+"/container", nil, zk.FlagContainer, zk.WorldACL(zk.PermAll))
-	p.Await(answer)
-	closed := make(chan struct{})
-	go func() {
-		defer close(closed)
-		conn.Close()
-	}()
-	harness.Eventually(t, "Close has begun", func() bool { return p.CountOf("closeSession") == 1 })
-	answer.Release()
-	<-closed
-	harness.Eventually(t, "ended", func() bool { return conn.State() == zk.StateDisconnected })
-	bareSays("no race")
+	bareRaces(t, "zk.(*Conn).CreateContainer", func() string { // otherwise: zkconn.Session.Close need not wait for calls under way
+		p := harness.NewProxy(t, harness.Server())
+		conn := harness.RawTo(t, []string{p.Addr()})
+		answer := p.On("createContainer", 1, harness.HoldReply)
+		path := fmt.Sprint("/container-", time.Now().UnixNano())
+		go conn.CreateContainer(path, nil, zk.FlagContainer, zk.WorldACL(zk.PermAll))
+		p.Await(answer)
+		go conn.Close()
+		harness.Eventually(t, "Close has begun", func() bool { return p.CountOf("closeSession") == 1 })
+		answer.Release()
+		harness.Eventually(t, "ended", func() bool { return conn.State() == zk.StateDisconnected })
+		return "no race"
+	})
 }
 
 func TestBareConnHandsErrorsOfTheSocketToCallers(t *testing.T) {
-	conn, taps := bareConn(t, harness.Server(), 10*time.Second)
-	broken := errors.New("broken")
-	taps.OnWrite(func(_ *harness.Tap, op string, _ []byte) (bool, error) {
-		if op == "getData" {
-			return false, broken
-		}
-		return false, nil
+	bareInBubble(t, func(t *testing.T, b *bare) {
+		broken := errors.New("broken")
+		b.onWrite("getData", func([]byte) (bool, error) { return false, broken })
+		_, _, err := b.conn.Get("/")
+		require.Equal(t, broken, err, bareBetter("wire.Conn.Write never fails"))
+		b.taps.OnWrite(nil)
 	})
-	_, _, err := conn.Get("/")
-	require.Equal(t, broken, err, bareBetter("wire.Conn.Write never fails"))
 }
 
 // Credentials.
 
 func TestBareConnHangsWhenReauthenticationIsCut(t *testing.T) {
-	child, output, err := bareChild(t)
-	if !child {
-		require.NoError(t, err, output)
-		require.Contains(t, output, "the child says: hangs", bareBetter("wire.Conn presents the credentials itself"))
-		return
-	}
-	conn, taps := bareConn(t, harness.Server(), 10*time.Second)
-	require.NoError(t, conn.AddAuth("digest", []byte("user:password")))
-	var cut atomic.Bool
-	taps.OnWrite(func(_ *harness.Tap, op string, _ []byte) (bool, error) {
-		if op == "auth" {
-			cut.Store(true)
-			return false, errors.New("connection reset")
+	output, err := bareChild(t, func() string {
+		conn, taps := bareOnServer(t)
+		require.NoError(t, conn.AddAuth("digest", []byte("user:password")))
+		var cut atomic.Bool
+		taps.OnWrite(func(_ *harness.Tap, op string, _ []byte) (bool, error) {
+			if op == "auth" {
+				cut.Store(true)
+				return false, errors.New("connection reset")
+			}
+			return false, nil
+		})
+		taps.Newest().Close()
+		harness.Eventually(t, "it hangs, or reconnects", func() bool {
+			return bareStuck() || cut.Load() && len(taps.All()) > 2
+		})
+		if bareStuck() {
+			return "hangs"
 		}
-		return false, nil
+		return "goes on"
 	})
-	taps.Newest().Close()
-	harness.Eventually(t, "it hangs, or reconnects", func() bool {
-		return bareStuck() || cut.Load() && len(taps.All()) > 2
-	})
-	if bareStuck() {
-		bareSays("hangs")
-	}
-	bareSays("goes on")
+	require.NoError(t, err, output)
+	require.Contains(t, output, "the child says: hangs", bareBetter("wire.Conn presents the credentials itself"))
 }
 
 // Frames.
 
-func TestBareConnPanicsOnARequestThatJustFillsItsBuffer(t *testing.T) {
-	child, output, err := bareChild(t)
-	if !child {
-		require.Error(t, err, bareBetter("the size of the buffer that zkconn.Session.Open asks for"))
-		require.Contains(t, output, "index out of range")
-		require.Contains(t, output, "zk.encodePacket")
-		return
+func TestBareConnPanics(t *testing.T) {
+	for name, test := range map[string]struct {
+		f          func()
+		panics, in string
+		workaround string
+	}{
+		"on a request that just fills its buffer": {func() {
+			conn, _ := bareOnServer(t)
+			const buffer = 1536 << 10
+			conn.Get("/" + strings.Repeat("x", buffer-4-8-4-1)) // one more byte follows: whether to set a watch
+		}, "index out of range", "zk.encodePacket", "the size of the buffer that zkconn.Session.Open asks for"},
+		"on a timeout of zero": {func() {
+			client, server := net.Pipe()
+			zk.Connect(bareServers, 10*time.Second, zk.WithDialer(func(string, string, time.Duration) (net.Conn, error) { return client, nil }))
+			jute.ReadFrame(server, 1000)
+			b := jute.AppendInt64(jute.AppendInt32(jute.AppendInt32(nil, 0), 0), 7)
+			server.Write(jute.Frame(jute.AppendBuffer(b, make([]byte, 16))))
+			if _, err := jute.ReadFrame(server, 1000); err != nil {
+				select {} // the panic closes the connection before it ends the process
+			}
+		}, "non-positive interval for NewTicker", "zk.(*Conn)", "wire.Conn refuses such a ConnectResponse"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			output, err := bareChild(t, func() string { test.f(); return "lives" })
+			require.Error(t, err, bareBetter(test.workaround))
+			require.Contains(t, output, test.panics)
+			require.Contains(t, output, test.in)
+		})
 	}
-	conn, _ := bareConn(t, harness.Server(), 10*time.Second)
-	const buffer = 1536 << 10
-	conn.Get("/" + strings.Repeat("x", buffer-4-8-4-1)) // one more byte follows: whether to set a watch
-	bareSays("lives")
-}
-
-func TestBareConnPanicsOnATimeoutOfZero(t *testing.T) {
-	child, output, err := bareChild(t)
-	if !child {
-		require.Error(t, err, bareBetter("wire.Conn refuses such a ConnectResponse"))
-		require.Contains(t, output, "non-positive interval for NewTicker")
-		return
-	}
-	client, server := net.Pipe()
-	conn, _, err := zk.Connect(bareServers, 10*time.Second,
-		zk.WithDialer(func(string, string, time.Duration) (net.Conn, error) { return client, nil }),
-		zk.WithLogger(harness.Quiet{}), zk.WithLogInfo(false))
-	require.NoError(t, err)
-	_, err = jute.ReadFrame(server, 1000)
-	require.NoError(t, err)
-	b := jute.AppendInt64(jute.AppendInt32(jute.AppendInt32(nil, 0), 0), 7)
-	_, err = server.Write(jute.Frame(jute.AppendBuffer(b, make([]byte, 16))))
-	require.NoError(t, err)
-	if _, err = jute.ReadFrame(server, 1000); err != nil {
-		select {} // the panic closes the connection before it ends the process
-	}
-	conn.Close()
-	bareSays("lives")
 }
 
 func TestBareConnDiesOfAFrameAboveTheLimit(t *testing.T) {
-	conn, taps := bareConn(t, harness.Server(), 10*time.Second)
-	const path = "/none-of-this-name"
-	body := func(size int) []byte { return make([]byte, size-8-4-len(path)-4-4) }
-	_, err := conn.Set(path, body(jute.MaxFrame), -1)
-	require.Equal(t, zk.ErrNoNode, err, "the server answers a request of 1,048,575 bytes")
-	require.Len(t, taps.All(), 1)
-	_, err = conn.Set(path, body(jute.MaxFrame+1), -1)
-	require.Error(t, err, "the server accepts more: jute.MaxFrame may grow")
-	require.NotEqual(t, zk.ErrNoNode, err) // ErrConnectionClosed, or the socket's own
-	bareReconnects(t, conn, taps, 2)
+	bareInBubble(t, func(t *testing.T, b *bare) {
+		const path = "/none-of-this-name"
+		body := func(size int) []byte { return make([]byte, size-8-4-len(path)-4-4) }
+		_, err := b.conn.Set(path, body(jute.MaxFrame), -1)
+		require.Equal(t, zk.ErrNoNode, err, "the server answers a request of 1,048,575 bytes")
+		require.Len(t, b.taps.All(), 1)
+		_, err = b.conn.Set(path, body(jute.MaxFrame+1), -1)
+		require.Error(t, err, "the server accepts more: jute.MaxFrame may grow")
+		require.NotEqual(t, zk.ErrNoNode, err) // ErrConnectionClosed, or the socket's own
+		synctest.Wait()
+		require.Len(t, b.taps.All(), 2)
+	})
 }
 
 func TestBareConnWithMaxBufferSizeLosesTheConnectionOverALongListing(t *testing.T) {
-	look, path := bareNode(t)
-	for i := range 40 {
-		_, err := look.Create(fmt.Sprintf("%s/%040d", path, i), nil, zk.FlagEphemeral, zk.WorldACL(zk.PermAll))
-		require.NoError(t, err)
-	}
-	taps := harness.NewTaps(harness.Server())
-	conn, events, err := zk.Connect(bareServers, 10*time.Second, zk.WithMaxBufferSize(1024),
-		zk.WithDialer(taps.DialTimeout), zk.WithLogger(harness.Quiet{}), zk.WithLogInfo(false))
-	require.NoError(t, err)
-	bareClosed(t, conn, events, taps)
-	bareReconnects(t, conn, taps, 1)
-	_, _, err = conn.Children(path)
-	require.Equal(t, zk.ErrConnectionClosed, err, bareBetter("zkconn.Session.Open sets no WithMaxBufferSize"))
+	bareInBubble(t, func(t *testing.T, b *bare) {
+		for i := range 40 {
+			_, err := b.look.Create(fmt.Sprintf("%s/%040d", bareNode, i), nil, zk.FlagEphemeral, zk.WorldACL(zk.PermAll))
+			require.NoError(t, err)
+		}
+		conn, _ := bareConnect(t, bareServers, b.taps, zk.WithMaxBufferSize(1024))
+		_, _, err := conn.Children(bareNode)
+		require.Equal(t, zk.ErrConnectionClosed, err, bareBetter("zkconn.Session.Open sets no WithMaxBufferSize"))
+	})
 }

@@ -4,22 +4,24 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
 	"net"
 	"os"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 
 	"github.com/zkrecipes/zkrecipes"
 	"github.com/zkrecipes/zkrecipes/internal/harness"
 	"github.com/zkrecipes/zkrecipes/internal/recipetest"
+	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
 // How a client finds its servers and connects to them.
+
+type dialFunc = func(ctx context.Context, network, addr string) (net.Conn, error)
 
 // withoutDeadlines is a connection that supports no deadlines, as those of
 // x/crypto/ssh.
@@ -27,73 +29,53 @@ type withoutDeadlines struct{ net.Conn }
 
 func (withoutDeadlines) SetDeadline(time.Time) error { return os.ErrNoDeadline }
 
-func TestB17ConnectionsWithoutDeadlinesAreRefused(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
-	defer cancel()
-	_, err := zkrecipes.Dial(ctx, harness.Servers(), &zkrecipes.Options{Dialer: func(ctx context.Context, network, addr string) (net.Conn, error) {
-		nc, err := new(net.Dialer).DialContext(ctx, network, addr)
-		return withoutDeadlines{nc}, err
-	}})
-	require.ErrorIs(t, err, os.ErrNoDeadline)
-	require.ErrorIs(t, err, context.DeadlineExceeded)
-	require.ErrorContains(t, err, "made a connection without deadlines")
+// B17, B50, B76: no connection can be used.
+func TestDialSaysWhyItHasNoConnection(t *testing.T) {
+	lookup := &net.DNSError{Err: "no such host", Name: "zk-0.test", IsNotFound: true}
+	for name, test := range map[string]struct {
+		dial func(nc net.Conn) (net.Conn, error)
+		is   error
+		says string
+	}{
+		"connections without deadlines are refused": {func(nc net.Conn) (net.Conn, error) { return withoutDeadlines{nc}, nil }, os.ErrNoDeadline, "made a connection without deadlines"},
+		"no name resolves":                          {func(net.Conn) (net.Conn, error) { return nil, lookup }, lookup, "zk-0.test:2181"},
+		"the dialer returns no connection":          {func(net.Conn) (net.Conn, error) { return nil, nil }, context.DeadlineExceeded, "the dialer has returned no connection"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+				_, err := zkrecipes.Dial(harness.Within(t, time.Second), recipetest.ServerNames(1), &zkrecipes.Options{
+					Dialer: func(ctx context.Context, network, addr string) (net.Conn, error) {
+						nc, err := w.Srv.DialContext(ctx, network, addr)
+						require.NoError(t, err)
+						return test.dial(nc)
+					},
+				})
+				require.ErrorIs(t, err, test.is)
+				require.ErrorIs(t, err, context.DeadlineExceeded)
+				require.ErrorContains(t, err, test.says)
+			})
+		})
+	}
 }
 
 func TestB50HostNamesAreResolvedForEveryAttempt(t *testing.T) {
 	t.Run("one name does not resolve", func(t *testing.T) {
-		names := recipetest.ServerNames(2)
-		var mu sync.Mutex
-		var asked []string
-		c := recipetest.DialTo(t, names, &zkrecipes.Options{
-			Dialer: func(ctx context.Context, network, addr string) (net.Conn, error) {
-				mu.Lock()
-				defer mu.Unlock()
-				asked = append(asked, addr)
-				if addr == asked[0] {
-					return nil, &net.DNSError{Err: "no such host", Name: addr, IsNotFound: true}
-				}
-				return new(net.Dialer).DialContext(ctx, network, harness.Server())
-			},
-		})
-		recipetest.RequireUsable(t, c)
-		mu.Lock()
-		defer mu.Unlock()
-		require.ElementsMatch(t, names, asked, "each name as it was given")
-	})
-
-	t.Run("no name resolves", func(t *testing.T) {
-		lookup := &net.DNSError{Err: "no such host", Name: "zk-0.test", IsNotFound: true}
-		_, err := zkrecipes.Dial(harness.Within(t, 100*time.Millisecond), recipetest.ServerNames(1), &zkrecipes.Options{
-			Dialer: func(context.Context, string, string) (net.Conn, error) { return nil, lookup },
-		})
-		require.ErrorIs(t, err, context.DeadlineExceeded)
-		require.ErrorIs(t, err, lookup)
-		require.ErrorContains(t, err, "zk-0.test:2181")
-	})
-
-	t.Run("a server has moved", func(t *testing.T) {
-		here, there := harness.NewProxy(t, harness.Server()), harness.NewProxy(t, harness.Server())
-		var at atomic.Pointer[harness.Proxy]
-		at.Store(here)
-		var names sync.Map
-		c := recipetest.DialTo(t, []string{"zk.test"}, &zkrecipes.Options{
-			Dialer: func(ctx context.Context, network, addr string) (net.Conn, error) {
-				names.Store(addr, true)
-				return new(net.Dialer).DialContext(ctx, network, at.Load().Addr())
-			},
-		})
-		s, _ := recipetest.Core(c).Session()
-		l, err := zkrecipes.NewMutex(c, harness.NewPath(t)).Lock(harness.Within(t, 20*time.Second))
-		require.NoError(t, err)
-		lost := recipetest.ConnectionNumber(s)
-		at.Store(there)
-		here.Refuse(true)
-		recipetest.AwaitReconnect(t, s, lost)
-		require.NoError(t, l.Release(), "the same session")
-		require.Equal(t, 1, there.CountOf(recipetest.OpRelease))
-		names.Range(func(name, _ any) bool {
-			require.Equal(t, "zk.test:2181", name)
-			return true
+		recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+			var mu sync.Mutex
+			var asked []string
+			c, err := zkrecipes.Dial(t.Context(), recipetest.ServerNames(2), &zkrecipes.Options{
+				Dialer: func(ctx context.Context, network, addr string) (net.Conn, error) {
+					mu.Lock()
+					defer mu.Unlock()
+					if asked = append(asked, addr); len(asked) == 1 {
+						return nil, &net.DNSError{Err: "no such host", Name: addr, IsNotFound: true}
+					}
+					return w.Srv.DialContext(ctx, network, addr)
+				},
+			})
+			require.NoError(t, err)
+			require.NoError(t, c.Close())
+			require.ElementsMatch(t, recipetest.ServerNames(2), asked, "each name as it was given")
 		})
 	})
 
@@ -113,18 +95,15 @@ func TestB51TLSConnectsOnlyToVerifiedServers(t *testing.T) {
 	ca := recipetest.NewTestCA(t)
 	p := harness.NewProxy(t, harness.Server())
 	secure := ca.Terminator(t, "zk.test", p.Addr())
-	to := func(target string) func(context.Context, string, string) (net.Conn, error) {
-		return harness.NewTaps(target).Dial
-	}
 	mute, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	defer mute.Close()
+	trusted := &tls.Config{RootCAs: ca.Pool()}
 
 	t.Run("connects, and reconnects", func(t *testing.T) {
-		c := recipetest.DialTo(t, []string{"zk.test"}, &zkrecipes.Options{TLS: &tls.Config{RootCAs: ca.Pool()}, Dialer: to(secure)})
+		c := recipetest.DialTo(t, []string{"zk.test"}, &zkrecipes.Options{TLS: trusted, Dialer: harness.NewTaps(secure).Dial})
 		s, _ := recipetest.Core(c).Session()
-		l, err := zkrecipes.NewMutex(c, harness.NewPath(t)).Lock(harness.Within(t, 20*time.Second))
-		require.NoError(t, err)
+		l := recipetest.LockOn(t, zkrecipes.NewMutex(c, harness.NewPath(t)))
 		for range 3 {
 			lost := recipetest.ConnectionNumber(s)
 			p.Drop()
@@ -136,90 +115,71 @@ func TestB51TLSConnectsOnlyToVerifiedServers(t *testing.T) {
 
 	t.Run("ServerName takes precedence over the host name", func(t *testing.T) {
 		c := recipetest.DialTo(t, []string{"other.test"}, &zkrecipes.Options{
-			TLS: &tls.Config{RootCAs: ca.Pool(), ServerName: "zk.test"}, Dialer: to(secure),
+			TLS: &tls.Config{RootCAs: ca.Pool(), ServerName: "zk.test"}, Dialer: harness.NewTaps(secure).Dial,
 		})
 		recipetest.RequireUsable(t, c)
 	})
 
-	refused := func(t *testing.T, server string, patience time.Duration, opts *zkrecipes.Options) error {
-		t.Helper()
-		began := time.Now()
-		c, err := zkrecipes.Dial(harness.Within(t, patience), []string{server}, opts)
-		if c != nil {
-			c.Close()
-		}
-		require.ErrorIs(t, err, context.DeadlineExceeded)
-		require.Less(t, time.Since(began), patience+5*time.Second)
-		require.ErrorContains(t, err, "zkrecipes: dial "+server)
-		return err
-	}
-	const short = 300 * time.Millisecond
-
-	t.Run("wrong name", func(t *testing.T) {
-		err := refused(t, "other.test:2181", short, &zkrecipes.Options{TLS: &tls.Config{RootCAs: ca.Pool()}, Dialer: to(secure)})
-		var wrong x509.HostnameError
-		require.ErrorAs(t, err, &wrong)
-		require.Equal(t, "other.test", wrong.Host)
-	})
-
-	t.Run("unknown CA", func(t *testing.T) {
-		err := refused(t, "zk.test:2181", short, &zkrecipes.Options{TLS: &tls.Config{RootCAs: recipetest.NewTestCA(t).Pool()}, Dialer: to(secure)})
-		var unknown x509.UnknownAuthorityError
-		require.ErrorAs(t, err, &unknown)
-	})
-
-	t.Run("server without TLS", func(t *testing.T) {
-		err := refused(t, "zk.test:2181", short, &zkrecipes.Options{TLS: &tls.Config{RootCAs: ca.Pool()}, Dialer: to(harness.Server())})
-		require.ErrorContains(t, err, "TLS")
-	})
-
-	t.Run("server that does not reply", func(t *testing.T) {
-		err := refused(t, "zk.test:2181", 1500*time.Millisecond, &zkrecipes.Options{
-			SessionTimeout: 2 * time.Second, // half a second for each attempt
-			TLS:            &tls.Config{RootCAs: ca.Pool()}, Dialer: to(mute.Addr().String()),
+	for name, test := range map[string]struct {
+		server, target string
+		tls            *tls.Config
+		as             any // what errors.As finds, if not nil
+		says           string
+	}{
+		"wrong name":                 {"other.test:2181", secure, trusted, new(x509.HostnameError), "not other.test"},
+		"unknown CA":                 {"zk.test:2181", secure, &tls.Config{RootCAs: recipetest.NewTestCA(t).Pool()}, new(x509.UnknownAuthorityError), "TLS"},
+		"server without TLS":         {"zk.test:2181", harness.Server(), trusted, nil, "TLS"},
+		"server that does not reply": {"zk.test:2181", mute.Addr().String(), trusted, nil, "TLS"},
+		"client without TLS":         {"zk.test:2181", secure, nil, nil, "handshake"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ctx, dialer := recipetest.OneAttempt(harness.Within(t, 20*time.Second), harness.NewTaps(test.target).Dial)
+			c, err := zkrecipes.Dial(ctx, []string{test.server}, &zkrecipes.Options{
+				SessionTimeout: 2 * time.Second, // half a second for each attempt
+				TLS:            test.tls, Dialer: dialer,
+			})
+			require.Nil(t, c)
+			require.ErrorIs(t, err, context.Canceled)
+			require.ErrorContains(t, err, "zkrecipes: dial "+test.server)
+			require.ErrorContains(t, err, test.says)
+			if test.as != nil {
+				require.True(t, errors.As(err, test.as))
+			}
 		})
-		require.ErrorContains(t, err, "TLS")
-	})
-
-	t.Run("client without TLS", func(t *testing.T) {
-		err := refused(t, "zk.test:2181", short, &zkrecipes.Options{Dialer: to(secure)})
-		require.ErrorContains(t, err, "handshake")
-	})
+	}
 }
 
 func TestDialGivesUpWithItsContextWhateverTheServerDoes(t *testing.T) {
-	mute, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	defer mute.Close()
-	closed, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	closed.Close()
-	withheld := harness.NewProxy(t, harness.Server())
-	withheld.On("auth", 0, harness.Withhold)
-	cut := harness.NewProxy(t, harness.Server())
-	cut.On("connect", 0, harness.DropAfter)
-	for name, dialer := range map[string]func(context.Context, string, string) (net.Conn, error){
-		"black hole": func(ctx context.Context, _, _ string) (net.Conn, error) {
-			<-ctx.Done()
-			return nil, ctx.Err()
-		},
-		"nobody listens":                harness.NewTaps(closed.Addr().String()).Dial,
-		"never replies":                 harness.NewTaps(mute.Addr().String()).Dial,
-		"does not reply to credentials": harness.NewTaps(withheld.Addr()).Dial,
-		"closes at once":                harness.NewTaps(cut.Addr()).Dial,
+	for name, test := range map[string]struct {
+		fault zktest.Fault
+		dial  func(dialFunc) dialFunc
+	}{
+		"black hole": {dial: func(dialFunc) dialFunc {
+			return func(ctx context.Context, _, _ string) (net.Conn, error) {
+				<-ctx.Done()
+				return nil, ctx.Err()
+			}
+		}},
+		"nobody listens":                {fault: zktest.Fault{Do: zktest.Refuse, Times: -1}},
+		"never replies":                 {fault: zktest.Fault{Do: zktest.Silence, Times: -1}},
+		"does not reply to credentials": {fault: zktest.Fault{Do: zktest.Withhold, Op: "auth", Times: -1}},
+		"closes at once":                {fault: zktest.Fault{Do: zktest.Drop, After: true, Op: "connect", Times: -1}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			before := goleak.IgnoreCurrent()
-			ctx := harness.Within(t, 100*time.Millisecond)
-			c, err := zkrecipes.Dial(ctx, []string{"zk.test"}, &zkrecipes.Options{Dialer: dialer})
-			deadline, _ := ctx.Deadline()
-			took := time.Since(deadline)
-			require.Nil(t, c)
-			require.ErrorIs(t, err, context.DeadlineExceeded)
-			require.Less(t, took, recipetest.PromptClose)
-			if name != "does not reply to credentials" && name != "closes at once" { // the proxy's own goroutines
-				require.NoError(t, goleak.Find(before))
-			}
+			recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+				dialer := w.Srv.DialContext
+				if test.dial != nil {
+					dialer = test.dial(dialer)
+				} else {
+					w.Plan.Add(test.fault)
+				}
+				ctx := harness.Within(t, 100*time.Millisecond)
+				c, err := zkrecipes.Dial(ctx, []string{"zk.test"}, &zkrecipes.Options{Dialer: dialer})
+				require.Nil(t, c)
+				require.ErrorIs(t, err, context.DeadlineExceeded)
+				deadline, _ := ctx.Deadline()
+				require.Less(t, time.Since(deadline), recipetest.PromptClose)
+			})
 		})
 	}
 }

@@ -126,39 +126,37 @@ func TestB66SessionOfAnIdleHolderIsNotGivenUpWhileConnectionsFlap(t *testing.T) 
 }
 
 // During an election servers close connections without an answer, for as long as it
-// takes. That they had answered before does not count.
-func TestB66SessionIsNotGivenUpAfterALongElection(t *testing.T) {
-	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-		waiting, s := w.WaitsInLine()
-		w.Srv.Disconnect(s.ID())
-		time.Sleep(200 * time.Millisecond)
-		up, _ := s.Connected()
-		require.True(t, up)
-		w.Plan.Add(zktest.Fault{Do: zktest.Drop, After: true, Op: "connect", Times: -1})
-		w.Srv.Disconnect(s.ID())
-		time.Sleep(21 * time.Second)
-		w.Plan.Stop()
-		time.Sleep(3 * time.Second)
-		require.False(t, s.IsOver())
-		require.True(t, waiting.Waiting())
-	})
-}
-
-// A server that was down may serve when it is back, whatever it did before.
-func TestB66ServerThatWasDownGetsAnotherChance(t *testing.T) {
-	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-		waiting, s := w.WaitsInLine()
-		w.Plan.Add(zktest.Fault{Do: zktest.Answer, Op: "setWatches", Code: -1, Times: -1})
-		w.Srv.Disconnect(s.ID())
-		time.Sleep(19800 * time.Millisecond)
-		w.Plan.Stop()
-		w.Plan.Add(zktest.Fault{Do: zktest.Refuse, Times: -1})
-		time.Sleep(4 * time.Second)
-		w.Plan.Stop()
-		time.Sleep(3 * time.Second)
-		require.False(t, s.IsOver())
-		require.True(t, waiting.Waiting())
-	})
+// takes. That they had answered before does not count. A server that was down may serve
+// when it is back, whatever it did before.
+func TestB66SessionIsNotGivenUpWhereServersMayServeAgain(t *testing.T) {
+	for name, outage := range map[string]func(w *recipetest.World, id int64){
+		"a long election": func(w *recipetest.World, id int64) {
+			w.Srv.Disconnect(id)
+			time.Sleep(200 * time.Millisecond) // it connects
+			w.Plan.Add(zktest.Fault{Do: zktest.Drop, After: true, Op: "connect", Times: -1})
+			w.Srv.Disconnect(id)
+			time.Sleep(21 * time.Second)
+		},
+		"a server that was down": func(w *recipetest.World, id int64) {
+			w.Plan.Add(zktest.Fault{Do: zktest.Answer, Op: "setWatches", Code: -1, Times: -1})
+			w.Srv.Disconnect(id)
+			time.Sleep(19800 * time.Millisecond)
+			w.Plan.Stop()
+			w.Plan.Add(zktest.Fault{Do: zktest.Refuse, Times: -1})
+			time.Sleep(4 * time.Second)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+				waiting, s := w.WaitsInLine()
+				outage(w, s.ID())
+				w.Plan.Stop()
+				time.Sleep(3 * time.Second)
+				require.False(t, s.IsOver())
+				require.True(t, waiting.Waiting())
+			})
+		})
+	}
 }
 
 // One refused connection now and then, by one of the servers behind a name for
@@ -243,60 +241,43 @@ func TestB68HolderHearsInTimeWhateverTheTimerWaitsFor(t *testing.T) {
 		})
 	})
 
-	t.Run("a server grants a shorter timeout", func(t *testing.T) {
-		recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-			const long, short = 20 * time.Second, 5 * time.Second
-			var timeout atomic.Int64
-			c := w.Client(&zkrecipes.Options{SessionTimeout: long, Dialer: w.Shorten(&timeout)})
-			l := recipetest.Held(t, zkrecipes.NewMutex(c, w.Path).Lock)
-			time.Sleep(3 * time.Second)
-			rival := w.LockLater(w.Stranger(nil))
-			ctx := l.Context(t.Context())
-			timeout.Store(short.Milliseconds())
-			require.True(t, w.Srv.Disconnect(recipetest.SessionID(c)))
-			time.Sleep(100 * time.Millisecond)
-			require.Equal(t, short, recipetest.HandleOf(l).Grant.Session.Timeout())
-			w.Away(c)
-			began := time.Now()
-			require.ErrorIs(t, harness.Cause(t, ctx), zkrecipes.ErrLost)
-			require.LessOrEqual(t, time.Since(began), short)
-			require.True(t, rival.Waiting())
-			require.NoError(t, rival.Get().Release())
+	for name, test := range map[string]struct {
+		faults []zktest.Fault // once the server grants the shorter timeout
+		within time.Duration  // the holder's context ends
+	}{
+		"a server grants a shorter timeout": {nil, 5100 * time.Millisecond},
+		"a server that grants a shorter timeout does not answer the credentials": {
+			[]zktest.Fault{{Do: zktest.Drop, Op: "auth"}, {Do: zktest.Refuse, Skip: 1, Times: -1}}, 5 * time.Second,
+		},
+		"a server that grants a shorter timeout does not serve": {
+			[]zktest.Fault{{Do: zktest.Withhold, Op: "setWatches"}, {Do: zktest.Refuse, Skip: 1, Times: -1}}, 5100 * time.Millisecond,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+				var timeout atomic.Int64
+				c := w.Client(&zkrecipes.Options{SessionTimeout: 20 * time.Second, Dialer: w.Shorten(&timeout)})
+				l := recipetest.Held(t, zkrecipes.NewMutex(c, w.Path).Lock)
+				time.Sleep(3 * time.Second)
+				rival := w.LockLater(w.Stranger(nil))
+				ctx := l.Context(t.Context())
+				timeout.Store(5000)
+				w.Plan.Add(test.faults...)
+				began := time.Now()
+				require.True(t, w.Srv.Disconnect(recipetest.SessionID(c)))
+				if test.faults == nil {
+					time.Sleep(100 * time.Millisecond)
+					require.Equal(t, 5*time.Second, recipetest.HandleOf(l).Grant.Session.Timeout())
+					w.Away(c)
+				}
+				require.ErrorIs(t, harness.Cause(t, ctx), zkrecipes.ErrLost)
+				require.LessOrEqual(t, time.Since(began), test.within)
+				require.True(t, rival.Waiting())
+				require.ErrorIs(t, l.Err(), zkrecipes.ErrLost)
+				require.NoError(t, rival.Get().Release())
+			})
 		})
-	})
-
-	t.Run("a server that grants a shorter timeout does not answer the credentials", func(t *testing.T) {
-		recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-			const long, short = 20 * time.Second, 5 * time.Second
-			var timeout atomic.Int64
-			c := w.Client(&zkrecipes.Options{SessionTimeout: long, Dialer: w.Shorten(&timeout)})
-			l := recipetest.Held(t, zkrecipes.NewMutex(c, w.Path).Lock)
-			time.Sleep(3 * time.Second)
-			rival := w.LockLater(w.Stranger(nil))
-			timeout.Store(short.Milliseconds())
-			w.Plan.Add(zktest.Fault{Do: zktest.Drop, Op: "auth"}, zktest.Fault{Do: zktest.Refuse, Skip: 1, Times: -1})
-			require.True(t, w.Srv.Disconnect(recipetest.SessionID(c)))
-			require.NoError(t, rival.Get().Err())
-			require.ErrorIs(t, l.Err(), zkrecipes.ErrLost)
-		})
-	})
-
-	t.Run("a server that grants a shorter timeout does not serve", func(t *testing.T) {
-		recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-			const long, short = 20 * time.Second, 5 * time.Second
-			var timeout atomic.Int64
-			c := w.Client(&zkrecipes.Options{SessionTimeout: long, Dialer: w.Shorten(&timeout)})
-			l := recipetest.Held(t, zkrecipes.NewMutex(c, w.Path).Lock)
-			time.Sleep(3 * time.Second)
-			ctx := l.Context(t.Context())
-			timeout.Store(short.Milliseconds())
-			w.Plan.Add(zktest.Fault{Do: zktest.Withhold, Op: "setWatches"}, zktest.Fault{Do: zktest.Refuse, Skip: 1, Times: -1})
-			began := time.Now()
-			require.True(t, w.Srv.Disconnect(recipetest.SessionID(c)))
-			require.ErrorIs(t, harness.Cause(t, ctx), zkrecipes.ErrLost)
-			require.LessOrEqual(t, time.Since(began), short+100*time.Millisecond)
-		})
-	})
+	}
 }
 
 // deafened is a connection that drops what the client writes, once it is deaf.
@@ -480,13 +461,6 @@ func TestB76ConnectionThatComesLateIsUsed(t *testing.T) {
 		}})
 		require.NoError(t, zkrecipes.NewMutex(c, w.Path).Do(t.Context(), recipetest.Nothing))
 	})
-}
-
-func TestB76DialerWithoutAConnectionIsAnError(t *testing.T) {
-	_, err := zkrecipes.Dial(harness.Within(t, 100*time.Millisecond), harness.Servers(), &zkrecipes.Options{
-		Dialer: func(context.Context, string, string) (net.Conn, error) { return nil, nil },
-	})
-	require.ErrorContains(t, err, "the dialer has returned no connection")
 }
 
 // Every call that waits for a connection says so, and why there is none.

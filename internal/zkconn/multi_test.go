@@ -4,8 +4,8 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"net"
-	"sync"
+	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -16,6 +16,7 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/harness"
 	"github.com/zkrecipes/zkrecipes/internal/jute"
 	"github.com/zkrecipes/zkrecipes/internal/wire"
+	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
 // Encoding transactions and decoding their results.
@@ -25,46 +26,21 @@ import (
 // it decoded from the reply.
 func asGoZookeeper(t testing.TB, answer []byte, ops ...any) (sent []byte, rs []zk.MultiResponse, err error) {
 	t.Helper()
-	server := make(chan []byte, 1)
-	var wg sync.WaitGroup
-	dial := func(string, string, time.Duration) (net.Conn, error) {
-		near, far := net.Pipe()
-		wg.Go(func() {
-			defer far.Close()
-			if _, err := jute.ReadFrame(far, 4096); err != nil {
-				return
-			}
-			welcome := jute.AppendInt64(jute.AppendInt32(jute.AppendInt32(nil, 0), 10_000), 1)
-			far.Write(jute.Frame(append(jute.AppendBuffer(welcome, make([]byte, 16)), 0)))
-			for {
-				frame, err := jute.ReadFrame(far, 1<<30)
-				if err != nil {
-					return
-				}
-				d := jute.NewDecoder(frame[4:])
-				xid, op := d.Int32(), d.Int32()
-				reply := jute.AppendInt32(jute.AppendInt64(jute.AppendInt32(nil, xid), 1), 0)
-				if op == jute.OpMulti {
-					server <- frame[12:]
-					reply = append(reply, answer...)
-				}
-				far.Write(jute.Frame(reply))
-				if op == jute.OpClose {
-					return
-				}
-			}
-		})
-		return near, nil
-	}
-	conn, events, err := zk.Connect([]string{"127.0.0.1:1"}, 10*time.Second,
-		zk.WithDialer(dial), zk.WithLogger(harness.Quiet{}), zk.WithLogInfo(false))
-	require.NoError(t, err)
-	rs, err = conn.Multi(ops...)
-	conn.Close()
-	for range events {
-	}
-	wg.Wait()
-	return <-server, rs, err
+	srv := zktest.NewServer(t, zktest.InMemory())
+	taps := harness.NewTapsVia(harness.EditReplies(srv.DialContext, func(op string, record []byte) []byte {
+		if strings.HasPrefix(op, "multi") {
+			return answer
+		}
+		return record
+	}))
+	taps.OnWrite(func(_ *harness.Tap, op string, frame []byte) (bool, error) {
+		if strings.HasPrefix(op, "multi") {
+			sent = slices.Clone(frame[12:])
+		}
+		return false, nil
+	})
+	rs, err = harness.RawVia(t, taps.DialTimeout, srv.Addr()).Multi(ops...)
+	return sent, rs, err
 }
 
 // recordOf returns the record that this package sends for a transaction.

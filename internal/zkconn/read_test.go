@@ -6,6 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/zkrecipes/zkrecipes/internal/jute"
+	"github.com/zkrecipes/zkrecipes/internal/wire"
 )
 
 // appendNames encodes a vector of names, with any length in front.
@@ -67,4 +68,17 @@ func FuzzDecodeNames(f *testing.F) {
 			t.Fatalf("room for %d names in %d bytes", cap(names), len(record))
 		}
 	})
+}
+
+func TestAWatchFiresBeforeItsEventIsPassedOn(t *testing.T) {
+	key := watchKey{"/a", ofData}
+	w := &Watch{key: key, fired: make(chan struct{})}
+	passed := false
+	s := &Session{watches: map[watchKey]*Watch{key: w}, account: newAccount(jute.MaxFrame)}
+	s.cfg.Event = func(wire.Event) {
+		passed = true
+		require.True(t, w.HasFired())
+	}
+	s.onEvent(wire.Event{Path: key.path, Type: jute.EventDeleted})
+	require.True(t, passed)
 }

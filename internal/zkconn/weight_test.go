@@ -38,3 +38,46 @@ func TestWhatDeletesAsMuchAsItCreatesIsAllowedAboveTheBound(t *testing.T) {
 	require.Equal(t, Weight("/67890", false), weight)
 	require.Equal(t, 1, znodes)
 }
+
+func TestAccountOfANumberedZnodeThatMeetsOneOfTheSamePath(t *testing.T) {
+	a := newAccount(10_000)
+	plain := []any{ephemeral("/n-0000000000")}
+	seq := []any{&zk.CreateRequest{Path: "/n-", Flags: zk.FlagEphemeral | zk.FlagSequence}}
+	_, ok := a.begin(seq, 0)
+	require.True(t, ok)
+	_, ok = a.begin(plain, 0)
+	require.True(t, ok)
+	a.carriedOut(seq, func(int) string { return "/n-0000000000" })
+	require.NotPanics(t, func() {
+		a.gone("/n-0000000000")
+		a.refused(plain, 0, false)
+	})
+	weight, n := a.state()
+	require.Zero(t, weight)
+	require.Zero(t, n)
+}
+
+// One Commit of a user's can do this: OpCreate("/n-", sequential), OpDelete, OpCreate.
+func TestAccountOfATransactionThatMakesAPathTwice(t *testing.T) {
+	a := newAccount(10_000)
+	ops := []any{
+		&zk.CreateRequest{Path: "/n-", Flags: zk.FlagEphemeral | zk.FlagSequence},
+		&zk.DeleteRequest{Path: "/n-0000000000"}, ephemeral("/n-0000000000"),
+	}
+	_, ok := a.begin(ops, 0)
+	require.True(t, ok)
+	require.NotPanics(t, func() { a.carriedOut(ops, func(int) string { return "/n-0000000000" }) })
+	weight, _ := a.state()
+	require.Equal(t, Weight("/n-0000000000", false), weight)
+}
+
+func TestCreateSizeIsTheSizeOfTheRecord(t *testing.T) {
+	for _, create := range []*zk.CreateRequest{
+		{Path: "/a"},
+		{Path: "/ä/b", Data: []byte("data")},
+		{Path: "/a", Data: []byte{}, Acl: append(zk.WorldACL(zk.PermAll), zk.DigestACL(zk.PermRead, "user", "password")...)},
+	} {
+		record := appendOp(nil, create)[len(appendOpHeader(nil, 0, false)):]
+		require.Equal(t, len(record), CreateSize(create.Path, create.Data, create.Acl), "%+v", create)
+	}
+}

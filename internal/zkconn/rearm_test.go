@@ -1,0 +1,299 @@
+package zkconn_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/zkrecipes/zkrecipes"
+	"github.com/zkrecipes/zkrecipes/internal/harness"
+	"github.com/zkrecipes/zkrecipes/internal/jute"
+	"github.com/zkrecipes/zkrecipes/internal/recipetest"
+	"github.com/zkrecipes/zkrecipes/internal/session"
+	"github.com/zkrecipes/zkrecipes/internal/zkconn"
+	"github.com/zkrecipes/zkrecipes/zktest"
+)
+
+// Watches across lost connections. Each is armed again and misses no change in the
+// meantime. bare_watch_test.go shows what plain go-zookeeper does.
+
+// createNodes creates znodes below path, with paths of the given length. There are
+// just enough of them that arming a watch on each takes that many setWatches requests.
+// chunk is the number of watches in one request, which go-zookeeper fills up to
+// 128 KiB.
+func createNodes(t testing.TB, conn *zk.Conn, path string, length, chunks int) (nodes []string, chunk int) {
+	t.Helper()
+	chunk = (128<<10 - 28) / (4 + length)
+	for i := range chunk * chunks {
+		nodes = append(nodes, fmt.Sprintf("%s/%0*d", path, length-len(path)-1, i))
+	}
+	recipetest.InChunks(t, conn, nodes, func(node string) any {
+		return &zk.CreateRequest{Path: node, Acl: zk.WorldACL(zk.PermAll)}
+	})
+	return nodes, chunk
+}
+
+// sharedNode creates a znode and its parents on the shared server.
+func sharedNode(t testing.TB) (conn *zk.Conn, path string) {
+	t.Helper()
+	conn, path = harness.Raw(t), harness.NewPath(t)
+	harness.MakeParents(t, conn, path)
+	return conn, path
+}
+
+// manyNodes creates znodes in a bubble, for so many requests of setWatches.
+func manyNodes(t testing.TB, w *recipetest.World, chunks int) []string {
+	look := w.Bare()
+	harness.MakeParents(t, look, "/nodes")
+	nodes, _ := createNodes(t, look, "/nodes", 900, chunks)
+	return nodes
+}
+
+// requireArmed requires that no watch has fired and that each is armed. It deletes the
+// znodes to see the watches fire.
+func requireArmed(t testing.TB, s *session.Session, look *zk.Conn, nodes []string, watches []*zkconn.Watch) {
+	t.Helper()
+	require.NoError(t, recipetest.ReadOnce(s, "/")) // after all events under way
+	require.False(t, slices.ContainsFunc(watches, (*zkconn.Watch).HasFired))
+	recipetest.DeleteNodes(t, look, nodes)
+	recipetest.RequireFired(t, watches, jute.EventDeleted)
+}
+
+func TestRealB58QueuedRequestsWaitUntilTheWatchesAreArmed(t *testing.T) {
+	const queued = 40 // more than go-zookeeper's channel holds
+	p := harness.NewProxy(t, harness.Server())
+	look, path := sharedNode(t)
+	nodes, chunk := createNodes(t, look, path, 900, 3)
+	_, s, taps := recipetest.DialTapped(t, p.Addr(), zkrecipes.Options{})
+	watches := recipetest.WatchNodes(t, s, nodes)
+	errs := make(chan error, queued)
+	queue := func() {
+		taps.Cut(t, p)
+		for range queued {
+			go func() { errs <- recipetest.ReadOnce(s, path) }()
+		}
+		harness.Eventually(t, "queued", func() bool { return recipetest.QueuedRequests(s.Inspect().Conn) == 16 })
+	}
+
+	// The next connection is lost before it has armed anything.
+	queue()
+	changed := nodes[:chunk*3/2]
+	recipetest.ChangeNodes(t, look, changed)
+	rule := p.On("setWatches", 1, harness.Hold)
+	p.Reset()
+	taps.Release()
+	p.Await(rule)
+	harness.Eventually(t, "go-zookeeper to write all requests", func() bool {
+		in := s.Inspect()
+		return in.Calls == queued && recipetest.QueuedRequests(in.Conn) == 0
+	})
+	require.Equal(t, 1, recipetest.Sum(p.Count()), "the other requests are held back")
+	p.Drop()
+	for range queued {
+		require.Equal(t, zk.ErrConnectionClosed, <-errs)
+	}
+	recipetest.AwaitUp(t, s)
+	recipetest.RequireFired(t, watches[:len(changed)], jute.EventDataChanged)
+
+	// The connection after that arms the remaining watches before it lets requests pass.
+	queue()
+	taps.Release()
+	for range queued {
+		require.NoError(t, <-errs)
+	}
+	ops := slices.DeleteFunc(taps.Newest().Sent(), func(op string) bool { return op == "ping" })
+	want := []string{"connect", "auth", "setWatches", "setWatches"}
+	require.Equal(t, append(want, slices.Repeat([]string{"getData"}, queued)...), ops)
+	requireArmed(t, s, look, nodes[len(changed):], watches[len(changed):])
+}
+
+// The connection is lost while the first watches of waiters of every side are queued
+// inside go-zookeeper.
+func TestB58WaitersThatAreQueuedSleepOnceTheWatchesAreArmed(t *testing.T) {
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		c, other := tap(w), w.Stranger(nil)
+		recipetest.WatchNodes(t, c.s, manyNodes(t, w, 2))
+		before := recipetest.WatchesOf(c.Client)
+		var asked atomic.Int32
+		var holders []*zkrecipes.Lease
+		var waiting []*harness.Call[*zkrecipes.Lease]
+		for i := range aboveQueue {
+			side, path := recipetest.Sides[i%len(recipetest.Sides)], fmt.Sprint("/line-", i)
+			require.NoError(t, side.Ours(c.Client, path).Do(t.Context(), recipetest.Nothing))
+			holders = append(holders, recipetest.Held(t, side.Theirs(other, path).Lock))
+		}
+		c.taps.OnWrite(func(_ *harness.Tap, op string, _ []byte) (bool, error) {
+			if op != "getData" {
+				return false, nil
+			}
+			asked.Add(1)
+			return true, nil
+		})
+		for i := range aboveQueue {
+			side := recipetest.Sides[i%len(recipetest.Sides)]
+			waiting = append(waiting, recipetest.Later(t, side.Ours(c.Client, fmt.Sprint("/line-", i)).Lock))
+			synctest.Wait() // one after the other: what is written together with a getData is swallowed, too
+			require.Greater(t, int(asked.Load()), i)
+		}
+		c.cut()
+		c.taps.OnWrite(nil)
+		c.requireQueued()
+		c.taps.Release()
+		time.Sleep(time.Second)
+		require.Equal(t, before+2*aboveQueue, recipetest.WatchesOf(c.Client), "all sleep")
+		ops := c.taps.Newest().Sent()
+		require.Equal(t, []string{"connect", "auth", "setWatches", "setWatches"}, ops[:4])
+		require.NotContains(t, ops[4:], "setWatches")
+		for i, a := range waiting {
+			require.True(t, a.Waiting())
+			require.NoError(t, holders[i].Release())
+			require.NoError(t, a.Get().Release())
+		}
+		synctest.Wait()
+		require.Equal(t, before, recipetest.WatchesOf(c.Client))
+	})
+}
+
+func TestRealB59WatchesSurviveADropBetweenTwoChunks(t *testing.T) {
+	const chunks = 4
+	p := harness.NewProxy(t, harness.Server())
+	look, path := sharedNode(t)
+	nodes, chunk := createNodes(t, look, path, 126, chunks)
+	require.GreaterOrEqual(t, len(nodes), 4000)
+	_, s, taps := recipetest.DialTapped(t, p.Addr(), zkrecipes.Options{})
+	watches := recipetest.WatchNodes(t, s, nodes)
+	taps.Cut(t, p)
+	recipetest.ChangeNodes(t, look, nodes[:len(nodes)/2])
+	rule := p.On("setWatches", 2, harness.DropBefore)
+	p.Reset()
+	taps.Release()
+	p.Await(rule)
+	recipetest.AwaitUp(t, s)
+	require.Greater(t, p.CountOf("setWatches"), 2)
+	require.Less(t, p.CountOf("setWatches"), 2+chunks+1)
+	recipetest.RequireFired(t, watches[:len(nodes)/2], jute.EventDataChanged)
+	requireArmed(t, s, look, nodes[len(nodes)/2:], watches[len(nodes)/2:])
+	t.Log(len(nodes), "watches,", chunk, "in a request")
+
+	require.NoError(t, recipetest.ReadOnce(s, "/"))
+	require.Zero(t, bareWatches(s.Inspect().Conn), "no watch is left in go-zookeeper")
+	require.Empty(t, s.Inspect().Watches)
+}
+
+// Each request takes a millisecond, and connections are lost at random moments.
+func TestB55DropsUnderLoadLoseNoWakeUp(t *testing.T) {
+	const clients, drops = 8, 1000
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		look, nodes := w.Bare(), manyNodes(t, w, 1)[:50]
+		w.Plan.Add(zktest.Fault{Do: zktest.Delay, For: time.Millisecond, Times: -1})
+		var stop atomic.Bool
+		var inside, readers, writers atomic.Int32
+		var grants, shared, wakeUps int
+		var sessions []*session.Session
+		var watches [][]*zkconn.Watch
+		var workers []*harness.Call[int]
+		// work repeats one piece of work, and counts how often it was done.
+		work := func(one func(ctx context.Context, n int) error) {
+			workers = append(workers, harness.Go(t, func(ctx context.Context) (n int, err error) {
+				for ; err == nil && !stop.Load(); n++ {
+					err = one(ctx, n)
+				}
+				return n, err
+			}))
+		}
+		for i := range clients {
+			c := w.Stranger(nil)
+			s, _ := recipetest.Core(c).Session()
+			sessions = append(sessions, s)
+			watches = append(watches, recipetest.WatchNodes(t, s, nodes))
+			m, rw := zkrecipes.NewMutex(c, w.Path), zkrecipes.NewRWLock(c, w.Path+"-rw")
+			work(func(ctx context.Context, _ int) error {
+				return m.Do(ctx, func(context.Context, *zkrecipes.Lease) error {
+					assert.EqualValues(t, 1, inside.Add(1), "one holds the lock")
+					inside.Add(-1)
+					return nil
+				})
+			})
+			work(func(ctx context.Context, n int) error {
+				do, mine := rw.Do, &writers
+				if (i+n)%2 == 0 {
+					do, mine = rw.RDo, &readers
+				}
+				return do(ctx, func(context.Context, *zkrecipes.Lease) error {
+					if mine.Add(1); writers.Load() > 1 || writers.Load() == 1 && readers.Load() > 0 {
+						t.Error("a writer does not hold the lock alone")
+					}
+					mine.Add(-1)
+					return nil
+				})
+			})
+			work(func(ctx context.Context, n int) error { // watches a znode of its own until it is changed
+				node := fmt.Sprintf("/watched-%d-%d", i, n)
+				_, err := look.Create(node, nil, 0, zk.WorldACL(zk.PermAll))
+				assert.NoError(t, err)
+				watch, err := s.Watch(ctx, node)
+				assert.NoError(t, err)
+				if n%2 == 0 {
+					look.Set(node, []byte("changed"), -1)
+				} else {
+					look.Delete(node, -1)
+				}
+				select {
+				case <-watch.Fired():
+					return nil
+				case <-time.After(20 * time.Second):
+					return errors.New("a lost wake-up")
+				}
+			})
+		}
+
+		for dropped := 0; dropped < drops; {
+			time.Sleep(time.Duration(1+rand.N(4)) * time.Millisecond) // the pace of the faults
+			for _, s := range sessions {
+				if rand.N(4) == 0 && w.Srv.Disconnect(s.ID()) {
+					dropped++
+				}
+			}
+		}
+		stop.Store(true)
+		for i, worker := range workers {
+			*[]*int{&grants, &shared, &wakeUps}[i%3] += worker.Get()
+		}
+		t.Logf("%d drops, with %d and %d grants and %d wake-ups", drops, grants, shared, wakeUps)
+		w.Plan.Stop()
+		recipetest.ChangeNodes(t, look, nodes)
+		for i, s := range sessions {
+			recipetest.RequireFired(t, watches[i], jute.EventDataChanged)
+			require.False(t, s.IsOver())
+		}
+		require.True(t, grants > clients && shared > clients && wakeUps > clients)
+		require.Empty(t, w.Srv.Children(w.Path))
+		require.Empty(t, w.Srv.Children(w.Path+"-rw"))
+	})
+}
+
+func TestA02WaiterWhoseServerRestartsIsWokenInItsSession(t *testing.T) {
+	recipetest.EachSideInBubble(t, func(t *testing.T, w *recipetest.SideWorld) {
+		holder := w.Excludes(w.Client(nil))
+		c := w.Stranger(nil)
+		waiting := w.Waits(c)
+		id := recipetest.SessionID(c)
+		w.Srv.Stop()
+		time.Sleep(time.Second)
+		require.NoError(t, w.Srv.Restart())
+		time.Sleep(2 * time.Second)
+		require.NoError(t, holder.Release())
+		require.NoError(t, waiting.Get().Release())
+		require.Equal(t, id, recipetest.SessionID(c))
+	})
+}

@@ -303,7 +303,7 @@ func (l *Lease) beginCommit(ctx context.Context, ops []any) (t *zkconn.Transacti
 	guard = l.guard()
 	t, err = l.handle.Grant.Session.BeginBy(ctx, l.handle.Grant.Start, slices.Concat(guard, ops)...)
 	if errors.Is(err, zkconn.ErrSessionOver) {
-		err = l.handle.Grant.CheckHeld()
+		err = l.handle.Grant.EndIfLost()
 	}
 	return t, guard, err
 }

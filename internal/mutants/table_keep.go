@@ -26,7 +26,7 @@ var keepMutants = []mutant{
 		name: "keep-deletion-missed",
 		what: "A deletion that was told to the last grant of a kept place is not told to the next.",
 		edits: []edit{{
-			in:  "grants.add",
+			in:  "watchdog.add",
 			old: `case last != nil && last.deleted:`,
 			new: `case last != nil && last.deleted && false:`,
 		}},
@@ -90,7 +90,7 @@ var keepMutants = []mutant{
 		name: "keep-not-over-a-reconnect",
 		what: "A lock that was granted by a signal is not kept after a reconnect.",
 		edits: []edit{{
-			in:  "grants.add",
+			in:  "watchdog.add",
 			old: `case last == nil && g.Place().turnBefore(conn):`,
 			new: `case g.Place().turnBefore(conn):`,
 		}},

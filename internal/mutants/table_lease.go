@@ -83,7 +83,7 @@ var leaseMutants = []mutant{
 		edits: []edit{{
 			in: "Grant.Enter",
 			old: `
-				if err := g.CheckHeld(); err != nil {
+				if err := g.EndIfLost(); err != nil {
 					return nil, err
 				}`,
 		}, {

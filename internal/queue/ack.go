@@ -107,7 +107,7 @@ func (a *ackTransaction) run(ctx context.Context) error {
 // not where others take, too, and items are ample.
 // The place waits so long for a taker.
 func (a *ackTransaction) reserve(q *Queue, keep time.Duration) {
-	if hints := &a.it.Claim.Queue().Turns; hints.areOthers() && hints.ample.Load() {
+	if hints := &a.it.Claim.Queue().Hints; hints.areOthers() && hints.ample.Load() {
 		return
 	}
 	if a.turns = q.reserve(keep); a.turns != nil {
@@ -120,7 +120,7 @@ func (a *ackTransaction) reserve(q *Queue, keep time.Duration) {
 func (a *ackTransaction) reserveSoon() {
 	a.ahead = true
 	queue := a.it.Claim.Queue()
-	if !queue.Turns.Queued.Load() {
+	if !queue.Hints.Queued.Load() {
 		return
 	}
 	if keep, ok := a.it.Queue.takesSoon(queue); ok {

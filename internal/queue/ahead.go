@@ -62,7 +62,7 @@ func (q *Queue) takesSoon(queue *queueState) (keep time.Duration, ok bool) {
 // place along.
 func (q *Queue) lookAhead(s *session.Session, inLine bool) {
 	queue := QueueIn(s, q.Abs())
-	if queue.Turns.areOthers() || !queue.Turns.plenty.Load() {
+	if queue.Hints.areOthers() || !queue.Hints.plenty.Load() {
 		return
 	}
 	if _, ok := q.takesSoon(queue); !ok {

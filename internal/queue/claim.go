@@ -24,7 +24,7 @@ import (
 type queueState struct {
 	*queuelog.Log
 	claiming *semaphore.Weighted // each claim being made holds 1; a sweep holds all
-	Turns    queueHints
+	Hints    queueHints
 	// held is how many items its consumers have. Those that somebody else deletes are
 	// counted until the holder notices.
 	Held atomic.Int64

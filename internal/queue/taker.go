@@ -327,7 +327,7 @@ func (t *takerPool) reserved(p *line.Place) {
 // run is the goroutine.
 func (t *takerPool) run() {
 	for t.awaitTakers() {
-		err := t.turn()
+		err := t.takeOnce()
 		t.pools.Mu.Lock()
 		t.atWork = false
 		t.pools.Mu.Unlock()
@@ -370,8 +370,8 @@ func (t *takerPool) awaitTakers() bool {
 	}
 }
 
-// turn claims items for the takers, once.
-func (t *takerPool) turn() error {
+// takeOnce claims items for the takers, once.
+func (t *takerPool) takeOnce() error {
 	t.pools.Mu.Lock()
 	p := t.place
 	t.place, t.failedAt = nil, time.Time{}

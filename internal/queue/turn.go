@@ -73,7 +73,7 @@ func (t *takerPool) takeInLine(p *line.Place) (err error) {
 		case errors.Is(err, queuelog.ErrStale):
 			continue
 		case done:
-			w.scan.queue.Turns.Queued.Store(!alone || w.slept)
+			w.scan.queue.Hints.Queued.Store(!alone || w.slept)
 			return nil
 		case err != nil:
 			return err
@@ -112,7 +112,7 @@ func (w *lineWait) lookAhead() error {
 func (w *lineWait) list() (err error) {
 	queued, ahead := w.patience > 0, 0
 	w.watches = [3]*zkconn.Watch{}
-	stuck := w.scan.queue.Turns.stuckPlaces()
+	stuck := w.scan.queue.Hints.stuckPlaces()
 	if guess := w.p.Guessed; guess != nil && !slices.Contains(stuck, guess.Name) {
 		ahead = w.p.Ahead
 		w.nearest, w.ahead = [3]*placename.Parts{guess}, max(ahead, 2) // a listing tells whether it is second
@@ -186,7 +186,7 @@ func (w *lineWait) tryClaim() (done bool, err error) {
 	if done, err = w.claim(w.ctx, w.scan, items, w.p, nil); done && !w.p.First {
 		for _, m := range w.nearest[:2] {
 			if m != nil {
-				w.scan.queue.Turns.noteStuck(m.Name)
+				w.scan.queue.Hints.noteStuck(m.Name)
 			}
 		}
 	}

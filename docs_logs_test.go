@@ -83,7 +83,7 @@ func logRecords(t *testing.T) (all []logRecord) {
 			}
 			r, args := logRecord{level: f.Sel.Name}, call.Args
 			switch {
-			case strings.EqualFold(r.level, "log") && name != "trace_hooks.go":
+			case strings.EqualFold(r.level, "log") && name != "hooks.go":
 				r.level, args = levelOf(args[0]), args[1:]
 			case !isLogger(f.X):
 				return true

@@ -120,18 +120,15 @@ func newClient(ctx context.Context, servers []string, opts *Options) (*Client, e
 		cfg.Created = zkconn.OwnedACL(cfg.ACL, cfg.Digest, writers)
 	}
 	setDefaults(&cfg)
-	h := &hooks{logger: opts.Logger}
-	if opts.Trace != nil {
-		h.setTrace(*opts.Trace)
-	}
-	cfg.Log, cfg.Told = h.log, h.tellSession
+	t := newTracing(opts.Logger, opts.Trace)
+	cfg.Log, cfg.Told = t.Log, t.tellSession
 	set := line.Settings{
 		LastNumber: tuning.LastNumber(ctx, line.MaxNumber),
 		LongLine:   tuning.LongLine(ctx, line.LongLine),
 		UsedWith:   semaphore.SlotsOfLine,
 	}
 	c := &Client{line.New(cfg, set)}
-	session.Attached(c.client, func() *hooks { return h })
+	session.Attached(c.client, func() *tracing { return t })
 	session.Attached(c.client, func() *segmentSize { return &segmentSize{tuning.Segment(ctx)} })
 	return c, nil
 }

@@ -6,7 +6,7 @@ var traceMutants = []mutant{
 		name: "hooks-drop-silently",
 		what: "Calls of a Trace that do not fit are dropped without a word.",
 		edits: []edit{{
-			in:  "hooks.call",
+			in:  "Caller.call",
 			old: `h.dropped += c.events`,
 		}},
 		test: "env ZK_HARNESS=zktest go test . -run TestB75.*ropped",

@@ -47,12 +47,12 @@ type acquisition struct {
 
 // startAcquire begins an acquisition. The context that it returns is for the rest of the
 // call. It must not reach functions of the user's.
-func startAcquire(ctx context.Context, c *session.Client, recipe Recipe, path, op string) (context.Context, *acquisition) {
+func startAcquire(ctx context.Context, c *session.Client, of Recipe, path, op string) (context.Context, *acquisition) {
 	t := tracingOf(c)
 	if !t.acquires {
 		return ctx, nil
 	}
-	a := &acquisition{tracing: t, ctx: ctx, what: TraceAcquireStart{Recipe: recipe, Path: path, Op: op}, began: time.Now()}
+	a := &acquisition{tracing: t, ctx: ctx, what: TraceAcquireStart{Recipe: of, Path: path, Op: op}, began: time.Now()}
 	if traced := t.acquireStart(ctx, a.what); traced != nil {
 		a.ctx = traced
 	}

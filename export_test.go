@@ -7,6 +7,7 @@ import (
 
 	"github.com/zkrecipes/zkrecipes/internal/hooks"
 	"github.com/zkrecipes/zkrecipes/internal/line"
+	"github.com/zkrecipes/zkrecipes/internal/look"
 	"github.com/zkrecipes/zkrecipes/internal/session"
 )
 
@@ -14,11 +15,11 @@ import (
 
 var (
 	ErrZeroValue  = errZeroValue
-	ErrLeaderLeft = errLeaderLeft
+	ErrLeaderLeft = look.ErrLeaderLeft
 	Fail          = fail
 	StartAcquire  = startAcquire
 	AcquisitionIn = acquisitionIn
-	ParseServer   = parseServer
+	ParseServer   = session.ParseServer
 )
 
 const (

@@ -100,12 +100,12 @@ func (g *Grant) move(next *Place) error {
 	switch {
 	case over:
 		g.abandon()
-		return g.EndIfLost()
+		return g.endIfLost()
 	case errors.Is(err, zkconn.ErrSessionOver):
-		return g.EndIfLost()
+		return g.endIfLost()
 	case errors.Is(err, zk.ErrNoNode):
 		g.End(errs.Lost(errs.ErrDeleted))
-		return g.EndIfLost()
+		return g.endIfLost()
 	}
 	return err
 }

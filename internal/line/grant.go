@@ -65,9 +65,9 @@ func newGrant(p *Place) (*Grant, error) {
 	return g, nil
 }
 
-// EndIfLost ends a grant that can no longer be trusted. It returns why the grant has ended, nil
+// endIfLost ends a grant that can no longer be trusted. It returns why the grant has ended, nil
 // while it holds.
-func (g *Grant) EndIfLost() error {
+func (g *Grant) endIfLost() error {
 	g.mu.Lock()
 	err := g.err
 	g.mu.Unlock()
@@ -83,7 +83,7 @@ func (g *Grant) EndIfLost() error {
 	default:
 		return nil
 	}
-	return g.EndIfLost()
+	return g.endIfLost()
 }
 
 // Start sends a transaction of the holder's, unless the grant has ended. So it is sent
@@ -122,10 +122,10 @@ func (g *Grant) placeGone(path string, cause error) {
 	}
 }
 
-// WhyFailed is for a transaction of the holder's that found no znode at path, which Guarded has
+// whyFailed is for a transaction of the holder's that found no znode at path, which guarded has
 // returned. It returns why the grant has ended, nil if a downgrade was quicker and the grant has
 // another place.
-func (g *Grant) WhyFailed(ctx context.Context, path string) error {
+func (g *Grant) whyFailed(ctx context.Context, path string) error {
 	if err := g.awaitChange(ctx); err != nil {
 		return err
 	}
@@ -133,7 +133,7 @@ func (g *Grant) WhyFailed(ctx context.Context, path string) error {
 		return nil
 	}
 	g.placeGone(path, errs.ErrDeleted) // servers carry out no write of a session that has ended
-	return g.EndIfLost()
+	return g.endIfLost()
 }
 
 // awaitChange waits for the end of the change that is under way, if any. It fails only
@@ -253,7 +253,7 @@ func (g *Grant) announceEnd(cause error, handles map[*Handle]struct{}) {
 // Enter adds a handle, which is exclusive or shared as k says. It returns ErrUpgrade if
 // k is exclusive and the grant is not.
 func (g *Grant) Enter(k placename.Kind) (*Handle, error) {
-	if err := g.EndIfLost(); err != nil {
+	if err := g.endIfLost(); err != nil {
 		return nil, err
 	}
 	g.mu.Lock()
@@ -300,7 +300,7 @@ func (g *Grant) releaseHandle(l *Handle) error {
 func (g *Grant) Release() error {
 	g.Line.Client.Tasks.Add() // see releaseHandle
 	defer g.Line.Client.Tasks.Finish()
-	if g.EndIfLost() != nil {
+	if g.endIfLost() != nil {
 		return nil
 	}
 	g.mu.Lock()
@@ -340,7 +340,7 @@ func (g *Grant) ReleasePlace() error {
 // lock, so that a racing entry fails. If last is true, the caller must delete the
 // place.
 func (g *Grant) RemoveHandle(l *Handle) (last bool, err error) {
-	if err := g.EndIfLost(); err != nil {
+	if err := g.endIfLost(); err != nil {
 		return false, err
 	}
 	g.mu.Lock()
@@ -384,7 +384,7 @@ func (g *Grant) EndWith(ctx context.Context, sent <-chan struct{}, try func() (d
 		switch {
 		case errors.Is(err, errs.ErrUncertain):
 		case errors.Is(err, zkconn.ErrSessionOver):
-			err = g.EndIfLost()
+			err = g.endIfLost()
 		case errors.Is(err, errs.ErrDeleted):
 			g.End(err)
 		}
@@ -417,7 +417,7 @@ func (g *Grant) beginChange(ctx context.Context) error {
 		if err := g.awaitChange(ctx); err != nil {
 			return err
 		}
-		if err := g.EndIfLost(); err != nil {
+		if err := g.endIfLost(); err != nil {
 			return err
 		}
 		g.mu.Lock()

@@ -64,7 +64,7 @@ func (h *Handle) end(cause error) {
 
 // Failure returns why the handle has ended, nil while it is held.
 func (h *Handle) Failure() error {
-	err := h.Grant.EndIfLost() // the grant ends before its handles do
+	err := h.Grant.endIfLost() // the grant ends before its handles do
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.err != nil {
@@ -95,7 +95,7 @@ func (h *Handle) ReenterWith(ctx context.Context) context.Context {
 
 // Context returns a context that ends with parent or with the handle.
 func (h *Handle) Context(parent context.Context) context.Context {
-	h.Grant.EndIfLost()
+	h.Grant.endIfLost()
 	return &leaseContext{parent: parent, end: h.endOf(parent), handle: h}
 }
 

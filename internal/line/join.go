@@ -57,11 +57,11 @@ type Place struct {
 // Paths returns the paths of all znodes without which the place does not hold.
 func (p *Place) Paths() []string { return append([]string{p.Path}, p.Others...) }
 
-// Guarded returns the paths of all znodes that a Commit checks.
-func (p *Place) Guarded() []string { return append(p.Paths(), p.Checked...) }
+// guarded returns the paths of all znodes that a Commit checks.
+func (p *Place) guarded() []string { return append(p.Paths(), p.Checked...) }
 
 // has reports whether guarded contains path.
-func (p *Place) has(path string) bool { return slices.Contains(p.Guarded(), path) }
+func (p *Place) has(path string) bool { return slices.Contains(p.guarded(), path) }
 
 // BeginFunc sends a transaction: zkconn.Session.Begin or Start.
 type BeginFunc func(ops ...any) (*zkconn.Transaction, error)

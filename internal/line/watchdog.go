@@ -180,7 +180,7 @@ func (w *watchdog) tick() {
 	w.mu.Unlock()
 	if silent {
 		for _, g := range w.list() {
-			g.EndIfLost()
+			g.endIfLost()
 		}
 	}
 }

@@ -56,9 +56,9 @@ var keepMutants = []mutant{
 		name: "keep-late-commit",
 		what: "A Commit that waited for a connection is sent after its lease was released.",
 		edits: []edit{{
-			in:  "Lease.beginCommit",
-			old: `t, err = l.handle.Grant.Session.BeginBy(ctx, l.handle.Grant.Start, slices.Concat(guard, ops)...)`,
-			new: `t, err = l.handle.Grant.Session.Begin(ctx, slices.Concat(guard, ops)...)`,
+			in:  "Handle.beginCommit",
+			old: `t, err = h.Grant.Session.BeginBy(ctx, h.Grant.Start, slices.Concat(guard, ops)...)`,
+			new: `t, err = h.Grant.Session.Begin(ctx, slices.Concat(guard, ops)...)`,
 		}},
 		test: "env ZK_HARNESS=zktest go test ./internal/keep -run TestCommitOfAReleasedLeaseIsNotSent",
 	},

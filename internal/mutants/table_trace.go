@@ -64,7 +64,7 @@ var traceMutants = []mutant{
 		name: "joined-after-a-panic",
 		what: "A function that panics keeps the others of JoinTraces from being called.",
 		edits: []edit{{
-			in:  "join",
+			in:  "hooks.Join",
 			old: `defer b(e)`,
 			new: `defer func() { if recover() == nil { b(e) } }()`,
 		}},

@@ -62,10 +62,23 @@ type Hooks struct {
 	Logged func(id string) any
 }
 
+// segmentSize is that of a Client's queues, in simulations; 0: the default.
+type segmentSize struct{ n int64 }
+
+// SetSegmentSize sets how many items the segments of the Client's queues have, 0 for the default.
+// It comes before the first queue.
+func SetSegmentSize(c *session.Client, n int64) {
+	session.Attached(c, func() *segmentSize { return &segmentSize{n} })
+}
+
 const DefaultMaxAttempts = 16
 
 func New(c *session.Client, path string, cfg Options, hooks Hooks) *Queue {
 	q := &Queue{Client: c, Path: path, Opts: cfg, hooks: hooks, SegmentSize: queuelog.SegmentSize}
+	if c != nil {
+		size := session.Attached(c, func() *segmentSize { return new(segmentSize) })
+		q.SegmentSize = cmp.Or(size.n, q.SegmentSize)
+	}
 	if q.Opts.MaxAttempts == 0 {
 		q.Opts.MaxAttempts = DefaultMaxAttempts
 	}

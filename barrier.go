@@ -9,6 +9,11 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/session"
 )
 
+// The recipe: members are places below the round's znode. The one that makes them n opens the round
+// by a transaction that names them, and all others learn it by one event (internal/barrier, open.go
+// and wait.go). A DoubleBarrier opens in the same way, and closes when all have left (double.go and
+// visit.go).
+
 // Barrier holds its members back until n of them are there, and then lets those n go,
 // round after round on one path. A member that arrives early for the next round waits
 // until the last member of the open one has left. Surplus arrivals wait for the next

@@ -43,7 +43,7 @@ import (
 // observer: a watch is on a name, whether there is a znode or not.
 type Election struct {
 	line    *line.Line
-	invalid error // why the options are; nil: they are not
+	invalid error
 }
 
 // NewElection returns the election with that path. The only option is LockDelay. NewElection

@@ -12,6 +12,8 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
+// The recipe: the gate is shut while its znode exists, and all that wait watch that znode.
+
 // Gate is shut or open, and callers wait while it is shut. It is shut while its znode
 // exists (ZooKeeper's simple barrier, in "ZooKeeper Recipes and Solutions"), no
 // matter which client created that: Curator's DistributedBarrier on the same path is

@@ -13,6 +13,9 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/session"
 )
 
+// The recipe: a member is an ephemeral znode, which its Client creates again in each session
+// (internal/group, keep.go). Those that watch list the path and read what is new (view.go).
+
 // Group says which processes are there. Each member has an ephemeral znode below the path, with
 // the member's id as its name and the member's data. Members of Curator's GroupMember on the same path are
 // in the same group. A Group is only a name. Values are safe for concurrent use.

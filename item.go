@@ -203,7 +203,7 @@ func (it *Item) ackAndPut(ctx context.Context, to *queue.Queue, items []queuelog
 	if err != nil {
 		return nil, err
 	}
-	cloneData(mapped) // they may be sent after the caller has returned
+	cloneData(mapped) // as in Ack
 	return idsUnless(it.takenItem.AckPut(ctx, to, items, mapped), items)
 }
 

@@ -30,9 +30,9 @@ import (
 // and costs two more reads.
 type Mutex struct {
 	line *line.Line
-	keep *keep.Lock // nil: the lock is not kept
+	keep *keep.Lock
 
-	invalid error // why the options are; nil: they are not
+	invalid error
 }
 
 // NewMutex returns the lock with that path. The options are KeepFor and LockDelay.

@@ -11,6 +11,10 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/queue"
 )
 
+// The recipe: a producer appends to a log of znodes (internal/queuelog). A consumer claims the first
+// free item at its turn in a line, by an ephemeral znode below the item. An ack deletes both in one
+// transaction (internal/queue: put.go, turn.go, claim.go, ack.go).
+
 // Queue is a durable queue: first in, first out. It hands each item to one consumer at
 // a time, until that consumer acks it. Use it for coordination: thousands of small
 // items, hundreds a second, that are handed out in order and must not be lost. It is

@@ -15,6 +15,10 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/session"
 )
 
+// The recipe: a caller takes free slots by creating their znodes, in one transaction that fails if
+// others were quicker. If somebody waits, or too few are free, it stands in a line, as for a Mutex,
+// and takes its slots at its turn (internal/semaphore, enter.go and slots.go).
+
 // Semaphore has n slots, each of which has one holder at a time. It is fair by arrival:
 // nobody overtakes a caller that waits, whether for one slot or for many. It is only a
 // name: the holder has a SlotLease. Values are safe for concurrent use. Make one value and keep

@@ -14,7 +14,7 @@ const MaxCalls = 10_000
 // Caller makes the calls one after the other. Its goroutine lives as long as there is something
 // to call.
 type Caller struct {
-	logger *slog.Logger // may be nil
+	logger *slog.Logger
 
 	mu      sync.Mutex
 	queue   []call

@@ -26,22 +26,29 @@ type Grant struct {
 	Line    *Line
 	Session *session.Session
 	Token   int64
-	current atomic.Pointer[Place] // a downgrade replaces it
-	Over    chan struct{}         // closed when the grant has ended
+	current atomic.Pointer[Place]
+	// Over is closed when the grant has ended.
+	Over chan struct{}
 
-	mu       sync.Mutex
-	handles  map[*Handle]struct{} // not released
-	err      error                // why the grant has ended, nil while it holds
-	changing chan struct{}        // non-nil during a change, closed at its end
+	mu sync.Mutex
+	// handles are those that are not released.
+	handles map[*Handle]struct{}
+	err     error
+	// changing is closed at the end of a change, and nil without one.
+	changing chan struct{}
 
-	since   time.Time // when the place was granted
-	watched bool      // its place is watched; watchdog.mu guards it
-	deleted bool      // an event said that its place was deleted; watchdog.mu guards it
+	since time.Time
+	// watched: its place is watched. deleted: an event said that it was deleted. watchdog.mu
+	// guards both.
+	watched bool
+	deleted bool
 
-	kept       keeper                           // nil: the place is deleted after a release; see KeepBy
-	idle       bool                             // nobody has been given the grant yet; mu guards it
-	downgraded bool                             // mu guards it
-	tellEnd    func(why error, downgraded bool) // see Tell; mu guards it
+	// kept is nil if the place is deleted after a release. mu guards what follows, too.
+	kept keeper
+	// idle: nobody has been given the grant yet.
+	idle       bool
+	downgraded bool
+	tellEnd    func(why error, downgraded bool)
 }
 
 func (g *Grant) Place() *Place { return g.current.Load() }

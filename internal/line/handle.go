@@ -13,7 +13,7 @@ func TokenOf(czxid int64, n int) int64 { return czxid<<grantBits | int64(n) }
 
 const (
 	grantBits = 8
-	lastGrant = 1<<grantBits - 1 // the highest number of a grant
+	lastGrant = 1<<grantBits - 1
 )
 
 // Handle is one entry into a grant. The holder has one, and so has each call that has
@@ -21,11 +21,12 @@ const (
 type Handle struct {
 	Grant *Grant
 
-	mu     sync.Mutex
-	err    error                        // why it has ended
-	ends   map[<-chan struct{}]leaseEnd // by the Done of their parents
-	done   chan struct{}                // non-nil once release was called, closed when it returns
-	result error                        // of release
+	mu   sync.Mutex
+	err  error
+	ends map[<-chan struct{}]leaseEnd // by the Done of their parents
+	// done is made when Release is called, and closed when it returns.
+	done   chan struct{}
+	result error
 }
 
 // HolderKey is the key of a holder in a context.

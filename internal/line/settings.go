@@ -18,8 +18,8 @@ const LongLine = 4
 
 // Settings are what the lines of a Client need beside its Config. All of it must be set.
 type Settings struct {
-	LastNumber int32 // see MaxNumber
-	LongLine   int   // see LongLine
+	LastNumber int32
+	LongLine   int
 	// UsedWith returns the path of a znode during whose use the container at that path is used,
 	// too, if there is one.
 	UsedWith func(path string) (other string, ok bool)

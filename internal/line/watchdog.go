@@ -20,10 +20,12 @@ import (
 type watchdog struct {
 	session *session.Session
 
-	mu    sync.Mutex
-	all   map[string]*Grant // by the paths of the places
-	timer *time.Timer       // calls tick
-	due   time.Time         // when it does; zero: it does not
+	mu sync.Mutex
+	// all are the grants by the paths of their places.
+	all map[string]*Grant
+	// timer calls tick when it is due, which is zero if it does not.
+	timer *time.Timer
+	due   time.Time
 }
 
 func watchdogOf(s *session.Session) *watchdog {

@@ -20,7 +20,7 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/work"
 )
 
-// Contender is a znode with which somebody holds or waits. See the type of the same name above.
+// Contender is a znode with which somebody holds or waits. The root says what its fields are.
 type Contender struct {
 	Place, Path      string
 	Czxid            int64
@@ -69,7 +69,7 @@ func Line(ctx context.Context, s *session.Session, l *line.Line) ([]Contender, e
 	ms, cs, err := readContenders(ctx, s, l, ms)
 	var standing []placename.Parts
 	for i, m := range ms {
-		if m.Ours() && line.IsBeyondLimit(l.Client, m.Number) { // about to go, see beyondLimit
+		if m.Ours() && line.IsBeyondLimit(l.Client, m.Number) {
 			continue
 		}
 		cs[i].Held = !slices.ContainsFunc(standing, func(ahead placename.Parts) bool {
@@ -203,7 +203,7 @@ func Election(ctx context.Context, s *session.Session, l *line.Line) ([]Contende
 	if err != nil {
 		return nil, err
 	}
-	for i := range cs { // a leader has created the leader's znode
+	for i := range cs {
 		cs[i].Held, cs[i].HeldSince = false, time.Time{}
 	}
 	path := l.Path + elections.LeaderName
@@ -232,7 +232,7 @@ func readContenders(ctx context.Context, s *session.Session, l *line.Line, ms []
 	work.AtATime(len(ms), func(i int) { all[i], errs[i] = readContender(ctx, s, l, ms[i]) })
 	for i, err := range errs {
 		switch {
-		case errors.Is(err, zk.ErrNoNode): // left in the meantime
+		case errors.Is(err, zk.ErrNoNode):
 			continue
 		case err != nil && !errors.Is(err, zk.ErrNoAuth): // without the permission READ only the name is known
 			return nil, nil, err

@@ -16,7 +16,7 @@ import (
 // is a watch: so nothing has changed in the queue while that has not fired.
 type lookAhead struct {
 	s    *session.Session
-	line *zkconn.Reading // the consumers' line; nil: not read
+	line *zkconn.Reading
 	at   time.Time
 }
 

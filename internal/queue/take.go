@@ -277,7 +277,7 @@ func (q *Queue) tryTakeIn(ctx context.Context, s *session.Session) (*Item, error
 type scanner struct {
 	c       *session.Client
 	s       *session.Session
-	path    string // of the queue, as the user gave it
+	path    string
 	queue   *queueState
 	watches []*zkconn.Watch // one of them fires when an item becomes free
 	// held has the items that turned out to be claimed although no flag shows it, with

@@ -40,17 +40,21 @@ type lineWait struct {
 	p    *line.Place
 	scan *scanner
 
-	nearest  [3]*placename.Parts // the two places ahead, and the one that is as many ahead as look
-	ahead    int                 // how many there are, 0: not known
-	watches  [3]*zkconn.Watch    // on nearest
-	since    time.Time           // when the wait began
-	patience time.Duration       // after which it watches more than the nearest
-	armed    bool                // it watches more than the nearest
+	// nearest are the two places ahead, and the one that is as many ahead as look.
+	nearest [3]*placename.Parts
+	ahead   int
+	watches [3]*zkconn.Watch
+	since   time.Time
+	// patience is after how long it watches more than the nearest. armed: it does.
+	patience time.Duration
+	armed    bool
 	slept    bool
 
-	candidate string    // the first free item, for those behind the first
-	seen      time.Time // since when
-	lookAt    time.Time // when those behind the second look again; zero: now
+	// candidate is the first free item, seen since that time, for those behind the first.
+	candidate string
+	seen      time.Time
+	// lookAt is when those behind the second look again, zero for now.
+	lookAt time.Time
 }
 
 // takeInLine waits with a place in the consumers' line for free items, and claims them

@@ -11,9 +11,9 @@ import (
 )
 
 // RepeatWrite sends a write at path until its outcome is known, in the next session too, because
-// what it writes belongs to no session. It creates missing parents. is is the error of the server
-// if there is nothing to do.
-func (c *Client) RepeatWrite(ctx context.Context, path string, is error, write func(s *Session, path string) any) error {
+// what it writes belongs to no session. It creates missing parents. already is the error of the
+// server if there is nothing to do.
+func (c *Client) RepeatWrite(ctx context.Context, path string, already error, write func(s *Session, path string) any) error {
 	doubt := false
 	for tries := 0; tries < zkconn.MaxTries; {
 		s, err := c.Live(ctx)
@@ -26,7 +26,7 @@ func (c *Client) RepeatWrite(ctx context.Context, path string, is error, write f
 		case err == nil:
 			return nil
 		case errs.IsContextErr(ctx, err): // no matter what its cause is
-		case errors.Is(err, is):
+		case errors.Is(err, already):
 			return nil
 		case errors.Is(err, zk.ErrNoNode) && zkconn.Parent(path) != "":
 			err = s.CreateContainer(ctx, zkconn.Parent(path), nil)

@@ -2,9 +2,17 @@ package zkrecipes
 
 import (
 	"context"
+	"errors"
 
 	"github.com/zkrecipes/zkrecipes/internal/barrier"
+	"github.com/zkrecipes/zkrecipes/internal/look"
+	"github.com/zkrecipes/zkrecipes/internal/session"
 )
+
+// The recipe: members are places below the round's znode. The one that makes them n opens the round
+// by a transaction that names them, and all others learn it by one event (internal/barrier, open.go
+// and wait.go). A DoubleBarrier opens in the same way, and closes when all have left (double.go and
+// visit.go).
 
 // Barrier holds its members back until n of them are there, and then lets those n go,
 // round after round on one path. A member that arrives early for the next round waits
@@ -92,7 +100,9 @@ func (b *Barrier) Wait(ctx context.Context) (int, error) {
 // if there is no barrier, and ErrPathInUse if the path is another recipe's. Contenders blocks
 // until the servers answer. It costs two requests, and one for each member.
 func (b *Barrier) Contenders(ctx context.Context) ([]Contender, error) {
-	return b.self().listContenders(ctx, b.contendersIn)
+	return b.self().listContenders(ctx, func(ctx context.Context, s *session.Session) ([]look.Contender, error) {
+		return look.Round(ctx, s, b.rounds)
+	})
 }
 
 func (b *Barrier) self() recipe {
@@ -107,4 +117,156 @@ func (b *Barrier) check(ctx context.Context) error {
 		return err
 	}
 	return b.rounds.Check()
+}
+
+// DoubleBarrier lets its members enter together once n of them are there, and leave
+// together once all of them have come to leave. n is a threshold: more members may
+// enter while n or more are there. A DoubleBarrier is only a name. Values are safe for
+// concurrent use, and each call of Enter is a member of its own.
+//
+// Members with another n are not counted. A member that notices gets ErrSize: if others are
+// there when it first uses the barrier, if it could open the barrier as it comes, or if the
+// barrier is opened for another n.
+//
+// Members of Curator's DistributedDoubleBarrier and of kazoo's DoubleBarrier on the
+// same path count like any others; their n is not known. Use the barrier
+// again without a pause only if all its members are of this library. Members of the
+// others enter by a ready znode that the last use has left behind, or delete one that
+// the next use has created, so that a member enters alone or waits for ever. A member
+// of this library enters only by a ready znode that is younger than its own znode, and
+// deletes ready only if nobody has come since it saw that nobody was there. kazoo's
+// members delete ready as soon as they begin to leave. A member of this library that
+// has not read it by then waits until its context ends.
+//
+// The path is a container. A Client that has made or used it deletes it once it has not used it
+// for half a minute, and the servers delete what Clients leave. Neither does if all members
+// crashed inside: ready remains then, and the next use replaces it. If there is none to come,
+// delete the path. A path that holds a user's own data is reported on first use.
+type DoubleBarrier struct{ doubles *barrier.DoubleBarrier }
+
+// NewDoubleBarrier returns the double barrier with that threshold and path. It sends
+// nothing. An invalid path and an n below 1 are reported on first use.
+func NewDoubleBarrier(c *Client, path string, n int) *DoubleBarrier {
+	return &DoubleBarrier{barrier.NewDouble(c.core(), path, n)}
+}
+
+// Path returns the path as the caller gave it, without Options.Prefix.
+func (d *DoubleBarrier) Path() string { return d.self().path() }
+
+// Enter joins the barrier and returns a Visit once n members are there. It blocks until
+// then, through disconnections.
+//
+//   - ctx's error is returned if ctx ended first.
+//   - ErrSize is returned if others wait there for another number of members.
+//   - ErrLost, which also is zk.ErrSessionExpired, is returned if the session ended
+//     while Enter waited, and with it the membership. Only ErrLost is returned if, as
+//     the member entered, the servers were silent for so long that the session may have
+//     ended.
+//   - ErrEvicted is returned if somebody else deleted the member's znode.
+//   - ErrClosed is returned if the Client was closed.
+//
+// On any error the member's znode is deleted. While connected, Enter waits for that.
+// Otherwise it is deleted later, and this Client's next Enter begins when it is gone.
+// Other members may have entered with this one all the same.
+//
+// Enter costs one request and one commit. A member that waits costs one request more,
+// when the barrier opens, and each session that has members waiting another one. The
+// last member to arrive costs two requests and one commit more. The first Enter costs
+// one request more if others are there.
+func (d *DoubleBarrier) Enter(ctx context.Context) (*Visit, error) {
+	r := d.self()
+	if err := d.check(ctx); err != nil {
+		return nil, fail("enter", r.path(), err)
+	}
+	ctx, traced := startAcquire(ctx, r.Client, RecipeDoubleBarrier, r.path(), "enter")
+	ctx, done := r.Client.BindWait(ctx)
+	defer done()
+	// A member whose Enter or Leave was canceled counts until its znode is deleted.
+	err := r.AwaitAbandoned(ctx)
+	var v *barrier.Visit
+	if err == nil {
+		v, err = d.doubles.Enter(ctx)
+	}
+	if err != nil {
+		err = fail("enter", r.path(), err)
+		traced.end(nil, err)
+		return nil, err
+	}
+	traced.end(v.Handle.Grant, nil)
+	return &Visit{v, newLease(v.Handle)}, nil
+}
+
+// Contenders returns the members, also those of other libraries, in the order of their
+// arrival. Those with Held have entered, and the others wait. (If kazoo's members begin to
+// leave, they delete the znode that tells which members have entered.) ErrUnused is returned if
+// there is no barrier, and ErrPathInUse if the path is another recipe's. Contenders blocks until
+// the servers answer. It costs one request, one more if the barrier was opened or has no
+// members, and one for each member.
+func (d *DoubleBarrier) Contenders(ctx context.Context) ([]Contender, error) {
+	return d.self().listContenders(ctx, func(ctx context.Context, s *session.Session) ([]look.Contender, error) {
+		return look.Double(ctx, s, d.doubles)
+	})
+}
+
+func (d *DoubleBarrier) self() recipe {
+	if d == nil || d.doubles == nil {
+		return recipe{}
+	}
+	return recipe{Line: d.doubles.Line}
+}
+
+func (d *DoubleBarrier) check(ctx context.Context) error {
+	if err := d.self().check(ctx); err != nil {
+		return err
+	}
+	return d.doubles.Check()
+}
+
+// Visit is a member that has entered a DoubleBarrier. It is safe for concurrent use. The
+// methods of a zero Visit return an error, like those of a zero Lease.
+type Visit struct {
+	visit *barrier.Visit
+	l     *Lease
+}
+
+// Path returns the path of the DoubleBarrier as the caller gave it, without
+// Options.Prefix.
+func (v *Visit) Path() string { return v.held().Path() }
+
+// held returns the member's lease, nil if there is none.
+func (v *Visit) held() *Lease {
+	if v == nil {
+		return nil
+	}
+	return v.l
+}
+
+// Context returns a context that ends with parent or with the visit. Its cause is
+// ErrReleased if Leave was called, ErrLost if the visit was lost (its session ended,
+// or its znode was deleted), and ErrClosed if the Client was closed. parent must not
+// be nil.
+func (v *Visit) Context(parent context.Context) context.Context { return v.held().Context(parent) }
+
+// Err returns nil while the visit lasts, and from then on an error that is ErrReleased,
+// ErrLost or ErrClosed. It sends nothing.
+func (v *Visit) Err() error { return v.held().Err() }
+
+// Leave ends the visit, and returns when all members for which the barrier was opened
+// have left or died. It does not wait for members that came for a later opening. It
+// blocks until then, through disconnections and the end of the session.
+//
+//   - ctx's error is returned if ctx ended first. This member has left then, and others
+//     have not. A second Leave goes on waiting.
+//   - ErrLost or ErrClosed is returned if the visit had ended before. Leave then waits
+//     for nobody.
+//
+// Leave costs one request and one commit, even for the last member, which also deletes
+// ready. It costs a listing and a read to begin with, and two of them at each wake. Most
+// members wake once. The member whose znode sorts first wakes for each member that
+// sorts last when it looks.
+func (v *Visit) Leave(ctx context.Context) error {
+	if v == nil || v.visit == nil {
+		return fail("leave", "", errors.New("not made by Enter"))
+	}
+	return fail("leave", v.visit.D.Line.Path, v.visit.Leave(ctx))
 }

@@ -4,17 +4,19 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
+	"github.com/go-zookeeper/zk"
+
 	"github.com/zkrecipes/zkrecipes/internal/errs"
 	"github.com/zkrecipes/zkrecipes/internal/keep"
+	"github.com/zkrecipes/zkrecipes/internal/line"
+	"github.com/zkrecipes/zkrecipes/internal/queue"
+	"github.com/zkrecipes/zkrecipes/internal/semaphore"
 	"github.com/zkrecipes/zkrecipes/internal/session"
-)
-
-const (
-	defaultSessionTimeout = 10 * time.Second
-	defaultPort           = "2181"
+	"github.com/zkrecipes/zkrecipes/internal/tuning"
 )
 
 // Client holds a ZooKeeper session, and opens the next one when it ends. It is
@@ -57,6 +59,30 @@ func Dial(ctx context.Context, servers []string, opts *Options) (*Client, error)
 		return nil, fail("dial", strings.Join(servers, ","), err)
 	}
 	return c, nil
+}
+
+// newClient returns a Client that does not connect yet. It reports invalid servers and options.
+func newClient(ctx context.Context, servers []string, opts *Options) (*Client, error) {
+	if ctx == nil {
+		return nil, errs.ErrNilContext
+	}
+	if opts == nil {
+		opts = &Options{}
+	}
+	cfg, err := opts.config(ctx, servers)
+	if err != nil {
+		return nil, err
+	}
+	t := newTracing(opts.Logger, opts.Trace)
+	cfg.Log, cfg.Told = t.Log, t.tellSession
+	c := line.New(cfg, line.Settings{
+		LastNumber: tuning.LastNumber(ctx, line.MaxNumber),
+		LongLine:   tuning.LongLine(ctx, line.LongLine),
+		UsedWith:   semaphore.SlotsOfLine,
+	})
+	session.Attached(c, func() *tracing { return t })
+	queue.SetSegmentSize(c, tuning.Segment(ctx))
+	return &Client{c}, nil
 }
 
 // Close ends every lease, deletes their znodes and ends the session. The leases'
@@ -243,4 +269,66 @@ func (c *Client) finishWork(ctx context.Context) error {
 		return err
 	}
 	return c.client.AwaitWork(ctx, &c.client.Writes, c.client.Writes.Stop(), "puts and other writes")
+}
+
+// Get reads a znode's data. It blocks, through disconnections and into the next session,
+// until a server answers, ctx ends (its error is returned) or the Client is closed
+// (ErrClosed). zk.ErrNoNode is returned if there is no znode. path is under Options.Prefix,
+// and "/" is the prefix itself.
+//
+// The server may lag behind the others. Call Ping first to see at least what was committed
+// before the call. A read that must belong to a lock's holder is Lease.Get.
+//
+// Get costs one request.
+func (c *Client) Get(ctx context.Context, path string) ([]byte, *zk.Stat, error) {
+	return clientRead(ctx, c, "get", path, (*session.Session).Get)
+}
+
+// Children is like Get but lists a znode's children, by their names alone, in lexical order.
+func (c *Client) Children(ctx context.Context, path string) ([]string, *zk.Stat, error) {
+	names, stat, err := clientRead(ctx, c, "list", path, (*session.Session).Children)
+	return ownNames(names), stat, err
+}
+
+// Exists is like Get but returns a znode's Stat alone.
+func (c *Client) Exists(ctx context.Context, path string) (*zk.Stat, error) {
+	_, stat, err := clientRead(ctx, c, "look at", path, func(s *session.Session, ctx context.Context, path string) (none struct{}, _ *zk.Stat, _ error) {
+		stat, err := s.Exists(ctx, path)
+		return none, stat, err
+	})
+	return stat, err
+}
+
+func clientRead[A any](ctx context.Context, c *Client, op, path string, read func(*session.Session, context.Context, string) (A, *zk.Stat, error)) (a A, stat *zk.Stat, err error) {
+	err = c.inSessions(ctx, op, path, func(ctx context.Context, s *session.Session, abs string) error {
+		a, stat, err = read(s, ctx, abs)
+		return err
+	})
+	return a, stat, err
+}
+
+// inSessions calls f with the session and the absolute path, and again with the next session
+// for as long as sessions end before f does.
+func (c *Client) inSessions(ctx context.Context, op, path string, f func(ctx context.Context, s *session.Session, abs string) error) error {
+	abs, err := "", c.check(ctx)
+	if err == nil {
+		abs, err = c.client.Resolve(path)
+	}
+	if err != nil {
+		return fail(op, path, err)
+	}
+	ctx, done := c.client.Bind(ctx)
+	defer done()
+	return fail(op, path, c.client.InSessions(ctx, func(s *session.Session) error { return f(ctx, s, abs) }))
+}
+
+// ownNames returns names that share no memory with others, so that a caller that keeps one
+// keeps no more than that, in lexical order.
+func ownNames(names []string) []string {
+	own := make([]string, len(names))
+	for i, name := range names {
+		own[i] = strings.Clone(name)
+	}
+	slices.Sort(own)
+	return own
 }

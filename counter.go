@@ -11,6 +11,9 @@ import (
 // added.
 var ErrOverflow = counter.ErrOverflow
 
+// The recipe: read the value, and write the new one if nobody was quicker. A receipt tells later
+// whether a write whose reply was lost was carried out (internal/counter, write.go).
+
 // Counter is an integer of 64 bits that many processes change. It is the decimal text in the
 // data of the znode at the path, as kazoo's Counter of integers has it: both can use one
 // path. It is only a name. Values are safe for concurrent use.

@@ -60,7 +60,7 @@ func TestOperationsListsAllLogRecordsWithTheirAttributes(t *testing.T) {
 func logRecords(t *testing.T) (all []logRecord) {
 	files, err := filepath.Glob("*.go")
 	require.NoError(t, err)
-	for _, dir := range []string{"session", "line", "queue", "barrier", "semaphore", "keep", "election"} {
+	for _, dir := range []string{"hooks", "session", "line", "queue", "barrier", "semaphore", "keep", "election"} {
 		below, err := filepath.Glob("internal/" + dir + "/*.go")
 		require.NoError(t, err)
 		require.NotEmpty(t, below, dir)
@@ -83,7 +83,7 @@ func logRecords(t *testing.T) (all []logRecord) {
 			}
 			r, args := logRecord{level: f.Sel.Name}, call.Args
 			switch {
-			case strings.EqualFold(r.level, "log") && name != "trace_hooks.go":
+			case strings.EqualFold(r.level, "log") && name != "internal/hooks/hooks.go":
 				r.level, args = levelOf(args[0]), args[1:]
 			case !isLogger(f.X):
 				return true
@@ -118,7 +118,7 @@ func levelOf(x ast.Expr) string {
 }
 
 func literal(t *testing.T, x ast.Expr) string {
-	if i, ok := x.(*ast.Ident); ok && i.Name == "tracePanicked" {
+	if i, ok := x.(*ast.Ident); ok && i.Name == "Panicked" {
 		return "trace function panicked"
 	}
 	text, ok := x.(*ast.BasicLit)

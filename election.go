@@ -3,23 +3,23 @@ package zkrecipes
 import (
 	"context"
 	"errors"
+	"iter"
 	"log/slog"
 	"slices"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/go-zookeeper/zk"
 
 	"github.com/zkrecipes/zkrecipes/internal/election"
 	"github.com/zkrecipes/zkrecipes/internal/line"
+	"github.com/zkrecipes/zkrecipes/internal/look"
 	"github.com/zkrecipes/zkrecipes/internal/placename"
 	"github.com/zkrecipes/zkrecipes/internal/session"
 )
 
 // The recipe: candidates take turns in a line, as for a Mutex. At its turn a candidate creates
 // the leader's znode, by which everybody else learns who leads (internal/election). Observers
-// watch that znode alone (election_observe.go).
+// watch that znode alone.
 
 // Election elects one leader among the processes that campaign on a path, fairly by
 // arrival. It is only a name: the leader has a Term. Values are safe for concurrent use.
@@ -43,7 +43,7 @@ import (
 // observer: a watch is on a name, whether there is a znode or not.
 type Election struct {
 	line    *line.Line
-	invalid error // why the options are; nil: they are not
+	invalid error
 }
 
 // NewElection returns the election with that path. The only option is LockDelay. NewElection
@@ -211,7 +211,7 @@ func (e *Election) Lead(ctx context.Context, value []byte, f func(context.Contex
 	case f == nil:
 		err = errors.New("nil function")
 	default:
-		if h, ok := r.holderIn(ctx); ok && (h.Handle.Failure() == nil || leadsWith(r.Client, r.Line.Path, h.Handle.Grant)) {
+		if h, ok := r.holderIn(ctx); ok && (h.Handle.Failure() == nil || election.Leads(r.Client, r.Line.Path, h.Handle.Grant)) {
 			err = ErrDeadlock
 		}
 	}
@@ -240,16 +240,16 @@ func (e *Election) Lead(ctx context.Context, value []byte, f func(context.Contex
 // again: the term was lost.
 func (e *Election) leadOnce(ctx, leading context.Context, value []byte, f func(context.Context, *Term) error) (again bool, err error) {
 	c, path := e.line.Client, e.line.Path
-	turn, err := takeLead(ctx, c, path)
+	turn, err := election.BeginLead(ctx, c, path)
 	if err != nil {
 		return false, fail("lead", path, err)
 	}
-	defer endLead(c, path, turn)
-	t, err := e.campaign(ctx, "lead", value, enterWithRoom)
+	defer turn.End()
+	t, err := e.campaign(ctx, "lead", value, election.EnterWithRoom)
 	if err != nil {
 		return ctx.Err() == nil && errors.Is(err, ErrEvicted), err
 	}
-	turn.g.Store(t.lease.handle.Grant)
+	turn.Grant.Store(t.lease.handle.Grant)
 	defer func() { // also if f panics
 		why := t.Err()
 		resigned := t.Resign()
@@ -264,72 +264,74 @@ func (e *Election) leadOnce(ctx, leading context.Context, value []byte, f func(c
 	return false, f(t.Context(leading), t)
 }
 
-// leadTurn is the turn of a call of Lead in its process.
-type leadTurn struct {
-	g   atomic.Pointer[line.Grant] // with which it leads or has led; nil: none yet
-	end chan struct{}              // closed at the end
+// Contenders returns the leader and then the candidates in the order of the line. The leader's
+// Place and Path are those of <path>/leader, HeldSince is when its term began, by the servers'
+// clock, and Identity and Since are those of its znode in the line. Identity is empty if
+// somebody has deleted that. Client.Evict deposes the leader by deleting <path>/leader.
+//
+// A candidate at its turn that has not created <path>/leader yet does not hold. For a path
+// without an election, see Leader and ErrUnused. Contenders blocks until the servers answer.
+// Cost: three requests, and one for each place in the line.
+func (e *Election) Contenders(ctx context.Context) ([]Contender, error) {
+	return e.self().listContenders(ctx, func(ctx context.Context, s *session.Session) ([]look.Contender, error) {
+		return look.Election(ctx, s, e.line)
+	})
 }
 
-// leadTurns are the turns of a Client, by path.
-type leadTurns struct {
-	mu    sync.Mutex
-	turns map[string]*leadTurn
+// Leader is what an election's observers see. Observe yields the zero Leader where there is
+// none.
+type Leader struct {
+	Value   []byte    // as campaigned with, or proclaimed last
+	Token   Token     // of the Term
+	Session int64     // ZooKeeper's session id
+	Since   time.Time // when the term began, by the servers' clock
 }
 
-func leadsOf(c *session.Client) *leadTurns {
-	return session.Attached(c, func() *leadTurns { return &leadTurns{turns: map[string]*leadTurn{}} })
-}
+// None reports whether there is no leader.
+func (l Leader) None() bool { return l.Token == 0 }
 
-// takeLead waits, until ctx ends, until no other call of Lead campaigns or leads on that
-// path. endLead must be called in the end.
-func takeLead(ctx context.Context, c *session.Client, path string) (*leadTurn, error) {
-	for all := leadsOf(c); ; {
-		all.mu.Lock()
-		busy := all.turns[path]
-		if busy == nil {
-			mine := &leadTurn{end: make(chan struct{})}
-			all.turns[path] = mine
-			all.mu.Unlock()
-			return mine, nil
+// ErrNoLeader is returned by Election.Leader if nobody leads.
+var ErrNoLeader = errors.New("nobody leads")
+
+// Leader returns the leader, or ErrNoLeader if there is none or the path does not exist. By
+// the time it returns, that may have changed. It blocks until a server has caught up with
+// its leader and answered. Cost: two requests.
+func (e *Election) Leader(ctx context.Context) (l Leader, err error) {
+	err = e.self().inSessions(ctx, "look at", func(ctx context.Context, s *session.Session, path string) error {
+		there, err := election.Find(ctx, s, path)
+		l = newLeader(there)
+		if err == nil && l.None() { // also if the znode is somebody else's
+			err = ErrNoLeader
 		}
-		all.mu.Unlock()
-		if err := c.AwaitEnd(ctx, busy.end); err != nil {
-			return nil, err
-		}
-	}
+		return err
+	})
+	return l, err
 }
 
-func endLead(c *session.Client, path string, turn *leadTurn) {
-	all := leadsOf(c)
-	all.mu.Lock()
-	defer all.mu.Unlock()
-	delete(all.turns, path)
-	close(turn.end)
+// Observe yields the leader or none, and then each change: another leader, another value,
+// or none. A slow observer sees the latest change and skips those before. Observe never
+// yields a term with a lower Token than one before, or an older value, although its
+// server may lag behind the others. It goes on through disconnections, during which
+// nothing is yielded, and in the next session, and ends when ctx does. The path need not
+// exist.
+//
+// A client that may not read <path>/leader may get no event when it is created, and then
+// sees no leader. If it cannot go on, Observe yields an error and ends: the error of ctx,
+// ErrClosed, or the servers' (zk.ErrNoAuth). It does so, too, if what a server reports is
+// older than what was seen, for as long as a session timeout. Then the ensemble was probably
+// restored from a backup.
+//
+// Cost: two or three requests when it begins and in each new session. One request each
+// time that the leader's znode is created, deleted or changed, and one more if it is
+// created again at once. Observers of one Client on one path share these. No request while
+// nothing changes.
+func (e *Election) Observe(ctx context.Context) iter.Seq2[Leader, error] {
+	return sequence(func(tell func(Leader) error) error {
+		o := election.NewObserver(func(l election.Leader) error { return tell(newLeader(l)) })
+		return e.self().inSessions(ctx, "observe", o.Follow)
+	})
 }
 
-// leadsWith reports whether the function of a call of Lead still runs with that grant,
-// which may have been lost.
-func leadsWith(c *session.Client, path string, g *line.Grant) bool {
-	all := leadsOf(c)
-	all.mu.Lock()
-	defer all.mu.Unlock()
-	turn := all.turns[path]
-	return turn != nil && turn.g.Load() == g
-}
-
-// enterWithRoom is like enterAsLeader. As long as the session has no room for a candidate, it
-// tries again, without a place in the line: others lead meanwhile.
-func enterWithRoom(ctx context.Context, l *line.Line, k placename.Kind, value []byte) (*line.Grant, error) {
-	for logged := false; ; logged = true {
-		g, err := election.Enter(ctx, l, k, value)
-		if !errors.Is(err, ErrSessionFull) {
-			return g, err
-		}
-		if !logged {
-			l.Client.Log(slog.LevelWarn, "session is full; it does not campaign until there is room", "path", l.Path, "err", err)
-		}
-		if err := l.Client.PauseWhileFull(ctx); err != nil {
-			return nil, err
-		}
-	}
+func newLeader(l election.Leader) Leader {
+	return Leader{Value: l.Value, Token: newToken(l.Czxid), Session: l.Session, Since: l.Since}
 }

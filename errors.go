@@ -2,11 +2,11 @@ package zkrecipes
 
 import (
 	"errors"
-	"fmt"
 	"strconv"
 	"strings"
 
 	"github.com/zkrecipes/zkrecipes/internal/errs"
+	"github.com/zkrecipes/zkrecipes/internal/look"
 	"github.com/zkrecipes/zkrecipes/internal/queue"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
@@ -32,11 +32,11 @@ var (
 	ErrEvicted = errs.ErrEvicted
 	// ErrHolder is returned by Client.Evict for a contender that holds the lock, unless
 	// EvictOptions.Holder is set.
-	ErrHolder = errors.New("the contender is a holder (EvictOptions.Holder evicts it all the same)")
+	ErrHolder = look.ErrHolder
 	// ErrDeadlock is returned by Lock if its context is a context of the holder: it would
 	// wait for itself. Only a holder by the same Client, recipe and path is noticed. Circles
 	// of several locks, clients or processes are not.
-	ErrDeadlock = errors.New("the caller holds this lock already (Lease.Reentrant lets it re-enter)")
+	ErrDeadlock = errs.ErrDeadlock
 	// ErrUpgrade is returned if a write lock is requested with a context of a
 	// reader: the writer would wait for that reader.
 	ErrUpgrade = errs.ErrUpgrade
@@ -141,9 +141,6 @@ func fail(op, path string, err error) error {
 	}
 	if e := (*zkconn.ContextError)(nil); errors.As(err, &e) && e.Cause != nil {
 		err = withCause{err, e.Cause}
-	}
-	if errors.Is(err, zkconn.ErrUnknownIDs) {
-		err = fmt.Errorf("Options.DigestAlgorithm: %w", err)
 	}
 	return &Error{Op: op, Path: path, Err: err}
 }

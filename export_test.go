@@ -2,8 +2,12 @@ package zkrecipes
 
 import (
 	"log/slog"
+	"reflect"
+	"sync"
 
+	"github.com/zkrecipes/zkrecipes/internal/hooks"
 	"github.com/zkrecipes/zkrecipes/internal/line"
+	"github.com/zkrecipes/zkrecipes/internal/look"
 	"github.com/zkrecipes/zkrecipes/internal/session"
 )
 
@@ -11,16 +15,16 @@ import (
 
 var (
 	ErrZeroValue  = errZeroValue
-	ErrLeaderLeft = errLeaderLeft
+	ErrLeaderLeft = look.ErrLeaderLeft
 	Fail          = fail
 	StartAcquire  = startAcquire
 	AcquisitionIn = acquisitionIn
-	ParseServer   = parseServer
+	ParseServer   = session.ParseServer
 )
 
 const (
-	MaxHookCalls  = maxHookCalls
-	TracePanicked = tracePanicked
+	MaxHookCalls  = hooks.MaxCalls
+	TracePanicked = hooks.Panicked
 )
 
 // End ends the acquisition.
@@ -29,22 +33,17 @@ func (a *acquisition) End(g *line.Grant, err error) { a.end(g, err) }
 // HoldOf returns what identifies the hold that a grant is.
 func HoldOf(g *line.Grant) Hold { return Hold{g.Over} }
 
-// NewHooks returns hooks that log to logger.
-func NewHooks(logger *slog.Logger) *hooks { return &hooks{logger: logger} }
-
-// Tell calls f, later.
-func (h *hooks) Tell(f func(dropped int)) { h.tell(f) }
-
-// Log logs, later.
-func (h *hooks) Log(level slog.Level, msg string) { h.log(level, msg) }
+// NewHooks returns what calls functions and logs to logger.
+func NewHooks(logger *slog.Logger) *hooks.Caller { return hooks.New(logger) }
 
 // TellHooks calls f by the hooks of a client, later.
-func TellHooks(c *session.Client, f func(dropped int)) { hooksOf(c).tell(f) }
+func TellHooks(c *session.Client, f func(dropped int)) { tracingOf(c).Tell(f) }
 
 // HooksRun reports whether the client's hooks are being called.
 func HooksRun(c *session.Client) bool {
-	h := hooksOf(c)
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.running
+	h := reflect.ValueOf(tracingOf(c).Caller).Elem()
+	mu := (*sync.Mutex)(h.FieldByName("mu").Addr().UnsafePointer())
+	mu.Lock()
+	defer mu.Unlock()
+	return h.FieldByName("running").Bool()
 }

@@ -3,15 +3,17 @@ package zkrecipes
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/go-zookeeper/zk"
 
-	"github.com/zkrecipes/zkrecipes/internal/errs"
 	"github.com/zkrecipes/zkrecipes/internal/layout"
 	"github.com/zkrecipes/zkrecipes/internal/line"
 	"github.com/zkrecipes/zkrecipes/internal/session"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
+
+// The recipe: the gate is shut while its znode exists, and all that wait watch that znode.
 
 // Gate is shut or open, and callers wait while it is shut. It is shut while its znode
 // exists (ZooKeeper's simple barrier, in "ZooKeeper Recipes and Solutions"), no
@@ -73,60 +75,11 @@ func (g *Gate) turn(ctx context.Context, op string, is error, write func(s *sess
 	defer r.Client.Writes.End()
 	ctx, done := r.Client.Bind(ctx)
 	defer done()
-	return fail(op, r.path(), r.repeatWrite(ctx, is, write))
-}
-
-// repeatWrite sends a write until its outcome is known, in the next session too, because
-// what it writes belongs to no session.
-func (r recipe) repeatWrite(ctx context.Context, is error, write func(s *session.Session, path string) any) error {
-	path := r.Abs()
-	doubt := false
-	for tries := 0; tries < zkconn.MaxTries; {
-		s, err := r.Client.Live(ctx)
-		if err == nil {
-			var lost bool
-			lost, err = writeOnce(ctx, s, write(s, path))
-			doubt = doubt || lost
-		}
-		switch {
-		case err == nil:
-			return nil
-		case errs.IsContextErr(ctx, err): // no matter what its cause is
-		case errors.Is(err, is):
-			return nil
-		case errors.Is(err, zk.ErrNotEmpty):
-			err = zkconn.Errorf(zkconn.ErrPathInUse, "the znode has children, so it is no gate")
-		case errors.Is(err, zk.ErrNoNode) && zkconn.Parent(path) != "":
-			err = s.CreateContainer(ctx, zkconn.Parent(path), nil)
-			tries++
-			if err == nil || errors.Is(err, zk.ErrNodeExists) {
-				continue
-			}
-		}
-		if errs.IsContextErr(ctx, err) || !isInterruption(err) {
-			return errs.UncertainIf(doubt, err)
-		}
+	err := r.Client.RepeatWrite(ctx, r.Abs(), is, write)
+	if errors.Is(err, zk.ErrNotEmpty) {
+		err = fmt.Errorf("%w: the znode has children, so it is no gate: %w", ErrPathInUse, err)
 	}
-	return errs.UncertainIf(doubt, zkconn.ErrContended)
-}
-
-// writeOnce sends a write once. lost: it may have been carried out, and the reply did not come.
-func writeOnce(ctx context.Context, s *session.Session, write any) (lost bool, err error) {
-	t, err := s.Begin(ctx, write)
-	if err != nil {
-		return false, err
-	}
-	o := t.Wait(ctx)
-	if o.Unsent() {
-		return false, o.Err()
-	}
-	return isInterruption(o.Err()) || errs.IsContextErr(ctx, o.Err()), o.Err()
-}
-
-// isInterruption reports whether err says that the connection was lost, or the session has
-// ended, so that the write can be repeated.
-func isInterruption(err error) bool {
-	return zkconn.Transient(err) || errors.Is(err, zkconn.ErrSessionOver)
+	return fail(op, r.path(), err)
 }
 
 // Wait returns once the gate is open. If it is open already, Wait returns at once.

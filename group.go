@@ -2,19 +2,19 @@ package zkrecipes
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"iter"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/zkrecipes/zkrecipes/internal/errs"
 	"github.com/zkrecipes/zkrecipes/internal/group"
 	"github.com/zkrecipes/zkrecipes/internal/line"
 	"github.com/zkrecipes/zkrecipes/internal/session"
-	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
+
+// The recipe: a member is an ephemeral znode, which its Client creates again in each session
+// (internal/group, keep.go). Those that watch list the path and read what is new (view.go).
 
 // Group says which processes are there. Each member has an ephemeral znode below the path, with
 // the member's id as its name and the member's data. Members of Curator's GroupMember on the same path are
@@ -79,11 +79,11 @@ func (g *Group) Join(ctx context.Context, data []byte, opts ...JoinOption) (*Mem
 	if err := r.check(ctx); err != nil {
 		return nil, fail("join", r.path(), err)
 	}
-	id := newMemberID(r.Client.Identity)
+	id := group.NewID(r.Client.Identity)
 	for _, o := range opts {
 		id = o.id
 	}
-	if err := checkMemberID(id); err != nil {
+	if err := group.CheckID(id); err != nil {
 		return nil, fail("join", r.path(), err)
 	}
 	ctx, done := r.Client.BindWait(ctx)
@@ -93,28 +93,6 @@ func (g *Group) Join(ctx context.Context, data []byte, opts ...JoinOption) (*Mem
 		return nil, fail("join", r.path(), err)
 	}
 	return &Membership{m, id, r.path()}, nil
-}
-
-// maxMemberIdentity bounds what an id that is not given has of Options.Identity.
-const maxMemberIdentity = 64
-
-// newMemberID returns an id that no other member has.
-func newMemberID(identity string) string {
-	id := identity + "-" + rand.Text()
-	if len(identity) > maxMemberIdentity || checkMemberID(id) != nil {
-		return rand.Text()
-	}
-	return id
-}
-
-func checkMemberID(id string) error {
-	if strings.Contains(id, "/") {
-		return zkconn.Errorf(ErrInvalidPath, `the id %q contains "/"`, id)
-	}
-	if err := zkconn.CheckPath("/" + id); err != nil {
-		return zkconn.Errorf(ErrInvalidPath, "the id %q is not valid: %v", id, err)
-	}
-	return nil
 }
 
 // Members returns the members, in the order of their ids. None is no error, nor is a path that

@@ -2,6 +2,7 @@ package zkrecipes
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/zkrecipes/zkrecipes/internal/errs"
@@ -202,6 +203,18 @@ func (it *Item) ackAndPut(ctx context.Context, to *queue.Queue, items []queuelog
 	if err != nil {
 		return nil, err
 	}
-	cloneData(mapped) // they may be sent after the caller has returned
+	cloneData(mapped) // as in Ack
 	return idsUnless(it.takenItem.AckPut(ctx, to, items, mapped), items)
+}
+
+// idsUnless returns the IDs of items that were put, or that may have been.
+func idsUnless(err error, items []queuelog.Item) ([]ItemID, error) {
+	if err != nil && !errors.Is(err, ErrUncertain) {
+		return nil, err
+	}
+	ids := make([]ItemID, len(items))
+	for i, it := range items {
+		ids[i] = ItemID(it.ID)
+	}
+	return ids, err
 }

@@ -3,8 +3,6 @@ package zkrecipes
 import (
 	"context"
 	"errors"
-	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -12,7 +10,6 @@ import (
 
 	"github.com/zkrecipes/zkrecipes/internal/errs"
 	"github.com/zkrecipes/zkrecipes/internal/line"
-	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
 // Token is a fencing token. It grows with every exclusive grant of a lock or election by its
@@ -267,53 +264,9 @@ func (l *Lease) commit(ctx context.Context, given []Op) ([]OpResult, error) {
 	if err != nil {
 		return nil, err
 	}
-	for {
-		t, guard, err := l.beginCommit(ctx, ops)
-		if err != nil { // nothing has been sent
-			return nil, err
-		}
-		o := t.Wait(ctx)
-		switch {
-		case o.Applied():
-			return opResults(c, o.Results()[len(guard):]), nil
-		case o.RefusedIn(guard, zk.ErrNoNode):
-			if err := l.handle.Grant.WhyFailed(ctx, o.RefusedCheck().Path); err != nil { // nothing was done
-				return nil, err
-			}
-			continue
-		case o.RefusedIn(ops):
-			return nil, fmt.Errorf("operation %d: %w", o.IndexIn(ops), o.Err())
-		case o.Unsent():
-			continue
-		case o.Transient(), o.SessionOver(), errs.IsContextErr(ctx, o.Err()):
-			return nil, fmt.Errorf("%w: %w", ErrUncertain, o.Err())
-		}
-		return nil, o.Err()
+	rs, err := l.handle.Commit(ctx, ops)
+	if err != nil {
+		return nil, err
 	}
-}
-
-// beginCommit sends the operations, behind the guard, if the lease has not ended.
-func (l *Lease) beginCommit(ctx context.Context, ops []any) (t *zkconn.Transaction, guard []any, err error) {
-	if ctx.Err() != nil {
-		return nil, nil, zkconn.ContextErr(ctx)
-	}
-	if err := l.Err(); err != nil {
-		return nil, nil, errors.Unwrap(err)
-	}
-	guard = l.guard()
-	t, err = l.handle.Grant.Session.BeginBy(ctx, l.handle.Grant.Start, slices.Concat(guard, ops)...)
-	if errors.Is(err, zkconn.ErrSessionOver) {
-		err = l.handle.Grant.CheckHeld()
-	}
-	return t, guard, err
-}
-
-// guard returns the checks that Commit puts before its operations.
-func (l *Lease) guard() []any {
-	paths := l.handle.Grant.Place().Guarded()
-	checks := make([]any, len(paths))
-	for i, path := range paths {
-		checks[i] = &zk.CheckVersionRequest{Path: path, Version: -1}
-	}
-	return checks
+	return opResults(c, rs), nil
 }

@@ -11,6 +11,9 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
+// The recipe: lock the mutexes one after the other, in the order of their paths, so that no two
+// calls wait for each other.
+
 // LockAll locks several mutexes, all or none, and returns their leases as one. It locks
 // them one after the other, in the order of their absolute paths. So calls of LockAll
 // never wait for each other in a circle, in whatever order the mutexes are given. They may

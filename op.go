@@ -144,7 +144,7 @@ func mapCreate(c *session.Client, op *zk.CreateRequest) (_ any, err error) {
 	}
 	m.Path = strings.TrimSuffix(m.Path, suffix)
 	if op.Acl != nil {
-		if m.Acl, err = expandACL(op.Acl, c.Auth(), c.Digest); err != nil {
+		if m.Acl, err = session.ExpandACL(op.Acl, c.Auth(), c.Digest); err != nil {
 			return nil, fmt.Errorf("create %s: %w", op.Path, err)
 		}
 	}

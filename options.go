@@ -1,16 +1,15 @@
 package zkrecipes
 
 import (
+	"cmp"
 	"context"
 	"crypto"
 	"crypto/tls"
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"math"
 	"net"
-	"net/netip"
 	"os"
 	"slices"
 	"strconv"
@@ -19,14 +18,14 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
-	"github.com/zkrecipes/zkrecipes/internal/errs"
 	"github.com/zkrecipes/zkrecipes/internal/line"
-	"github.com/zkrecipes/zkrecipes/internal/semaphore"
 	"github.com/zkrecipes/zkrecipes/internal/session"
 	"github.com/zkrecipes/zkrecipes/internal/tuning"
 	"github.com/zkrecipes/zkrecipes/internal/wire"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
+
+const defaultSessionTimeout = 10 * time.Second
 
 // Options are the settings of a Client. nil and the zero value work.
 type Options struct {
@@ -82,67 +81,40 @@ type Options struct {
 	Trace *Trace
 }
 
-// newClient returns a Client that does not connect yet. It reports invalid servers and
-// options.
-func newClient(ctx context.Context, servers []string, opts *Options) (*Client, error) {
-	if ctx == nil {
-		return nil, errs.ErrNilContext
-	}
-	if opts == nil {
-		opts = &Options{}
-	}
-	cfg := session.Config{
-		Timeout:   opts.SessionTimeout,
-		Prefix:    opts.Prefix,
-		Identity:  opts.Identity,
-		Digest:    opts.DigestAlgorithm,
-		MaxBuffer: opts.MaxBuffer,
-		TLS:       opts.TLS,
-		Dialer:    opts.Dialer,
+// config returns what the session needs. It reports invalid servers and options.
+func (o *Options) config(ctx context.Context, servers []string) (cfg session.Config, err error) {
+	cfg = session.Config{
+		Timeout:   cmp.Or(o.SessionTimeout, defaultSessionTimeout),
+		Prefix:    o.Prefix,
+		Identity:  o.Identity,
+		Digest:    o.DigestAlgorithm,
+		MaxBuffer: o.MaxBuffer,
+		TLS:       o.TLS,
+		Dialer:    o.Dialer,
 		Idle:      tuning.IdleLine(ctx, line.IdleLine),
 		Fail:      fail,
 	}
-	var err error
-	if cfg.Servers, err = parseServers(servers); err != nil {
-		return nil, err
+	if cfg.Servers, err = session.ParseServers(servers); err != nil {
+		return cfg, err
 	}
-	if err := opts.check(); err != nil {
-		return nil, err
+	if err := o.check(); err != nil {
+		return cfg, err
 	}
-	auth := copyAuth(opts.Auth)
-	cfg.Auth = func() []wire.Credential { return auth }
-	if cfg.ACL, err = clientACL(opts.ACL, auth, cfg.Digest); err != nil {
-		return nil, err
+	auth := make([]wire.Credential, len(o.Auth))
+	for i, a := range o.Auth {
+		auth[i] = wire.Credential{Scheme: a.Scheme, Auth: slices.Clone(a.Data)}
 	}
-	writers, owned := writersOf(cfg.ACL, auth, cfg.Digest)
-	cfg.Writers, cfg.Owned = func() []wire.Credential { return writers }, owned
-	if cfg.Created = cfg.ACL; owned {
-		cfg.Created = zkconn.OwnedACL(cfg.ACL, cfg.Digest, writers)
+	if err := cfg.SetACL(o.ACL, auth); err != nil {
+		return cfg, err
 	}
-	setDefaults(&cfg)
-	h := &hooks{logger: opts.Logger}
-	if opts.Trace != nil {
-		h.setTrace(*opts.Trace)
+	if cfg.Identity == "" {
+		host, _ := os.Hostname()
+		cfg.Identity = host + ":" + strconv.Itoa(os.Getpid())
 	}
-	cfg.Log, cfg.Told = h.log, h.tellSession
-	set := line.Settings{
-		LastNumber: tuning.LastNumber(ctx, line.MaxNumber),
-		LongLine:   tuning.LongLine(ctx, line.LongLine),
-		UsedWith:   semaphore.SlotsOfLine,
+	if cfg.Dialer == nil {
+		cfg.Dialer = new(net.Dialer).DialContext
 	}
-	c := &Client{line.New(cfg, set)}
-	session.Attached(c.client, func() *hooks { return h })
-	session.Attached(c.client, func() *segmentSize { return &segmentSize{tuning.Segment(ctx)} })
-	return c, nil
-}
-
-// copyAuth returns a copy of auth.
-func copyAuth(auth []Auth) []wire.Credential {
-	creds := make([]wire.Credential, len(auth))
-	for i, a := range auth {
-		creds[i] = wire.Credential{Scheme: a.Scheme, Auth: slices.Clone(a.Data)}
-	}
-	return creds
+	return cfg, nil
 }
 
 // check reports the first option that is invalid by itself.
@@ -169,20 +141,6 @@ func (o *Options) check() error {
 	return nil
 }
 
-// setDefaults replaces the settings that the user left empty.
-func setDefaults(c *session.Config) {
-	if c.Timeout == 0 {
-		c.Timeout = defaultSessionTimeout
-	}
-	if c.Identity == "" {
-		host, _ := os.Hostname()
-		c.Identity = host + ":" + strconv.Itoa(os.Getpid())
-	}
-	if c.Dialer == nil {
-		c.Dialer = new(net.Dialer).DialContext
-	}
-}
-
 // ParseServers splits a connect string, as ZooKeeper's own tools and Curator take it, into the
 // servers for Dial and the prefix for Options.Prefix: "zk1:2181,zk2:2181/app" are two servers
 // and the prefix "/app". Each server is host or host:port, with the port 2181 by default, and
@@ -205,47 +163,11 @@ func ParseServers(connect string) (servers []string, prefix string, err error) {
 			servers = append(servers, strings.TrimSpace(server))
 		}
 	}
-	servers, err = parseServers(servers)
+	servers, err = session.ParseServers(servers)
 	if err != nil {
 		return nil, "", fail("parse servers", connect, err)
 	}
 	return servers, prefix, nil
-}
-
-// parseServers returns host:port of each server.
-func parseServers(servers []string) ([]string, error) {
-	if len(servers) == 0 {
-		return nil, errors.New("no servers")
-	}
-	var addresses []string
-	for _, server := range servers {
-		address, err := parseServer(server)
-		if err != nil {
-			return nil, err
-		}
-		addresses = append(addresses, address)
-	}
-	return addresses, nil
-}
-
-// parseServer returns host:port of a host or an address, with or without a port. An
-// IPv6 address with a port is in brackets.
-func parseServer(server string) (string, error) {
-	bad := fmt.Errorf("server %q is not host or host:port", server)
-	if addr, err := netip.ParseAddr(strings.Trim(server, "[]")); err == nil {
-		return net.JoinHostPort(addr.String(), defaultPort), nil
-	}
-	if !strings.Contains(server, ":") {
-		server += ":" + defaultPort
-	}
-	host, port, err := net.SplitHostPort(server)
-	if err != nil || host == "" || strings.ContainsAny(host, "/ ,") {
-		return "", bad
-	}
-	if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
-		return "", bad
-	}
-	return net.JoinHostPort(host, port), nil
 }
 
 // Auth is a credential. It is presented to the server on every connection and is
@@ -272,90 +194,3 @@ func (a Auth) GoString() string { return "zkrecipes.Auth{" + a.String() + "}" }
 
 // MarshalText returns the scheme only.
 func (a Auth) MarshalText() ([]byte, error) { return []byte(a.String()), nil }
-
-// clientACL returns the ACL of what a Client creates: acl or, if that is empty, the
-// default for these credentials.
-func clientACL(acl []zk.ACL, auth []wire.Credential, algorithm crypto.Hash) ([]zk.ACL, error) {
-	if len(acl) == 0 {
-		var err error
-		if acl, err = defaultACL(auth, algorithm); err != nil {
-			return nil, err
-		}
-	}
-	acl, err := expandACL(acl, auth, algorithm)
-	if err != nil {
-		return nil, fmt.Errorf("Options.ACL: %w", err)
-	}
-	return acl, nil
-}
-
-// writersOf returns the library's identities of a Client with that acl: one for each
-// credential that acl names, because all clients of a recipe write the same znodes, and
-// everybody's if acl lets everybody in, or if there are no credentials. If acl also lets in
-// ids whose credentials are not known here, owned is false: then all ids in acl may write
-// what the Client creates.
-func writersOf(acl []zk.ACL, auth []wire.Credential, algorithm crypto.Hash) (ids []wire.Credential, owned bool) {
-	everybody := []wire.Credential{zkconn.Identity(wire.Credential{})}
-	if len(auth) == 0 {
-		return everybody, true
-	}
-	others := false
-	for _, a := range acl {
-		if a.Perms&zk.PermCreate == 0 { // takes no part
-			continue
-		}
-		if a.Scheme == "world" {
-			return everybody, true
-		}
-		i := slices.IndexFunc(auth, func(c wire.Credential) bool {
-			return a.Scheme == "digest" && c.Scheme == "digest" && a.ID == zkconn.DigestID(algorithm, c.Auth)
-		})
-		if i < 0 {
-			others = true
-			continue
-		}
-		ids = append(ids, zkconn.Identity(auth[i]))
-	}
-	return ids, len(ids) > 0 && !others
-}
-
-// defaultACL gives all rights to the digest ids of auth, or to the world where there
-// are no credentials.
-func defaultACL(auth []wire.Credential, algorithm crypto.Hash) ([]zk.ACL, error) {
-	if len(auth) == 0 {
-		return zk.WorldACL(zk.PermAll), nil
-	}
-	var acl []zk.ACL
-	for _, a := range auth {
-		if a.Scheme == "digest" {
-			acl = append(acl, zk.ACL{Perms: zk.PermAll, Scheme: a.Scheme, ID: zkconn.DigestID(algorithm, a.Auth)})
-		}
-	}
-	if len(acl) == 0 {
-		return nil, errors.New("Options.ACL is needed: the ids of Options.Auth are not known")
-	}
-	return acl, nil
-}
-
-// expandACL replaces entries of the scheme "auth" with the ids of auth. The server
-// would replace them with every identity of the connection, among them the library's
-// own, by which nobody but the library could use the znode.
-func expandACL(acl []zk.ACL, auth []wire.Credential, algorithm crypto.Hash) ([]zk.ACL, error) {
-	var out []zk.ACL
-	for _, a := range acl {
-		if a.Scheme != "auth" {
-			out = append(out, a)
-			continue
-		}
-		if len(auth) == 0 {
-			return nil, errors.New(`ACL of scheme "auth" without Options.Auth`)
-		}
-		for _, c := range auth {
-			if c.Scheme != "digest" {
-				return nil, fmt.Errorf(`ACL of scheme "auth": the id of a credential of scheme %q is not known; list it explicitly`, c.Scheme)
-			}
-			out = append(out, zk.ACL{Perms: a.Perms, Scheme: c.Scheme, ID: zkconn.DigestID(algorithm, c.Auth)})
-		}
-	}
-	return out, nil
-}

@@ -1,7 +1,6 @@
 package zkrecipes
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,9 +9,11 @@ import (
 
 	"github.com/zkrecipes/zkrecipes/internal/line"
 	"github.com/zkrecipes/zkrecipes/internal/queue"
-	"github.com/zkrecipes/zkrecipes/internal/queuelog"
-	"github.com/zkrecipes/zkrecipes/internal/session"
 )
+
+// The recipe: a producer appends to a log of znodes (internal/queuelog). A consumer claims the first
+// free item at its turn in a line, by an ephemeral znode below the item. An ack deletes both in one
+// transaction (internal/queue: put.go, turn.go, claim.go, ack.go).
 
 // Queue is a durable queue: first in, first out. It hands each item to one consumer at
 // a time, until that consumer acks it. Use it for coordination: thousands of small
@@ -74,22 +75,14 @@ func NewQueue(c *Client, path string, opts *QueueOptions) *Queue {
 		cfg = queue.Options(*opts)
 	}
 	core := c.core()
-	q := queue.New(core, path, cfg, queue.Hooks{
+	return &Queue{queue.New(core, path, cfg, queue.Hooks{
 		Acquire: func(ctx context.Context, path, op string) (context.Context, func(*line.Grant, error)) {
 			ctx, traced := startAcquire(ctx, core, RecipeQueue, path, op)
 			return ctx, func(g *line.Grant, err error) { traced.end(g, fail(op, path, err)) }
 		},
 		Logged: func(id string) any { return ItemID(id) },
-	})
-	if core != nil {
-		size := session.Attached(core, func() *segmentSize { return new(segmentSize) })
-		q.SegmentSize = cmp.Or(size.n, q.SegmentSize)
-	}
-	return &Queue{q}
+	})}
 }
-
-// segmentSize is that of a Client's queues, in simulations; 0: the default.
-type segmentSize struct{ n int64 }
 
 // core returns the queue itself. That of the zero Queue refuses all calls.
 func (q *Queue) core() *queue.Queue {
@@ -180,18 +173,6 @@ func (q *Queue) putTraced(ctx context.Context, datas [][]byte) ([]ItemID, error)
 	err := core.Put(ctx, items)
 	traced.end(nil, q.fail(putInto, err))
 	return idsUnless(err, items)
-}
-
-// idsUnless returns the IDs of items that were put, or that may have been.
-func idsUnless(err error, items []queuelog.Item) ([]ItemID, error) {
-	if err != nil && !errors.Is(err, ErrUncertain) {
-		return nil, err
-	}
-	ids := make([]ItemID, len(items))
-	for i, it := range items {
-		ids[i] = ItemID(it.ID)
-	}
-	return ids, err
 }
 
 // Take waits for its turn and for an item, and claims the first item that nobody has.

@@ -31,13 +31,11 @@ import (
 // another that came earlier and still holds.
 type RWLock struct{ line *line.Line }
 
-const recipeRWLock = "rwlock"
-
 // NewRWLock returns the lock with that path. It sends nothing. An invalid path is
 // reported on first use.
 func NewRWLock(c *Client, path string) *RWLock {
 	return &RWLock{&line.Line{
-		Client: c.core(), Path: path, Recipe: recipeRWLock, Alike: recipeMutex, Kinds: placename.LockKinds,
+		Client: c.core(), Path: path, Recipe: string(RecipeRWLock), Alike: string(RecipeMutex), Kinds: placename.LockKinds,
 		Blocks: line.WritersBlock, Foreign: placename.IsMutexKind,
 	}}
 }
@@ -93,8 +91,7 @@ func (w *RWLock) RDo(ctx context.Context, f func(context.Context, *Lease) error)
 // Contenders returns the places in the line, in order. Those with Held hold. For ErrUnused,
 // ErrPathInUse and the cost, see Mutex.Contenders.
 func (w *RWLock) Contenders(ctx context.Context) ([]Contender, error) {
-	r := w.self()
-	return r.listContenders(ctx, r.contendersIn)
+	return w.self().listPlaces(ctx)
 }
 
 // Downgrade is the same as Lease.Downgrade, except that it returns an error if l is not a
@@ -132,7 +129,7 @@ func (l *Lease) Downgrade(ctx context.Context) error {
 	switch {
 	case err != nil:
 		return l.fail("downgrade", err)
-	case r.Recipe != recipeRWLock:
+	case r.Line.Recipe != string(RecipeRWLock):
 		return l.fail("downgrade", errors.New("not a lease of an RWLock"))
 	}
 	if err := l.Err(); err != nil {

@@ -8,8 +8,16 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/zkrecipes/zkrecipes/internal/errs"
+	"github.com/zkrecipes/zkrecipes/internal/layout"
+	"github.com/zkrecipes/zkrecipes/internal/look"
 	"github.com/zkrecipes/zkrecipes/internal/semaphore"
+	"github.com/zkrecipes/zkrecipes/internal/session"
 )
+
+// The recipe: a caller takes free slots by creating their znodes, in one transaction that fails if
+// others were quicker. If somebody waits, or too few are free, it stands in a line, as for a Mutex,
+// and takes its slots at its turn (internal/semaphore, enter.go and slots.go).
 
 // Semaphore has n slots, each of which has one holder at a time. It is fair by arrival:
 // nobody overtakes a caller that waits, whether for one slot or for many. It is only a
@@ -139,6 +147,48 @@ func (x *Semaphore) Resize(ctx context.Context, n int) error {
 	return fail("resize", x.Path(), x.self().Resize(ctx, n))
 }
 
+// looks returns what carries out the calls that only look, for which n does not matter.
+func (x *Semaphore) looks() recipe {
+	slots := x.self()
+	if slots == nil {
+		return recipe{}
+	}
+	return recipe{Line: slots.Held}
+}
+
+// Size returns how many slots there are: the number that the path holds, whatever n this
+// Semaphore was made for. It blocks until a server answers, which may lag behind a Resize.
+// ErrUnused is returned if there is no semaphore, and ErrPathInUse if the path is another
+// recipe's. A number that a barrier or somebody else has written looks the same. Cost: one
+// request.
+func (x *Semaphore) Size(ctx context.Context) (n int, err error) {
+	err = x.looks().inSessions(ctx, "look at", func(ctx context.Context, s *session.Session, path string) error {
+		data, stat, err := s.Get(ctx, path)
+		if err != nil {
+			return errs.Unused(err)
+		}
+		n, err = layout.SizeIn(x.slotted.Held.Recipe, "slots", data, stat)
+		if err == nil && n == 0 {
+			err = x.slotted.Held.CheckUnused(ctx, s)
+		}
+		return err
+	})
+	return n, err
+}
+
+// Contenders returns the holders, once for each slot, in the order of the slots, and then the
+// waiters in the order of the line. How many slots a waiter wants is not known. Client.Evict
+// takes a slot from its holder, whose lease is lost with all its slots.
+//
+// Contenders blocks until the servers answer, and returns the errors of Holders. Someone who
+// enters meanwhile may be missing or be listed twice. Cost: two requests, one more if no slot
+// was taken for a while, and one for each slot that is taken and each waiter.
+func (x *Semaphore) Contenders(ctx context.Context) ([]Contender, error) {
+	return x.looks().listContenders(ctx, func(ctx context.Context, s *session.Session) ([]look.Contender, error) {
+		return look.Slots(ctx, s, x.slotted)
+	})
+}
+
 // SlotHolder is a holder of slots of a Semaphore. Its znodes are <path>/slots/<slot>-<ID>. To
 // evict it, see Semaphore.Contenders.
 type SlotHolder struct {
@@ -213,7 +263,7 @@ func (l *SlotLease) Checks() []*zk.CheckVersionRequest {
 		return nil
 	}
 	var checks []*zk.CheckVersionRequest
-	for _, guard := range held.guard() {
+	for _, guard := range held.handle.Grant.Guard() {
 		checks = append(checks, guard.(*zk.CheckVersionRequest))
 	}
 	return checks

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/zkrecipes/zkrecipes/internal/hooks"
 	"github.com/zkrecipes/zkrecipes/internal/session"
 )
 
@@ -55,6 +56,34 @@ type Trace struct {
 	HoldEnd func(TraceHoldEnd)
 	// Session: the state of the Client's session has changed.
 	Session func(TraceSession)
+}
+
+// JoinTraces returns a Trace that calls the functions of all of these, in their order. nil
+// ones are left out. A function that none of them has stays unset, and costs nothing.
+//
+// The context that an AcquireStart returns is given to the next one. The last one's is passed
+// to Queued, AcquireEnd and HoldStart of all of them. So do not return a context that is not
+// derived from the one that was given, or the values of the others are lost. If an AcquireStart
+// panics, those of the others are called, but what they return is lost, too.
+func JoinTraces(traces ...*Trace) *Trace {
+	joined := &Trace{}
+	for _, t := range traces {
+		if t != nil {
+			joined = joinTwo(joined, t)
+		}
+	}
+	return joined
+}
+
+func joinTwo(a, b *Trace) *Trace {
+	return &Trace{
+		AcquireStart: hooks.JoinStarts(a.AcquireStart, b.AcquireStart),
+		Queued:       hooks.JoinWithContext(a.Queued, b.Queued),
+		AcquireEnd:   hooks.JoinWithContext(a.AcquireEnd, b.AcquireEnd),
+		HoldStart:    hooks.JoinWithContext(a.HoldStart, b.HoldStart),
+		HoldEnd:      hooks.Join(a.HoldEnd, b.HoldEnd),
+		Session:      hooks.Join(a.Session, b.Session),
+	}
 }
 
 // Recipe is the recipe of an acquisition.

@@ -31,14 +31,18 @@ var MemberKinds = []placename.Kind{kindMember}
 
 // Barrier is a barrier of n members.
 type Barrier struct {
-	Line  *line.Line // the path
-	Round *line.Line // the generation: one znode, created anew for each round
+	Line *line.Line
+	// Round is the generation: one znode, created anew for each round.
+	Round *line.Line
 	N     int
 
-	mu          sync.Mutex
-	sizeChecked time.Time   // when the path's data was last read and was n
-	bears       lineacl.ACL // what the path's ACL was then
-	leaves      []func()    // that leaveLater has put off; some may have been called since
+	mu sync.Mutex
+	// sizeChecked is when the path's data was last read and was n, and bears what its ACL was
+	// then.
+	sizeChecked time.Time
+	bears       lineacl.ACL
+	// leaves are what leaveLater has put off. Some may have been called since.
+	leaves []func()
 }
 
 // New returns the barrier of n members with that path.
@@ -137,7 +141,7 @@ func (b *Barrier) CheckSize(ctx context.Context, s *session.Session) error {
 		data, stat, err := s.Get(ctx, b.Line.Abs())
 		var bears lineacl.ACL
 		switch {
-		case errs.IsContextErr(ctx, err): // whatever the cause of ctx is
+		case errs.IsContextErr(ctx, err):
 			return err
 		case errors.Is(err, zk.ErrNoNode):
 			err, bears = s.CreateContainer(ctx, b.Line.Abs(), layout.Size(b.N)), lineacl.ACL{}

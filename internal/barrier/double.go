@@ -22,9 +22,10 @@ import (
 
 // DoubleBarrier is a double barrier of n members.
 type DoubleBarrier struct {
-	Line     *line.Line
-	n        int
-	agreedIn atomic.Int64 // czxid of the path where all members were last seen to wait for n
+	Line *line.Line
+	n    int
+	// agreedIn is the czxid of the path where all members were last seen to wait for n.
+	agreedIn atomic.Int64
 }
 
 // NewDouble returns the double barrier with that threshold and path.
@@ -51,7 +52,7 @@ func (d *DoubleBarrier) Enter(ctx context.Context) (*Visit, error) {
 		case err == line.ErrJoinLost: // others may have entered with it
 			return nil, d.Line.Client.Expired()
 		case errors.Is(err, zkconn.ErrSessionOver):
-			continue // there was no member yet
+			continue
 		case err != nil:
 			return nil, err
 		}
@@ -77,7 +78,7 @@ func (d *DoubleBarrier) join(ctx context.Context, s *session.Session) (*line.Pla
 		return nil, err
 	}
 	if state.Guest {
-		d.Line.Forget() // somebody may fix it at any time
+		d.Line.Forget()
 		return nil, errors.New("path holds other data, or may not be written")
 	}
 	p, err := d.Line.Join(ctx, s, MemberKindOf(d.n))
@@ -96,7 +97,7 @@ func (d *DoubleBarrier) join(ctx context.Context, s *session.Session) (*line.Pla
 // that is younger than p. An older ready is of an earlier use, whose members may not
 // even have left.
 func (d *DoubleBarrier) wait(ctx context.Context, p *line.Place) (*Visit, error) {
-	since, err := d.arrive(ctx, p) // czxid of the ready by which it enters
+	since, err := d.arrive(ctx, p)
 	late := time.NewTimer(p.Session.Timeout() / 10)
 	defer late.Stop()
 	for err == nil && since == 0 {
@@ -182,7 +183,7 @@ func (d *DoubleBarrier) open(ctx context.Context, p *line.Place) (int64, error) 
 		switch {
 		case o.Applied():
 			d.Line.NoteWritten(p.Bears, o.Stat(nobodyCame))
-			return o.Stat(nobodyCame).Mzxid, nil // of the same transaction
+			return o.Stat(nobodyCame).Mzxid, nil
 		case o.Transient(), o.RefusedAt(ops[0], zk.ErrNodeExists, zk.ErrNoNode), o.Is(zk.ErrBadVersion):
 		default:
 			return 0, o.Err()
@@ -265,7 +266,7 @@ func (d *DoubleBarrier) readyFor(ctx context.Context, p *line.Place) (czxid int6
 		stat, err = p.Session.Exists(ctx, d.Ready())
 	}
 	switch {
-	case errs.IsContextErr(ctx, err): // whatever the cause of ctx is
+	case errs.IsContextErr(ctx, err):
 		return 0, false, err
 	case errors.Is(err, zk.ErrNoNode):
 		return 0, false, nil

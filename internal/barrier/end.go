@@ -32,7 +32,7 @@ func (a *participant) finish(p *line.Place, index int, why error) (int, error) {
 		return 0, why
 	case errors.Is(why, zkconn.ErrSessionOver):
 		return a.outcomeAfterExpiry(p, a.Line.Client.Expired())
-	case errs.IsContextErr(a.ctx, why): // whatever its cause
+	case errs.IsContextErr(a.ctx, why):
 	case errors.Is(why, zk.ErrNoNode), why == errNoRound:
 		_, _, err := p.Session.Get(p.Session.Lifetime(), p.Path)
 		switch {
@@ -97,14 +97,14 @@ func (a *participant) leave(p *line.Place) <-chan struct{} {
 		if err == nil {
 			o := t.Wait(p.Session.Lifetime())
 			if err = o.Err(); err == nil {
-				last = o.Stat(round).NumChildren == 1 // ready
+				last = o.Stat(round).NumChildren == 1
 			}
 		}
 		if err != nil { // then it is not known whether it was the last
 			p.Withdraw()
 		}
 		if err != nil || last {
-			_ = a.deleteRound(p.Session.Lifetime(), p.Session, 1, signal) // else the next to come does it
+			_ = a.deleteRound(p.Session.Lifetime(), p.Session, 1, signal)
 		}
 	})
 	return gone
@@ -122,7 +122,7 @@ func (a *participant) withdraw(p *line.Place, why error) (int, error) {
 		switch {
 		case o.Applied():
 			if o.Stat(round).NumChildren == 1 {
-				a.Line.Client.Tasks.Start(func() { _ = a.deleteRound(p.Session.Lifetime(), p.Session, 0, signalDown) }) // else the next to come uses it
+				a.Line.Client.Tasks.Start(func() { _ = a.deleteRound(p.Session.Lifetime(), p.Session, 0, signalDown) })
 			}
 			return 0, why
 		case o.Transient():
@@ -191,7 +191,7 @@ func (a *participant) outcomeAfterExpiry(p *line.Place, why error) (int, error) 
 		case err == nil:
 			return index, nil
 		case err == errPending:
-			a.deleteEmptyRound(s) // if it was the only member
+			a.deleteEmptyRound(s)
 			return 0, why
 		case err == ErrExcluded, errors.Is(err, errs.ErrSize):
 			return 0, why

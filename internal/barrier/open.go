@@ -46,7 +46,7 @@ func (a *participant) open(p *line.Place) ([]byte, error) {
 			a.left = left
 			return ready.Data, nil
 		case o.RefusedAt(notOpen, zk.ErrBadVersion, zk.ErrNoNode):
-			return nil, nil // another member has opened it
+			return nil, nil
 		case o.Is(zk.ErrNoNode, zk.ErrBadVersion, zk.ErrNodeExists, zk.ErrNotEmpty):
 			// A member has left or the path was written since, or the server lags, or the
 			// signal is not as expected.
@@ -64,7 +64,7 @@ func (a *participant) open(p *line.Place) ([]byte, error) {
 // complete returns the members with which the round is to be opened, and the version in which
 // the path holds n. There are none as long as they are too few, or if the round is another one.
 func (a *participant) complete(p *line.Place) (ms []placename.Parts, version int32, err error) {
-	reading, _ := p.Session.StartGet(a.Line.Abs()) // with the listing, in one round trip
+	reading, _ := p.Session.StartGet(a.Line.Abs())
 	names, stat, err := p.Session.Children(p.Session.Lifetime(), a.Round.Abs())
 	if errors.Is(err, zk.ErrNoNode) || err == nil && stat.Czxid != p.LineCzxid {
 		return nil, 0, nil
@@ -192,6 +192,6 @@ func (b *Barrier) OpeningSize() int {
 	path := &zk.CheckVersionRequest{Path: b.Line.Abs()}
 	const header = 4 + 1 + 4
 	member := header + 4 + len(b.Round.Abs()) + len("/_c_-0123456789") + 36 + len(MemberKindOf(b.N)) + 4
-	n := min(b.N, jute.MaxFrame) // more is too large anyway
+	n := min(b.N, jute.MaxFrame)
 	return zkconn.MultiSize([]any{notOpen, b.Raise(b.Line.Client.Created), ready, path}) + n*(member+len("0123456789,"))
 }

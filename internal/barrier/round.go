@@ -27,14 +27,18 @@ import (
 // participant is one call of Barrier.Wait.
 type participant struct {
 	*Barrier
-	ctx     context.Context  // ends when the caller leaves
-	exposed atomic.Bool      // there is a member, or may be
-	end     chan struct{}    // closed when it has ended
-	began   *session.Session // in which it has sent the creation of a round that it has not joined; nil: none
-	long    bool             // it has waited for a while
-	left    signalState      // in which the opening has probably left the signal
-	index   int
-	err     error
+	ctx context.Context
+	// exposed: there is a member, or may be.
+	exposed atomic.Bool
+	end     chan struct{}
+	// began is the session in which it has sent the creation of a round that it has not joined,
+	// or nil.
+	began *session.Session
+	long  bool
+	// left is the state in which the opening has probably left the signal.
+	left  signalState
+	index int
+	err   error
 }
 
 var (
@@ -83,8 +87,8 @@ func (a *participant) join(s *session.Session) (*line.Place, error) {
 	if err := a.CheckSize(a.ctx, s); err != nil {
 		return nil, err
 	}
-	var last *zkconn.Watch // on the last member of an open round
-	exists := false        // a server has said that a round exists
+	var last *zkconn.Watch
+	exists := false
 	for tries := 0; tries < zkconn.MaxTries; {
 		p, refusal, err := a.sendJoin(s)
 		switch {
@@ -133,7 +137,7 @@ func (a *participant) sendJoin(s *session.Session) (*line.Place, joinRefusal, er
 	notOpen := &zk.CheckVersionRequest{Path: a.Ready(), Version: 0}
 	member := a.Round.Entry(s, MemberKindOf(a.N), line.LineState{Version: -1})
 	member.Create.Acl, member.Mark.Data = a.childACL(s), []byte{}
-	a.exposed.Store(true) // before it is sent
+	a.exposed.Store(true)
 	t, err := s.Start(append([]any{notOpen}, member.Ops()...)...)
 	o := zkconn.Failure(err)
 	if err == nil {
@@ -281,7 +285,7 @@ func (b *Barrier) deleteRound(ctx context.Context, s *session.Session, version i
 			}
 			return err
 		case !o.Is(zk.ErrNoNode, zk.ErrNotEmpty):
-			return o.Err() // nil, too
+			return o.Err()
 		case o.RefusedAt(check), o.RefusedAt(round):
 			return nil
 		}

@@ -15,15 +15,19 @@ import (
 
 // Visit is a member that has entered a double barrier.
 type Visit struct {
-	D        *DoubleBarrier
-	Handle   *line.Handle
-	OpenedAt int64 // czxid of the ready by which it entered
+	D      *DoubleBarrier
+	Handle *line.Handle
+	// OpenedAt is the czxid of the ready by which it entered.
+	OpenedAt int64
 
-	turn    chan struct{}   // full during a Leave; only that one uses what follows
-	leaving bool            // Leave was called
-	removed <-chan struct{} // closed when the znode is deleted; nil: no deletion has begun
-	lost    error           // why the visit had ended before
-	left    bool            // all members have left
+	// turn is full during a Leave, and only that one uses what follows.
+	turn    chan struct{}
+	leaving bool
+	// removed is closed when the znode is deleted, and nil if no deletion has begun.
+	removed <-chan struct{}
+	lost    error
+	// left: all members have left.
+	left bool
 }
 
 func (v *Visit) Leave(ctx context.Context) error {
@@ -108,11 +112,11 @@ func (v *Visit) waitIn(ctx context.Context, s *session.Session, p *line.Place) e
 func (v *Visit) nextToLeave(ctx context.Context, s *session.Session, p *line.Place) (*zkconn.Watch, error) {
 	ms, path, ready, err := v.D.Members(ctx, s)
 	switch {
-	case errs.IsContextErr(ctx, err): // whatever the cause of ctx is
+	case errs.IsContextErr(ctx, err):
 		return nil, err
 	case errors.Is(err, zk.ErrNoNode):
 		p.Session.NoteGone(p.Path)
-		return nil, nil // no member, and no path any more
+		return nil, nil
 	case err != nil:
 		return nil, err
 	}
@@ -178,7 +182,7 @@ func (v *Visit) awaited(ctx context.Context, s *session.Session, ms []string, ow
 func (v *Visit) older(ctx context.Context, s *session.Session, name string) (*zkconn.Watch, error) {
 	w, err := s.Watch(ctx, v.D.Line.Abs()+"/"+name)
 	switch {
-	case errs.IsContextErr(ctx, err): // whatever the cause of ctx is
+	case errs.IsContextErr(ctx, err):
 		return nil, err
 	case errors.Is(err, zk.ErrNoNode):
 		return nil, errStaleListing
@@ -229,6 +233,6 @@ func (v *Visit) clear(ctx context.Context, s *session.Session, p *line.Place, ow
 		case own:
 			return v.remove(ctx, p)
 		}
-		return nil // ready is gone, or may not be deleted
+		return nil
 	}
 }

@@ -86,7 +86,7 @@ func (a *participant) awaitWake(p *line.Place, w *zkconn.Watch, late <-chan time
 				return err
 			}
 			if _, err := a.judge(p, ready.Data, &ready.Stat); err != errPending {
-				return nil // for the caller to read
+				return nil
 			}
 		}
 		select {

@@ -31,8 +31,8 @@ import (
 
 // Counter is a counter.
 type Counter struct {
-	line *line.Line // of those that wait for their turn
-	path *line.Line // the counter's own
+	line *line.Line
+	path *line.Line
 }
 
 // New returns the counter with that path. It sends nothing.
@@ -118,12 +118,13 @@ func (x *Counter) parse(ctx context.Context, s *session.Session, data []byte, st
 // call is one that waits for its change.
 type call struct {
 	change Change
-	value  int64 // after the change, once done is closed
-	err    error // why there was none
+	value  int64
+	err    error
 	done   chan struct{}
 
-	taken bool // it is part of a write that may be under way
-	left  bool // the caller waits no more
+	// taken: it is part of a write that may be under way.
+	taken bool
+	left  bool
 }
 
 // Do carries out a change and returns the value after it.

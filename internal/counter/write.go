@@ -34,25 +34,28 @@ func writersOf(c *session.Client) *writers {
 // when there has been no call for a while.
 type writer struct {
 	*Counter
-	wake chan struct{} // has a value once there is a call
+	wake chan struct{}
 
 	mu      sync.Mutex
-	waiting []*call // in order
+	waiting []*call
 
 	// The fields below belong to the goroutine.
 
-	base  base
-	log   *queuelog.Log    // of the receipts
-	in    *session.Session // whose log it is
-	crowd time.Time        // when others last were quicker
+	base base
+	// log is that of the receipts, and in the session whose it is.
+	log *queuelog.Log
+	in  *session.Session
+	// crowd is when others last were quicker.
+	crowd time.Time
 }
 
 // base is what a write rests on.
 type base struct {
 	value   int64
-	version int32 // of the data
+	version int32
 	known   bool
-	keep    bool // others have made the znode, and may have made it a container
+	// keep: others have made the znode, and may have made it a container.
+	keep bool
 }
 
 // add has a call carried out by the writer of the counter's path.

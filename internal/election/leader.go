@@ -30,10 +30,12 @@ const LeaderName = "/leader"
 // candidate is a place at its turn.
 type candidate struct {
 	*line.Place
-	leader string // path of the leader's znode
-	czxid  int64  // of the leader's znode; 0: not known
+	leader string
+	// czxid is that of the leader's znode, 0 if it is not known.
+	czxid int64
 
-	leaderGone atomic.Bool // somebody has deleted the leader's znode
+	// leaderGone: somebody has deleted the leader's znode.
+	leaderGone atomic.Bool
 }
 
 // Enter joins the line, waits for its turn and creates the leader's znode.
@@ -160,7 +162,7 @@ func (c *candidate) withdraw() {
 	for wait := 100 * time.Millisecond; ; wait = min(2*wait, c.Session.Timeout()) {
 		err := c.withdrawOnce()
 		if err == nil || c.Session.IsOver() || c.Line.Client.Closing.Err() != nil {
-			return // it goes with the session
+			return
 		}
 		c.Line.Client.Log(slog.LevelWarn, "cannot delete the znode of a leader that was evicted", "path", c.leader, "err", err)
 		if !c.Pause(wait) {

@@ -18,6 +18,7 @@ var (
 	ErrLost             = errors.New("lease lost")
 	ErrReleased         = errors.New("lease released")
 	ErrEvicted          = errors.New("evicted from the line")
+	ErrDeadlock         = errors.New("the caller holds this lock already (Lease.Reentrant lets it re-enter)")
 	ErrUpgrade          = errors.New("the caller holds this lock as a reader, and readers cannot become writers")
 	ErrUncertain        = errors.New("outcome unknown")
 	ErrClosed           = errors.New("client closed")
@@ -27,7 +28,7 @@ var (
 	ErrUnused           = errors.New("nobody uses this path")
 )
 
-// errExpired is the end of a call that waits as a member, by the end of its session.
+// ErrExpired is the end of a call that waits as a member, by the end of its session.
 var ErrExpired = fmt.Errorf("%w: the session ended while waiting: %w", ErrLost, zk.ErrSessionExpired)
 
 // Unused is ErrUnused for an error that says that there is no znode.

@@ -17,13 +17,13 @@ const module = "github.com/zkrecipes/zkrecipes"
 
 // floors says which packages of this module each package of the library may import.
 var floors = map[string][]string{
-	".":                  {"internal/look", "internal/counter", "internal/queue", "internal/barrier", "internal/semaphore", "internal/keep", "internal/election", "internal/group", "internal/watch", "internal/line", "internal/session", "internal/queuelog", "internal/layout", "internal/lineacl", "internal/placename", "internal/errs", "internal/work", "internal/zkconn", "internal/wire", "internal/jute", "internal/tuning"},
-	"internal/look":      {"internal/barrier", "internal/semaphore", "internal/line", "internal/session", "internal/queuelog", "internal/layout", "internal/lineacl", "internal/placename", "internal/errs", "internal/work", "internal/zkconn"},
+	".":                  {"internal/hooks", "internal/look", "internal/counter", "internal/queue", "internal/barrier", "internal/semaphore", "internal/keep", "internal/election", "internal/group", "internal/watch", "internal/line", "internal/session", "internal/queuelog", "internal/layout", "internal/placename", "internal/errs", "internal/zkconn", "internal/wire", "internal/tuning"},
+	"internal/look":      {"internal/election", "internal/barrier", "internal/semaphore", "internal/line", "internal/session", "internal/queuelog", "internal/layout", "internal/lineacl", "internal/placename", "internal/errs", "internal/work", "internal/zkconn"},
 	"internal/counter":   {"internal/queue", "internal/line", "internal/session", "internal/queuelog", "internal/layout", "internal/lineacl", "internal/placename", "internal/errs", "internal/work", "internal/zkconn"},
 	"internal/queue":     {"internal/line", "internal/session", "internal/queuelog", "internal/layout", "internal/lineacl", "internal/placename", "internal/errs", "internal/work", "internal/zkconn", "internal/jute"},
 	"internal/semaphore": {"internal/line", "internal/session", "internal/layout", "internal/lineacl", "internal/placename", "internal/errs", "internal/work", "internal/zkconn", "internal/jute"},
 	"internal/keep":      {"internal/line", "internal/session", "internal/layout", "internal/lineacl", "internal/placename", "internal/errs", "internal/work", "internal/zkconn"},
-	"internal/election":  {"internal/line", "internal/session", "internal/layout", "internal/lineacl", "internal/placename", "internal/errs", "internal/work", "internal/zkconn", "internal/jute"},
+	"internal/election":  {"internal/watch", "internal/line", "internal/session", "internal/layout", "internal/lineacl", "internal/placename", "internal/errs", "internal/work", "internal/zkconn", "internal/jute"},
 	"internal/barrier":   {"internal/line", "internal/session", "internal/layout", "internal/lineacl", "internal/placename", "internal/errs", "internal/work", "internal/zkconn", "internal/jute"},
 	"internal/group":     {"internal/watch", "internal/session", "internal/errs", "internal/work", "internal/zkconn", "internal/jute"},
 	"internal/watch":     {"internal/zkconn"},
@@ -39,6 +39,7 @@ var floors = map[string][]string{
 	"internal/wire":      {"internal/jute"},
 	"internal/jute":      {},
 	"internal/tuning":    {},
+	"internal/hooks":     {},
 	"internal/telemetry": {"."},
 	"zktest":             {"internal/jute"},
 	"zktest/zkserver":    {"zktest"},

@@ -20,24 +20,30 @@ import (
 // written last is what the last Update said.
 type Member struct {
 	c    *session.Client
-	dir  string // absolute path of the group
-	path string // of the znode
+	dir  string
+	path string
 
-	leaving context.Context // ends when Leave begins, or the Client is closed
+	// leaving ends when Leave begins, or the Client is closed.
+	leaving context.Context
 	leave   context.CancelCauseFunc
-	done    chan struct{} // closed when the znode is gone, or is left to the end of its session
+	// done is closed when the znode is gone, or is left to the end of its session.
+	done chan struct{}
 
 	mu      sync.Mutex
 	data    []byte
-	version int           // of data, counted from 1
-	written int           // the version that the znode has had
-	changed chan struct{} // closed and replaced when any of these, or err, changes
-	err     error         // why the last attempt to be there failed, nil once it is
-	refused error         // why the servers did not delete it
+	version int
+	// written is the version of data that the znode has had.
+	written int
+	// changed is closed and replaced when any of these, or err, changes.
+	changed chan struct{}
+	err     error
+	refused error
 
 	// Of the goroutine alone:
-	own  *zkconn.Watch // on the znode, while it is known to be the session's; nil: it is not known
-	have int           // the version that the znode has got by being replaced; 0: it was not
+	// own is on the znode, while it is known to be the session's.
+	own *zkconn.Watch
+	// have is the version that the znode has got by being replaced, 0 if it was not.
+	have int
 }
 
 var (

@@ -67,15 +67,17 @@ type View struct {
 	Tell func([]Present) error // an error ends Follow
 
 	list    watch.Follower
-	members map[string]*sighting // by id
-	news    bool                 // they are not as they were told, or nothing was told yet
+	members map[string]*sighting
+	// news: the members are not as they were told, or nothing was told yet.
+	news bool
 }
 
 // sighting is what was seen of a member.
 type sighting struct {
 	Present
-	w    *zkconn.Watch // on its data, of this session; nil: it may not be read
-	read bool          // in this session
+	// w is on its data, of this session, nil if it may not be read.
+	w    *zkconn.Watch
+	read bool
 }
 
 // NewView returns a View of the group at the absolute path dir.

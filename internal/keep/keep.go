@@ -28,7 +28,7 @@ import (
 // line.
 type Lock struct {
 	line  *line.Line
-	d     time.Duration // for how long
+	d     time.Duration
 	again bool
 }
 
@@ -74,18 +74,21 @@ const (
 type keptLock struct {
 	line *line.Line
 
-	mu       sync.Mutex // before grant.mu
-	calls    []*keptCall
-	phase    phase
-	current  *line.Grant        // of the place, while it is held, passed on or idle
-	stop     context.CancelFunc // ends the wait for a place; nil: no call waits for one
-	d        time.Duration      // of the last holder's Mutex
-	released time.Time          // when the last holder released its lease
+	mu      sync.Mutex // before grant.mu
+	calls   []*keptCall
+	phase   phase
+	current *line.Grant
+	// stop ends the wait of a call for a place, nil if none waits for one.
+	stop     context.CancelFunc
+	d        time.Duration
+	released time.Time
 
-	watch     *zkconn.Watch // of the line's children, set while the place was alone; nil: none
-	confirmed time.Time     // when the place was last known to be alone for certain
-	gone      chan struct{} // closed when the place has gone
-	due       *time.Timer   // leaves an idle place; nil: none
+	// watch is on the line's children, set while the place was alone.
+	watch *zkconn.Watch
+	// confirmed is when the place was last known to be alone for certain.
+	confirmed time.Time
+	gone      chan struct{}
+	due       *time.Timer
 }
 
 // become begins a phase. g is its current grant, nil in a phase without one. k.mu must be held.
@@ -133,9 +136,10 @@ func LeaveIdle(c *session.Client) {
 
 // keptCall is a call that waits.
 type keptCall struct {
-	d      time.Duration
-	late   bool        // it came after the event of the watch
-	waiter line.Waiter // that the call is; nil: none
+	d time.Duration
+	// late: it came after the event of the watch.
+	late   bool
+	waiter line.Waiter
 
 	done chan struct{} // closed when there is a result:
 	g    *line.Grant

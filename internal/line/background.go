@@ -15,8 +15,8 @@ import (
 // may have to wait for it.
 type background struct {
 	mu        sync.Mutex
-	abandoned map[string]map[chan struct{}]struct{} // see Line.Abandon
-	lostJoins map[*lostJoin]struct{}                // that are searched for
+	abandoned map[string]map[chan struct{}]struct{}
+	lostJoins map[*lostJoin]struct{}
 }
 
 func backgroundOf(c *session.Client) *background {

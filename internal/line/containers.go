@@ -25,20 +25,25 @@ const (
 
 // container is what a Client knows of one.
 type container struct {
-	path string     // absolute
-	line *LineState // what is known of it as a line; nil: nothing
+	path string
+	// line is what is known of it as a line, nil if nothing is.
+	line *LineState
 
 	// czxid is that of the znode, if this library has created it and nobody else has
 	// changed it since, as far as is known. 0: it must not be deleted.
-	czxid   int64
-	version int32 // of the data, when this client wrote or read them last
+	czxid int64
+	// version is that of the data when this client wrote or read them last.
+	version int32
 
-	used   time.Time
-	parent *container // in which it counts, nil: none that this client has created
-	below  int        // the containers that count in it
+	used time.Time
+	// parent is the container in which it counts, nil if this client has created none.
+	parent *container
+	// below counts the containers that count in it.
+	below int
 
-	departed   int64     // the line's Pzxid when this client first saw the departure, see isCalm
-	departedAt time.Time // when that was
+	// departed is the line's Pzxid when this client first saw the departure, see isCalm.
+	departed   int64
+	departedAt time.Time
 
 	in *list.List // nil: tidy has it
 	at *list.Element
@@ -47,15 +52,16 @@ type container struct {
 // containers are ordered by their use, because those that were not used for longest are the
 // first to go.
 type containers struct {
-	idle     time.Duration // see IdleLine
+	idle     time.Duration
 	client   *session.Client
-	usedWith func(path string) (other string, ok bool) // see Settings
-	begin    func()                                    // begins to tidy, in the background
+	usedWith func(path string) (other string, ok bool)
+	begin    func()
 
-	mu      sync.Mutex // behind all other mutexes
-	all     map[string]*container
-	recent  *list.List // those that may be deleted when they have been idle
-	rest    *list.List // all others
+	mu  sync.Mutex // behind all other mutexes
+	all map[string]*container
+	// recent are those that may be deleted when they have been idle, rest all others.
+	recent  *list.List
+	rest    *list.List
 	timer   *time.Timer
 	armed   bool
 	tidying bool

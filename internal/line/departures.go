@@ -28,10 +28,12 @@ type leaving struct {
 
 // departures are the places of a session that are to be deleted together.
 type departures struct {
-	mu      sync.Mutex
-	queue   []leaving
-	running int                      // goroutines that delete
-	gone    map[*Place]chan struct{} // closed when the place is gone, or its session has ended
+	mu    sync.Mutex
+	queue []leaving
+	// running is how many goroutines delete.
+	running int
+	// gone has channels that are closed when the place is gone, or its session has ended.
+	gone map[*Place]chan struct{}
 }
 
 func departuresOf(s *session.Session) *departures {

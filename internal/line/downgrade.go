@@ -53,7 +53,7 @@ func (g *Grant) Downgrade(ctx context.Context, l *Handle) error {
 	g.changing = make(chan struct{})
 	g.mu.Unlock()
 	next := g.Place().asReader()
-	grantsOf(g.Session).expect(g, next.Path) // an event may come before the reply
+	watchdogOf(g.Session).expect(g, next.Path) // an event may come before the reply
 	result := make(chan error, 1)
 	g.Line.Client.Tasks.Start(func() { result <- g.move(next) })
 	select {
@@ -90,22 +90,22 @@ func (g *Grant) move(next *Place) error {
 	over := g.err != nil
 	g.mu.Unlock()
 	if err == nil || over {
-		grantsOf(g.Session).forget(g, last.Path)
+		watchdogOf(g.Session).forget(g, last.Path)
 	}
 	if err != nil || over {
-		grantsOf(g.Session).forget(g, next.Path)
+		watchdogOf(g.Session).forget(g, next.Path)
 	} else { // watched once it has lived for a while, like other grants
 		time.AfterFunc(g.Session.Timeout()/10, func() { g.Line.Client.Tasks.Start(g.watchPlace) })
 	}
 	switch {
 	case over:
 		g.abandon()
-		return g.CheckHeld()
+		return g.endIfLost()
 	case errors.Is(err, zkconn.ErrSessionOver):
-		return g.CheckHeld()
+		return g.endIfLost()
 	case errors.Is(err, zk.ErrNoNode):
 		g.End(errs.Lost(errs.ErrDeleted))
-		return g.CheckHeld()
+		return g.endIfLost()
 	}
 	return err
 }

@@ -32,7 +32,7 @@ func KnownContainers(c *session.Client) int {
 func HasUnresolved(s *session.Session) bool { return unresolvedOf(s).hasAny() }
 
 // HasGrants reports whether the session has grants.
-func HasGrants(s *session.Session) bool { return grantsOf(s).hasAny() }
+func HasGrants(s *session.Session) bool { return watchdogOf(s).hasAny() }
 
 // EntryOf returns the entry of a place with that uuid.
 func EntryOf(uuid string) *Entry { return &Entry{uuid: uuid} }
@@ -52,13 +52,13 @@ func (g *Grant) BeginDowngrade() (end func(), err error) {
 	g.mu.Lock()
 	g.changing = moved
 	g.mu.Unlock()
-	grantsOf(g.Session).expect(g, next.Path)
+	watchdogOf(g.Session).expect(g, next.Path)
 	return func() {
 		g.mu.Lock()
 		g.current.Store(next)
 		g.changing = nil
 		g.mu.Unlock()
 		close(moved)
-		grantsOf(g.Session).forget(g, last.Path)
+		watchdogOf(g.Session).forget(g, last.Path)
 	}, last.replace(next)
 }

@@ -363,7 +363,7 @@ func TestOpenOfAPathWithChildrenDeletesNothing(t *testing.T) {
 		err := zkrecipes.NewGate(c, "/gate").Open(t.Context())
 		require.ErrorIs(t, err, zkrecipes.ErrPathInUse)
 		require.NotErrorIs(t, err, zkrecipes.ErrUncertain)
-		require.EqualError(t, err, "zkrecipes: open /gate: the znode has children, so it is no gate")
+		require.EqualError(t, err, "zkrecipes: open /gate: path is in use by something else: the znode has children, so it is no gate: zk: node has children")
 		require.NoError(t, lease.Release())
 	})
 }

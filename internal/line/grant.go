@@ -26,32 +26,29 @@ type Grant struct {
 	Line    *Line
 	Session *session.Session
 	Token   int64
-	current atomic.Pointer[Place] // a downgrade replaces it
-	Over    chan struct{}         // closed when the grant has ended
+	current atomic.Pointer[Place]
+	// Over is closed when the grant has ended.
+	Over chan struct{}
 
-	mu       sync.Mutex
-	handles  map[*Handle]struct{} // not released
-	err      error                // why the grant has ended, nil while it holds
-	changing chan struct{}        // non-nil during a change, closed at its end
+	mu sync.Mutex
+	// handles are those that are not released.
+	handles map[*Handle]struct{}
+	err     error
+	// changing is closed at the end of a change, and nil without one.
+	changing chan struct{}
 
-	since   time.Time // when the place was granted
-	watched bool      // its place is watched; grants.mu guards it
-	deleted bool      // an event said that its place was deleted; grants.mu guards it
+	since time.Time
+	// watched: its place is watched. deleted: an event said that it was deleted. watchdog.mu
+	// guards both.
+	watched bool
+	deleted bool
 
-	kept       keeper                           // nil: the place is deleted after a release; see KeepBy
-	idle       bool                             // nobody has been given the grant yet; mu guards it
-	downgraded bool                             // mu guards it
-	tellEnd    func(why error, downgraded bool) // see Tell; mu guards it
-}
-
-// keeper decides what becomes of a place whose grant has ended.
-type keeper interface {
-	// Ended is called when the grant has ended, while its place's events are still
-	// delivered.
-	Ended(g *Grant, cause error)
-	// PassOn is called, after Ended, for a grant that was released. It deletes the place or
-	// makes another grant of it.
-	PassOn(g *Grant) error
+	// kept is nil if the place is deleted after a release. mu guards what follows, too.
+	kept keeper
+	// idle: nobody has been given the grant yet.
+	idle       bool
+	downgraded bool
+	tellEnd    func(why error, downgraded bool)
 }
 
 func (g *Grant) Place() *Place { return g.current.Load() }
@@ -66,7 +63,7 @@ func newGrant(p *Place) (*Grant, error) {
 		since: time.Now(), watched: p.Own != nil && p.Others == nil,
 	}
 	g.current.Store(p)
-	if err := grantsOf(p.Session).add(g); err != nil {
+	if err := watchdogOf(p.Session).add(g); err != nil {
 		return nil, err
 	}
 	if p.Own != nil && p.Own.HasFired() { // before add, so the event reached no grant
@@ -75,9 +72,9 @@ func newGrant(p *Place) (*Grant, error) {
 	return g, nil
 }
 
-// CheckHeld returns why the grant has ended, nil while it holds. A grant that can no
-// longer be trusted is ended first.
-func (g *Grant) CheckHeld() error {
+// endIfLost ends a grant that can no longer be trusted. It returns why the grant has ended, nil
+// while it holds.
+func (g *Grant) endIfLost() error {
 	g.mu.Lock()
 	err := g.err
 	g.mu.Unlock()
@@ -93,7 +90,7 @@ func (g *Grant) CheckHeld() error {
 	default:
 		return nil
 	}
-	return g.CheckHeld()
+	return g.endIfLost()
 }
 
 // Start sends a transaction of the holder's, unless the grant has ended. So it is sent
@@ -132,10 +129,10 @@ func (g *Grant) placeGone(path string, cause error) {
 	}
 }
 
-// WhyFailed is for a transaction of the holder's that found no znode at path, which Guarded has
+// whyFailed is for a transaction of the holder's that found no znode at path, which guarded has
 // returned. It returns why the grant has ended, nil if a downgrade was quicker and the grant has
 // another place.
-func (g *Grant) WhyFailed(ctx context.Context, path string) error {
+func (g *Grant) whyFailed(ctx context.Context, path string) error {
 	if err := g.awaitChange(ctx); err != nil {
 		return err
 	}
@@ -143,7 +140,7 @@ func (g *Grant) WhyFailed(ctx context.Context, path string) error {
 		return nil
 	}
 	g.placeGone(path, errs.ErrDeleted) // servers carry out no write of a session that has ended
-	return g.CheckHeld()
+	return g.endIfLost()
 }
 
 // awaitChange waits for the end of the change that is under way, if any. It fails only
@@ -251,7 +248,7 @@ func (g *Grant) announceEnd(cause error, handles map[*Handle]struct{}) {
 	if g.kept != nil {
 		g.kept.Ended(g, cause)
 	}
-	grantsOf(g.Session).drop(g)
+	watchdogOf(g.Session).drop(g)
 	for l := range handles {
 		l.end(cause)
 	}
@@ -263,7 +260,7 @@ func (g *Grant) announceEnd(cause error, handles map[*Handle]struct{}) {
 // Enter adds a handle, which is exclusive or shared as k says. It returns ErrUpgrade if
 // k is exclusive and the grant is not.
 func (g *Grant) Enter(k placename.Kind) (*Handle, error) {
-	if err := g.CheckHeld(); err != nil {
+	if err := g.endIfLost(); err != nil {
 		return nil, err
 	}
 	g.mu.Lock()
@@ -310,7 +307,7 @@ func (g *Grant) releaseHandle(l *Handle) error {
 func (g *Grant) Release() error {
 	g.Line.Client.Tasks.Add() // see releaseHandle
 	defer g.Line.Client.Tasks.Finish()
-	if g.CheckHeld() != nil {
+	if g.endIfLost() != nil {
 		return nil
 	}
 	g.mu.Lock()
@@ -350,7 +347,7 @@ func (g *Grant) ReleasePlace() error {
 // lock, so that a racing entry fails. If last is true, the caller must delete the
 // place.
 func (g *Grant) RemoveHandle(l *Handle) (last bool, err error) {
-	if err := g.CheckHeld(); err != nil {
+	if err := g.endIfLost(); err != nil {
 		return false, err
 	}
 	g.mu.Lock()
@@ -394,7 +391,7 @@ func (g *Grant) EndWith(ctx context.Context, sent <-chan struct{}, try func() (d
 		switch {
 		case errors.Is(err, errs.ErrUncertain):
 		case errors.Is(err, zkconn.ErrSessionOver):
-			err = g.CheckHeld()
+			err = g.endIfLost()
 		case errors.Is(err, errs.ErrDeleted):
 			g.End(err)
 		}
@@ -427,7 +424,7 @@ func (g *Grant) beginChange(ctx context.Context) error {
 		if err := g.awaitChange(ctx); err != nil {
 			return err
 		}
-		if err := g.CheckHeld(); err != nil {
+		if err := g.endIfLost(); err != nil {
 			return err
 		}
 		g.mu.Lock()

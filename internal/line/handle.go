@@ -13,7 +13,7 @@ func TokenOf(czxid int64, n int) int64 { return czxid<<grantBits | int64(n) }
 
 const (
 	grantBits = 8
-	lastGrant = 1<<grantBits - 1 // the highest number of a grant
+	lastGrant = 1<<grantBits - 1
 )
 
 // Handle is one entry into a grant. The holder has one, and so has each call that has
@@ -21,11 +21,12 @@ const (
 type Handle struct {
 	Grant *Grant
 
-	mu     sync.Mutex
-	err    error                        // why it has ended
-	ends   map[<-chan struct{}]leaseEnd // by the Done of their parents
-	done   chan struct{}                // non-nil once release was called, closed when it returns
-	result error                        // of release
+	mu   sync.Mutex
+	err  error
+	ends map[<-chan struct{}]leaseEnd // by the Done of their parents
+	// done is made when Release is called, and closed when it returns.
+	done   chan struct{}
+	result error
 }
 
 // HolderKey is the key of a holder in a context.
@@ -64,7 +65,7 @@ func (h *Handle) end(cause error) {
 
 // Failure returns why the handle has ended, nil while it is held.
 func (h *Handle) Failure() error {
-	err := h.Grant.CheckHeld() // the grant ends before its handles do
+	err := h.Grant.endIfLost() // the grant ends before its handles do
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.err != nil {
@@ -95,7 +96,7 @@ func (h *Handle) ReenterWith(ctx context.Context) context.Context {
 
 // Context returns a context that ends with parent or with the handle.
 func (h *Handle) Context(parent context.Context) context.Context {
-	h.Grant.CheckHeld()
+	h.Grant.endIfLost()
 	return &leaseContext{parent: parent, end: h.endOf(parent), handle: h}
 }
 

@@ -23,23 +23,34 @@ import (
 // Place is an ephemeral sequential znode in a line.
 type Place struct {
 	placename.Parts
-	Line      *Line
-	Session   *session.Session
-	Bears     lineacl.ACL      // the line
-	Path      string           // absolute
-	Czxid     int64            // of the znode; 0: not known yet
-	Nth       int              // of the places that one transaction has created, if each gets a grant
-	LineCzxid int64            // czxid of the line's znode; 0: not known
-	LineCount int              // of the line's children after the join; -1: not known
-	First     bool             // known to be first in the line
-	Guessed   *placename.Parts // probably its predecessor, see guess
-	Ahead     int              // how many places probably are ahead of it, if there is a guess
-	Behind    string           // the predecessor for which AwaitTurn has waited last; empty: none
-	TurnConn  uint64           // the connection whose event said so, 0 if a reply did
-	Own       *zkconn.Watch    // on path; nil: none yet
-	queued    bool             // TellQueued was called
-	calmAt    *int32           // see noteDepartures; nil: the line was not calm when it looked
-	delayed   bool             // somebody has left without a release, and the place is next
+	Line    *Line
+	Session *session.Session
+	Bears   lineacl.ACL
+	Path    string
+	// Czxid is that of the znode, 0 if it is not known yet.
+	Czxid int64
+	// Nth is its number among the places that one transaction has created, if each gets a grant.
+	Nth       int
+	LineCzxid int64
+	// LineCount is how many children the line had after the join, -1 if that is not known.
+	LineCount int
+	// First: it is known to be the first in the line.
+	First bool
+	// Guessed is probably its predecessor, and Ahead how many places probably are ahead, see
+	// guess.
+	Guessed *placename.Parts
+	Ahead   int
+	// Behind is the predecessor for which AwaitTurn has waited last.
+	Behind string
+	// TurnConn is the connection whose event gave it the turn, 0 if a reply did.
+	TurnConn uint64
+	// Own is the watch on Path, nil if there is none yet.
+	Own    *zkconn.Watch
+	queued bool
+	// calmAt is nil if the line was not calm when it looked, see noteDepartures.
+	calmAt *int32
+	// delayed: somebody has left without a release, and the place is next.
+	delayed bool
 
 	// release, if set, is called instead of remove: for places that are more than one
 	// znode.
@@ -57,11 +68,11 @@ type Place struct {
 // Paths returns the paths of all znodes without which the place does not hold.
 func (p *Place) Paths() []string { return append([]string{p.Path}, p.Others...) }
 
-// Guarded returns the paths of all znodes that a Commit checks.
-func (p *Place) Guarded() []string { return append(p.Paths(), p.Checked...) }
+// guarded returns the paths of all znodes that a Commit checks.
+func (p *Place) guarded() []string { return append(p.Paths(), p.Checked...) }
 
 // has reports whether guarded contains path.
-func (p *Place) has(path string) bool { return slices.Contains(p.Guarded(), path) }
+func (p *Place) has(path string) bool { return slices.Contains(p.guarded(), path) }
 
 // BeginFunc sends a transaction: zkconn.Session.Begin or Start.
 type BeginFunc func(ops ...any) (*zkconn.Transaction, error)
@@ -322,14 +333,17 @@ var ErrJoinLost = fmt.Errorf("the reply to a join was lost: %w", zkconn.ErrSessi
 // Entry is what takes a place, as a transaction or as the last part of one.
 type Entry struct {
 	uuid   string
-	Create *zk.CreateRequest  // the place
-	Mark   *zk.SetDataRequest // the line; nil where its data are left alone
-	kind   placename.Kind
-	state  LineState
-	owned  bool            // nobody but this library may write the place
-	before *zkconn.Reading // of the line's data right before; nil: not read
+	Create *zk.CreateRequest
+	// Mark is nil where the line's data are left alone.
+	Mark  *zk.SetDataRequest
+	kind  placename.Kind
+	state LineState
+	// owned: nobody but this library may write the place.
+	owned bool
+	// before is what the line's data were right before, nil if they were not read.
+	before *zkconn.Reading
 
-	both [2]any // create and mark, see ops
+	both [2]any
 }
 
 func (l *Line) Entry(s *session.Session, k placename.Kind, state LineState) *Entry {

@@ -57,7 +57,7 @@ func (p *Place) leaveAlone(signal bool) error {
 		}
 		p.Line.Client.Log(slog.LevelError, "cannot delete a place; it blocks the line until the session ends", "place", p.Path, "err", err)
 		if !p.Pause(wait) {
-			return zkconn.ErrSessionOver // it goes with the session
+			return zkconn.ErrSessionOver
 		}
 		wait = min(2*wait, p.Session.Timeout())
 	}

@@ -23,8 +23,8 @@ import (
 // places block which. Everything else is the same for all recipes.
 type Line struct {
 	Client *session.Client
-	Path   string // as the user gave it
-	Recipe string // for the marker
+	Path   string
+	Recipe string
 	// alike is another recipe that may use the path before and after this one; empty: none. See
 	// foreign for places of both in one line.
 	Alike string
@@ -119,7 +119,7 @@ func (l *Line) CheckUnmarked(ctx context.Context, s *session.Session) error {
 
 // LineState is what a client knows of a line.
 type LineState struct {
-	recipe string // that has read the line
+	recipe string
 	// guest: the znode holds the data of somebody else, or must not be written. It
 	// is used as a line, and its data are left alone.
 	Guest bool
@@ -127,13 +127,16 @@ type LineState struct {
 	// is there, else the version of the empty data that were read.
 	Version int32
 	lineacl.ACL
-	count  int            // of its children, when the client last looked; 0: not known
-	Others int            // children that are no places, when it last listed them
-	tail   placename.Kind // of the place that had joined last, then; empty: not known
+	// count is how many children there were when the client last looked, 0 if that is not known.
+	count int
+	// Others is how many children were no places when it last listed them.
+	Others int
+	// tail is the kind of the place that had joined last then.
+	tail placename.Kind
 	// brief: guessing failed recently, because the predecessor had left or is another
 	// library's. A listing that shows a predecessor of this library ends that.
 	brief bool
-	used  time.Time // by a join, or to prepare one
+	used  time.Time
 }
 
 // tellsPredecessor reports whether the line's data probably tell a place of that kind its

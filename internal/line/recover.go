@@ -104,7 +104,7 @@ func (l *Line) FindLostJoin(s *session.Session, e *Entry) (*Place, error) {
 	switch {
 	case errors.Is(err, zk.ErrNoNode):
 		s.NoteGone(p.Path)
-		return nil, nil // gone again
+		return nil, nil
 	case err != nil:
 		l.Client.Tasks.Start(p.Withdraw)
 		return nil, fmt.Errorf("%w: a place was taken, and is deleted: %w", errs.ErrUncertain, err)
@@ -201,7 +201,7 @@ func (l *Line) DeleteLost(s *session.Session, e *Entry) {
 			case <-j.session.Over():
 				return
 			case <-c.Closing.Done():
-				return // the place goes with the session
+				return
 			}
 			_, err := j.settle(j.session.Lifetime())
 			if err == nil {
@@ -218,7 +218,7 @@ func (j *lostJoin) settle(ctx context.Context) (gone <-chan struct{}, err error)
 	name, _, err := j.search(ctx)
 	switch {
 	case errors.Is(err, zkconn.ErrSessionOver):
-		err = nil // the place has gone with the session
+		err = nil
 	case name != "":
 		m, _ := placename.Parse(name, j.line.Kinds)
 		p := &Place{Parts: m, Line: j.line, Session: j.session, Path: j.line.Abs() + "/" + name}

@@ -18,8 +18,8 @@ const LongLine = 4
 
 // Settings are what the lines of a Client need beside its Config. All of it must be set.
 type Settings struct {
-	LastNumber int32 // see MaxNumber
-	LongLine   int   // see LongLine
+	LastNumber int32
+	LongLine   int
 	// UsedWith returns the path of a znode during whose use the container at that path is used,
 	// too, if there is one.
 	UsedWith func(path string) (other string, ok bool)
@@ -29,10 +29,10 @@ type Settings struct {
 func New(cfg session.Config, set Settings) *session.Client {
 	t := newContainers(cfg.Idle)
 	c := session.New(cfg, func(s *session.Session, conn *zkconn.Config) func(error) {
-		gs := grantsOf(s)
-		conn.Leases, conn.Event, conn.Sooner = gs.hasAny, gs.onEvent, gs.onSooner
+		w := watchdogOf(s)
+		conn.Leases, conn.Event, conn.Sooner = w.hasAny, w.onEvent, w.onSooner
 		conn.Created, conn.Emptied = t.noteCreated, t.touch
-		return gs.end
+		return w.end
 	}, t.stop)
 	t.client, t.usedWith = c, set.UsedWith
 	t.begin = func() { c.Tasks.Start(t.tidy) }

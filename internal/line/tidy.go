@@ -46,7 +46,7 @@ func (t *containers) tidy() {
 type idleContainer struct {
 	*container
 	since time.Time // when it was used last; later: somebody uses it again
-	stat  *zk.Stat  // as the client saw it last
+	stat  *zk.Stat
 }
 
 // takeDue takes the containers that are to be deleted from the table, a batch at most. Those
@@ -75,7 +75,7 @@ func (t *containers) tidyBatch(batch []*idleContainer) {
 	c := t.client
 	s, err := c.Live(c.Closing)
 	if err != nil {
-		return // the Client is being closed
+		return
 	}
 	batch = t.withoutUsed(s, batch)
 	paths := make([]string, len(batch))
@@ -136,7 +136,7 @@ func (t *containers) settle(e *idleContainer, err error) {
 	defer t.mu.Unlock()
 	e.at = nil
 	if t.all[e.path] != e.container {
-		return // it was forgotten
+		return
 	}
 	if e.czxid != e.stat.Czxid { // it was made anew
 		t.put(e.container)

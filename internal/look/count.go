@@ -28,7 +28,7 @@ var counters = map[string]func(*znode, *Usage) error{
 func (z *znode) countLock(u *Usage) (err error) {
 	var holders, waiters, standing []placename.Parts
 	for _, m := range places(z.names) {
-		if m.Ours() && line.IsBeyondLimit(z.s.Client, m.Number) { // about to go
+		if m.Ours() && line.IsBeyondLimit(z.s.Client, m.Number) {
 			continue
 		}
 		blocks := func(ahead placename.Parts) bool { return line.WritersBlock(m.Kind, ahead.Kind) && !m.SharesWith(ahead) }

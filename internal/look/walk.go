@@ -17,10 +17,10 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
-// Usage is how busy a recipe is. See the type of the same name above.
+// Usage is how busy a recipe is. The root says what its fields are.
 type Usage struct {
 	Recipe string
-	Path   string // as the user would give it
+	Path   string
 
 	Holders, Waiters, Len, Size        int
 	HeldSince, WaitingSince, ItemSince time.Time
@@ -28,7 +28,7 @@ type Usage struct {
 
 // Limits bound a walk.
 type Limits struct {
-	Depth  int // levels below the root
+	Depth  int
 	Znodes int // that are looked at, and children that a znode may have to be listed
 }
 
@@ -41,15 +41,17 @@ type walk struct {
 	root   string
 	yield  func(Usage, error) bool
 
-	chosen int    // how many znodes are looked at, or will be
-	left   int    // how many known ones will not
-	first  string // of those
+	// chosen is how many znodes are looked at, or will be.
+	chosen int
+	// left is how many known ones will not, and first one of those.
+	left  int
+	first string
 }
 
 // sight is what was seen at a path.
 type sight struct {
-	usage Usage    // without a Recipe: none was found
-	below []string // names of the children to look at
+	usage Usage
+	below []string
 	err   error
 }
 
@@ -114,7 +116,7 @@ func (w *walk) walkLevel(ctx context.Context, level []string, depth int) (next [
 // tell yields what was seen, if that is worth it. It returns false at the end of the walk.
 func (w *walk) tell(v sight) (more bool) {
 	switch {
-	case errors.Is(v.err, zk.ErrNoNode) && v.usage.Path != w.root: // it has gone in the meantime
+	case errors.Is(v.err, zk.ErrNoNode) && v.usage.Path != w.root:
 		return true
 	case v.err != nil:
 		return w.yield(v.usage, v.err) && IsSkip(v.err)

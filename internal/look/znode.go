@@ -40,11 +40,11 @@ type znode struct {
 	s    *session.Session
 	ctx  context.Context
 	path string // absolute; empty for "/"
-	most int    // children that it may have
+	most int
 
 	data  []byte
 	stat  *zk.Stat
-	names []string // of the children, sorted
+	names []string
 }
 
 // look reads the znode and what stands there.

@@ -60,8 +60,8 @@ var aclMutants = []mutant{
 				}`,
 		}, {
 			in:  "newClient",
-			old: `c := &Client{line.New(cfg, set)}`,
-			new: `c := &Client{line.New(cfg, set), opts.Auth}`,
+			old: `return &Client{c}, nil`,
+			new: `return &Client{c, opts.Auth}, nil`,
 		}, {
 			in:  "Client.Format",
 			old: `fmt.Fprintf(f, "zkrecipes.Client(%s)", c.servers())`,

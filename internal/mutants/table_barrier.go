@@ -95,7 +95,7 @@ var barrierMutants = []mutant{
 		what: "The only member of a round, which was evicted or whose session has ended, leaves the round behind.",
 		edits: []edit{{
 			in:  "participant.outcomeAfterExpiry",
-			old: `a.deleteEmptyRound(s) // if it was the only member`,
+			old: `a.deleteEmptyRound(s)`,
 		}},
 		test: "env ZK_HARNESS=zktest go test ./internal/barrier -run ^TestB102Only",
 	},

@@ -99,7 +99,7 @@ var counterMutants = []mutant{
 	{
 		name:  "evict-first-waiter-holds",
 		what:  "The first in the line of a semaphore counts as a holder.",
-		edits: []edit{{in: "grantsLater", old: `return m.Recipe == "semaphore" ||`, new: `return m.Recipe == "" ||`}},
+		edits: []edit{{in: "grantsLater", old: `return m.Recipe == semaphore ||`, new: `return m.Recipe == "" ||`}},
 		test:  "env ZK_HARNESS=zktest go test . -run ^TestEachWaiterOfASemaphore",
 	},
 	{

@@ -26,7 +26,7 @@ var keepMutants = []mutant{
 		name: "keep-deletion-missed",
 		what: "A deletion that was told to the last grant of a kept place is not told to the next.",
 		edits: []edit{{
-			in:  "grants.add",
+			in:  "watchdog.add",
 			old: `case last != nil && last.deleted:`,
 			new: `case last != nil && last.deleted && false:`,
 		}},
@@ -56,9 +56,9 @@ var keepMutants = []mutant{
 		name: "keep-late-commit",
 		what: "A Commit that waited for a connection is sent after its lease was released.",
 		edits: []edit{{
-			in:  "Lease.beginCommit",
-			old: `t, err = l.handle.Grant.Session.BeginBy(ctx, l.handle.Grant.Start, slices.Concat(guard, ops)...)`,
-			new: `t, err = l.handle.Grant.Session.Begin(ctx, slices.Concat(guard, ops)...)`,
+			in:  "Handle.beginCommit",
+			old: `t, err = h.Grant.Session.BeginBy(ctx, h.Grant.Start, slices.Concat(guard, ops)...)`,
+			new: `t, err = h.Grant.Session.Begin(ctx, slices.Concat(guard, ops)...)`,
 		}},
 		test: "env ZK_HARNESS=zktest go test ./internal/keep -run TestCommitOfAReleasedLeaseIsNotSent",
 	},
@@ -90,7 +90,7 @@ var keepMutants = []mutant{
 		name: "keep-not-over-a-reconnect",
 		what: "A lock that was granted by a signal is not kept after a reconnect.",
 		edits: []edit{{
-			in:  "grants.add",
+			in:  "watchdog.add",
 			old: `case last == nil && g.Place().turnBefore(conn):`,
 			new: `case g.Place().turnBefore(conn):`,
 		}},

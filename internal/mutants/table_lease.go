@@ -29,7 +29,7 @@ var leaseMutants = []mutant{
 		what: "A lease of a Mutex can be downgraded.",
 		edits: []edit{{
 			in:  "Lease.Downgrade",
-			old: `case r.Recipe != recipeRWLock:`,
+			old: `case r.Line.Recipe != string(RecipeRWLock):`,
 			new: `case false:`,
 		}},
 		test: "env ZK_HARNESS=zktest go test ./internal/line -run TestALeaseOfAnotherRecipe",
@@ -83,7 +83,7 @@ var leaseMutants = []mutant{
 		edits: []edit{{
 			in: "Grant.Enter",
 			old: `
-				if err := g.CheckHeld(); err != nil {
+				if err := g.endIfLost(); err != nil {
 					return nil, err
 				}`,
 		}, {

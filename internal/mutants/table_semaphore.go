@@ -138,9 +138,9 @@ var semaphoreMutants = []mutant{
 		name: "semaphore-guards-one-slot",
 		what: "A Commit checks the first of several slots only.",
 		edits: []edit{{
-			in:  "Lease.guard",
-			old: `paths := l.handle.Grant.Place().Guarded()`,
-			new: `paths := l.handle.Grant.Place().Guarded()[:1]`,
+			in:  "Grant.Guard",
+			old: `paths := g.Place().guarded()`,
+			new: `paths := g.Place().guarded()[:1]`,
 		}},
 		test: "env ZK_HARNESS=zktest go test ./internal/semaphore -run ^TestB22SemaphoreHolderOfADeletedSlotLosesItsLease$",
 	},

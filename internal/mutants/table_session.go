@@ -121,9 +121,9 @@ var sessionMutants = []mutant{
 		name: "session-timer-sleeps-on",
 		what: "What is due before the timer does not reset it.",
 		edits: []edit{{
-			in:  "grants.tickBy",
-			old: `if !gs.due.IsZero() && !at.Before(gs.due) {`,
-			new: `if !gs.due.IsZero() {`,
+			in:  "watchdog.tickBy",
+			old: `if !w.due.IsZero() && !at.Before(w.due) {`,
+			new: `if !w.due.IsZero() {`,
 		}},
 		test: "env ZK_HARNESS=zktest go test ./internal/zkconn -run TestB68",
 	},

@@ -6,7 +6,7 @@ var shutdownMutants = []mutant{
 		name: "close-one-by-one",
 		what: "Close ends one lease after the other, and begins to delete at once.",
 		edits: []edit{{
-			in: "grants.end",
+			in: "watchdog.end",
 			old: `
 				if g.endHeld(cause) {
 					ds = append(ds, g.leaving())
@@ -29,11 +29,11 @@ var shutdownMutants = []mutant{
 		name: "shutdown-grants-on",
 		what: "A grant that comes at the moment of a Shutdown is neither refused nor waited for.",
 		edits: []edit{{
-			in:  "grants.add",
+			in:  "watchdog.add",
 			old: `case s.Client.Held.IsStopped():`,
 			new: `case s.Client.Closing.Err() != nil:`,
 		}, {
-			in: "grants.add",
+			in: "watchdog.add",
 			old: `
 				case !g.idle && !s.Client.Held.Begin():
 					return errs.ErrClosed`,

@@ -6,7 +6,7 @@ var traceMutants = []mutant{
 		name: "hooks-drop-silently",
 		what: "Calls of a Trace that do not fit are dropped without a word.",
 		edits: []edit{{
-			in:  "hooks.call",
+			in:  "Caller.call",
 			old: `h.dropped += c.events`,
 		}},
 		test: "env ZK_HARNESS=zktest go test . -run TestB75.*ropped",
@@ -64,7 +64,7 @@ var traceMutants = []mutant{
 		name: "joined-after-a-panic",
 		what: "A function that panics keeps the others of JoinTraces from being called.",
 		edits: []edit{{
-			in:  "join",
+			in:  "hooks.Join",
 			old: `defer b(e)`,
 			new: `defer func() { if recover() == nil { b(e) } }()`,
 		}},

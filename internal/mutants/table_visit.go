@@ -6,7 +6,7 @@ var visitMutants = []mutant{
 		name: "contenders-older-ready",
 		what: "Contenders of a double barrier takes a ready that an earlier use has left for the members' own.",
 		edits: []edit{{
-			in:  "DoubleBarrier.contendersIn",
+			in:  "look.Double",
 			old: `cs[i].Held, cs[i].Token = cs[i].Token != 0 && cs[i].Token < since, 0`,
 			new: `cs[i].Held, cs[i].Token = cs[i].Token != 0 && since != 0, 0`,
 		}},

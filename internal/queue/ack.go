@@ -30,28 +30,34 @@ import (
 // An item with znodes of others below it cannot be deleted. Then a mark is created beside
 // it instead, and nobody sees the item any more.
 type ackTransaction struct {
-	it        *Item
-	ops       []any       // the caller's
-	puts      *ackPuts    // items that are put into a queue, or nil
-	marks     bool        // the item cannot be deleted, and is marked instead
-	miscounts int         // how often it was not deleted although nothing is seen below it
-	rejoin    *line.Line  // in which a place is to be taken along, or nil
-	turns     *takerPool  // that get it, or nil
-	ahead     bool        // it may read ahead for the next taker
-	next      *line.Place // that was taken; there may be none
-	tries     int         // since others last filled a segment
-	sent      chan struct{}
-	left      atomic.Bool // set by the caller that leaves, or by the outcome: see leaveNext
+	it   *Item
+	ops  []any
+	puts *ackPuts
+	// marks: the item cannot be deleted, and is marked instead.
+	marks bool
+	// miscounts is how often it was not deleted although nothing is seen below it.
+	miscounts int
+	// rejoin is the line in which a place is to be taken along for turns, or nil.
+	rejoin *line.Line
+	turns  *takerPool
+	ahead  bool
+	// next is the place that was taken, or nil.
+	next *line.Place
+	// tries counts the attempts since others last filled a segment.
+	tries int
+	sent  chan struct{}
+	// left is set by the caller that leaves, or by the outcome: see leaveNext.
+	left atomic.Bool
 }
 
 // ackPuts are the items that an ackTransaction puts into a queue.
 type ackPuts struct {
 	to     *queuelog.Log
-	path   string // for errors; empty if the caller says it
-	size   int64  // of its segments
+	path   string
+	size   int64
 	items  []queuelog.Item
-	once   bool  // with a receipt
-	number int64 // the first segment of the last attempt
+	once   bool
+	number int64
 }
 
 func (p *ackPuts) fail(err error) error {
@@ -64,9 +70,9 @@ func (p *ackPuts) fail(err error) error {
 // ackParts are the parts of an attempt, in their order.
 type ackParts struct {
 	receipt *queuelog.Receipt
-	written []any // the receipt's operation
+	written []any
 	claim   ackOps
-	ops     []any // the caller's
+	ops     []any
 	append  *queuelog.Append
 	next    *line.Entry
 }
@@ -107,7 +113,7 @@ func (a *ackTransaction) run(ctx context.Context) error {
 // not where others take, too, and items are ample.
 // The place waits so long for a taker.
 func (a *ackTransaction) reserve(q *Queue, keep time.Duration) {
-	if hints := &a.it.Claim.Queue().Turns; hints.areOthers() && hints.ample.Load() {
+	if hints := &a.it.Claim.Queue().Hints; hints.areOthers() && hints.ample.Load() {
 		return
 	}
 	if a.turns = q.reserve(keep); a.turns != nil {
@@ -120,7 +126,7 @@ func (a *ackTransaction) reserve(q *Queue, keep time.Duration) {
 func (a *ackTransaction) reserveSoon() {
 	a.ahead = true
 	queue := a.it.Claim.Queue()
-	if !queue.Turns.Queued.Load() {
+	if !queue.Hints.Queued.Load() {
 		return
 	}
 	if keep, ok := a.it.Queue.takesSoon(queue); ok {

@@ -16,7 +16,7 @@ import (
 // is a watch: so nothing has changed in the queue while that has not fired.
 type lookAhead struct {
 	s    *session.Session
-	line *zkconn.Reading // the consumers' line; nil: not read
+	line *zkconn.Reading
 	at   time.Time
 }
 
@@ -62,7 +62,7 @@ func (q *Queue) takesSoon(queue *queueState) (keep time.Duration, ok bool) {
 // place along.
 func (q *Queue) lookAhead(s *session.Session, inLine bool) {
 	queue := QueueIn(s, q.Abs())
-	if queue.Turns.areOthers() || !queue.Turns.plenty.Load() {
+	if queue.Hints.areOthers() || !queue.Hints.plenty.Load() {
 		return
 	}
 	if _, ok := q.takesSoon(queue); !ok {

@@ -155,7 +155,7 @@ func TestPlaceThatAnAckTookAlongGivesWay(t *testing.T) {
 		pools.All[recipetest.QueueOf(q).Path].Soon = true
 		pools.Mu.Unlock()
 		s, _ := recipetest.QueueOf(q).Client.Session()
-		queue.QueueIn(s, recipetest.QueueOf(q).Abs()).Turns.Queued.Store(true)
+		queue.QueueIn(s, recipetest.QueueOf(q).Abs()).Hints.Queued.Store(true)
 		recipetest.AckOn(t, it)
 		require.Len(t, w.Srv.Children(w.Path+"/line"), 1, "the ack took it along")
 		recipetest.AckOn(t, blocker.Get())

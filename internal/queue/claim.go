@@ -23,8 +23,9 @@ import (
 // path share it.
 type queueState struct {
 	*queuelog.Log
-	claiming *semaphore.Weighted // each claim being made holds 1; a sweep holds all
-	Turns    queueHints
+	// claiming: each claim being made holds 1, and a sweep holds all.
+	claiming *semaphore.Weighted
+	Hints    queueHints
 	// held is how many items its consumers have. Those that somebody else deletes are
 	// counted until the holder notices.
 	Held atomic.Int64
@@ -56,10 +57,10 @@ const (
 // has a name of its own, so that a deletion that is sent again never hits the next
 // consumer's claim.
 type claim struct {
-	*line.Place // the flag
-	q           *Queue
-	Item        string
-	counts      atomic.Pointer[queueState] // whose held counts it; nil: none
+	*line.Place
+	q      *Queue
+	Item   string
+	counts atomic.Pointer[queueState]
 	// attempt is how often the item was taken, this time included, once the claim was made.
 	// Item.Attempt is the user's to change, and so is Item.ID: see id.
 	Attempt int
@@ -118,7 +119,7 @@ func (c *claim) createOps() (flag, exclusion *zk.CreateRequest) {
 // ackOps delete the claim and its item. flag and exclusion alone give the item back.
 type ackOps struct {
 	flag, exclusion *zk.DeleteRequest
-	item            []any // they delete it, or mark it as done
+	item            []any
 }
 
 // AckOps returns the operations. The mark of an item that is done shows in listings. The
@@ -144,7 +145,7 @@ func (o ackOps) All() []any { return append([]any{o.flag, o.exclusion}, o.item..
 // unclaimable is the error of a claim of an item that is not free.
 type unclaimable struct {
 	item  string
-	taken bool // else it is gone
+	taken bool
 }
 
 func (u *unclaimable) Error() string { return fmt.Sprintf("item %s is not free", u.item) }
@@ -161,17 +162,20 @@ var (
 type claimTransaction struct {
 	s      *session.Session
 	claims []*claim
-	p      *line.Place             // which it deletes; nil: none
-	check  *zk.CheckVersionRequest // or what must hold instead; nil: nothing
+	// p is the place that it deletes. Without one, check is what must hold instead, if anything.
+	p     *line.Place
+	check *zk.CheckVersionRequest
 
-	items []*Item // as many as claims; nil for those that failed
-	errs  []error // why; nil for those that were lost at once
+	// items and errs are as many as claims: an item, or why there is none. errs has nil for
+	// those that were lost at once.
+	items []*Item
+	errs  []error
 }
 
 // claimParts are the operations of an attempt, in their order.
 type claimParts struct {
-	creates []any              // flag and exclusion of each claim
-	stamp   *zk.SetDataRequest // of the first flag: its reply tells the czxid; nil: none
+	creates []any
+	stamp   *zk.SetDataRequest
 	leave   line.Departure
 	check   []any
 }

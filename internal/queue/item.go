@@ -14,7 +14,7 @@ type Item struct {
 	Queue   *Queue
 	Claim   *claim
 	Handle  *line.Handle
-	data    []byte // see LetGo
+	data    []byte
 	failure Failure
 }
 

@@ -30,15 +30,18 @@ var (
 
 // Queue is a queue.
 type Queue struct {
-	Client      *session.Client
-	Path        string
-	Opts        Options
-	hooks       Hooks
-	isDead      bool // of dead letters; it exists from the first letter on
-	consumers   *line.Line
-	producers   *line.Line // if there is a bound
-	claims      *line.Line // of the claims, which do not wait in any line
-	SegmentSize int64      // after how many creates a segment is sealed
+	Client *session.Client
+	Path   string
+	Opts   Options
+	hooks  Hooks
+	// isDead: it is a queue of dead letters, which exists from the first letter on.
+	isDead    bool
+	consumers *line.Line
+	producers *line.Line
+	// claims is the line of the claims, which do not wait in any.
+	claims *line.Line
+	// SegmentSize is after how many creates a segment is sealed.
+	SegmentSize int64
 }
 
 // Options has the settings of a queue. The package above documents them.
@@ -62,10 +65,23 @@ type Hooks struct {
 	Logged func(id string) any
 }
 
+// segmentSize is that of a Client's queues, in simulations; 0: the default.
+type segmentSize struct{ n int64 }
+
+// SetSegmentSize sets how many items the segments of the Client's queues have, 0 for the default.
+// It comes before the first queue.
+func SetSegmentSize(c *session.Client, n int64) {
+	session.Attached(c, func() *segmentSize { return &segmentSize{n} })
+}
+
 const DefaultMaxAttempts = 16
 
 func New(c *session.Client, path string, cfg Options, hooks Hooks) *Queue {
 	q := &Queue{Client: c, Path: path, Opts: cfg, hooks: hooks, SegmentSize: queuelog.SegmentSize}
+	if c != nil {
+		size := session.Attached(c, func() *segmentSize { return new(segmentSize) })
+		q.SegmentSize = cmp.Or(size.n, q.SegmentSize)
+	}
 	if q.Opts.MaxAttempts == 0 {
 		q.Opts.MaxAttempts = DefaultMaxAttempts
 	}
@@ -135,7 +151,7 @@ type Entry struct {
 	Attempts int
 	Failure  Failure
 
-	Taken      bool // which the next three describe
+	Taken      bool
 	Consumer   string
 	Session    int64
 	TakenSince time.Time
@@ -169,7 +185,7 @@ func (q *Queue) Find(ctx context.Context, id string) (found Entry, err error) {
 		switch {
 		case err == nil:
 			gone = nil
-		case errors.Is(err, zk.ErrNoNode): // acked in the meantime
+		case errors.Is(err, zk.ErrNoNode):
 			err = nil
 		}
 		return false, err
@@ -193,7 +209,7 @@ func (q *Queue) entries(ctx context.Context, want func(queuelog.Entry) bool) ite
 				}
 				e, err := seg.entry(ctx, item)
 				switch {
-				case errors.Is(err, zk.ErrNoNode): // acked in the meantime
+				case errors.Is(err, zk.ErrNoNode):
 					continue
 				case err != nil:
 					return false, err
@@ -237,7 +253,7 @@ func (b *browsed) entry(ctx context.Context, item queuelog.Entry) (Entry, error)
 		e.Taken, e.Consumer, e.Session, e.TakenSince = true, string(identity), stat.EphemeralOwner, time.UnixMilli(stat.Ctime)
 	case errors.Is(err, zk.ErrNoAuth): // its ACL does not let this client read it
 		e.Taken = true
-	case !errors.Is(err, zk.ErrNoNode): // given back in the meantime
+	case !errors.Is(err, zk.ErrNoNode):
 		return Entry{}, err
 	}
 	return e, nil

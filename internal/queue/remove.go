@@ -143,8 +143,9 @@ func (q *Queue) remove(ctx context.Context, s *session.Session, rs []*removal) (
 type removal struct {
 	q     *Queue
 	item  string
-	marks bool  // the item cannot be deleted, and is marked as done instead
-	stays error // coreErrItemTaken or coreErrItemGone if it was not removed
+	marks bool
+	// stays is ErrItemTaken or ErrItemGone if the item was not removed.
+	stays error
 }
 
 func (r *removal) ops(s *session.Session) []any { return r.q.NewClaim(s, r.item).AckOps(r.marks).item }

@@ -97,11 +97,14 @@ type overtaking struct {
 	rivals []rival
 	// run has the places ahead, the nearest first. If there are more, it ends before the
 	// last rival.
-	run     []placename.Parts
-	clear   bool      // there are no more: the last one is the first in line
-	refused bool      // the servers do not let this session delete them
-	changed bool      // there may be room that those ahead are about to use
-	since   time.Time // since when they leave room unused; zero: they do not
+	run []placename.Parts
+	// clear: there are no more, and the last one is the first in line.
+	clear   bool
+	refused bool
+	// changed: there may be room that those ahead are about to use.
+	changed bool
+	// since is when they began to leave room unused, zero if they do not.
+	since time.Time
 }
 
 type rival struct {
@@ -146,7 +149,7 @@ func (o *overtaking) look(ctx context.Context) error {
 		o.p.TellQueued(ctx, len(ahead))
 	}
 	for _, m := range ahead {
-		m, _ := placename.Parse(strings.Clone(m.Name), o.p.Line.Kinds) // it is kept
+		m, _ := placename.Parse(strings.Clone(m.Name), o.p.Line.Kinds)
 		if !slices.ContainsFunc(o.rivals, func(r rival) bool { return SessionOf(r.Parts) == SessionOf(m) }) {
 			o.rivals = append(o.rivals, rival{Parts: m})
 			// Another call of the own session, which is alive, overtakes those ahead of it.

@@ -60,16 +60,22 @@ func (q *Queue) Serve(ctx context.Context, handler func(context.Context, *Item) 
 type serving struct {
 	*Queue
 	handler func(context.Context, *Item) error
-	takes   chan struct{}  // as many as there are workers that take an item
-	taken   chan struct{}  // closed when none takes an item any more
-	all     sync.WaitGroup // the workers, endTakes and the parked items
+	// takes has room for as many workers as take an item, and taken is closed when none does any
+	// more.
+	takes chan struct{}
+	taken chan struct{}
+	// all are the workers, endTakes and the parked items.
+	all sync.WaitGroup
 
-	failures atomic.Int64 // handlers that have failed since one succeeded
-	parked   atomic.Int64 // items, see park
+	// failures are handlers that have failed since one succeeded.
+	failures atomic.Int64
+	parked   atomic.Int64
 
-	full     atomic.Bool     // the session has no room for another item
-	handling context.Context // ends when the handlers have to
-	cutShort atomic.Bool     // it ended before a handler had returned
+	// full: the session has no room for another item.
+	full atomic.Bool
+	// handling ends when the handlers have to. cutShort: it did before one had returned.
+	handling context.Context
+	cutShort atomic.Bool
 }
 
 // drainAfter sets handling, which ends DrainTimeout after ctx has ended. The function
@@ -167,7 +173,7 @@ func (s *serving) serve(ctx context.Context, it *Item) {
 		}
 	}
 	switch {
-	case errors.Is(it.err(), errs.ErrReleased): // by the handler
+	case errors.Is(it.err(), errs.ErrReleased):
 		return
 	case it.err() != nil:
 		s.Client.Log(slog.LevelWarn, "item was lost; unless it is acked it is delivered again", "item", it.Claim.logged(), "queue", s.Path, "err", it.err())

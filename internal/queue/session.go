@@ -13,11 +13,12 @@ import (
 
 // sessionQueues is what a session knows of queues.
 type sessionQueues struct {
-	receipts atomic.Int64 // number of the last one
-	level    atomic.Int64 // of the time that its producers ask for, see patience
+	receipts atomic.Int64
+	// level is that of the time that its producers ask for, see patience.
+	level atomic.Int64
 
 	mu     sync.Mutex
-	states map[string]*queueState // by absolute path
+	states map[string]*queueState
 }
 
 // maxKnownQueues bounds what a session remembers of queues.

@@ -29,7 +29,7 @@ func (t *takerPool) takeAlone() (done bool, err error) {
 		return false, err
 	}
 	scan := t.newScanner(s)
-	hints := &scan.queue.Turns
+	hints := &scan.queue.Hints
 	for tries := 0; tries < zkconn.MaxTries && !state.Guest; tries++ {
 		want := t.wanted()
 		switch {
@@ -84,7 +84,7 @@ func (t *takerPool) takeUnlessJoined(scan *scanner, want int) (done bool, err er
 		return false, errNeedsPlace
 	}
 	done, err = t.claim(t.ctx, scan, items, nil, check)
-	hints := &scan.queue.Turns
+	hints := &scan.queue.Hints
 	switch joined := errors.Is(err, errJoined); {
 	case joined && ahead != nil: // the place may be gone by now
 		return false, nil
@@ -102,7 +102,7 @@ func (t *takerPool) takeUnlessJoined(scan *scanner, want int) (done bool, err er
 // items are ample. done is false where they are not, or where others were quicker.
 func (t *takerPool) takeAnywhere(scan *scanner, want int) (done bool, err error) {
 	items, err := scan.freeNow(t.ctx, want)
-	if err == nil && scan.queue.Turns.ample.Load() {
+	if err == nil && scan.queue.Hints.ample.Load() {
 		done, err = t.claim(t.ctx, scan, items, nil, nil)
 	}
 	if errors.Is(err, queuelog.ErrStale) {
@@ -277,7 +277,7 @@ func (q *Queue) tryTakeIn(ctx context.Context, s *session.Session) (*Item, error
 type scanner struct {
 	c       *session.Client
 	s       *session.Session
-	path    string // of the queue, as the user gave it
+	path    string
 	queue   *queueState
 	watches []*zkconn.Watch // one of them fires when an item becomes free
 	// held has the items that turned out to be claimed although no flag shows it, with
@@ -307,17 +307,17 @@ func (s *scanner) free(ctx context.Context, n int) (items []string, err error) {
 // items it sets no watch, which its own claim would only fire. It returns more than n, as
 // many as others may claim meanwhile.
 func (s *scanner) freeNow(ctx context.Context, n int) (items []string, err error) {
-	enough, most := s.queue.Turns.bounds(n)
+	enough, most := s.queue.Hints.bounds(n)
 	defer func() {
-		switch hints := &s.queue.Turns; {
+		switch hints := &s.queue.Hints; {
 		case err == nil:
 			hints.noteFound(len(items) - n)
 		case errors.Is(err, queuelog.ErrStale): // others may have emptied the segments
 			hints.noteStale()
 		}
 	}()
-	if s.queue.Turns.plenty.Load() && !s.ahead {
-		if items, err = s.scan(ctx, s.queue.Turns.skip(), enough, most, false); err != nil || len(items) > 0 {
+	if s.queue.Hints.plenty.Load() && !s.ahead {
+		if items, err = s.scan(ctx, s.queue.Hints.skip(), enough, most, false); err != nil || len(items) > 0 {
 			return items, err
 		}
 	}
@@ -371,18 +371,18 @@ func (s *scanner) scan(ctx context.Context, skip, enough, most int, watch bool) 
 func (s *scanner) claim(ctx context.Context, items []string, wanted []*Queue, p *line.Place, check *zk.CheckVersionRequest) (*claimTransaction, error) {
 	for tries := 0; ; tries++ {
 		a := &claimTransaction{s: s.s, p: p, check: check}
-		at := s.queue.Turns.choose(len(items) - len(wanted))
+		at := s.queue.Hints.choose(len(items) - len(wanted))
 		for i, q := range wanted {
 			a.claims = append(a.claims, q.NewClaim(s.s, items[at+i]))
 		}
 		done, err := a.run(ctx)
 		if done {
-			s.queue.Turns.noteClaim()
+			s.queue.Hints.noteClaim()
 			return a, nil
 		}
 		var u *unclaimable
 		if errors.As(err, &u) {
-			s.queue.Turns.noteCollision()
+			s.queue.Hints.noteCollision()
 			items = slices.DeleteFunc(items, func(item string) bool { return item == u.item })
 			if tries < maxClaimTries && len(items) >= len(wanted)+MinSpread {
 				continue

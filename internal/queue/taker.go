@@ -23,15 +23,18 @@ import (
 
 // taker is a call that waits for items.
 type taker struct {
-	q      *Queue // whose options count
-	ctx    context.Context
-	waiter line.Waiter // is notified when the call waits in the line; may be nil
+	q   *Queue
+	ctx context.Context
+	// waiter is notified when the call waits in the line. It may be nil.
+	waiter line.Waiter
 	since  time.Time
-	n      int           // how many items it takes at most
-	done   chan struct{} // closed when items or err is set, or when neither will be
-	items  []*Item
-	err    error
-	left   bool // the caller is gone: what was claimed for it is given back
+	n      int
+	// done is closed when items or err is set, or when neither will be.
+	done  chan struct{}
+	items []*Item
+	err   error
+	// left: the caller is gone, and what was claimed for it is given back.
+	left bool
 }
 
 // takerPool serves the takers of a Client and a queue. takerPools.mu guards its fields.
@@ -40,23 +43,32 @@ type takerPool struct {
 	c         *session.Client
 	path      string
 	consumers *line.Line
-	ctx       context.Context // of the goroutine; ends when nobody has waited for linger
-	cancel    context.CancelCauseFunc
-	changed   chan struct{} // tells the goroutine to look again
+	// ctx is that of the goroutine. It ends when nobody has waited for linger.
+	ctx     context.Context
+	cancel  context.CancelCauseFunc
+	changed chan struct{}
 
-	waiting  []*taker      // first come, first served
-	claiming int           // takers for whom a claim is under way
-	atWork   bool          // the goroutine has a place, or tries without
-	joining  chan struct{} // non-nil while an ack takes a place along; closed then
-	place    *line.Place   // that an ack has taken along
-	keep     time.Duration // for how long it waits for a taker
-	idle     *time.Timer
-	failedAt time.Time // when this turn failed in the line
+	waiting []*taker
+	// claiming is for how many takers a claim is under way.
+	claiming int
+	// atWork: the goroutine has a place, or tries without one.
+	atWork bool
+	// joining is closed when an ack has taken a place along, and nil without one.
+	joining chan struct{}
+	// place is what an ack has taken along, and keep for how long it waits for a taker.
+	place *line.Place
+	keep  time.Duration
+	idle  *time.Timer
+	// failedAt is when this turn failed in the line.
+	failedAt time.Time
 
-	acked   time.Time     // when an ack has ended after which no taker has come; zero: none
-	tookAck time.Duration // how long that ack took
-	Soon    bool          // the last taker came right after an ack
-	ahead   *lookAhead
+	// acked is when an ack has ended after which no taker has come, and tookAck how long it
+	// took.
+	acked   time.Time
+	tookAck time.Duration
+	// Soon: the last taker came right after an ack.
+	Soon  bool
+	ahead *lookAhead
 }
 
 // linger is for how long a place in the line is kept when the Client's last taker has
@@ -327,7 +339,7 @@ func (t *takerPool) reserved(p *line.Place) {
 // run is the goroutine.
 func (t *takerPool) run() {
 	for t.awaitTakers() {
-		err := t.turn()
+		err := t.takeOnce()
 		t.pools.Mu.Lock()
 		t.atWork = false
 		t.pools.Mu.Unlock()
@@ -370,8 +382,8 @@ func (t *takerPool) awaitTakers() bool {
 	}
 }
 
-// turn claims items for the takers, once.
-func (t *takerPool) turn() error {
+// takeOnce claims items for the takers, once.
+func (t *takerPool) takeOnce() error {
 	t.pools.Mu.Lock()
 	p := t.place
 	t.place, t.failedAt = nil, time.Time{}
@@ -400,7 +412,7 @@ type queueHints struct {
 	ample atomic.Bool
 
 	mu       sync.Mutex
-	spread   float64 // among how many items a claim chose at spreadAt, see width
+	spread   float64
 	spreadAt time.Time
 	// stuck are the last places that were first and left an item free for a grace. They
 	// count no more among those ahead.

@@ -40,17 +40,21 @@ type lineWait struct {
 	p    *line.Place
 	scan *scanner
 
-	nearest  [3]*placename.Parts // the two places ahead, and the one that is as many ahead as look
-	ahead    int                 // how many there are, 0: not known
-	watches  [3]*zkconn.Watch    // on nearest
-	since    time.Time           // when the wait began
-	patience time.Duration       // after which it watches more than the nearest
-	armed    bool                // it watches more than the nearest
+	// nearest are the two places ahead, and the one that is as many ahead as look.
+	nearest [3]*placename.Parts
+	ahead   int
+	watches [3]*zkconn.Watch
+	since   time.Time
+	// patience is after how long it watches more than the nearest. armed: it does.
+	patience time.Duration
+	armed    bool
 	slept    bool
 
-	candidate string    // the first free item, for those behind the first
-	seen      time.Time // since when
-	lookAt    time.Time // when those behind the second look again; zero: now
+	// candidate is the first free item, seen since that time, for those behind the first.
+	candidate string
+	seen      time.Time
+	// lookAt is when those behind the second look again, zero for now.
+	lookAt time.Time
 }
 
 // takeInLine waits with a place in the consumers' line for free items, and claims them
@@ -73,7 +77,7 @@ func (t *takerPool) takeInLine(p *line.Place) (err error) {
 		case errors.Is(err, queuelog.ErrStale):
 			continue
 		case done:
-			w.scan.queue.Turns.Queued.Store(!alone || w.slept)
+			w.scan.queue.Hints.Queued.Store(!alone || w.slept)
 			return nil
 		case err != nil:
 			return err
@@ -112,7 +116,7 @@ func (w *lineWait) lookAhead() error {
 func (w *lineWait) list() (err error) {
 	queued, ahead := w.patience > 0, 0
 	w.watches = [3]*zkconn.Watch{}
-	stuck := w.scan.queue.Turns.stuckPlaces()
+	stuck := w.scan.queue.Hints.stuckPlaces()
 	if guess := w.p.Guessed; guess != nil && !slices.Contains(stuck, guess.Name) {
 		ahead = w.p.Ahead
 		w.nearest, w.ahead = [3]*placename.Parts{guess}, max(ahead, 2) // a listing tells whether it is second
@@ -186,7 +190,7 @@ func (w *lineWait) tryClaim() (done bool, err error) {
 	if done, err = w.claim(w.ctx, w.scan, items, w.p, nil); done && !w.p.First {
 		for _, m := range w.nearest[:2] {
 			if m != nil {
-				w.scan.queue.Turns.noteStuck(m.Name)
+				w.scan.queue.Hints.noteStuck(m.Name)
 			}
 		}
 	}

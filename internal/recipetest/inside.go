@@ -37,7 +37,7 @@ func NewLease(h *line.Handle) *zkrecipes.Lease {
 
 // Grants returns the grants of a session, by the paths of their places.
 func Grants(s *session.Session) map[string]*line.Grant {
-	grants := attachment(s, "line.grants")
+	grants := attachment(s, "line.watchdog")
 	mu := at[sync.Mutex](grants, "mu")
 	mu.Lock()
 	defer mu.Unlock()
@@ -46,7 +46,7 @@ func Grants(s *session.Session) map[string]*line.Grant {
 
 // IsDeleted reports whether the place at path, of a grant, is known to be deleted.
 func IsDeleted(s *session.Session, path string) bool {
-	grants := attachment(s, "line.grants")
+	grants := attachment(s, "line.watchdog")
 	mu := at[sync.Mutex](grants, "mu")
 	mu.Lock()
 	defer mu.Unlock()

@@ -64,8 +64,9 @@ func (x *Semaphore) NoteCrowd() {
 // taking is a taking of slots without a place in line.
 type taking struct {
 	*slotPlace
-	view *view // by which the slots were chosen
-	over int32 // the version of the line's data over which they are taken, or anyVersion
+	view *view
+	// over is the version of the line's data over which they are taken, or anyVersion.
+	over int32
 }
 
 // confirm returns nil if the caller may keep the slots that were taken. line is the line's

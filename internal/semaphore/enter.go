@@ -29,13 +29,16 @@ import (
 // this version, nobody waits, and no slot that is missing in taken has been taken. n holds as
 // long as the path's data have their version.
 type view struct {
-	n         int              // how many slots there are
-	path      int32            // version of the path's data
-	line      int32            // version of the line's data
-	lineCzxid int64            // another line may have the same version
-	empty     bool             // the line had no children
-	seal      string           // in the line's data
-	taken     map[string]int32 // the numbers of the slots, by their znodes' names
+	n int
+	// path and line are versions of the data there.
+	path int32
+	line int32
+	// lineCzxid tells apart lines that have the same version.
+	lineCzxid int64
+	empty     bool
+	seal      string
+	// taken are the numbers of the slots, by their znodes' names.
+	taken map[string]int32
 }
 
 // free returns k numbers that are free, in order: the next ones from that number on. The
@@ -249,7 +252,7 @@ func (x *Semaphore) slotsIfFree(ctx context.Context, s *session.Session) ([]stri
 type answer struct {
 	data []byte
 	stat *zk.Stat
-	err  error // nil, zk.ErrNoNode or another of the servers'
+	err  error
 }
 
 // readAll reads the path, the line and the slots, in this order, in one round trip. It

@@ -33,15 +33,20 @@ import (
 
 // Semaphore is a semaphore.
 type Semaphore struct {
-	Line *line.Line // of the waiters
-	Held *line.Line // the path; its grants are of slots
+	Line *line.Line
+	// Held is the path. Its grants are of slots.
+	Held *line.Line
 
-	mu     sync.Mutex
-	n      int
-	agreed bool      // n was the path's once, and follows it
-	Known  *view     // what is known without asking, see enterFree; nil: nothing
-	busy   bool      // others waited at the last acquisition
-	crowd  time.Time // when others last took slots between a look and the taking
+	mu sync.Mutex
+	n  int
+	// agreed: n was the path's once, and follows it.
+	agreed bool
+	// Known is what is known without asking, see enterFree.
+	Known *view
+	// busy: others waited at the last acquisition.
+	busy bool
+	// crowd is when others last took slots between a look and the taking.
+	crowd time.Time
 }
 
 // New returns the semaphore of n slots with that path.

@@ -21,7 +21,7 @@ import (
 // slotGrant is what an acquisition got.
 type slotGrant struct {
 	Handle  *line.Handle
-	Numbers []int // in order
+	Numbers []int
 }
 
 // slotPlace is a place whose znodes are the slots of one acquisition. Their names end in its
@@ -215,11 +215,11 @@ func (h *slotPlace) await(t *zkconn.Transaction, err error) error {
 
 // slotHolder is a holder of slots.
 type slotHolder struct {
-	Slots    []int  // in order
-	ID       string // of the acquisition
+	Slots    []int
+	ID       string
 	Identity string
-	Session  int64     // ZooKeeper's session id
-	Since    time.Time // when it took them, by the servers' clock
+	Session  int64
+	Since    time.Time
 	Token    int64
 }
 

@@ -26,25 +26,29 @@ import (
 
 // Config is what a client needs. All of it must be set.
 type Config struct {
-	Servers   []string
-	Timeout   time.Duration
-	Prefix    string
-	Identity  string
-	ACL       []zk.ACL
-	Auth      func() []wire.Credential // a function, because fmt prints unexported fields, too
-	Writers   func() []wire.Credential // see writersOf
-	Owned     bool                     // see writersOf
-	Created   []zk.ACL                 // of what it creates where the servers know digests, see zkconn.Session.ACL
-	Digest    crypto.Hash              // see Options.DigestAlgorithm
-	MaxBuffer int                      // see Options.MaxBuffer; 0: the default
+	Servers  []string
+	Timeout  time.Duration
+	Prefix   string
+	Identity string
+	ACL      []zk.ACL
+	// Auth and Writers are functions, because fmt prints unexported fields, too.
+	Auth    func() []wire.Credential
+	Writers func() []wire.Credential
+	// Owned: only Writers may write what the Client creates, see writersOf.
+	Owned     bool
+	Created   []zk.ACL
+	Digest    crypto.Hash
+	MaxBuffer int
 	TLS       *tls.Config
 	Dialer    func(ctx context.Context, network, addr string) (net.Conn, error)
 	// Idle is for how long what a client keeps for later is kept without use.
 	Idle time.Duration
 
-	Log  func(level slog.Level, msg string, args ...any)         // a record for the user
-	Told func(s *Session, state State, server string, err error) // the session has changed
-	Fail func(op, path string, err error) error                  // wraps an error for the user
+	// Log writes a record for the user, Told reports a change of the session, and Fail wraps an
+	// error.
+	Log  func(level slog.Level, msg string, args ...any)
+	Told func(s *Session, state State, server string, err error)
+	Fail func(op, path string, err error) error
 }
 
 // State is what has become of a session.
@@ -61,27 +65,30 @@ const (
 type Client struct {
 	Config
 	attachments
-	begin func(*Session, *zkconn.Config) (end func(cause error)) // see New
+	begin func(*Session, *zkconn.Config) (end func(cause error))
 	stop  func()
 
-	Tasks       zkconn.Tasks
-	Closing     context.Context // ends when Close begins, with ErrClosed
+	Tasks zkconn.Tasks
+	// Closing ends when Close begins, and Waiting also when Shutdown does, both with ErrClosed.
+	Closing     context.Context
 	beginClose  context.CancelCauseFunc
-	Waiting     context.Context // ends when Shutdown or Close begins, with ErrClosed
+	Waiting     context.Context
 	stopWaiting context.CancelCauseFunc
-	Held        work.Open // grants that somebody has, and calls that Shutdown waits for
-	Writes      work.Open // calls that write and need no grant
-	began       time.Time // when Dial was called
-	warned      struct {  // when there was a warning about each server
+	// Held are grants that somebody has, and calls that Shutdown waits for.
+	Held work.Open
+	// Writes are calls that write and need no grant.
+	Writes work.Open
+	began  time.Time
+	warned struct {
 		sync.Mutex
 		at map[string]time.Time
 	}
-	closed chan struct{} // closed when Close is done
-	result error         // of Close
+	closed chan struct{}
+	result error
 
 	mu      sync.Mutex
 	current *Session
-	changed chan struct{} // closed and replaced whenever current changes
+	changed chan struct{}
 }
 
 // New returns a client that does not connect yet. It calls begin before each session
@@ -150,7 +157,7 @@ func (c *Client) Close() error {
 // run keeps a session open until Close.
 func (c *Client) run() {
 	defer close(c.closed)
-	var told *Session // the last one that was established
+	var told *Session
 	defer func() {
 		if told != nil {
 			c.Told(told, Closed, "", c.result)
@@ -308,7 +315,7 @@ func (c *Client) Check(ctx context.Context, path string) error {
 	switch {
 	case c == nil:
 		return errors.New("nil client")
-	case c.Closing == nil: // the zero client
+	case c.Closing == nil:
 		return errors.New("client was not made by Dial")
 	case ctx == nil:
 		return errs.ErrNilContext

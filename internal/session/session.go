@@ -13,7 +13,7 @@ type Session struct {
 	*zkconn.Session
 	attachments
 	Client *Client
-	end    func(cause error) // see New
+	end    func(cause error)
 }
 
 // openSession starts to connect, and returns at once.

@@ -15,7 +15,7 @@ import (
 // changed.
 type State struct {
 	Data     []byte
-	Children []string // in no order
+	Children []string
 	Stat     *zk.Stat // nil: there is no znode
 }
 
@@ -34,13 +34,13 @@ var ErrWentBack = errors.New("the servers report an earlier state than before")
 // with less than that. This also holds for "no znode", which bears no zxid of its own.
 type Follower struct {
 	Path     string
-	Children bool              // follow the children; false: the data
-	Tell     func(State) error // for Follow, which an error ends
+	Children bool
+	Tell     func(State) error
 
 	told bool
-	zxid int64         // of the newest znode that was told, see zxidOf
-	gone bool          // none was told since
-	last *zkconn.Watch // of the session; nil: none yet
+	zxid int64 // of the newest znode that was told, see zxidOf
+	gone bool
+	last *zkconn.Watch
 }
 
 // Follow follows the znode until the session ends, and returns ErrSessionOver then. Call it

@@ -12,7 +12,7 @@ import (
 
 // ErrUnknownIDs is the error of a request that would create a znode for ids by which
 // the server does not know this client.
-var ErrUnknownIDs = errors.New("the server computes the ids of digest credentials by another algorithm (zookeeper.DigestAuthenticationProvider.digestAlg)")
+var ErrUnknownIDs = errors.New("Options.DigestAlgorithm: the server computes the ids of digest credentials by another algorithm (zookeeper.DigestAuthenticationProvider.digestAlg)")
 
 // idProbe finds out, once a session, whether the server knows the client by the digest
 // ids that it computes.

@@ -3,18 +3,43 @@ package zkrecipes
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"sync/atomic"
 	"time"
 
+	"github.com/zkrecipes/zkrecipes/internal/hooks"
 	"github.com/zkrecipes/zkrecipes/internal/line"
 	"github.com/zkrecipes/zkrecipes/internal/session"
 )
 
+// tracing is a Client's Trace, and what calls its functions.
+type tracing struct {
+	*hooks.Caller
+	trace    Trace
+	acquires bool // a function of the trace follows acquisitions
+}
+
+func newTracing(logger *slog.Logger, trace *Trace) *tracing {
+	t := &tracing{Caller: hooks.New(logger)}
+	if trace != nil {
+		t.trace = *trace
+	}
+	t.acquires = t.trace.AcquireStart != nil || t.trace.Queued != nil || t.trace.AcquireEnd != nil ||
+		t.trace.HoldStart != nil || t.trace.HoldEnd != nil
+	return t
+}
+
+// tracingOf returns that of a Client.
+func tracingOf(c *session.Client) *tracing {
+	return session.Attached(c, func() *tracing { return newTracing(nil, nil) })
+}
+
 // acquisition is a call that is reported to the Trace, from its start to its end. The nil
 // acquisition reports nothing: there is no Trace.
 type acquisition struct {
-	hooks *hooks
-	ctx   context.Context // for the Trace's functions
+	*tracing
+	// ctx is for the Trace's functions.
+	ctx   context.Context
 	what  TraceAcquireStart
 	began time.Time
 	ahead atomic.Int64
@@ -22,34 +47,34 @@ type acquisition struct {
 
 // startAcquire begins an acquisition. The context that it returns is for the rest of the
 // call. It must not reach functions of the user's.
-func startAcquire(ctx context.Context, c *session.Client, recipe Recipe, path, op string) (context.Context, *acquisition) {
-	h := hooksOf(c)
-	if !h.acquires {
+func startAcquire(ctx context.Context, c *session.Client, of Recipe, path, op string) (context.Context, *acquisition) {
+	t := tracingOf(c)
+	if !t.acquires {
 		return ctx, nil
 	}
-	a := &acquisition{hooks: h, ctx: ctx, what: TraceAcquireStart{Recipe: recipe, Path: path, Op: op}, began: time.Now()}
-	if traced := h.acquireStart(ctx, a.what); traced != nil {
+	a := &acquisition{tracing: t, ctx: ctx, what: TraceAcquireStart{Recipe: of, Path: path, Op: op}, began: time.Now()}
+	if traced := t.acquireStart(ctx, a.what); traced != nil {
 		a.ctx = traced
 	}
 	return line.WithWaiter(ctx, a), a
 }
 
 // acquireStart calls Trace.AcquireStart, which is the user's.
-func (h *hooks) acquireStart(ctx context.Context, e TraceAcquireStart) context.Context {
-	if h.trace.AcquireStart == nil {
+func (t *tracing) acquireStart(ctx context.Context, e TraceAcquireStart) context.Context {
+	if t.trace.AcquireStart == nil {
 		return nil
 	}
 	defer func() {
 		if p := recover(); p != nil {
-			h.logPanic(p)
+			t.LogPanic(p)
 		}
 	}()
-	return h.trace.AcquireStart(ctx, e)
+	return t.trace.AcquireStart(ctx, e)
 }
 
 // acquisitionIn returns the acquisition of the call whose context ctx is.
 func acquisitionIn(ctx context.Context, c *session.Client) *acquisition {
-	if !hooksOf(c).acquires {
+	if !tracingOf(c).acquires {
 		return nil
 	}
 	a, _ := line.WaiterIn(ctx).(*acquisition)
@@ -61,7 +86,7 @@ func (a *acquisition) Queued(p *line.Place, ahead int) {
 		return
 	}
 	a.ahead.Store(int64(ahead))
-	f := a.hooks.trace.Queued
+	f := a.trace.Queued
 	if f == nil {
 		return
 	}
@@ -69,7 +94,7 @@ func (a *acquisition) Queued(p *line.Place, ahead int) {
 		Time: time.Now(), Recipe: a.what.Recipe, Path: a.what.Path, Op: a.what.Op,
 		Session: p.Session.ID(), Place: p.Name, Ahead: ahead,
 	}
-	a.hooks.tell(func(dropped int) {
+	a.Tell(func(dropped int) {
 		e.Dropped = dropped
 		f(a.ctx, e)
 	})
@@ -110,20 +135,20 @@ func (a *acquisition) end(g *line.Grant, err error) {
 		e.Predecessor = a.predecessor(g)
 		a.tellEnd(e)
 		a.tellHoldStart(g, e)
-		if a.hooks.trace.HoldEnd == nil {
+		if a.trace.HoldEnd == nil {
 			return nil
 		}
-		h, what, since := a.hooks, a.what, e.Time // and not the call's context
-		return func(why error, downgraded bool) { h.tellHoldEnd(g, what, since, why, downgraded) }
+		t, what, since := a.tracing, a.what, e.Time // and not the call's context
+		return func(why error, downgraded bool) { t.tellHoldEnd(g, what, since, why, downgraded) }
 	})
 }
 
 func (a *acquisition) tellEnd(e TraceAcquireEnd) {
-	f := a.hooks.trace.AcquireEnd
+	f := a.trace.AcquireEnd
 	if f == nil {
 		return
 	}
-	a.hooks.tell(func(dropped int) {
+	a.Tell(func(dropped int) {
 		e.Dropped = dropped
 		f(a.ctx, e)
 	})
@@ -131,7 +156,7 @@ func (a *acquisition) tellEnd(e TraceAcquireEnd) {
 
 // tellHoldStart reports that a hold begins with the end of its acquisition.
 func (a *acquisition) tellHoldStart(g *line.Grant, end TraceAcquireEnd) {
-	f := a.hooks.trace.HoldStart
+	f := a.trace.HoldStart
 	if f == nil {
 		return
 	}
@@ -139,14 +164,14 @@ func (a *acquisition) tellHoldStart(g *line.Grant, end TraceAcquireEnd) {
 		Time: end.Time, Recipe: end.Recipe, Path: end.Path, Op: end.Op,
 		Session: end.Session, Place: end.Place, Token: end.Token, Hold: Hold{g.Over},
 	}
-	a.hooks.tell(func(dropped int) {
+	a.Tell(func(dropped int) {
 		e.Dropped = dropped
 		f(a.ctx, e)
 	})
 }
 
 // tellHoldEnd reports that a grant has ended that an acquisition got at that time.
-func (h *hooks) tellHoldEnd(g *line.Grant, what TraceAcquireStart, since time.Time, why error, downgraded bool) {
+func (t *tracing) tellHoldEnd(g *line.Grant, what TraceAcquireStart, since time.Time, why error, downgraded bool) {
 	e := TraceHoldEnd{
 		Time: time.Now(), Recipe: what.Recipe, Path: what.Path, Op: what.Op,
 		Session: g.Session.ID(), Place: g.Place().Name, Token: Token(g.Token), Hold: Hold{g.Over},
@@ -158,16 +183,16 @@ func (h *hooks) tellHoldEnd(g *line.Grant, what TraceAcquireStart, since time.Ti
 	if !errors.Is(why, ErrReleased) {
 		e.Err = fail("hold", e.Path, why)
 	}
-	f := h.trace.HoldEnd
-	h.tell(func(dropped int) {
+	f := t.trace.HoldEnd
+	t.Tell(func(dropped int) {
 		e.Dropped = dropped
 		f(e)
 	})
 }
 
 // tellSession reports that the state of a session has changed.
-func (h *hooks) tellSession(s *session.Session, state session.State, server string, err error) {
-	f := h.trace.Session
+func (t *tracing) tellSession(s *session.Session, state session.State, server string, err error) {
+	f := t.trace.Session
 	if f == nil {
 		return
 	}
@@ -175,7 +200,7 @@ func (h *hooks) tellSession(s *session.Session, state session.State, server stri
 		Time: time.Now(), State: SessionState(state), ID: s.ID(), Server: server, Timeout: s.Timeout(), Err: err,
 		validUntil: s.KnownUntil,
 	}
-	h.tell(func(dropped int) {
+	t.Tell(func(dropped int) {
 		e.Dropped = dropped
 		f(e)
 	})

@@ -19,9 +19,11 @@ import (
 // the lock without its constructor.
 type recipe struct {
 	*line.Line
-	keep *keep.Lock // nil: the lock is not kept
+	// keep is nil if the lock is not kept.
+	keep *keep.Lock
 
-	invalid error // why the options are; nil: they are not
+	// invalid says why the options are, nil if they are not.
+	invalid error
 }
 
 func (r recipe) path() string {

@@ -1,0 +1,210 @@
+package line
+
+import (
+	"errors"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/zkrecipes/zkrecipes/internal/errs"
+	"github.com/zkrecipes/zkrecipes/internal/jute"
+	"github.com/zkrecipes/zkrecipes/internal/session"
+	"github.com/zkrecipes/zkrecipes/internal/wire"
+)
+
+// watchdog are those of a session. They end with the session, when its clock runs out, and when
+// their places are deleted.
+//
+// The order of locks is Grant.mu, watchdog.mu, then those of zkconn.
+type watchdog struct {
+	session *session.Session
+
+	mu sync.Mutex
+	// all are the grants by the paths of their places.
+	all map[string]*Grant
+	// timer calls tick when it is due, which is zero if it does not.
+	timer *time.Timer
+	due   time.Time
+}
+
+func watchdogOf(s *session.Session) *watchdog {
+	return session.Attached(s, func() *watchdog { return &watchdog{session: s, all: map[string]*Grant{}} })
+}
+
+// errMoved: an event that came over an earlier connection gave the place its turn.
+// Events advance no zxid, and without a grant the reconnect did no sync, so this server
+// may lag behind what the grant rests on.
+var errMoved = errors.New("connection has changed")
+
+// add makes g one of the session's grants.
+//
+// The conditions can change right after they were checked. Code that changes them takes
+// mu afterwards and finds the grant: a reconnect calls hasAny after it has set its
+// number, and end follows the end of the session and of the Client. A grant that
+// somebody gets counts as held before anybody can end it.
+func (w *watchdog) add(g *Grant) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	s := w.session
+	conn, err := s.Connection()
+	last := w.all[g.Place().Path] // of a kept lock: no reconnect came without a grant
+	switch {
+	case s.Client.Held.IsStopped():
+		return errs.ErrClosed // end may have run already
+	case err != nil:
+		return err
+	case last == nil && g.Place().turnBefore(conn):
+		return errMoved
+	case last != nil && last.deleted: // g gets no such event
+		return errs.Lost(errs.ErrDeleted)
+	case !g.idle && !s.Client.Held.Begin():
+		return errs.ErrClosed
+	}
+	for _, path := range g.Place().Paths() {
+		w.all[path] = g
+	}
+	w.tickBy(time.Now().Add(WatchAge(s)))
+	w.tickBy(s.ValidUntil()) // a place may be granted late, by an event
+	return nil
+}
+
+// drop makes g no longer one of the session's grants.
+func (w *watchdog) drop(g *Grant) {
+	for _, path := range g.Place().Paths() {
+		w.forget(g, path)
+	}
+}
+
+// expect delivers events of path to g too, whose place is about to move there.
+func (w *watchdog) expect(g *Grant, path string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.all[path] = g
+}
+
+// forget stops delivering events of path to g.
+func (w *watchdog) forget(g *Grant, path string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.all[path] == g {
+		delete(w.all, path)
+	}
+}
+
+func (w *watchdog) hasAny() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.all) > 0
+}
+
+// HeldSince returns when that session was granted the place at path; zero: it holds none there.
+func HeldSince(s *session.Session, path string) (since time.Time) {
+	w := watchdogOf(s)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if g := w.all[path]; g != nil {
+		since = g.since
+	}
+	return since
+}
+
+func (w *watchdog) list() []*Grant {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Collect(maps.Values(w.all))
+}
+
+// end ends every grant. No place is deleted before the contexts of all leases have
+// ended.
+func (w *watchdog) end(cause error) {
+	var ds []leaving
+	for _, g := range w.list() {
+		if g.endHeld(cause) {
+			ds = append(ds, g.leaving())
+		}
+	}
+	departuresOf(w.session).add(ds...)
+}
+
+// onEvent ends the grant whose place was deleted, and watches a place again whose
+// data was changed.
+func (w *watchdog) onEvent(e wire.Event) {
+	w.mu.Lock()
+	g := w.all[e.Path]
+	if g != nil && e.Type == jute.EventDeleted {
+		g.deleted = true
+	}
+	w.mu.Unlock()
+	switch {
+	case g == nil:
+	case e.Type == jute.EventDeleted:
+		w.session.Client.Tasks.Start(func() { g.placeGone(e.Path, &errs.Deletion{BySomebody: errs.ErrDeleted}) })
+	case e.Type == jute.EventDataChanged:
+		w.session.Client.Tasks.Start(g.watchPlace)
+	}
+}
+
+// WatchAge is how long a grant has lasted when its place is watched: short critical
+// sections do not pay for the watch, and long ones learn that their place was deleted.
+func WatchAge(s *session.Session) time.Duration { return s.Timeout() / 10 }
+
+// tick ends the grants when the session's clock runs out, and watches the places that
+// were held for long enough. One timer serves all grants. It runs on until it finds
+// none, so that short critical sections do not pay for timers either.
+func (w *watchdog) tick() {
+	w.mu.Lock()
+	w.due = time.Time{}
+	if len(w.all) == 0 {
+		w.mu.Unlock()
+		return
+	}
+	now, age := time.Now(), WatchAge(w.session)
+	next := w.session.ValidUntil()
+	silent := !now.Before(next)
+	if silent {
+		next = now.Add(age)
+	}
+	for _, g := range w.all {
+		if g.watched {
+			continue
+		}
+		if at := g.since.Add(age); at.After(now) {
+			if at.Before(next) {
+				next = at
+			}
+			continue
+		}
+		g.watched = true
+		w.session.Client.Tasks.Start(g.watchPlace)
+	}
+	w.tickBy(next)
+	w.mu.Unlock()
+	if silent {
+		for _, g := range w.list() {
+			g.endIfLost()
+		}
+	}
+}
+
+// tickBy makes tick run at that time at the latest. w.mu must be held.
+func (w *watchdog) tickBy(at time.Time) {
+	if !w.due.IsZero() && !at.Before(w.due) {
+		return
+	}
+	w.due = at
+	if w.timer == nil {
+		w.timer = time.AfterFunc(time.Until(at), w.tick)
+		return
+	}
+	w.timer.Reset(time.Until(at))
+}
+
+// onSooner is called when the session's clock runs out earlier than it did.
+func (w *watchdog) onSooner() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.all) > 0 {
+		w.tickBy(w.session.ValidUntil())
+	}
+}

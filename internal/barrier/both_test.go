@@ -1,0 +1,555 @@
+package barrier_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/require"
+
+	"github.com/zkrecipes/zkrecipes"
+	"github.com/zkrecipes/zkrecipes/internal/harness"
+	"github.com/zkrecipes/zkrecipes/internal/jute"
+	"github.com/zkrecipes/zkrecipes/internal/line"
+	"github.com/zkrecipes/zkrecipes/internal/recipetest"
+	"github.com/zkrecipes/zkrecipes/internal/zkconn"
+	"github.com/zkrecipes/zkrecipes/internal/zkserver"
+	"github.com/zkrecipes/zkrecipes/zktest"
+)
+
+// What a Barrier and a DoubleBarrier have in common.
+
+// The table of faults (recipetest.Faults): B07, B09, B10, B21, B33, B35 and B37, among others.
+func TestBarriersUnderEachFaultAtEachRequest(t *testing.T) {
+	recipetest.Faults(t, recipetest.BarrierDrivers()...)
+}
+
+// Calls count separately, even if they share a Client.
+func TestA22CallsOfOneClientAreSeparateMembers(t *testing.T) {
+	for _, n := range []int{1, 5} {
+		each(t, kinds, func(t *testing.T, w *world, k kind) {
+			c := w.Stranger(nil)
+			for range 3 {
+				var as []arriving
+				for range n {
+					as = append(as, harness.Go(t, k.Arrive(c, k.Path, n)))
+				}
+				k.passes(w, as...)
+			}
+		})
+	}
+}
+
+// A thousand cancelled calls leave no member behind, and at most one watch (B32).
+func TestA22CancelledMemberLeavesNothingAndMayComeAgain(t *testing.T) {
+	each(t, kinds, func(t *testing.T, w *world, k kind) {
+		c, reason := w.Stranger(nil), errors.New("changed my mind")
+		w.Plan.Add(zktest.Fault{Do: zktest.Delay, Op: k.depart, For: time.Second})
+		for range 1000 {
+			a := k.arrivesIn(w, c)
+			require.Len(t, k.members(w), 1)
+			a.Cancel(reason)
+			recipetest.Fails(t, a, context.Canceled, reason)
+			require.Empty(t, k.members(w), "the call returns when its member is gone")
+			synctest.Wait()
+			require.Empty(t, w.Srv.Children(k.Path), "the empty round is deleted, too")
+		}
+		require.LessOrEqual(t, recipetest.WatchesOf(c), 1, "on ready")
+		first := k.arrives(w)
+		require.True(t, first.Waiting())
+		k.passes(w, first, k.arrivesIn(w, c))
+	})
+}
+
+func TestA22MemberThatDiesBeforeTheOpeningIsNotCounted(t *testing.T) {
+	each(t, kinds, func(t *testing.T, w *world, k kind) {
+		c := w.Stranger(nil)
+		dies := k.arrivesIn(w, c)
+		w.expire(c)
+		recipetest.Fails(t, dies, zk.ErrSessionExpired)
+		first := k.arrives(w)
+		require.True(t, first.Waiting())
+		require.Len(t, k.members(w), 1)
+		k.passes(w, first, k.arrivesIn(w, c))
+	})
+}
+
+func TestA22SpuriousWakeUpsLetNobodyThrough(t *testing.T) {
+	each(t, kinds, func(t *testing.T, w *world, k kind) {
+		c := w.Stranger(nil)
+		a := k.arrivesIn(w, c)
+		time.Sleep(5 * time.Second) // by now it watches its own znode, too
+		synctest.Wait()
+		paths := k.members(w)
+		for _, path := range k.watched {
+			paths = append(paths, k.Path+path)
+		}
+		require.Equal(t, len(paths), recipetest.WatchesOf(c))
+		for range 3 {
+			for _, path := range paths {
+				for _, event := range []int32{jute.EventCreated, jute.EventDataChanged, jute.EventChildrenChanged, jute.EventDeleted} {
+					recipetest.Spurious(c, path, event)
+					synctest.Wait()
+					require.True(t, a.Waiting())
+				}
+			}
+			time.Sleep(5 * time.Second)
+			synctest.Wait()
+			require.True(t, a.Waiting())
+			require.Equal(t, len(paths), recipetest.WatchesOf(c))
+		}
+		k.passes(w, a, k.arrives(w))
+	})
+}
+
+// The search for the join fails at first, too.
+func TestB01JoinOfABarrierWhoseReplyIsLostIsFound(t *testing.T) {
+	for _, first := range []bool{true, false} {
+		each(t, kinds, func(t *testing.T, w *world, k kind) {
+			c, other := w.Stranger(nil), w.Stranger(nil)
+			var partner arriving
+			joins := 1
+			switch {
+			case !first:
+				partner = k.arrivesIn(w, other)
+				if k.join == k.open {
+					joins = 2
+				}
+			case k.Name == barrierKind.Name:
+				joins = 2 // the first attempt finds no round
+			}
+			lost := zktest.Fault{Do: zktest.Drop, After: true, Op: k.join}
+			if first {
+				lost.Skip = joins - 1
+			}
+			w.Plan.Add(lost, zktest.Fault{Do: zktest.Drop, Op: "sync", Times: 2})
+			var a arriving
+			requests := w.Requests(func() { a = k.arrivesIn(w, c); time.Sleep(time.Second) })
+			require.Equal(t, joins, requests[k.join], "the join is found, not repeated")
+			if first {
+				require.Len(t, k.members(w), 1)
+				partner = k.arrivesIn(w, other)
+			}
+			k.passes(w, a, partner)
+		})
+	}
+}
+
+func TestRealB18BarriersSurviveServerRestarts(t *testing.T) {
+	node := harness.OwnNode(t, zkserver.Config{})
+	servers := []string{node.Addr()}
+	restart := func() {
+		require.NoError(t, node.Kill(t.Context()))
+		require.NoError(t, node.Restart(t.Context()))
+	}
+	path, c, d := harness.NewPath(t), recipetest.DialTo(t, servers, nil), recipetest.DialTo(t, servers, nil)
+	first := recipetest.WaitLater(t, zkrecipes.NewBarrier(c, path+"-b", 2))
+	enters := recipetest.Enter(t, zkrecipes.NewDoubleBarrier(c, path, 2))
+	watching(t, c, 2)
+	restart()
+	require.True(t, first.Waiting())
+	require.True(t, enters.Waiting())
+	recipetest.Indexes(t, first, recipetest.WaitLater(t, zkrecipes.NewBarrier(d, path+"-b", 2)))
+	vs := recipetest.Visits(t, enters, recipetest.Enter(t, zkrecipes.NewDoubleBarrier(d, path, 2)))
+	leaves := harness.GoErr(t, vs[0].Leave)
+	harness.Eventually(t, "leaving", func() bool { return vs[0].Err() != nil })
+	restart()
+	require.NoError(t, vs[1].Err())
+	require.True(t, leaves.Waiting())
+	require.NoError(t, vs[1].Leave(harness.Within(t, 20*time.Second)))
+	leaves.Get()
+	require.Empty(t, harness.Children(t, harness.RawTo(t, servers), path))
+}
+
+// watching waits until a client has n watches and no request in flight.
+func watching(t testing.TB, c *zkrecipes.Client, n int) {
+	t.Helper()
+	harness.Eventually(t, fmt.Sprintf("%d watches", n), func() bool { return recipetest.WatchesOf(c) == n && recipetest.Idle(c) })
+}
+
+// An operator deletes the znode of a waiting member, early or late.
+func TestB22EvictedMemberGetsErrEvictedAndIsNotCounted(t *testing.T) {
+	for _, pause := range []time.Duration{0, 5 * time.Second} {
+		each(t, kinds, func(t *testing.T, w *world, k kind) {
+			a := k.arrives(w)
+			time.Sleep(pause)
+			synctest.Wait()
+			require.NoError(t, w.Bare().Delete(k.members(w)[0], -1))
+			time.Sleep(2 * time.Second)
+			require.False(t, a.Waiting())
+			recipetest.Fails(t, a, zkrecipes.ErrEvicted)
+			one := k.arrives(w)
+			require.True(t, one.Waiting())
+			k.passes(w, one, k.arrives(w))
+		})
+	}
+}
+
+func TestB24BarrierWhosePathWasReapedIsCreatedAgain(t *testing.T) {
+	each(t, kinds, func(t *testing.T, w *world, k kind) {
+		c, d := w.Stranger(nil), w.Stranger(nil)
+		noNode := zktest.Fault{Do: zktest.Answer, Op: recipetest.OpMakeRound, Code: jute.ErrNoNode, Times: 5}
+		for range 3 {
+			k.passes(w, k.arrivesIn(w, c), k.arrivesIn(w, d))
+			recipetest.Wipe(t, w.Bare(), k.Path)
+			k.passes(w, k.arrivesIn(w, c), k.arrivesIn(w, d))
+			w.Plan.Add(noNode) // as if a Barrier's path was reaped each time before the round is created
+		}
+		if k.Name == barrierKind.Name {
+			noNode.Times = -1
+			w.Plan.Add(noNode)
+			require.ErrorIs(t, k.Try(t.Context(), c, k.Path), zkconn.ErrContended, "the number of retries is bounded")
+		}
+	})
+}
+
+// Children whose names are not those of members are not counted, and nobody waits for them to
+// leave.
+func TestB25ForeignChildrenOfABarrierAreNotCounted(t *testing.T) {
+	each(t, kinds, func(t *testing.T, w *world, k kind) {
+		conn, c := w.Bare(), w.Stranger(nil)
+		a := k.arrivesIn(w, c)
+		junk := []string{
+			"x", "member", "member-", "member-12", "_c_x", "ünï-member-000000000x", "readyy", "Ready",
+			"1f1e2d3c-4b5a-4678-9abc-def01234567", "1f1e2d3c-4b5a-4678-9abc-def0123456789", "1f1e2d3c-4b5a-4678-9abcxdef012345678",
+			"0f1e2d3c4b5a46789abcdef01234567", "0f1e2d3c4b5a46789abcdef0123456789", "0F1E2D3C4B5A46789ABCDEF012345678", strings.Repeat("é", 16),
+		}
+		if k.Name == barrierKind.Name {
+			junk = append(junk, "lock-0000000001", "_c_"+recipetest.CuratorUUID(0)+"-__READ__0000000001", recipetest.CuratorUUID(1))
+		}
+		dirs := map[string]bool{k.Path: true, k.Path + k.Members: true}
+		for dir := range dirs {
+			for _, name := range junk {
+				_, err := conn.Create(dir+"/"+name, nil, 0, zk.WorldACL(zk.PermAll))
+				require.NoError(t, err)
+			}
+		}
+		synctest.Wait()
+		require.True(t, a.Waiting())
+		k.Pass(t, a, k.arrives(w))
+		recipetest.MembersLeft()
+		if k.Name == barrierKind.Name { // the server does not delete an opened round that has such a child
+			err := k.Try(t.Context(), c, k.Path)
+			require.ErrorContains(t, err, "path is used by something else")
+			require.ErrorContains(t, err, "stands in the round")
+			for _, name := range junk {
+				require.NoError(t, conn.Delete(k.Path+k.Members+"/"+name, -1))
+			}
+			k.Pass(t, k.arrives(w), k.arrives(w))
+			return
+		}
+		require.ElementsMatch(t, junk, w.Srv.Children(k.Path))
+		// A lock's place is not ignored: it shows that another recipe uses the path.
+		_, err := conn.Create(k.Path+"/lock-", nil, zk.FlagEphemeral|zk.FlagSequence, zk.WorldACL(zk.PermAll))
+		require.NoError(t, err)
+		require.ErrorContains(t, k.Try(t.Context(), c, k.Path), "another recipe uses this path")
+	})
+}
+
+func TestB28BarrierWhoseCounterIsExhaustedIsAnError(t *testing.T) {
+	each(t, kinds, func(t *testing.T, w *world, k kind) {
+		c := w.Stranger(nil)
+		a := k.arrivesIn(w, c)
+		for _, next := range []int32{line.MaxNumber + 1, 1<<31 - 1, -5} { // past the limit, at its end, negative
+			require.NoError(t, w.Srv.SetCounter(k.Path+k.Members, next))
+			recipetest.Fails(t, k.arrivesIn(w, c), zkrecipes.ErrExhausted)
+			synctest.Wait()
+			require.True(t, a.Waiting())
+			require.Len(t, k.members(w), 1)
+		}
+	})
+}
+
+// Many gates, barriers and double barriers, at which a client waits, open while it is
+// disconnected. Every watch is armed again, also those on znodes that do not exist.
+func TestB31WaitersNoticeBarriersThatOpenedWhileTheyWereDisconnected(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		const each = 100
+		c, other := w.Stranger(nil), w.Stranger(nil)
+		var waits []*harness.Call[struct{}]
+		var opens []func(context.Context) error
+		for i := range each {
+			path := fmt.Sprint("/gates/", i)
+			require.NoError(t, zkrecipes.NewGate(other, path).Shut(t.Context()))
+			waits = append(waits, harness.GoErr(t, zkrecipes.NewGate(c, path).Wait))
+			opens = append(opens, zkrecipes.NewGate(other, path).Open)
+			for name, k := range kinds {
+				path := fmt.Sprintf("/%s/%d", name, i)
+				waits = append(waits, harness.GoErr(t, func(ctx context.Context) error { return k.Try(ctx, c, path) }))
+				opens = append(opens, func(ctx context.Context) error { return k.Try(ctx, other, path) })
+			}
+		}
+		synctest.Wait()
+		require.Equal(t, len(waits), recipetest.WatchesOf(c))
+		w.Away(c)
+		for _, open := range opens {
+			require.NoError(t, open(t.Context()))
+		}
+		synctest.Wait()
+		for _, a := range waits {
+			require.True(t, a.Waiting())
+		}
+		w.Back()
+		for _, a := range waits {
+			a.Get()
+		}
+	})
+}
+
+// While another member waits, or before it comes, one cancels while one of its requests is
+// under way. Either both get through, or the cancelled member is gone.
+func TestB32CallThatIsCancelledAtAnyRequestIsThroughOrGone(t *testing.T) {
+	delays := []zktest.Fault{{Do: zktest.Delay, For: time.Second}, {Do: zktest.Delay, For: time.Second, After: true}}
+	seen := map[string]int{}
+	for _, first := range []bool{true, false} {
+		for _, k := range kinds {
+			recipetest.EachRequest(t, delays, func(t *testing.T, fault zktest.Fault) (met bool) {
+				inBubble(t, func(t *testing.T, w *world) {
+					c, reason := w.Stranger(nil), errors.New("enough")
+					var partner arriving
+					if !first {
+						partner = k.arrives(w)
+					}
+					w.Plan.Add(fault)
+					a := k.Arrives(t, c, k.Path)
+					if first {
+						time.Sleep(500 * time.Millisecond)
+						partner = k.arrives(w)
+					}
+					synctest.Wait()
+					a.Cancel(reason)
+					time.Sleep(5 * time.Second)
+					met = w.Met()
+					if _, err := a.Wait(); err == nil {
+						seen[k.Name+": through"]++
+						k.passes(w, a, partner)
+						return
+					}
+					recipetest.Fails(t, a, reason) // and certainly so: the client was connected
+					require.Len(t, k.members(w), 1, "the partner")
+					if k.Name == doubleKind.Name && !partner.Waiting() { // it has opened the barrier
+						k.passes(w, partner)
+						return
+					}
+					seen[k.Name+": gone"]++
+					require.True(t, partner.Waiting())
+					k.passes(w, partner, k.arrivesIn(w, c))
+				})
+				return met || fault.Skip < 6
+			})
+		}
+	}
+	t.Log(seen)
+	for name := range kinds {
+		require.NotZero(t, seen[name+": through"])
+		require.NotZero(t, seen[name+": gone"])
+	}
+}
+
+func TestB35CallsWhoseJoinIsInFlightAtCloseReturnErrClosed(t *testing.T) {
+	each(t, kinds, func(t *testing.T, w *world, k kind) {
+		c := w.Stranger(nil)
+		w.Plan.Add(zktest.Fault{Do: zktest.Withhold, Op: "multi", Path: k.Path + "*"})
+		a := k.arrivesIn(w, c)
+		require.True(t, a.Waiting())
+		_ = c.Close() // an error, as the server is silent
+		_, err := a.Wait()
+		require.ErrorIs(t, err, zkrecipes.ErrClosed)
+		require.NotErrorIs(t, err, zk.ErrSessionExpired)
+		require.ErrorIs(t, k.Try(t.Context(), c, k.Path), zkrecipes.ErrClosed)
+	})
+}
+
+// The n-th member dies when it has seen that there are n, before it has opened the barrier.
+func TestB45MemberThatDiesWhileItOpensLeavesTheDutyToTheNext(t *testing.T) {
+	each(t, kinds, func(t *testing.T, w *world, k kind) {
+		for _, fault := range k.opening(zktest.Expire) {
+			first := k.arrives(w)
+			w.Plan.Add(fault)
+			recipetest.Fails(t, k.arrives(w), zk.ErrSessionExpired)
+			require.True(t, w.Met())
+			require.True(t, first.Waiting())
+			k.passes(w, first, k.arrives(w))
+		}
+	})
+}
+
+func TestB45OpeningWhoseReplyIsLostHappensOnce(t *testing.T) {
+	for _, k := range kinds {
+		ops := []string{k.open}
+		if k.Name == doubleKind.Name {
+			ops = append(ops, recipetest.OpReplace) // a ready that is left from a crash
+		}
+		for _, op := range ops {
+			for name, fault := range lostReplies(op) {
+				t.Run(k.Name+" "+name, func(t *testing.T) {
+					o := k.observer()
+					inBubble(t, func(t *testing.T, w *world) {
+						k.passes(w, k.arrives(w), k.arrives(w))
+						if op == recipetest.OpReplace {
+							_, err := w.Bare().Create("/d/ready", nil, 0, zk.WorldACL(zk.PermAll))
+							require.NoError(t, err)
+						}
+						o.Openings()
+						a := k.arrives(w)
+						w.Plan.Add(fault)
+						k.passes(w, a, k.arrives(w))
+						require.True(t, w.Met())
+						require.Equal(t, []int{2}, o.Openings(), "once")
+					}, o.Option())
+				})
+			}
+		}
+	}
+}
+
+// observer sees the openings.
+func (k kind) observer() *recipetest.Observer {
+	return &recipetest.Observer{Dir: k.Path + k.Members, Created: k.Name == doubleKind.Name}
+}
+
+// outcomes are how the uses of some members have ended.
+type outcomes struct {
+	mu      sync.Mutex
+	results map[string]int
+}
+
+func (o *outcomes) note(result string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.results[result]++
+}
+
+// use has n members, one of each client, use the barrier. One whose session ends comes again.
+func (k kind) use(ctx context.Context, t *testing.T, seen *recipetest.Observer, clients []*zkrecipes.Client) map[string]int {
+	o := &outcomes{results: map[string]int{}}
+	var wg sync.WaitGroup
+	for _, c := range clients {
+		wg.Go(func() {
+			for {
+				result := k.useOnce(ctx, t, seen, c, len(clients))
+				if result != "again" {
+					o.note(result)
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+	return o.results
+}
+
+func (k kind) useOnce(ctx context.Context, t *testing.T, seen *recipetest.Observer, c *zkrecipes.Client, n int) string {
+	var v *zkrecipes.Visit
+	var err error
+	result := "through"
+	if k.Name == doubleKind.Name {
+		v, err = zkrecipes.NewDoubleBarrier(c, k.Path, n).Enter(ctx)
+	} else {
+		var index int
+		index, err = zkrecipes.NewBarrier(c, k.Path, n).Wait(ctx)
+		result = fmt.Sprint("index ", index)
+	}
+	switch {
+	case errors.Is(err, zkrecipes.ErrUncertain):
+		return "uncertain"
+	case ctx.Err() != nil:
+		return "stuck"
+	case errors.Is(err, zkrecipes.ErrLost): // certainly not through
+		return "again"
+	case err != nil:
+		t.Error(err)
+	}
+	if v == nil {
+		return result
+	}
+	time.Sleep(time.Second)
+	switch err := v.Leave(t.Context()); {
+	case errors.Is(err, zkrecipes.ErrLost):
+		return "lost"
+	case err != nil:
+		t.Error(err)
+	}
+	if names := seen.Remain(recipetest.VisitOf(v).OpenedAt); len(names) > 0 {
+		t.Error("Leave has returned, and these members remain:", names)
+	}
+	return result
+}
+
+// One of the requests of two or three members fails in some way. The barrier opens for all of
+// them or for none, and lets all go. A member of a round that cannot find out is uncertain.
+func TestB45WhateverHappensToARequestABarrierOpensForAllOrForNone(t *testing.T) {
+	for _, k := range kinds {
+		t.Run(k.Name, func(t *testing.T) {
+			t.Parallel()
+			n := map[string]int{barrierKind.Name: 3, doubleKind.Name: 2}[k.Name]
+			recipetest.EachRequest(t, recipetest.Mishaps, func(t *testing.T, fault zktest.Fault) (met bool) {
+				o := k.observer()
+				inBubble(t, func(t *testing.T, w *world) {
+					members := func() (cs []*zkrecipes.Client) {
+						for range n {
+							cs = append(cs, w.Stranger(nil))
+						}
+						return cs
+					}
+					first := members()
+					w.Plan.Add(fault)
+					ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
+					defer cancel()
+					did := k.use(ctx, t, o, first)
+					recipetest.MembersLeft() // a fault may hit their leaves, too
+					met = w.Met()
+					if k.Name == doubleKind.Name {
+						require.LessOrEqual(t, did["lost"]+did["stuck"], 1, did)
+					} else {
+						require.LessOrEqual(t, did["uncertain"], 1, did)
+						require.Contains(t, []int{0, (n - 1) * did["uncertain"]}, did["stuck"], did)
+					}
+					least := n
+					if k.Name == doubleKind.Name && fault.Do == zktest.Expire {
+						least = 1 // a member can die between the listing of two and the opening
+					}
+					for _, stood := range o.Openings() {
+						require.GreaterOrEqual(t, stood, least)
+					}
+					time.Sleep(time.Minute)
+					require.Empty(t, k.members(w))
+					if !met { // it would hit the next use
+						return
+					}
+					did = k.use(t.Context(), t, o, members())
+					for i := range n {
+						require.Equal(t, 1, did[fmt.Sprint("index ", i)]+did["through"]/n, did)
+					}
+					for _, stood := range o.Openings() {
+						require.GreaterOrEqual(t, stood, n)
+					}
+				}, o.Option())
+				return met
+			})
+		})
+	}
+}
+
+func TestB57HooksMayCloseTheClientOfABarrier(t *testing.T) {
+	each(t, kinds, func(t *testing.T, w *world, k kind) {
+		var c *zkrecipes.Client
+		closed := make(chan error, 1)
+		c = w.Stranger(&zkrecipes.Options{Trace: &zkrecipes.Trace{AcquireEnd: func(_ context.Context, e zkrecipes.TraceAcquireEnd) {
+			if e.Path == k.Path {
+				closed <- c.Close()
+			}
+		}}})
+		_, _ = k.Arrive(c, k.Path, 1)(t.Context())
+		require.NoError(t, <-closed)
+		require.ErrorIs(t, k.Try(t.Context(), c, k.Path), zkrecipes.ErrClosed)
+		synctest.Wait()
+		require.Empty(t, k.members(w))
+	})
+}

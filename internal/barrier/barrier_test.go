@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -21,66 +20,6 @@ import (
 )
 
 // The rounds of a Barrier: who is in which.
-
-func TestRealA22BarrierOpensForNMembersFromNClientsRoundAfterRound(t *testing.T) {
-	const n, rounds = 5, 10
-	path, conn := harness.NewPath(t), harness.Raw(t)
-	var wg sync.WaitGroup
-	seen := make([][]int, rounds)
-	var mu sync.Mutex
-	for range n {
-		b := zkrecipes.NewBarrier(recipetest.Dial(t, nil), path, n)
-		wg.Go(func() {
-			for r := range rounds {
-				index, err := b.Wait(harness.Within(t, 20*time.Second))
-				if err != nil {
-					t.Error(r, err)
-					return
-				}
-				mu.Lock()
-				seen[r] = append(seen[r], index)
-				mu.Unlock()
-			}
-		})
-	}
-	wg.Wait()
-	for _, indexes := range seen {
-		slices.Sort(indexes)
-		require.Equal(t, []int{0, 1, 2, 3, 4}, indexes)
-	}
-	harness.Eventually(t, "an empty barrier", func() bool { return len(harness.Children(t, conn, path)) == 0 })
-	data, _, err := conn.Get(path)
-	require.NoError(t, err)
-	require.Equal(t, "5", string(data))
-}
-
-func TestA22RoundsInQuickSuccessionDoNotMix(t *testing.T) {
-	inBubble(t, func(t *testing.T, w *world) {
-		const n, rounds = 3, 20
-		var mu sync.Mutex
-		var wg sync.WaitGroup
-		through := make([]int, n) // rounds that each member has passed
-		for i := range n {
-			b := w.InRound(n)
-			wg.Go(func() {
-				for range rounds {
-					if _, err := b.Wait(t.Context()); err != nil {
-						t.Error(err)
-						return
-					}
-					mu.Lock()
-					through[i]++
-					if slices.Max(through)-slices.Min(through) > 1 {
-						t.Error("a member is two rounds ahead:", through)
-					}
-					mu.Unlock()
-				}
-			})
-		}
-		wg.Wait()
-		w.empty()
-	})
-}
 
 // A round stays open until the last of its members has left. Members that arrive in
 // the meantime are not admitted by it. They make up the next round.

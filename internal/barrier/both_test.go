@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -24,6 +25,47 @@ import (
 )
 
 // What a Barrier and a DoubleBarrier have in common.
+
+// No call returns before n members have come, from n clients, use after use. Members of a
+// DoubleBarrier all leave, too.
+func TestRealA22BarriersOpenForNMembersUseAfterUse(t *testing.T) {
+	const n, uses = 4, 10
+	for name, k := range kinds {
+		t.Run(name, func(t *testing.T) {
+			path, conn := harness.NewPath(t), harness.Raw(t)
+			var wg sync.WaitGroup
+			var coming, leaving atomic.Int32
+			var indexes sync.Map
+			for range n {
+				arrive := k.Arrive(recipetest.Dial(t, nil), path, n)
+				wg.Go(func() {
+					for use := range uses {
+						coming.Add(1)
+						a, err := arrive(harness.Within(t, 30*time.Second))
+						if there := coming.Load(); err != nil || there < int32(n*(use+1)) {
+							t.Errorf("through after %d calls in %d uses: %v", there, use+1, err)
+							return
+						}
+						if a.Leave == nil {
+							if _, taken := indexes.LoadOrStore([2]int{use, a.Index}, true); taken || a.Index < 0 || a.Index >= n {
+								t.Error("index:", a.Index)
+							}
+							continue
+						}
+						leaving.Add(1)
+						err = a.Leave(harness.Within(t, 30*time.Second))
+						if gone := leaving.Load(); err != nil || gone < int32(n*(use+1)) {
+							t.Errorf("left after %d calls in %d uses: %v", gone, use+1, err)
+							return
+						}
+					}
+				})
+			}
+			wg.Wait()
+			harness.Eventually(t, "an empty barrier", func() bool { return len(harness.Children(t, conn, path)) == 0 })
+		})
+	}
+}
 
 // The table of faults (recipetest.Faults): B07, B09, B10, B21, B33, B35 and B37, among others.
 func TestBarriersUnderEachFaultAtEachRequest(t *testing.T) {
@@ -266,42 +308,6 @@ func TestB28BarrierWhoseCounterIsExhaustedIsAnError(t *testing.T) {
 	})
 }
 
-// Many gates, barriers and double barriers, at which a client waits, open while it is
-// disconnected. Every watch is armed again, also those on znodes that do not exist.
-func TestB31WaitersNoticeBarriersThatOpenedWhileTheyWereDisconnected(t *testing.T) {
-	inBubble(t, func(t *testing.T, w *world) {
-		const each = 100
-		c, other := w.Stranger(nil), w.Stranger(nil)
-		var waits []*harness.Call[struct{}]
-		var opens []func(context.Context) error
-		for i := range each {
-			path := fmt.Sprint("/gates/", i)
-			require.NoError(t, zkrecipes.NewGate(other, path).Shut(t.Context()))
-			waits = append(waits, harness.GoErr(t, zkrecipes.NewGate(c, path).Wait))
-			opens = append(opens, zkrecipes.NewGate(other, path).Open)
-			for name, k := range kinds {
-				path := fmt.Sprintf("/%s/%d", name, i)
-				waits = append(waits, harness.GoErr(t, func(ctx context.Context) error { return k.Try(ctx, c, path) }))
-				opens = append(opens, func(ctx context.Context) error { return k.Try(ctx, other, path) })
-			}
-		}
-		synctest.Wait()
-		require.Equal(t, len(waits), recipetest.WatchesOf(c))
-		w.Away(c)
-		for _, open := range opens {
-			require.NoError(t, open(t.Context()))
-		}
-		synctest.Wait()
-		for _, a := range waits {
-			require.True(t, a.Waiting())
-		}
-		w.Back()
-		for _, a := range waits {
-			a.Get()
-		}
-	})
-}
-
 // While another member waits, or before it comes, one cancels while one of its requests is
 // under way. Either both get through, or the cancelled member is gone.
 func TestB32CallThatIsCancelledAtAnyRequestIsThroughOrGone(t *testing.T) {
@@ -412,129 +418,6 @@ func TestB45OpeningWhoseReplyIsLostHappensOnce(t *testing.T) {
 // observer sees the openings.
 func (k kind) observer() *recipetest.Observer {
 	return &recipetest.Observer{Dir: k.Path + k.Members, Created: k.Name == doubleKind.Name}
-}
-
-// outcomes are how the uses of some members have ended.
-type outcomes struct {
-	mu      sync.Mutex
-	results map[string]int
-}
-
-func (o *outcomes) note(result string) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.results[result]++
-}
-
-// use has n members, one of each client, use the barrier. One whose session ends comes again.
-func (k kind) use(ctx context.Context, t *testing.T, seen *recipetest.Observer, clients []*zkrecipes.Client) map[string]int {
-	o := &outcomes{results: map[string]int{}}
-	var wg sync.WaitGroup
-	for _, c := range clients {
-		wg.Go(func() {
-			for {
-				result := k.useOnce(ctx, t, seen, c, len(clients))
-				if result != "again" {
-					o.note(result)
-					return
-				}
-			}
-		})
-	}
-	wg.Wait()
-	return o.results
-}
-
-func (k kind) useOnce(ctx context.Context, t *testing.T, seen *recipetest.Observer, c *zkrecipes.Client, n int) string {
-	var v *zkrecipes.Visit
-	var err error
-	result := "through"
-	if k.Name == doubleKind.Name {
-		v, err = zkrecipes.NewDoubleBarrier(c, k.Path, n).Enter(ctx)
-	} else {
-		var index int
-		index, err = zkrecipes.NewBarrier(c, k.Path, n).Wait(ctx)
-		result = fmt.Sprint("index ", index)
-	}
-	switch {
-	case errors.Is(err, zkrecipes.ErrUncertain):
-		return "uncertain"
-	case ctx.Err() != nil:
-		return "stuck"
-	case errors.Is(err, zkrecipes.ErrLost): // certainly not through
-		return "again"
-	case err != nil:
-		t.Error(err)
-	}
-	if v == nil {
-		return result
-	}
-	time.Sleep(time.Second)
-	switch err := v.Leave(t.Context()); {
-	case errors.Is(err, zkrecipes.ErrLost):
-		return "lost"
-	case err != nil:
-		t.Error(err)
-	}
-	if names := seen.Remain(recipetest.VisitOf(v).OpenedAt); len(names) > 0 {
-		t.Error("Leave has returned, and these members remain:", names)
-	}
-	return result
-}
-
-// One of the requests of two or three members fails in some way. The barrier opens for all of
-// them or for none, and lets all go. A member of a round that cannot find out is uncertain.
-func TestB45WhateverHappensToARequestABarrierOpensForAllOrForNone(t *testing.T) {
-	for _, k := range kinds {
-		t.Run(k.Name, func(t *testing.T) {
-			t.Parallel()
-			n := map[string]int{barrierKind.Name: 3, doubleKind.Name: 2}[k.Name]
-			recipetest.EachRequest(t, recipetest.Mishaps, func(t *testing.T, fault zktest.Fault) (met bool) {
-				o := k.observer()
-				inBubble(t, func(t *testing.T, w *world) {
-					members := func() (cs []*zkrecipes.Client) {
-						for range n {
-							cs = append(cs, w.Stranger(nil))
-						}
-						return cs
-					}
-					first := members()
-					w.Plan.Add(fault)
-					ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
-					defer cancel()
-					did := k.use(ctx, t, o, first)
-					recipetest.MembersLeft() // a fault may hit their leaves, too
-					met = w.Met()
-					if k.Name == doubleKind.Name {
-						require.LessOrEqual(t, did["lost"]+did["stuck"], 1, did)
-					} else {
-						require.LessOrEqual(t, did["uncertain"], 1, did)
-						require.Contains(t, []int{0, (n - 1) * did["uncertain"]}, did["stuck"], did)
-					}
-					least := n
-					if k.Name == doubleKind.Name && fault.Do == zktest.Expire {
-						least = 1 // a member can die between the listing of two and the opening
-					}
-					for _, stood := range o.Openings() {
-						require.GreaterOrEqual(t, stood, least)
-					}
-					time.Sleep(time.Minute)
-					require.Empty(t, k.members(w))
-					if !met { // it would hit the next use
-						return
-					}
-					did = k.use(t.Context(), t, o, members())
-					for i := range n {
-						require.Equal(t, 1, did[fmt.Sprint("index ", i)]+did["through"]/n, did)
-					}
-					for _, stood := range o.Openings() {
-						require.GreaterOrEqual(t, stood, n)
-					}
-				}, o.Option())
-				return met
-			})
-		})
-	}
 }
 
 func TestB57HooksMayCloseTheClientOfABarrier(t *testing.T) {

@@ -2,8 +2,6 @@ package barrier_test
 
 import (
 	"slices"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -20,41 +18,6 @@ import (
 )
 
 // Members of a DoubleBarrier enter and leave.
-
-// No Enter returns before n members have called it, and no Leave before n members
-// have called that. The barrier is used again at once, and leaves nothing behind.
-func TestRealA22DoubleBarrierAllEnterAllLeave(t *testing.T) {
-	const n, rounds = 4, 10
-	path, conn := harness.NewPath(t), harness.Raw(t)
-	var wg sync.WaitGroup
-	var coming, leaving atomic.Int32
-	for range n {
-		d := zkrecipes.NewDoubleBarrier(recipetest.Dial(t, nil), path, n)
-		wg.Go(func() {
-			for r := range rounds {
-				coming.Add(1)
-				v, err := d.Enter(harness.Within(t, 30*time.Second))
-				if err != nil {
-					t.Error(err)
-					return
-				}
-				if there := coming.Load(); there < int32(n*(r+1)) {
-					t.Errorf("Enter has returned after %d calls in %d rounds", there, r+1)
-				}
-				leaving.Add(1)
-				if err := v.Leave(harness.Within(t, 30*time.Second)); err != nil {
-					t.Error(err)
-					return
-				}
-				if gone := leaving.Load(); gone < int32(n*(r+1)) {
-					t.Errorf("Leave has returned after %d calls in %d rounds", gone, r+1)
-				}
-			}
-		})
-	}
-	wg.Wait()
-	require.Empty(t, harness.Children(t, conn, path))
-}
 
 func TestA22DoubleBarrierIsAThreshold(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {

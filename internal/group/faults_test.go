@@ -1,10 +1,7 @@
 package group_test
 
 import (
-	"context"
-	"fmt"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -18,6 +15,12 @@ import (
 )
 
 // Faults that hit groups.
+
+// The table of faults (recipetest.Faults): nothing is left of a member that left, or whose Join
+// was canceled.
+func TestGroupUnderEachFaultAtEachRequest(t *testing.T) {
+	recipetest.Faults(t, recipetest.GroupDriver())
+}
 
 // Whatever happens to any request, the member is there with its last data, watchers see it in
 // the end, and nothing is left after Leave.
@@ -45,35 +48,6 @@ func TestB104AMemberSurvivesAMishapAtAnyRequest(t *testing.T) {
 		})
 		return met
 	})
-}
-
-// As before, and the context of Join, or of Update, ends while the fault lasts.
-func TestB104AJoinThatIsCanceledAtAnyRequestLeavesNoMember(t *testing.T) {
-	for _, fault := range recipetest.Mishaps {
-		for skip := range 4 {
-			fault.Skip = skip
-			t.Run(fmt.Sprint(fault), func(t *testing.T) {
-				recipetest.InGroupBubble(t, func(t *testing.T, w *recipetest.WatchWorld, a, b *zkrecipes.Client) {
-					w.Plan.Add(fault)
-					ctx, cancel := context.WithCancel(t.Context())
-					g := zkrecipes.NewGroup(a, w.Path)
-					done := make(chan *zkrecipes.Membership)
-					go func() {
-						m, _ := g.Join(ctx, nil)
-						done <- m
-					}()
-					synctest.Wait()
-					cancel()
-					if m := <-done; m != nil {
-						_ = m.Leave()
-					}
-					time.Sleep(time.Minute)
-					w.MembersAre(b, "")
-					require.Zero(t, a.Status().Znodes)
-				})
-			})
-		}
-	}
 }
 
 // The reply to the create is lost. The member finds its znode, and does not take that of

@@ -96,6 +96,36 @@ func TestB32SemaphoreCanceledLeavesNothing(t *testing.T) {
 	})
 }
 
+// The context of a call ends at any of its requests: in a first use, or in a crowd, for a slot
+// that somebody holds.
+func TestB32SemaphoreCanceledAtAnyRequestLeavesNothing(t *testing.T) {
+	delays := []zktest.Fault{{Do: zktest.Delay, For: time.Second}, {Do: zktest.Delay, For: time.Second, After: true}}
+	for _, crowd := range []bool{false, true} {
+		recipetest.EachRequest(t, delays, func(t *testing.T, fault zktest.Fault) (met bool) {
+			inBubble(t, func(t *testing.T, w *recipetest.World) {
+				cycle(t, w.Semaphore(1), 1)
+				x := w.Semaphore(1)
+				if crowd {
+					x = w.CrowdedSemaphore(1)
+					defer recipetest.ReleaseSlots(t, recipetest.Acquire(t, w.WarmSemaphore(1), 1))
+				}
+				w.Plan.Add(fault)
+				a := recipetest.AcquireLater(t, x, 1)
+				synctest.Wait()
+				met = w.Met()
+				a.Cancel(nil)
+				if l, err := a.Wait(); err == nil {
+					recipetest.ReleaseSlots(t, l)
+				} else {
+					require.ErrorIs(t, err, context.Canceled)
+				}
+				time.Sleep(5 * time.Second)
+			})
+			return met || fault.Skip < 5
+		})
+	}
+}
+
 // 300 tries and waits that time out leave no znode and no watch.
 func TestA12SemaphoreTimedOutLeavesNoWatch(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {

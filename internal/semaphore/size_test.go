@@ -21,13 +21,17 @@ import (
 // refused at once, also one that expects others in line and joins that.
 func TestA34SemaphoresThatDisagreeOnNGetAnErrorThatNamesBoth(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *recipetest.World) {
-		l, waiting := recipetest.Acquire(t, w.Semaphore(2), 2), waits(w, 2, 1)
 		more, other := w.Semaphore(2), w.Semaphore(3)
+		cycle(t, more, 1)
+		l := recipetest.Acquire(t, w.Semaphore(2), 2)
+		for range 2 {
+			requireSize(t, other, 1, "a semaphore of 2 slots is used as one of 3")
+			recipetest.SlotsOf(other).SetBusy(true)
+		}
+		waiting := waits(w, 2, 1)
 		for range 2 {
 			requireSize(t, more, 3, "3 slots requested of a semaphore of 2 slots")
-			requireSize(t, other, 1, "a semaphore of 2 slots is used as one of 3")
 			recipetest.SlotsOf(more).SetBusy(true)
-			recipetest.SlotsOf(other).SetBusy(true)
 		}
 		recipetest.ReleaseSlots(t, l)
 		served(t, waiting)

@@ -134,7 +134,7 @@ func TestA22MemberThatComesBackAtOnceDoesNotWaitForItself(t *testing.T) {
 				}
 				return b.Wait(ctx)
 			})
-			require.Zero(t, indexOf(t, first))
+			require.Zero(t, first.Get())
 			synctest.Wait()
 		})
 		require.True(t, again.Waiting())

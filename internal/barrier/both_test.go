@@ -358,20 +358,6 @@ func TestB32CallThatIsCancelledAtAnyRequestIsThroughOrGone(t *testing.T) {
 	}
 }
 
-func TestB35CallsWhoseJoinIsInFlightAtCloseReturnErrClosed(t *testing.T) {
-	each(t, kinds, func(t *testing.T, w *world, k kind) {
-		c := w.Stranger(nil)
-		w.Plan.Add(zktest.Fault{Do: zktest.Withhold, Op: "multi", Path: k.Path + "*"})
-		a := k.arrivesIn(w, c)
-		require.True(t, a.Waiting())
-		_ = c.Close() // an error, as the server is silent
-		_, err := a.Wait()
-		require.ErrorIs(t, err, zkrecipes.ErrClosed)
-		require.NotErrorIs(t, err, zk.ErrSessionExpired)
-		require.ErrorIs(t, k.Try(t.Context(), c, k.Path), zkrecipes.ErrClosed)
-	})
-}
-
 // The n-th member dies when it has seen that there are n, before it has opened the barrier.
 func TestB45MemberThatDiesWhileItOpensLeavesTheDutyToTheNext(t *testing.T) {
 	each(t, kinds, func(t *testing.T, w *world, k kind) {
@@ -387,30 +373,32 @@ func TestB45MemberThatDiesWhileItOpensLeavesTheDutyToTheNext(t *testing.T) {
 }
 
 func TestB45OpeningWhoseReplyIsLostHappensOnce(t *testing.T) {
-	for _, k := range kinds {
-		ops := []string{k.open}
-		if k.Name == doubleKind.Name {
-			ops = append(ops, recipetest.OpReplace) // a ready that is left from a crash
+	for _, op := range []string{recipetest.OpOpenRound, recipetest.OpOpenAll, recipetest.OpReplace} {
+		k := doubleKind
+		if op == recipetest.OpOpenRound {
+			k = barrierKind
 		}
-		for _, op := range ops {
-			for name, fault := range lostReplies(op) {
-				t.Run(k.Name+" "+name, func(t *testing.T) {
-					o := k.observer()
-					inBubble(t, func(t *testing.T, w *world) {
-						k.passes(w, k.arrives(w), k.arrives(w))
-						if op == recipetest.OpReplace {
-							_, err := w.Bare().Create("/d/ready", nil, 0, zk.WorldACL(zk.PermAll))
-							require.NoError(t, err)
-						}
-						o.Openings()
-						a := k.arrives(w)
-						w.Plan.Add(fault)
-						k.passes(w, a, k.arrives(w))
-						require.True(t, w.Met())
-						require.Equal(t, []int{2}, o.Openings(), "once")
-					}, o.Option())
-				})
-			}
+		for _, fault := range []zktest.Fault{
+			{Do: zktest.Drop}, {Do: zktest.Drop, After: true},
+			{Do: zktest.Answer, Code: jute.ErrConnectionLoss}, {Do: zktest.Answer, Code: jute.ErrConnectionLoss, After: true},
+		} {
+			fault.Op, fault.Times = op, 2
+			t.Run(fmt.Sprint(fault), func(t *testing.T) {
+				o := k.observer()
+				inBubble(t, func(t *testing.T, w *world) {
+					k.passes(w, k.arrives(w), k.arrives(w))
+					if op == recipetest.OpReplace { // a ready that is left from a crash
+						_, err := w.Bare().Create("/d/ready", nil, 0, zk.WorldACL(zk.PermAll))
+						require.NoError(t, err)
+					}
+					o.Openings()
+					a := k.arrives(w)
+					w.Plan.Add(fault)
+					k.passes(w, a, k.arrives(w))
+					require.True(t, w.Met())
+					require.Equal(t, []int{2}, o.Openings(), "once")
+				}, o.Option())
+			})
 		}
 	}
 }

@@ -94,20 +94,6 @@ func TestB32LeaveThatIsCancelledAtEveryStepHasLeft(t *testing.T) {
 	})
 }
 
-func TestB32LeaveWithAContextThatHasEndedLeaves(t *testing.T) {
-	inBubble(t, func(t *testing.T, w *world) {
-		ctx, cancel := context.WithCancel(t.Context())
-		cancel()
-		for range 20 {
-			for _, v := range w.visits(2) {
-				require.ErrorIs(t, v.Leave(ctx), context.Canceled)
-			}
-			synctest.Wait()
-			require.Empty(t, w.Srv.Children("/d"), "ready is deleted, too")
-		}
-	})
-}
-
 func TestB13LeavingTwiceAndAtOnceIsLeavingOnce(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		vs := w.visits(2)
@@ -234,23 +220,6 @@ func TestB11EnterWhoseReplyComesAfterTheSessionsEndIsAnError(t *testing.T) {
 	}
 }
 
-func TestB09ExpiryInsideEndsTheVisit(t *testing.T) {
-	inBubble(t, func(t *testing.T, w *world) {
-		vs := w.visits(2)
-		work := vs[0].Context(t.Context())
-		w.dies(vs[0])
-		<-work.Done()
-		require.ErrorIs(t, context.Cause(work), zkrecipes.ErrLost)
-		for range 2 {
-			require.ErrorIs(t, vs[0].Err(), zkrecipes.ErrLost)
-			require.ErrorIs(t, vs[0].Leave(t.Context()), zkrecipes.ErrLost)
-		}
-		w.allLeave(vs[1]) // it does not wait for the expired member
-		require.ErrorIs(t, vs[1].Err(), zkrecipes.ErrReleased)
-		require.ErrorIs(t, harness.Cause(t, vs[1].Context(t.Context())), zkrecipes.ErrReleased)
-	})
-}
-
 // The session of a member ends while Leave waits for the others. That member has left.
 // The server of its next session lags and does not show the others, so Leave has to
 // sync first.
@@ -265,37 +234,6 @@ func TestB10LeaveContinuesInTheNextSessionAfterASync(t *testing.T) {
 		w.allLeave(vs[1])
 		leaves.Get()
 	}, recipetest.Behind(1, 6))
-}
-
-func TestB35CloseEndsVisitsAndCallsOfLeave(t *testing.T) {
-	inBubble(t, func(t *testing.T, w *world) {
-		c := w.Stranger(nil)
-		vs := recipetest.Visits(t, w.entersIn(c, 2), w.enters(2))
-		leaves := w.leaves(recipetest.Visits(t, w.entersIn(c, 2))[0])
-		require.True(t, leaves.Waiting())
-		work := vs[0].Context(t.Context())
-		require.NoError(t, c.Close())
-		require.ErrorIs(t, context.Cause(work), zkrecipes.ErrClosed)
-		require.ErrorIs(t, vs[0].Err(), zkrecipes.ErrClosed)
-		require.ErrorIs(t, vs[0].Leave(t.Context()), zkrecipes.ErrClosed)
-		recipetest.Fails(t, leaves, zkrecipes.ErrClosed)
-		require.Len(t, w.Inside(), 1)
-		w.allLeave(vs[1])
-	})
-}
-
-// An operator deletes a member inside, before or after it watches its znode.
-func TestB22EvictedMemberInsideLosesItsVisit(t *testing.T) {
-	each(t, map[string]time.Duration{"early": 0, "late": 5 * time.Second}, func(t *testing.T, w *world, pause time.Duration) {
-		vs := w.visits(2)
-		time.Sleep(pause)
-		synctest.Wait()
-		require.NoError(t, w.Bare().Delete(grantOf(vs[0]).Place().Path, -1))
-		w.allLeave(vs[1]) // it does not wait for the evicted member
-		time.Sleep(2 * time.Second)
-		require.ErrorIs(t, vs[0].Err(), zkrecipes.ErrLost)
-		require.ErrorIs(t, vs[0].Leave(t.Context()), zkrecipes.ErrLost)
-	})
 }
 
 // A member's join is looked for, as its reply was lost, when an operator deletes it and the path.
@@ -336,19 +274,14 @@ func TestB23DeletingADoubleBarrierEvictsItsMembers(t *testing.T) {
 	})
 }
 
-// An operator takes the permission to write, and gives it back.
-func TestB36DoubleBarrierWorksAgainAsSoonAsItsPathMayBeWritten(t *testing.T) {
+func TestB35CloseEndsCallsOfLeave(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
-		restrict, c := w.restricts(), w.Stranger(nil)
-		w.acquaint(recipetest.Couple(c))
-		for range 2 {
-			restrict("/d", zk.PermAll&^zk.PermWrite)
-			for range 2 {
-				_, err := recipetest.Couple(c).Enter(harness.Within(t, time.Minute))
-				require.ErrorContains(t, err, "may not be written")
-			}
-			restrict("/d", zk.PermAll)
-			w.leave(w.entersIn(c, 2), w.entersIn(c, 2))
-		}
+		c, other := w.Stranger(nil), w.Stranger(nil)
+		vs := recipetest.Visits(t, w.entersIn(c, 2), w.entersIn(other, 2))
+		leaves := w.leaves(vs[0])
+		require.True(t, leaves.Waiting())
+		require.NoError(t, c.Close())
+		recipetest.Fails(t, leaves, zkrecipes.ErrClosed)
+		w.allLeave(vs[1])
 	})
 }

@@ -1,7 +1,6 @@
 package barrier_test
 
 import (
-	"fmt"
 	"os"
 	"slices"
 	"testing"
@@ -11,9 +10,7 @@ import (
 
 	"github.com/zkrecipes/zkrecipes"
 	"github.com/zkrecipes/zkrecipes/internal/harness"
-	"github.com/zkrecipes/zkrecipes/internal/jute"
 	"github.com/zkrecipes/zkrecipes/internal/line"
-	"github.com/zkrecipes/zkrecipes/internal/placename"
 	"github.com/zkrecipes/zkrecipes/internal/recipetest"
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
@@ -94,12 +91,6 @@ func (w *world) member() string {
 // membersStay keeps the next two members that are through in their round.
 func (w *world) membersStay() {
 	w.Plan.Add(zktest.Fault{Do: zktest.Withhold, Op: recipetest.OpLeaveRound, Times: 2})
-}
-
-// indexOf requires that a member is through, and returns its index.
-func indexOf(t testing.TB, a waiting) int {
-	t.Helper()
-	return a.Get()
 }
 
 // clientOf returns the Client of a Barrier.
@@ -216,26 +207,4 @@ func (k kind) passes(w *world, members ...arriving) {
 	k.Pass(w.T, members...)
 	recipetest.MembersLeft()
 	require.Empty(w.T, w.Srv.Children(k.Path))
-}
-
-// lostReplies are the ways in which a request, or its reply, does not arrive.
-func lostReplies(op string) map[string]zktest.Fault {
-	all := map[string]zktest.Fault{}
-	for _, after := range []bool{false, true} {
-		for _, do := range []zktest.Action{zktest.Drop, zktest.Answer} {
-			fault := zktest.Fault{Do: do, After: after, Op: op, Times: 2}
-			if do == zktest.Answer {
-				fault.Code = jute.ErrConnectionLoss
-			}
-			all[fmt.Sprintf("%s, applied: %v", do, after)] = fault
-		}
-	}
-	return all
-}
-
-// bySequence returns the members of the round in the order of their numbers.
-func (w *world) bySequence() []placename.Parts {
-	ms := w.Present()
-	slices.SortFunc(ms, placename.Parts.Compare)
-	return ms
 }

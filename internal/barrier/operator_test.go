@@ -43,7 +43,7 @@ func TestB22MemberEvictedAfterTheOpeningGetsItsIndex(t *testing.T) {
 				time.Sleep(10 * time.Second) // it watches its own znode
 				synctest.Wait()
 				still.Stop()
-				require.Equal(t, 1, indexOf(t, w.waits(2)))
+				require.Equal(t, 1, w.waits(2).Get())
 				recipetest.MembersLeft()
 				if all {
 					recipetest.Wipe(t, w.Bare(), recipetest.RoundOf2)
@@ -51,7 +51,7 @@ func TestB22MemberEvictedAfterTheOpeningGetsItsIndex(t *testing.T) {
 					require.NoError(t, w.Bare().Delete(w.member(), -1))
 				}
 				still.Resume()
-				require.Zero(t, indexOf(t, a), "although nobody could read it any more")
+				require.Zero(t, a.Get(), "although nobody could read it any more")
 			}, zktest.SessionTimeouts(time.Second, time.Hour))
 		})
 	}
@@ -103,7 +103,7 @@ func TestB23SignalThatCannotBeDeletedIsReported(t *testing.T) {
 			_, err := conn.Create(path, nil, 0, zk.WorldACL(zk.PermAll))
 			require.NoError(t, err)
 		}
-		indexOf(t, a)
+		a.Get()
 		recipetest.MembersLeft()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()

@@ -13,41 +13,6 @@ import (
 
 // The signal, by whose event the members of a Barrier learn that their round is open.
 
-// asked returns the last member of a round of n, which has read n just now.
-func (w *world) asked(n int) *zkrecipes.Barrier {
-	w.T.Helper()
-	last := w.InRound(n)
-	recipetest.RoundsOf(last).ForgetSize()
-	require.NoError(w.T, recipetest.RoundsOf(last).CheckSize(w.T.Context(), recipetest.Live(w.T, clientOf(last))))
-	return last
-}
-
-// opens has the last member open the round, and returns the requests until all have left.
-func (w *world) opens(as []waiting, last *zkrecipes.Barrier) map[string]int {
-	w.T.Helper()
-	return w.Requests(func() {
-		for i, a := range append(as, w.waitsAt(last)) {
-			require.Equal(w.T, i, indexOf(w.T, a), "in the order of arrival")
-		}
-		w.empty()
-	})
-}
-
-func TestA22MembersAreInTheRoundByTheEventAlone(t *testing.T) {
-	each(t, map[string]bool{"of several Clients": false, "of one Client": true}, func(t *testing.T, w *world, shared bool) {
-		b := w.InRound(4)
-		var as []waiting
-		for range 3 {
-			as = append(as, w.waitsAt(b))
-			if !shared {
-				b = w.InRound(4)
-			}
-		}
-		requests := w.opens(as, w.asked(4))
-		require.Equal(t, []int{1, 1, 0}, []int{requests["getChildren2"], requests["getData"], requests["exists"]}, "the last to come lists the members, and reads n")
-	})
-}
-
 // A member's session ended before the opening, so a number does not tell the index.
 func TestA22MembersOfARoundWithHolesReadTheirIndexes(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
@@ -55,7 +20,15 @@ func TestA22MembersOfARoundWithHolesReadTheirIndexes(t *testing.T) {
 		as := []waiting{w.waits(4), w.waitsIn(c, 4), w.waits(4)}
 		w.expire(c)
 		recipetest.Fails(t, as[1], zkrecipes.ErrLost)
-		requests := w.opens([]waiting{as[0], as[2], w.waits(4)}, w.asked(4))
+		as = []waiting{as[0], as[2], w.waits(4)}
+		last := w.InRound(4)
+		require.NoError(t, recipetest.RoundsOf(last).CheckSize(t.Context(), recipetest.Live(t, clientOf(last))))
+		requests := w.Requests(func() {
+			for i, a := range append(as, w.waitsAt(last)) {
+				require.Equal(t, i, a.Get(), "in the order of arrival")
+			}
+			w.empty()
+		})
 		require.Equal(t, 3+1, requests["getData"], "each waiting member reads ready, and the last to come n")
 		require.Equal(t, 1, requests["multi(check,delete,setData,check,check,check,check,check)"])
 		require.Equal(t, 1, requests["multi(check,delete,delete)"], "the member that deletes the round knows that the signal is gone")
@@ -75,9 +48,9 @@ func TestB21AnEventAfterAReconnectMakesAMemberRead(t *testing.T) {
 			require.True(t, a.Waiting())
 		}
 		requests := w.Requests(func() {
-			require.Equal(t, 1, indexOf(t, w.waitsAt(other)))
+			require.Equal(t, 1, w.waitsAt(other).Get())
 			w.Back()
-			require.Zero(t, indexOf(t, a))
+			require.Zero(t, a.Get())
 		})
 		require.GreaterOrEqual(t, requests["getData"], 1+1+1, "the path's data twice, and ready")
 	})

@@ -50,20 +50,6 @@ func TestB104AMemberSurvivesAMishapAtAnyRequest(t *testing.T) {
 	})
 }
 
-// The reply to the create is lost. The member finds its znode, and does not take that of
-// another session for it.
-func TestB01AMemberWhoseReplyIsLostIsThereOnce(t *testing.T) {
-	recipetest.InGroupBubble(t, func(t *testing.T, w *recipetest.WatchWorld, a, b *zkrecipes.Client) {
-		require.NoError(t, w.Joins(b, "0", "").Leave())
-		w.Plan.Add(zktest.Fault{Do: zktest.Drop, After: true, Op: "multi(create)"})
-		m := w.Joins(a, "1", "x")
-		w.MembersAre(b, "1=x")
-		require.Equal(t, 1, a.Status().Znodes)
-		require.NoError(t, m.Leave())
-		w.MembersAre(b, "")
-	})
-}
-
 // The reply to the create is lost, and before the member finds its znode, an event comes late that
 // says that the one of the session before has gone. What the session weighs is counted still.
 func TestAMemberWhoseReplyIsLostCountsForTheSession(t *testing.T) {
@@ -79,24 +65,6 @@ func TestAMemberWhoseReplyIsLostCountsForTheSession(t *testing.T) {
 		require.NoError(t, m.Leave())
 		require.Zero(t, a.Status().Znodes)
 	})
-}
-
-// A watcher's next server lags.
-func TestB103AGroupsWatcherMeetsAServerThatLags(t *testing.T) {
-	recipetest.InGroupBubble(t, func(t *testing.T, w *recipetest.WatchWorld, a, _ *zkrecipes.Client) {
-		c := w.Stranger(nil)
-		m := w.Joins(a, "1", "x")
-		r := w.Sees(c)
-		require.NoError(t, m.Update(t.Context(), []byte("x2")))
-		time.Sleep(10 * time.Second)
-		require.NoError(t, m.Leave())
-		time.Sleep(10 * time.Second)
-		want := []string{"1=x", "1=x2", ""}
-		require.Equal(t, want, r.Texts())
-		w.Srv.Expire(recipetest.SessionID(c))
-		time.Sleep(time.Minute)
-		require.Equal(t, want, r.Texts())
-	}, recipetest.Behind(3, 20))
 }
 
 // The server computes the library's identity by another algorithm, so the member may not write

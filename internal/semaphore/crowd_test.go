@@ -66,16 +66,6 @@ func (e *exclusive) hold(slot int) error {
 	return nil
 }
 
-// Others take slots between each look and the taking.
-func TestTryAcquireGetsASlotAlthoughOthersAreQuickerEachTime(t *testing.T) {
-	inBubble(t, func(t *testing.T, w *recipetest.World) {
-		x, use := w.DistantSemaphore()
-		a := harness.Go(t, x.TryAcquire)
-		untilReturned(t, a, use)
-		served(t, a)
-	})
-}
-
 func TestSemaphoreTakesTheLowestSlotAgainAfterACrowd(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		x := w.CrowdedSemaphore(1_000_000)
@@ -259,16 +249,4 @@ func TestB23CrowdGoesOnWhenItsSlotsAreDeleted(t *testing.T) {
 			cycle(t, other, 1)
 		})
 	}
-}
-
-// The client moves to a server that lags, between the taking and the look.
-func TestB03CrowdBehindALaggingServerKeepsNoSlotOfAnother(t *testing.T) {
-	inBubble(t, func(t *testing.T, w *recipetest.World) {
-		x, other := w.CrowdedSemaphore(1), w.WarmSemaphore(1)
-		held := recipetest.Acquire(t, other, 1)
-		w.Plan.Add(zktest.Fault{Do: zktest.Drop, Op: "getChildren2", Path: "/s/slots"})
-		requireLocked(t, x, 1)
-		require.Len(t, w.Plan.Fired(), 2, "the fault, and the server that lags")
-		recipetest.ReleaseSlots(t, held)
-	}, recipetest.Behind(2, 3))
 }

@@ -1,7 +1,6 @@
 package semaphore_test
 
 import (
-	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -11,8 +10,6 @@ import (
 
 	"github.com/zkrecipes/zkrecipes"
 	"github.com/zkrecipes/zkrecipes/internal/harness"
-	"github.com/zkrecipes/zkrecipes/internal/line"
-	"github.com/zkrecipes/zkrecipes/internal/placename"
 	"github.com/zkrecipes/zkrecipes/internal/recipetest"
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
@@ -53,24 +50,6 @@ func TestB22SemaphoreHolderOfADeletedSlotLosesItsLease(t *testing.T) {
 			})
 		}
 	}
-}
-
-func TestB22SemaphoreWaiterThatIsDeletedIsEvicted(t *testing.T) {
-	inBubble(t, func(t *testing.T, w *recipetest.World) {
-		l := recipetest.Acquire(t, w.Semaphore(1), 1)
-		as := []*harness.Call[*zkrecipes.SlotLease]{waits(w, 1, 1), waits(w, 1, 1), waits(w, 1, 1)}
-		names := placename.ParseAll(w.Srv.Children("/s/line"), placename.LockKinds)
-		slices.SortFunc(names, placename.Parts.Compare)
-		for i := range 2 {
-			require.NoError(t, w.Bare().Delete("/s/line/"+names[1-i].Name, -1)) // the second, and the first
-			_, err := as[1-i].Wait()
-			require.ErrorIs(t, err, zkrecipes.ErrEvicted)
-			synctest.Wait()
-			require.True(t, as[2].Waiting())
-		}
-		recipetest.ReleaseSlots(t, l)
-		recipetest.ReleaseSlots(t, as[2].Get())
-	})
 }
 
 // Everything is deleted under holders and waiters, who go on.
@@ -147,23 +126,6 @@ func TestTryAcquireIgnoresAForeignChildOfTheLine(t *testing.T) {
 			recipetest.ReleaseSlots(t, l)
 			requireLocked(t, x, 1)
 			served(t, a)
-		}
-	})
-}
-
-// The numbers of the line come to their end.
-func TestB87SemaphoreGoesOnWhenTheLinesNumbersAreUsedUp(t *testing.T) {
-	inBubble(t, func(t *testing.T, w *recipetest.World) {
-		l := recipetest.Acquire(t, w.Semaphore(1), 1)
-		require.NoError(t, w.Srv.SetCounter("/s/line", line.MaxNumber))
-		as := []*harness.Call[*zkrecipes.SlotLease]{waits(w, 1, 1), waits(w, 1, 1), waits(w, 1, 1)}
-		recipetest.ReleaseSlots(t, l)
-		for left := len(as); left > 0; left-- {
-			synctest.Wait()
-			i := slices.IndexFunc(as, func(a *harness.Call[*zkrecipes.SlotLease]) bool { return !a.Waiting() })
-			require.GreaterOrEqual(t, i, 0)
-			recipetest.ReleaseSlots(t, as[i].Get())
-			as = slices.Delete(as, i, i+1)
 		}
 	})
 }

@@ -3,7 +3,6 @@ package semaphore_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -154,29 +153,6 @@ func TestA32SemaphoreClientsThatTakeAllSlotsBothGoOn(t *testing.T) {
 					if err != nil {
 						t.Error(err)
 						return
-					}
-				}
-			})
-		}
-		wg.Wait()
-	})
-}
-
-func TestA13TwentyGoroutinesOnOneSemaphoreNeverHoldMoreThanN(t *testing.T) {
-	inBubble(t, func(t *testing.T, w *recipetest.World) {
-		x, held := w.Semaphore(3), exclusive{}
-		var wg sync.WaitGroup
-		for range 20 {
-			wg.Go(func() {
-				for range 20 {
-					err := x.Do(harness.Within(t, time.Minute), func(_ context.Context, l *zkrecipes.SlotLease) error {
-						if l.Slot() > 2 {
-							return fmt.Errorf("slot %d", l.Slot())
-						}
-						return held.hold(l.Slot())
-					})
-					if err != nil {
-						t.Error(err)
 					}
 				}
 			})

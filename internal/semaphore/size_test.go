@@ -38,21 +38,6 @@ func TestA34SemaphoresThatDisagreeOnNGetAnErrorThatNamesBoth(t *testing.T) {
 	})
 }
 
-// The path was deleted and made anew for another n. What is remembered does not count.
-func TestSemaphoreThatRemembersAnotherNFollowsThePath(t *testing.T) {
-	inBubble(t, func(t *testing.T, w *recipetest.World) {
-		x := w.WarmSemaphore(3)
-		recipetest.Wipe(t, w.Bare(), "/s")
-		l := recipetest.Acquire(t, w.Semaphore(1), 1)
-		requireLocked(t, x, 1)
-		a := recipetest.WaitsFor(t, x, 1)
-		require.Equal(t, []int{0}, w.Taken())
-		requireSize(t, x, 2, "2 slots requested of a semaphore of 1 slots")
-		recipetest.ReleaseSlots(t, l)
-		served(t, a)
-	})
-}
-
 // A new n lasts when the servers delete idle containers, whichever Semaphore is used first
 // afterwards.
 func TestB100ResizeOutlastsTheIdleContainersOfTheSemaphore(t *testing.T) {

@@ -3,6 +3,7 @@ package watch_test
 import (
 	"context"
 	"fmt"
+	"iter"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -34,21 +35,31 @@ func TestWatchYieldsEachStateAndNone(t *testing.T) {
 	})
 }
 
-func TestWatchYieldsTheStat(t *testing.T) {
+// first returns what an iterator yields first.
+func first[A any](t *testing.T, all iter.Seq2[A, error]) (one A) {
+	t.Helper()
+	for a, err := range all {
+		require.NoError(t, err)
+		return a
+	}
+	return one
+}
+
+// The caller may change what it gets, and others that share the watch see nothing of that.
+func TestWatchYieldsTheStatAndMemoryOfTheCallersOwn(t *testing.T) {
 	recipetest.InWatchBubble(t, func(t *testing.T, w *recipetest.WatchWorld, a, _ *zkrecipes.Client) {
 		w.Creates(w.Path, "1")
-		w.Sets(w.Path, "2")
+		w.Creates(w.Path+"/a", "")
 		_, want, err := w.Operator.Get(w.Path)
 		require.NoError(t, err)
-		for n, err := range a.Watch(t.Context(), w.Path) {
-			require.NoError(t, err)
+		for range 2 {
+			n := first(t, a.Watch(t.Context(), w.Path))
+			require.Equal(t, "1", string(n.Data))
 			require.Equal(t, want, n.Stat)
-			break
-		}
-		for n, err := range a.WatchChildren(t.Context(), w.Path) {
-			require.NoError(t, err)
-			require.Equal(t, zkrecipes.Children{Names: []string{}, Stat: want}, n)
-			break
+			n.Data[0], n.Stat.Version = 'x', 7
+			c := first(t, a.WatchChildren(t.Context(), w.Path))
+			require.Equal(t, zkrecipes.Children{Names: []string{"a"}, Stat: want}, c)
+			c.Names[0] = "x"
 		}
 	})
 }
@@ -86,29 +97,6 @@ func TestWatchYieldsTheLatestToASlowReader(t *testing.T) {
 			}
 		}
 		require.Equal(t, []string{"", "9"}, seen)
-	})
-}
-
-// The caller may change what it gets, and others that share the watch see nothing of that.
-func TestWatchYieldsMemoryOfTheCallersOwn(t *testing.T) {
-	recipetest.InWatchBubble(t, func(t *testing.T, w *recipetest.WatchWorld, a, _ *zkrecipes.Client) {
-		w.Creates(w.Path, "1")
-		w.Creates(w.Path+"/a", "")
-		for range 2 {
-			for n, err := range a.Watch(t.Context(), w.Path) {
-				require.NoError(t, err)
-				require.Equal(t, "1", string(n.Data))
-				require.EqualValues(t, 0, n.Stat.Version)
-				n.Data[0], n.Stat.Version = 'x', 7
-				break
-			}
-			for n, err := range a.WatchChildren(t.Context(), w.Path) {
-				require.NoError(t, err)
-				require.Equal(t, []string{"a"}, n.Names)
-				n.Names[0] = "x"
-				break
-			}
-		}
 	})
 }
 
@@ -240,14 +228,8 @@ func TestAWatchThatIsGoneLeavesNoWatchBeyondItsPath(t *testing.T) {
 	recipetest.InWatchBubble(t, func(t *testing.T, w *recipetest.WatchWorld, a, _ *zkrecipes.Client) {
 		w.Creates(w.Path, "1")
 		for range 100 {
-			for _, err := range a.Watch(t.Context(), w.Path) {
-				require.NoError(t, err)
-				break
-			}
-			for _, err := range a.WatchChildren(t.Context(), w.Path) {
-				require.NoError(t, err)
-				break
-			}
+			first(t, a.Watch(t.Context(), w.Path))
+			first(t, a.WatchChildren(t.Context(), w.Path))
 		}
 		require.Equal(t, 2, recipetest.WatchesOf(a))
 	})

@@ -268,8 +268,7 @@ func TestB25ForeignChildrenOfABarrierAreNotCounted(t *testing.T) {
 		dirs := map[string]bool{k.Path: true, k.Path + k.Members: true}
 		for dir := range dirs {
 			for _, name := range junk {
-				_, err := conn.Create(dir+"/"+name, nil, 0, zk.WorldACL(zk.PermAll))
-				require.NoError(t, err)
+				w.Write(dir+"/"+name, "")
 			}
 		}
 		synctest.Wait()
@@ -308,54 +307,33 @@ func TestB28BarrierWhoseCounterIsExhaustedIsAnError(t *testing.T) {
 	})
 }
 
-// While another member waits, or before it comes, one cancels while one of its requests is
-// under way. Either both get through, or the cancelled member is gone.
-func TestB32CallThatIsCancelledAtAnyRequestIsThroughOrGone(t *testing.T) {
-	delays := []zktest.Fault{{Do: zktest.Delay, For: time.Second}, {Do: zktest.Delay, For: time.Second, After: true}}
-	seen := map[string]int{}
-	for _, first := range []bool{true, false} {
-		for _, k := range kinds {
-			recipetest.EachRequest(t, delays, func(t *testing.T, fault zktest.Fault) (met bool) {
-				inBubble(t, func(t *testing.T, w *world) {
-					c, reason := w.Stranger(nil), errors.New("enough")
-					var partner arriving
-					if !first {
-						partner = k.arrives(w)
-					}
-					w.Plan.Add(fault)
-					a := k.Arrives(t, c, k.Path)
-					if first {
-						time.Sleep(500 * time.Millisecond)
-						partner = k.arrives(w)
-					}
-					synctest.Wait()
-					a.Cancel(reason)
-					time.Sleep(5 * time.Second)
-					met = w.Met()
-					if _, err := a.Wait(); err == nil {
-						seen[k.Name+": through"]++
-						k.passes(w, a, partner)
-						return
-					}
-					recipetest.Fails(t, a, reason) // and certainly so: the client was connected
-					require.Len(t, k.members(w), 1, "the partner")
-					if k.Name == doubleKind.Name && !partner.Waiting() { // it has opened the barrier
-						k.passes(w, partner)
-						return
-					}
-					seen[k.Name+": gone"]++
-					require.True(t, partner.Waiting())
-					k.passes(w, partner, k.arrivesIn(w, c))
-				})
-				return met || fault.Skip < 6
-			})
+// The last member is cancelled while it lists the members, or opens. It gets through, or it is
+// gone, and that is certain.
+func TestB32LastMemberThatIsCancelledIsThroughOrGone(t *testing.T) {
+	each(t, kinds, func(t *testing.T, w *world, k kind) {
+		for _, after := range []bool{false, true} {
+			for _, late := range k.opening(zktest.Delay) {
+				reason, partner := errors.New("enough"), k.arrives(w)
+				late.For, late.After = time.Second, after
+				w.Plan.Add(late)
+				a := k.arrives(w)
+				a.Cancel(reason)
+				time.Sleep(5 * time.Second)
+				if _, err := a.Wait(); err == nil {
+					k.passes(w, a, partner)
+					continue
+				}
+				recipetest.Fails(t, a, reason)
+				if partner.Waiting() {
+					require.Len(t, k.members(w), 1)
+					k.passes(w, partner, k.arrives(w))
+				} else { // it had opened the barrier
+					require.Equal(t, doubleKind.Name, k.Name)
+					k.passes(w, partner)
+				}
+			}
 		}
-	}
-	t.Log(seen)
-	for name := range kinds {
-		require.NotZero(t, seen[name+": through"])
-		require.NotZero(t, seen[name+": gone"])
-	}
+	})
 }
 
 // The n-th member dies when it has seen that there are n, before it has opened the barrier.
@@ -388,8 +366,7 @@ func TestB45OpeningWhoseReplyIsLostHappensOnce(t *testing.T) {
 				inBubble(t, func(t *testing.T, w *world) {
 					k.passes(w, k.arrives(w), k.arrives(w))
 					if op == recipetest.OpReplace { // a ready that is left from a crash
-						_, err := w.Bare().Create("/d/ready", nil, 0, zk.WorldACL(zk.PermAll))
-						require.NoError(t, err)
+						w.Write("/d/ready", "")
 					}
 					o.Openings()
 					a := k.arrives(w)

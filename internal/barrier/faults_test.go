@@ -3,7 +3,6 @@ package barrier_test
 import (
 	"context"
 	"errors"
-	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -14,7 +13,6 @@ import (
 	"github.com/zkrecipes/zkrecipes"
 	"github.com/zkrecipes/zkrecipes/internal/harness"
 	"github.com/zkrecipes/zkrecipes/internal/jute"
-	"github.com/zkrecipes/zkrecipes/internal/placename"
 	"github.com/zkrecipes/zkrecipes/internal/recipetest"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 	"github.com/zkrecipes/zkrecipes/zktest"
@@ -50,40 +48,6 @@ func TestB45RoundOpensForTheOthersWhenAMemberDiesDuringTheOpening(t *testing.T) 
 		w.expire(c)
 		recipetest.Indexes(t, second, third)
 	}, zktest.TickTime(time.Second))
-}
-
-// Others come or go between the last member's listing and its opening, which is refused then.
-// The round is opened with three members that are there.
-func TestB45RoundOpensForThoseThatAreThereIfOthersCameOrWent(t *testing.T) {
-	for name, change := range map[string]func(t *testing.T, w *world, as []waiting) (there []waiting){
-		"one has left": func(t *testing.T, w *world, as []waiting) []waiting {
-			recipetest.Cancels(t, as[1])
-			return []waiting{as[0], w.waits(3)}
-		},
-		"one was deleted": func(t *testing.T, w *world, as []waiting) []waiting {
-			require.NoError(t, w.Bare().Delete(recipetest.RoundOf2+"/"+slices.MinFunc(w.Present(), placename.Parts.Compare).Name, -1))
-			return []waiting{as[1], w.waits(3)}
-		},
-		"one has left and another has come": func(t *testing.T, w *world, as []waiting) []waiting {
-			recipetest.Cancels(t, as[0])
-			return []waiting{as[1], w.waits(3)}
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			o := barrierKind.observer()
-			inBubble(t, func(t *testing.T, w *world) {
-				as := []waiting{w.waits(3), w.waits(3)}
-				const opening = "multi(check,create,setData,check,check,check,check)"
-				w.Plan.Add(zktest.Fault{Do: zktest.Delay, Op: opening, For: time.Second})
-				requests := w.Requests(func() {
-					last := w.waits(3)
-					recipetest.Indexes(t, append(change(t, w, as), last)...)
-				})
-				require.Equal(t, 1, requests[opening], "which was refused")
-				require.Equal(t, []int{3}, o.Openings())
-			}, o.Option())
-		})
-	}
 }
 
 // The opening is applied, and the session of the member that sent it ends. The round is open

@@ -98,15 +98,11 @@ func TestB23RoundOpensWithoutItsSignal(t *testing.T) {
 func TestB23SignalThatCannotBeDeletedIsReported(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		a := w.waits(2)
-		conn, open := w.Bare(), recipetest.SignalOf2+"/open"
-		for _, path := range []string{open, open + "/x"} {
-			_, err := conn.Create(path, nil, 0, zk.WorldACL(zk.PermAll))
-			require.NoError(t, err)
-		}
+		w.Write(recipetest.SignalOf2+"/open", "")
+		w.Write(recipetest.SignalOf2+"/open/x", "")
 		a.Get()
 		recipetest.MembersLeft()
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		defer cancel()
+		ctx := harness.Within(t, time.Minute)
 		requests := w.Requests(func() {
 			for range 2 {
 				b := w.InRound(2)
@@ -155,8 +151,7 @@ func TestB45RoundWithoutReadyIsAnErrorWithoutSpinning(t *testing.T) {
 		_, err := conn.Multi(&zk.DeleteRequest{Path: recipetest.ReadyOf2 + "/signal-of3", Version: -1}, &zk.DeleteRequest{Path: recipetest.ReadyOf2, Version: -1})
 		require.NoError(t, err)
 		if again {
-			_, err := conn.Create(recipetest.ReadyOf2, nil, 0, zk.WorldACL(zk.PermAll))
-			require.NoError(t, err)
+			w.Write(recipetest.ReadyOf2, "")
 		}
 		for _, a := range as {
 			_, err := a.Wait()
@@ -180,8 +175,7 @@ func TestB45RoundWithoutReadyIsAnErrorWithoutSpinning(t *testing.T) {
 func TestB45ReadyThatCannotBeDeletedIsAnError(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		a := w.waits(2)
-		_, err := w.Bare().Create(recipetest.ReadyOf2+"/child", nil, 0, zk.WorldACL(zk.PermAll))
-		require.NoError(t, err)
+		w.Write(recipetest.ReadyOf2+"/child", "")
 		recipetest.Indexes(t, a, w.waits(2))
 		require.ErrorContains(t, recipetest.Fails(t, w.waits(2), zk.ErrNotEmpty), "ready cannot be deleted")
 	})

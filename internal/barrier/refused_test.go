@@ -37,8 +37,7 @@ func TestB36BarriersReturnNoAuthAtOnce(t *testing.T) {
 	each(t, kinds, func(t *testing.T, w *world, k kind) {
 		ctx, restrict, conn := t.Context(), w.restricts(), w.Bare()
 		c, other := w.Stranger(nil), w.Stranger(nil)
-		_, err := conn.Create("/below", nil, 0, zk.WorldACL(zk.PermAll))
-		require.NoError(t, err)
+		w.Write("/below", "")
 		restrict("/below", zk.PermRead)
 		require.ErrorIs(t, k.Try(ctx, c, "/below/path"), zk.ErrNoAuth, "the path cannot be created")
 
@@ -46,8 +45,7 @@ func TestB36BarriersReturnNoAuthAtOnce(t *testing.T) {
 		for _, r := range k.Refused {
 			switch ok, _, _ := conn.Exists(k.Path); {
 			case r.Alone && !ok:
-				_, err := conn.Create(k.Path, []byte("2"), 0, zk.WorldACL(zk.PermAll))
-				require.NoError(t, err)
+				w.Write(k.Path, "2")
 			case !r.Alone && first == nil:
 				first = k.arrivesIn(w, other)
 			}
@@ -139,10 +137,9 @@ func TestB48BarriersRejectZnodesWithOtherData(t *testing.T) {
 	each(t, kinds, func(t *testing.T, w *world, k kind) {
 		conn, c := w.Bare(), w.Stranger(nil)
 		for data, says := range k.Data {
-			_, err := conn.Create("/other", []byte(data), 0, zk.WorldACL(zk.PermAll))
-			require.NoError(t, err)
+			w.Write("/other", data)
 			for _, n := range []int{1, 2} {
-				_, err = k.Arrive(c, "/other", n)(t.Context())
+				_, err := k.Arrive(c, "/other", n)(t.Context())
 				require.ErrorContains(t, err, says)
 			}
 			got, stat, err := conn.Get("/other")
@@ -153,8 +150,7 @@ func TestB48BarriersRejectZnodesWithOtherData(t *testing.T) {
 			recipetest.Wipe(t, conn, "/other")
 		}
 		// An empty znode can be used. It was usually created as a parent.
-		_, err := conn.Create(k.Path, nil, 0, zk.WorldACL(zk.PermAll))
-		require.NoError(t, err)
+		w.Write(k.Path, "")
 		k.passes(w, k.arrivesIn(w, c), k.arrives(w))
 		if k.Name == barrierKind.Name {
 			require.Equal(t, "2", w.Text(k.Path))
@@ -214,13 +210,10 @@ func TestB52BarrierWithMoreMembersThanATransactionCanNameIsRefused(t *testing.T)
 // The data is kept also if it is written between the client's read and the first join.
 func TestB64DataPutOnAnEmptyZnodeBeforeABarrierClaimsItIsKept(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
-		conn := w.Insider()
-		_, err := conn.Create("/b", nil, 0, zk.WorldACL(zk.PermAll))
-		require.NoError(t, err)
+		w.Write("/b", "")
 		w.Plan.Add(zktest.Fault{Do: zktest.Delay, Op: "multi(setData)", For: time.Second})
 		a := w.waits(2)
-		_, err = conn.Set("/b", []byte("mine"), -1)
-		require.NoError(t, err)
+		w.sizeIs("mine")
 		require.ErrorContains(t, recipetest.Fails(t, a), `number of members: "mine"`)
 		require.Equal(t, "mine", w.Text("/b"))
 	})

@@ -235,8 +235,7 @@ func TestB78ReadyOfOthersLetsMembersInWhateverItHolds(t *testing.T) {
 	for _, data := range []string{"", "10.0.0.7", "7", "host with spaces", "7 of ours", "of ours", "often 7"} {
 		inBubble(t, func(t *testing.T, w *world) {
 			a := w.enters(2)
-			_, err := w.Bare().Create("/d/ready", []byte(data), 0, zk.WorldACL(zk.PermAll))
-			require.NoError(t, err)
+			w.Write("/d/ready", data)
 			w.leave(a)
 		})
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -19,6 +20,14 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/recipetest"
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
+
+func TestMain(m *testing.M) { os.Exit(harness.Run(m)) }
+
+// withCounter runs f in a bubble with a counter at /c, in a session of its own.
+func withCounter(t *testing.T, f func(t *testing.T, w *recipetest.World, x *zkrecipes.Counter)) {
+	t.Helper()
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) { f(t, w, zkrecipes.NewCounter(w.Stranger(nil), "/c")) })
+}
 
 func TestACounterCounts(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
@@ -79,8 +88,7 @@ func TestACountersReceiptIsGivenBack(t *testing.T) {
 }
 
 func TestACounterSharesItsPathWithOthers(t *testing.T) {
-	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-		x := zkrecipes.NewCounter(w.Stranger(nil), "/c")
+	withCounter(t, func(t *testing.T, w *recipetest.World, x *zkrecipes.Counter) {
 		w.Write("/c", "") // as kazoo creates it
 		require.Equal(t, int64(1), recipetest.Count(t, x, 1))
 		w.Write("/c", "41")
@@ -145,8 +153,7 @@ func TestACounterRefusesBadInput(t *testing.T) {
 }
 
 func TestASumThatDoesNotFitIsRefused(t *testing.T) {
-	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-		x := zkrecipes.NewCounter(w.Stranger(nil), "/c")
+	withCounter(t, func(t *testing.T, w *recipetest.World, x *zkrecipes.Counter) {
 		for _, c := range []struct{ value, delta int64 }{
 			{math.MaxInt64, 1}, {1, math.MaxInt64}, {math.MinInt64, -1}, {-1, math.MinInt64},
 		} {
@@ -164,8 +171,7 @@ func TestASumThatDoesNotFitIsRefused(t *testing.T) {
 
 // One that does not fit does not keep the others of the same write from being added.
 func TestAnOverflowConcernsItsCallAlone(t *testing.T) {
-	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-		x := zkrecipes.NewCounter(w.Stranger(nil), "/c")
+	withCounter(t, func(t *testing.T, w *recipetest.World, x *zkrecipes.Counter) {
 		require.NoError(t, x.Set(t.Context(), math.MaxInt64-10))
 		w.Plan.Add(zktest.Fault{Do: zktest.Delay, Op: recipetest.OpCount, For: time.Second})
 		first := recipetest.CountLater(t, x, 1)
@@ -243,8 +249,7 @@ func TestUnderContentionAddsTakeTurns(t *testing.T) {
 
 // Callers that leave before their add is under way have not added.
 func TestACallerThatLeavesInTimeHasNotAdded(t *testing.T) {
-	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-		x := zkrecipes.NewCounter(w.Stranger(nil), "/c")
+	withCounter(t, func(t *testing.T, w *recipetest.World, x *zkrecipes.Counter) {
 		recipetest.Count(t, x, 1)
 		w.Plan.Add(zktest.Fault{Do: zktest.Delay, Op: recipetest.OpCount, For: time.Second})
 		first := recipetest.CountLater(t, x, 10)
@@ -386,8 +391,7 @@ func TestALostAddIsNotTakenForTheSameOfAnother(t *testing.T) {
 }
 
 func TestAnAddWhoseReceiptIsGoneIsUncertain(t *testing.T) {
-	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-		x := zkrecipes.NewCounter(w.Stranger(nil), "/c")
+	withCounter(t, func(t *testing.T, w *recipetest.World, x *zkrecipes.Counter) {
 		recipetest.Count(t, x, 1)
 		w.Plan.Add(zktest.Fault{Do: zktest.Drop, Op: recipetest.OpCount, After: true}, zktest.Fault{Do: zktest.Refuse, Times: -1})
 		a := recipetest.CountLater(t, x, 1)

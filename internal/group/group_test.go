@@ -3,6 +3,7 @@ package group_test
 import (
 	"context"
 	"fmt"
+	"os"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -13,11 +14,14 @@ import (
 
 	"github.com/zkrecipes/zkrecipes"
 	"github.com/zkrecipes/zkrecipes/internal/group"
+	"github.com/zkrecipes/zkrecipes/internal/harness"
 	"github.com/zkrecipes/zkrecipes/internal/jute"
 	"github.com/zkrecipes/zkrecipes/internal/recipetest"
 )
 
 // Who is in a group.
+
+func TestMain(m *testing.M) { os.Exit(harness.Run(m)) }
 
 func TestWatchersOfAGroupSeeWhoComesAndLeaves(t *testing.T) {
 	recipetest.InGroupBubble(t, func(t *testing.T, w *recipetest.WatchWorld, a, b *zkrecipes.Client) {
@@ -123,8 +127,7 @@ func TestB104AMemberIsBackInTheNextSession(t *testing.T) {
 		require.Equal(t, recipetest.SessionID(a), ms[0].Session)
 		require.NoError(t, m.Update(t.Context(), []byte("x3")))
 		w.Away(a)
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
+		ctx := harness.Within(t, time.Second)
 		require.ErrorIs(t, m.Update(ctx, []byte("x4")), context.DeadlineExceeded)
 		time.Sleep(time.Minute) // the session expires
 		require.Equal(t, "", r.Last())

@@ -126,8 +126,7 @@ func TestSemaphoreWorksAgainWhenItsLineIsMended(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *recipetest.World) {
 		conn := w.Insider()
 		for _, path := range []string{"/s", "/s/line"} {
-			_, err := conn.Create(path, []byte("1"), 0, zk.WorldACL(zk.PermAll))
-			require.NoError(t, err)
+			w.Write(path, "1")
 		}
 		x := w.Semaphore(1)
 		for range 2 {

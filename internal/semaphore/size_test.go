@@ -212,8 +212,7 @@ func TestResizeWhoseContextEndsBeforeTheReplyIsUncertain(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		x := w.WarmSemaphore(2)
 		w.Plan.Add(zktest.Fault{Do: zktest.Withhold, After: true, Op: recipetest.OpResize})
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
+		ctx := harness.Within(t, time.Second)
 		err := x.Resize(ctx, 3)
 		require.ErrorIs(t, err, zkrecipes.ErrUncertain)
 		require.ErrorIs(t, err, context.DeadlineExceeded)

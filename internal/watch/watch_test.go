@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"os"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -12,12 +13,15 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/zkrecipes/zkrecipes"
+	"github.com/zkrecipes/zkrecipes/internal/harness"
 	"github.com/zkrecipes/zkrecipes/internal/jute"
 	"github.com/zkrecipes/zkrecipes/internal/recipetest"
 	"github.com/zkrecipes/zkrecipes/internal/watch"
 )
 
 // What Client.Watch and Client.WatchChildren yield.
+
+func TestMain(m *testing.M) { os.Exit(harness.Run(m)) }
 
 func TestWatchYieldsEachStateAndNone(t *testing.T) {
 	recipetest.InWatchBubble(t, func(t *testing.T, w *recipetest.WatchWorld, a, _ *zkrecipes.Client) {
@@ -167,8 +171,7 @@ func TestWatchesEndWhenTheClientIsClosed(t *testing.T) {
 
 		lease := recipetest.LockOn(t, zkrecipes.NewMutex(b, "/lock"))
 		r = recipetest.WatchesAt(t, b, w.Path)
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		defer cancel()
+		ctx := harness.Within(t, time.Minute)
 		ended := make(chan error)
 		go func() { ended <- b.Shutdown(ctx) }()
 		w.Creates(w.Path, "during the shutdown")
@@ -308,8 +311,7 @@ func TestReadsGoOnInTheNextSession(t *testing.T) {
 	recipetest.InWatchBubble(t, func(t *testing.T, w *recipetest.WatchWorld, a, _ *zkrecipes.Client) {
 		w.Creates(w.Path, "1")
 		w.Away(a)
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
+		ctx := harness.Within(t, time.Second)
 		_, _, err := a.Get(ctx, w.Path)
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		require.ErrorContains(t, err, "no connection")

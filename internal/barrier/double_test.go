@@ -177,6 +177,28 @@ func TestA22LastToLeaveKeepsTheReadyOfTheNextUse(t *testing.T) {
 	})
 }
 
+// The member that sorts first lists each time the one that sorts last has left. The others leave,
+// read the first one, and read it once more when it is deleted together with ready.
+func TestLeavingADoubleBarrierCostsACommitAndTwoReadsEach(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		const n = 30
+		vs := w.visits(n)
+		before := w.Srv.Counts()
+		var leaves []*harness.Call[struct{}]
+		for _, v := range vs {
+			leaves = append(leaves, w.leaves(v))
+		}
+		for _, l := range leaves {
+			l.Get()
+		}
+		did := w.Srv.Counts().Sub(before)
+		require.Equal(t, n, did.Transactions)
+		require.LessOrEqual(t, did.Requests["getData"], 2*(n-1))
+		require.LessOrEqual(t, did.Requests["getChildren2"], did.Requests["getData"]+n)
+		require.Empty(t, w.Srv.Children("/d"))
+	})
+}
+
 func TestA22SpuriousWakeUpsLetNobodyLeave(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		c := w.Stranger(nil)

@@ -29,6 +29,13 @@ func withCounter(t *testing.T, f func(t *testing.T, w *recipetest.World, x *zkre
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) { f(t, w, zkrecipes.NewCounter(w.Stranger(nil), "/c")) })
 }
 
+// adds begins to add, and returns when the call sleeps.
+func adds(t *testing.T, x *zkrecipes.Counter, delta int64) *harness.Call[int64] {
+	a := recipetest.CountLater(t, x, delta)
+	synctest.Wait()
+	return a
+}
+
 func TestACounterCounts(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		x := zkrecipes.NewCounter(w.Stranger(nil), "/n/counter")
@@ -174,10 +181,8 @@ func TestAnOverflowConcernsItsCallAlone(t *testing.T) {
 	withCounter(t, func(t *testing.T, w *recipetest.World, x *zkrecipes.Counter) {
 		require.NoError(t, x.Set(t.Context(), math.MaxInt64-10))
 		w.Plan.Add(zktest.Fault{Do: zktest.Delay, Op: recipetest.OpCount, For: time.Second})
-		first := recipetest.CountLater(t, x, 1)
-		synctest.Wait()
-		large := recipetest.CountLater(t, x, 100)
-		synctest.Wait()
+		first := adds(t, x, 1)
+		large := adds(t, x, 100)
 		small := recipetest.CountLater(t, x, 2)
 		require.Equal(t, int64(math.MaxInt64-9), first.Get())
 		recipetest.Fails(t, large, zkrecipes.ErrOverflow)
@@ -215,7 +220,7 @@ func TestAddsOfOneProcessAreWrittenTogether(t *testing.T) {
 // Whoever loses three races stands in line, and then each turn costs one write.
 func TestUnderContentionAddsTakeTurns(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-		const clients, adds = 16, 20
+		const clients, each = 16, 20
 		var calls []*harness.Call[struct{}]
 		xs := make([]*zkrecipes.Counter, clients)
 		for i := range xs {
@@ -226,7 +231,7 @@ func TestUnderContentionAddsTakeTurns(t *testing.T) {
 		before := w.Srv.Counts()
 		for _, x := range xs {
 			calls = append(calls, harness.GoErr(t, func(ctx context.Context) error {
-				for range adds {
+				for range each {
 					if _, err := x.Add(ctx, 1); err != nil {
 						return err
 					}
@@ -239,11 +244,11 @@ func TestUnderContentionAddsTakeTurns(t *testing.T) {
 		}
 		synctest.Wait()
 		requests := w.Srv.Counts().Sub(before).Requests
-		require.Equal(t, strconv.Itoa(clients*adds), w.Text("/c"))
+		require.Equal(t, strconv.Itoa(clients*each), w.Text("/c"))
 		writes := requests[recipetest.OpCount] + requests[recipetest.OpCountInTurn]
-		t.Log(writes, "writes for", clients*adds, "adds:", requests)
-		require.LessOrEqual(t, writes, clients*adds+clients*2*3)
-		require.GreaterOrEqual(t, requests[recipetest.OpCountInTurn], clients*adds/2, "most wait for their turn")
+		t.Log(writes, "writes for", clients*each, "adds:", requests)
+		require.LessOrEqual(t, writes, clients*each+clients*2*3)
+		require.GreaterOrEqual(t, requests[recipetest.OpCountInTurn], clients*each/2, "most wait for their turn")
 	})
 }
 
@@ -252,18 +257,15 @@ func TestACallerThatLeavesInTimeHasNotAdded(t *testing.T) {
 	withCounter(t, func(t *testing.T, w *recipetest.World, x *zkrecipes.Counter) {
 		recipetest.Count(t, x, 1)
 		w.Plan.Add(zktest.Fault{Do: zktest.Delay, Op: recipetest.OpCount, For: time.Second})
-		first := recipetest.CountLater(t, x, 10)
-		synctest.Wait()
-		second := recipetest.CountLater(t, x, 100)
-		synctest.Wait()
+		first := adds(t, x, 10)
+		second := adds(t, x, 100)
 		recipetest.Cancels(t, second)
 		require.Equal(t, int64(11), first.Get())
 		synctest.Wait()
 		require.Equal(t, "11", w.Text("/c"))
 
 		w.Plan.Add(zktest.Fault{Do: zktest.Delay, Op: recipetest.OpCount, For: time.Second})
-		third := recipetest.CountLater(t, x, 1000)
-		synctest.Wait()
+		third := adds(t, x, 1000)
 		recipetest.Cancels(t, third, zkrecipes.ErrUncertain)
 		time.Sleep(2 * time.Second)
 		require.Equal(t, "1011", w.Text("/c"), "it was under way")
@@ -275,8 +277,7 @@ func TestAnAddWaitsForAConnectionAndCanBeCanceledMeanwhile(t *testing.T) {
 		c := w.Stranger(nil)
 		x := zkrecipes.NewCounter(c, "/c")
 		w.Away(c)
-		a, b := recipetest.CountLater(t, x, 1), recipetest.CountLater(t, x, 2)
-		synctest.Wait()
+		a, b := recipetest.CountLater(t, x, 1), adds(t, x, 2)
 		recipetest.Cancels(t, b)
 		w.Back()
 		require.Equal(t, int64(1), a.Get())
@@ -303,8 +304,7 @@ func TestShutdownWaitsForAddsAndCloseEndsThem(t *testing.T) {
 		x := zkrecipes.NewCounter(c, "/c")
 		recipetest.Count(t, x, 1)
 		w.Plan.Add(zktest.Fault{Do: zktest.Delay, Op: recipetest.OpCount, For: time.Second})
-		a := recipetest.CountLater(t, x, 1)
-		synctest.Wait()
+		a := adds(t, x, 1)
 		require.NoError(t, c.Shutdown(t.Context()))
 		require.Equal(t, int64(2), a.Get())
 
@@ -312,8 +312,7 @@ func TestShutdownWaitsForAddsAndCloseEndsThem(t *testing.T) {
 		x = zkrecipes.NewCounter(c, "/c")
 		recipetest.Count(t, x, 1)
 		w.Plan.Add(zktest.Fault{Do: zktest.Withhold, Op: recipetest.OpCount})
-		a = recipetest.CountLater(t, x, 1)
-		synctest.Wait()
+		a = adds(t, x, 1)
 		c.Close()
 		recipetest.Fails(t, a, zkrecipes.ErrClosed, zkrecipes.ErrUncertain)
 	})
@@ -382,8 +381,7 @@ func TestALostAddIsNotTakenForTheSameOfAnother(t *testing.T) {
 		x, other := zkrecipes.NewCounter(w.Stranger(nil), "/c"), zkrecipes.NewCounter(w.Stranger(nil), "/c")
 		recipetest.Count(t, x, 1)
 		w.Plan.Add(zktest.Fault{Do: zktest.Drop, Op: recipetest.OpCount}, zktest.Fault{Do: zktest.Refuse, Times: 1})
-		a := recipetest.CountLater(t, x, 1)
-		synctest.Wait()
+		a := adds(t, x, 1)
 		require.Equal(t, int64(2), recipetest.Count(t, other, 1))
 		require.Equal(t, int64(3), a.Get())
 		require.Equal(t, "3", w.Text("/c"))
@@ -394,8 +392,7 @@ func TestAnAddWhoseReceiptIsGoneIsUncertain(t *testing.T) {
 	withCounter(t, func(t *testing.T, w *recipetest.World, x *zkrecipes.Counter) {
 		recipetest.Count(t, x, 1)
 		w.Plan.Add(zktest.Fault{Do: zktest.Drop, Op: recipetest.OpCount, After: true}, zktest.Fault{Do: zktest.Refuse, Times: -1})
-		a := recipetest.CountLater(t, x, 1)
-		synctest.Wait()
+		a := adds(t, x, 1)
 		w.Plan.Stop()
 		receipt := "/c/puts/" + w.Srv.Children("/c/puts")[0]
 		require.NoError(t, w.Bare().Delete(receipt, -1))

@@ -50,11 +50,9 @@ type BarrierCase struct {
 	Op      string // the operation, as errors name it
 	Path    string // of the barrier that tests in bubbles use
 	Members string // parent of the members' znodes, relative to path
-	Others  int    // other children of that parent
 	Arrive  func(c *zkrecipes.Client, path string, n int) func(context.Context) (Arrival, error)
 
 	Invalid map[string]func(context.Context) error // zero and nil values
-	Busy    []string                               // the requests that a busy server rejects
 	Quota   map[string]string                      // by request, the error if it exceeds the quota
 	Data    map[string]string                      // by data that the znode at path already holds, the error
 	Refused []refusal
@@ -71,7 +69,7 @@ type refusal struct {
 
 var BothBarriers = []BarrierCase{
 	{
-		Name: "barrier", Op: "wait", Path: "/b", Members: "/round", Others: 1,
+		Name: "barrier", Op: "wait", Path: "/b", Members: "/round",
 		Arrive: func(c *zkrecipes.Client, path string, n int) func(context.Context) (Arrival, error) {
 			return func(ctx context.Context) (Arrival, error) {
 				index, err := zkrecipes.NewBarrier(c, path, n).Wait(ctx)
@@ -82,7 +80,6 @@ var BothBarriers = []BarrierCase{
 			"nil":  func(ctx context.Context) error { _, err := (*zkrecipes.Barrier)(nil).Wait(ctx); return err },
 			"zero": func(ctx context.Context) error { _, err := new(zkrecipes.Barrier).Wait(ctx); return err },
 		},
-		Busy: []string{OpJoinRound, OpLeaveRound, OpMakeRound, OpDeleteRound, OpOpenRound, "createContainer", "getData", "getChildren2", "sync"},
 		Quota: map[string]string{
 			OpJoinRound: "quota exceeded", OpMakeRound: "quota exceeded", OpOpenRound: "quota exceeded",
 			"createContainer": "-125", // go-zookeeper has no name for this code
@@ -115,7 +112,6 @@ var BothBarriers = []BarrierCase{
 			"nil":  func(ctx context.Context) error { _, err := (*zkrecipes.DoubleBarrier)(nil).Enter(ctx); return err },
 			"zero": func(ctx context.Context) error { _, err := new(zkrecipes.DoubleBarrier).Enter(ctx); return err },
 		},
-		Busy:  []string{OpEnter, OpOpenAll, OpLastLeaves, "multi(delete)", "createContainer", "getData", "exists", "getChildren2", "sync"},
 		Quota: map[string]string{OpEnter: "quota exceeded"},
 		Data: map[string]string{
 			"mine": "path holds other data", "2": "path holds the size of a semaphore or barrier",

@@ -3,7 +3,6 @@ package barrier_test
 import (
 	"context"
 	"fmt"
-	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -20,28 +19,6 @@ import (
 )
 
 // The rounds of a Barrier: who is in which.
-
-// A round stays open until the last of its members has left. Members that arrive in
-// the meantime are not admitted by it. They make up the next round.
-func TestA22EarlyArrivalsAreNotAdmittedByThePreviousRound(t *testing.T) {
-	inBubble(t, func(t *testing.T, w *world) {
-		// Two members leave. The first to do so is delayed.
-		w.Plan.Add(zktest.Fault{Do: zktest.Delay, Op: recipetest.OpLeaveRound, For: 5 * time.Second})
-		w.passes(2)
-		recipetest.MembersLeft()
-		var early []waiting
-		for range 3 {
-			early = append(early, w.waits(2))
-			require.True(t, early[len(early)-1].Waiting())
-			require.Len(t, w.Present(), 1, "it has not joined")
-		}
-		time.Sleep(6 * time.Second)
-		passed := len(early)
-		early = slices.DeleteFunc(early, func(e waiting) bool { return !e.Waiting() })
-		require.Equal(t, 2, passed-len(early), "the next round")
-		recipetest.Indexes(t, early[0], w.waits(2))
-	})
-}
 
 // The previous round rejects an early arrival and is deleted before the early arrival
 // lists it. The member that the listing then shows belongs to the next round. The
@@ -68,27 +45,19 @@ func TestA22EarlyArrivalThatFindsTheNextRoundJoinsIt(t *testing.T) {
 	})
 }
 
-// All members were admitted and died before they could leave. The next arrival deletes their
-// round.
+// All members were admitted and died before they could leave, the last one while the next
+// arrival waits for it. That deletes their round.
 func TestA22RoundWhoseMembersDiedIsCleanedUpByTheNextArrival(t *testing.T) {
-	each(t, map[string]bool{"it waits": true, "it comes later": false}, func(t *testing.T, w *world, waits bool) {
+	inBubble(t, func(t *testing.T, w *world) {
 		c, d := w.Stranger(nil), w.Stranger(nil)
 		w.membersStay()
 		recipetest.Indexes(t, w.waitsIn(c, 2), w.waitsIn(d, 2))
 		recipetest.MembersLeft()
 		w.expire(c)
-		next := w.InRound(2)
-		var early waiting
-		if waits {
-			early = w.waitsAt(next)
-			require.Len(t, w.Present(), 1)
-		}
+		early := w.waits(2)
+		require.Len(t, w.Present(), 1, "it has not joined")
 		w.expire(d)
 		synctest.Wait()
-		if !waits {
-			require.Equal(t, []string{"ready"}, w.Srv.Children(recipetest.RoundOf2))
-			early = w.waitsAt(next)
-		}
 		require.Len(t, w.Present(), 1, "the member of the next round")
 		recipetest.Indexes(t, early, w.waits(2))
 		w.empty()

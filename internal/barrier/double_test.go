@@ -92,21 +92,6 @@ func TestA22OldReadyLetsNobodyPassAlone(t *testing.T) {
 	})
 }
 
-// When all members crash, what they leave behind does not disturb the next ones.
-func TestA22DoubleBarrierIsUsedAgainAfterAllHaveDied(t *testing.T) {
-	inBubble(t, func(t *testing.T, w *world) {
-		vs := w.visits(2)
-		for _, v := range vs {
-			w.dies(v)
-			<-v.Context(t.Context()).Done()
-		}
-		require.Equal(t, []string{"ready"}, w.Srv.Children("/d"))
-		first := w.enters(2)
-		require.True(t, first.Waiting())
-		w.leave(first, w.enters(2))
-	})
-}
-
 // A member enters for the next use while the members of the last one leave.
 func TestA22NewcomerDoesNotHoldUpLeave(t *testing.T) {
 	each(t, map[string]int{"it waits": 3, "it enters": 2}, func(t *testing.T, w *world, n int) {

@@ -10,32 +10,32 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/zkrecipes/zkrecipes"
-	"github.com/zkrecipes/zkrecipes/internal/harness"
 	"github.com/zkrecipes/zkrecipes/internal/recipetest"
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
 // When a member leaves a round that was opened with it: a little after its Wait has returned.
 
-// openRound returns when the Waits of n members have returned, which share the Barrier.
-func openRound(t *testing.T, b *zkrecipes.Barrier) {
-	t.Helper()
-	began := time.Now()
-	var as []*harness.Call[int]
-	for range recipetest.RoundsOf(b).N {
-		as = append(as, recipetest.WaitLater(t, b))
+// openRound returns a Barrier when the Waits of its n members have returned.
+func (w *world) openRound(n int) *zkrecipes.Barrier {
+	w.T.Helper()
+	b, began := w.InRound(n), time.Now()
+	var as []waiting
+	for range n {
+		as = append(as, recipetest.WaitLater(w.T, b))
 	}
-	recipetest.Indexes(t, as...)
-	require.Zero(t, time.Since(began), "so no member has left yet")
+	recipetest.Indexes(w.T, as...)
+	require.Zero(w.T, time.Since(began), "so no member has left yet")
+	return b
 }
 
 func TestMembersStayForAMomentAfterWaitHasReturned(t *testing.T) {
 	for n, stays := range map[int]time.Duration{
-		1: 50 * time.Microsecond, 10: 500 * time.Microsecond, 3000: 100 * time.Millisecond, // at most
+		1: 50 * time.Microsecond, 10: 500 * time.Microsecond, 2100: 100 * time.Millisecond, // at most
 	} {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
-			recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-				openRound(t, w.InRound(n))
+			inBubble(t, func(t *testing.T, w *world) {
+				w.openRound(n)
 				time.Sleep(stays * 9 / 10)
 				synctest.Wait()
 				require.Len(t, w.Present(), n)
@@ -53,7 +53,7 @@ func TestMemberThatComesBackDoesNotWaitUntilItHasLeft(t *testing.T) {
 	const rounds = 20
 	for n, shared := range map[int]bool{1: false, 3: false, 5: true} {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
-			recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+			inBubble(t, func(t *testing.T, w *world) {
 				bs := []*zkrecipes.Barrier{w.InRound(n)}
 				for len(bs) < n {
 					if shared {
@@ -91,59 +91,43 @@ func TestMemberThatComesBackDoesNotWaitUntilItHasLeft(t *testing.T) {
 
 // Close sends what is put off, and waits for that only.
 func TestCloseDoesNotWaitUntilMembersWouldLeave(t *testing.T) {
-	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-		const n = 2000 // who stay for 100 ms
-		b := w.InRound(n)
-		openRound(t, b)
+	inBubble(t, func(t *testing.T, w *world) {
+		b := w.openRound(1000) // who stay for 50 ms
 		began := time.Now()
-		require.NoError(t, recipetest.ClientOf(recipetest.RoundsOf(b).Line.Client).Close())
+		require.NoError(t, clientOf(b).Close())
 		require.Less(t, time.Since(began), 10*time.Millisecond)
 		require.Empty(t, w.Srv.Children("/b"))
 	})
 }
 
-// The session of one of two members ends between its Wait and its leave.
-func TestMembersWhoseSessionEndsBeforeTheyLeaveAreGone(t *testing.T) {
-	t.Run("one of them", func(t *testing.T) {
-		recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-			c := w.Stranger(nil)
-			recipetest.Indexes(t, recipetest.WaitLater(t, barrierOf2(c)), recipetest.WaitLater(t, w.InRound(2)))
-			require.True(t, w.Srv.Expire(recipetest.SessionID(c)))
-			require.Len(t, w.Present(), 1)
+// Members leave before Close returns, whether or not they have begun to.
+func TestB35MembersHaveLeftWhenTheirClientIsClosed(t *testing.T) {
+	each(t, map[string]bool{"put off": false, "under way": true}, func(t *testing.T, w *world, begun bool) {
+		w.Plan.Add(zktest.Fault{Do: zktest.Delay, Op: recipetest.OpLeaveRound, For: time.Second, Times: 2})
+		b := w.openRound(2)
+		if begun {
 			recipetest.MembersLeft()
-			require.Empty(t, w.Srv.Children("/b"), "the other was the last to leave")
-		})
-	})
-	t.Run("all", func(t *testing.T) {
-		recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-			b := w.InRound(2)
-			openRound(t, b)
-			require.True(t, w.Srv.Expire(recipetest.SessionID(recipetest.ClientOf(recipetest.RoundsOf(b).Line.Client))))
-			requests := w.Requests(recipetest.MembersLeft)
-			require.Zero(t, requests[recipetest.OpLeaveRound])
-			require.Equal(t, []string{"ready"}, w.Srv.Children(recipetest.RoundOf2), "for the next to come to delete")
-			openRound(t, w.InRound(2))
-			recipetest.MembersLeft()
-			require.Empty(t, w.Srv.Children("/b"))
-		})
+		}
+		require.Len(t, w.Present(), 2)
+		require.NoError(t, clientOf(b).Close())
+		require.Empty(t, w.Srv.Children("/b"), "the last one has deleted the round, too")
 	})
 }
 
-// Members leave before Close returns, whether or not they have begun to.
-func TestB35MembersHaveLeftWhenTheirClientIsClosed(t *testing.T) {
-	for name, begun := range map[string]bool{"put off": false, "under way": true} {
-		t.Run(name, func(t *testing.T) {
-			recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-				w.Plan.Add(zktest.Fault{Do: zktest.Delay, Op: recipetest.OpLeaveRound, For: time.Second, Times: 2})
-				b := w.InRound(2)
-				openRound(t, b)
-				if begun {
-					recipetest.MembersLeft()
-				}
-				require.Len(t, w.Present(), 2)
-				require.NoError(t, recipetest.ClientOf(recipetest.RoundsOf(b).Line.Client).Close())
-				require.Empty(t, w.Srv.Children("/b"), "the last one has deleted the round, too")
-			})
-		})
-	}
+// The session of one of two members ends between its Wait and its leave.
+func TestMembersWhoseSessionEndsBeforeTheyLeaveAreGone(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		c, d := w.Stranger(nil), w.Stranger(nil)
+		recipetest.Indexes(t, w.waitsIn(c, 2), w.waitsIn(d, 2))
+		w.expire(c)
+		require.Len(t, w.Present(), 1)
+		w.empty() // the other was the last to leave
+		recipetest.Indexes(t, w.waitsIn(c, 2), w.waitsIn(d, 2))
+		w.expire(c)
+		w.expire(d)
+		require.Zero(t, w.Requests(recipetest.MembersLeft)[recipetest.OpLeaveRound])
+		require.Equal(t, []string{"ready"}, w.Srv.Children(recipetest.RoundOf2), "for the next to come to delete")
+		w.openRound(2)
+		w.empty()
+	})
 }

@@ -12,203 +12,209 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/zkrecipes/zkrecipes"
-	"github.com/zkrecipes/zkrecipes/internal/harness"
+	"github.com/zkrecipes/zkrecipes/internal/barrier"
 	"github.com/zkrecipes/zkrecipes/internal/jute"
+	"github.com/zkrecipes/zkrecipes/internal/placename"
 	"github.com/zkrecipes/zkrecipes/internal/recipetest"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
-// Input that Barrier and DoubleBarrier reject, and requests that the server
-// refuses.
+// Input that Barrier and DoubleBarrier reject, and requests that the server refuses.
 
-func eachBarrier(t *testing.T, f func(t *testing.T, m recipetest.BarrierCase)) {
-	for _, m := range recipetest.BothBarriers {
-		t.Run(m.Name, func(t *testing.T) { f(t, m) })
+// restricts returns a function by which an operator sets the permissions of all others.
+func (w *world) restricts() func(path string, perms int32) {
+	admin := w.Bare()
+	require.NoError(w.T, admin.AddAuth("digest", []byte("owner:x")))
+	return func(path string, perms int32) {
+		w.T.Helper()
+		_, err := admin.SetACL(path, append(zk.WorldACL(perms), zk.DigestACL(zk.PermAll, "owner", "x")...), -1)
+		require.NoError(w.T, err)
 	}
 }
 
 func TestB36BarriersReturnNoAuthAtOnce(t *testing.T) {
-	eachBarrier(t, func(t *testing.T, m recipetest.BarrierCase) {
-		ctx, path, admin := harness.Within(t, 30*time.Second), harness.NewPath(t), harness.Raw(t)
-		require.NoError(t, admin.AddAuth("digest", []byte("owner:x")))
-		restrict := func(path string, perms int32) {
-			_, err := admin.SetACL(path, append(zk.WorldACL(perms), zk.DigestACL(zk.PermAll, "owner", "x")...), -1)
-			require.NoError(t, err)
-		}
-		c, other := recipetest.Dial(t, nil), recipetest.Dial(t, nil)
-		harness.MakeParents(t, admin, zkconn.Parent(path))
-		restrict(zkconn.Parent(path), zk.PermRead)
-		require.ErrorIs(t, m.Try(ctx, c, path), zk.ErrNoAuth, "the path cannot be created")
-		restrict(zkconn.Parent(path), zk.PermAll)
+	each(t, kinds, func(t *testing.T, w *world, k kind) {
+		ctx, restrict, conn := t.Context(), w.restricts(), w.Bare()
+		c, other := w.Stranger(nil), w.Stranger(nil)
+		w.Write("/below", "")
+		restrict("/below", zk.PermRead)
+		require.ErrorIs(t, k.Try(ctx, c, "/below/path"), zk.ErrNoAuth, "the path cannot be created")
 
-		for _, r := range m.Refused {
-			if !r.Alone {
-				continue
+		var first arriving
+		for _, r := range k.Refused {
+			switch ok, _, _ := conn.Exists(k.Path); {
+			case r.Alone && !ok:
+				w.Write(k.Path, "2")
+			case !r.Alone && first == nil:
+				first = k.arrivesIn(w, other)
 			}
-			if ok, _, _ := admin.Exists(path); !ok {
-				_, err := admin.Create(path, []byte("2"), 0, zk.WorldACL(zk.PermAll))
-				require.NoError(t, err)
-			}
-			restrict(path+r.Znode, r.Perms)
-			require.ErrorIs(t, m.Try(ctx, c, path), zk.ErrNoAuth, r.What)
-			restrict(path+r.Znode, zk.PermAll)
-		}
-
-		first := m.Arrives(t, other, path)
-		watching(t, other, 1)
-		for _, r := range m.Refused {
-			if r.Alone {
-				continue
-			}
-			restrict(path+r.Znode, r.Perms)
-			err := m.Try(ctx, recipetest.Dial(t, nil), path)
+			restrict(k.Path+r.Znode, r.Perms)
+			err := k.Try(ctx, w.Stranger(nil), k.Path)
 			if r.Says == "" {
 				require.ErrorIs(t, err, zk.ErrNoAuth, r.What)
 			} else {
 				require.ErrorContains(t, err, r.Says, r.What)
 			}
 			require.NotErrorIs(t, err, zkrecipes.ErrUncertain, r.What)
-			restrict(path+r.Znode, zk.PermAll)
-			harness.Eventually(t, "one member", func() bool {
-				return len(harness.Children(t, admin, path+m.Members)) == 1+m.Others
-			})
-			require.True(t, first.Waiting(), r.What)
+			restrict(k.Path+r.Znode, zk.PermAll)
+			if first != nil {
+				synctest.Wait()
+				require.Len(t, k.members(w), 1, r.What)
+				require.True(t, first.Waiting(), r.What)
+			}
 		}
-		m.Pass(t, first, m.Arrives(t, c, path))
-	})
-}
-
-func TestB37BarriersRetryOnABusyServer(t *testing.T) {
-	eachBarrier(t, func(t *testing.T, m recipetest.BarrierCase) {
-		for name, after := range map[string]bool{"before": false, "after": true} {
-			t.Run(name, func(t *testing.T) {
-				recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-					for _, code := range []int32{jute.ErrOperationTimeout, jute.ErrConnectionLoss, jute.ErrThrottled} {
-						for _, op := range m.Busy {
-							w.Plan.Add(zktest.Fault{Do: zktest.Answer, After: after, Op: op, Code: code, Times: 3})
-						}
-						for range 2 {
-							m.Pass(t, m.Arrives(t, w.Stranger(nil), m.Path), m.Arrives(t, w.Stranger(nil), m.Path))
-						}
-						synctest.Wait()
-						if m.Name != "barrier" { // the next member of a Barrier deletes its round
-							require.Empty(t, w.Srv.Children(m.Path))
-						}
-					}
-				})
-			})
-		}
+		k.passes(w, first, k.arrivesIn(w, c))
 	})
 }
 
 func TestB37BarriersReturnQuotaErrorsAtOnce(t *testing.T) {
-	eachBarrier(t, func(t *testing.T, m recipetest.BarrierCase) {
-		for op, says := range m.Quota {
-			t.Run(op, func(t *testing.T) {
-				recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-					var first *harness.Call[recipetest.Arrival]
-					if op == recipetest.OpOpenRound || m.Others == 0 { // otherwise the first member would run into the fault
-						first = m.Arrives(t, w.Stranger(nil), m.Path)
-						synctest.Wait()
-					}
-					w.Plan.Add(zktest.Fault{Do: zktest.Answer, Op: op, Code: jute.ErrQuotaExceeded})
-					c := w.Stranger(nil)
-					err := m.Try(t.Context(), c, m.Path)
-					require.ErrorContains(t, err, says)
-					require.NotErrorIs(t, err, zkrecipes.ErrUncertain)
-					if first == nil {
-						first = m.Arrives(t, c, m.Path)
-					}
-					synctest.Wait()
-					require.Len(t, m.Standing(w), 1)
-					m.Pass(t, first, m.Arrives(t, w.Stranger(nil), m.Path))
-				})
+	for _, k := range kinds {
+		for op, says := range k.Quota {
+			inBubble(t, func(t *testing.T, w *world) {
+				c := w.Stranger(nil)
+				var first arriving
+				if op == recipetest.OpOpenRound || k.Name == doubleKind.Name { // otherwise the first member would run into the fault
+					first = k.arrives(w)
+				}
+				w.Plan.Add(zktest.Fault{Do: zktest.Answer, Op: op, Code: jute.ErrQuotaExceeded})
+				require.ErrorContains(t, recipetest.Fails(t, k.arrivesIn(w, c)), says)
+				if first == nil {
+					first = k.arrivesIn(w, c)
+				}
+				require.Len(t, k.members(w), 1)
+				k.passes(w, first, k.arrives(w))
 			})
 		}
-	})
+	}
 }
 
 func TestB39BarrierErrorsNameTheInvalidPath(t *testing.T) {
-	eachBarrier(t, func(t *testing.T, m recipetest.BarrierCase) {
-		ctx, c, conn := harness.Within(t, 20*time.Second), recipetest.Dial(t, nil), harness.Raw(t)
+	each(t, kinds, func(t *testing.T, w *world, k kind) {
+		c := w.Stranger(nil)
 		for path, why := range recipetest.BadPaths {
-			require.EqualError(t, m.Try(ctx, c, path), why(m.Op))
+			require.EqualError(t, k.Try(t.Context(), c, path), why(k.Op))
 		}
-		path := harness.NewPath(t)
-		harness.MakeParents(t, conn, zkconn.Parent(path))
-		_, err := conn.Create(path, nil, zk.FlagEphemeral, zk.WorldACL(zk.PermAll))
+		_, err := w.Bare().Create("/e", nil, zk.FlagEphemeral, zk.WorldACL(zk.PermAll))
 		require.NoError(t, err)
-		for _, path := range []string{path, path + "/below"} {
-			require.ErrorIs(t, m.Try(ctx, c, path), zk.ErrNoChildrenForEphemerals)
+		for _, path := range []string{"/e", "/e/below"} {
+			require.ErrorIs(t, k.Try(t.Context(), c, path), zk.ErrNoChildrenForEphemerals)
 		}
 	})
 }
 
 func TestB40InvalidBarriersAreRejected(t *testing.T) {
-	eachBarrier(t, func(t *testing.T, m recipetest.BarrierCase) {
-		var none context.Context
-		ctx, c := harness.Within(t, 20*time.Second), recipetest.Dial(t, nil)
-		for name, f := range m.Invalid {
-			require.ErrorContains(t, f(ctx), "zkrecipes: "+m.Op+` "": not made by its constructor`, name)
+	var none context.Context
+	each(t, kinds, func(t *testing.T, w *world, k kind) {
+		c := w.Stranger(nil)
+		for name, f := range k.Invalid {
+			require.ErrorContains(t, f(t.Context()), "zkrecipes: "+k.Op+` "": not made by its constructor`, name)
 		}
 		for want, f := range map[string]func(context.Context) (recipetest.Arrival, error){
-			`/b: nil client`:                     m.Arrive(nil, "/b", 2),
-			`/b: client was not made by Dial`:    m.Arrive(&zkrecipes.Client{}, "/b", 2),
-			`/b: a ` + m.Name + ` of 0 members`:  m.Arrive(c, "/b", 0),
-			`/b: a ` + m.Name + ` of -1 members`: m.Arrive(c, "/b", -1),
+			`/b: nil client`:                     k.Arrive(nil, "/b", 2),
+			`/b: client was not made by Dial`:    k.Arrive(&zkrecipes.Client{}, "/b", 2),
+			`/b: a ` + k.Name + ` of 0 members`:  k.Arrive(c, "/b", 0),
+			`/b: a ` + k.Name + ` of -1 members`: k.Arrive(c, "/b", -1),
 		} {
-			_, err := f(ctx)
-			require.ErrorContains(t, err, "zkrecipes: "+m.Op+" "+want)
+			_, err := f(t.Context())
+			require.ErrorContains(t, err, "zkrecipes: "+k.Op+" "+want)
 		}
-		require.EqualError(t, m.Try(none, c, "/b"), "zkrecipes: "+m.Op+" /b: nil context")
+		require.EqualError(t, k.Try(none, c, "/b"), "zkrecipes: "+k.Op+" /b: nil context")
+	})
+	inBubble(t, func(t *testing.T, w *world) {
+		for _, v := range []*zkrecipes.Visit{nil, {}} {
+			require.EqualError(t, v.Leave(t.Context()), `zkrecipes: leave "": not made by Enter`)
+		}
+		v := w.visits(1)[0]
+		require.EqualError(t, v.Leave(none), "zkrecipes: leave /d: nil context")
+		require.NoError(t, v.Err())
+		require.Panics(t, func() { v.Context(none) })
+		w.allLeave(v)
 	})
 }
 
 func TestB48BarriersRejectZnodesWithOtherData(t *testing.T) {
-	eachBarrier(t, func(t *testing.T, m recipetest.BarrierCase) {
-		ctx, path, conn, c := harness.Within(t, 20*time.Second), harness.NewPath(t), harness.Raw(t), recipetest.Dial(t, nil)
-		harness.MakeParents(t, conn, path)
-		i := 0
-		for data, says := range m.Data {
-			i++
-			path := fmt.Sprint(path, "/", i)
-			_, err := conn.Create(path, []byte(data), 0, zk.WorldACL(zk.PermAll))
-			require.NoError(t, err)
+	each(t, kinds, func(t *testing.T, w *world, k kind) {
+		conn, c := w.Bare(), w.Stranger(nil)
+		for data, says := range k.Data {
+			w.Write("/other", data)
 			for _, n := range []int{1, 2} {
-				_, err = m.Arrive(c, path, n)(ctx)
+				_, err := k.Arrive(c, "/other", n)(t.Context())
 				require.ErrorContains(t, err, says)
 			}
-			got, stat, err := conn.Get(path)
+			got, stat, err := conn.Get("/other")
 			require.NoError(t, err)
 			require.Equal(t, data, string(got))
 			require.Zero(t, stat.Version)
-			require.Empty(t, harness.Children(t, conn, path))
+			require.Empty(t, w.Srv.Children("/other"))
+			recipetest.Wipe(t, conn, "/other")
 		}
 		// An empty znode can be used. It was usually created as a parent.
-		path += "/empty"
-		harness.MakeParents(t, conn, path)
-		m.Pass(t, m.Arrives(t, c, path), m.Arrives(t, recipetest.Dial(t, nil), path))
-		data, _, err := conn.Get(path)
-		require.NoError(t, err)
-		if m.Name == "barrier" {
-			require.Equal(t, "2", string(data))
+		w.Write(k.Path, "")
+		k.passes(w, k.arrivesIn(w, c), k.arrives(w))
+		if k.Name == barrierKind.Name {
+			require.Equal(t, "2", w.Text(k.Path))
 		}
 	})
 }
 
 func TestB52BarriersRejectAnIdentityTooLargeForARequest(t *testing.T) {
-	eachBarrier(t, func(t *testing.T, m recipetest.BarrierCase) {
-		recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-			c := w.Stranger(&zkrecipes.Options{Identity: strings.Repeat("x", 1<<20)})
-			requests := w.Requests(func() {
-				err := m.Try(t.Context(), c, m.Path)
-				require.ErrorContains(t, err, "servers accept 1048575")
-				require.NotErrorIs(t, err, zkrecipes.ErrUncertain)
-			})
-			require.Zero(t, requests[m.Busy[0]], "no join")
-			require.Empty(t, m.Standing(w))
-			require.Equal(t, 1, w.Srv.Counts().Requests["connect"], "the connection is still the first")
+	each(t, kinds, func(t *testing.T, w *world, k kind) {
+		c := w.Stranger(&zkrecipes.Options{Identity: strings.Repeat("x", 1<<20)})
+		requests := w.Requests(func() {
+			require.ErrorContains(t, recipetest.Fails(t, k.arrivesIn(w, c)), "servers accept 1048575")
 		})
+		require.Zero(t, requests[k.join], "no join")
+		require.Empty(t, k.members(w))
+		require.Equal(t, 1, w.Srv.Counts().Requests["connect"], "the connection is still the first")
+	})
+}
+
+// The transaction that opens a round names all its members. If that many members
+// make it too large, Wait returns an error before it sends anything.
+func TestB52BarrierWithMoreMembersThanATransactionCanNameIsRefused(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		c := w.Stranger(nil)
+		most := 0
+		for recipetest.RoundsOf(zkrecipes.NewBarrier(c, "/b", most+1)).OpeningSize() <= jute.MaxFrame {
+			most++
+		}
+		require.Greater(t, most, 9000)
+		requests := w.Requests(func() {
+			for _, n := range []int{most + 1, 1 << 20, 1 << 40, int(^uint(0) >> 1), int(^uint(0)>>1)/111 + 1} {
+				_, err := zkrecipes.NewBarrier(c, "/b", n).Wait(t.Context())
+				require.ErrorContains(t, err, fmt.Sprintf("a barrier of %d members: request of", n))
+				require.ErrorContains(t, err, "servers accept 1048575")
+			}
+		})
+		require.Empty(t, requests)
+		b := recipetest.RoundsOf(zkrecipes.NewBarrier(c, "/b", most))
+		require.NoError(t, b.Check())
+
+		// openingSize is an upper bound, tight to within one member.
+		name := "_c_" + placename.NewUUID(true) + "-" + string(barrier.MemberKindOf(most))
+		var ms []placename.Parts
+		ops := []any{nil, b.Raise(b.Line.Client.Created), &zk.CheckVersionRequest{Path: recipetest.ReadyOf2}, &zk.CheckVersionRequest{Path: "/b", Version: -1}}
+		for i := range most { // every other number, so that no two make a range; ten digits each
+			number := 1_000_000_000 + int32(2*i)
+			ms = append(ms, placename.Parts{Number: number})
+			ops = append(ops, &zk.CheckVersionRequest{Path: fmt.Sprintf("%s/%s%d", recipetest.RoundOf2, name, number), Version: -1})
+		}
+		ops[0] = &zk.SetDataRequest{Path: recipetest.ReadyOf2, Data: barrier.Ranges(ms)}
+		size := zkconn.MultiSize(ops)
+		require.LessOrEqual(t, size, b.OpeningSize())
+		require.Greater(t, size, recipetest.RoundsOf(zkrecipes.NewBarrier(c, "/b", most-1)).OpeningSize())
+	})
+}
+
+// The data is kept also if it is written between the client's read and the first join.
+func TestB64DataPutOnAnEmptyZnodeBeforeABarrierClaimsItIsKept(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		w.Write("/b", "")
+		w.Plan.Add(zktest.Fault{Do: zktest.Delay, Op: "multi(setData)", For: time.Second})
+		a := w.waits(2)
+		w.sizeIs("mine")
+		require.ErrorContains(t, recipetest.Fails(t, a), `number of members: "mine"`)
+		require.Equal(t, "mine", w.Text("/b"))
 	})
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -19,6 +20,21 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/recipetest"
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
+
+func TestMain(m *testing.M) { os.Exit(harness.Run(m)) }
+
+// withCounter runs f in a bubble with a counter at /c, in a session of its own.
+func withCounter(t *testing.T, f func(t *testing.T, w *recipetest.World, x *zkrecipes.Counter)) {
+	t.Helper()
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) { f(t, w, zkrecipes.NewCounter(w.Stranger(nil), "/c")) })
+}
+
+// adds begins to add, and returns when the call sleeps.
+func adds(t *testing.T, x *zkrecipes.Counter, delta int64) *harness.Call[int64] {
+	a := recipetest.CountLater(t, x, delta)
+	synctest.Wait()
+	return a
+}
 
 func TestACounterCounts(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
@@ -79,8 +95,7 @@ func TestACountersReceiptIsGivenBack(t *testing.T) {
 }
 
 func TestACounterSharesItsPathWithOthers(t *testing.T) {
-	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-		x := zkrecipes.NewCounter(w.Stranger(nil), "/c")
+	withCounter(t, func(t *testing.T, w *recipetest.World, x *zkrecipes.Counter) {
 		w.Write("/c", "") // as kazoo creates it
 		require.Equal(t, int64(1), recipetest.Count(t, x, 1))
 		w.Write("/c", "41")
@@ -145,8 +160,7 @@ func TestACounterRefusesBadInput(t *testing.T) {
 }
 
 func TestASumThatDoesNotFitIsRefused(t *testing.T) {
-	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-		x := zkrecipes.NewCounter(w.Stranger(nil), "/c")
+	withCounter(t, func(t *testing.T, w *recipetest.World, x *zkrecipes.Counter) {
 		for _, c := range []struct{ value, delta int64 }{
 			{math.MaxInt64, 1}, {1, math.MaxInt64}, {math.MinInt64, -1}, {-1, math.MinInt64},
 		} {
@@ -164,18 +178,14 @@ func TestASumThatDoesNotFitIsRefused(t *testing.T) {
 
 // One that does not fit does not keep the others of the same write from being added.
 func TestAnOverflowConcernsItsCallAlone(t *testing.T) {
-	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-		x := zkrecipes.NewCounter(w.Stranger(nil), "/c")
+	withCounter(t, func(t *testing.T, w *recipetest.World, x *zkrecipes.Counter) {
 		require.NoError(t, x.Set(t.Context(), math.MaxInt64-10))
 		w.Plan.Add(zktest.Fault{Do: zktest.Delay, Op: recipetest.OpCount, For: time.Second})
-		first := recipetest.CountLater(t, x, 1)
-		synctest.Wait()
-		large := recipetest.CountLater(t, x, 100)
-		synctest.Wait()
+		first := adds(t, x, 1)
+		large := adds(t, x, 100)
 		small := recipetest.CountLater(t, x, 2)
 		require.Equal(t, int64(math.MaxInt64-9), first.Get())
-		_, err := large.Wait()
-		require.ErrorIs(t, err, zkrecipes.ErrOverflow)
+		recipetest.Fails(t, large, zkrecipes.ErrOverflow)
 		require.Equal(t, int64(math.MaxInt64-7), small.Get())
 	})
 }
@@ -210,7 +220,7 @@ func TestAddsOfOneProcessAreWrittenTogether(t *testing.T) {
 // Whoever loses three races stands in line, and then each turn costs one write.
 func TestUnderContentionAddsTakeTurns(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-		const clients, adds = 16, 20
+		const clients, each = 16, 20
 		var calls []*harness.Call[struct{}]
 		xs := make([]*zkrecipes.Counter, clients)
 		for i := range xs {
@@ -221,7 +231,7 @@ func TestUnderContentionAddsTakeTurns(t *testing.T) {
 		before := w.Srv.Counts()
 		for _, x := range xs {
 			calls = append(calls, harness.GoErr(t, func(ctx context.Context) error {
-				for range adds {
+				for range each {
 					if _, err := x.Add(ctx, 1); err != nil {
 						return err
 					}
@@ -234,41 +244,29 @@ func TestUnderContentionAddsTakeTurns(t *testing.T) {
 		}
 		synctest.Wait()
 		requests := w.Srv.Counts().Sub(before).Requests
-		require.Equal(t, strconv.Itoa(clients*adds), w.Text("/c"))
+		require.Equal(t, strconv.Itoa(clients*each), w.Text("/c"))
 		writes := requests[recipetest.OpCount] + requests[recipetest.OpCountInTurn]
-		t.Log(writes, "writes for", clients*adds, "adds:", requests)
-		require.LessOrEqual(t, writes, clients*adds+clients*2*maxLostWrites)
-		require.GreaterOrEqual(t, requests[recipetest.OpCountInTurn], clients*adds/2, "most wait for their turn")
+		t.Log(writes, "writes for", clients*each, "adds:", requests)
+		require.LessOrEqual(t, writes, clients*each+clients*2*3)
+		require.GreaterOrEqual(t, requests[recipetest.OpCountInTurn], clients*each/2, "most wait for their turn")
 	})
 }
 
-const maxLostWrites = 3
-
 // Callers that leave before their add is under way have not added.
 func TestACallerThatLeavesInTimeHasNotAdded(t *testing.T) {
-	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-		x := zkrecipes.NewCounter(w.Stranger(nil), "/c")
+	withCounter(t, func(t *testing.T, w *recipetest.World, x *zkrecipes.Counter) {
 		recipetest.Count(t, x, 1)
 		w.Plan.Add(zktest.Fault{Do: zktest.Delay, Op: recipetest.OpCount, For: time.Second})
-		first := recipetest.CountLater(t, x, 10)
-		synctest.Wait()
-		second := recipetest.CountLater(t, x, 100)
-		synctest.Wait()
-		second.Cancel(nil)
-		_, err := second.Wait()
-		require.ErrorIs(t, err, context.Canceled)
-		require.NotErrorIs(t, err, zkrecipes.ErrUncertain)
+		first := adds(t, x, 10)
+		second := adds(t, x, 100)
+		recipetest.Cancels(t, second)
 		require.Equal(t, int64(11), first.Get())
 		synctest.Wait()
 		require.Equal(t, "11", w.Text("/c"))
 
 		w.Plan.Add(zktest.Fault{Do: zktest.Delay, Op: recipetest.OpCount, For: time.Second})
-		third := recipetest.CountLater(t, x, 1000)
-		synctest.Wait()
-		third.Cancel(nil)
-		_, err = third.Wait()
-		require.ErrorIs(t, err, zkrecipes.ErrUncertain)
-		require.ErrorIs(t, err, context.Canceled)
+		third := adds(t, x, 1000)
+		recipetest.Cancels(t, third, zkrecipes.ErrUncertain)
 		time.Sleep(2 * time.Second)
 		require.Equal(t, "1011", w.Text("/c"), "it was under way")
 	})
@@ -279,12 +277,8 @@ func TestAnAddWaitsForAConnectionAndCanBeCanceledMeanwhile(t *testing.T) {
 		c := w.Stranger(nil)
 		x := zkrecipes.NewCounter(c, "/c")
 		w.Away(c)
-		a, b := recipetest.CountLater(t, x, 1), recipetest.CountLater(t, x, 2)
-		synctest.Wait()
-		b.Cancel(nil)
-		_, err := b.Wait()
-		require.ErrorIs(t, err, context.Canceled)
-		require.NotErrorIs(t, err, zkrecipes.ErrUncertain)
+		a, b := recipetest.CountLater(t, x, 1), adds(t, x, 2)
+		recipetest.Cancels(t, b)
 		w.Back()
 		require.Equal(t, int64(1), a.Get())
 	})
@@ -310,8 +304,7 @@ func TestShutdownWaitsForAddsAndCloseEndsThem(t *testing.T) {
 		x := zkrecipes.NewCounter(c, "/c")
 		recipetest.Count(t, x, 1)
 		w.Plan.Add(zktest.Fault{Do: zktest.Delay, Op: recipetest.OpCount, For: time.Second})
-		a := recipetest.CountLater(t, x, 1)
-		synctest.Wait()
+		a := adds(t, x, 1)
 		require.NoError(t, c.Shutdown(t.Context()))
 		require.Equal(t, int64(2), a.Get())
 
@@ -319,11 +312,91 @@ func TestShutdownWaitsForAddsAndCloseEndsThem(t *testing.T) {
 		x = zkrecipes.NewCounter(c, "/c")
 		recipetest.Count(t, x, 1)
 		w.Plan.Add(zktest.Fault{Do: zktest.Withhold, Op: recipetest.OpCount})
-		a = recipetest.CountLater(t, x, 1)
-		synctest.Wait()
+		a = adds(t, x, 1)
 		c.Close()
-		_, err := a.Wait()
-		require.ErrorIs(t, err, zkrecipes.ErrClosed)
-		require.ErrorIs(t, err, zkrecipes.ErrUncertain)
+		recipetest.Fails(t, a, zkrecipes.ErrClosed, zkrecipes.ErrUncertain)
+	})
+}
+
+// Each add is carried out once or not at all, and its caller learns which, unless its session
+// ends.
+func TestAddsSurviveAMishapAtAnyRequest(t *testing.T) {
+	for name, prepare := range map[string]func(t *testing.T, w *recipetest.World, x *zkrecipes.Counter){
+		"first": func(*testing.T, *recipetest.World, *zkrecipes.Counter) {},
+		"known": func(t *testing.T, w *recipetest.World, x *zkrecipes.Counter) { recipetest.Count(t, x, 1000) },
+		"others write": func(t *testing.T, w *recipetest.World, x *zkrecipes.Counter) {
+			recipetest.Count(t, x, 500)
+			recipetest.Count(t, zkrecipes.NewCounter(w.Stranger(nil), "/c"), 500)
+		},
+		"in line": func(t *testing.T, w *recipetest.World, x *zkrecipes.Counter) {
+			recipetest.Count(t, x, 1000)
+			w.CrowdCounter(t, x)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			recipetest.EachRequest(t, recipetest.Mishaps, func(t *testing.T, fault zktest.Fault) (met bool) {
+				recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) { met = w.AddsSurvive(t, prepare, fault) })
+				return met || fault.Skip < 5
+			})
+		})
+	}
+}
+
+// Each reply is lost, but the session lives: nothing is uncertain, and the sum is exact.
+func TestManyClientsAddExactlyWhatTheyAreTold(t *testing.T) {
+	for _, after := range []bool{false, true} {
+		for skip := range 12 {
+			t.Run(fmt.Sprint(after, skip), func(t *testing.T) {
+				recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+					w.Plan.Add(zktest.Fault{Do: zktest.Drop, Op: "multi", After: after, Skip: 3 * skip},
+						zktest.Fault{Do: zktest.Drop, Op: "multi", After: !after, Skip: 3*skip + 5})
+					var calls []*harness.Call[int64]
+					for i := range 6 {
+						x := zkrecipes.NewCounter(w.Stranger(nil), "/c")
+						calls = append(calls, harness.Go(t, func(ctx context.Context) (sum int64, err error) {
+							for n := range 4 {
+								delta := int64(100*i + n - 7)
+								if _, err := x.Add(ctx, delta); err != nil {
+									return sum, err
+								}
+								sum += delta
+							}
+							return sum, nil
+						}))
+					}
+					sum := int64(0)
+					for _, a := range calls {
+						sum += a.Get()
+					}
+					require.Equal(t, strconv.FormatInt(sum, 10), w.Text("/c"))
+				})
+			})
+		}
+	}
+}
+
+// Somebody else writes the same text as the add whose reply was lost.
+func TestALostAddIsNotTakenForTheSameOfAnother(t *testing.T) {
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		x, other := zkrecipes.NewCounter(w.Stranger(nil), "/c"), zkrecipes.NewCounter(w.Stranger(nil), "/c")
+		recipetest.Count(t, x, 1)
+		w.Plan.Add(zktest.Fault{Do: zktest.Drop, Op: recipetest.OpCount}, zktest.Fault{Do: zktest.Refuse, Times: 1})
+		a := adds(t, x, 1)
+		require.Equal(t, int64(2), recipetest.Count(t, other, 1))
+		require.Equal(t, int64(3), a.Get())
+		require.Equal(t, "3", w.Text("/c"))
+	})
+}
+
+func TestAnAddWhoseReceiptIsGoneIsUncertain(t *testing.T) {
+	withCounter(t, func(t *testing.T, w *recipetest.World, x *zkrecipes.Counter) {
+		recipetest.Count(t, x, 1)
+		w.Plan.Add(zktest.Fault{Do: zktest.Drop, Op: recipetest.OpCount, After: true}, zktest.Fault{Do: zktest.Refuse, Times: -1})
+		a := adds(t, x, 1)
+		w.Plan.Stop()
+		receipt := "/c/puts/" + w.Srv.Children("/c/puts")[0]
+		require.NoError(t, w.Bare().Delete(receipt, -1))
+		recipetest.Fails(t, a, zkrecipes.ErrUncertain)
+		require.Equal(t, int64(3), recipetest.Count(t, x, 1))
 	})
 }

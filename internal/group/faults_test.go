@@ -1,10 +1,7 @@
 package group_test
 
 import (
-	"context"
-	"fmt"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -18,6 +15,12 @@ import (
 )
 
 // Faults that hit groups.
+
+// The table of faults (recipetest.Faults): nothing is left of a member that left, or whose Join
+// was canceled.
+func TestGroupUnderEachFaultAtEachRequest(t *testing.T) {
+	recipetest.Faults(t, recipetest.GroupDriver())
+}
 
 // Whatever happens to any request, the member is there with its last data, watchers see it in
 // the end, and nothing is left after Leave.
@@ -47,49 +50,6 @@ func TestB104AMemberSurvivesAMishapAtAnyRequest(t *testing.T) {
 	})
 }
 
-// As before, and the context of Join, or of Update, ends while the fault lasts.
-func TestB104AJoinThatIsCanceledAtAnyRequestLeavesNoMember(t *testing.T) {
-	for _, fault := range recipetest.Mishaps {
-		for skip := range 4 {
-			fault.Skip = skip
-			t.Run(fmt.Sprint(fault), func(t *testing.T) {
-				recipetest.InGroupBubble(t, func(t *testing.T, w *recipetest.WatchWorld, a, b *zkrecipes.Client) {
-					w.Plan.Add(fault)
-					ctx, cancel := context.WithCancel(t.Context())
-					g := zkrecipes.NewGroup(a, w.Path)
-					done := make(chan *zkrecipes.Membership)
-					go func() {
-						m, _ := g.Join(ctx, nil)
-						done <- m
-					}()
-					synctest.Wait()
-					cancel()
-					if m := <-done; m != nil {
-						_ = m.Leave()
-					}
-					time.Sleep(time.Minute)
-					w.MembersAre(b, "")
-					require.Zero(t, a.Status().Znodes)
-				})
-			})
-		}
-	}
-}
-
-// The reply to the create is lost. The member finds its znode, and does not take that of
-// another session for it.
-func TestB01AMemberWhoseReplyIsLostIsThereOnce(t *testing.T) {
-	recipetest.InGroupBubble(t, func(t *testing.T, w *recipetest.WatchWorld, a, b *zkrecipes.Client) {
-		require.NoError(t, w.Joins(b, "0", "").Leave())
-		w.Plan.Add(zktest.Fault{Do: zktest.Drop, After: true, Op: "multi(create)"})
-		m := w.Joins(a, "1", "x")
-		w.MembersAre(b, "1=x")
-		require.Equal(t, 1, a.Status().Znodes)
-		require.NoError(t, m.Leave())
-		w.MembersAre(b, "")
-	})
-}
-
 // The reply to the create is lost, and before the member finds its znode, an event comes late that
 // says that the one of the session before has gone. What the session weighs is counted still.
 func TestAMemberWhoseReplyIsLostCountsForTheSession(t *testing.T) {
@@ -105,24 +65,6 @@ func TestAMemberWhoseReplyIsLostCountsForTheSession(t *testing.T) {
 		require.NoError(t, m.Leave())
 		require.Zero(t, a.Status().Znodes)
 	})
-}
-
-// A watcher's next server lags.
-func TestB103AGroupsWatcherMeetsAServerThatLags(t *testing.T) {
-	recipetest.InGroupBubble(t, func(t *testing.T, w *recipetest.WatchWorld, a, _ *zkrecipes.Client) {
-		c := w.Stranger(nil)
-		m := w.Joins(a, "1", "x")
-		r := w.Sees(c)
-		require.NoError(t, m.Update(t.Context(), []byte("x2")))
-		time.Sleep(10 * time.Second)
-		require.NoError(t, m.Leave())
-		time.Sleep(10 * time.Second)
-		want := []string{"1=x", "1=x2", ""}
-		require.Equal(t, want, r.Texts())
-		w.Srv.Expire(recipetest.SessionID(c))
-		time.Sleep(time.Minute)
-		require.Equal(t, want, r.Texts())
-	}, recipetest.Behind(3, 20))
 }
 
 // The server computes the library's identity by another algorithm, so the member may not write

@@ -2,6 +2,8 @@ package group_test
 
 import (
 	"context"
+	"fmt"
+	"os"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -11,11 +13,15 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/zkrecipes/zkrecipes"
+	"github.com/zkrecipes/zkrecipes/internal/group"
+	"github.com/zkrecipes/zkrecipes/internal/harness"
 	"github.com/zkrecipes/zkrecipes/internal/jute"
 	"github.com/zkrecipes/zkrecipes/internal/recipetest"
 )
 
 // Who is in a group.
+
+func TestMain(m *testing.M) { os.Exit(harness.Run(m)) }
 
 func TestWatchersOfAGroupSeeWhoComesAndLeaves(t *testing.T) {
 	recipetest.InGroupBubble(t, func(t *testing.T, w *recipetest.WatchWorld, a, b *zkrecipes.Client) {
@@ -121,8 +127,7 @@ func TestB104AMemberIsBackInTheNextSession(t *testing.T) {
 		require.Equal(t, recipetest.SessionID(a), ms[0].Session)
 		require.NoError(t, m.Update(t.Context(), []byte("x3")))
 		w.Away(a)
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
+		ctx := harness.Within(t, time.Second)
 		require.ErrorIs(t, m.Update(ctx, []byte("x4")), context.DeadlineExceeded)
 		time.Sleep(time.Minute) // the session expires
 		require.Equal(t, "", r.Last())
@@ -220,19 +225,6 @@ func TestB08LeaveWhileDisconnected(t *testing.T) {
 		m = next.Get()
 		w.MembersAre(b, "1=y")
 		require.NoError(t, m.Leave())
-		w.MembersAre(b, "")
-	})
-}
-
-func TestJoinThatIsCanceledLeavesNoMember(t *testing.T) {
-	recipetest.InGroupBubble(t, func(t *testing.T, w *recipetest.WatchWorld, a, b *zkrecipes.Client) {
-		other := w.Joins(b, "1", "x")
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
-		_, err := zkrecipes.NewGroup(a, w.Path).Join(ctx, nil, zkrecipes.MemberID("1"))
-		require.ErrorIs(t, err, context.DeadlineExceeded)
-		require.NoError(t, other.Leave())
-		time.Sleep(time.Minute)
 		w.MembersAre(b, "")
 	})
 }
@@ -338,5 +330,43 @@ func TestGroupsRefuseBadInput(t *testing.T) {
 				require.Empty(t, zero.ID())
 			}
 		}))
+	})
+}
+
+// A thousand members restart within a second. Listings of each watcher are a pause apart at
+// least, and each new member is read once.
+func TestB104AThousandMembersThatRestartTakeFewListings(t *testing.T) {
+	recipetest.InGroupBubble(t, func(t *testing.T, w *recipetest.WatchWorld, a, b *zkrecipes.Client) {
+		const n, clients = 1000, 20
+		members := make([][]*zkrecipes.Membership, clients)
+		owners := make([]*zkrecipes.Client, clients)
+		for i := range members {
+			owners[i] = w.Stranger(nil)
+			for j := range n / clients {
+				members[i] = append(members[i], w.Joins(owners[i], fmt.Sprintf("%d-%d", i, j), "old"))
+			}
+		}
+		readers := []*recipetest.Readout{w.Sees(a), w.Sees(b)}
+		recipetest.Settle()
+		began := time.Now()
+		counts := w.ReadsOf(func() {
+			for i := range members {
+				for j, m := range members[i] {
+					require.NoError(t, m.Leave())
+					members[i][j] = w.Joins(owners[i], m.ID(), "new")
+					time.Sleep(time.Millisecond)
+				}
+			}
+			recipetest.Settle()
+		})
+		rounds := int(time.Since(began)/group.Pause) + 1
+		require.LessOrEqual(t, counts["getChildren2"]-n, len(readers)*rounds, "without those of the members themselves")
+		require.LessOrEqual(t, counts["getData"], len(readers)*2*n)
+		for _, r := range readers {
+			require.LessOrEqual(t, len(r.Texts()), rounds+1)
+			require.NotContains(t, r.Last(), "old")
+			require.Len(t, r.Last(), len(readers[0].Last()))
+		}
+		require.LessOrEqual(t, rounds, 30)
 	})
 }

@@ -62,6 +62,6 @@ var watchMutants = []mutant{
 				_ = slices.Clone(s.Data)
 				return Node{s.Data, ownStat(s)}`,
 		}},
-		test: "env ZK_HARNESS=zktest go test ./internal/watch -run ^TestWatchYieldsMemoryOfTheCallersOwn$",
+		test: "env ZK_HARNESS=zktest go test ./internal/watch -run ^TestWatchYieldsTheStatAndMemoryOfTheCallersOwn$",
 	},
 }

@@ -3,7 +3,6 @@ package recipetest
 import (
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -41,8 +40,8 @@ func Wipe(t testing.TB, conn *zk.Conn, path string) {
 
 // Arrival is the result of a member that was admitted.
 type Arrival struct {
-	index int                         // for a Barrier
-	leave func(context.Context) error // for a DoubleBarrier, else nil
+	Index int                         // for a Barrier
+	Leave func(context.Context) error // for a DoubleBarrier, else nil
 }
 
 // BarrierCase is one of the two kinds of barrier.
@@ -51,11 +50,9 @@ type BarrierCase struct {
 	Op      string // the operation, as errors name it
 	Path    string // of the barrier that tests in bubbles use
 	Members string // parent of the members' znodes, relative to path
-	Others  int    // other children of that parent
 	Arrive  func(c *zkrecipes.Client, path string, n int) func(context.Context) (Arrival, error)
 
 	Invalid map[string]func(context.Context) error // zero and nil values
-	Busy    []string                               // the requests that a busy server rejects
 	Quota   map[string]string                      // by request, the error if it exceeds the quota
 	Data    map[string]string                      // by data that the znode at path already holds, the error
 	Refused []refusal
@@ -72,18 +69,17 @@ type refusal struct {
 
 var BothBarriers = []BarrierCase{
 	{
-		Name: "barrier", Op: "wait", Path: "/b", Members: "/round", Others: 1,
+		Name: "barrier", Op: "wait", Path: "/b", Members: "/round",
 		Arrive: func(c *zkrecipes.Client, path string, n int) func(context.Context) (Arrival, error) {
 			return func(ctx context.Context) (Arrival, error) {
 				index, err := zkrecipes.NewBarrier(c, path, n).Wait(ctx)
-				return Arrival{index: index}, err
+				return Arrival{Index: index}, err
 			}
 		},
 		Invalid: map[string]func(context.Context) error{
 			"nil":  func(ctx context.Context) error { _, err := (*zkrecipes.Barrier)(nil).Wait(ctx); return err },
 			"zero": func(ctx context.Context) error { _, err := new(zkrecipes.Barrier).Wait(ctx); return err },
 		},
-		Busy: []string{OpJoinRound, OpLeaveRound, OpMakeRound, OpDeleteRound, OpOpenRound, "createContainer", "getData", "getChildren2", "sync"},
 		Quota: map[string]string{
 			OpJoinRound: "quota exceeded", OpMakeRound: "quota exceeded", OpOpenRound: "quota exceeded",
 			"createContainer": "-125", // go-zookeeper has no name for this code
@@ -109,14 +105,13 @@ var BothBarriers = []BarrierCase{
 					}
 					return Arrival{}, err
 				}
-				return Arrival{leave: v.Leave}, v.Err()
+				return Arrival{Leave: v.Leave}, v.Err()
 			}
 		},
 		Invalid: map[string]func(context.Context) error{
 			"nil":  func(ctx context.Context) error { _, err := (*zkrecipes.DoubleBarrier)(nil).Enter(ctx); return err },
 			"zero": func(ctx context.Context) error { _, err := new(zkrecipes.DoubleBarrier).Enter(ctx); return err },
 		},
-		Busy:  []string{OpEnter, OpOpenAll, OpLastLeaves, "multi(delete)", "createContainer", "getData", "exists", "getChildren2", "sync"},
 		Quota: map[string]string{OpEnter: "quota exceeded"},
 		Data: map[string]string{
 			"mine": "path holds other data", "2": "path holds the size of a semaphore or barrier",
@@ -163,10 +158,10 @@ func (m BarrierCase) Pass(t testing.TB, members ...*harness.Call[Arrival]) {
 	var leaving []*harness.Call[struct{}]
 	for _, a := range members {
 		got := a.Get()
-		if got.leave != nil {
-			leaving = append(leaving, harness.GoErr(t, got.leave))
+		if got.Leave != nil {
+			leaving = append(leaving, harness.GoErr(t, got.Leave))
 		} else {
-			indexes = append(indexes, got.index)
+			indexes = append(indexes, got.Index)
 		}
 	}
 	for _, l := range leaving {
@@ -299,28 +294,28 @@ type Observer struct {
 	Dir      string // parent of the members and of ready
 	Created  bool   // ready admits members by its creation; else when it is written
 	standing map[string]bool
-	opened   []int                     // the number of members, at each opening
-	stood    map[int64]map[string]bool // the members, by the opening's zxid
+	opened   []int // the number of members, at each opening
 }
 
-func (o *Observer) Option() zktest.Option {
-	o.standing, o.stood = map[string]bool{}, map[int64]map[string]bool{}
-	return zktest.OnChange(func(c zktest.Change) {
-		o.mu.Lock()
-		defer o.mu.Unlock()
-		switch name, ok := strings.CutPrefix(c.Path, o.Dir+"/"); {
-		case !ok, strings.Contains(name, "/"): // below ready
-		case name == "ready":
-			if c.Created == o.Created && !c.Deleted {
-				o.opened = append(o.opened, len(o.standing))
-				o.stood[c.Zxid] = maps.Clone(o.standing)
-			}
-		case c.Created:
-			o.standing[name] = true
-		case c.Deleted:
-			delete(o.standing, name)
+func (o *Observer) Option() zktest.Option { return zktest.OnChange(o.Note) }
+
+func (o *Observer) Note(c zktest.Change) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.standing == nil {
+		o.standing = map[string]bool{}
+	}
+	switch name, ok := strings.CutPrefix(c.Path, o.Dir+"/"); {
+	case !ok, strings.Contains(name, "/"): // below ready
+	case name == "ready":
+		if c.Created == o.Created && !c.Deleted {
+			o.opened = append(o.opened, len(o.standing))
 		}
-	})
+	case c.Created:
+		o.standing[name] = true
+	case c.Deleted:
+		delete(o.standing, name)
+	}
 }
 
 // Openings returns the number of members at each opening since the last call.
@@ -330,18 +325,6 @@ func (o *Observer) Openings() []int {
 	opened := o.opened
 	o.opened = nil
 	return opened
-}
-
-// Remain returns those members of the given opening that are still present.
-func (o *Observer) Remain(zxid int64) (names []string) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	for name := range o.stood[zxid] {
-		if o.standing[name] {
-			names = append(names, name)
-		}
-	}
-	return names
 }
 
 // MembersLeft returns when the members whose Wait has returned have left, or have tried to:

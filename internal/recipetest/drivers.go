@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/zkrecipes/zkrecipes"
+	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
 // The drivers of the recipes, for the table of faults. Each uses the path driven.
@@ -307,6 +308,14 @@ func BarrierDrivers() []Driver {
 			Name: "barrier", AlwaysWaits: true, Member: true, Uncertain: true, Loose: true, Slow: true,
 			// The next round deletes one whose last member was lost.
 			Stays: []string{driven + "/round", driven + "/round/ready", driven + "/round/ready/*", driven + "/round/ready/*/open"},
+			Observe: func() (func(zktest.Change), func(testing.TB)) {
+				o := &Observer{Dir: driven + "/round"}
+				return o.Note, func(t testing.TB) {
+					for _, members := range o.Openings() {
+						require.GreaterOrEqual(t, members, 2, "in a round that was opened")
+					}
+				}
+			},
 			Take: func(ctx context.Context, c *zkrecipes.Client) (Use, error) {
 				_, err := barrier(c).Wait(ctx)
 				return Use{}, err
@@ -333,6 +342,29 @@ func BarrierDrivers() []Driver {
 					return err
 				})
 			},
+		},
+	}
+}
+
+// GroupDriver joins a group, updates its member and leaves. It waits while another session has
+// a member with its id.
+func GroupDriver() Driver {
+	join := func(ctx context.Context, c *zkrecipes.Client) (*zkrecipes.Membership, error) {
+		return zkrecipes.NewGroup(c, driven).Join(ctx, nil, zkrecipes.MemberID("1"))
+	}
+	return Driver{
+		Name: "group", Loose: true, Slow: true, // Join waits for the request that is under way
+		Take: func(ctx context.Context, c *zkrecipes.Client) (Use, error) {
+			m, err := join(ctx, c)
+			if err != nil {
+				return Use{}, err
+			}
+			return Use{}, errors.Join(m.Update(ctx, []byte("x")), m.Leave())
+		},
+		Block: func(t testing.TB, c *zkrecipes.Client) func(context.Context) error {
+			m, err := join(t.Context(), c)
+			require.NoError(t, err)
+			return func(context.Context) error { return m.Leave() }
 		},
 	}
 }

@@ -66,6 +66,10 @@ type Driver struct {
 	// one waits behind it, and leaves.
 	Block func(t testing.TB, c *zkrecipes.Client) (free func(context.Context) error)
 
+	// Observe returns a function that gets each change of the server's znodes, and one that
+	// judges them in the end. May be nil.
+	Observe func() (note func(zktest.Change), judge func(testing.TB))
+
 	// Rest ends what a use has left. It gets the errors of Take and of the end. May be nil.
 	Rest func(t testing.TB, c *zkrecipes.Client, took, gave error)
 
@@ -289,6 +293,7 @@ type faultRun struct {
 	closed     chan struct{}               // by close or shutdown, once the call has returned
 	clientGone bool                        // the client is, or will be, closed
 	took, gave error                       // of Take, and of the end of what it got
+	observe    func(zktest.Change)         // may be nil
 
 	mu      sync.Mutex
 	changes map[string]int
@@ -298,6 +303,10 @@ type faultRun struct {
 // meet runs f once, and reports whether the fault fired.
 func (d Driver) meet(t *testing.T, s situation, row faultRow, clean faultTrail) (trail faultTrail, fired bool) {
 	r := &faultRun{d: d, s: s, row: row, changes: map[string]int{}, closed: make(chan struct{})}
+	judge := func(testing.TB) {}
+	if d.Observe != nil {
+		r.observe, judge = d.Observe()
+	}
 	opts := []zktest.Option{zktest.OnChange(r.note)}
 	if row.lag {
 		opts = append(opts, Behind(0, 3))
@@ -310,11 +319,15 @@ func (d Driver) meet(t *testing.T, s situation, row faultRow, clean faultTrail) 
 		})
 		r.World = w
 		trail, fired = r.run(t, clean)
+		judge(t)
 	}, opts...)
 	return trail, fired
 }
 
 func (r *faultRun) note(c zktest.Change) {
+	if r.observe != nil {
+		r.observe(c)
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	path := mask(c.Path)

@@ -3,12 +3,12 @@ package semaphore_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
 	"github.com/zkrecipes/zkrecipes"
@@ -26,78 +26,44 @@ func TestCrowdOnAWideSemaphoreIsNeverTurnedAway(t *testing.T) {
 		"TryAcquire": (*zkrecipes.Semaphore).TryAcquire, "Acquire": (*zkrecipes.Semaphore).Acquire,
 	} {
 		t.Run(name, func(t *testing.T) {
-			recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+			inBubble(t, func(t *testing.T, w *recipetest.World) {
 				xs := w.CrowdOf(clients, slots)
-				before := w.Srv.Counts()
-				var mu sync.Mutex
-				held, granted, locked := map[int]bool{}, 0, 0
+				held := exclusive{}
 				var wg sync.WaitGroup
-				for _, x := range xs {
-					wg.Go(func() {
-						for range rounds {
-							l, err := take(x, t.Context())
-							mu.Lock()
-							switch {
-							case err == nil && !held[l.Slot()]:
-								granted++
-								held[l.Slot()] = true
-							case errors.Is(err, zkrecipes.ErrLocked):
-								locked++
-							default:
-								t.Errorf("slot %d: %v", l.Slot(), err)
+				requests := recipetest.Sum(w.Requests(func() {
+					for _, x := range xs {
+						wg.Go(func() {
+							for range rounds {
+								l, err := take(x, t.Context())
+								if err != nil {
+									t.Error(err)
+									return
+								}
+								if err := errors.Join(held.hold(l.Slot()), l.Release()); err != nil {
+									t.Error(err)
+								}
 							}
-							mu.Unlock()
-							if err != nil {
-								continue
-							}
-							time.Sleep(time.Millisecond)
-							mu.Lock()
-							delete(held, l.Slot())
-							mu.Unlock()
-							if err := l.Release(); err != nil {
-								t.Error(err)
-							}
-						}
-					})
-				}
-				wg.Wait()
-				synctest.Wait()
-				did := w.Srv.Counts().Sub(before)
-				requests := 0
-				for op, n := range did.Requests {
-					if op != "ping" {
-						requests += n
+						})
 					}
-				}
-				t.Logf("%d grants, %d ErrLocked, %.2f requests a grant: %v", granted, locked, float64(requests)/float64(granted), did.Requests)
-				require.Zero(t, locked)
-				require.Equal(t, clients*rounds, granted)
-				require.LessOrEqual(t, requests, 6*granted)
-				w.SemaphoreAtRest()
+					wg.Wait()
+				}))
+				require.LessOrEqual(t, requests, 6*clients*rounds)
 			})
 		})
 	}
 }
 
-// requireLocked requires that a try returns ErrLocked.
-func requireLocked(t *testing.T, x *zkrecipes.Semaphore, k int) {
-	t.Helper()
-	_, err := x.TryAcquireN(harness.Within(t, time.Minute), k)
-	require.ErrorIs(t, err, zkrecipes.ErrLocked)
-}
+// exclusive are the slots that somebody holds.
+type exclusive struct{ slots sync.Map }
 
-// Others take slots between each look and the taking.
-func TestTryAcquireGetsASlotAlthoughOthersAreQuickerEachTime(t *testing.T) {
-	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-		x, use := w.DistantSemaphore()
-		a := harness.Go(t, x.TryAcquire)
-		for uses := 0; a.Waiting(); uses++ {
-			require.Less(t, uses, 100)
-			use()
-		}
-		recipetest.ReleaseSlots(t, a.Get())
-		w.SemaphoreAtRest()
-	})
+// hold holds a slot for a moment. It is an error if somebody else does.
+func (e *exclusive) hold(slot int) error {
+	if _, held := e.slots.LoadOrStore(slot, true); held {
+		return fmt.Errorf("slot %d is held", slot)
+	}
+	time.Sleep(time.Millisecond)
+	e.slots.Delete(slot)
+	return nil
 }
 
 func TestSemaphoreTakesTheLowestSlotAgainAfterACrowd(t *testing.T) {
@@ -125,7 +91,7 @@ func TestSlotsOfACrowdAreInOrder(t *testing.T) {
 
 // What the client saw when it confirmed its slot is what it relies on next.
 func TestCrowdedSemaphoreKnowsTheSlotsOfOthers(t *testing.T) {
-	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+	inBubble(t, func(t *testing.T, w *recipetest.World) {
 		x, other := w.CrowdedSemaphore(1000), w.WarmSemaphore(1000)
 		held := recipetest.Acquire(t, other, 1)
 		l := recipetest.Acquire(t, x, 1)
@@ -135,13 +101,12 @@ func TestCrowdedSemaphoreKnowsTheSlotsOfOthers(t *testing.T) {
 		require.NotContains(t, rest.Slots(), held.Slot())
 		require.NotContains(t, rest.Slots(), l.Slot())
 		recipetest.ReleaseSlots(t, held, l, rest)
-		w.SemaphoreAtRest()
 	})
 }
 
 // Two callers take the same slot. The second gives it back.
 func TestFirstOfACrowdKeepsTheSlot(t *testing.T) {
-	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+	inBubble(t, func(t *testing.T, w *recipetest.World) {
 		x, other := w.CrowdedSemaphore(1), w.CrowdedSemaphore(1)
 		held := recipetest.Acquire(t, other, 1)
 		require.Equal(t, 2, recipetest.Writes(w.Requests(func() { requireLocked(t, x, 1) })), "it takes a slot, and gives it back")
@@ -149,16 +114,15 @@ func TestFirstOfACrowdKeepsTheSlot(t *testing.T) {
 		_, err := held.Commit(t.Context())
 		require.NoError(t, err)
 		recipetest.ReleaseSlots(t, held)
-		recipetest.ReleaseSlots(t, recipetest.Acquire(t, x, 1))
-		w.SemaphoreAtRest()
+		cycle(t, x, 1)
 	})
 }
 
 // The reply to the one who took the slot first is late, so both find each other's znodes.
 func TestOneOfACrowdKeepsTheSlotThatBothFindTaken(t *testing.T) {
-	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+	inBubble(t, func(t *testing.T, w *recipetest.World) {
 		x, other := w.CrowdedSemaphore(1), w.CrowdedSemaphore(1)
-		recipetest.ReleaseSlots(t, recipetest.Acquire(t, w.WarmSemaphore(1), 1)) // neither knows
+		cycle(t, w.WarmSemaphore(1), 1) // neither knows
 		w.Plan.Add(zktest.Fault{Do: zktest.Delay, For: time.Second, After: true, Op: recipetest.OpTakeFree})
 		w.Plan.Add(zktest.Fault{Do: zktest.Delay, For: 2 * time.Second, Op: recipetest.OpGiveBack})
 		first := harness.Go(t, x.TryAcquire)
@@ -168,21 +132,19 @@ func TestOneOfACrowdKeepsTheSlotThatBothFindTaken(t *testing.T) {
 		require.Equal(t, []int{0, 0}, w.Taken())
 		l := first.Get()
 		require.Equal(t, []int{0, 0}, w.Taken())
-		_, err := second.Wait()
-		require.ErrorIs(t, err, zkrecipes.ErrLocked)
+		recipetest.Fails(t, second, zkrecipes.ErrLocked)
 		time.Sleep(time.Minute)
 		require.Equal(t, []int{0}, w.Taken())
 		recipetest.ReleaseSlots(t, l)
-		w.SemaphoreAtRest()
 	})
 }
 
 func TestCrowdDoesNotOvertake(t *testing.T) {
-	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+	inBubble(t, func(t *testing.T, w *recipetest.World) {
 		const n = 500 // so that it hardly ever chooses the slot that is held
 		x := w.CrowdedSemaphore(n)
 		held := recipetest.Acquire(t, w.Semaphore(n), 1)
-		large := recipetest.WaitsFor(t, w.Semaphore(n), n)
+		large := waits(w, n, n)
 		requests := w.Requests(func() { requireLocked(t, x, 1) })
 		require.Equal(t, 1, requests[recipetest.OpTakeFree], "it was tried")
 		require.Equal(t, 1, requests[recipetest.OpGiveBack], "and given back")
@@ -192,8 +154,7 @@ func TestCrowdDoesNotOvertake(t *testing.T) {
 		l := large.Get()
 		require.True(t, small.Waiting())
 		recipetest.ReleaseSlots(t, l)
-		recipetest.ReleaseSlots(t, small.Get())
-		w.SemaphoreAtRest()
+		served(t, small)
 	})
 }
 
@@ -201,19 +162,18 @@ func TestCrowdDoesNotOvertake(t *testing.T) {
 // caller knows, or another one.
 func TestCrowdKeepsNoSlotOfAPathThatWasMadeAnew(t *testing.T) {
 	for uses := range 5 {
-		recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		inBubble(t, func(t *testing.T, w *recipetest.World) {
 			x := w.CrowdedSemaphore(1000)
 			recipetest.Wipe(t, w.Bare(), "/s")
 			y := w.Semaphore(1)
 			for range 1 + uses {
-				recipetest.ReleaseSlots(t, recipetest.Acquire(t, y, 1))
+				cycle(t, y, 1)
 			}
 			for range 3 {
 				l := recipetest.Acquire(t, x, 1)
 				require.Equal(t, []int{0}, l.Slots())
 				recipetest.ReleaseSlots(t, l)
 			}
-			w.SemaphoreAtRest()
 		})
 	}
 }
@@ -222,10 +182,10 @@ func TestCrowdKeepsNoSlotOfAPathThatWasMadeAnew(t *testing.T) {
 // has taken the last one.
 func TestCrowdTakesNoMoreThanNWhileSlotsBeyondItAreHeld(t *testing.T) {
 	for range 10 { // with other random slots
-		recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		inBubble(t, func(t *testing.T, w *recipetest.World) {
 			y := w.Semaphore(3)
 			held := []*zkrecipes.SlotLease{recipetest.Acquire(t, y, 1), recipetest.Acquire(t, y, 1), recipetest.Acquire(t, y, 1)}
-			require.NoError(t, y.Resize(harness.Within(t, time.Minute), 2))
+			resize(t, y, 2)
 			recipetest.ReleaseSlots(t, held[:2]...)
 			x := w.WarmSemaphore(2)
 			recipetest.SlotsOf(x).NoteCrowd()
@@ -234,8 +194,7 @@ func TestCrowdTakesNoMoreThanNWhileSlotsBeyondItAreHeld(t *testing.T) {
 			synctest.Wait()
 			require.Len(t, w.Taken(), 2)
 			recipetest.ReleaseSlots(t, held[2], last)
-			recipetest.ReleaseSlots(t, recipetest.Acquire(t, x, 2))
-			w.SemaphoreAtRest()
+			cycle(t, x, 2)
 		})
 	}
 }
@@ -244,45 +203,22 @@ func TestCrowdTakesNoMoreThanNWhileSlotsBeyondItAreHeld(t *testing.T) {
 // in line then. Without a crowd the transaction fails if somebody did.
 func TestB01SemaphoreDoesNotOvertakeByALostRequest(t *testing.T) {
 	for _, crowded := range []bool{false, true} {
-		recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		inBubble(t, func(t *testing.T, w *recipetest.World) {
 			x := w.WarmSemaphore(3)
 			if crowded {
 				recipetest.SlotsOf(x).NoteCrowd()
 			}
 			held := recipetest.Acquire(t, w.Semaphore(3), 1)
-			large := recipetest.WaitsFor(t, w.Semaphore(3), 3)
+			large := waits(w, 3, 3)
 			w.Plan.Add(zktest.Fault{Do: zktest.Drop, After: true, Op: recipetest.OpTakeFree})
 			requireLocked(t, x, 1)
 			require.True(t, w.Met())
 			synctest.Wait()
 			require.Equal(t, []int{0}, w.Taken())
 			recipetest.ReleaseSlots(t, held)
-			recipetest.ReleaseSlots(t, large.Get())
-			recipetest.ReleaseSlots(t, recipetest.Acquire(t, x, 1))
-			w.SemaphoreAtRest()
+			served(t, large)
+			cycle(t, x, 1)
 		})
-	}
-}
-
-func TestB32CrowdCanceledLeavesNothing(t *testing.T) {
-	for _, after := range []bool{false, true} {
-		for n, met := 0, true; met; n++ {
-			recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-				x := w.CrowdedSemaphore(1)
-				held := recipetest.Acquire(t, w.WarmSemaphore(1), 1)
-				w.Plan.Add(zktest.Fault{Do: zktest.Delay, For: time.Second, After: after, Skip: n})
-				a := harness.Go(t, x.TryAcquire)
-				synctest.Wait()
-				met = w.Met()
-				a.Cancel(nil)
-				_, err := a.Wait()
-				require.Error(t, err)
-				time.Sleep(5 * time.Second)
-				require.Equal(t, []int{0}, w.Taken())
-				recipetest.ReleaseSlots(t, held)
-				w.SemaphoreAtRest()
-			})
-		}
 	}
 }
 
@@ -290,9 +226,9 @@ func TestB32CrowdCanceledLeavesNothing(t *testing.T) {
 // keep the slot.
 func TestB23CrowdGoesOnWhenItsSlotsAreDeleted(t *testing.T) {
 	for _, all := range []bool{false, true} {
-		recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		inBubble(t, func(t *testing.T, w *recipetest.World) {
 			x, other, conn := w.CrowdedSemaphore(1), w.WarmSemaphore(1), w.Bare()
-			recipetest.ReleaseSlots(t, recipetest.Acquire(t, other, 1))
+			cycle(t, other, 1)
 			w.Plan.Add(zktest.Fault{Do: zktest.Delay, For: time.Second, After: true, Op: recipetest.OpTakeFree})
 			a := recipetest.AcquireLater(t, x, 1)
 			synctest.Wait()
@@ -310,37 +246,7 @@ func TestB23CrowdGoesOnWhenItsSlotsAreDeleted(t *testing.T) {
 			} else {
 				require.ErrorIs(t, err, zkrecipes.ErrLost)
 			}
-			recipetest.ReleaseSlots(t, recipetest.Acquire(t, other, 1))
-			w.SemaphoreAtRest()
+			cycle(t, other, 1)
 		})
 	}
-}
-
-// The session expires between the taking and the look.
-func TestB09CrowdTakesASlotInTheNextSession(t *testing.T) {
-	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-		x, other := w.CrowdedSemaphore(1), w.WarmSemaphore(1)
-		recipetest.ReleaseSlots(t, recipetest.Acquire(t, other, 1))
-		w.Plan.Add(zktest.Fault{Do: zktest.Expire, Op: "getChildren2", Path: "/s/slots"})
-		l := recipetest.Acquire(t, x, 1)
-		require.True(t, w.Met())
-		require.Equal(t, []int{0}, w.Taken())
-		_, err := l.Commit(harness.Within(t, time.Minute), zkrecipes.OpCreate("/x", nil, zk.FlagEphemeral, nil))
-		require.NoError(t, err)
-		recipetest.ReleaseSlots(t, l)
-		w.SemaphoreAtRest()
-	})
-}
-
-// The client moves to a server that lags, between the taking and the look.
-func TestB03CrowdBehindALaggingServerKeepsNoSlotOfAnother(t *testing.T) {
-	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-		x, other := w.CrowdedSemaphore(1), w.WarmSemaphore(1)
-		held := recipetest.Acquire(t, other, 1)
-		w.Plan.Add(zktest.Fault{Do: zktest.Drop, Op: "getChildren2", Path: "/s/slots"})
-		requireLocked(t, x, 1)
-		require.Len(t, w.Plan.Fired(), 2, "the fault, and the server that lags")
-		recipetest.ReleaseSlots(t, held)
-		w.SemaphoreAtRest()
-	}, recipetest.Behind(2, 3))
 }

@@ -3,7 +3,6 @@ package semaphore_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -30,7 +29,7 @@ func TestSemaphoreUnderEachFaultAtEachRequest(t *testing.T) {
 func TestB01SemaphoreFindsSlotsThatItTookAlthoughOthersCameSince(t *testing.T) {
 	for _, op := range []string{recipetest.OpTakeFree, recipetest.OpTakeTurn} {
 		t.Run(op, func(t *testing.T) {
-			recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+			inBubble(t, func(t *testing.T, w *recipetest.World) {
 				x, y := w.WarmSemaphore(2), w.Semaphore(2)
 				var held *zkrecipes.SlotLease
 				if op == recipetest.OpTakeTurn {
@@ -43,11 +42,10 @@ func TestB01SemaphoreFindsSlotsThatItTookAlthoughOthersCameSince(t *testing.T) {
 					synctest.Wait()
 					recipetest.ReleaseSlots(t, held)
 				}
-				synctest.Wait()
-				require.True(t, a.Waiting())
+				stillWaits(t, a)
 				require.Equal(t, []int{0}, w.Taken())
 				rest := recipetest.Acquire(t, y, 1)
-				next := recipetest.WaitsFor(t, w.Semaphore(2), 1)
+				next := waits(w, 2, 1)
 				l := a.Get()
 				require.Equal(t, 0, l.Slot())
 				require.Equal(t, []int{0, 1}, w.Taken(), "and no others")
@@ -55,8 +53,7 @@ func TestB01SemaphoreFindsSlotsThatItTookAlthoughOthersCameSince(t *testing.T) {
 				require.NoError(t, err)
 				require.Equal(t, recipetest.NewToken(stat.Czxid, 0), l.Token())
 				recipetest.ReleaseSlots(t, l, rest)
-				recipetest.ReleaseSlots(t, next.Get())
-				w.SemaphoreAtRest()
+				served(t, next)
 			})
 		})
 	}
@@ -64,10 +61,10 @@ func TestB01SemaphoreFindsSlotsThatItTookAlthoughOthersCameSince(t *testing.T) {
 
 // The reply to the release is lost, and somebody else has the slot before it is sent again.
 func TestB07SemaphoreReleaseThatIsSentAgainLeavesTheNextHolder(t *testing.T) {
-	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+	inBubble(t, func(t *testing.T, w *recipetest.World) {
 		x := w.WarmSemaphore(1)
 		l := recipetest.Acquire(t, x, 1)
-		a := recipetest.WaitsFor(t, w.Semaphore(1), 1)
+		a := waits(w, 1, 1)
 		w.Plan.Add(zktest.Fault{Do: zktest.Drop, After: true, Op: recipetest.OpGiveBack})
 		requests := w.Requests(func() {
 			require.NoError(t, l.Release())
@@ -78,151 +75,73 @@ func TestB07SemaphoreReleaseThatIsSentAgainLeavesTheNextHolder(t *testing.T) {
 			a.Get()
 		})
 		require.Equal(t, 2, requests[recipetest.OpGiveBack], "it was sent again")
-		recipetest.ReleaseSlots(t, a.Get())
-		w.SemaphoreAtRest()
+		served(t, a)
 	})
 }
 
-func TestB09SemaphoreLeaseIsLostWithItsSession(t *testing.T) {
-	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-		x := w.Semaphore(2)
-		l := recipetest.Acquire(t, x, 2)
-		a := recipetest.WaitsFor(t, w.Semaphore(2), 2)
-		ctx := l.Context(t.Context())
-		require.True(t, w.Srv.Expire(recipetest.SessionID(recipetest.ClientOf(recipetest.SlotsOf(x).Line.Client))))
-		next := a.Get()
-		<-ctx.Done()
-		require.ErrorIs(t, context.Cause(ctx), zkrecipes.ErrLost)
-		require.ErrorIs(t, l.Release(), zkrecipes.ErrLost)
-		require.Equal(t, []int{0, 1}, w.Taken())
-		recipetest.ReleaseSlots(t, next)
-		recipetest.ReleaseSlots(t, recipetest.Acquire(t, x, 2))
-		w.SemaphoreAtRest()
-	})
-}
-
-func TestB10SemaphoreWaiterJoinsAgainAtTheTailAfterExpiry(t *testing.T) {
-	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-		l := recipetest.Acquire(t, w.Semaphore(1), 1)
-		x := w.Semaphore(1)
-		first, second := recipetest.WaitsFor(t, x, 1), recipetest.WaitsFor(t, w.Semaphore(1), 1)
-		require.True(t, w.Srv.Expire(recipetest.SessionID(recipetest.ClientOf(recipetest.SlotsOf(x).Line.Client))))
-		synctest.Wait()
-		time.Sleep(time.Second)
-		recipetest.ReleaseSlots(t, l)
-		l = second.Get()
-		synctest.Wait()
-		require.True(t, first.Waiting())
-		recipetest.ReleaseSlots(t, l)
-		recipetest.ReleaseSlots(t, first.Get())
-		w.SemaphoreAtRest()
-	})
-}
-
-// Two holders' sessions expire while the first in line waits for both.
-func TestA03SemaphoreWaiterGetsTheSlotsOfSessionsThatExpire(t *testing.T) {
-	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-		x, y := w.Semaphore(2), w.Semaphore(2)
-		recipetest.Acquire(t, x, 1)
-		recipetest.Acquire(t, y, 1)
-		a := recipetest.WaitsFor(t, w.Semaphore(2), 2)
-		w.Srv.Expire(recipetest.SessionID(recipetest.ClientOf(recipetest.SlotsOf(x).Line.Client)))
-		synctest.Wait()
-		require.True(t, a.Waiting())
-		w.Srv.Expire(recipetest.SessionID(recipetest.ClientOf(recipetest.SlotsOf(y).Line.Client)))
-		recipetest.ReleaseSlots(t, a.Get())
-		w.SemaphoreAtRest()
-	})
-}
-
-// A waiter's context ends in the middle of the line, at its head, and at any request.
+// A waiter's context ends in the middle of the line, and at its head.
 func TestB32SemaphoreCanceledLeavesNothing(t *testing.T) {
-	t.Run("waiting", func(t *testing.T) {
-		recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-			l := recipetest.Acquire(t, w.Semaphore(2), 2)
-			head, middle, last := recipetest.WaitsFor(t, w.Semaphore(2), 2), recipetest.WaitsFor(t, w.Semaphore(2), 1), recipetest.WaitsFor(t, w.Semaphore(2), 1)
-			cause := errors.New("cause")
-			for _, a := range []*harness.Call[*zkrecipes.SlotLease]{middle, head} {
-				a.Cancel(cause)
-				_, err := a.Wait()
-				require.ErrorIs(t, err, context.Canceled)
-				require.ErrorIs(t, err, cause)
-				synctest.Wait()
-				require.True(t, last.Waiting())
-			}
-			require.Len(t, w.Srv.Children("/s/line"), 1)
-			recipetest.ReleaseSlots(t, l)
-			recipetest.ReleaseSlots(t, last.Get())
-			w.SemaphoreAtRest()
-		})
-	})
-	for _, k := range []int{1, 2} {
-		for _, after := range []bool{false, true} {
-			t.Run(fmt.Sprintf("while a request for %d is delayed, after=%v", k, after), func(t *testing.T) {
-				for n, met := 0, true; met; n++ {
-					recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-						x := w.Semaphore(2)
-						recipetest.ReleaseSlots(t, recipetest.Acquire(t, w.Semaphore(2), 2))
-						w.Plan.Add(zktest.Fault{Do: zktest.Delay, For: time.Second, After: after, Skip: n})
-						a := recipetest.AcquireLater(t, x, k)
-						synctest.Wait()
-						met = w.Met()
-						a.Cancel(nil)
-						if l, err := a.Wait(); err == nil {
-							require.NoError(t, l.Release())
-						} else {
-							require.ErrorIs(t, err, context.Canceled)
-						}
-						time.Sleep(5 * time.Second)
-						w.SemaphoreAtRest()
-					})
-				}
-			})
+	inBubble(t, func(t *testing.T, w *recipetest.World) {
+		l := recipetest.Acquire(t, w.Semaphore(2), 2)
+		head, middle, last := waits(w, 2, 2), waits(w, 2, 1), waits(w, 2, 1)
+		cause := errors.New("cause")
+		for _, a := range []*harness.Call[*zkrecipes.SlotLease]{middle, head} {
+			a.Cancel(cause)
+			recipetest.Fails(t, a, context.Canceled, cause)
+			stillWaits(t, last)
 		}
+		require.Len(t, w.Srv.Children("/s/line"), 1)
+		recipetest.ReleaseSlots(t, l)
+		served(t, last)
+	})
+}
+
+// The context of a call ends at any of its requests: in a first use, or in a crowd, for a slot
+// that somebody holds.
+func TestB32SemaphoreCanceledAtAnyRequestLeavesNothing(t *testing.T) {
+	delays := []zktest.Fault{{Do: zktest.Delay, For: time.Second}, {Do: zktest.Delay, For: time.Second, After: true}}
+	for _, crowd := range []bool{false, true} {
+		recipetest.EachRequest(t, delays, func(t *testing.T, fault zktest.Fault) (met bool) {
+			inBubble(t, func(t *testing.T, w *recipetest.World) {
+				cycle(t, w.Semaphore(1), 1)
+				x := w.Semaphore(1)
+				if crowd {
+					x = w.CrowdedSemaphore(1)
+					defer recipetest.ReleaseSlots(t, recipetest.Acquire(t, w.WarmSemaphore(1), 1))
+				}
+				w.Plan.Add(fault)
+				a := recipetest.AcquireLater(t, x, 1)
+				synctest.Wait()
+				met = w.Met()
+				a.Cancel(nil)
+				if l, err := a.Wait(); err == nil {
+					recipetest.ReleaseSlots(t, l)
+				} else {
+					require.ErrorIs(t, err, context.Canceled)
+				}
+				time.Sleep(5 * time.Second)
+			})
+			return met || fault.Skip < 5
+		})
 	}
 }
 
-// 1,000 tries and waits that time out leave no znode and no watch.
+// 300 tries and waits that time out leave no znode and no watch.
 func TestA12SemaphoreTimedOutLeavesNoWatch(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		l := recipetest.Acquire(t, w.Semaphore(1), 1)
 		x := w.Semaphore(1)
-		watches := 0
-		for i := range 1000 {
-			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-			_, err := x.Acquire(ctx)
-			require.ErrorIs(t, err, context.DeadlineExceeded)
-			_, err = x.TryAcquire(t.Context())
-			require.ErrorIs(t, err, zkrecipes.ErrLocked)
-			cancel()
+		for range 300 {
+			a := recipetest.AcquireLater(t, x, 1)
+			time.Sleep(time.Second)
+			recipetest.Cancels(t, a)
+			requireLocked(t, x, 1)
 			synctest.Wait()
-			if i == 10 {
-				watches = recipetest.WatchesOf(recipetest.ClientOf(recipetest.SlotsOf(x).Line.Client))
-			}
 		}
-		require.LessOrEqual(t, recipetest.WatchesOf(recipetest.ClientOf(recipetest.SlotsOf(x).Line.Client)), watches)
+		require.LessOrEqual(t, recipetest.WatchesOf(clientOf(x)), 3)
 		require.Empty(t, w.Srv.Children("/s/line"))
 		recipetest.ReleaseSlots(t, l)
 	})
-}
-
-// The client moves to a server that does not show yet what it took, or that others did.
-func TestB03SemaphoreBehindALaggingServerTakesNoMoreThanN(t *testing.T) {
-	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-		y := w.Semaphore(2)
-		x := w.Semaphore(2)
-		recipetest.ReleaseSlots(t, recipetest.Acquire(t, x, 1), recipetest.Acquire(t, y, 1))
-		held := recipetest.Acquire(t, y, 1)
-		require.True(t, w.Srv.Disconnect(recipetest.SessionID(recipetest.ClientOf(recipetest.SlotsOf(x).Line.Client))))
-		l := recipetest.Acquire(t, x, 1)
-		require.True(t, w.Met(), "its server lags")
-		require.Equal(t, 1-held.Slot(), l.Slot())
-		_, err := x.TryAcquire(harness.Within(t, time.Minute))
-		require.ErrorIs(t, err, zkrecipes.ErrLocked)
-		recipetest.ReleaseSlots(t, l, held)
-		synctest.Wait()
-		recipetest.ReleaseSlots(t, recipetest.Acquire(t, x, 2))
-	}, recipetest.Behind(2, 3))
 }
 
 // The connection of the next in line breaks as it looks at the slots, and its new server
@@ -231,10 +150,10 @@ func TestB03SemaphoreFirstInLineBehindALaggingServerTakesNoMoreThanN(t *testing.
 	for _, fault := range []zktest.Fault{
 		{Do: zktest.Drop, Op: "getData", Path: "/s"}, {Do: zktest.Drop, Op: "getChildren2", Path: "/s/slots", Skip: 1},
 	} {
-		recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		inBubble(t, func(t *testing.T, w *recipetest.World) {
 			held := recipetest.Acquire(t, w.Semaphore(1), 1)
-			a := recipetest.WaitsFor(t, w.Semaphore(1), 1)
-			next := recipetest.WaitsFor(t, w.Semaphore(1), 1)
+			a := waits(w, 1, 1)
+			next := waits(w, 1, 1)
 			w.Plan.Add(fault)
 			recipetest.ReleaseSlots(t, held)
 			synctest.Wait()
@@ -245,42 +164,7 @@ func TestB03SemaphoreFirstInLineBehindALaggingServerTakesNoMoreThanN(t *testing.
 			require.Equal(t, []int{0}, w.Taken())
 			require.True(t, next.Waiting())
 			recipetest.ReleaseSlots(t, l)
-			recipetest.ReleaseSlots(t, next.Get())
-			w.SemaphoreAtRest()
+			served(t, next)
 		}, recipetest.Behind(3, 1))
 	}
-}
-
-func TestB08SemaphoreReleaseWhileDisconnected(t *testing.T) {
-	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-		x := w.Semaphore(1)
-		l := recipetest.Acquire(t, x, 1)
-		a := recipetest.WaitsFor(t, w.Semaphore(1), 1)
-		w.Away(recipetest.ClientOf(recipetest.SlotsOf(x).Line.Client))
-		began := time.Now()
-		require.NoError(t, l.Release())
-		require.Zero(t, time.Since(began))
-		require.True(t, a.Waiting())
-		w.Back()
-		recipetest.ReleaseSlots(t, a.Get())
-		w.SemaphoreAtRest()
-	})
-}
-
-func TestB35CloseGivesSlotsBackAndEndsWaits(t *testing.T) {
-	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-		x, y := w.Semaphore(2), w.Semaphore(2)
-		l := recipetest.Acquire(t, x, 2)
-		waiting := recipetest.WaitsFor(t, x, 1)
-		a := recipetest.WaitsFor(t, y, 2)
-		require.NoError(t, recipetest.ClientOf(recipetest.SlotsOf(x).Line.Client).Close())
-		_, err := waiting.Wait()
-		require.ErrorIs(t, err, zkrecipes.ErrClosed)
-		require.ErrorIs(t, l.Err(), zkrecipes.ErrClosed)
-		require.ErrorIs(t, l.Release(), zkrecipes.ErrClosed)
-		_, err = x.Acquire(t.Context())
-		require.ErrorIs(t, err, zkrecipes.ErrClosed)
-		recipetest.ReleaseSlots(t, a.Get())
-		w.SemaphoreAtRest()
-	})
 }

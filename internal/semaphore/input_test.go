@@ -74,7 +74,7 @@ func TestB39SemaphoreRefusesBadPaths(t *testing.T) {
 
 // A request for which a transaction has no room is refused before anything is sent.
 func TestB52SemaphoreRefusesMoreSlotsThanATransactionTakes(t *testing.T) {
-	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+	inBubble(t, func(t *testing.T, w *recipetest.World) {
 		x := w.Semaphore(1_000_000)
 		_, err := x.AcquireN(harness.Within(t, time.Minute), 1_000_000)
 		require.ErrorIs(t, err, zkrecipes.ErrTooLarge)
@@ -83,11 +83,11 @@ func TestB52SemaphoreRefusesMoreSlotsThanATransactionTakes(t *testing.T) {
 		_, err = l.Commit(harness.Within(t, time.Minute))
 		require.NoError(t, err)
 		recipetest.ReleaseSlots(t, l)
-		w.SemaphoreAtRest()
 	})
 }
 
-// What the servers refuse is an error at once, and leaves nothing behind.
+// What the servers refuse is an error at once, and leaves nothing behind. The refusal is not
+// remembered.
 func TestB36SemaphoreReturnsNoAuthAtOnce(t *testing.T) {
 	for at, perms := range map[string]int32{
 		"/s":       zk.PermAll &^ zk.PermRead,
@@ -95,74 +95,47 @@ func TestB36SemaphoreReturnsNoAuthAtOnce(t *testing.T) {
 		"/s/slots": zk.PermAll &^ zk.PermCreate,
 	} {
 		for _, used := range []bool{false, true} {
-			recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-				x := w.Semaphore(2)
-				recipetest.ReleaseSlots(t, recipetest.Acquire(t, x, 1))
+			inBubble(t, func(t *testing.T, w *recipetest.World) {
+				x, y, conn := w.Semaphore(2), w.Semaphore(2), w.Bare()
+				cycle(t, x, 1)
 				if used {
-					recipetest.ReleaseSlots(t, recipetest.Acquire(t, x, 1))
+					cycle(t, x, 1)
 				}
-				conn := w.Bare()
-				_, err := conn.SetACL(at, zk.WorldACL(perms), -1)
-				require.NoError(t, err)
-				for _, x := range []*zkrecipes.Semaphore{x, w.Semaphore(2)} {
-					if at == "/s" && used && recipetest.SlotsOf(x).Known != nil {
-						continue // it need not read
+				for range 2 {
+					_, err := conn.SetACL(at, zk.WorldACL(perms), -1)
+					require.NoError(t, err)
+					for _, x := range []*zkrecipes.Semaphore{x, y} {
+						if at == "/s" && recipetest.SlotsOf(x).Known != nil {
+							continue // it need not read
+						}
+						require.ErrorIs(t, second(x.Acquire(harness.Within(t, time.Minute))), zk.ErrNoAuth, at)
 					}
-					_, err = x.Acquire(harness.Within(t, time.Minute))
-					require.ErrorIs(t, err, zk.ErrNoAuth, at)
+					_, err = conn.SetACL(at, zk.WorldACL(zk.PermAll), -1)
+					require.NoError(t, err)
+					cycle(t, x, 2)
+					cycle(t, y, 2)
 				}
-				w.SemaphoreAtRest()
 			})
 		}
 	}
 }
 
-// The refusal is not remembered: once the line may be written, the semaphore works.
+// If somebody else's data are in the line's znode, they cannot show that a waiter has joined.
+// The refusal is not remembered.
 func TestSemaphoreWorksAgainWhenItsLineIsMended(t *testing.T) {
-	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-		held, conn := recipetest.Acquire(t, w.Semaphore(1), 1), w.Bare()
-		x := w.Semaphore(1)
-		_, err := conn.SetACL("/s/line", zk.WorldACL(zk.PermAll&^zk.PermWrite), -1)
-		require.NoError(t, err)
-		_, err = x.Acquire(harness.Within(t, time.Minute))
-		require.ErrorIs(t, err, zk.ErrNoAuth)
-		_, err = conn.SetACL("/s/line", zk.WorldACL(zk.PermAll), -1)
-		require.NoError(t, err)
-		a := recipetest.WaitsFor(t, x, 1)
-		recipetest.ReleaseSlots(t, held)
-		recipetest.ReleaseSlots(t, a.Get())
-		w.SemaphoreAtRest()
-	})
-	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+	inBubble(t, func(t *testing.T, w *recipetest.World) {
 		conn := w.Insider()
 		for _, path := range []string{"/s", "/s/line"} {
-			_, err := conn.Create(path, []byte("1"), 0, zk.WorldACL(zk.PermAll))
-			require.NoError(t, err)
+			w.Write(path, "1")
 		}
 		x := w.Semaphore(1)
-		_, err := x.Acquire(harness.Within(t, time.Minute))
-		require.ErrorIs(t, err, zkrecipes.ErrPathInUse)
-		_, err = conn.Set("/s/line", nil, -1)
+		for range 2 {
+			require.ErrorIs(t, second(x.Acquire(t.Context())), zkrecipes.ErrPathInUse)
+			require.ErrorIs(t, second(x.TryAcquire(t.Context())), zkrecipes.ErrPathInUse)
+		}
+		_, err := conn.Set("/s/line", nil, -1)
 		require.NoError(t, err)
-		recipetest.ReleaseSlots(t, recipetest.Acquire(t, x, 1))
-		w.SemaphoreAtRest()
-	})
-}
-
-// If somebody else's data are in the line's znode, they cannot show that a waiter has
-// joined.
-func TestSemaphoreRefusesALineWithOtherData(t *testing.T) {
-	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-		conn := w.Bare()
-		for _, path := range []string{"/s", "/s/line"} {
-			_, err := conn.Create(path, []byte("1"), 0, zk.WorldACL(zk.PermAll))
-			require.NoError(t, err)
-		}
-		x := w.Semaphore(1)
-		_, err := x.Acquire(harness.Within(t, time.Minute))
-		require.ErrorIs(t, err, zkrecipes.ErrPathInUse)
-		_, err = x.TryAcquire(harness.Within(t, time.Minute))
-		require.ErrorIs(t, err, zkrecipes.ErrPathInUse)
+		cycle(t, x, 1)
 	})
 }
 
@@ -181,6 +154,6 @@ func TestA18SemaphoreAppliesACLsAndA05WorksUnderAPrefix(t *testing.T) {
 		}
 		a := recipetest.WaitsFor(t, zkrecipes.NewSemaphore(w.Stranger(opts), "/s", 2), 1)
 		recipetest.ReleaseSlots(t, l)
-		recipetest.ReleaseSlots(t, a.Get())
+		served(t, a)
 	})
 }

@@ -1,18 +1,14 @@
 package semaphore_test
 
 import (
-	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
 	"github.com/zkrecipes/zkrecipes"
 	"github.com/zkrecipes/zkrecipes/internal/harness"
-	"github.com/zkrecipes/zkrecipes/internal/line"
-	"github.com/zkrecipes/zkrecipes/internal/placename"
 	"github.com/zkrecipes/zkrecipes/internal/recipetest"
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
@@ -24,10 +20,10 @@ import (
 func TestB22SemaphoreHolderOfADeletedSlotLosesItsLease(t *testing.T) {
 	for _, slot := range []int{0, 1} {
 		for _, how := range []string{"watched", "commit", "release"} {
-			recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+			inBubble(t, func(t *testing.T, w *recipetest.World) {
 				x := w.Semaphore(2)
 				l := recipetest.Acquire(t, x, 2)
-				a := recipetest.WaitsFor(t, w.Semaphore(2), 1)
+				a := waits(w, 2, 1)
 				if how == "watched" {
 					time.Sleep(2 * time.Second)
 				}
@@ -50,38 +46,18 @@ func TestB22SemaphoreHolderOfADeletedSlotLosesItsLease(t *testing.T) {
 				require.Equal(t, next.Slots(), w.Taken(), "the other was given back, and the next holder's stands")
 				require.NoError(t, next.Err())
 				recipetest.ReleaseSlots(t, next)
-				w.SemaphoreAtRest()
 			})
 		}
 	}
 }
 
-func TestB22SemaphoreWaiterThatIsDeletedIsEvicted(t *testing.T) {
-	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-		l := recipetest.Acquire(t, w.Semaphore(1), 1)
-		as := []*harness.Call[*zkrecipes.SlotLease]{recipetest.WaitsFor(t, w.Semaphore(1), 1), recipetest.WaitsFor(t, w.Semaphore(1), 1), recipetest.WaitsFor(t, w.Semaphore(1), 1)}
-		names := placename.ParseAll(w.Srv.Children("/s/line"), placename.LockKinds)
-		slices.SortFunc(names, placename.Parts.Compare)
-		for i := range 2 {
-			require.NoError(t, w.Bare().Delete("/s/line/"+names[1-i].Name, -1)) // the second, and the first
-			_, err := as[1-i].Wait()
-			require.ErrorIs(t, err, zkrecipes.ErrEvicted)
-			synctest.Wait()
-			require.True(t, as[2].Waiting())
-		}
-		recipetest.ReleaseSlots(t, l)
-		recipetest.ReleaseSlots(t, as[2].Get())
-		w.SemaphoreAtRest()
-	})
-}
-
 // Everything is deleted under holders and waiters, who go on.
 func TestB23SemaphoreThatIsDeletedIsMadeAnew(t *testing.T) {
 	for _, path := range []string{"/s", "/s/line", "/s/slots"} {
-		recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		inBubble(t, func(t *testing.T, w *recipetest.World) {
 			x := w.Semaphore(2)
 			l := recipetest.Acquire(t, x, 2)
-			as := []*harness.Call[*zkrecipes.SlotLease]{recipetest.WaitsFor(t, w.Semaphore(2), 1), recipetest.WaitsFor(t, w.Semaphore(2), 2)}
+			as := []*harness.Call[*zkrecipes.SlotLease]{waits(w, 2, 1), waits(w, 2, 2)}
 			recipetest.Wipe(t, w.Bare(), path)
 			time.Sleep(time.Minute)
 			if path == "/s/line" {
@@ -95,9 +71,8 @@ func TestB23SemaphoreThatIsDeletedIsMadeAnew(t *testing.T) {
 				as[0], as[1] = as[1], as[0]
 			}
 			for _, a := range as {
-				recipetest.ReleaseSlots(t, a.Get())
+				served(t, a)
 			}
-			w.SemaphoreAtRest()
 		})
 	}
 }
@@ -105,21 +80,18 @@ func TestB23SemaphoreThatIsDeletedIsMadeAnew(t *testing.T) {
 func TestB25SemaphoreIgnoresForeignChildren(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		x := w.WarmSemaphore(2)
-		conn := w.Bare()
 		for _, name := range []string{"0", "1-", "x", "-1-00000000-0000-8000-8000-000000000000", "0-_c_x", "99999999999-00000000-0000-8000-8000-000000000000", "ü"} {
-			_, err := conn.Create("/s/slots/"+name, nil, 0, zk.WorldACL(zk.PermAll))
-			require.NoError(t, err)
+			w.Write("/s/slots/"+name, "")
 		}
-		_, err := conn.Create("/s/line/x", nil, 0, zk.WorldACL(zk.PermAll))
-		require.NoError(t, err)
+		w.Write("/s/line/x", "")
 		for range 3 {
 			l := recipetest.Acquire(t, x, 2)
 			require.Equal(t, []int{0, 1}, l.Slots())
-			a := recipetest.WaitsFor(t, w.Semaphore(2), 1)
+			a := waits(w, 2, 1)
 			recipetest.ReleaseSlots(t, l)
-			recipetest.ReleaseSlots(t, a.Get())
+			served(t, a)
 		}
-		_, err = x.Holders(harness.Within(t, time.Minute))
+		_, err := x.Holders(t.Context())
 		require.NoError(t, err)
 	})
 }
@@ -127,23 +99,12 @@ func TestB25SemaphoreIgnoresForeignChildren(t *testing.T) {
 // Curator's InterProcessSemaphoreV2 has another layout, so both would grant n slots.
 func TestB101SemaphoreRefusesThePathOfCuratorsSemaphore(t *testing.T) {
 	for _, below := range []string{"leases", "locks"} {
-		recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-			conn := w.Bare()
-			for _, path := range []string{"/s", "/s/" + below} {
-				_, err := conn.Create(path, nil, 0, zk.WorldACL(zk.PermAll))
-				require.NoError(t, err)
-			}
-			x := w.Semaphore(2)
-			_, err := x.Acquire(harness.Within(t, time.Minute))
-			require.ErrorIs(t, err, zkrecipes.ErrPathInUse)
-			require.ErrorContains(t, err, below)
-			_, err = x.TryAcquire(harness.Within(t, time.Minute))
-			require.ErrorIs(t, err, zkrecipes.ErrPathInUse)
-			require.ErrorIs(t, x.Resize(harness.Within(t, time.Minute), 3), zkrecipes.ErrPathInUse)
+		inBubble(t, func(t *testing.T, w *recipetest.World) {
+			w.Write("/s", "")
+			w.Write("/s/"+below, "")
+			requireInUse(t, w.Semaphore(2), below)
 			require.Equal(t, []string{below}, w.Srv.Children("/s"))
-			data, _, err := conn.Get("/s")
-			require.NoError(t, err)
-			require.Empty(t, data)
+			require.Empty(t, w.Text("/s"))
 		})
 	}
 }
@@ -152,37 +113,16 @@ func TestB101SemaphoreRefusesThePathOfCuratorsSemaphore(t *testing.T) {
 func TestTryAcquireIgnoresAForeignChildOfTheLine(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		x := w.WarmSemaphore(1)
-		_, err := w.Bare().Create("/s/line/x", nil, 0, zk.WorldACL(zk.PermAll))
-		require.NoError(t, err)
+		w.ForeignChild()
 		for _, x := range []*zkrecipes.Semaphore{x, w.Semaphore(1)} {
 			l, err := x.TryAcquire(harness.Within(t, time.Minute))
 			require.NoError(t, err)
-			a := recipetest.WaitsFor(t, w.Semaphore(1), 1)
-			_, err = x.TryAcquire(harness.Within(t, time.Minute))
-			require.ErrorIs(t, err, zkrecipes.ErrLocked)
+			a := waits(w, 1, 1)
+			requireLocked(t, x, 1)
 			recipetest.ReleaseSlots(t, l)
-			_, err = x.TryAcquireN(harness.Within(t, time.Minute), 1)
-			require.ErrorIs(t, err, zkrecipes.ErrLocked)
-			recipetest.ReleaseSlots(t, a.Get())
+			requireLocked(t, x, 1)
+			served(t, a)
 		}
-	})
-}
-
-// The numbers of the line come to their end.
-func TestB87SemaphoreGoesOnWhenTheLinesNumbersAreUsedUp(t *testing.T) {
-	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-		l := recipetest.Acquire(t, w.Semaphore(1), 1)
-		require.NoError(t, w.Srv.SetCounter("/s/line", line.MaxNumber))
-		as := []*harness.Call[*zkrecipes.SlotLease]{recipetest.WaitsFor(t, w.Semaphore(1), 1), recipetest.WaitsFor(t, w.Semaphore(1), 1), recipetest.WaitsFor(t, w.Semaphore(1), 1)}
-		recipetest.ReleaseSlots(t, l)
-		for left := len(as); left > 0; left-- {
-			synctest.Wait()
-			i := slices.IndexFunc(as, func(a *harness.Call[*zkrecipes.SlotLease]) bool { return !a.Waiting() })
-			require.GreaterOrEqual(t, i, 0)
-			recipetest.ReleaseSlots(t, as[i].Get())
-			as = slices.Delete(as, i, i+1)
-		}
-		w.SemaphoreAtRest()
 	})
 }
 
@@ -194,7 +134,7 @@ func TestSemaphoreGivesTheOtherSlotsBackAlthoughARequestFails(t *testing.T) {
 			{Do: zktest.Drop, Op: recipetest.OpGiveBack}, {Do: zktest.Drop, After: true, Op: recipetest.OpGiveBack},
 			{Do: zktest.Drop, Op: recipetest.OpGiveBack, Skip: 1}, {Do: zktest.Answer, Code: -102, Op: recipetest.OpGiveBack, Skip: 2},
 		} {
-			recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+			inBubble(t, func(t *testing.T, w *recipetest.World) {
 				l := recipetest.Acquire(t, w.Semaphore(3), 3)
 				if evicted {
 					time.Sleep(2 * time.Second) // the slots are watched
@@ -208,7 +148,6 @@ func TestSemaphoreGivesTheOtherSlotsBackAlthoughARequestFails(t *testing.T) {
 				_ = l.Release() // it may not know that a slot was gone
 				time.Sleep(time.Minute)
 				require.True(t, w.Met(), fault)
-				w.SemaphoreAtRest()
 			})
 		}
 	}
@@ -217,13 +156,12 @@ func TestSemaphoreGivesTheOtherSlotsBackAlthoughARequestFails(t *testing.T) {
 // Each slot is deleted by a request of its own once one is known to be gone: the cost does
 // not grow with the square of their number.
 func TestSemaphoreGivesManySlotsBackWithOneRequestEach(t *testing.T) {
-	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+	inBubble(t, func(t *testing.T, w *recipetest.World) {
 		const k = 50
 		l := recipetest.Acquire(t, w.Semaphore(k), k)
 		recipetest.Wipe(t, w.Bare(), "/s/slots")
 		before := w.Srv.Counts()
 		require.ErrorIs(t, l.Release(), zkrecipes.ErrLost)
 		require.Equal(t, k, w.Srv.Counts().Sub(before).Requests[recipetest.OpGiveBack])
-		w.SemaphoreAtRest()
 	})
 }

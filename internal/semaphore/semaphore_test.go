@@ -3,7 +3,6 @@ package semaphore_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -20,16 +19,15 @@ import (
 )
 
 func TestA30SemaphoreHasNHoldersAndTheNextWaits(t *testing.T) {
-	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+	inBubble(t, func(t *testing.T, w *recipetest.World) {
 		var ls []*zkrecipes.SlotLease
 		for i := range 3 {
 			ls = append(ls, recipetest.Acquire(t, w.Semaphore(3), 1))
 			require.Equal(t, i, ls[i].Slot(), "the lowest slot")
 			require.NoError(t, ls[i].Err())
 		}
-		a := recipetest.WaitsFor(t, w.Semaphore(3), 1)
-		_, err := w.Semaphore(3).TryAcquire(harness.Within(t, time.Minute))
-		require.ErrorIs(t, err, zkrecipes.ErrLocked)
+		a := waits(w, 3, 1)
+		requireLocked(t, w.Semaphore(3), 1)
 		synctest.Wait()
 		require.Len(t, w.Srv.Children("/s/line"), 1, "the loser left nothing")
 		recipetest.ReleaseSlots(t, ls[1])
@@ -39,78 +37,51 @@ func TestA30SemaphoreHasNHoldersAndTheNextWaits(t *testing.T) {
 		require.Greater(t, l.Token(), ls[1].Token(), "the token of a slot grows")
 		require.Equal(t, []int{0, 1, 2}, w.Taken())
 		recipetest.ReleaseSlots(t, l, ls[0], ls[2])
-		w.SemaphoreAtRest()
-	})
-}
-
-func TestA10SemaphoreGrantsFiveWaitersInOrder(t *testing.T) {
-	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-		l := recipetest.Acquire(t, w.Semaphore(1), 1)
-		var as []*harness.Call[*zkrecipes.SlotLease]
-		for range 5 {
-			as = append(as, recipetest.WaitsFor(t, w.Semaphore(1), 1))
-		}
-		for i, a := range as {
-			recipetest.ReleaseSlots(t, l)
-			l = a.Get()
-			synctest.Wait()
-			for _, later := range as[i+1:] {
-				require.True(t, later.Waiting())
-			}
-		}
-		recipetest.ReleaseSlots(t, l)
-		w.SemaphoreAtRest()
 	})
 }
 
 // Slots that come free do not go to small requests behind a large one.
 func TestA31SemaphoreLargeRequestIsNotOvertaken(t *testing.T) {
-	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+	inBubble(t, func(t *testing.T, w *recipetest.World) {
 		ls := []*zkrecipes.SlotLease{recipetest.Acquire(t, w.Semaphore(3), 1), recipetest.Acquire(t, w.Semaphore(3), 1), recipetest.Acquire(t, w.Semaphore(3), 1)}
-		large := recipetest.WaitsFor(t, w.Semaphore(3), 3)
-		small := recipetest.WaitsFor(t, w.Semaphore(3), 1)
+		large := waits(w, 3, 3)
+		small := waits(w, 3, 1)
 		for _, l := range ls {
 			require.True(t, large.Waiting())
-			_, err := w.Semaphore(3).TryAcquire(harness.Within(t, time.Minute))
-			require.ErrorIs(t, err, zkrecipes.ErrLocked)
+			requireLocked(t, w.Semaphore(3), 1)
 			recipetest.ReleaseSlots(t, l)
-			synctest.Wait()
-			require.True(t, small.Waiting())
+			stillWaits(t, small)
 		}
 		l := large.Get()
 		require.Equal(t, []int{0, 1, 2}, l.Slots())
 		recipetest.ReleaseSlots(t, l)
-		recipetest.ReleaseSlots(t, small.Get())
-		w.SemaphoreAtRest()
+		served(t, small)
 	})
 }
 
 // A value that knows of free slots, and asks nobody, does not overtake either.
 func TestSemaphoreThatRemembersFreeSlotsDoesNotOvertake(t *testing.T) {
-	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+	inBubble(t, func(t *testing.T, w *recipetest.World) {
 		x := w.WarmSemaphore(2)
 		held := recipetest.Acquire(t, x, 1)
-		large := recipetest.WaitsFor(t, w.Semaphore(2), 2)
+		large := waits(w, 2, 2)
 		small := recipetest.WaitsFor(t, x, 1)
 		require.Equal(t, []int{0}, w.Taken())
 		recipetest.ReleaseSlots(t, held)
-		recipetest.ReleaseSlots(t, large.Get())
-		recipetest.ReleaseSlots(t, small.Get())
-		w.SemaphoreAtRest()
+		served(t, large, small)
 	})
 }
 
 // The value knows free slots, and the version of a line which was deleted since. Another
 // line has the same version.
 func TestSemaphoreThatRemembersAnotherLineDoesNotOvertake(t *testing.T) {
-	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+	inBubble(t, func(t *testing.T, w *recipetest.World) {
 		x := w.WarmSemaphore(1)
 		recipetest.Wipe(t, w.Bare(), "/s")
 		held := recipetest.Acquire(t, w.Semaphore(1), 1)
-		first := recipetest.WaitsFor(t, w.Semaphore(1), 1)
+		first := waits(w, 1, 1)
 		requests := w.Requests(func() {
-			_, err := x.TryAcquire(harness.Within(t, time.Minute))
-			require.ErrorIs(t, err, zkrecipes.ErrLocked)
+			requireLocked(t, x, 1)
 		})
 		require.Equal(t, 1, requests[recipetest.OpTakeFree], "it was tried")
 		synctest.Wait()
@@ -118,12 +89,20 @@ func TestSemaphoreThatRemembersAnotherLineDoesNotOvertake(t *testing.T) {
 		next := recipetest.WaitsFor(t, x, 1)
 		recipetest.ReleaseSlots(t, held)
 		l := first.Get()
-		synctest.Wait()
-		require.True(t, next.Waiting())
+		stillWaits(t, next)
 		recipetest.ReleaseSlots(t, l)
-		recipetest.ReleaseSlots(t, next.Get())
-		w.SemaphoreAtRest()
+		served(t, next)
 	})
+}
+
+// untilReturned has others use a slot until a call returns, and tells how often.
+func untilReturned[R any](t *testing.T, a *harness.Call[R], use func()) (uses int) {
+	t.Helper()
+	for ; a.Waiting(); uses++ {
+		require.Less(t, uses, 20*zkconn.MaxTries)
+		use()
+	}
+	return uses
 }
 
 // A slot is free all the time, and each transaction that takes it comes too late.
@@ -133,16 +112,11 @@ func TestTryAcquireReturnsErrLockedIfOthersAreQuickerEachTime(t *testing.T) {
 		w.ForeignChild()
 		before := w.Srv.Counts()
 		a := harness.Go(t, x.TryAcquire)
-		uses := 0
-		for ; a.Waiting(); uses++ {
-			require.Less(t, uses, 20*zkconn.MaxTries)
-			use()
-		}
-		_, err := a.Wait()
-		require.ErrorIs(t, err, zkrecipes.ErrLocked)
+		uses := untilReturned(t, a, use)
+		recipetest.Fails(t, a, zkrecipes.ErrLocked)
 		require.Equal(t, uses+zkconn.MaxTries, w.Srv.Counts().Sub(before).Requests[recipetest.OpTakeFree])
 		require.Empty(t, w.Srv.Children("/s/slots"))
-		recipetest.ReleaseSlots(t, recipetest.Acquire(t, x, 2))
+		cycle(t, x, 2)
 	})
 }
 
@@ -153,16 +127,11 @@ func TestAcquireStandsInLineIfOthersAreQuickerEachTime(t *testing.T) {
 		w.ForeignChild()
 		before := w.Srv.Counts()
 		a := recipetest.AcquireLater(t, x, 1)
-		uses := 0
-		for ; a.Waiting(); uses++ {
-			require.Less(t, uses, 20*zkconn.MaxTries)
-			use()
-		}
-		l := a.Get()
+		uses := untilReturned(t, a, use)
 		did := w.Srv.Counts().Sub(before).Requests
 		require.Positive(t, did[recipetest.OpTakeTurn])
 		require.LessOrEqual(t, did[recipetest.OpTakeFree], uses+3, "after three attempts")
-		recipetest.ReleaseSlots(t, l)
+		served(t, a)
 		require.Empty(t, w.Srv.Children("/s/slots"))
 	})
 }
@@ -170,59 +139,19 @@ func TestAcquireStandsInLineIfOthersAreQuickerEachTime(t *testing.T) {
 // Two clients that take two of two slots again and again both go on: nobody holds half of
 // what both need.
 func TestA32SemaphoreClientsThatTakeAllSlotsBothGoOn(t *testing.T) {
-	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-		const rounds = 100
+	inBubble(t, func(t *testing.T, w *recipetest.World) {
 		var wg sync.WaitGroup
 		for range 2 {
 			x := w.Semaphore(2)
 			wg.Go(func() {
-				for range rounds {
-					l, err := x.AcquireN(harness.Within(t, time.Minute), 2)
-					if err == nil {
-						err = l.Release()
-					}
-					if err != nil {
-						t.Error(err)
-						return
-					}
-				}
-			})
-		}
-		wg.Wait()
-		w.SemaphoreAtRest()
-	})
-}
-
-func TestA13TwentyGoroutinesOnOneSemaphoreNeverHoldMoreThanN(t *testing.T) {
-	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-		x := w.Semaphore(3)
-		var mu sync.Mutex
-		held := map[int]bool{}
-		var wg sync.WaitGroup
-		for range 20 {
-			wg.Go(func() {
-				for range 20 {
-					err := x.Do(harness.Within(t, time.Minute), func(_ context.Context, l *zkrecipes.SlotLease) error {
-						mu.Lock()
-						defer mu.Unlock()
-						if held[l.Slot()] || l.Slot() > 2 {
-							return fmt.Errorf("slot %d is held", l.Slot())
-						}
-						held[l.Slot()] = true
-						mu.Unlock()
-						time.Sleep(time.Millisecond)
-						mu.Lock()
-						delete(held, l.Slot())
-						return nil
-					})
-					if err != nil {
+				for range 100 {
+					if err := x.Do(t.Context(), func(context.Context, *zkrecipes.SlotLease) error { return nil }); err != nil {
 						t.Error(err)
 					}
 				}
 			})
 		}
 		wg.Wait()
-		w.SemaphoreAtRest()
 	})
 }
 
@@ -242,24 +171,22 @@ func TestA01SemaphoreDoReleasesEvenAfterAPanic(t *testing.T) {
 func TestA15SemaphoreHoldersAreListed(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		x := w.Semaphore(4)
-		_, err := x.Holders(harness.Within(t, time.Minute))
-		require.ErrorIs(t, err, zkrecipes.ErrUnused, "there is no path")
-		one := recipetest.Acquire(t, zkrecipes.NewSemaphore(w.Stranger(&zkrecipes.Options{Identity: "one"}), "/s", 4), 1)
-		two := recipetest.Acquire(t, zkrecipes.NewSemaphore(w.Stranger(&zkrecipes.Options{Identity: "two"}), "/s", 4), 2)
-		_, err = w.Bare().Create("/s/slots/other", nil, 0, zk.WorldACL(zk.PermAll))
+		require.ErrorIs(t, second(x.Holders(t.Context())), zkrecipes.ErrUnused, "there is no path")
+		var want []zkrecipes.SlotHolder
+		for i, identity := range []string{"one", "two"} {
+			c := w.Stranger(&zkrecipes.Options{Identity: identity})
+			l := recipetest.Acquire(t, zkrecipes.NewSemaphore(c, "/s", 4), 1+i)
+			want = append(want, zkrecipes.SlotHolder{Slots: l.Slots(), Token: l.Token(), Identity: identity, Session: recipetest.SessionID(c)})
+		}
+		w.Write("/s/slots/other", "")
+		hs, err := x.Holders(t.Context())
 		require.NoError(t, err)
-		hs, err := x.Holders(harness.Within(t, time.Minute))
-		require.NoError(t, err)
-		require.Len(t, hs, 2)
-		require.Equal(t, "one", hs[0].Identity)
-		require.Equal(t, []int{0}, hs[0].Slots)
-		require.Equal(t, one.Token(), hs[0].Token)
-		require.Equal(t, "two", hs[1].Identity)
-		require.Equal(t, []int{1, 2}, hs[1].Slots)
-		require.Equal(t, two.Token(), hs[1].Token)
-		require.Equal(t, recipetest.SessionID(recipetest.ClientOf(recipetest.HandleOf(recipetest.LeaseOf(two)).Grant.Line.Client)), hs[1].Session)
 		require.WithinDuration(t, time.Now(), hs[1].Since, time.Minute)
-		recipetest.ReleaseSlots(t, one, two)
+		for i := range hs {
+			require.NotEmpty(t, hs[i].ID)
+			hs[i].Since, hs[i].ID = time.Time{}, ""
+		}
+		require.Equal(t, want, hs)
 	})
 }
 
@@ -307,5 +234,41 @@ func TestChecksOfASlotLeaseGuardAllItsSlots(t *testing.T) {
 		_, err = l.Commit(t.Context())
 		require.ErrorIs(t, err, zkrecipes.ErrLost)
 		require.Empty(t, new(zkrecipes.SlotLease).Checks())
+	})
+}
+
+// A departure wakes the first in line. If that enters, it wakes its successor, which is
+// then the first. Nobody else wakes, however many wait.
+func TestSemaphoreDepartureWakesTheFirstOf200Waiters(t *testing.T) {
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		const n = 200
+		var held []*zkrecipes.SlotLease
+		holder := w.Semaphore(3)
+		for range 3 {
+			held = append(held, recipetest.Acquire(t, holder, 1))
+		}
+		cr := &recipetest.Crowd{W: w}
+		first := recipetest.AcquireLater(t, zkrecipes.NewSemaphore(cr.Client(), "/s", 3), 3)
+		synctest.Wait()
+		var as []*harness.Call[*zkrecipes.SlotLease]
+		for range n {
+			as = append(as, recipetest.AcquireLater(t, zkrecipes.NewSemaphore(cr.Client(), "/s", 3), 1))
+			synctest.Wait()
+		}
+		require.Len(t, w.Srv.Children("/s/line"), n+1)
+		for range 2 {
+			require.Equal(t, 1, cr.Woken(func() { recipetest.ReleaseSlots(t, held[0]) }), "the first, which cannot enter yet")
+			held = held[1:]
+		}
+		require.Equal(t, 2, cr.Woken(func() { recipetest.ReleaseSlots(t, held[0]) }), "the first, and its successor")
+		require.Equal(t, 5, cr.Woken(func() { served(t, first) }), "the client that leaves, the three that enter, and the next")
+		for i := range 10 {
+			before := w.Srv.Counts()
+			require.Equal(t, 3, cr.Woken(func() { recipetest.ReleaseSlots(t, as[i].Get()) }), "the client that leaves, the first, and its successor")
+			did := w.Srv.Counts().Sub(before)
+			require.Equal(t, 5, recipetest.Sum(did.Requests))
+			require.Equal(t, 2, did.Events["NodeChildrenChanged"], "the departure to the first, and its entry to itself")
+			require.True(t, as[i+4].Waiting())
+		}
 	})
 }

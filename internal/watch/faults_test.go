@@ -3,7 +3,6 @@ package watch_test
 import (
 	"slices"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -134,27 +133,4 @@ func TestB103AReadBehindAPingIsNoOlderThanThePing(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, "1", string(data))
 	}, recipetest.Behind(3, 20))
-}
-
-func TestB103WatchesSurviveLostReplies(t *testing.T) {
-	recipetest.InWatchBubble(t, func(t *testing.T, w *recipetest.WatchWorld, a, _ *zkrecipes.Client) {
-		for _, op := range []string{"sync", "getData", "exists", "getChildren2"} {
-			for _, after := range []bool{false, true} {
-				w.Plan.Add(zktest.Fault{Do: zktest.Drop, After: after, Op: op, Times: 2})
-			}
-		}
-		r, l := recipetest.WatchesAt(t, a, w.Path), recipetest.ListsOf(t, a, w.Path)
-		time.Sleep(20 * time.Second)
-		for range 3 {
-			w.Creates(w.Path, "1")
-			time.Sleep(5 * time.Second)
-			w.Deletes(w.Path)
-			time.Sleep(5 * time.Second)
-		}
-		synctest.Wait()
-		require.Equal(t, "none", r.Last())
-		require.Equal(t, "none", l.Last())
-		require.Contains(t, r.Texts(), "1")
-		require.Contains(t, l.Texts(), "[]")
-	})
 }

@@ -3,6 +3,8 @@ package watch_test
 import (
 	"context"
 	"fmt"
+	"iter"
+	"os"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -11,12 +13,15 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/zkrecipes/zkrecipes"
+	"github.com/zkrecipes/zkrecipes/internal/harness"
 	"github.com/zkrecipes/zkrecipes/internal/jute"
 	"github.com/zkrecipes/zkrecipes/internal/recipetest"
 	"github.com/zkrecipes/zkrecipes/internal/watch"
 )
 
 // What Client.Watch and Client.WatchChildren yield.
+
+func TestMain(m *testing.M) { os.Exit(harness.Run(m)) }
 
 func TestWatchYieldsEachStateAndNone(t *testing.T) {
 	recipetest.InWatchBubble(t, func(t *testing.T, w *recipetest.WatchWorld, a, _ *zkrecipes.Client) {
@@ -34,21 +39,31 @@ func TestWatchYieldsEachStateAndNone(t *testing.T) {
 	})
 }
 
-func TestWatchYieldsTheStat(t *testing.T) {
+// first returns what an iterator yields first.
+func first[A any](t *testing.T, all iter.Seq2[A, error]) (one A) {
+	t.Helper()
+	for a, err := range all {
+		require.NoError(t, err)
+		return a
+	}
+	return one
+}
+
+// The caller may change what it gets, and others that share the watch see nothing of that.
+func TestWatchYieldsTheStatAndMemoryOfTheCallersOwn(t *testing.T) {
 	recipetest.InWatchBubble(t, func(t *testing.T, w *recipetest.WatchWorld, a, _ *zkrecipes.Client) {
 		w.Creates(w.Path, "1")
-		w.Sets(w.Path, "2")
+		w.Creates(w.Path+"/a", "")
 		_, want, err := w.Operator.Get(w.Path)
 		require.NoError(t, err)
-		for n, err := range a.Watch(t.Context(), w.Path) {
-			require.NoError(t, err)
+		for range 2 {
+			n := first(t, a.Watch(t.Context(), w.Path))
+			require.Equal(t, "1", string(n.Data))
 			require.Equal(t, want, n.Stat)
-			break
-		}
-		for n, err := range a.WatchChildren(t.Context(), w.Path) {
-			require.NoError(t, err)
-			require.Equal(t, zkrecipes.Children{Names: []string{}, Stat: want}, n)
-			break
+			n.Data[0], n.Stat.Version = 'x', 7
+			c := first(t, a.WatchChildren(t.Context(), w.Path))
+			require.Equal(t, zkrecipes.Children{Names: []string{"a"}, Stat: want}, c)
+			c.Names[0] = "x"
 		}
 	})
 }
@@ -86,29 +101,6 @@ func TestWatchYieldsTheLatestToASlowReader(t *testing.T) {
 			}
 		}
 		require.Equal(t, []string{"", "9"}, seen)
-	})
-}
-
-// The caller may change what it gets, and others that share the watch see nothing of that.
-func TestWatchYieldsMemoryOfTheCallersOwn(t *testing.T) {
-	recipetest.InWatchBubble(t, func(t *testing.T, w *recipetest.WatchWorld, a, _ *zkrecipes.Client) {
-		w.Creates(w.Path, "1")
-		w.Creates(w.Path+"/a", "")
-		for range 2 {
-			for n, err := range a.Watch(t.Context(), w.Path) {
-				require.NoError(t, err)
-				require.Equal(t, "1", string(n.Data))
-				require.EqualValues(t, 0, n.Stat.Version)
-				n.Data[0], n.Stat.Version = 'x', 7
-				break
-			}
-			for n, err := range a.WatchChildren(t.Context(), w.Path) {
-				require.NoError(t, err)
-				require.Equal(t, []string{"a"}, n.Names)
-				n.Names[0] = "x"
-				break
-			}
-		}
 	})
 }
 
@@ -179,8 +171,7 @@ func TestWatchesEndWhenTheClientIsClosed(t *testing.T) {
 
 		lease := recipetest.LockOn(t, zkrecipes.NewMutex(b, "/lock"))
 		r = recipetest.WatchesAt(t, b, w.Path)
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		defer cancel()
+		ctx := harness.Within(t, time.Minute)
 		ended := make(chan error)
 		go func() { ended <- b.Shutdown(ctx) }()
 		w.Creates(w.Path, "during the shutdown")
@@ -240,14 +231,8 @@ func TestAWatchThatIsGoneLeavesNoWatchBeyondItsPath(t *testing.T) {
 	recipetest.InWatchBubble(t, func(t *testing.T, w *recipetest.WatchWorld, a, _ *zkrecipes.Client) {
 		w.Creates(w.Path, "1")
 		for range 100 {
-			for _, err := range a.Watch(t.Context(), w.Path) {
-				require.NoError(t, err)
-				break
-			}
-			for _, err := range a.WatchChildren(t.Context(), w.Path) {
-				require.NoError(t, err)
-				break
-			}
+			first(t, a.Watch(t.Context(), w.Path))
+			first(t, a.WatchChildren(t.Context(), w.Path))
 		}
 		require.Equal(t, 2, recipetest.WatchesOf(a))
 	})
@@ -326,8 +311,7 @@ func TestReadsGoOnInTheNextSession(t *testing.T) {
 	recipetest.InWatchBubble(t, func(t *testing.T, w *recipetest.WatchWorld, a, _ *zkrecipes.Client) {
 		w.Creates(w.Path, "1")
 		w.Away(a)
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
+		ctx := harness.Within(t, time.Second)
 		_, _, err := a.Get(ctx, w.Path)
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		require.ErrorContains(t, err, "no connection")

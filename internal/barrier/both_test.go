@@ -1,0 +1,385 @@
+package barrier_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/require"
+
+	"github.com/zkrecipes/zkrecipes"
+	"github.com/zkrecipes/zkrecipes/internal/harness"
+	"github.com/zkrecipes/zkrecipes/internal/jute"
+	"github.com/zkrecipes/zkrecipes/internal/line"
+	"github.com/zkrecipes/zkrecipes/internal/recipetest"
+	"github.com/zkrecipes/zkrecipes/internal/zkconn"
+	"github.com/zkrecipes/zkrecipes/internal/zkserver"
+	"github.com/zkrecipes/zkrecipes/zktest"
+)
+
+// What a Barrier and a DoubleBarrier have in common.
+
+// No call returns before n members have come, from n clients, use after use. Members of a
+// DoubleBarrier all leave, too.
+func TestRealA22BarriersOpenForNMembersUseAfterUse(t *testing.T) {
+	const n, uses = 4, 10
+	for name, k := range kinds {
+		t.Run(name, func(t *testing.T) {
+			path, conn := harness.NewPath(t), harness.Raw(t)
+			var wg sync.WaitGroup
+			var coming, leaving atomic.Int32
+			var indexes sync.Map
+			for range n {
+				arrive := k.Arrive(recipetest.Dial(t, nil), path, n)
+				wg.Go(func() {
+					for use := range uses {
+						coming.Add(1)
+						a, err := arrive(harness.Within(t, 30*time.Second))
+						if there := coming.Load(); err != nil || there < int32(n*(use+1)) {
+							t.Errorf("through after %d calls in %d uses: %v", there, use+1, err)
+							return
+						}
+						if a.Leave == nil {
+							if _, taken := indexes.LoadOrStore([2]int{use, a.Index}, true); taken || a.Index < 0 || a.Index >= n {
+								t.Error("index:", a.Index)
+							}
+							continue
+						}
+						leaving.Add(1)
+						err = a.Leave(harness.Within(t, 30*time.Second))
+						if gone := leaving.Load(); err != nil || gone < int32(n*(use+1)) {
+							t.Errorf("left after %d calls in %d uses: %v", gone, use+1, err)
+							return
+						}
+					}
+				})
+			}
+			wg.Wait()
+			harness.Eventually(t, "an empty barrier", func() bool { return len(harness.Children(t, conn, path)) == 0 })
+		})
+	}
+}
+
+// The table of faults (recipetest.Faults): B07, B09, B10, B21, B33, B35 and B37, among others.
+func TestBarriersUnderEachFaultAtEachRequest(t *testing.T) {
+	recipetest.Faults(t, recipetest.BarrierDrivers()...)
+}
+
+// Calls count separately, even if they share a Client.
+func TestA22CallsOfOneClientAreSeparateMembers(t *testing.T) {
+	for _, n := range []int{1, 5} {
+		each(t, kinds, func(t *testing.T, w *world, k kind) {
+			c := w.Stranger(nil)
+			for range 3 {
+				var as []arriving
+				for range n {
+					as = append(as, harness.Go(t, k.Arrive(c, k.Path, n)))
+				}
+				k.passes(w, as...)
+			}
+		})
+	}
+}
+
+// A thousand cancelled calls leave no member behind, and at most one watch (B32).
+func TestA22CancelledMemberLeavesNothingAndMayComeAgain(t *testing.T) {
+	each(t, kinds, func(t *testing.T, w *world, k kind) {
+		c, reason := w.Stranger(nil), errors.New("changed my mind")
+		w.Plan.Add(zktest.Fault{Do: zktest.Delay, Op: k.depart, For: time.Second})
+		for range 1000 {
+			a := k.arrivesIn(w, c)
+			require.Len(t, k.members(w), 1)
+			a.Cancel(reason)
+			recipetest.Fails(t, a, context.Canceled, reason)
+			require.Empty(t, k.members(w), "the call returns when its member is gone")
+			synctest.Wait()
+			require.Empty(t, w.Srv.Children(k.Path), "the empty round is deleted, too")
+		}
+		require.LessOrEqual(t, recipetest.WatchesOf(c), 1, "on ready")
+		first := k.arrives(w)
+		require.True(t, first.Waiting())
+		k.passes(w, first, k.arrivesIn(w, c))
+	})
+}
+
+func TestA22SpuriousWakeUpsLetNobodyThrough(t *testing.T) {
+	each(t, kinds, func(t *testing.T, w *world, k kind) {
+		c := w.Stranger(nil)
+		a := k.arrivesIn(w, c)
+		time.Sleep(5 * time.Second) // by now it watches its own znode, too
+		synctest.Wait()
+		paths := k.members(w)
+		for _, path := range k.watched {
+			paths = append(paths, k.Path+path)
+		}
+		require.Equal(t, len(paths), recipetest.WatchesOf(c))
+		for range 3 {
+			for _, path := range paths {
+				for _, event := range []int32{jute.EventCreated, jute.EventDataChanged, jute.EventChildrenChanged, jute.EventDeleted} {
+					recipetest.Spurious(c, path, event)
+					synctest.Wait()
+					require.True(t, a.Waiting())
+				}
+			}
+			time.Sleep(5 * time.Second)
+			synctest.Wait()
+			require.True(t, a.Waiting())
+			require.Equal(t, len(paths), recipetest.WatchesOf(c))
+		}
+		k.passes(w, a, k.arrives(w))
+	})
+}
+
+// The search for the join fails at first, too.
+func TestB01JoinOfABarrierWhoseReplyIsLostIsFound(t *testing.T) {
+	for _, first := range []bool{true, false} {
+		each(t, kinds, func(t *testing.T, w *world, k kind) {
+			c, other := w.Stranger(nil), w.Stranger(nil)
+			var partner arriving
+			joins := 1
+			switch {
+			case !first:
+				partner = k.arrivesIn(w, other)
+				if k.join == k.open {
+					joins = 2
+				}
+			case k.Name == barrierKind.Name:
+				joins = 2 // the first attempt finds no round
+			}
+			lost := zktest.Fault{Do: zktest.Drop, After: true, Op: k.join}
+			if first {
+				lost.Skip = joins - 1
+			}
+			w.Plan.Add(lost, zktest.Fault{Do: zktest.Drop, Op: "sync", Times: 2})
+			var a arriving
+			requests := w.Requests(func() { a = k.arrivesIn(w, c); time.Sleep(time.Second) })
+			require.Equal(t, joins, requests[k.join], "the join is found, not repeated")
+			if first {
+				require.Len(t, k.members(w), 1)
+				partner = k.arrivesIn(w, other)
+			}
+			k.passes(w, a, partner)
+		})
+	}
+}
+
+func TestRealB18BarriersSurviveServerRestarts(t *testing.T) {
+	node := harness.OwnNode(t, zkserver.Config{})
+	servers := []string{node.Addr()}
+	restart := func() {
+		require.NoError(t, node.Kill(t.Context()))
+		require.NoError(t, node.Restart(t.Context()))
+	}
+	path, c, d := harness.NewPath(t), recipetest.DialTo(t, servers, nil), recipetest.DialTo(t, servers, nil)
+	first := recipetest.WaitLater(t, zkrecipes.NewBarrier(c, path+"-b", 2))
+	enters := recipetest.Enter(t, zkrecipes.NewDoubleBarrier(c, path, 2))
+	watching(t, c, 2)
+	restart()
+	require.True(t, first.Waiting())
+	require.True(t, enters.Waiting())
+	recipetest.Indexes(t, first, recipetest.WaitLater(t, zkrecipes.NewBarrier(d, path+"-b", 2)))
+	vs := recipetest.Visits(t, enters, recipetest.Enter(t, zkrecipes.NewDoubleBarrier(d, path, 2)))
+	leaves := harness.GoErr(t, vs[0].Leave)
+	harness.Eventually(t, "leaving", func() bool { return vs[0].Err() != nil })
+	restart()
+	require.NoError(t, vs[1].Err())
+	require.True(t, leaves.Waiting())
+	require.NoError(t, vs[1].Leave(harness.Within(t, 20*time.Second)))
+	leaves.Get()
+	require.Empty(t, harness.Children(t, harness.RawTo(t, servers), path))
+}
+
+// watching waits until a client has n watches and no request in flight.
+func watching(t testing.TB, c *zkrecipes.Client, n int) {
+	t.Helper()
+	harness.Eventually(t, fmt.Sprintf("%d watches", n), func() bool { return recipetest.WatchesOf(c) == n && recipetest.Idle(c) })
+}
+
+// An operator deletes the znode of a waiting member, early or late.
+func TestB22EvictedMemberGetsErrEvictedAndIsNotCounted(t *testing.T) {
+	for _, pause := range []time.Duration{0, 5 * time.Second} {
+		each(t, kinds, func(t *testing.T, w *world, k kind) {
+			a := k.arrives(w)
+			time.Sleep(pause)
+			synctest.Wait()
+			require.NoError(t, w.Bare().Delete(k.members(w)[0], -1))
+			time.Sleep(2 * time.Second)
+			require.False(t, a.Waiting())
+			recipetest.Fails(t, a, zkrecipes.ErrEvicted)
+			one := k.arrives(w)
+			require.True(t, one.Waiting())
+			k.passes(w, one, k.arrives(w))
+		})
+	}
+}
+
+func TestB24BarrierWhosePathWasReapedIsCreatedAgain(t *testing.T) {
+	each(t, kinds, func(t *testing.T, w *world, k kind) {
+		c, d := w.Stranger(nil), w.Stranger(nil)
+		noNode := zktest.Fault{Do: zktest.Answer, Op: recipetest.OpMakeRound, Code: jute.ErrNoNode, Times: 5}
+		for range 3 {
+			k.passes(w, k.arrivesIn(w, c), k.arrivesIn(w, d))
+			recipetest.Wipe(t, w.Bare(), k.Path)
+			k.passes(w, k.arrivesIn(w, c), k.arrivesIn(w, d))
+			w.Plan.Add(noNode) // as if a Barrier's path was reaped each time before the round is created
+		}
+		if k.Name == barrierKind.Name {
+			noNode.Times = -1
+			w.Plan.Add(noNode)
+			require.ErrorIs(t, k.Try(t.Context(), c, k.Path), zkconn.ErrContended, "the number of retries is bounded")
+		}
+	})
+}
+
+// Children whose names are not those of members are not counted, and nobody waits for them to
+// leave. The server does not delete an opened round that has such a child.
+func TestB25ForeignChildrenOfABarrierAreNotCounted(t *testing.T) {
+	each(t, kinds, func(t *testing.T, w *world, k kind) {
+		a := k.arrives(w)
+		junk := []string{
+			"x", "member", "member-", "member-12", "_c_x", "ünï-member-000000000x", "readyy", "Ready",
+			"1f1e2d3c-4b5a-4678-9abc-def01234567", "1f1e2d3c-4b5a-4678-9abc-def0123456789", "1f1e2d3c-4b5a-4678-9abcxdef012345678",
+			"0f1e2d3c4b5a46789abcdef01234567", "0f1e2d3c4b5a46789abcdef0123456789", "0F1E2D3C4B5A46789ABCDEF012345678", strings.Repeat("é", 16),
+		}
+		if k.Name == barrierKind.Name { // other recipes' and libraries'
+			junk = append(junk, "lock-0000000001", "_c_"+recipetest.CuratorUUID(0)+"-__READ__0000000001", recipetest.CuratorUUID(1))
+		}
+		for _, name := range junk {
+			w.Write(k.Path+"/"+name, "")
+			w.Write(k.Path+k.Members+"/"+name, "")
+		}
+		synctest.Wait()
+		require.True(t, a.Waiting())
+		k.Pass(t, a, k.arrives(w))
+		recipetest.MembersLeft()
+		if k.Name == barrierKind.Name {
+			require.ErrorContains(t, recipetest.Fails(t, k.arrives(w)), "stands in the round")
+			for _, name := range junk {
+				require.NoError(t, w.Bare().Delete(k.Path+k.Members+"/"+name, -1))
+			}
+			k.Pass(t, k.arrives(w), k.arrives(w))
+			return
+		}
+		require.ElementsMatch(t, junk, w.Srv.Children(k.Path))
+		// A lock's place is not ignored: it shows that another recipe uses the path.
+		_, err := w.Bare().Create(k.Path+"/lock-", nil, zk.FlagEphemeral|zk.FlagSequence, zk.WorldACL(zk.PermAll))
+		require.NoError(t, err)
+		require.ErrorContains(t, recipetest.Fails(t, k.arrives(w)), "another recipe uses this path")
+	})
+}
+
+func TestB28BarrierWhoseCounterIsExhaustedIsAnError(t *testing.T) {
+	each(t, kinds, func(t *testing.T, w *world, k kind) {
+		c := w.Stranger(nil)
+		a := k.arrivesIn(w, c)
+		for _, next := range []int32{line.MaxNumber + 1, 1<<31 - 1, -5} { // past the limit, at its end, negative
+			require.NoError(t, w.Srv.SetCounter(k.Path+k.Members, next))
+			recipetest.Fails(t, k.arrivesIn(w, c), zkrecipes.ErrExhausted)
+			synctest.Wait()
+			require.True(t, a.Waiting())
+			require.Len(t, k.members(w), 1)
+		}
+	})
+}
+
+// The last member is cancelled while it lists the members, or opens. It gets through, or it is
+// gone, and that is certain.
+func TestB32LastMemberThatIsCancelledIsThroughOrGone(t *testing.T) {
+	each(t, kinds, func(t *testing.T, w *world, k kind) {
+		for _, after := range []bool{false, true} {
+			for _, late := range k.opening(zktest.Delay) {
+				reason, partner := errors.New("enough"), k.arrives(w)
+				late.For, late.After = time.Second, after
+				w.Plan.Add(late)
+				a := k.arrives(w)
+				a.Cancel(reason)
+				time.Sleep(5 * time.Second)
+				if _, err := a.Wait(); err == nil {
+					k.passes(w, a, partner)
+					continue
+				}
+				recipetest.Fails(t, a, reason)
+				if partner.Waiting() {
+					require.Len(t, k.members(w), 1)
+					k.passes(w, partner, k.arrives(w))
+				} else { // it had opened the barrier
+					require.Equal(t, doubleKind.Name, k.Name)
+					k.passes(w, partner)
+				}
+			}
+		}
+	})
+}
+
+// The n-th member dies when it has seen that there are n, before it has opened the barrier.
+func TestB45MemberThatDiesWhileItOpensLeavesTheDutyToTheNext(t *testing.T) {
+	each(t, kinds, func(t *testing.T, w *world, k kind) {
+		for _, fault := range k.opening(zktest.Expire) {
+			first := k.arrives(w)
+			w.Plan.Add(fault)
+			recipetest.Fails(t, k.arrives(w), zk.ErrSessionExpired)
+			require.True(t, w.Met())
+			require.True(t, first.Waiting())
+			k.passes(w, first, k.arrives(w))
+		}
+	})
+}
+
+func TestB45OpeningWhoseReplyIsLostHappensOnce(t *testing.T) {
+	for _, op := range []string{recipetest.OpOpenRound, recipetest.OpOpenAll, recipetest.OpReplace} {
+		k := doubleKind
+		if op == recipetest.OpOpenRound {
+			k = barrierKind
+		}
+		for _, fault := range []zktest.Fault{
+			{Do: zktest.Drop}, {Do: zktest.Drop, After: true},
+			{Do: zktest.Answer, Code: jute.ErrConnectionLoss}, {Do: zktest.Answer, Code: jute.ErrConnectionLoss, After: true},
+		} {
+			fault.Op, fault.Times = op, 2
+			t.Run(fmt.Sprint(fault), func(t *testing.T) {
+				o := k.observer()
+				inBubble(t, func(t *testing.T, w *world) {
+					k.passes(w, k.arrives(w), k.arrives(w))
+					if op == recipetest.OpReplace { // a ready that is left from a crash
+						w.Write("/d/ready", "")
+					}
+					o.Openings()
+					a := k.arrives(w)
+					w.Plan.Add(fault)
+					k.passes(w, a, k.arrives(w))
+					require.True(t, w.Met())
+					require.Equal(t, []int{2}, o.Openings(), "once")
+				}, o.Option())
+			})
+		}
+	}
+}
+
+// observer sees the openings.
+func (k kind) observer() *recipetest.Observer {
+	return &recipetest.Observer{Dir: k.Path + k.Members, Created: k.Name == doubleKind.Name}
+}
+
+func TestB57HooksMayCloseTheClientOfABarrier(t *testing.T) {
+	each(t, kinds, func(t *testing.T, w *world, k kind) {
+		var c *zkrecipes.Client
+		closed := make(chan error, 1)
+		c = w.Stranger(&zkrecipes.Options{Trace: &zkrecipes.Trace{AcquireEnd: func(_ context.Context, e zkrecipes.TraceAcquireEnd) {
+			if e.Path == k.Path {
+				closed <- c.Close()
+			}
+		}}})
+		_, _ = k.Arrive(c, k.Path, 1)(t.Context())
+		require.NoError(t, <-closed)
+		require.ErrorIs(t, k.Try(t.Context(), c, k.Path), zkrecipes.ErrClosed)
+		synctest.Wait()
+		require.Empty(t, k.members(w))
+	})
+}

@@ -60,13 +60,6 @@ func LockOn(t testing.TB, m *zkrecipes.Mutex) *zkrecipes.Lease {
 	return l
 }
 
-// Fails requires that a call has failed, or fails, with that error.
-func Fails[T any](t testing.TB, a *harness.Call[T], want error, says ...any) {
-	t.Helper()
-	_, err := a.Wait()
-	require.ErrorIs(t, err, want, says...)
-}
-
 // LockLater locks m in the background.
 func LockLater(t testing.TB, m *zkrecipes.Mutex) *harness.Call[*zkrecipes.Lease] {
 	return harness.Go(t, m.Lock)

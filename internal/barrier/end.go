@@ -104,6 +104,7 @@ func (a *participant) leave(p *line.Place) <-chan struct{} {
 			p.Withdraw()
 		}
 		if err != nil || last {
+			// If it fails, the next to come deletes the round.
 			_ = a.deleteRound(p.Session.Lifetime(), p.Session, 1, signal)
 		}
 	})
@@ -122,6 +123,7 @@ func (a *participant) withdraw(p *line.Place, why error) (int, error) {
 		switch {
 		case o.Applied():
 			if o.Stat(round).NumChildren == 1 {
+				// If it fails, the next to come uses the round.
 				a.Line.Client.Tasks.Start(func() { _ = a.deleteRound(p.Session.Lifetime(), p.Session, 0, signalDown) })
 			}
 			return 0, why

@@ -64,6 +64,7 @@ func (a *participant) open(p *line.Place) ([]byte, error) {
 // complete returns the members with which the round is to be opened, and the version in which
 // the path holds n. There are none as long as they are too few, or if the round is another one.
 func (a *participant) complete(p *line.Place) (ms []placename.Parts, version int32, err error) {
+	// It is sent with the listing, in one round trip.
 	reading, _ := p.Session.StartGet(a.Line.Abs())
 	names, stat, err := p.Session.Children(p.Session.Lifetime(), a.Round.Abs())
 	if errors.Is(err, zk.ErrNoNode) || err == nil && stat.Czxid != p.LineCzxid {

@@ -137,6 +137,7 @@ func (a *participant) sendJoin(s *session.Session) (*line.Place, joinRefusal, er
 	notOpen := &zk.CheckVersionRequest{Path: a.Ready(), Version: 0}
 	member := a.Round.Entry(s, MemberKindOf(a.N), line.LineState{Version: -1})
 	member.Create.Acl, member.Mark.Data = a.childACL(s), []byte{}
+	// Before it is sent: afterwards the member may exist.
 	a.exposed.Store(true)
 	t, err := s.Start(append([]any{notOpen}, member.Ops()...)...)
 	o := zkconn.Failure(err)

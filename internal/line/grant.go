@@ -26,6 +26,7 @@ type Grant struct {
 	Line    *Line
 	Session *session.Session
 	Token   int64
+	// current is replaced by a downgrade.
 	current atomic.Pointer[Place]
 	// Over is closed when the grant has ended.
 	Over chan struct{}
@@ -33,10 +34,12 @@ type Grant struct {
 	mu sync.Mutex
 	// handles are those that are not released.
 	handles map[*Handle]struct{}
-	err     error
+	// err is why the grant has ended, nil while it holds.
+	err error
 	// changing is closed at the end of a change, and nil without one.
 	changing chan struct{}
 
+	// since is when the place was granted.
 	since time.Time
 	// watched: its place is watched. deleted: an event said that it was deleted. watchdog.mu
 	// guards both.

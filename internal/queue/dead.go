@@ -56,6 +56,7 @@ func WithNote(id string, data []byte, f Failure) queuelog.Item {
 	if len(f.Text) > MaxFailureText {
 		f.Text = strings.ToValidUTF8(f.Text[:MaxFailureText], "")
 	}
+	// A struct of this shape never fails.
 	line, _ := json.Marshal(Note(f))
 	return queuelog.Item{ID: id, Data: append(append(line, '\n'), data...), Noted: true}
 }

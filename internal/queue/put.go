@@ -164,6 +164,7 @@ func (q *Queue) waitForCapacity(ctx context.Context, p *line.Place, n int) error
 			if err := p.Session.Sync(ctx, q.Abs()); err != nil {
 				return err
 			}
+			// The reply has advanced the zxid.
 			p.TurnConn = 0
 		}
 		count, err := log.Count(ctx)

@@ -149,6 +149,7 @@ func (o *overtaking) look(ctx context.Context) error {
 		o.p.TellQueued(ctx, len(ahead))
 	}
 	for _, m := range ahead {
+		// The clone does not keep the whole reply in memory.
 		m, _ := placename.Parse(strings.Clone(m.Name), o.p.Line.Kinds)
 		if !slices.ContainsFunc(o.rivals, func(r rival) bool { return SessionOf(r.Parts) == SessionOf(m) }) {
 			o.rivals = append(o.rivals, rival{Parts: m})

@@ -79,15 +79,18 @@ type Client struct {
 	// Writes are calls that write and need no grant.
 	Writes work.Open
 	began  time.Time
+	// warned has when there was a warning about each server.
 	warned struct {
 		sync.Mutex
 		at map[string]time.Time
 	}
+	// closed is closed when Close is done, and result is what it returns.
 	closed chan struct{}
 	result error
 
 	mu      sync.Mutex
 	current *Session
+	// changed is closed and replaced whenever current changes.
 	changed chan struct{}
 }
 

@@ -17,6 +17,7 @@ import (
 var doors = map[string]int{
 	"internal/session":   60,
 	"internal/line":      148,
+	"internal/hooks":     10,
 	"internal/queue":     104,
 	"internal/barrier":   30,
 	"internal/semaphore": 24,

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -287,13 +288,13 @@ type faultRun struct {
 	tracer     *Tracer
 	operator   *zk.Conn
 	cancel     context.CancelCauseFunc
-	freeAhead  func(context.Context) error // nil: nothing is ahead
-	freed      *harness.Call[struct{}]     // the call of freeAhead
-	call       *harness.Call[Use]          // of Take
-	closed     chan struct{}               // by close or shutdown, once the call has returned
-	clientGone bool                        // the client is, or will be, closed
-	took, gave error                       // of Take, and of the end of what it got
-	observe    func(zktest.Change)         // may be nil
+	freeAhead  func(context.Context) error       // nil: nothing is ahead
+	freed      *harness.Call[struct{}]           // the call of freeAhead
+	call       atomic.Pointer[harness.Call[Use]] // of Take
+	closed     chan struct{}                     // by close or shutdown, once the call has returned
+	clientGone bool                              // the client is, or will be, closed
+	took, gave error                             // of Take, and of the end of what it got
+	observe    func(zktest.Change)               // may be nil
 
 	mu      sync.Mutex
 	changes map[string]int
@@ -548,7 +549,7 @@ func (r *faultRun) use(t *testing.T) {
 	r.cancel = cancel
 	r.moment(atTake)
 	a := harness.Go(t, func(context.Context) (Use, error) { return r.d.Take(ctx, r.c) })
-	r.call = a
+	r.call.Store(a)
 	if r.freeAhead != nil {
 		time.Sleep(5 * time.Second)
 		r.moment(atWait)
@@ -740,7 +741,7 @@ func (r *faultRun) cutOff(d time.Duration, do func()) {
 // endCall ends the context of Take, which returns at once.
 func (r *faultRun) endCall() {
 	r.cancel(errEnough)
-	if a := r.call; a != nil && !r.d.Slow {
+	if a := r.call.Load(); a != nil && !r.d.Slow {
 		time.Sleep(10 * time.Millisecond)
 		if a.Waiting() {
 			r.T.Error("the call does not return when its context ends")

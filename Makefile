@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .PHONY: help demo demo-zk demo-rw demo-barrier demo-queue demo-ids demo-election demo-members test test-all test-zktest test-real \
 	test-packages test-sim test-race test-race-packages test-race-sim test-real-all test-bench test-prometheus test-page test-long stress stress-changed \
-	fuzz sim soak soak-short soak-kills mutants mutants-build mutants-fast mutants-some bench pictures lint lint-more vuln \
+	fuzz sim soak soak-short soak-kills mutants mutants-fast mutants-some bench pictures lint lint-more vuln \
 	api api-compat rows tidy setup zkr man dist release-sums release-check
 
 # Each release of Go needs a staticcheck that supports it. Update both together.
@@ -60,7 +60,7 @@ test: setup ## run the tests: the recipes on zktest, what needs a real server on
 	@$(MAKE) --no-print-directory -j$(JOBS) $(SYNC) $(TESTS)
 
 # What make test leaves out. Each part can run on a machine of its own.
-MORE := test-race test-race-packages test-race-sim test-real-all test-bench test-prometheus test-page test-long fuzz sim mutants-build mutants soak-short
+MORE := test-race test-race-packages test-race-sim test-real-all test-bench test-prometheus test-page test-long fuzz sim mutants soak-short
 
 test-all: test $(MORE) ## run everything: the race detector, all tests on a real server, seeds, mutants, the soak (hours)
 
@@ -146,13 +146,10 @@ soak-kills: setup ## kill one server KILLS times under LOAD (all, lock), and che
 mutants: ## break the code in known ways and check that the tests notice (takes long)
 	go run ./internal/mutants
 
-mutants-build: ## check that each of them compiles
-	go run ./internal/mutants -build
-
 mutants-fast: ## run those that are found in seconds
 	go run ./internal/mutants -fast
 
-mutants-some: ## run a fifth of those, another one at each commit, check that all others apply
+mutants-some: ## run a fifth of those, another one at each commit, check that all others compile
 	go run ./internal/mutants -fast -of 5
 
 bench: setup ## compare with other libraries on a real server: some minutes, results in docs/bench

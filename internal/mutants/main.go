@@ -14,20 +14,19 @@
 //	},
 //
 // An edit replaces a text that occurs once in a declaration. It does not name the file, so
-// it survives a move. If the text is gone, nothing runs, and the tests of this package fail.
+// it survives a move. If the text of any mutant is gone, or the mutant does not compile,
+// nothing runs, and the tests of this package fail.
 //
 // The command is a go test, possibly behind env. It is split at white space and runs in the
-// root of the module. Edits and commands may also be about cmd/zkr, which is a module of its own. The edited files are an overlay for the go command, so the tree does
-// not change. Do not change it yourself meanwhile. First the unchanged tree must pass all
-// commands, and the value of each -run must match a test. It is an error if a mutant does
-// not compile or is not found, or if go test's default time limit ends the command. A mutant
-// that is meant to hang needs a -timeout in its command. A table at the end says which test
-// found which mutant.
+// root of the module. Edits and commands may also be about cmd/zkr, which is a module of its
+// own. The edited files are an overlay for the go command, so the tree does not change. Do
+// not change it yourself meanwhile. First the unchanged tree must pass all commands, and the
+// value of each -run must match a test. It is an error if a mutant is not found, or if go
+// test's default time limit ends the command. A mutant that is meant to hang needs a -timeout
+// in its command. A table at the end says which test found which mutant.
 //
-//	go run ./internal/mutants [-build] [-fast] [-of n] [-p n] [name...]
+//	go run ./internal/mutants [-fast] [-of n] [-p n] [name...]
 //
-// With -build it runs no test, and only compiles the packages that each mutant changes. That
-// takes half a second for each, and shows at once that an edit no longer compiles.
 // With -of n it runs one of n shares of the mutants, which take turns from commit to commit.
 // With -fast it runs only the mutants that are found in seconds. A mutant is fast if its
 // command runs no simulation, or one with -seeds 200 at most. How long it takes to find a
@@ -52,20 +51,19 @@ import (
 )
 
 func main() {
-	build := flag.Bool("build", false, "run no test: check that the packages that the mutants change compile")
 	fast := flag.Bool("fast", false, "run only mutants whose command runs no simulation, or 200 seeds of one at most")
 	p := flag.Int("p", runtime.GOMAXPROCS(0), "number of commands that run side by side")
 	shares := flag.Int("of", 1, "run one of so many shares of the mutants, another one at each commit")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	if err := run(ctx, *build, *fast, *shares, *p, flag.Args()); err != nil {
+	if err := run(ctx, *fast, *shares, *p, flag.Args()); err != nil {
 		fmt.Fprintln(os.Stderr, "mutants:", err)
 		os.Exit(1)
 	}
 }
 
-func run(ctx context.Context, build, fast bool, shares, p int, names []string) error {
+func run(ctx context.Context, fast bool, shares, p int, names []string) error {
 	began := time.Now()
 	all, err := named(names)
 	if err != nil {
@@ -75,7 +73,7 @@ func run(ctx context.Context, build, fast bool, shares, p int, names []string) e
 	if err != nil {
 		return err
 	}
-	if err := checkAll(src, all); err != nil {
+	if err := checkAll(ctx, src, all); err != nil {
 		return err
 	}
 	turn, err := countCommits(ctx)
@@ -83,9 +81,6 @@ func run(ctx context.Context, build, fast bool, shares, p int, names []string) e
 		return err
 	}
 	mutants := choose(all, fast, shares, turn)
-	if build {
-		return compileAll(ctx, src, p, mutants)
-	}
 	others := len(all) - len(mutants)
 	if err := tryUnchanged(ctx, src, p, mutants); err != nil {
 		return err
@@ -117,20 +112,9 @@ func run(ctx context.Context, build, fast bool, shares, p int, names []string) e
 	}
 	fmt.Printf("\n%d mutants in %v, %d problems\n", len(rows), time.Since(began).Round(time.Second), len(missed))
 	if others > 0 {
-		fmt.Printf("not run, but checked to apply: %d (make mutants runs all)\n", others)
+		fmt.Printf("not run, but checked to compile: %d (make mutants runs all)\n", others)
 	}
 	return errors.Join(missed...)
-}
-
-// checkAll returns an error for each mutant whose text is not in the source.
-func checkAll(src *source, mutants []mutant) error {
-	var gone []error
-	for _, m := range mutants {
-		if _, err := src.apply(m.edits); err != nil {
-			gone = append(gone, fmt.Errorf("%s: does not apply: %w", m.name, err))
-		}
-	}
-	return errors.Join(gone...)
 }
 
 // choose returns the mutants to run. fast: those that are found in seconds. Of these it

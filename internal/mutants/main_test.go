@@ -164,8 +164,8 @@ func TestAMutantThatDoesNotCompileIsNamed(t *testing.T) {
 	of := func(name, text string) mutant {
 		return mutant{name: name, edits: []edit{{in: "one", old: "1", new: text}}, test: "go test . -run TestOne"}
 	}
-	require.NoError(t, compileAll(t.Context(), src, 2, []mutant{of("other", "2"), of("same", "1+0")}))
-	err := compileAll(t.Context(), src, 2, []mutant{of("other", "2"), of("text", `"1"`)})
+	require.NoError(t, checkAll(t.Context(), src, []mutant{of("other", "2"), of("same", "1+0")}))
+	err := checkAll(t.Context(), src, []mutant{of("other", "2"), of("text", `"1"`)})
 	require.ErrorContains(t, err, "text: does not compile")
 	require.NotContains(t, err.Error(), "other")
 }

@@ -18,6 +18,7 @@ var modules = []string{"cmd/zkr"}
 // source is the code of the module, and of modules below it, without its tests.
 type source struct {
 	root  string                   // of the module, absolute
+	below []string                 // the modules below it that are read, too
 	files map[string]string        // by path from the root
 	decls map[string][]declaration // by name, with and without that of the package
 }
@@ -34,7 +35,7 @@ func readSource(root string, below ...string) (*source, error) {
 	if err != nil {
 		return nil, err
 	}
-	src := &source{root: root, files: map[string]string{}, decls: map[string][]declaration{}}
+	src := &source{root: root, below: below, files: map[string]string{}, decls: map[string][]declaration{}}
 	return src, filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 		switch {
 		case err != nil:

@@ -225,7 +225,7 @@ var lineMutants = []mutant{
 		edits: []edit{{
 			in:  "Line.WithPlace",
 			old: `l.Client.Tasks.Start(gone.Withdraw)`,
-			new: `l.Client.Tasks.Start(func() { gone.Leave(true) })`,
+			new: `l.Client.Tasks.Start(func() { _ = gone.leave(true) })`,
 		}},
 		test: "go test ./internal/sim -run Mutex -seeds 3000",
 	},

@@ -6,12 +6,12 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestEveryMutantApplies(t *testing.T) {
+func TestEveryMutantAppliesAndCompiles(t *testing.T) {
 	mutants, err := named(nil)
 	require.NoError(t, err)
 	src, err := readSource("../..", modules...)
 	require.NoError(t, err)
-	require.NoError(t, checkAll(src, mutants))
+	require.NoError(t, checkAll(t.Context(), src, mutants))
 }
 
 func TestAnUnknownNameIsAnError(t *testing.T) {

@@ -17,7 +17,7 @@ var semaphoreMutants = []mutant{
 		what: "Acquire tries as often as TryAcquire before it stands in line.",
 		edits: []edit{{
 			in:  "maxStale",
-			old: `3`,
+			old: `4`,
 			new: `zkconn.MaxTries`,
 		}},
 		test: "env ZK_HARNESS=zktest go test ./internal/semaphore -run ^TestAcquireStandsInLineIfOthersAreQuickerEachTime$",

@@ -74,8 +74,11 @@ var (
 )
 
 // maxStale is how often a caller that may wait tries to take slots without a place in line
-// while others take some in between. In line, nobody comes in between.
-const maxStale = 3
+// while others take some in between. In line, nobody comes in between. But while somebody
+// stands there, all others must, too, at twice the requests. In three tries a client learns
+// that its view is old, then that there is a crowd, and takes slots in it. It has one more,
+// since two clients of a crowd may pick the same slot.
+const maxStale = 4
 
 // enterFree takes k slots without a place in line, in that many attempts. ErrLocked: somebody
 // waits, or there are not enough. join: take a place in a line that has never been used.

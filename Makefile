@@ -42,15 +42,16 @@ demo-election: ## run an election: three processes, whose leader is killed, and 
 demo-members: ## run a group: processes that are members, one of which is killed, and another one stopped
 	go run ./examples/members
 
-# The parts of make test, the longest first. The recipes' tests wait for real time and use
-# little CPU time, so another part runs beside them. It runs with nice, so that they get
-# CPU time when they need it.
+# The parts of make test run side by side: most of the recipes' tests wait for real time and
+# use little CPU time. The others run with nice, so that these get it when they need it.
 TESTS := test-zktest test-packages test-real test-sim
-JOBS ?= 2
+JOBS ?= 4
 
 # The packages whose tests run on a ZooKeeper server, and the others, the simulation aside.
 RECIPES = $(shell ./scripts/recipes.sh)
 PACKAGES = $$(go list ./... | grep -vxF -e "$$(go list $(RECIPES) ./internal/sim)")
+# Those of the other modules, except what test-bench, test-page and test-prometheus test.
+OTHERS = $$(go list $(patsubst %,./%/...,$(filter-out bench cmd/zkr/pagetest,$(MODULES))) | grep -v '/promtest$$')
 # Make 4.0 and later can keep the parts' output apart.
 SYNC := $(if $(filter output-sync,$(.FEATURES)),--output-sync=target)
 
@@ -71,11 +72,9 @@ test-real: setup ## run what needs a real server on one, and the examples
 	go test -count=1 -timeout 15m -p 1 -run '^(TestReal|Example)' $(RECIPES)
 
 test-packages: setup ## test the other packages except internal/sim
-	nice go test -count=1 -timeout 15m $(PACKAGES)
-	@for m in $(filter-out bench cmd/zkr/pagetest zkprom,$(MODULES)); do (cd $$m && nice go test -count=1 ./...) || exit 1; done
-	cd zkprom && nice go test -count=1 $$(go list ./... | grep -v '/promtest$$')
+	nice go test -count=1 -timeout 15m -p 4 $(PACKAGES) $(OTHERS)
 
-test-sim: ## run 200 seeds of each simulation
+test-sim: ## run 100 seeds of each simulation
 	nice go test -count=1 ./internal/sim
 
 test-race: setup ## test the recipes on zktest with the race detector
@@ -107,6 +106,7 @@ test-page: ## test the page of zkr serve in chromium, which it installs
 
 test-long: setup ## run the tests that take seconds or minutes each, on real servers
 	go test -count=1 -timeout 60m -p 1 -v -run '^TestLong' $(shell grep -l 'NeedsLong(t)' *_test.go internal/*/*_test.go | xargs -n 1 dirname | sort -u | sed 's|^|./|') -long
+	go test -count=1 -timeout 15m ./internal/conformance -long
 
 stress: ## run each test of the recipes a thousand times beside a load (RUN is a regexp of their names)
 	./scripts/stress.sh '$(RUN)'

@@ -17,6 +17,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/zkrecipes/zkrecipes/internal/jute"
+	"github.com/zkrecipes/zkrecipes/internal/recipetest"
 	"github.com/zkrecipes/zkrecipes/internal/zkserver"
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
@@ -55,8 +56,8 @@ func run(m *testing.M) (code int) {
 	return 0
 }
 
-// forEachVersion runs f once for each version of ZooKeeper that can be run here,
-// in parallel, or once with the version of ZK_SERVERS.
+// forEachVersion runs f once with the default version of ZooKeeper, that of ZK_VERSION or that
+// of ZK_SERVERS. With -long it runs f in parallel with all versions that can be run here.
 func forEachVersion(t *testing.T, f func(t *testing.T, version string)) {
 	if provider.External() != nil {
 		t.Run("external", func(t *testing.T) { f(t, "") })
@@ -65,6 +66,9 @@ func forEachVersion(t *testing.T, f func(t *testing.T, version string)) {
 	for _, version := range zkserver.Versions {
 		t.Run(version, func(t *testing.T) {
 			t.Parallel()
+			if version != zkserver.Versions[0] && os.Getenv("ZK_VERSION") == "" {
+				recipetest.NeedsLong(t)
+			}
 			err := provider.Fetch(t.Context(), version)
 			if errors.Is(err, errors.ErrUnsupported) {
 				t.Skip(err)

@@ -21,7 +21,7 @@ func defaultSeeds() int {
 	if recipetest.HasRaceDetector() {
 		return 20
 	}
-	return 200
+	return 100
 }
 
 // Workers lock, commit, re-enter and release.

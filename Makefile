@@ -111,7 +111,7 @@ test-long: setup ## run the tests that take seconds or minutes each, on real ser
 stress: ## run each test of the recipes a thousand times beside a load (RUN is a regexp of their names)
 	./scripts/stress.sh '$(RUN)'
 
-stress-changed: ## run those that the last commit touches, for two minutes
+stress-changed: ## run those that the last commit touches, for a minute
 	./scripts/stress-changed.sh
 
 # A number of inputs, not a duration: when a duration is over, go test fails now

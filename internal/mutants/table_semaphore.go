@@ -112,7 +112,7 @@ var semaphoreMutants = []mutant{
 			old: `if t.Unknown() {`,
 			new: `if t.Unknown() && ctx.Err() == nil {`,
 		}},
-		test: "env ZK_HARNESS=zktest go test ./internal/semaphore -run ^TestB32SemaphoreCanceledLeavesNothing$",
+		test: "env ZK_HARNESS=zktest go test ./internal/semaphore -run ^TestB32SemaphoreCanceledAtAnyRequestLeavesNothing$",
 	},
 	{
 		name: "semaphore-full-lists-the-line",

@@ -124,6 +124,19 @@ func TestB36SemaphoreReturnsNoAuthAtOnce(t *testing.T) {
 // The refusal is not remembered.
 func TestSemaphoreWorksAgainWhenItsLineIsMended(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *recipetest.World) {
+		held, conn, x := recipetest.Acquire(t, w.Semaphore(1), 1), w.Bare(), w.Semaphore(1)
+		_, err := conn.SetACL("/s/line", zk.WorldACL(zk.PermAll&^zk.PermWrite), -1)
+		require.NoError(t, err)
+		require.ErrorIs(t, second(x.Acquire(t.Context())), zk.ErrNoAuth)
+		_, err = conn.SetACL("/s/line", zk.WorldACL(zk.PermAll), -1)
+		require.NoError(t, err)
+		a := waits(w, 1, 1)
+		b := recipetest.WaitsFor(t, x, 1)
+		recipetest.ReleaseSlots(t, held)
+		served(t, a)
+		served(t, b)
+	})
+	inBubble(t, func(t *testing.T, w *recipetest.World) {
 		conn := w.Insider()
 		for _, path := range []string{"/s", "/s/line"} {
 			w.Write(path, "1")

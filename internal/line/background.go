@@ -89,7 +89,7 @@ func (l *Line) AwaitAbandoned(ctx context.Context) error {
 	maps.Copy(lost, b.lostJoinsOn(l.Path)) // the work may have ended as one
 	b.mu.Unlock()
 	for j := range lost {
-		gone, err := j.settle(ctx)
+		gone, err := j.deleteIfFound(ctx)
 		switch {
 		case errs.IsContextErr(ctx, err):
 			return err

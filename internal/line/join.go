@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/go-zookeeper/zk"
 
@@ -130,6 +131,38 @@ func (l *Line) WithPlace(ctx context.Context, k placename.Kind, p *Place, f func
 		}
 		if mayBeDone || !errors.Is(err, zkconn.ErrSessionOver) && !(errors.Is(err, errs.ErrEvicted) && p.lineDeleted(ctx)) {
 			return err
+		}
+	}
+}
+
+// lineDeleted reports whether a place was deleted together with its line, in a recipe
+// that joins again then, and not alone. Most tools delete a tree znode by znode,
+// leaves first, so the line gets some time to go as well.
+func (p *Place) lineDeleted(ctx context.Context) bool {
+	if p == nil || !p.Line.Rejoins {
+		return false
+	}
+	evicted := time.NewTimer(p.Session.Timeout() / 10)
+	defer evicted.Stop()
+	for {
+		w, err := p.Session.Watch(ctx, p.Line.Abs())
+		switch {
+		case errors.Is(err, zk.ErrNoNode):
+			p.Line.Forget()
+			return true
+		case err != nil:
+			return errors.Is(err, zkconn.ErrSessionOver)
+		case p.Czxid != 0 && w.Stat.Czxid > p.Czxid: // another client has made it anew
+			return true
+		}
+		select {
+		case <-w.Fired():
+		case <-evicted.C:
+			return false
+		case <-p.Session.Over():
+			return true
+		case <-ctx.Done():
+			return false
 		}
 	}
 }

@@ -183,7 +183,7 @@ func (p *Place) watchPredecessor(ctx context.Context, pred placename.Parts) (*zk
 	return before, err
 }
 
-// awaitPredecessor waits for the predecessor to go. It sets p.first if the predecessor
+// awaitPredecessor waits for the predecessor to go. It sets p.First if the predecessor
 // said, as it left, that this place is next. Otherwise the line must be listed again.
 func (p *Place) awaitPredecessor(ctx context.Context, pred placename.Parts, before *zkconn.Watch) error {
 	trusted := pred.Signals() && p.Session.EnforcesACLs(ctx, p.Line.Abs())

@@ -22,12 +22,12 @@ import (
 // free for a grace, and one with k others ahead of it, which looks once in k graces, what it
 // sees free twice. Turns are passed on from there. To know how many are ahead, a consumer
 // that has waited for a while lists the line, and watches the two places ahead of it. If
-// there are more than look, it also watches the one whose farewell makes it one that looks.
+// there are more than Lookers, it also watches the one whose farewell makes it one that looks.
 
 const (
-	// grace is for how long an item stays free before the second in line claims it.
+	// Grace is for how long an item stays free before the second in line claims it.
 	Grace = 50 * time.Millisecond
-	// lookers is how many places look for items: deliveries go on unless as many of them
+	// Lookers is how many places look for items: deliveries go on unless as many of them
 	// are dead.
 	Lookers = 8
 	// maxPatience bounds after how long a consumer watches more than the nearest place.

@@ -38,6 +38,14 @@ var Recipes = map[string]func(ctx context.Context, c *zkrecipes.Client, path str
 		g := zkrecipes.NewGate(c, path)
 		return func() error { return g.Open(ctx) }, g.Shut(ctx)
 	},
+	"counter": func(ctx context.Context, c *zkrecipes.Client, path string) (func() error, error) {
+		_, err := zkrecipes.NewCounter(c, path).Add(ctx, 1)
+		return func() error { return nil }, err
+	},
+	"group": func(ctx context.Context, c *zkrecipes.Client, path string) (func() error, error) {
+		m, err := zkrecipes.NewGroup(c, path).Join(ctx, nil)
+		return func() error { return m.Leave() }, err
+	},
 	"queue": func(ctx context.Context, c *zkrecipes.Client, path string) (func() error, error) {
 		q := zkrecipes.NewQueue(c, path, &zkrecipes.QueueOptions{MaxLen: 5})
 		_, err := q.Put(ctx, []byte("item"))

@@ -17,8 +17,7 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
-// Joins whose reply was lost, or whose caller has left before it came; and waits whose
-// line was deleted.
+// Joins whose reply was lost, or whose caller has left before it came.
 
 // JoinOutcome waits for a transaction that takes a place, and returns the place. If none was
 // taken and the join can be tried again, the outcome is Unsent.
@@ -116,38 +115,6 @@ func (l *Line) FindLostJoin(s *session.Session, e *Entry) (*Place, error) {
 	return p, nil
 }
 
-// lineDeleted reports whether a place was deleted together with its line, in a recipe
-// that joins again then, and not alone. Most tools delete a tree znode by znode,
-// leaves first, so the line gets some time to go as well.
-func (p *Place) lineDeleted(ctx context.Context) bool {
-	if p == nil || !p.Line.Rejoins {
-		return false
-	}
-	evicted := time.NewTimer(p.Session.Timeout() / 10)
-	defer evicted.Stop()
-	for {
-		w, err := p.Session.Watch(ctx, p.Line.Abs())
-		switch {
-		case errors.Is(err, zk.ErrNoNode):
-			p.Line.Forget()
-			return true
-		case err != nil:
-			return errors.Is(err, zkconn.ErrSessionOver)
-		case p.Czxid != 0 && w.Stat.Czxid > p.Czxid: // another client has made it anew
-			return true
-		}
-		select {
-		case <-w.Fired():
-		case <-evicted.C:
-			return false
-		case <-p.Session.Over():
-			return true
-		case <-ctx.Done():
-			return false
-		}
-	}
-}
-
 // lostJoin is a join whose reply was lost. There may be a place, which blocks the line
 // until it is found and deleted, or until its session ends.
 type lostJoin struct {
@@ -203,7 +170,7 @@ func (l *Line) DeleteLost(s *session.Session, e *Entry) {
 			case <-c.Closing.Done():
 				return
 			}
-			_, err := j.settle(j.session.Lifetime())
+			_, err := j.deleteIfFound(j.session.Lifetime())
 			if err == nil {
 				return
 			}
@@ -212,9 +179,9 @@ func (l *Line) DeleteLost(s *session.Session, e *Entry) {
 	})
 }
 
-// settle searches once. If it finds the place, it deletes it in the background, and
+// deleteIfFound searches once. If it finds the place, it deletes it in the background, and
 // returns a channel that is closed when the place is gone.
-func (j *lostJoin) settle(ctx context.Context) (gone <-chan struct{}, err error) {
+func (j *lostJoin) deleteIfFound(ctx context.Context) (gone <-chan struct{}, err error) {
 	name, _, err := j.search(ctx)
 	switch {
 	case errors.Is(err, zkconn.ErrSessionOver):

@@ -43,7 +43,7 @@ func (g *Gate) Path() string { return g.self().path() }
 //
 // Cost: one request and one commit, and one more of each for each missing parent.
 func (g *Gate) Shut(ctx context.Context) error {
-	return g.turn(ctx, "shut", zk.ErrNodeExists, func(s *session.Session, path string) any {
+	return g.set(ctx, "shut", zk.ErrNodeExists, func(s *session.Session, path string) any {
 		return &zk.CreateRequest{Path: path, Data: layout.Record(g.line.Recipe, "", s.Client.Identity), Acl: s.ACL()}
 	})
 }
@@ -57,14 +57,14 @@ func (g *Gate) Shut(ctx context.Context) error {
 //
 // Cost: one request and one commit.
 func (g *Gate) Open(ctx context.Context) error {
-	return g.turn(ctx, "open", zk.ErrNoNode, func(_ *session.Session, path string) any {
+	return g.set(ctx, "open", zk.ErrNoNode, func(_ *session.Session, path string) any {
 		return &zk.DeleteRequest{Path: path, Version: -1}
 	})
 }
 
-// turn shuts or opens the gate by a write. is is the error of the server if there is
+// set shuts or opens the gate by a write. is is the error of the server if there is
 // nothing to do.
-func (g *Gate) turn(ctx context.Context, op string, is error, write func(s *session.Session, path string) any) error {
+func (g *Gate) set(ctx context.Context, op string, is error, write func(s *session.Session, path string) any) error {
 	r := g.self()
 	if err := r.check(ctx); err != nil {
 		return fail(op, r.path(), err)

@@ -33,8 +33,8 @@ var queueTakeMutants = []mutant{
 		what: "A consumer without a place does not check that nobody has joined the line.",
 		edits: []edit{{
 			in:  "takerPool.takeUnlessJoined",
-			old: `done, err = t.claim(t.ctx, scan, items, nil, check)`,
-			new: `done, err = t.claim(t.ctx, scan, items, nil, nil)`,
+			old: `done, err = t.claimFor(t.ctx, scan, items, nil, check)`,
+			new: `done, err = t.claimFor(t.ctx, scan, items, nil, nil)`,
 		}},
 		test: "env ZK_HARNESS=zktest go test ./internal/queue -run ^TestReadAheadOfTheLine",
 	},

@@ -83,7 +83,7 @@ func (t *takerPool) takeUnlessJoined(scan *scanner, want int) (done bool, err er
 	case check == nil || len(items) == 0:
 		return false, errNeedsPlace
 	}
-	done, err = t.claim(t.ctx, scan, items, nil, check)
+	done, err = t.claimFor(t.ctx, scan, items, nil, check)
 	hints := &scan.queue.Hints
 	switch joined := errors.Is(err, errJoined); {
 	case joined && ahead != nil: // the place may be gone by now
@@ -103,7 +103,7 @@ func (t *takerPool) takeUnlessJoined(scan *scanner, want int) (done bool, err er
 func (t *takerPool) takeAnywhere(scan *scanner, want int) (done bool, err error) {
 	items, err := scan.freeNow(t.ctx, want)
 	if err == nil && scan.queue.Hints.ample.Load() {
-		done, err = t.claim(t.ctx, scan, items, nil, nil)
+		done, err = t.claimFor(t.ctx, scan, items, nil, nil)
 	}
 	if errors.Is(err, queuelog.ErrStale) {
 		err = nil
@@ -129,10 +129,10 @@ func (t *takerPool) nobodyWaits(line *zkconn.Reading) *zk.CheckVersionRequest {
 	return &zk.CheckVersionRequest{Path: t.consumers.Abs(), Version: stat.Version}
 }
 
-// claim claims some of the items for the takers, who get them in the order in which they
+// claimFor claims some of the items for the takers, who get them in the order in which they
 // came. p is the place whose turn ends with that, or check fails where the line must be empty.
 // queuelog.ErrStale: nothing was claimed, because somebody was quicker.
-func (t *takerPool) claim(ctx context.Context, scan *scanner, items []string, p *line.Place, check *zk.CheckVersionRequest) (done bool, err error) {
+func (t *takerPool) claimFor(ctx context.Context, scan *scanner, items []string, p *line.Place, check *zk.CheckVersionRequest) (done bool, err error) {
 	picked := t.pick(t.fitting(scan.s, items, p))
 	if len(picked) == 0 {
 		return false, nil
@@ -141,7 +141,7 @@ func (t *takerPool) claim(ctx context.Context, scan *scanner, items []string, p 
 	for _, k := range picked {
 		wanted = append(wanted, slices.Repeat([]*Queue{k.q}, k.n)...)
 	}
-	a, err := scan.claim(ctx, items, wanted, p, check)
+	a, err := scan.sendClaim(ctx, items, wanted, p, check)
 	if err != nil {
 		t.hand(picked, false)
 		return false, err
@@ -263,7 +263,7 @@ func (q *Queue) tryTakeIn(ctx context.Context, s *session.Session) (*Item, error
 	if err != nil || len(items) == 0 {
 		return nil, err
 	}
-	a, err := scan.claim(ctx, items, []*Queue{q}, nil, nil)
+	a, err := scan.sendClaim(ctx, items, []*Queue{q}, nil, nil)
 	if err == nil && a.items[0] == nil {
 		err = cmp.Or(a.errs[0], ErrLostAtOnce)
 	}
@@ -366,9 +366,9 @@ func (s *scanner) scan(ctx context.Context, skip, enough, most int, watch bool) 
 	return items, err
 }
 
-// claim claims some of the items that a scan has found, one for each in wanted.
+// sendClaim claims some of the items that a scan has found, one for each in wanted.
 // queuelog.ErrStale: nothing was claimed, because somebody was quicker.
-func (s *scanner) claim(ctx context.Context, items []string, wanted []*Queue, p *line.Place, check *zk.CheckVersionRequest) (*claimTransaction, error) {
+func (s *scanner) sendClaim(ctx context.Context, items []string, wanted []*Queue, p *line.Place, check *zk.CheckVersionRequest) (*claimTransaction, error) {
 	for tries := 0; ; tries++ {
 		a := &claimTransaction{s: s.s, p: p, check: check}
 		at := s.queue.Hints.choose(len(items) - len(wanted))

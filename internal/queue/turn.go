@@ -187,7 +187,7 @@ func (w *lineWait) tryClaim() (done bool, err error) {
 	if err != nil || !w.mayClaim(items) {
 		return false, err
 	}
-	if done, err = w.claim(w.ctx, w.scan, items, w.p, nil); done && !w.p.First {
+	if done, err = w.claimFor(w.ctx, w.scan, items, w.p, nil); done && !w.p.First {
 		for _, m := range w.nearest[:2] {
 			if m != nil {
 				w.scan.queue.Hints.noteStuck(m.Name)

@@ -3,6 +3,7 @@ package line
 import (
 	"context"
 	"errors"
+	"math"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -24,6 +25,8 @@ import (
 // unreleased returns how many places have left a line with that Stat without a release, plus
 // a constant. Cversion is twice the number of creates minus the number of children, and Version
 // counts joins and releases. Another library's places and a leader's znode only make it grow.
+// Servers count no creates any more if the next number is the largest one (see
+// DataNode.setCversion in DataTree.createNode): then joins that are withdrawn hide departures.
 func unreleased(line *zk.Stat) int32 { return line.Cversion - line.Version }
 
 // noteDepartures notes the line's Stat. calm: nobody has to wait for the delay now, or somebody
@@ -36,7 +39,7 @@ func (p *Place) noteDepartures(line *zk.Stat, calm bool) {
 	if calm {
 		p.calmAt = &now
 	}
-	p.delayed = p.calmAt == nil || *p.calmAt != now
+	p.delayed = p.calmAt == nil || *p.calmAt != now || !calm && NextNumber(line) == math.MaxInt32
 }
 
 // isCalm reports whether a newcomer to a line with that Stat need not wait: the last change was

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -266,6 +267,24 @@ func TestLockDelayIsNotForgottenByALineThatBeginsAnew(t *testing.T) {
 			require.NoError(t, err)
 			require.NoError(t, l.Release())
 		}
+	})
+}
+
+// Servers count creates no more then, so joins that are withdrawn would hide the departure.
+func TestLockDelayIsNotForgottenWhereAllSequenceNumbersAreUsedUp(t *testing.T) {
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		a, ahead, b, late := newDelayed(w), newDelayed(w), newDelayed(w), newDelayed(w)
+		recipetest.LockOn(t, a.Mutex)
+		w.Waits(ahead.Mutex)
+		first := w.Waits(b.Mutex)
+		require.NoError(t, w.Srv.SetCounter(w.Path, math.MaxInt32))
+		ahead.dies(w) // so b looks at the line again
+		requests := w.Requests(func() {
+			w.Waits(late.Mutex) // for the line to begin anew
+		})
+		require.Equal(t, 1, requests["multi(delete)"], "of a place beyond the limit: %v", requests)
+		a.dies(w)
+		require.NoError(t, grantedAfter(t, first, lockDelay).Release())
 	})
 }
 

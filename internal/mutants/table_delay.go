@@ -33,6 +33,16 @@ var delayMutants = []mutant{
 		test: delayTests,
 	},
 	{
+		name: "delay-hidden-by-uncounted-joins",
+		what: "Departures are counted although the server counts creates no more.",
+		edits: []edit{{
+			in:  "Place.noteDepartures",
+			old: ` || !calm && NextNumber(line) == math.MaxInt32`,
+			new: `; _ = math.MaxInt32`,
+		}},
+		test: delayTests,
+	},
+	{
 		name: "delay-release-unwritten",
 		what: "A release does not write the line's data, so it counts as none.",
 		edits: []edit{{

@@ -152,7 +152,7 @@ mutants-fast: ## run those that are found in seconds
 mutants-some: ## run a fifth of those, another one at each commit, check that all others compile
 	go run ./internal/mutants -fast -of 5
 
-bench: setup ## compare with other libraries on a real server: some minutes, results in docs/bench
+bench: setup ## compare with other libraries on a real server: tens of minutes, results in docs/bench
 	@./scripts/setup-bench.sh
 	cd bench && ZK_HARNESS=$${ZK_HARNESS-java} go run . -out ../docs/bench # docker's proxy has no descriptors for 9,000 sessions
 

@@ -42,10 +42,11 @@ demo-election: ## run an election: three processes, whose leader is killed, and 
 demo-members: ## run a group: processes that are members, one of which is killed, and another one stopped
 	go run ./examples/members
 
-# The parts of make test run side by side: most of the recipes' tests wait for real time and
-# use little CPU time. The others run with nice, so that these get it when they need it.
+# The parts of make test, the longest first. The recipes' tests wait for real time and
+# use little CPU time, so another part runs beside them. It runs with nice, so that they get
+# CPU time when they need it. With more parts at a time some tests get too little of it.
 TESTS := test-zktest test-packages test-real test-sim
-JOBS ?= 4
+JOBS ?= 2
 
 # The packages whose tests run on a ZooKeeper server, and the others, the simulation aside.
 RECIPES = $(shell ./scripts/recipes.sh)
@@ -72,7 +73,7 @@ test-real: setup ## run what needs a real server on one, and the examples
 	go test -count=1 -timeout 15m -p 1 -run '^(TestReal|Example)' $(RECIPES)
 
 test-packages: setup ## test the other packages except internal/sim
-	nice go test -count=1 -timeout 15m -p 4 $(PACKAGES) $(OTHERS)
+	nice go test -count=1 -timeout 15m $(PACKAGES) $(OTHERS)
 
 test-sim: ## run 100 seeds of each simulation
 	nice go test -count=1 ./internal/sim

@@ -70,7 +70,8 @@ var (
 	// election, or its InterProcessSemaphoreV2 uses the path of a Semaphore, by a Counter
 	// whose path does not hold an integer, and by Gate.Open if the znode has children. It is
 	// not returned if the path holds a user's own data, which this library leaves alone, by the
-	// other methods of a Gate, and between a Barrier and a Semaphore of the same size.
+	// other methods of a Gate, by those of a Group, whose members may stand below any znode,
+	// and between a Barrier, a Semaphore and a Counter with the same number.
 	ErrPathInUse = zkconn.ErrPathInUse
 	// ErrUnused is returned by Contenders, Holders, Size, Len, Items and Peek if the path holds
 	// nothing of the recipe, not even an empty line or queue: it has not been used, its znodes

@@ -14,6 +14,7 @@ import (
 	"io"
 	"maps"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 )
@@ -51,9 +52,11 @@ func newChecker(ctx context.Context, src *source) (*checker, error) {
 	for _, m := range src.below {
 		args = append(args, "./"+m+"/...")
 	}
-	out, err := src.command(ctx, "", args...)
+	list := exec.CommandContext(ctx, args[0], args[1:]...)
+	list.Dir, list.Stderr = src.root, os.Stderr // which says what it downloads
+	out, err := list.Output()
 	if err != nil {
-		return nil, fmt.Errorf("list the packages: %w\n%s", err, out)
+		return nil, fmt.Errorf("list the packages: %w", err)
 	}
 	c := &checker{src: src, files: map[string][]string{}, fset: token.NewFileSet()}
 	exports := map[string]string{} // the file, by the path of the package

@@ -73,7 +73,7 @@ test-real: setup ## run what needs a real server on one, and the examples
 	go test -count=1 -timeout 15m -p 1 -run '^(TestReal|Example)' $(RECIPES)
 
 test-packages: setup ## test the other packages except internal/sim
-	nice go test -count=1 -timeout 15m $(PACKAGES) $(OTHERS)
+	set -eo pipefail; packages=$(PACKAGES); others=$(OTHERS); nice go test -count=1 -timeout 15m $$packages $$others
 
 test-sim: ## run 100 seeds of each simulation
 	nice go test -count=1 ./internal/sim

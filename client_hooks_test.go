@@ -160,7 +160,8 @@ func (h keptRecords) Handle(_ context.Context, r slog.Record) error {
 	return nil
 }
 
-func TestB75EventsThatAHangingHookCannotTakeAreDroppedAndCounted(t *testing.T) {
+// B75
+func TestEventsThatAHangingHookCannotTakeAreDroppedAndCounted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const events = 100_000
 		var mu sync.Mutex
@@ -206,9 +207,9 @@ func TestB75EventsThatAHangingHookCannotTakeAreDroppedAndCounted(t *testing.T) {
 	})
 }
 
-// What was dropped is told at its place: between the events that were told before and
+// B75: What was dropped is told at its place: between the events that were told before and
 // after it.
-func TestB75DroppedEventsAreToldWhereTheyAreMissing(t *testing.T) {
+func TestDroppedEventsAreToldWhereTheyAreMissing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := zkrecipes.NewHooks(nil)
 		next := make(chan struct{})

@@ -20,7 +20,8 @@ import (
 
 // Invalid input and misuse of the library.
 
-func TestB39BadPathsAreNamed(t *testing.T) {
+// B39
+func TestBadPathsAreNamed(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		c, ctx := w.Client(nil), t.Context()
 		for path, want := range map[string]string{
@@ -66,7 +67,8 @@ func TestB39BadPathsAreNamed(t *testing.T) {
 	})
 }
 
-func TestB39BadOperationsOfALeaseAreNamed(t *testing.T) {
+// B39
+func TestBadOperationsOfALeaseAreNamed(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		l := recipetest.LockOn(t, zkrecipes.NewMutex(w.Client(nil), w.Path))
 		require.EqualError(t, second(l.Get(t.Context(), "x")), `zkrecipes: get x: path does not begin with "/"`)
@@ -87,7 +89,8 @@ func TestB39BadOperationsOfALeaseAreNamed(t *testing.T) {
 	})
 }
 
-func TestB39BadOptionsAreNamed(t *testing.T) {
+// B39
+func TestBadOptionsAreNamed(t *testing.T) {
 	ctx, h := harness.Within(t, 10*time.Second), []string{"h"}
 	secret := []byte("secret")
 	for _, tt := range []struct {
@@ -113,7 +116,8 @@ func TestB39BadOptionsAreNamed(t *testing.T) {
 	}
 }
 
-func TestB40NilArgumentsAndAClosedClientAreErrors(t *testing.T) {
+// B40
+func TestNilArgumentsAndAClosedClientAreErrors(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		c, ctx := w.Client(nil), t.Context()
 		const unmade = `lock "": not made by its constructor (NewMutex, NewRWLock, NewGate, ...)`
@@ -147,7 +151,8 @@ func TestB40NilArgumentsAndAClosedClientAreErrors(t *testing.T) {
 	})
 }
 
-func TestB52PathsLongerThanARequestAreRefused(t *testing.T) {
+// B52
+func TestPathsLongerThanARequestAreRefused(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		c := w.Client(nil)
 		l := recipetest.LockOn(t, zkrecipes.NewMutex(c, w.Path))
@@ -162,7 +167,8 @@ func TestB52PathsLongerThanARequestAreRefused(t *testing.T) {
 	})
 }
 
-func TestRealB52RequestsAboveTheLimitAreRefused(t *testing.T) {
+// B52
+func TestRealRequestsAboveTheLimitAreRefused(t *testing.T) {
 	recipetest.EachSide(t, func(t *testing.T, r *recipetest.SideRig) {
 		l := recipetest.Held(t, r.M.Lock)
 		r.P.Reset()
@@ -187,7 +193,8 @@ func TestRealB52RequestsAboveTheLimitAreRefused(t *testing.T) {
 	})
 }
 
-func TestB62AuthACLMeansTheUsersIDs(t *testing.T) {
+// B62
+func TestAuthACLMeansTheUsersIDs(t *testing.T) {
 	recipetest.EachSide(t, func(t *testing.T, r *recipetest.SideRig) {
 		ctx := r.Ctx
 		_, err := zkrecipes.Dial(ctx, harness.Servers(), &zkrecipes.Options{ACL: zk.AuthACL(zk.PermAll)})

@@ -178,8 +178,9 @@ func (m *Mutex) self() recipe {
 //   - A grant can be delayed although the last holder has released: if a waiter gave up or died
 //     at about the same time, or if the reply to the join was lost.
 //   - The path is created as a persistent znode, and neither the client nor the servers delete
-//     it. If somebody does, or if it is an older client's container and the servers reap it,
-//     it is forgotten that the last holder died.
+//     it. If somebody does, it is forgotten that the last holder died. So it is if the servers
+//     reap the path because it is a container: an older client's, or one that was created as the
+//     parent of another path that was used first.
 //   - Lock and TryLock return ErrPathInUse if the path holds other data.
 //   - Contenders shows a waiter in the delay as Held. Reentrant calls are not delayed.
 //

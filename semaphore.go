@@ -42,8 +42,8 @@ import (
 type Semaphore struct{ slotted *semaphore.Semaphore } // nil: the zero Semaphore
 
 // NewSemaphore returns the semaphore of n slots with that path. It sends nothing. An
-// invalid path and an n below 1 are reported on first use. Size, Contenders, Holders and Resize
-// work with any n, such as 0 if it is not known.
+// invalid path, an n below 1 and one above 2^31-1 are reported on first use. Size, Contenders,
+// Holders and Resize work with any n, such as 0 if it is not known.
 func NewSemaphore(c *Client, path string, n int) *Semaphore {
 	return &Semaphore{semaphore.New(c.core(), path, n)}
 }
@@ -78,7 +78,7 @@ func (x *Semaphore) Acquire(ctx context.Context) (*SlotLease, error) { return x.
 // Cost: one request and one commit if nobody has taken a slot or waited since this value took
 // one, and four requests more otherwise. While many clients take slots at the same time, it
 // costs two requests and one commit. If others take the same slots, or wait, the caller joins
-// the line after three attempts. Release costs one of each. A caller that has to
+// the line after four attempts. Release costs one of each. A caller that has to
 // wait joins the line as with a Mutex. When it is first, it costs up to two requests, one
 // more each time a slot is given back, and one request and one commit to enter. A release
 // wakes the first in line only. When that enters, it wakes its successor.

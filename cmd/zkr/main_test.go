@@ -188,7 +188,7 @@ func succeed(t *testing.T, server string, args ...string) string {
 // wait returns the exit status, and -1 if a signal ended zkr.
 func (p *program) wait() int {
 	p.t.Helper()
-	timer := time.AfterFunc(20*time.Second, func() { _ = p.cmd.Process.Kill() })
+	timer := time.AfterFunc(time.Minute, func() { _ = p.cmd.Process.Kill() })
 	defer timer.Stop()
 	_ = p.cmd.Wait()
 	return p.cmd.ProcessState.ExitCode()
@@ -207,7 +207,7 @@ func (p *program) await(text string) {
 
 func eventually(t *testing.T, what string, f func() bool) {
 	t.Helper()
-	require.Eventually(t, f, 20*time.Second, 2*time.Millisecond, "never: %s", what)
+	require.Eventually(t, f, time.Minute, 2*time.Millisecond, "never: %s", what)
 }
 
 // awaitLine waits until so many places stand in the line.

@@ -3,10 +3,12 @@
 package main
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
 	"fmt"
 	"io"
+	"net/http"
 	"os"
 	"slices"
 	"strings"
@@ -104,6 +106,26 @@ func testReal(t *testing.T, server string) {
 		require.Equal(t, 143, leader.wait())
 		require.Equal(t, 143, slot.wait())
 	})
+	t.Run("the page", func(t *testing.T) {
+		path := root + "/page"
+		holder := start(t, server, "lock", path, "-c", "echo held; sleep 60")
+		holder.await("held")
+		page := start(t, server, "serve", root, "--listen", "127.0.0.1:0")
+		url := page.address()
+		places := shownPlaces(t, url, path)
+		places("true")
+		waiter := start(t, server, "lock", path, "-c", "echo held; sleep 60")
+		places("true false")
+		holder.signal(syscall.SIGTERM)
+		require.Equal(t, 143, holder.wait())
+		waiter.await("held")
+		places("true")
+		waiter.signal(syscall.SIGTERM)
+		require.Equal(t, 143, waiter.wait())
+		places("")
+		page.signal(syscall.SIGTERM)
+		require.Equal(t, 143, page.wait())
+	})
 	t.Run("a deadlock", func(t *testing.T) {
 		a, b := root+"/a", root+"/b"
 		var inputs []io.Closer
@@ -128,4 +150,38 @@ func testReal(t *testing.T, server string) {
 			require.Zero(t, p.wait())
 		}
 	})
+}
+
+// shownPlaces reads what the page shows of a line. The function that it returns waits until it
+// shows places that hold (true) or do not (false), first to last.
+func shownPlaces(t *testing.T, url, line string) (await func(held string)) {
+	t.Helper()
+	reply, err := http.Get(url + "events?line=" + line)
+	require.NoError(t, err)
+	t.Cleanup(func() { reply.Body.Close() })
+	lines := bufio.NewReader(reply.Body)
+	return func(want string) {
+		t.Helper()
+		tooLate := time.AfterFunc(time.Minute, func() { reply.Body.Close() })
+		defer tooLate.Stop()
+		for held := "nothing"; held != want; {
+			text, err := lines.ReadString('\n')
+			require.NoError(t, err, "%s, and last %s", want, held)
+			var m struct {
+				Line *struct{ Places []struct{ Held bool } }
+			}
+			data, ok := strings.CutPrefix(text, "data: ")
+			if !ok {
+				continue
+			}
+			require.NoError(t, json.Unmarshal([]byte(data), &m))
+			if m.Line != nil {
+				var all []string
+				for _, p := range m.Line.Places {
+					all = append(all, fmt.Sprint(p.Held))
+				}
+				held = strings.Join(all, " ")
+			}
+		}
+	}
 }

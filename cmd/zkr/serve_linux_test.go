@@ -86,6 +86,16 @@ func watchPage(t *testing.T, url, line string) (bytes func() int) {
 	return func() int { mu.Lock(); defer mu.Unlock(); return n }
 }
 
+// address waits until zkr serve listens, and returns the address of its page.
+func (p *program) address() (url string) {
+	p.t.Helper()
+	eventually(p.t, "address", func() bool {
+		_, url, _ = strings.Cut(strings.TrimSpace(p.stderr.String()), "the page is at ")
+		return url != ""
+	})
+	return url
+}
+
 // reads returns how many requests zkr serve has sent, those of the crowd left out.
 func reads(c zktest.Counts) (n int) {
 	for op, count := range c.Requests {
@@ -107,11 +117,7 @@ func TestServeSendsFewRequestsAndTakesLittleTime(t *testing.T) {
 	srv := newServer(t)
 	crowd := newCrowd(t, srv, lines, places)
 	p := start(t, srv.Addr(), "serve", "--listen", "127.0.0.1:0", "--requests", fmt.Sprint(limit))
-	var url string
-	eventually(t, "address", func() bool {
-		_, url, _ = strings.Cut(strings.TrimSpace(p.stderr.String()), "the page is at ")
-		return url != ""
-	})
+	url := p.address()
 	var browsers []func() int
 	for i := range 3 {
 		browsers = append(browsers, watchPage(t, url, crowd.path(i)))

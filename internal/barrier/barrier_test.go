@@ -20,10 +20,10 @@ import (
 
 // The rounds of a Barrier: who is in which.
 
-// The previous round rejects an early arrival and is deleted before the early arrival
+// A22: The previous round rejects an early arrival and is deleted before the early arrival
 // lists it. The member that the listing then shows belongs to the next round. The
 // early arrival must not wait for it to leave.
-func TestA22EarlyArrivalThatFindsTheNextRoundJoinsIt(t *testing.T) {
+func TestEarlyArrivalThatFindsTheNextRoundJoinsIt(t *testing.T) {
 	each(t, map[string]zktest.Fault{
 		"listing late": {Op: "getChildren2", Path: recipetest.RoundOf2}, "watching late": {Op: "getData", Path: recipetest.RoundOf2 + "/_c_*"},
 	}, func(t *testing.T, w *world, late zktest.Fault) {
@@ -45,9 +45,9 @@ func TestA22EarlyArrivalThatFindsTheNextRoundJoinsIt(t *testing.T) {
 	})
 }
 
-// All members were admitted and died before they could leave, the last one while the next
+// A22: All members were admitted and died before they could leave, the last one while the next
 // arrival waits for it. That deletes their round.
-func TestA22RoundWhoseMembersDiedIsCleanedUpByTheNextArrival(t *testing.T) {
+func TestRoundWhoseMembersDiedIsCleanedUpByTheNextArrival(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		c, d := w.Stranger(nil), w.Stranger(nil)
 		w.membersStay()
@@ -64,9 +64,9 @@ func TestA22RoundWhoseMembersDiedIsCleanedUpByTheNextArrival(t *testing.T) {
 	})
 }
 
-// A surplus arrival waits for the next round: when nobody opens the round until four have
+// A22: A surplus arrival waits for the next round: when nobody opens the round until four have
 // joined, or when it is opened while the fourth lists it.
-func TestA22SurplusArrivalWaitsForTheNextRound(t *testing.T) {
+func TestSurplusArrivalWaitsForTheNextRound(t *testing.T) {
 	list := zktest.Fault{Do: zktest.Delay, Op: "getChildren2", Path: recipetest.RoundOf2, For: time.Second}
 	later := list
 	later.For, later.Skip = 2*time.Second, 1
@@ -88,9 +88,9 @@ func TestA22SurplusArrivalWaitsForTheNextRound(t *testing.T) {
 	})
 }
 
-// A member's next join is sent behind its leave: else it would be refused, and watch its own
-// znode of the round before.
-func TestA22MemberThatComesBackAtOnceDoesNotWaitForItself(t *testing.T) {
+// A22: A member's next join is sent behind its leave: else it would be refused, and watch its
+// own znode of the round before.
+func TestMemberThatComesBackAtOnceDoesNotWaitForItself(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		first := w.waits(2)
 		w.Plan.Add(zktest.Fault{Do: zktest.Delay, Op: recipetest.OpLeaveRound, Path: w.member(), For: time.Hour})
@@ -111,8 +111,8 @@ func TestA22MemberThatComesBackAtOnceDoesNotWaitForItself(t *testing.T) {
 	})
 }
 
-// A round without a signal, as a client that knows none would create it.
-func TestA22RoundThatNeverHadASignalIsUsed(t *testing.T) {
+// A22: A round without a signal, as a client that knows none would create it.
+func TestRoundThatNeverHadASignalIsUsed(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		var ops []any
 		for _, path := range []string{"/b", recipetest.RoundOf2, recipetest.ReadyOf2} {
@@ -125,9 +125,9 @@ func TestA22RoundThatNeverHadASignalIsUsed(t *testing.T) {
 	})
 }
 
-// A round whose members have died is opened by members that wait for another n than the
+// A22: A round whose members have died is opened by members that wait for another n than the
 // first one did.
-func TestA22RoundThatWasCreatedForAnotherNIsUsed(t *testing.T) {
+func TestRoundThatWasCreatedForAnotherNIsUsed(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		c := w.Stranger(nil)
 		dies := w.waitsIn(c, 3)
@@ -140,8 +140,8 @@ func TestA22RoundThatWasCreatedForAnotherNIsUsed(t *testing.T) {
 	})
 }
 
-// The first member of a round is canceled, or its session ends, at any of its requests.
-func TestB102FirstMemberLeavesNothing(t *testing.T) {
+// B102: The first member of a round is canceled, or its session ends, at any of its requests.
+func TestFirstMemberLeavesNothing(t *testing.T) {
 	for _, op := range []string{"createContainer", recipetest.OpMakeRound, recipetest.OpJoinRound, "getData", "getChildren2"} {
 		for _, do := range []zktest.Fault{
 			{Do: zktest.Delay, For: 2 * time.Second}, {Do: zktest.Delay, For: 2 * time.Second, After: true},
@@ -164,8 +164,8 @@ func TestB102FirstMemberLeavesNothing(t *testing.T) {
 	}
 }
 
-// The session of the only member ends while it waits, or an operator deletes its znode.
-func TestB102OnlyMemberThatIsGoneLeavesNothing(t *testing.T) {
+// B102: The session of the only member ends while it waits, or an operator deletes its znode.
+func TestOnlyMemberThatIsGoneLeavesNothing(t *testing.T) {
 	each(t, map[string]func(w *world, c *zkrecipes.Client){
 		"expiry":   (*world).expire,
 		"eviction": func(w *world, _ *zkrecipes.Client) { require.NoError(w.T, w.Bare().Delete(w.member(), -1)) },

@@ -26,9 +26,9 @@ import (
 
 // What a Barrier and a DoubleBarrier have in common.
 
-// No call returns before n members have come, from n clients, use after use. Members of a
+// A22: No call returns before n members have come, from n clients, use after use. Members of a
 // DoubleBarrier all leave, too.
-func TestRealA22BarriersOpenForNMembersUseAfterUse(t *testing.T) {
+func TestRealBarriersOpenForNMembersUseAfterUse(t *testing.T) {
 	const n, uses = 4, 10
 	for name, k := range kinds {
 		t.Run(name, func(t *testing.T) {
@@ -72,8 +72,8 @@ func TestBarriersUnderEachFaultAtEachRequest(t *testing.T) {
 	recipetest.Faults(t, recipetest.BarrierDrivers()...)
 }
 
-// Calls count separately, even if they share a Client.
-func TestA22CallsOfOneClientAreSeparateMembers(t *testing.T) {
+// A22: Calls count separately, even if they share a Client.
+func TestCallsOfOneClientAreSeparateMembers(t *testing.T) {
 	for _, n := range []int{1, 5} {
 		each(t, kinds, func(t *testing.T, w *world, k kind) {
 			c := w.Stranger(nil)
@@ -88,8 +88,8 @@ func TestA22CallsOfOneClientAreSeparateMembers(t *testing.T) {
 	}
 }
 
-// A thousand cancelled calls leave no member behind, and at most one watch (B32).
-func TestA22CancelledMemberLeavesNothingAndMayComeAgain(t *testing.T) {
+// A22, B32: A thousand cancelled calls leave no member behind, and at most one watch.
+func TestCancelledMemberLeavesNothingAndMayComeAgain(t *testing.T) {
 	each(t, kinds, func(t *testing.T, w *world, k kind) {
 		c, reason := w.Stranger(nil), errors.New("changed my mind")
 		w.Plan.Add(zktest.Fault{Do: zktest.Delay, Op: k.depart, For: time.Second})
@@ -109,7 +109,8 @@ func TestA22CancelledMemberLeavesNothingAndMayComeAgain(t *testing.T) {
 	})
 }
 
-func TestA22SpuriousWakeUpsLetNobodyThrough(t *testing.T) {
+// A22
+func TestSpuriousWakeUpsLetNobodyThrough(t *testing.T) {
 	each(t, kinds, func(t *testing.T, w *world, k kind) {
 		c := w.Stranger(nil)
 		a := k.arrivesIn(w, c)
@@ -137,8 +138,8 @@ func TestA22SpuriousWakeUpsLetNobodyThrough(t *testing.T) {
 	})
 }
 
-// The search for the join fails at first, too.
-func TestB01JoinOfABarrierWhoseReplyIsLostIsFound(t *testing.T) {
+// B01: The search for the join fails at first, too.
+func TestJoinOfABarrierWhoseReplyIsLostIsFound(t *testing.T) {
 	for _, first := range []bool{true, false} {
 		each(t, kinds, func(t *testing.T, w *world, k kind) {
 			c, other := w.Stranger(nil), w.Stranger(nil)
@@ -170,7 +171,8 @@ func TestB01JoinOfABarrierWhoseReplyIsLostIsFound(t *testing.T) {
 	}
 }
 
-func TestRealB18BarriersSurviveServerRestarts(t *testing.T) {
+// B18
+func TestRealBarriersSurviveServerRestarts(t *testing.T) {
 	node := harness.OwnNode(t, zkserver.Config{})
 	servers := []string{node.Addr()}
 	restart := func() {
@@ -202,8 +204,8 @@ func watching(t testing.TB, c *zkrecipes.Client, n int) {
 	harness.Eventually(t, fmt.Sprintf("%d watches", n), func() bool { return recipetest.WatchesOf(c) == n && recipetest.Idle(c) })
 }
 
-// An operator deletes the znode of a waiting member, early or late.
-func TestB22EvictedMemberGetsErrEvictedAndIsNotCounted(t *testing.T) {
+// B22: An operator deletes the znode of a waiting member, early or late.
+func TestEvictedMemberGetsErrEvictedAndIsNotCounted(t *testing.T) {
 	for _, pause := range []time.Duration{0, 5 * time.Second} {
 		each(t, kinds, func(t *testing.T, w *world, k kind) {
 			a := k.arrives(w)
@@ -220,7 +222,8 @@ func TestB22EvictedMemberGetsErrEvictedAndIsNotCounted(t *testing.T) {
 	}
 }
 
-func TestB24BarrierWhosePathWasReapedIsCreatedAgain(t *testing.T) {
+// B24
+func TestBarrierWhosePathWasReapedIsCreatedAgain(t *testing.T) {
 	each(t, kinds, func(t *testing.T, w *world, k kind) {
 		c, d := w.Stranger(nil), w.Stranger(nil)
 		noNode := zktest.Fault{Do: zktest.Answer, Op: recipetest.OpMakeRound, Code: jute.ErrNoNode, Times: 5}
@@ -238,9 +241,9 @@ func TestB24BarrierWhosePathWasReapedIsCreatedAgain(t *testing.T) {
 	})
 }
 
-// Children whose names are not those of members are not counted, and nobody waits for them to
-// leave. The server does not delete an opened round that has such a child.
-func TestB25ForeignChildrenOfABarrierAreNotCounted(t *testing.T) {
+// B25: Children whose names are not those of members are not counted, and nobody waits for them
+// to leave. The server does not delete an opened round that has such a child.
+func TestForeignChildrenOfABarrierAreNotCounted(t *testing.T) {
 	each(t, kinds, func(t *testing.T, w *world, k kind) {
 		a := k.arrives(w)
 		junk := []string{
@@ -275,7 +278,8 @@ func TestB25ForeignChildrenOfABarrierAreNotCounted(t *testing.T) {
 	})
 }
 
-func TestB28BarrierWhoseCounterIsExhaustedIsAnError(t *testing.T) {
+// B28
+func TestBarrierWhoseCounterIsExhaustedIsAnError(t *testing.T) {
 	each(t, kinds, func(t *testing.T, w *world, k kind) {
 		c := w.Stranger(nil)
 		a := k.arrivesIn(w, c)
@@ -289,9 +293,9 @@ func TestB28BarrierWhoseCounterIsExhaustedIsAnError(t *testing.T) {
 	})
 }
 
-// The last member is cancelled while it lists the members, or opens. It gets through, or it is
-// gone, and that is certain.
-func TestB32LastMemberThatIsCancelledIsThroughOrGone(t *testing.T) {
+// B32: The last member is cancelled while it lists the members, or opens. It gets through, or it
+// is gone, and that is certain.
+func TestLastMemberThatIsCancelledIsThroughOrGone(t *testing.T) {
 	each(t, kinds, func(t *testing.T, w *world, k kind) {
 		for _, after := range []bool{false, true} {
 			for _, late := range k.opening(zktest.Delay) {
@@ -318,8 +322,8 @@ func TestB32LastMemberThatIsCancelledIsThroughOrGone(t *testing.T) {
 	})
 }
 
-// The n-th member dies when it has seen that there are n, before it has opened the barrier.
-func TestB45MemberThatDiesWhileItOpensLeavesTheDutyToTheNext(t *testing.T) {
+// B45: The n-th member dies when it has seen that there are n, before it has opened the barrier.
+func TestMemberThatDiesWhileItOpensLeavesTheDutyToTheNext(t *testing.T) {
 	each(t, kinds, func(t *testing.T, w *world, k kind) {
 		for _, fault := range k.opening(zktest.Expire) {
 			first := k.arrives(w)
@@ -332,7 +336,8 @@ func TestB45MemberThatDiesWhileItOpensLeavesTheDutyToTheNext(t *testing.T) {
 	})
 }
 
-func TestB45OpeningWhoseReplyIsLostHappensOnce(t *testing.T) {
+// B45
+func TestOpeningWhoseReplyIsLostHappensOnce(t *testing.T) {
 	for _, op := range []string{recipetest.OpOpenRound, recipetest.OpOpenAll, recipetest.OpReplace} {
 		k := doubleKind
 		if op == recipetest.OpOpenRound {
@@ -367,7 +372,8 @@ func (k kind) observer() *recipetest.Observer {
 	return &recipetest.Observer{Dir: k.Path + k.Members, Created: k.Name == doubleKind.Name}
 }
 
-func TestB57HooksMayCloseTheClientOfABarrier(t *testing.T) {
+// B57
+func TestHooksMayCloseTheClientOfABarrier(t *testing.T) {
 	each(t, kinds, func(t *testing.T, w *world, k kind) {
 		var c *zkrecipes.Client
 		closed := make(chan error, 1)

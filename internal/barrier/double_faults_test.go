@@ -27,10 +27,10 @@ func compareNames(a, b *zkrecipes.Visit) int {
 	return strings.Compare(grantOf(a).Place().Name, grantOf(b).Place().Name)
 }
 
-// The n-th member has seen that there are n. Before it opens the barrier, two of them go,
+// B45: The n-th member has seen that there are n. Before it opens the barrier, two of them go,
 // since they are cancelled or their sessions end, and another arrives. The newcomer must not be
 // counted together with the members that have gone.
-func TestB45MembersThatGoWhileAnotherOpensAreNotCounted(t *testing.T) {
+func TestMembersThatGoWhileAnotherOpensAreNotCounted(t *testing.T) {
 	for name, late := range doubleKind.opening(zktest.Delay) {
 		for _, die := range []bool{false, true} {
 			t.Run(fmt.Sprint(name, ", they die: ", die), func(t *testing.T) {
@@ -64,9 +64,9 @@ func TestB45MembersThatGoWhileAnotherOpensAreNotCounted(t *testing.T) {
 	}
 }
 
-// A Leave that is cancelled at any step has left the barrier when it returns. The next Leave of
-// the same visit waits for the other members.
-func TestB32LeaveThatIsCancelledAtEveryStepHasLeft(t *testing.T) {
+// B32: A Leave that is cancelled at any step has left the barrier when it returns. The next
+// Leave of the same visit waits for the other members.
+func TestLeaveThatIsCancelledAtEveryStepHasLeft(t *testing.T) {
 	delays := []zktest.Fault{{Do: zktest.Delay, For: time.Second}, {Do: zktest.Delay, For: time.Second, After: true}}
 	recipetest.EachRequest(t, delays, func(t *testing.T, fault zktest.Fault) (met bool) {
 		inBubble(t, func(t *testing.T, w *world) {
@@ -94,7 +94,8 @@ func TestB32LeaveThatIsCancelledAtEveryStepHasLeft(t *testing.T) {
 	})
 }
 
-func TestB13LeavingTwiceAndAtOnceIsLeavingOnce(t *testing.T) {
+// B13
+func TestLeavingTwiceAndAtOnceIsLeavingOnce(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		vs := w.visits(2)
 		var leaves []*harness.Call[struct{}]
@@ -109,8 +110,8 @@ func TestB13LeavingTwiceAndAtOnceIsLeavingOnce(t *testing.T) {
 	})
 }
 
-// For now the server rejects the deletion of a member's znode, so that a first Leave times out.
-func TestA22ASecondLeaveReturnsWhenTheMemberIsGone(t *testing.T) {
+// A22: For now the server rejects the deletion of a member's znode: a first Leave times out.
+func TestASecondLeaveReturnsWhenTheMemberIsGone(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		vs := w.visits(2)
 		w.Plan.Add(zktest.Fault{Do: zktest.Answer, Code: jute.ErrOperationTimeout, Op: "multi", Path: grantOf(vs[0]).Place().Path, Times: -1})
@@ -125,9 +126,9 @@ func TestA22ASecondLeaveReturnsWhenTheMemberIsGone(t *testing.T) {
 	}, zktest.TickTime(time.Second))
 }
 
-// A client has abandoned a member whose znode still exists. That member must not be
+// B33: A client has abandoned a member whose znode still exists. That member must not be
 // counted as the partner of the client's next member.
-func TestB33AbandonedMemberIsNotCountedWithItsClientsNextOne(t *testing.T) {
+func TestAbandonedMemberIsNotCountedWithItsClientsNextOne(t *testing.T) {
 	each(t, map[string]func(*testing.T, *world, *zkrecipes.Client){
 		"Enter was cancelled": func(t *testing.T, w *world, c *zkrecipes.Client) {
 			recipetest.Cancels(t, w.entersIn(c, 2))
@@ -161,9 +162,9 @@ func TestB33AbandonedMemberIsNotCountedWithItsClientsNextOne(t *testing.T) {
 	})
 }
 
-// The client's clock has ended the visit, before the servers could have expired its session
+// B33: The client's clock has ended the visit, before the servers could have expired its session
 // (B16), but the session survives.
-func TestB33MemberOfALostVisitIsNotCountedWithItsClientsNextOne(t *testing.T) {
+func TestMemberOfALostVisitIsNotCountedWithItsClientsNextOne(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		link := harness.NewLink(w.Srv)
 		c, other := w.Stranger(&zkrecipes.Options{Dialer: link.Dial, SessionTimeout: 10 * time.Second}), w.Stranger(nil)
@@ -189,9 +190,9 @@ func TestB33MemberOfALostVisitIsNotCountedWithItsClientsNextOne(t *testing.T) {
 	})
 }
 
-// The reply arrives after the session has ended. Enter must not succeed: the member's
+// B11: The reply arrives after the session has ended. Enter must not succeed: the member's
 // znode is gone, so no member would wait for it.
-func TestB11EnterWhoseReplyComesAfterTheSessionsEndIsAnError(t *testing.T) {
+func TestEnterWhoseReplyComesAfterTheSessionsEndIsAnError(t *testing.T) {
 	for _, last := range []bool{false, true} {
 		t.Run(fmt.Sprint("last: ", last), func(t *testing.T) {
 			var c *harness.Link
@@ -220,10 +221,10 @@ func TestB11EnterWhoseReplyComesAfterTheSessionsEndIsAnError(t *testing.T) {
 	}
 }
 
-// The session of a member ends while Leave waits for the others. That member has left.
+// B10: The session of a member ends while Leave waits for the others. That member has left.
 // The server of its next session lags and does not show the others, so Leave has to
 // sync first.
-func TestB10LeaveContinuesInTheNextSessionAfterASync(t *testing.T) {
+func TestLeaveContinuesInTheNextSessionAfterASync(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		d, c := w.Stranger(nil), w.Stranger(nil)
 		vs := recipetest.Visits(t, w.entersIn(c, 2), w.entersIn(d, 2))
@@ -236,8 +237,9 @@ func TestB10LeaveContinuesInTheNextSessionAfterASync(t *testing.T) {
 	}, recipetest.Behind(1, 6))
 }
 
-// A member's join is looked for, as its reply was lost, when an operator deletes it and the path.
-func TestA22MemberEvictedFromAReapedDoubleBarrierGetsErrEvicted(t *testing.T) {
+// A22: A member's join is looked for, as its reply was lost, when an operator deletes it and
+// the path.
+func TestMemberEvictedFromAReapedDoubleBarrierGetsErrEvicted(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		w.Plan.Add(zktest.Fault{Do: zktest.Drop, After: true, Op: recipetest.OpEnter})
 		w.Plan.Add(zktest.Fault{Do: zktest.Delay, Op: "getChildren2", Skip: 1, For: 5 * time.Second})
@@ -249,7 +251,8 @@ func TestA22MemberEvictedFromAReapedDoubleBarrierGetsErrEvicted(t *testing.T) {
 	}, zktest.TickTime(time.Second))
 }
 
-func TestB23DeletingADoubleBarrierEvictsItsMembers(t *testing.T) {
+// B23
+func TestDeletingADoubleBarrierEvictsItsMembers(t *testing.T) {
 	none := zktest.Fault{}
 	cases := doubleKind.opening(zktest.Delay) // one of those that wait is about to open
 	cases["waiting"] = none
@@ -274,7 +277,8 @@ func TestB23DeletingADoubleBarrierEvictsItsMembers(t *testing.T) {
 	})
 }
 
-func TestB35CloseEndsCallsOfLeave(t *testing.T) {
+// B35
+func TestCloseEndsCallsOfLeave(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		c, other := w.Stranger(nil), w.Stranger(nil)
 		vs := recipetest.Visits(t, w.entersIn(c, 2), w.entersIn(other, 2))

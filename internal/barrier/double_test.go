@@ -19,7 +19,8 @@ import (
 
 // Members of a DoubleBarrier enter and leave.
 
-func TestA22DoubleBarrierIsAThreshold(t *testing.T) {
+// A22
+func TestDoubleBarrierIsAThreshold(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		first := w.enters(2)
 		require.True(t, first.Waiting())
@@ -45,7 +46,8 @@ func TestDoubleBarrierOfMoreMembersThanAShortLineHas(t *testing.T) {
 	})
 }
 
-func TestA22LeaveDoesNotWaitForAMemberThatDied(t *testing.T) {
+// A22
+func TestLeaveDoesNotWaitForAMemberThatDied(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		const n = 4
 		for dies := range n { // in the order of the names, on which it depends which member waits for which
@@ -70,8 +72,8 @@ func TestA22LeaveDoesNotWaitForAMemberThatDied(t *testing.T) {
 	})
 }
 
-// A ready that is left from a run that crashed opens nothing.
-func TestA22OldReadyLetsNobodyPassAlone(t *testing.T) {
+// A22: A ready that is left from a run that crashed opens nothing.
+func TestOldReadyLetsNobodyPassAlone(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		w.allLeave(w.visits(1)...)
 		conn := w.Bare()
@@ -92,8 +94,8 @@ func TestA22OldReadyLetsNobodyPassAlone(t *testing.T) {
 	})
 }
 
-// A member enters for the next use while the members of the last one leave.
-func TestA22NewcomerDoesNotHoldUpLeave(t *testing.T) {
+// A22: A member enters for the next use while the members of the last one leave.
+func TestNewcomerDoesNotHoldUpLeave(t *testing.T) {
 	each(t, map[string]int{"it waits": 3, "it enters": 2}, func(t *testing.T, w *world, n int) {
 		vs := w.visits(n)
 		leaves := []*harness.Call[struct{}]{w.leaves(vs[0])}
@@ -116,10 +118,10 @@ func TestA22NewcomerDoesNotHoldUpLeave(t *testing.T) {
 	})
 }
 
-// The last member to leave sees a newcomer's znode beside its own, and then the newcomer gives
-// up, before or after the last member has left. One of them has to delete ready: neither may
-// leave that to the other.
-func TestA22EnterCancelledWhileTheLastMemberLeavesDeletesReady(t *testing.T) {
+// A22: The last member to leave sees a newcomer's znode beside its own, and then the newcomer
+// gives up, before or after the last member has left. One of them has to delete ready: neither
+// may leave that to the other.
+func TestEnterCancelledWhileTheLastMemberLeavesDeletesReady(t *testing.T) {
 	each(t, map[string]bool{"before": false, "after": true}, func(t *testing.T, w *world, after bool) {
 		vs := w.visits(3)
 		w.dies(vs[1])
@@ -140,9 +142,9 @@ func TestA22EnterCancelledWhileTheLastMemberLeavesDeletesReady(t *testing.T) {
 	})
 }
 
-// The next use may open between the last member's listing and its leaving. Then ready belongs
-// to that use. A member of it may read ready late.
-func TestA22LastToLeaveKeepsTheReadyOfTheNextUse(t *testing.T) {
+// A22: The next use may open between the last member's listing and its leaving. Then ready
+// belongs to that use. A member of it may read ready late.
+func TestLastToLeaveKeepsTheReadyOfTheNextUse(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		vs := w.visits(3)
 		w.dies(vs[1])
@@ -184,7 +186,8 @@ func TestLeavingADoubleBarrierCostsACommitAndTwoReadsEach(t *testing.T) {
 	})
 }
 
-func TestA22SpuriousWakeUpsLetNobodyLeave(t *testing.T) {
+// A22
+func TestSpuriousWakeUpsLetNobodyLeave(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		c := w.Stranger(nil)
 		vs := recipetest.Visits(t, w.entersIn(c, 2), w.enters(2))
@@ -201,9 +204,9 @@ func TestA22SpuriousWakeUpsLetNobodyLeave(t *testing.T) {
 	})
 }
 
-// The names of Curator's and kazoo's members are UUIDs, with and without dashes, and neither
-// looks at czxids.
-func TestB26MembersOfOtherLibrariesCountAndAreWaitedFor(t *testing.T) {
+// B26: The names of Curator's and kazoo's members are UUIDs, with and without dashes, and
+// neither looks at czxids.
+func TestMembersOfOtherLibrariesCountAndAreWaitedFor(t *testing.T) {
 	each(t, map[string]string{"Curator": "f1e2d3c-4b5a-4678-9abc-def012345678", "kazoo": "f1e2d3c4b5a46789abcdef012345678"}, func(t *testing.T, w *world, uuid string) {
 		conn := w.Bare()
 		w.acquaint(w.DoubleOf(2))

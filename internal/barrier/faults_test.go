@@ -20,9 +20,9 @@ import (
 
 // Faults that hit a Barrier: which members a round is opened with, and who learns of it.
 
-// The n-th member has seen that there are n. One of them dies before the n-th member
+// B45: The n-th member has seen that there are n. One of them dies before the n-th member
 // has listed the round, or before it has opened it.
-func TestB45MemberThatDiesWhileAnotherOpensIsNotCounted(t *testing.T) {
+func TestMemberThatDiesWhileAnotherOpensIsNotCounted(t *testing.T) {
 	each(t, barrierKind.opening(zktest.Delay), func(t *testing.T, w *world, late zktest.Fault) {
 		c := w.Stranger(nil)
 		dies := w.waitsIn(c, 2)
@@ -38,8 +38,8 @@ func TestB45MemberThatDiesWhileAnotherOpensIsNotCounted(t *testing.T) {
 	})
 }
 
-// Two members are about to open the round with the one that dies.
-func TestB45RoundOpensForTheOthersWhenAMemberDiesDuringTheOpening(t *testing.T) {
+// B45: Two members are about to open the round with the one that dies.
+func TestRoundOpensForTheOthersWhenAMemberDiesDuringTheOpening(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		c := w.Stranger(nil)
 		w.waitsIn(c, 2)
@@ -50,10 +50,10 @@ func TestB45RoundOpensForTheOthersWhenAMemberDiesDuringTheOpening(t *testing.T) 
 	}, zktest.TickTime(time.Second))
 }
 
-// The opening is applied, and the session of the member that sent it ends. The round is open
-// for that member, too. If the round is deleted before the member can read it, the member
+// B45: The opening is applied, and the session of the member that sent it ends. The round is
+// open for that member, too. If the round is deleted before the member can read it, the member
 // cannot learn the outcome any more.
-func TestB45MemberThatDiesWithItsOpeningAppliedOpensForAll(t *testing.T) {
+func TestMemberThatDiesWithItsOpeningAppliedOpensForAll(t *testing.T) {
 	each(t, map[string]bool{"the round stays": true, "the round is gone": false}, func(t *testing.T, w *world, stays bool) {
 		if stays {
 			w.Plan.Add(zktest.Fault{Do: zktest.Delay, Op: recipetest.OpLeaveRound, For: time.Minute, Times: -1})
@@ -71,9 +71,9 @@ func TestB45MemberThatDiesWithItsOpeningAppliedOpensForAll(t *testing.T) {
 	})
 }
 
-// The request that opens the round and the one that withdraws a member, since it is cancelled
-// or its client is closed, are in flight at the same time.
-func TestB32CancelRacingTheOpeningInEitherOrder(t *testing.T) {
+// B32: The request that opens the round and the one that withdraws a member, since it is
+// cancelled or its client is closed, are in flight at the same time.
+func TestCancelRacingTheOpeningInEitherOrder(t *testing.T) {
 	late := zktest.Fault{Do: zktest.Delay, Op: recipetest.OpCancelWait, For: time.Second}
 	lost := zktest.Fault{Do: zktest.Answer, After: true, Op: recipetest.OpCancelWait, Code: jute.ErrOperationTimeout, Times: 2}
 	type race struct {
@@ -117,8 +117,8 @@ func TestB32CancelRacingTheOpeningInEitherOrder(t *testing.T) {
 	})
 }
 
-// A cancel finds its member deleted, and checks whether the round was opened with it.
-func TestA22ACancelThatFindsItsMemberDeletedChecksWhetherTheRoundWasOpenedWithIt(t *testing.T) {
+// A22: A cancel finds its member deleted, and checks whether the round was opened with it.
+func TestACancelThatFindsItsMemberDeletedChecksWhetherTheRoundWasOpenedWithIt(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		first := w.waits(2)
 		znode := w.member()
@@ -133,8 +133,8 @@ func TestA22ACancelThatFindsItsMemberDeletedChecksWhetherTheRoundWasOpenedWithIt
 	}, zktest.TickTime(time.Second))
 }
 
-// The client reconnects to a server that has not applied the join yet.
-func TestB03SearchForALostJoinOfABarrierSyncsFirst(t *testing.T) {
+// B03: The client reconnects to a server that has not applied the join yet.
+func TestSearchForALostJoinOfABarrierSyncsFirst(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		a, b := w.waits(2), w.InRound(2)
 		w.Plan.Add(zktest.Fault{Do: zktest.Drop, After: true, Op: recipetest.OpJoinRound})
@@ -143,10 +143,10 @@ func TestB03SearchForALostJoinOfABarrierSyncsFirst(t *testing.T) {
 	}, recipetest.Behind(2, 1))
 }
 
-// The round opens while the client's link is stalled, and the client reads of it
+// B11: The round opens while the client's link is stalled, and the client reads of it
 // after its session has expired. The round was opened with this member, so Wait
 // returns its index.
-func TestB11MemberOfAnOpenedRoundGetsItsIndexAfterItsSessionExpired(t *testing.T) {
+func TestMemberOfAnOpenedRoundGetsItsIndexAfterItsSessionExpired(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		still := harness.NewLink(w.Srv)
 		a := w.waitsIn(w.Stranger(&zkrecipes.Options{Dialer: still.Dial}), 2)
@@ -162,10 +162,10 @@ func TestB11MemberOfAnOpenedRoundGetsItsIndexAfterItsSessionExpired(t *testing.T
 	})
 }
 
-// The session expires before the round opens. When the client reads again, another
+// B11: The session expires before the round opens. When the client reads again, another
 // round with the same sequence numbers stands. That round's ready says nothing about
 // this member.
-func TestB11MemberOfAnExpiredSessionIgnoresTheReadyOfAnotherRound(t *testing.T) {
+func TestMemberOfAnExpiredSessionIgnoresTheReadyOfAnotherRound(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		still := harness.NewLink(w.Srv)
 		a := w.waitsIn(w.Stranger(&zkrecipes.Options{Dialer: still.Dial}), 2)
@@ -184,10 +184,10 @@ func TestB11MemberOfAnExpiredSessionIgnoresTheReadyOfAnotherRound(t *testing.T) 
 	})
 }
 
-// A Wait that is cancelled while disconnected returns at once. The client's next
+// B33: A Wait that is cancelled while disconnected returns at once. The client's next
 // Wait joins only once the old member is gone, so that a client never completes a
 // round with its own cancelled member.
-func TestB33NextWaitOfAClientStartsOnceTheCancelledOneIsResolved(t *testing.T) {
+func TestNextWaitOfAClientStartsOnceTheCancelledOneIsResolved(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		c, reason := w.Stranger(nil), errors.New("enough")
 		a := w.waitsIn(c, 2)
@@ -213,8 +213,8 @@ func TestB33NextWaitOfAClientStartsOnceTheCancelledOneIsResolved(t *testing.T) {
 	})
 }
 
-// A join that was never sent made no member.
-func TestB32WaitThatIsCancelledBeforeItIsSentIsNotUncertain(t *testing.T) {
+// B32: A join that was never sent made no member.
+func TestWaitThatIsCancelledBeforeItIsSentIsNotUncertain(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		b := w.used(2)
 		ctx, cancel := context.WithCancel(t.Context())
@@ -235,8 +235,9 @@ func TestB32WaitThatIsCancelledBeforeItIsSentIsNotUncertain(t *testing.T) {
 	})
 }
 
-// A Wait that is cancelled while the members of the last round still leave has not joined yet.
-func TestB32WaitCancelledBeforeTheLastRoundIsEmptyIsNotUncertain(t *testing.T) {
+// B32: A Wait that is cancelled while the members of the last round still leave has not yet
+// joined.
+func TestWaitCancelledBeforeTheLastRoundIsEmptyIsNotUncertain(t *testing.T) {
 	each(t, map[string]bool{"connected": false, "disconnected": true}, func(t *testing.T, w *world, gone bool) {
 		w.membersStay()
 		w.passes(2)
@@ -255,8 +256,8 @@ func TestB32WaitCancelledBeforeTheLastRoundIsEmptyIsNotUncertain(t *testing.T) {
 	})
 }
 
-// Others may have counted a member that is deleted because it cannot be read.
-func TestB36MemberThatCannotBeReadIsUncertain(t *testing.T) {
+// B36: Others may have counted a member that is deleted because it cannot be read.
+func TestMemberThatCannotBeReadIsUncertain(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		w.Plan.Add(zktest.Fault{Do: zktest.Drop, After: true, Op: recipetest.OpJoinRound, Skip: 1}, // there is no round yet
 			zktest.Fault{Do: zktest.Answer, Code: jute.ErrNoAuth, Op: "getData", Path: recipetest.RoundOf2 + "/_c_*"})
@@ -266,7 +267,8 @@ func TestB36MemberThatCannotBeReadIsUncertain(t *testing.T) {
 	})
 }
 
-func TestB35WaitAtABarrierIsUncertainAfterCloseWhileDisconnected(t *testing.T) {
+// B35
+func TestWaitAtABarrierIsUncertainAfterCloseWhileDisconnected(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		c := w.Stranger(nil)
 		a := w.waitsIn(c, 2)

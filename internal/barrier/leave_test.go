@@ -100,8 +100,8 @@ func TestCloseDoesNotWaitUntilMembersWouldLeave(t *testing.T) {
 	})
 }
 
-// Members leave before Close returns, whether or not they have begun to.
-func TestB35MembersHaveLeftWhenTheirClientIsClosed(t *testing.T) {
+// B35: Members leave before Close returns, whether or not they have begun to.
+func TestMembersHaveLeftWhenTheirClientIsClosed(t *testing.T) {
 	each(t, map[string]bool{"put off": false, "under way": true}, func(t *testing.T, w *world, begun bool) {
 		w.Plan.Add(zktest.Fault{Do: zktest.Delay, Op: recipetest.OpLeaveRound, For: time.Second, Times: 2})
 		b := w.openRound(2)

@@ -18,8 +18,8 @@ import (
 
 // What operators and other programs do to the znodes of a Barrier.
 
-// The search for the reply to the join has set the watch on the member already.
-func TestB22EvictedMemberWhoseJoinWasSearchedForGetsErrEvicted(t *testing.T) {
+// B22: The search for the reply to the join has set the watch on the member already.
+func TestEvictedMemberWhoseJoinWasSearchedForGetsErrEvicted(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		w.Plan.Add(zktest.Fault{Do: zktest.Drop, After: true, Op: recipetest.OpJoinRound, Skip: 1}) // the first one finds no round
 		a := w.waits(2)
@@ -32,9 +32,9 @@ func TestB22EvictedMemberWhoseJoinWasSearchedForGetsErrEvicted(t *testing.T) {
 	})
 }
 
-// The round was opened with a member whose znode, or whose round, is deleted before its client
-// has read of the opening. The event, which is on its way, proves the index.
-func TestB22MemberEvictedAfterTheOpeningGetsItsIndex(t *testing.T) {
+// B22: The round was opened with a member whose znode, or whose round, is deleted before its
+// client has read of the opening. The event, which is on its way, proves the index.
+func TestMemberEvictedAfterTheOpeningGetsItsIndex(t *testing.T) {
 	for name, all := range map[string]bool{"the member": false, "the round": true} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T, w *world) {
@@ -57,7 +57,8 @@ func TestB22MemberEvictedAfterTheOpeningGetsItsIndex(t *testing.T) {
 	}
 }
 
-func TestB23MembersOfADeletedRoundGetErrEvicted(t *testing.T) {
+// B23
+func TestMembersOfADeletedRoundGetErrEvicted(t *testing.T) {
 	for _, again := range []bool{true, false} {
 		each(t, map[string]string{"the round": "/b/round", "the path": "/b"}, func(t *testing.T, w *world, what string) {
 			c, still := w.Stranger(nil), harness.NewLink(w.Srv)
@@ -81,8 +82,8 @@ func TestB23MembersOfADeletedRoundGetErrEvicted(t *testing.T) {
 	}
 }
 
-// An operator deletes the signal before the round is opened. The members wait on.
-func TestB23RoundOpensWithoutItsSignal(t *testing.T) {
+// B23: An operator deletes the signal before the round is opened. The members wait on.
+func TestRoundOpensWithoutItsSignal(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		a := w.waits(3)
 		require.NoError(t, w.Bare().Delete(recipetest.ReadyOf2+"/signal-of3", -1))
@@ -93,9 +94,9 @@ func TestB23RoundOpensWithoutItsSignal(t *testing.T) {
 	})
 }
 
-// Something stands below a raised signal, which can be deleted by nobody then. The next
+// B23: Something stands below a raised signal, which can be deleted by nobody then. The next
 // round cannot begin, and nobody tries without end.
-func TestB23SignalThatCannotBeDeletedIsReported(t *testing.T) {
+func TestSignalThatCannotBeDeletedIsReported(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		a := w.waits(2)
 		w.Write(recipetest.SignalOf2+"/open", "")
@@ -114,8 +115,8 @@ func TestB23SignalThatCannotBeDeletedIsReported(t *testing.T) {
 	})
 }
 
-// An operator writes to ready. No member waits for ever, and the next round is not blocked.
-func TestB45ReadyWrittenBySomebodyElseLeavesNobodyWaiting(t *testing.T) {
+// B45: An operator writes to ready. No member waits for ever, and the next round is not blocked.
+func TestReadyWrittenBySomebodyElseLeavesNobodyWaiting(t *testing.T) {
 	each(t, map[string]string{"empty": "", "junk": "go!", "no number": "1-", "two numbers": "7-8"}, func(t *testing.T, w *world, data string) {
 		c, conn := w.Stranger(nil), w.Insider()
 		a := w.waitsIn(c, 2)
@@ -144,7 +145,8 @@ func TestB45ReadyWrittenBySomebodyElseLeavesNobodyWaiting(t *testing.T) {
 	})
 }
 
-func TestB45RoundWithoutReadyIsAnErrorWithoutSpinning(t *testing.T) {
+// B45
+func TestRoundWithoutReadyIsAnErrorWithoutSpinning(t *testing.T) {
 	each(t, map[string]bool{"deleted": false, "and created again": true}, func(t *testing.T, w *world, again bool) {
 		c, conn := w.Stranger(nil), w.Bare()
 		as := []waiting{w.waitsIn(c, 3), w.waits(3)}
@@ -171,8 +173,8 @@ func TestB45RoundWithoutReadyIsAnErrorWithoutSpinning(t *testing.T) {
 	})
 }
 
-// Somebody has created a child below ready, so the server does not delete it.
-func TestB45ReadyThatCannotBeDeletedIsAnError(t *testing.T) {
+// B45: Somebody has created a child below ready, so the server does not delete it.
+func TestReadyThatCannotBeDeletedIsAnError(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		a := w.waits(2)
 		w.Write(recipetest.ReadyOf2+"/child", "")
@@ -181,7 +183,8 @@ func TestB45ReadyThatCannotBeDeletedIsAnError(t *testing.T) {
 	})
 }
 
-func TestRealB46WaitAtABarrierIsUncertainWhenTheServerLostItsData(t *testing.T) {
+// B46
+func TestRealWaitAtABarrierIsUncertainWhenTheServerLostItsData(t *testing.T) {
 	t.Parallel()
 	node := harness.OwnNode(t, zkserver.Config{})
 	servers := []string{node.Addr()}

@@ -33,7 +33,8 @@ func (w *world) restricts() func(path string, perms int32) {
 	}
 }
 
-func TestB36BarriersReturnNoAuthAtOnce(t *testing.T) {
+// B36
+func TestBarriersReturnNoAuthAtOnce(t *testing.T) {
 	each(t, kinds, func(t *testing.T, w *world, k kind) {
 		ctx, restrict, conn := t.Context(), w.restricts(), w.Bare()
 		c, other := w.Stranger(nil), w.Stranger(nil)
@@ -68,7 +69,8 @@ func TestB36BarriersReturnNoAuthAtOnce(t *testing.T) {
 	})
 }
 
-func TestB37BarriersReturnQuotaErrorsAtOnce(t *testing.T) {
+// B37
+func TestBarriersReturnQuotaErrorsAtOnce(t *testing.T) {
 	for _, k := range kinds {
 		for op, says := range k.Quota {
 			inBubble(t, func(t *testing.T, w *world) {
@@ -89,7 +91,8 @@ func TestB37BarriersReturnQuotaErrorsAtOnce(t *testing.T) {
 	}
 }
 
-func TestB39BarrierErrorsNameTheInvalidPath(t *testing.T) {
+// B39
+func TestBarrierErrorsNameTheInvalidPath(t *testing.T) {
 	each(t, kinds, func(t *testing.T, w *world, k kind) {
 		c := w.Stranger(nil)
 		for path, why := range recipetest.BadPaths {
@@ -103,7 +106,8 @@ func TestB39BarrierErrorsNameTheInvalidPath(t *testing.T) {
 	})
 }
 
-func TestB40InvalidBarriersAreRejected(t *testing.T) {
+// B40
+func TestInvalidBarriersAreRejected(t *testing.T) {
 	var none context.Context
 	each(t, kinds, func(t *testing.T, w *world, k kind) {
 		c := w.Stranger(nil)
@@ -133,7 +137,8 @@ func TestB40InvalidBarriersAreRejected(t *testing.T) {
 	})
 }
 
-func TestB48BarriersRejectZnodesWithOtherData(t *testing.T) {
+// B48
+func TestBarriersRejectZnodesWithOtherData(t *testing.T) {
 	each(t, kinds, func(t *testing.T, w *world, k kind) {
 		conn, c := w.Bare(), w.Stranger(nil)
 		for data, says := range k.Data {
@@ -158,7 +163,8 @@ func TestB48BarriersRejectZnodesWithOtherData(t *testing.T) {
 	})
 }
 
-func TestB52BarriersRejectAnIdentityTooLargeForARequest(t *testing.T) {
+// B52
+func TestBarriersRejectAnIdentityTooLargeForARequest(t *testing.T) {
 	each(t, kinds, func(t *testing.T, w *world, k kind) {
 		c := w.Stranger(&zkrecipes.Options{Identity: strings.Repeat("x", 1<<20)})
 		requests := w.Requests(func() {
@@ -170,9 +176,9 @@ func TestB52BarriersRejectAnIdentityTooLargeForARequest(t *testing.T) {
 	})
 }
 
-// The transaction that opens a round names all its members. If that many members
+// B52: The transaction that opens a round names all its members. If that many members
 // make it too large, Wait returns an error before it sends anything.
-func TestB52BarrierWithMoreMembersThanATransactionCanNameIsRefused(t *testing.T) {
+func TestBarrierWithMoreMembersThanATransactionCanNameIsRefused(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		c := w.Stranger(nil)
 		most := 0
@@ -207,8 +213,8 @@ func TestB52BarrierWithMoreMembersThanATransactionCanNameIsRefused(t *testing.T)
 	})
 }
 
-// The data is kept also if it is written between the client's read and the first join.
-func TestB64DataPutOnAnEmptyZnodeBeforeABarrierClaimsItIsKept(t *testing.T) {
+// B64: The data is kept also if it is written between the client's read and the first join.
+func TestDataPutOnAnEmptyZnodeBeforeABarrierClaimsItIsKept(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		w.Write("/b", "")
 		w.Plan.Add(zktest.Fault{Do: zktest.Delay, Op: "multi(setData)", For: time.Second})

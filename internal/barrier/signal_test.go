@@ -13,8 +13,8 @@ import (
 
 // The signal, by whose event the members of a Barrier learn that their round is open.
 
-// A member's session ended before the opening, so a number does not tell the index.
-func TestA22MembersOfARoundWithHolesReadTheirIndexes(t *testing.T) {
+// A22: A member's session ended before the opening, so a number does not tell the index.
+func TestMembersOfARoundWithHolesReadTheirIndexes(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		c := w.Stranger(nil)
 		as := []waiting{w.waits(4), w.waitsIn(c, 4), w.waits(4)}
@@ -35,9 +35,9 @@ func TestA22MembersOfARoundWithHolesReadTheirIndexes(t *testing.T) {
 	})
 }
 
-// The connection is lost after the watch was answered. The watch is set again, but its
+// B21: The connection is lost after the watch was answered. The watch is set again, but its
 // event proves nothing any more.
-func TestB21AnEventAfterAReconnectMakesAMemberRead(t *testing.T) {
+func TestAnEventAfterAReconnectMakesAMemberRead(t *testing.T) {
 	each(t, map[string]bool{"opened after the reconnect": true, "opened before it": false}, func(t *testing.T, w *world, before bool) {
 		c, other := w.Stranger(nil), w.InRound(2)
 		a := w.waitsIn(c, 2)
@@ -56,9 +56,9 @@ func TestB21AnEventAfterAReconnectMakesAMemberRead(t *testing.T) {
 	})
 }
 
-// While a member's connection is lost, an operator deletes the round, and another one
+// B23: While a member's connection is lost, an operator deletes the round, and another one
 // takes its place. The watch fires, but another member has the number by now.
-func TestB23MemberDoesNotBelieveTheSignalOfAnotherRound(t *testing.T) {
+func TestMemberDoesNotBelieveTheSignalOfAnotherRound(t *testing.T) {
 	each(t, map[string]bool{"open": true, "not open": false}, func(t *testing.T, w *world, opened bool) {
 		c, conn := w.Stranger(nil), w.Bare()
 		first, second := w.InRound(2), w.InRound(2)
@@ -77,9 +77,9 @@ func TestB23MemberDoesNotBelieveTheSignalOfAnotherRound(t *testing.T) {
 	})
 }
 
-// An operator deletes the round before the member watches its signal, and another round is
+// B23: An operator deletes the round before the member watches its signal, and another round is
 // opened in its place.
-func TestB23MemberThatWatchesALaterRoundsSignalDoesNotBelieveIt(t *testing.T) {
+func TestMemberThatWatchesALaterRoundsSignalDoesNotBelieveIt(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		first, second := w.InRound(2), w.InRound(2)
 		w.Plan.Add(zktest.Fault{Do: zktest.Delay, Op: "getChildren2", Path: recipetest.SignalOf2, For: time.Second})
@@ -91,9 +91,9 @@ func TestB23MemberThatWatchesALaterRoundsSignalDoesNotBelieveIt(t *testing.T) {
 	})
 }
 
-// The signal of a round is for those who wait for the n of the member that created it.
+// B78: The signal of a round is for those who wait for the n of the member that created it.
 // They, and those who wait for another n, must all wake.
-func TestB78MembersOfAnotherNDoNotBelieveTheSignal(t *testing.T) {
+func TestMembersOfAnotherNDoNotBelieveTheSignal(t *testing.T) {
 	each(t, map[string][]int{
 		"comes first": {5, 3, 3, 3}, "comes second": {3, 5, 3, 3}, "is the last": {3, 3, 5, 3}, "is one too many": {3, 3, 3, 5},
 	}, func(t *testing.T, w *world, order []int) {

@@ -30,7 +30,8 @@ func (w *world) failsForSize(a waiting, is, n int) {
 	recipetest.RequireSize(w.T, err, fmt.Sprintf("a barrier of %d members is used as one of %d", is, n))
 }
 
-func TestA22ParticipantsThatDisagreeOnNGetAnErrorThatNamesBoth(t *testing.T) {
+// A22
+func TestParticipantsThatDisagreeOnNGetAnErrorThatNamesBoth(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		a := w.waits(2)
 		w.failsForSize(w.waits(3), 2, 3)
@@ -56,8 +57,8 @@ func TestA22ParticipantsThatDisagreeOnNGetAnErrorThatNamesBoth(t *testing.T) {
 	})
 }
 
-// The path is reaped, or deleted, and made anew with another n.
-func TestB78BarrierThatRemembersAnotherNIsAnErrorAndOpensNothing(t *testing.T) {
+// B78: The path is reaped, or deleted, and made anew with another n.
+func TestBarrierThatRemembersAnotherNIsAnErrorAndOpensNothing(t *testing.T) {
 	each(t, map[string]int{"more than it remembers": 3, "fewer": 1}, func(t *testing.T, w *world, n int) {
 		old := w.used(2)
 		recipetest.Wipe(t, w.Bare(), "/b")
@@ -77,8 +78,8 @@ func TestB78BarrierThatRemembersAnotherNIsAnErrorAndOpensNothing(t *testing.T) {
 	})
 }
 
-// All that have come remember an n that the path no longer has. They are as many.
-func TestB78MembersThatAllRememberAnotherNOpenNothing(t *testing.T) {
+// B78: All that have come remember an n that the path no longer has. They are as many.
+func TestMembersThatAllRememberAnotherNOpenNothing(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		old := w.used(2)
 		w.sizeIs("3")
@@ -90,9 +91,9 @@ func TestB78MembersThatAllRememberAnotherNOpenNothing(t *testing.T) {
 	})
 }
 
-// The one that remembers another n has come first. The others must not be let through
+// B78: The one that remembers another n has come first. The others must not be let through
 // with it, and its number must not be one of theirs.
-func TestB78MemberThatRemembersAnotherNIsNotCounted(t *testing.T) {
+func TestMemberThatRemembersAnotherNIsNotCounted(t *testing.T) {
 	each(t, map[string]int{"fewer": 2, "more": 4}, func(t *testing.T, w *world, n int) {
 		old := w.used(n)
 		w.sizeIs("3")
@@ -110,7 +111,8 @@ func TestB78MemberThatRemembersAnotherNIsNotCounted(t *testing.T) {
 	})
 }
 
-func TestB78MemberThatWaitsAloneLearnsThatItsNIsAnother(t *testing.T) {
+// B78
+func TestMemberThatWaitsAloneLearnsThatItsNIsAnother(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		old := w.used(3)
 		w.sizeIs("2")
@@ -121,9 +123,9 @@ func TestB78MemberThatWaitsAloneLearnsThatItsNIsAnother(t *testing.T) {
 	})
 }
 
-// The path is written while the round is being opened, after the opener has read n: with
+// B78: The path is written while the round is being opened, after the opener has read n: with
 // another n, which nobody opens it for, or with what is not a change of n.
-func TestB78RoundIsNotOpenedForAnNThatWasChanged(t *testing.T) {
+func TestRoundIsNotOpenedForAnNThatWasChanged(t *testing.T) {
 	each(t, map[string]string{"changed": "3", "the same": "2", "emptied": ""}, func(t *testing.T, w *world, data string) {
 		a := w.waits(2)
 		w.Plan.Add(zktest.Fault{Do: zktest.Delay, Op: recipetest.OpOpenRound, For: 100 * time.Millisecond})
@@ -141,8 +143,8 @@ func TestB78RoundIsNotOpenedForAnNThatWasChanged(t *testing.T) {
 	})
 }
 
-// A Barrier that is used all the time reads n again.
-func TestB78BarrierInUseReadsNAgain(t *testing.T) {
+// B78: A Barrier that is used all the time reads n again.
+func TestBarrierInUseReadsNAgain(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		b := w.used(1)
 		reads := 0
@@ -154,8 +156,8 @@ func TestB78BarrierInUseReadsNAgain(t *testing.T) {
 	})
 }
 
-// A round that was opened for another n is none of the member's, whoever opened it.
-func TestB78RoundOpenedForAnotherNIsAnError(t *testing.T) {
+// B78: A round that was opened for another n is none of the member's, whoever opened it.
+func TestRoundOpenedForAnotherNIsAnError(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		a, own := w.waits(2), w.member()
 		_, err := w.Insider().Set(recipetest.ReadyOf2, []byte(own[len(own)-10:]+",11,13"), -1)
@@ -184,9 +186,9 @@ func (w *world) wrongSize(a entering, is, n int) {
 	recipetest.RequireSize(w.T, err, fmt.Sprintf("a double barrier of %d members is used as one of %d", is, n))
 }
 
-// Others wait for 3. One that comes newly with another n is refused, also while they are inside,
-// and so is one that has used the path with another n, since when it was reaped.
-func TestB78MembersOfADoubleBarrierThatDisagreeOnNGetAnErrorThatNamesBoth(t *testing.T) {
+// B78: Others wait for 3. One that comes newly with another n is refused, also while they are
+// inside, and so is one that has used the path with another n, since when it was reaped.
+func TestMembersOfADoubleBarrierThatDisagreeOnNGetAnErrorThatNamesBoth(t *testing.T) {
 	for _, n := range []int{2, 4} {
 		each(t, map[string]bool{"new": false, "used": true}, func(t *testing.T, w *world, used bool) {
 			wrong := w.DoubleOf(n)
@@ -208,8 +210,8 @@ func TestB78MembersOfADoubleBarrierThatDisagreeOnNGetAnErrorThatNamesBoth(t *tes
 	}
 }
 
-// The path is the same, and was empty when others began to use it for another n.
-func TestB78MemberOfADoubleBarrierIsNotCountedForAnotherN(t *testing.T) {
+// B78: The path is the same, and was empty when others began to use it for another n.
+func TestMemberOfADoubleBarrierIsNotCountedForAnotherN(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		old := w.acquaint(w.DoubleOf(3))
 		a := w.enters(2)
@@ -221,8 +223,8 @@ func TestB78MemberOfADoubleBarrierIsNotCountedForAnotherN(t *testing.T) {
 	})
 }
 
-// The n of a barrier that nobody uses may be changed.
-func TestB78EmptyDoubleBarrierMayBeUsedForAnotherN(t *testing.T) {
+// B78: The n of a barrier that nobody uses may be changed.
+func TestEmptyDoubleBarrierMayBeUsedForAnotherN(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		for _, n := range []int{2, 3, 1} {
 			w.allLeave(w.visits(n)...)
@@ -230,8 +232,8 @@ func TestB78EmptyDoubleBarrierMayBeUsedForAnotherN(t *testing.T) {
 	})
 }
 
-// A ready that others have created does not say for how many it is.
-func TestB78ReadyOfOthersLetsMembersInWhateverItHolds(t *testing.T) {
+// B78: A ready that others have created does not say for how many it is.
+func TestReadyOfOthersLetsMembersInWhateverItHolds(t *testing.T) {
 	for _, data := range []string{"", "10.0.0.7", "7", "host with spaces", "7 of ours", "of ours", "often 7"} {
 		inBubble(t, func(t *testing.T, w *world) {
 			a := w.enters(2)

@@ -31,7 +31,8 @@ func TestElectionUnderEachFaultAtEachRequest(t *testing.T) {
 	recipetest.Faults(t, recipetest.ElectionDriver())
 }
 
-func TestA09OneCandidateLeadsAndResignationHandsOver(t *testing.T) {
+// A09
+func TestOneCandidateLeadsAndResignationHandsOver(t *testing.T) {
 	recipetest.InElectionBubble(t, func(t *testing.T, w *recipetest.ElectionWorld, a, b *zkrecipes.Election) {
 		first := recipetest.Campaigns(t, a, "a")
 		w.LeaderIs("a")
@@ -47,7 +48,8 @@ func TestA09OneCandidateLeadsAndResignationHandsOver(t *testing.T) {
 	})
 }
 
-func TestA05AnElectionWorksUnderAPrefix(t *testing.T) {
+// A05
+func TestAnElectionWorksUnderAPrefix(t *testing.T) {
 	recipetest.InElectionBubble(t, func(t *testing.T, w *recipetest.ElectionWorld, _, _ *zkrecipes.Election) {
 		inside, outside := zkrecipes.NewElection(w.Stranger(&zkrecipes.Options{Prefix: "/apps/one"}), "/shards/7/leader"), zkrecipes.NewElection(w.Stranger(nil), "/apps/one/shards/7/leader")
 		term := recipetest.Campaigns(t, inside, "a")
@@ -62,7 +64,8 @@ func TestA05AnElectionWorksUnderAPrefix(t *testing.T) {
 	})
 }
 
-func TestA06TheLeaderReentersAndTheLastResignationEndsTheTerm(t *testing.T) {
+// A06
+func TestTheLeaderReentersAndTheLastResignationEndsTheTerm(t *testing.T) {
 	recipetest.InElectionBubble(t, func(t *testing.T, w *recipetest.ElectionWorld, a, _ *zkrecipes.Election) {
 		term := recipetest.Campaigns(t, a, "a")
 		requests := w.Requests(func() {
@@ -78,7 +81,8 @@ func TestA06TheLeaderReentersAndTheLastResignationEndsTheTerm(t *testing.T) {
 	})
 }
 
-func TestA07CampaignAndLeadWithTheLeadersContextReturnErrDeadlock(t *testing.T) {
+// A07
+func TestCampaignAndLeadWithTheLeadersContextReturnErrDeadlock(t *testing.T) {
 	recipetest.InElectionBubble(t, func(t *testing.T, w *recipetest.ElectionWorld, a, b *zkrecipes.Election) {
 		term := recipetest.Campaigns(t, a, "a")
 		ctx := term.Context(t.Context())
@@ -100,7 +104,8 @@ func TestA07CampaignAndLeadWithTheLeadersContextReturnErrDeadlock(t *testing.T) 
 	})
 }
 
-func TestA13CampaignsOnOneValueExcludeEachOther(t *testing.T) {
+// A13
+func TestCampaignsOnOneValueExcludeEachOther(t *testing.T) {
 	recipetest.InElectionBubble(t, func(t *testing.T, w *recipetest.ElectionWorld, _, _ *zkrecipes.Election) {
 		e := w.Election(nil)
 		leading := 0
@@ -127,7 +132,8 @@ func TestA13CampaignsOnOneValueExcludeEachOther(t *testing.T) {
 	})
 }
 
-func TestA35ProclaimPublishesAnotherValueOfTheSameTerm(t *testing.T) {
+// A35
+func TestProclaimPublishesAnotherValueOfTheSameTerm(t *testing.T) {
 	recipetest.InElectionBubble(t, func(t *testing.T, w *recipetest.ElectionWorld, a, b *zkrecipes.Election) {
 		term := recipetest.Campaigns(t, a, "a")
 		began, err := b.Leader(t.Context())
@@ -143,8 +149,8 @@ func TestA35ProclaimPublishesAnotherValueOfTheSameTerm(t *testing.T) {
 	})
 }
 
-// The path is known to the servers for as long as there are candidates.
-func TestA04AnIdleElectionsPathIsReapedAndObserversGoOn(t *testing.T) {
+// A04: The path is known to the servers for as long as there are candidates.
+func TestAnIdleElectionsPathIsReapedAndObserversGoOn(t *testing.T) {
 	recipetest.InElectionBubble(t, func(t *testing.T, w *recipetest.ElectionWorld, a, b *zkrecipes.Election) {
 		require.NoError(t, recipetest.Campaigns(t, a, "a").Resign())
 		o := recipetest.Follow(t, b)
@@ -157,7 +163,8 @@ func TestA04AnIdleElectionsPathIsReapedAndObserversGoOn(t *testing.T) {
 	})
 }
 
-func TestB53AProclamationWhoseReplyIsLostIsMade(t *testing.T) {
+// B53
+func TestAProclamationWhoseReplyIsLostIsMade(t *testing.T) {
 	for name, after := range map[string]bool{"applied": true, "not applied": false} {
 		t.Run(name, func(t *testing.T) {
 			recipetest.InElectionBubble(t, func(t *testing.T, w *recipetest.ElectionWorld, a, b *zkrecipes.Election) {
@@ -174,8 +181,8 @@ func TestB53AProclamationWhoseReplyIsLostIsMade(t *testing.T) {
 	}
 }
 
-// The servers refuse the resignation until the operator gives the permission back.
-func TestB36AResignationThatIsRefusedIsTriedAgain(t *testing.T) {
+// B36: The servers refuse the resignation until the operator gives the permission back.
+func TestAResignationThatIsRefusedIsTriedAgain(t *testing.T) {
 	recipetest.InElectionBubble(t, func(t *testing.T, w *recipetest.ElectionWorld, a, b *zkrecipes.Election) {
 		term := recipetest.Campaigns(t, a, "a")
 		conn := w.Operator
@@ -198,7 +205,8 @@ func TestB36AResignationThatIsRefusedIsTriedAgain(t *testing.T) {
 	})
 }
 
-func TestB36AnElectionThatIsRefusedReturnsNoAuth(t *testing.T) {
+// B36
+func TestAnElectionThatIsRefusedReturnsNoAuth(t *testing.T) {
 	recipetest.InElectionBubble(t, func(t *testing.T, w *recipetest.ElectionWorld, a, b *zkrecipes.Election) {
 		require.NoError(t, recipetest.Campaigns(t, a, "a").Resign())
 		_, err := w.Operator.SetACL(w.Path, zk.WorldACL(zk.PermRead|zk.PermWrite|zk.PermDelete), -1)
@@ -212,8 +220,8 @@ func TestB36AnElectionThatIsRefusedReturnsNoAuth(t *testing.T) {
 	})
 }
 
-// Servers on which the session has no identity of its own.
-func TestB61ElectionsWorkWithoutDigestsAndACLs(t *testing.T) {
+// B61: Servers on which the session has no identity of its own.
+func TestElectionsWorkWithoutDigestsAndACLs(t *testing.T) {
 	for name, opt := range map[string]zktest.Option{"skipACL": zktest.SkipACL(), "no digest": zktest.WithoutDigest()} {
 		t.Run(name, func(t *testing.T) {
 			recipetest.InElectionBubble(t, func(t *testing.T, w *recipetest.ElectionWorld, a, b *zkrecipes.Election) {
@@ -229,8 +237,8 @@ func TestB61ElectionsWorkWithoutDigestsAndACLs(t *testing.T) {
 	}
 }
 
-// Other libraries' places in the line, such as those of Curator's LeaderSelector.
-func TestB26ACandidateWaitsForOtherLibrariesPlaces(t *testing.T) {
+// B26: Other libraries' places in the line, such as those of Curator's LeaderSelector.
+func TestACandidateWaitsForOtherLibrariesPlaces(t *testing.T) {
 	recipetest.InElectionBubble(t, func(t *testing.T, w *recipetest.ElectionWorld, a, _ *zkrecipes.Election) {
 		require.NoError(t, recipetest.Campaigns(t, a, "a").Resign())
 		name := w.JoinByHand()
@@ -243,8 +251,8 @@ func TestB26ACandidateWaitsForOtherLibrariesPlaces(t *testing.T) {
 	})
 }
 
-// A LeaderLatch decides by another rule who leads, so both would lead.
-func TestB101ElectionRefusesThePathOfALeaderLatch(t *testing.T) {
+// B101: A LeaderLatch decides by another rule who leads, so both would lead.
+func TestElectionRefusesThePathOfALeaderLatch(t *testing.T) {
 	recipetest.InElectionBubble(t, func(t *testing.T, w *recipetest.ElectionWorld, a, b *zkrecipes.Election) {
 		latch := func() (path string) {
 			path, err := w.Operator.Create(w.Path+"/_c_"+recipetest.CuratorUUID(1)+"-latch-", nil, zk.FlagEphemeral|zk.FlagSequence, zk.WorldACL(zk.PermAll))
@@ -271,7 +279,9 @@ func TestB101ElectionRefusesThePathOfALeaderLatch(t *testing.T) {
 		require.NoError(t, term.Resign())
 	})
 }
-func TestB40AnRWLockOnAnElectionsPathIsAnError(t *testing.T) {
+
+// B40
+func TestAnRWLockOnAnElectionsPathIsAnError(t *testing.T) {
 	recipetest.InElectionBubble(t, func(t *testing.T, w *recipetest.ElectionWorld, a, b *zkrecipes.Election) {
 		l := recipetest.Held(t, zkrecipes.NewRWLock(clientOf(b), w.Path).RLock)
 		_, err := a.Campaign(t.Context(), nil)
@@ -284,7 +294,8 @@ func TestB40AnRWLockOnAnElectionsPathIsAnError(t *testing.T) {
 	})
 }
 
-func TestB39ElectionsReportInvalidPathsWhenFirstUsed(t *testing.T) {
+// B39
+func TestElectionsReportInvalidPathsWhenFirstUsed(t *testing.T) {
 	recipetest.InElectionBubble(t, func(t *testing.T, w *recipetest.ElectionWorld, a, _ *zkrecipes.Election) {
 		f := func(context.Context, *zkrecipes.Term) error { return errors.New("called") }
 		for _, path := range []string{"", "/", "relative", "/a/", "/a//b", "/a/./b", "/a\x00"} {
@@ -300,7 +311,8 @@ func TestB39ElectionsReportInvalidPathsWhenFirstUsed(t *testing.T) {
 	})
 }
 
-func TestB40ElectionsRefuseNils(t *testing.T) {
+// B40
+func TestElectionsRefuseNils(t *testing.T) {
 	recipetest.InElectionBubble(t, func(t *testing.T, w *recipetest.ElectionWorld, a, _ *zkrecipes.Election) {
 		f := func(context.Context, *zkrecipes.Term) error { return errors.New("called") }
 		for name, test := range map[string]struct {
@@ -334,7 +346,8 @@ func TestB40ElectionsRefuseNils(t *testing.T) {
 	})
 }
 
-func TestB52AValueAboveTheSizeLimitIsRefusedBeforeItIsSent(t *testing.T) {
+// B52
+func TestAValueAboveTheSizeLimitIsRefusedBeforeItIsSent(t *testing.T) {
 	recipetest.InElectionBubble(t, func(t *testing.T, w *recipetest.ElectionWorld, a, b *zkrecipes.Election) {
 		require.Empty(t, w.Requests(func() {
 			_, err := a.Campaign(t.Context(), make([]byte, jute.MaxFrame))

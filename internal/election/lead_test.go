@@ -15,7 +15,8 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/recipetest"
 )
 
-func TestA01LeadResignsOnceItsFunctionHasReturned(t *testing.T) {
+// A01
+func TestLeadResignsOnceItsFunctionHasReturned(t *testing.T) {
 	recipetest.InElectionBubble(t, func(t *testing.T, w *recipetest.ElectionWorld, a, _ *zkrecipes.Election) {
 		broken := errors.New("broken")
 		for _, want := range []error{nil, broken} {
@@ -35,7 +36,8 @@ func TestA01LeadResignsOnceItsFunctionHasReturned(t *testing.T) {
 	})
 }
 
-func TestA35LeadCampaignsAgainAfterALoss(t *testing.T) {
+// A35
+func TestLeadCampaignsAgainAfterALoss(t *testing.T) {
 	for name, lose := range map[string]func(w *recipetest.ElectionWorld, e *zkrecipes.Election, term *zkrecipes.Term){
 		"session expired": func(w *recipetest.ElectionWorld, e *zkrecipes.Election, _ *zkrecipes.Term) {
 			w.Srv.Expire(recipetest.SessionID(clientOf(e)))
@@ -71,7 +73,8 @@ func TestA35LeadCampaignsAgainAfterALoss(t *testing.T) {
 	}
 }
 
-func TestA35LeadDoesNotLeadAgainBeforeItsFunctionHasReturned(t *testing.T) {
+// A35
+func TestLeadDoesNotLeadAgainBeforeItsFunctionHasReturned(t *testing.T) {
 	recipetest.InElectionBubble(t, func(t *testing.T, w *recipetest.ElectionWorld, a, b *zkrecipes.Election) {
 		l := recipetest.Lead(t, a, true)
 		// Another call, and one of another Election of the same Client and path.
@@ -107,7 +110,8 @@ func TestA35LeadDoesNotLeadAgainBeforeItsFunctionHasReturned(t *testing.T) {
 	})
 }
 
-func TestA35LeadKeepsItsPlaceUntilItsFunctionHasReturnedAlthoughItsContextHasEnded(t *testing.T) {
+// A35
+func TestLeadKeepsItsPlaceUntilItsFunctionHasReturnedAlthoughItsContextHasEnded(t *testing.T) {
 	recipetest.InElectionBubble(t, func(t *testing.T, w *recipetest.ElectionWorld, a, b *zkrecipes.Election) {
 		l := recipetest.Lead(t, a, true)
 		next := recipetest.CampaignLater(t, b, "b")
@@ -123,7 +127,8 @@ func TestA35LeadKeepsItsPlaceUntilItsFunctionHasReturnedAlthoughItsContextHasEnd
 	})
 }
 
-func TestA35LeadEndsWithItsContextWhileItCampaigns(t *testing.T) {
+// A35
+func TestLeadEndsWithItsContextWhileItCampaigns(t *testing.T) {
 	recipetest.InElectionBubble(t, func(t *testing.T, w *recipetest.ElectionWorld, a, b *zkrecipes.Election) {
 		term := recipetest.Campaigns(t, a, "a")
 		why := errors.New("why")
@@ -142,7 +147,8 @@ func TestA35LeadEndsWithItsContextWhileItCampaigns(t *testing.T) {
 	})
 }
 
-func TestA35LeadCampaignsAgainAfterAnEvictionFromTheLine(t *testing.T) {
+// A35
+func TestLeadCampaignsAgainAfterAnEvictionFromTheLine(t *testing.T) {
 	recipetest.InElectionBubble(t, func(t *testing.T, w *recipetest.ElectionWorld, a, b *zkrecipes.Election) {
 		term := recipetest.Campaigns(t, a, "a")
 		l := recipetest.Lead(t, b, false)
@@ -158,8 +164,8 @@ func TestA35LeadCampaignsAgainAfterAnEvictionFromTheLine(t *testing.T) {
 	})
 }
 
-// The outer Lead waits for its function, so the inner one must not wait for the outer one.
-func TestA36LeadWithinLeadReturnsErrDeadlockAfterTheLoss(t *testing.T) {
+// A07, A35: The outer Lead waits for its function, so the inner one must not wait for the outer one.
+func TestLeadWithinLeadReturnsErrDeadlockAfterTheLoss(t *testing.T) {
 	recipetest.InElectionBubble(t, func(t *testing.T, w *recipetest.ElectionWorld, a, _ *zkrecipes.Election) {
 		leads := func(context.Context, *zkrecipes.Term) error { return nil }
 		var first *zkrecipes.Term
@@ -203,9 +209,9 @@ func TestShutdownOfALeadersClientDoesNotLookLikeThatOfAnother(t *testing.T) {
 	})
 }
 
-// The place is deleted, and nobody notices before the function returns. It may have learned of
-// it by a write of its own.
-func TestA35LeadGoesOnAfterALossThatOnlyTheServersKnowIfItsFunctionFails(t *testing.T) {
+// A35: The place is deleted, and nobody notices before the function returns. It may have learned
+// of it by a write of its own.
+func TestLeadGoesOnAfterALossThatOnlyTheServersKnowIfItsFunctionFails(t *testing.T) {
 	for _, fails := range []bool{true, false} {
 		recipetest.InElectionBubble(t, func(t *testing.T, w *recipetest.ElectionWorld, a, _ *zkrecipes.Election) {
 			terms := 0

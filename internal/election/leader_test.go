@@ -18,7 +18,8 @@ import (
 
 // The leader's znode: what operators, evicted leaders and other programs do to it.
 
-func TestB22ALeaderWhoseZnodeIsDeletedLosesItsTerm(t *testing.T) {
+// B22
+func TestALeaderWhoseZnodeIsDeletedLosesItsTerm(t *testing.T) {
 	for name, evict := range map[string]func(*recipetest.ElectionWorld, *zkrecipes.Term){
 		"place":         func(w *recipetest.ElectionWorld, term *zkrecipes.Term) { w.Evict(recipetest.LeaseOf(term)) },
 		"leader":        func(w *recipetest.ElectionWorld, _ *zkrecipes.Term) { w.DeleteLeader() },
@@ -52,8 +53,8 @@ func TestB22ALeaderWhoseZnodeIsDeletedLosesItsTerm(t *testing.T) {
 	}
 }
 
-// The client may not know of the deletion yet: the servers check both znodes.
-func TestB91NoTermCommitsOnceTheLeadersZnodeWasDeleted(t *testing.T) {
+// B91: The client may not know of the deletion yet: the servers check both znodes.
+func TestNoTermCommitsOnceTheLeadersZnodeWasDeleted(t *testing.T) {
 	for _, age := range []time.Duration{0, 5 * time.Second} {
 		for name, commit := range map[string]func(context.Context, *zkrecipes.Term) error{
 			"commit": func(ctx context.Context, term *zkrecipes.Term) error {
@@ -85,9 +86,9 @@ func TestB91NoTermCommitsOnceTheLeadersZnodeWasDeleted(t *testing.T) {
 	}
 }
 
-// Its session lives on, and there is no other candidate to replace the znode. It learns of the
-// eviction by a watch, or when it resigns.
-func TestB22AnEvictedLeaderDeletesItsOtherZnode(t *testing.T) {
+// B22: The evicted leader's session lives on, and there is no other candidate to replace the
+// znode. It learns of the eviction by a watch, or when it resigns.
+func TestAnEvictedLeaderDeletesItsOtherZnode(t *testing.T) {
 	for _, resigns := range []bool{false, true} {
 		recipetest.InElectionBubble(t, func(t *testing.T, w *recipetest.ElectionWorld, a, b *zkrecipes.Election) {
 			o := recipetest.Follow(t, b)
@@ -109,8 +110,8 @@ func TestB22AnEvictedLeaderDeletesItsOtherZnode(t *testing.T) {
 	}
 }
 
-// It tries again until it may join the line, or until its client is closed.
-func TestB36AnEvictedLeaderThatMayNotJoinDeletesItsZnodeLater(t *testing.T) {
+// B36: The evicted leader tries again until it may join the line, or its client is closed.
+func TestAnEvictedLeaderThatMayNotJoinDeletesItsZnodeLater(t *testing.T) {
 	for _, closed := range []bool{false, true} {
 		recipetest.InElectionBubble(t, func(t *testing.T, w *recipetest.ElectionWorld, a, _ *zkrecipes.Election) {
 			mayDo := func(perms int32) {
@@ -136,8 +137,8 @@ func TestB36AnEvictedLeaderThatMayNotJoinDeletesItsZnodeLater(t *testing.T) {
 	}
 }
 
-// What waits for a turn to delete the znode is evicted, too.
-func TestB22AnEvictedLeaderDeletesItsZnodeAlthoughItIsEvictedAgain(t *testing.T) {
+// B22: What waits for a turn to delete the znode is evicted, too.
+func TestAnEvictedLeaderDeletesItsZnodeAlthoughItIsEvictedAgain(t *testing.T) {
 	recipetest.InElectionBubble(t, func(t *testing.T, w *recipetest.ElectionWorld, a, _ *zkrecipes.Election) {
 		term := recipetest.Campaigns(t, a, "a")
 		other := w.JoinByHand()
@@ -156,8 +157,8 @@ func TestB22AnEvictedLeaderDeletesItsZnodeAlthoughItIsEvictedAgain(t *testing.T)
 	})
 }
 
-// The evicted leader cannot clean up: the next one replaces its znode.
-func TestB22TheNextLeaderReplacesWhatAnEvictedOneLeft(t *testing.T) {
+// B22: The evicted leader cannot clean up: the next one replaces its znode.
+func TestTheNextLeaderReplacesWhatAnEvictedOneLeft(t *testing.T) {
 	recipetest.InElectionBubble(t, func(t *testing.T, w *recipetest.ElectionWorld, a, b *zkrecipes.Election) {
 		o := recipetest.Follow(t, b)
 		first := recipetest.Campaigns(t, a, "a")
@@ -182,8 +183,8 @@ func TestB22TheNextLeaderReplacesWhatAnEvictedOneLeft(t *testing.T) {
 	})
 }
 
-// The operator deletes the path and all below it.
-func TestB23CandidatesOfAPathThatIsDeletedFailAndMayCampaignAgain(t *testing.T) {
+// B23: The operator deletes the path and all below it.
+func TestCandidatesOfAPathThatIsDeletedFailAndMayCampaignAgain(t *testing.T) {
 	recipetest.InElectionBubble(t, func(t *testing.T, w *recipetest.ElectionWorld, a, b *zkrecipes.Election) {
 		term := recipetest.Campaigns(t, a, "a")
 		next := recipetest.CampaignLater(t, b, "b")
@@ -204,8 +205,8 @@ func TestB23CandidatesOfAPathThatIsDeletedFailAndMayCampaignAgain(t *testing.T) 
 	})
 }
 
-// The sequence numbers of the line are used up, and an evicted leader has left its znode.
-func TestB87AnElectionBeginsItsNumbersAnew(t *testing.T) {
+// B87: The sequence numbers of the line are used up, and an evicted leader has left its znode.
+func TestAnElectionBeginsItsNumbersAnew(t *testing.T) {
 	recipetest.InElectionBubble(t, func(t *testing.T, w *recipetest.ElectionWorld, a, b *zkrecipes.Election) {
 		first := recipetest.Campaigns(t, a, "a")
 		w.Away(clientOf(a))
@@ -222,8 +223,8 @@ func TestB87AnElectionBeginsItsNumbersAnew(t *testing.T) {
 	})
 }
 
-// Only one that somebody else's session has created is replaced.
-func TestB48SomebodysOwnZnodeAtTheLeadersPathIsKept(t *testing.T) {
+// B48: Only one that somebody else's session has created is replaced.
+func TestSomebodysOwnZnodeAtTheLeadersPathIsKept(t *testing.T) {
 	recipetest.InElectionBubble(t, func(t *testing.T, w *recipetest.ElectionWorld, a, b *zkrecipes.Election) {
 		require.NoError(t, recipetest.Campaigns(t, a, "a").Resign())
 		w.CreateByHand(0)
@@ -245,7 +246,8 @@ func TestB48SomebodysOwnZnodeAtTheLeadersPathIsKept(t *testing.T) {
 	})
 }
 
-func TestB48ACampaignThatIsCanceledKeepsSomebodysZnodeAtTheLeadersPath(t *testing.T) {
+// B48
+func TestACampaignThatIsCanceledKeepsSomebodysZnodeAtTheLeadersPath(t *testing.T) {
 	for name, fault := range map[string]zktest.Fault{
 		"reply to the election delayed": {Do: zktest.Delay, After: true, For: 3 * time.Second, Op: recipetest.OpElect},
 		"election withheld":             {Do: zktest.Withhold, Op: recipetest.OpElect},
@@ -269,7 +271,8 @@ func TestB48ACampaignThatIsCanceledKeepsSomebodysZnodeAtTheLeadersPath(t *testin
 	}
 }
 
-func TestB48ACampaignThatIsRefusedKeepsSomebodysZnodeAtTheLeadersPath(t *testing.T) {
+// B48
+func TestACampaignThatIsRefusedKeepsSomebodysZnodeAtTheLeadersPath(t *testing.T) {
 	recipetest.InElectionBubble(t, func(t *testing.T, w *recipetest.ElectionWorld, a, b *zkrecipes.Election) {
 		term := recipetest.Campaigns(t, b, "b")
 		next := recipetest.CampaignLater(t, a, "a")
@@ -286,7 +289,8 @@ func TestB48ACampaignThatIsRefusedKeepsSomebodysZnodeAtTheLeadersPath(t *testing
 	})
 }
 
-func TestB48ATermThatEndsKeepsSomebodysZnodeAtTheLeadersPath(t *testing.T) {
+// B48
+func TestATermThatEndsKeepsSomebodysZnodeAtTheLeadersPath(t *testing.T) {
 	recipetest.InElectionBubble(t, func(t *testing.T, w *recipetest.ElectionWorld, a, _ *zkrecipes.Election) {
 		term := recipetest.Campaigns(t, a, "a")
 		w.DeleteLeader()
@@ -298,8 +302,8 @@ func TestB48ATermThatEndsKeepsSomebodysZnodeAtTheLeadersPath(t *testing.T) {
 	})
 }
 
-// The path is somebody's data, and somebody has children there.
-func TestB48TheDataOfAnElectionsPathAreKept(t *testing.T) {
+// B48: The path is somebody's data, and somebody has children there.
+func TestTheDataOfAnElectionsPathAreKept(t *testing.T) {
 	recipetest.InElectionBubble(t, func(t *testing.T, w *recipetest.ElectionWorld, a, b *zkrecipes.Election) {
 		conn := w.Operator
 		for _, path := range []string{w.Path, w.Path + "/theirs"} {
@@ -317,7 +321,8 @@ func TestB48TheDataOfAnElectionsPathAreKept(t *testing.T) {
 	})
 }
 
-func TestB87SomebodysZnodeAtTheLeadersPathKeepsTheNumbersFromBeginningAnew(t *testing.T) {
+// B87
+func TestSomebodysZnodeAtTheLeadersPathKeepsTheNumbersFromBeginningAnew(t *testing.T) {
 	recipetest.InElectionBubble(t, func(t *testing.T, w *recipetest.ElectionWorld, a, _ *zkrecipes.Election) {
 		require.NoError(t, recipetest.Campaigns(t, a, "a").Resign())
 		w.CreateByHand(0)

@@ -15,7 +15,8 @@ import (
 
 // What observers of elections see.
 
-func TestA35ObserveYieldsEachLeaderAndNone(t *testing.T) {
+// A35
+func TestObserveYieldsEachLeaderAndNone(t *testing.T) {
 	recipetest.InElectionBubble(t, func(t *testing.T, w *recipetest.ElectionWorld, a, b *zkrecipes.Election) {
 		o := recipetest.Follow(t, w.Election(nil)) // the path does not exist yet
 		first := recipetest.Campaigns(t, a, "a")
@@ -40,7 +41,8 @@ func TestA35ObserveYieldsEachLeaderAndNone(t *testing.T) {
 	})
 }
 
-func TestA35AValueDoesNotShareMemoryWithTheNext(t *testing.T) {
+// A35
+func TestAValueDoesNotShareMemoryWithTheNext(t *testing.T) {
 	recipetest.InElectionBubble(t, func(t *testing.T, w *recipetest.ElectionWorld, a, b *zkrecipes.Election) {
 		value := []byte("a")
 		next := recipetest.CampaignLater(t, b, "b") // b leads, and a waits
@@ -67,8 +69,8 @@ func TestA35AValueDoesNotShareMemoryWithTheNext(t *testing.T) {
 	})
 }
 
-// Leader is asked of a server that lags.
-func TestB03LeaderFollowsASync(t *testing.T) {
+// B03: Leader is asked of a server that lags.
+func TestLeaderFollowsASync(t *testing.T) {
 	recipetest.InElectionBubble(t, func(t *testing.T, w *recipetest.ElectionWorld, a, b *zkrecipes.Election) {
 		lags := zkrecipes.NewElection(w.Stranger(nil), w.Path)
 		_, err := lags.Leader(t.Context())
@@ -85,7 +87,8 @@ func TestB03LeaderFollowsASync(t *testing.T) {
 	}, recipetest.Behind(3, 20))
 }
 
-func TestB36AnObserverThatMayNotReadGetsNoAuth(t *testing.T) {
+// B36
+func TestAnObserverThatMayNotReadGetsNoAuth(t *testing.T) {
 	recipetest.InElectionBubble(t, func(t *testing.T, w *recipetest.ElectionWorld, _, b *zkrecipes.Election) {
 		conn := w.Operator
 		require.NoError(t, conn.AddAuth("digest", []byte("owner:x")))

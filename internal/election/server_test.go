@@ -15,7 +15,8 @@ import (
 
 // Elections on the shared server, which may be a real one.
 
-func TestRealA09AnElectionIsHandedOverReplacedAndObserved(t *testing.T) {
+// A09
+func TestRealAnElectionIsHandedOverReplacedAndObserved(t *testing.T) {
 	path, ctx, raw := harness.NewPath(t), harness.Within(t, 30*time.Second), harness.Raw(t)
 	a, b, watcher := zkrecipes.NewElection(recipetest.Dial(t, nil), path), zkrecipes.NewElection(recipetest.Dial(t, nil), path), zkrecipes.NewElection(recipetest.Dial(t, nil), path)
 	seen := make(chan zkrecipes.Leader)
@@ -74,7 +75,8 @@ func TestRealA09AnElectionIsHandedOverReplacedAndObserved(t *testing.T) {
 	require.Empty(t, harness.Children(t, raw, path))
 }
 
-func TestRealA09LockAllOnAServer(t *testing.T) {
+// A09, A36
+func TestRealLockAllOnAServer(t *testing.T) {
 	path, raw := harness.NewPath(t), harness.Raw(t)
 	ms, others := recipetest.Mutexes(recipetest.Dial(t, nil), path+"/b", path+"/a"), recipetest.Mutexes(recipetest.Dial(t, nil), path+"/a", path+"/b")
 	ls := recipetest.LockAll(t, ms...)

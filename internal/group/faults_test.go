@@ -22,9 +22,9 @@ func TestGroupUnderEachFaultAtEachRequest(t *testing.T) {
 	recipetest.Faults(t, recipetest.GroupDriver())
 }
 
-// Whatever happens to any request, the member is there with its last data, watchers see it in
-// the end, and nothing is left after Leave.
-func TestB104AMemberSurvivesAMishapAtAnyRequest(t *testing.T) {
+// B104: Whatever happens to any request, the member is there with its last data, watchers see it
+// in the end, and nothing is left after Leave.
+func TestAMemberSurvivesAMishapAtAnyRequest(t *testing.T) {
 	recipetest.EachRequest(t, recipetest.Mishaps, func(t *testing.T, fault zktest.Fault) (met bool) {
 		recipetest.InGroupBubble(t, func(t *testing.T, w *recipetest.WatchWorld, a, b *zkrecipes.Client) {
 			w.Plan.Add(fault)
@@ -86,8 +86,9 @@ func TestAMemberThatMayNotWriteItsZnodeReplacesIt(t *testing.T) {
 	})
 }
 
-// A watcher's session ends when it has listed the group, and before it has read who has come.
-func TestB103AGroupsWatcherYieldsWhatHasChangedBeforeItsSessionEnded(t *testing.T) {
+// B103: A watcher's session ends when it has listed the group, and before it has read who
+// has come.
+func TestAGroupsWatcherYieldsWhatHasChangedBeforeItsSessionEnded(t *testing.T) {
 	recipetest.InGroupBubble(t, func(t *testing.T, w *recipetest.WatchWorld, a, b *zkrecipes.Client) {
 		w.Joins(a, "0", "stays")
 		leaves, comes := w.Joins(a, "1", "x"), w.Stranger(nil)

@@ -113,7 +113,8 @@ func TestTheIDOfAMemberIsUniqueByDefault(t *testing.T) {
 	})
 }
 
-func TestB104AMemberIsBackInTheNextSession(t *testing.T) {
+// B104
+func TestAMemberIsBackInTheNextSession(t *testing.T) {
 	recipetest.InGroupBubble(t, func(t *testing.T, w *recipetest.WatchWorld, a, b *zkrecipes.Client) {
 		m := w.Joins(a, "1", "x")
 		require.NoError(t, m.Update(t.Context(), []byte("x2")))
@@ -137,8 +138,8 @@ func TestB104AMemberIsBackInTheNextSession(t *testing.T) {
 	})
 }
 
-// A process is restarted: the znode of its old session is there until that has timed out.
-func TestB04JoinWaitsForTheEndOfTheSessionBefore(t *testing.T) {
+// B04: A process is restarted: the znode of its old session is there until that has timed out.
+func TestJoinWaitsForTheEndOfTheSessionBefore(t *testing.T) {
 	recipetest.InGroupBubble(t, func(t *testing.T, w *recipetest.WatchWorld, a, b *zkrecipes.Client) {
 		w.Joins(a, "1", "old")
 		w.Away(a)
@@ -211,7 +212,8 @@ func TestLeaveEndsTheMembership(t *testing.T) {
 	})
 }
 
-func TestB08LeaveWhileDisconnected(t *testing.T) {
+// B08
+func TestLeaveWhileDisconnectedReturnsAtOnceAndTheNextJoinWaitsForIt(t *testing.T) {
 	recipetest.InGroupBubble(t, func(t *testing.T, w *recipetest.WatchWorld, a, b *zkrecipes.Client) {
 		m := w.Joins(a, "1", "x")
 		w.Away(a)
@@ -333,9 +335,9 @@ func TestGroupsRefuseBadInput(t *testing.T) {
 	})
 }
 
-// A thousand members restart within a second. Listings of each watcher are a pause apart at
-// least, and each new member is read once.
-func TestB104AThousandMembersThatRestartTakeFewListings(t *testing.T) {
+// B104: A thousand members restart within a second. Listings of each watcher are a pause apart
+// at least, and each new member is read once.
+func TestAThousandMembersThatRestartTakeFewListings(t *testing.T) {
 	recipetest.InGroupBubble(t, func(t *testing.T, w *recipetest.WatchWorld, a, b *zkrecipes.Client) {
 		const n, clients = 1000, 20
 		members := make([][]*zkrecipes.Membership, clients)

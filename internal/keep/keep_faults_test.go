@@ -223,8 +223,8 @@ func TestCommitOfAReleasedLeaseIsNotSent(t *testing.T) {
 	})
 }
 
-// A caller whose number is beyond the limit stands in no line while it waits.
-func TestB92ALockIsNotKeptBesideACallerThatStepsAside(t *testing.T) {
+// B92: A caller whose number is beyond the limit stands in no line while it waits.
+func TestALockIsNotKeptBesideACallerThatStepsAside(t *testing.T) {
 	const d = 5 * time.Second
 	for name, early := range map[string]bool{"before the first release": true, "while it is kept": false} {
 		t.Run(name, func(t *testing.T) {
@@ -262,8 +262,8 @@ func TestB92ALockIsNotKeptBesideACallerThatStepsAside(t *testing.T) {
 	}
 }
 
-// Nobody has the lock that is kept when the caller steps aside, or ever again.
-func TestB92AnIdleLockIsLeftForACallerThatStepsAside(t *testing.T) {
+// B92: Nobody has the lock that is kept when the caller steps aside, or ever again.
+func TestAnIdleLockIsLeftForACallerThatStepsAside(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		m, other := zkrecipes.NewMutex(w.Client(nil), w.Path, zkrecipes.KeepFor(time.Hour)), zkrecipes.NewMutex(w.Client(nil), w.Path)
 		l := recipetest.LockOn(t, m)

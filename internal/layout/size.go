@@ -31,8 +31,8 @@ func SizeIn(recipe, unit string, data []byte, stat *zk.Stat) (int, error) {
 	case len(data) == 0:
 		return 0, nil
 	}
-	if n, err := strconv.Atoi(string(data)); err == nil && n > 0 {
-		return n, nil
+	if n, err := strconv.ParseInt(string(data), 10, 32); err == nil && n > 0 {
+		return int(n), nil
 	}
 	return 0, zkconn.Errorf(zkconn.ErrPathInUse, "path does not hold a %s's number of %s: %.40q", recipe, unit, data)
 }

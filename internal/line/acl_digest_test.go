@@ -43,7 +43,8 @@ func sha256Server(t *testing.T) (p *harness.Proxy, path string) {
 	return harness.NewProxy(t, server), path
 }
 
-func TestRealB71AWrongDigestAlgorithmIsAnErrorAndLeavesNothing(t *testing.T) {
+// B71
+func TestRealAWrongDigestAlgorithmIsAnErrorAndLeavesNothing(t *testing.T) {
 	t.Parallel()
 	p, path := sha256Server(t)
 	ctx := harness.Within(t, 30*time.Second)
@@ -83,9 +84,9 @@ func TestRealB71AWrongDigestAlgorithmIsAnErrorAndLeavesNothing(t *testing.T) {
 	})
 }
 
-// The library's own identity, too, has the id by which the server knows it: a release
+// B71: The library's own identity, too, has the id by which the server knows it: a release
 // takes one request, and its successor is granted on the signal.
-func TestRealB71WithTheServersDigestAlgorithmCredentialsWork(t *testing.T) {
+func TestRealWithTheServersDigestAlgorithmCredentialsWork(t *testing.T) {
 	t.Parallel()
 	p, path := sha256Server(t)
 	path += "/line"
@@ -108,8 +109,8 @@ func TestRealB71WithTheServersDigestAlgorithmCredentialsWork(t *testing.T) {
 	require.ErrorIs(t, err, zk.ErrNoAuth, "the line is the creator's")
 }
 
-// On a server with SHA-1, the option makes the same mistake.
-func TestRealB71AnAlgorithmThatTheServerDoesNotHaveIsAnError(t *testing.T) {
+// B71: On a server with SHA-1, the option makes the same mistake.
+func TestRealAnAlgorithmThatTheServerDoesNotHaveIsAnError(t *testing.T) {
 	path := harness.NewPath(t)
 	harness.MakeParents(t, harness.Raw(t), path)
 	use := func(algorithm crypto.Hash) error {
@@ -122,7 +123,8 @@ func TestRealB71AnAlgorithmThatTheServerDoesNotHaveIsAnError(t *testing.T) {
 	require.NoError(t, use(crypto.SHA1))
 }
 
-func TestB71WithoutAuthAWrongDigestAlgorithmDoesNoHarm(t *testing.T) {
+// B71
+func TestWithoutAuthAWrongDigestAlgorithmDoesNoHarm(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		c, other := w.Stranger(nil), w.Stranger(nil)
 		l := recipetest.LockOn(t, zkrecipes.NewMutex(c, w.Path))
@@ -135,9 +137,9 @@ func TestB71WithoutAuthAWrongDigestAlgorithmDoesNoHarm(t *testing.T) {
 	}, zktest.DigestAlgorithm(crypto.SHA256))
 }
 
-// A session that knows that its ids are wrong, and one that does not know it yet and makes
+// B71: A session that knows that its ids are wrong, and one that does not know it yet and makes
 // what nobody may write.
-func TestB71WithoutAuthSessionsThatKnowTheAlgorithmAndThatDoNotShareAPath(t *testing.T) {
+func TestWithoutAuthSessionsThatKnowTheAlgorithmAndThatDoNotShareAPath(t *testing.T) {
 	knowing := func(t *testing.T, w *recipetest.World) *zkrecipes.Client {
 		c := w.Stranger(nil)
 		s, _ := recipetest.Core(c).Session()

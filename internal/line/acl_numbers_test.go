@@ -94,7 +94,8 @@ func handOver(t *testing.T, first, next recipetest.Locker) {
 	require.NoError(t, waiter.Get().Release())
 }
 
-func TestB89ACLsDoNotComeAndGo(t *testing.T) {
+// B89
+func TestACLsDoNotComeAndGo(t *testing.T) {
 	user := zk.DigestACL(zk.PermAll, "app", "secret")
 	without, with := &zkrecipes.Options{}, &zkrecipes.Options{Auth: auth("app:secret")}
 	byHand := []string{"gate"} // its znode is all that there is of it, and comes and goes by hand
@@ -138,10 +139,10 @@ func TestB89ACLsDoNotComeAndGo(t *testing.T) {
 	})
 }
 
-// Between two joins of a client that knows the line, another library makes it anew, or an
+// B89: Between two joins of a client that knows the line, another library makes it anew, or an
 // operator changes its ACL. One join does not know it yet, and then the places bear the
 // line's list.
-func TestB89ListThatChangedIsNoticedAtTheNextJoin(t *testing.T) {
+func TestAnACLThatChangedIsNoticedAtTheNextJoin(t *testing.T) {
 	for name, change := range map[string]func(t *testing.T, conn *zk.Conn, path string){
 		"made anew by another library": func(t *testing.T, conn *zk.Conn, path string) {
 			require.NoError(t, conn.Delete(path, -1))

@@ -76,10 +76,10 @@ func trespasses(recipe string, c *zkrecipes.Client, path string) map[string]func
 	return nil
 }
 
-// Another identity is refused at once, whatever it tries, and nothing changes for the
+// B36: Another identity is refused at once, whatever it tries, and nothing changes for the
 // owner. All of it stands below znodes that the owner's client has created: servers let
 // every client that may delete in a parent delete its empty children.
-func TestRealB36OtherIdentitiesAreRefused(t *testing.T) {
+func TestRealOtherIdentitiesAreRefused(t *testing.T) {
 	alice := recipetest.Dial(t, &zkrecipes.Options{Auth: auth("alice:secret")})
 	strangers := map[string]*zkrecipes.Client{
 		"no credentials": recipetest.Dial(t, nil),
@@ -102,9 +102,9 @@ func TestRealB36OtherIdentitiesAreRefused(t *testing.T) {
 	}
 }
 
-// Another identity that knows the holder's znode can neither end the lease, nor use its
+// B36: Another identity that knows the holder's znode can neither end the lease, nor use its
 // guard, nor read or change what it protects.
-func TestRealB36OtherIdentitiesCannotTouchALease(t *testing.T) {
+func TestRealOtherIdentitiesCannotTouchALease(t *testing.T) {
 	alice, mallory, raw := recipetest.Dial(t, &zkrecipes.Options{Auth: auth("alice:secret")}), recipetest.Dial(t, nil), harness.Raw(t)
 	for name, lock := range map[string]func(*zkrecipes.Client, string) recipetest.Locker{"mutex": recipetest.Mutex, "reader": recipetest.Reader} {
 		t.Run(name, func(t *testing.T) {
@@ -136,7 +136,8 @@ func TestRealB36OtherIdentitiesCannotTouchALease(t *testing.T) {
 	}
 }
 
-func TestRealA18ACLsAreSetOnLineAndPlaces(t *testing.T) {
+// A18
+func TestRealACLsAreSetOnLineAndPlaces(t *testing.T) {
 	for name, acl := range map[string][]zk.ACL{
 		"default with credentials": nil, "given": zk.DigestACL(zk.PermAll, "alice", "secret"), "scheme auth": zk.AuthACL(zk.PermAll),
 	} {
@@ -161,7 +162,8 @@ func TestRealA18ACLsAreSetOnLineAndPlaces(t *testing.T) {
 	}
 }
 
-func TestB36AMissingPermissionIsAnErrorAtOnce(t *testing.T) {
+// B36
+func TestAMissingPermissionIsAnErrorAtOnce(t *testing.T) {
 	recipetest.EachSideInBubble(t, func(t *testing.T, w *recipetest.SideWorld) {
 		admin, c, n := w.Bare(), w.Stranger(nil), 0
 		require.NoError(t, admin.AddAuth("digest", []byte("owner:x")))
@@ -232,9 +234,9 @@ var holdings = map[string]func(t *testing.T, c *zkrecipes.Client, path string) (
 	},
 }
 
-// Without credentials, a client that presents the library's constant on purpose is taken
+// B90: Without credentials, a client that presents the library's constant on purpose is taken
 // for the library. That is a documented limit.
-func TestB90WritesOfOthersAreRefused(t *testing.T) {
+func TestWritesOfOthersAreRefused(t *testing.T) {
 	alice := auth("app:secret")
 	constant := []zkrecipes.Auth{{Scheme: "digest", Data: zkconn.Identity(wire.Credential{}).Auth}}
 	for name, tt := range map[string]struct {
@@ -273,9 +275,9 @@ func TestB90WritesOfOthersAreRefused(t *testing.T) {
 	}
 }
 
-// In a line that another library has made, the places bear its list. Others may write to
+// B47: In a line that another library has made, the places bear its list. Others may write to
 // them, so no farewell is sent or believed.
-func TestB47WritesInALineOfAnotherLibrarysAreNoHandOff(t *testing.T) {
+func TestWritesInALineOfAnotherLibrarysAreNoHandOff(t *testing.T) {
 	for name, data := range map[string]string{"Curator's container": "", "a user's znode": "mine"} {
 		t.Run(name, func(t *testing.T) {
 			recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
@@ -298,9 +300,9 @@ func TestB47WritesInALineOfAnotherLibrarysAreNoHandOff(t *testing.T) {
 	}
 }
 
-// A znode that others have made in the line's place, which lets all join and nobody write,
+// B48: A znode that others have made in the line's place, which lets all join and nobody write,
 // stays as it is, and does not cost the client its identity.
-func TestB48AnotherZnodeInTheLinesPlaceStaysAsItIs(t *testing.T) {
+func TestAnotherZnodeInTheLinesPlaceStaysAsItIs(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		c, raw := w.Client(nil), w.Bare()
 		require.NoError(t, w.Insider().Delete(w.Path, -1))
@@ -346,8 +348,9 @@ func TestSealComesBack(t *testing.T) {
 	})
 }
 
-// A znode that a user has made with the ACL that Options.ACL names is the user's, and stays.
-func TestB107ZnodeOfAUserWithTheSameACLStays(t *testing.T) {
+// B107: A znode that a user has made with the ACL that Options.ACL names is the user's: it
+// stays.
+func TestZnodeOfAUserWithTheSameACLStays(t *testing.T) {
 	acl := append(zk.DigestACL(zk.PermAll, "a", "1"), zk.DigestACL(zk.PermAll, "b", "2")...)
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		conn := w.Bare()
@@ -360,9 +363,9 @@ func TestB107ZnodeOfAUserWithTheSameACLStays(t *testing.T) {
 	})
 }
 
-// ACLs do not bind a super user. A documented limit: the data that he writes to a place look
-// like the holder's farewell. README says to delete a place instead.
-func TestB67ASuperUserEvictsByDeletingAPlaceAndNotByWritingToIt(t *testing.T) {
+// B67: ACLs do not bind a super user. A documented limit: the data that he writes to a place
+// look like the holder's farewell. README says to delete a place instead.
+func TestASuperUserEvictsByDeletingAPlaceAndNotByWritingToIt(t *testing.T) {
 	credential := []byte("super:secret")
 	for name, evict := range map[string]func(super *zk.Conn, path string) error{
 		"deletes": func(super *zk.Conn, path string) error { return super.Delete(path, -1) },

@@ -27,6 +27,7 @@ import (
 type beyondLimit struct {
 	*Place
 	guest bool // the line's data are not this library's marker
+	calm  bool // no delay was due when the number was already beyond the limit
 }
 
 func (x *beyondLimit) Error() string { return errs.ErrExhausted.Error() + ": " + x.Name }
@@ -149,10 +150,9 @@ func (x *beyondLimit) awaitLast(ctx context.Context, ms []placename.Parts) error
 	}
 }
 
-// locked is what TryLock does instead of awaitLast. It has seen before its join that no delay is
-// due.
+// locked is what TryLock does instead of awaitLast: it does not wait for a delay either.
 func (x *beyondLimit) locked(_ context.Context, ms []placename.Parts) error {
-	if len(ms) == 0 {
+	if len(ms) == 0 && x.calm {
 		return nil
 	}
 	return errs.ErrLocked

@@ -36,7 +36,8 @@ func beside(w *recipetest.SideWorld, c *zkrecipes.Client) (rival *zkrecipes.Clie
 	return rival, holder, w.Aside(c)
 }
 
-func TestB28NumbersUpToTheLimitAreGranted(t *testing.T) {
+// B28
+func TestSequenceNumbersUpToTheLimitAreGranted(t *testing.T) {
 	recipetest.EachSideInBubble(t, func(t *testing.T, w *recipetest.SideWorld) {
 		c := w.Client(nil)
 		require.NoError(t, w.Srv.SetCounter(w.Path, line.MaxNumber-1))
@@ -61,7 +62,8 @@ func (n numbered) option() zktest.Option {
 	})
 }
 
-func TestB28TheLastNumberIsGivenAgainAndAgainAndNeverGranted(t *testing.T) {
+// B28
+func TestTheLastSequenceNumberIsGivenAgainAndAgainAndNeverGranted(t *testing.T) {
 	numbers := numbered{}
 	recipetest.EachSideInBubble(t, func(t *testing.T, w *recipetest.SideWorld) {
 		c, other := w.Client(nil), w.Client(nil)
@@ -82,8 +84,8 @@ func TestB28TheLastNumberIsGivenAgainAndAgainAndNeverGranted(t *testing.T) {
 	}, numbers.option())
 }
 
-// The joins queue up behind the first one, and the server prepares them together.
-func TestB28NegativeNumbersAreNeverGranted(t *testing.T) {
+// B28: The joins queue up behind the first one, and the server prepares them together.
+func TestNegativeSequenceNumbersAreNeverGranted(t *testing.T) {
 	for name, held := range map[string]bool{"free": false, "held": true} {
 		t.Run(name, func(t *testing.T) {
 			numbers := numbered{}
@@ -115,9 +117,9 @@ func TestB28NegativeNumbersAreNeverGranted(t *testing.T) {
 	}
 }
 
-// The caller is there, or has left before the reply comes: then the background gives the
+// B28: The caller is there, or has left before the reply comes: then the background gives the
 // place up.
-func TestB28AJoinBeyondTheLimitWhoseReplyIsLostOrLateIsNotGranted(t *testing.T) {
+func TestAJoinBeyondTheLimitWhoseReplyIsLostOrLateIsNotGranted(t *testing.T) {
 	for name, fault := range map[string]zktest.Fault{
 		"reply is lost":                  {Do: zktest.Drop},
 		"caller has left":                {Do: zktest.Delay, For: time.Second},
@@ -150,7 +152,8 @@ func TestB28AJoinBeyondTheLimitWhoseReplyIsLostOrLateIsNotGranted(t *testing.T) 
 	}
 }
 
-func TestB87AFreeLineBeginsAnewBeyondTheLimit(t *testing.T) {
+// B87
+func TestAFreeLineBeginsAnewBeyondTheLimit(t *testing.T) {
 	recipetest.EachSideInBubble(t, func(t *testing.T, w *recipetest.SideWorld) {
 		c := w.Client(nil)
 		last := w.Holds(c)
@@ -169,7 +172,8 @@ func TestB87AFreeLineBeginsAnewBeyondTheLimit(t *testing.T) {
 	})
 }
 
-func TestB87ThoseWhoComeBeyondTheLimitWaitUntilTheLineIsEmpty(t *testing.T) {
+// B87
+func TestThoseWhoComeBeyondTheLimitWaitUntilTheLineIsEmpty(t *testing.T) {
 	recipetest.EachSideInBubble(t, func(t *testing.T, w *recipetest.SideWorld) {
 		c, other, third := w.Client(nil), w.Client(nil), w.Client(nil)
 		require.NoError(t, w.Srv.SetCounter(w.Path, line.MaxNumber-1))
@@ -194,9 +198,9 @@ func TestB87ThoseWhoComeBeyondTheLimitWaitUntilTheLineIsEmpty(t *testing.T) {
 	})
 }
 
-// Everybody watches the last member and no line. A wait costs nothing, and a member that
+// B87: Everybody watches the last member and no line. A wait costs nothing, and a member that
 // is not the last wakes nobody.
-func TestB87WaitingAsideCostsNothingUntilTheLastMemberGoes(t *testing.T) {
+func TestWaitingAsideCostsNothingUntilTheLastMemberGoes(t *testing.T) {
 	recipetest.Sides[0].InBubble(t, func(t *testing.T, w *recipetest.SideWorld) {
 		c, other := w.Client(nil), w.Client(nil)
 		require.NoError(t, w.Srv.SetCounter(w.Path, line.MaxNumber-1))
@@ -214,7 +218,8 @@ func TestB87WaitingAsideCostsNothingUntilTheLastMemberGoes(t *testing.T) {
 	})
 }
 
-func TestB87ASessionThatEndsAsideGoesOnInTheNext(t *testing.T) {
+// B87
+func TestASessionThatEndsAsideGoesOnInTheNext(t *testing.T) {
 	recipetest.EachSideInBubble(t, func(t *testing.T, w *recipetest.SideWorld) {
 		c := w.Client(nil)
 		rival, _, a := beside(w, c)
@@ -227,7 +232,8 @@ func TestB87ASessionThatEndsAsideGoesOnInTheNext(t *testing.T) {
 	})
 }
 
-func TestB87AContextThatEndsAsideLeavesNothingBehind(t *testing.T) {
+// B87
+func TestAContextThatEndsAsideLeavesNothingBehind(t *testing.T) {
 	recipetest.EachSideInBubble(t, func(t *testing.T, w *recipetest.SideWorld) {
 		c := w.Client(nil)
 		_, holder, a := beside(w, c)
@@ -252,7 +258,8 @@ func TestB87AContextThatEndsAsideLeavesNothingBehind(t *testing.T) {
 	})
 }
 
-func TestB87PlacesOfOtherLibrariesAreWaitedForAside(t *testing.T) {
+// B87
+func TestPlacesOfOtherLibrariesAreWaitedForAside(t *testing.T) {
 	recipetest.EachSideInBubble(t, func(t *testing.T, w *recipetest.SideWorld) {
 		for _, foreign := range []string{w.By, "fedcba98765432100123456789abcdef__lock__"} { // kazoo's
 			c, conn := w.Client(nil), w.Insider()
@@ -276,7 +283,8 @@ func TestB87PlacesOfOtherLibrariesAreWaitedForAside(t *testing.T) {
 	})
 }
 
-func TestB87ReadersStepAsideToo(t *testing.T) {
+// B87
+func TestReadersStepAsideToo(t *testing.T) {
 	inRWBubble(t, func(t *testing.T, w *rwWorld) {
 		require.NoError(t, w.Srv.SetCounter(w.Path, line.MaxNumber-1))
 		first, second := recipetest.Held(t, w.theirs.RLock), recipetest.Held(t, w.theirs.RLock)
@@ -295,8 +303,8 @@ func TestB87ReadersStepAsideToo(t *testing.T) {
 	})
 }
 
-// A line cannot begin anew that holds what is no place, or that may not be deleted.
-func TestB87ALineThatCannotBeDeletedIsAnError(t *testing.T) {
+// B87: A line cannot begin anew that holds what is no place, or that may not be deleted.
+func TestALineThatCannotBeDeletedIsAnError(t *testing.T) {
 	for name, prevent := range map[string]func(conn *zk.Conn, path string) (why string, err error){
 		"a child": func(conn *zk.Conn, path string) (string, error) {
 			_, err := conn.Create(path+"/config", nil, 0, zk.WorldACL(zk.PermAll))
@@ -331,8 +339,8 @@ func TestB87ALineThatCannotBeDeletedIsAnError(t *testing.T) {
 	}
 }
 
-// The place beyond the limit, too, may be one that cannot be deleted.
-func TestB28AnExhaustedPlaceThatCannotBeDeletedIsAnError(t *testing.T) {
+// B28: The place beyond the limit, too, may be one that cannot be deleted.
+func TestAnExhaustedPlaceThatCannotBeDeletedIsAnError(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		c := w.Client(nil)
 		require.NoError(t, w.Srv.SetCounter(w.Path, line.MaxNumber+1))
@@ -344,7 +352,8 @@ func TestB28AnExhaustedPlaceThatCannotBeDeletedIsAnError(t *testing.T) {
 	})
 }
 
-func TestB87SomebodysDataNodeIsNotDeleted(t *testing.T) {
+// B87
+func TestSomebodysDataNodeIsNotDeleted(t *testing.T) {
 	recipetest.EachSideInBubble(t, func(t *testing.T, w *recipetest.SideWorld) {
 		conn := w.OnPath("/locks/line")
 		_, err := conn.Create(w.Path, []byte("precious"), 0, zk.WorldACL(zk.PermAll))
@@ -364,8 +373,8 @@ func TestB87SomebodysDataNodeIsNotDeleted(t *testing.T) {
 	})
 }
 
-// A client that may not write the line's data can still delete the line.
-func TestB87ALineThatMayNotBeWrittenBeginsAnew(t *testing.T) {
+// B87: A client that may not write the line's data can still delete the line.
+func TestALineThatMayNotBeWrittenBeginsAnew(t *testing.T) {
 	recipetest.EachSideInBubble(t, func(t *testing.T, w *recipetest.SideWorld) {
 		conn := w.OnPath("/locks/line")
 		c, other := w.Client(nil), w.Client(nil)
@@ -380,8 +389,8 @@ func TestB87ALineThatMayNotBeWrittenBeginsAnew(t *testing.T) {
 	})
 }
 
-// What the line becomes between the listing and the deletion is not deleted.
-func TestB87ALineThatChangesBeforeItsDeletionIsNotDeleted(t *testing.T) {
+// B87: What the line becomes between the listing and the deletion is not deleted.
+func TestALineThatChangesBeforeItsDeletionIsNotDeleted(t *testing.T) {
 	const pause = 5 * time.Second
 	for name, change := range map[string]func(t *testing.T, w *recipetest.SideWorld, conn *zk.Conn) (check func(a *harness.Call[*zkrecipes.Lease])){
 		"another library joins": func(t *testing.T, w *recipetest.SideWorld, conn *zk.Conn) func(*harness.Call[*zkrecipes.Lease]) {
@@ -424,9 +433,9 @@ func TestB87ALineThatChangesBeforeItsDeletionIsNotDeleted(t *testing.T) {
 	}
 }
 
-// An operator deletes the line while others are aside, and somebody holds in the new one.
+// B87: An operator deletes the line while others are aside, and somebody holds in the new one.
 // A new line that is never empty must not starve those aside.
-func TestB87ANewLineIsJoinedAtOnce(t *testing.T) {
+func TestANewLineIsJoinedAtOnce(t *testing.T) {
 	recipetest.EachSideInBubble(t, func(t *testing.T, w *recipetest.SideWorld) {
 		c, conn := w.Client(nil), w.Bare()
 		_, holder, a := beside(w, c)
@@ -444,7 +453,8 @@ func TestB87ANewLineIsJoinedAtOnce(t *testing.T) {
 	})
 }
 
-func TestB87ReplyToTheDeletionOfTheLineIsLost(t *testing.T) {
+// B87
+func TestALineBeginsAnewAlthoughTheReplyToItsDeletionIsLost(t *testing.T) {
 	for when, after := range map[string]bool{"before": false, "after": true} {
 		t.Run(when, func(t *testing.T) {
 			recipetest.EachSideInBubble(t, func(t *testing.T, w *recipetest.SideWorld) {
@@ -460,8 +470,8 @@ func TestB87ReplyToTheDeletionOfTheLineIsLost(t *testing.T) {
 	}
 }
 
-// A place beyond the limit stands for a moment only, and never holds.
-func TestB87AContenderBeyondTheLimitHoldsNothing(t *testing.T) {
+// B87: A place beyond the limit stands for a moment only, and never holds.
+func TestAContenderBeyondTheLimitHoldsNothing(t *testing.T) {
 	recipetest.EachSideInBubble(t, func(t *testing.T, w *recipetest.SideWorld) {
 		c, other := w.Client(nil), w.Client(nil)
 		w.AtLimit()

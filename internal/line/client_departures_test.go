@@ -30,8 +30,8 @@ func deletions(requests map[string]int) (n, largest int) {
 	return n, largest
 }
 
-// Each waiter gets its holder's signal, although the holders leave together.
-func TestB93CloseDeletesPlacesTogetherAndTellsTheWaiters(t *testing.T) {
+// B93: Each waiter gets its holder's signal, although the holders leave together.
+func TestCloseDeletesPlacesTogetherAndTellsTheWaiters(t *testing.T) {
 	const locks, waiters = 2000, 20
 	var c *zkrecipes.Client
 	var ls []*zkrecipes.Lease

@@ -42,11 +42,11 @@ func (p *Place) noteDepartures(line *zk.Stat, calm bool) {
 	p.delayed = p.calmAt == nil || *p.calmAt != now || !calm && NextNumber(line) == math.MaxInt32
 }
 
-// isCalm reports whether a newcomer to a line with that Stat need not wait: the last change was
-// a release or a join, or this client saw this same last departure a delay ago. TryLock depends
-// on the latter, since it does not wait.
+// isCalm reports whether a newcomer to a line with that Stat need not wait: there is no delay, the
+// last change was a release or a join, or this client saw this same last departure a delay ago.
+// TryLock depends on the latter, since it does not wait.
 func (l *Line) isCalm(line *zk.Stat) bool {
-	if line.Mzxid == line.Pzxid {
+	if l.Delay == 0 || line.Mzxid == line.Pzxid {
 		return true
 	}
 	t := l.containers()

@@ -288,6 +288,67 @@ func TestLockDelayIsNotForgottenWhereAllSequenceNumbersAreUsedUp(t *testing.T) {
 	})
 }
 
+// TryLock has the line begin anew only if nobody can have been granted the lock since it looked.
+func TestTryLockDoesNotForgetALockDelayWhereSequenceNumbersEnd(t *testing.T) {
+	for name, dies := range map[string]func(w *recipetest.World, b delayed) (try *harness.Call[*zkrecipes.Lease]){
+		"before it looks": func(w *recipetest.World, b delayed) *harness.Call[*zkrecipes.Lease] {
+			a := newDelayed(w)
+			recipetest.LockOn(w.T, a.Mutex)
+			require.NoError(w.T, w.Srv.SetCounter(w.Path, line.MaxNumber+1))
+			a.dies(w)
+			return recipetest.Later(w.T, b.TryLock)
+		},
+		"before it joins": func(w *recipetest.World, b delayed) *harness.Call[*zkrecipes.Lease] {
+			a := newDelayed(w)
+			require.NoError(w.T, recipetest.LockOn(w.T, a.Mutex).Release())
+			require.NoError(w.T, w.Srv.SetCounter(w.Path, line.MaxNumber))
+			w.Plan.Add(zktest.Fault{Do: zktest.Delay, Op: recipetest.OpJoin, For: time.Second})
+			try := recipetest.Later(w.T, b.TryLock)
+			synctest.Wait()
+			recipetest.LockOn(w.T, a.Mutex) // with the last number
+			a.dies(w)
+			return try
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+				b := newDelayed(w)
+				try := dies(w, b)
+				time.Sleep(2 * time.Second)
+				_, err := try.Wait()
+				require.ErrorIs(t, err, zkrecipes.ErrLocked)
+				_, err = b.TryLock(t.Context()) // the first one that sees the death in any case
+				require.ErrorIs(t, err, zkrecipes.ErrLocked)
+				time.Sleep(lockDelay)
+				l, err := b.TryLock(t.Context())
+				require.NoError(t, err)
+				require.NoError(t, l.Release())
+			})
+		})
+	}
+}
+
+// What a server that lags says of a line that has been deleted since is not of the new line, in
+// which as many holders have died.
+func TestLockDelayIsNotForgottenByAServerThatLags(t *testing.T) {
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		first, second, b := newDelayed(w), newDelayed(w), newDelayed(w)
+		recipetest.LockOn(t, first.Mutex)
+		first.dies(w)
+		require.NoError(t, grantedAfter(t, w.Waits(b.Mutex), lockDelay).Release(), "so b knows the line, which is calm")
+
+		require.True(t, w.Srv.Disconnect(recipetest.SessionID(b.c)))
+		time.Sleep(time.Second) // it has connected to the server that lags
+		require.NoError(t, w.Bare().Delete(w.Path, -1))
+		recipetest.LockOn(t, second.Mutex)
+		second.dies(w)
+		waits := w.Waits(b.Mutex)
+		time.Sleep(lockDelay - time.Millisecond)
+		require.True(t, waits.Waiting())
+		require.NoError(t, waits.Get().Release())
+	}, recipetest.Behind(3, 20))
+}
+
 func TestLockDelayTakesAReleaseOfAnotherLibraryForNone(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		a, conn := newDelayed(w), w.Bare()

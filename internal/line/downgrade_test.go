@@ -51,7 +51,8 @@ func (w *rwWorld) downgrades(l *zkrecipes.Lease) *harness.Call[struct{}] {
 	return a
 }
 
-func TestA24DowngradeKeepsTheWritersPlace(t *testing.T) {
+// A24
+func TestDowngradeKeepsTheWritersPlace(t *testing.T) {
 	inRWBubble(t, func(t *testing.T, w *rwWorld) {
 		l := recipetest.Held(t, w.ours.Lock)
 		work, token, guard := l.Context(t.Context()), l.Token(), l.Check()
@@ -89,7 +90,8 @@ func TestA24DowngradeKeepsTheWritersPlace(t *testing.T) {
 	})
 }
 
-func TestRealA24ReadersBehindGoAndNoWriterSlipsIn(t *testing.T) {
+// A24
+func TestRealReadersBehindGoAndNoWriterSlipsIn(t *testing.T) {
 	r := recipetest.NewRWRig(t, nil)
 	l := recipetest.Held(t, r.W.Lock)
 	reader := r.Joins(2, r.Another().RLock)
@@ -123,7 +125,8 @@ func (h hooked) Done() <-chan struct{} {
 	return h.Context.Done()
 }
 
-func TestA24DowngradeWithReentriesOpenIsAnError(t *testing.T) {
+// A24
+func TestDowngradeWithReentriesOpenIsAnError(t *testing.T) {
 	inRWBubble(t, func(t *testing.T, w *rwWorld) {
 		l := recipetest.Held(t, w.ours.Lock)
 		for _, enter := range []func(context.Context) (*zkrecipes.Lease, error){w.ours.Lock, w.ours.RLock} {
@@ -265,7 +268,8 @@ func TestConcurrentDowngradesSendOneRequest(t *testing.T) {
 	})
 }
 
-func TestB08DowngradeStartedWhileDisconnectedContinuesInTheBackground(t *testing.T) {
+// B08
+func TestDowngradeStartedWhileDisconnectedContinuesInTheBackground(t *testing.T) {
 	inRWBubble(t, func(t *testing.T, w *rwWorld) {
 		l := recipetest.Held(t, w.ours.Lock)
 		w.Away(w.c)
@@ -285,8 +289,8 @@ func TestB08DowngradeStartedWhileDisconnectedContinuesInTheBackground(t *testing
 	})
 }
 
-// The commit was not sent, so its error must not say that it may have been applied.
-func TestB32CommitCancelledDuringADowngradeIsNotSent(t *testing.T) {
+// B32: The commit was not sent, so its error must not say that it may have been applied.
+func TestCommitCancelledDuringADowngradeIsNotSent(t *testing.T) {
 	inRWBubble(t, func(t *testing.T, w *rwWorld) {
 		l := recipetest.Held(t, w.ours.Lock)
 		end, err := recipetest.HandleOf(l).Grant.BeginDowngrade()
@@ -302,8 +306,8 @@ func TestB32CommitCancelledDuringADowngradeIsNotSent(t *testing.T) {
 	})
 }
 
-// Release meets the downgrade at its request, at its reply, and while disconnected.
-func TestB13ReleaseThatMeetsADowngradeLeavesNothing(t *testing.T) {
+// B13: Release meets the downgrade at its request, at its reply, and while disconnected.
+func TestReleaseThatMeetsADowngradeLeavesNothing(t *testing.T) {
 	for _, when := range []string{"before", "after", "disconnected", "at any time"} {
 		t.Run(when, func(t *testing.T) {
 			inRWBubble(t, func(t *testing.T, w *rwWorld) {
@@ -344,7 +348,8 @@ func TestB13ReleaseThatMeetsADowngradeLeavesNothing(t *testing.T) {
 	}
 }
 
-func TestB13ReentryThatMeetsADowngradeHoldsOrFails(t *testing.T) {
+// B13
+func TestReentryThatMeetsADowngradeHoldsOrFails(t *testing.T) {
 	inRWBubble(t, func(t *testing.T, w *rwWorld) {
 		for i := range 100 {
 			l := recipetest.Held(t, w.ours.Lock)
@@ -379,7 +384,8 @@ func TestB13ReentryThatMeetsADowngradeHoldsOrFails(t *testing.T) {
 	})
 }
 
-func TestB36DowngradeThatIsRefusedLeavesAWriter(t *testing.T) {
+// B36
+func TestDowngradeThatIsRefusedLeavesAWriter(t *testing.T) {
 	inRWBubble(t, func(t *testing.T, w *rwWorld) {
 		l := recipetest.Held(t, w.ours.Lock)
 		reader := w.waits(w.theirs.RLock)
@@ -396,10 +402,10 @@ func TestB36DowngradeThatIsRefusedLeavesAWriter(t *testing.T) {
 	})
 }
 
-// The reply is lost, and the line's ACL changes before the request is sent again. The
+// B36: The reply is lost, and the line's ACL changes before the request is sent again. The
 // server checks the ACL first, so it never returns NodeExists. If the client cannot learn the
 // outcome at all, the lease is lost: a holder that went on as a writer might have no place.
-func TestB36DowngradeWhoseSecondAttemptIsRefusedIsResolvedOrLost(t *testing.T) {
+func TestDowngradeWhoseSecondAttemptIsRefusedIsResolvedOrLost(t *testing.T) {
 	for _, applied := range []bool{true, false} {
 		for _, known := range []bool{true, false} {
 			t.Run(fmt.Sprint("applied: ", applied, ", known: ", known), func(t *testing.T) {

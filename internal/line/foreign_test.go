@@ -122,9 +122,9 @@ func kazooWaits(name string, excluded ...string) func(string, []string) string {
 	}
 }
 
-// Our place waits for a foreign one that is ahead, unless both are readers. By its
+// B26: Our place waits for a foreign one that is ahead, unless both are readers. By its
 // library's rule a foreign place does the same.
-func TestRealB26ForeignPlacesExcludeBothWays(t *testing.T) {
+func TestRealForeignPlacesExcludeBothWays(t *testing.T) {
 	t.Parallel()
 	for _, f := range foreignPlaces {
 		for _, kind := range f.beside {
@@ -169,8 +169,8 @@ func TestRealB26ForeignPlacesExcludeBothWays(t *testing.T) {
 	}
 }
 
-// go-zookeeper's own Lock and ours, on one path, under contention.
-func TestRealB26GoZookeepersLockAndOursExcludeEachOther(t *testing.T) {
+// B26: go-zookeeper's own Lock and ours, on one path, under contention.
+func TestRealGoZookeepersLockAndOursExcludeEachOther(t *testing.T) {
 	const each, rounds = 3, 20
 	ctx, path := harness.Within(t, 30*time.Second), harness.NewPath(t)
 	var inside atomic.Int32
@@ -208,9 +208,9 @@ func TestRealB26GoZookeepersLockAndOursExcludeEachOther(t *testing.T) {
 	require.Empty(t, harness.Children(t, harness.Raw(t), path))
 }
 
-// To downgrade, Curator creates a second place for the reader, with its own UUID and
+// B26: To downgrade, Curator creates a second place for the reader, with its own UUID and
 // the writer's number. Then it deletes the writer's place.
-func TestB26CuratorsDowngradeAdmitsOurReadersAndHoldsUpOurWriters(t *testing.T) {
+func TestCuratorsDowngradeAdmitsOurReadersAndHoldsUpOurWriters(t *testing.T) {
 	for name, uuid := range map[string]string{"sorted before": recipetest.CuratorUUID(0), "sorted after": recipetest.CuratorUUID(9)} {
 		t.Run(name, func(t *testing.T) {
 			inRWBubble(t, func(t *testing.T, w *rwWorld) {
@@ -241,7 +241,8 @@ func TestB26CuratorsDowngradeAdmitsOurReadersAndHoldsUpOurWriters(t *testing.T) 
 	}
 }
 
-func TestB26CuratorReadsBesideOurDowngradedWriter(t *testing.T) {
+// B26
+func TestCuratorReadsBesideOurDowngradedWriter(t *testing.T) {
 	inRWBubble(t, func(t *testing.T, w *rwWorld) {
 		l := recipetest.Held(t, w.ours.Lock)
 		reader, writer := w.place("__READ__")[len(w.Path)+1:], w.place("__WRIT__")[len(w.Path)+1:]
@@ -257,8 +258,8 @@ func TestB26CuratorReadsBesideOurDowngradedWriter(t *testing.T) {
 	})
 }
 
-// Curator sorts by what follows the last "lock-".
-func TestB26OurNamesSortForCuratorAsForUs(t *testing.T) {
+// B26: Curator sorts by what follows the last "lock-".
+func TestOurNamesSortForCuratorAsForUs(t *testing.T) {
 	var names []string
 	numbers := []int32{0, 1, 9, 10, 99, 1_000_000_000, 2_147_000_000}
 	for _, n := range numbers {
@@ -270,7 +271,8 @@ func TestB26OurNamesSortForCuratorAsForUs(t *testing.T) {
 	}
 }
 
-func TestB27DataSetOnAForeignPlaceIsNoSignal(t *testing.T) {
+// B27
+func TestDataSetOnAForeignPlaceIsNoSignal(t *testing.T) {
 	for _, f := range foreignPlaces {
 		t.Run(f.library, func(t *testing.T) {
 			recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
@@ -301,7 +303,8 @@ var foreignNames = []string{
 	"__lock__", "__rlock__abc", "lock-0000000001-more", "lock-9999999999",
 }
 
-func TestB25ForeignChildrenOfALineAreIgnored(t *testing.T) {
+// B25
+func TestForeignChildrenOfALineAreIgnored(t *testing.T) {
 	recipetest.EachSideInBubble(t, func(t *testing.T, w *recipetest.SideWorld) {
 		c, other, raw := w.Client(nil), w.Client(nil), w.Bare()
 		holder := w.Holds(c)
@@ -325,9 +328,9 @@ func TestB25ForeignChildrenOfALineAreIgnored(t *testing.T) {
 	})
 }
 
-// If another session could forge the signal, or none can send it, the lock still
+// B61: If another session could forge the signal, or none can send it, the lock still
 // works: each waiter lists when its predecessor's place is deleted.
-func TestRealB61NoSignalIsBelievedWhereItCouldBeForged(t *testing.T) {
+func TestRealNoSignalIsBelievedWhereItCouldBeForged(t *testing.T) {
 	t.Parallel()
 	super := []byte("super:secret")
 	for _, tt := range []struct {

@@ -49,9 +49,9 @@ func waitsAt(t *testing.T, g *zkrecipes.Gate) *harness.Call[struct{}] {
 	return a
 }
 
-// A gate works under a prefix that does not exist yet, and with Curator's
+// A22: A gate works under a prefix that does not exist yet, and with Curator's
 // DistributedBarrier: either library may create and delete the znode.
-func TestRealA22GateLetsThroughWhenOpen(t *testing.T) {
+func TestRealGateLetsThroughWhenOpen(t *testing.T) {
 	path, conn, c := harness.NewPath(t), harness.Raw(t), recipetest.Dial(t, nil)
 	g := zkrecipes.NewGate(recipetest.Dial(t, &zkrecipes.Options{Prefix: path, Identity: "me"}), "/deep/gate")
 	path += "/deep/gate"
@@ -89,7 +89,8 @@ func TestRealA22GateLetsThroughWhenOpen(t *testing.T) {
 	require.NoError(t, g.Wait(ctx))
 }
 
-func TestA22WaitOnAnOpenGateReturnsAtOnceAndLeavesNoWatch(t *testing.T) {
+// A22
+func TestWaitOnAnOpenGateReturnsAtOnceAndLeavesNoWatch(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		c := w.Stranger(nil)
 		began := time.Now()
@@ -100,8 +101,8 @@ func TestA22WaitOnAnOpenGateReturnsAtOnceAndLeavesNoWatch(t *testing.T) {
 	})
 }
 
-// The client's server, a follower, has not applied Shut yet.
-func TestA22GateBehindALaggingFollowerLetsNobodyThroughWhileShut(t *testing.T) {
+// A22: The client's server, a follower, has not applied Shut yet.
+func TestGateBehindALaggingFollowerLetsNobodyThroughWhileShut(t *testing.T) {
 	gates(t, func(t *testing.T, w *recipetest.World, g, other *zkrecipes.Gate, _ *zkrecipes.Client) {
 		looks := zkrecipes.NewGate(w.Stranger(nil), "/gate")
 		require.NoError(t, other.Shut(t.Context()))
@@ -113,9 +114,9 @@ func TestA22GateBehindALaggingFollowerLetsNobodyThroughWhileShut(t *testing.T) {
 	}, recipetest.Behind(1, 3))
 }
 
-// The client's server, a follower, sends the event of Open before it has applied the
+// A22: The client's server, a follower, sends the event of Open before it has applied the
 // Shut that followed.
-func TestA22GateOpenedAndShutAgainLetsNobodyThroughOnTheOldEvent(t *testing.T) {
+func TestGateOpenedAndShutAgainLetsNobodyThroughOnTheOldEvent(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		guard := zkrecipes.NewGate(w.Stranger(nil), "/gate")
 		require.NoError(t, guard.Shut(t.Context()))
@@ -134,7 +135,8 @@ func TestA22GateOpenedAndShutAgainLetsNobodyThroughOnTheOldEvent(t *testing.T) {
 	}, recipetest.Behind(1, 2))
 }
 
-func TestA22SpuriousWakeUpsOpenNoGate(t *testing.T) {
+// A22
+func TestSpuriousWakeUpsOpenNoGate(t *testing.T) {
 	gates(t, func(t *testing.T, w *recipetest.World, g, _ *zkrecipes.Gate, c *zkrecipes.Client) {
 		require.NoError(t, g.Shut(t.Context()))
 		waits := waitsAt(t, g)
@@ -194,9 +196,9 @@ func TestShutAndOpenAreCarriedOutDespiteFaults(t *testing.T) {
 	})
 }
 
-// The context ends while the request is in flight, before its reply, or before it is sent.
+// B32: The context ends while the request is in flight, before its reply, or before it is sent.
 // The outcome is uncertain only if the request was sent.
-func TestB32ShutAndOpenWhoseContextEndsAreUncertainOnlyOnceSent(t *testing.T) {
+func TestShutAndOpenWhoseContextEndsAreUncertainOnlyOnceSent(t *testing.T) {
 	for op, f := range map[string]func(*zkrecipes.Gate, context.Context) error{
 		opShut: (*zkrecipes.Gate).Shut,
 		opOpen: (*zkrecipes.Gate).Open,
@@ -231,8 +233,8 @@ func TestB32ShutAndOpenWhoseContextEndsAreUncertainOnlyOnceSent(t *testing.T) {
 	}
 }
 
-// Close leaves the gate shut, as its znode belongs to no session.
-func TestB35CloseEndsTheWaitsAtAGateAndLeavesItShut(t *testing.T) {
+// B35: Close leaves the gate shut, as its znode belongs to no session.
+func TestCloseEndsTheWaitsAtAGateAndLeavesItShut(t *testing.T) {
 	gates(t, func(t *testing.T, w *recipetest.World, g, other *zkrecipes.Gate, c *zkrecipes.Client) {
 		require.NoError(t, g.Shut(t.Context()))
 		waits := waitsAt(t, g)
@@ -247,7 +249,8 @@ func TestB35CloseEndsTheWaitsAtAGateAndLeavesItShut(t *testing.T) {
 	})
 }
 
-func TestB36GateWithoutPermissionIsAnErrorAtOnce(t *testing.T) {
+// B36
+func TestGateWithoutPermissionIsAnErrorAtOnce(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		admin, c := w.Bare(), w.Stranger(nil)
 		require.NoError(t, admin.AddAuth("digest", []byte("owner:x")))

@@ -189,7 +189,7 @@ func (l *Line) TryInTurn(ctx context.Context, s *session.Session, k placename.Ki
 	if err := l.CheckRoom(s, k); err != nil {
 		return err
 	}
-	blocked, err := l.isBlocked(ctx, s, k)
+	blocked, seen, err := l.isBlocked(ctx, s, k)
 	if err != nil {
 		return err
 	}
@@ -198,6 +198,8 @@ func (l *Line) TryInTurn(ctx context.Context, s *session.Session, k placename.Ki
 	}
 	p, err := l.Join(ctx, s, k)
 	if x := (*beyondLimit)(nil); errors.As(err, &x) {
+		// Else somebody may have been granted the lock since, and have died.
+		x.calm = seen != nil && IsBeyondLimit(l.Client, NextNumber(seen))
 		if err := x.awaitReset(ctx, x.locked); err != nil {
 			return err
 		}
@@ -223,31 +225,34 @@ func (l *Line) TryInTurn(ctx context.Context, s *session.Session, k placename.Ki
 
 // isBlocked reports whether a place that blocks one of that kind stands in the line. It lists
 // the line. But if that is long, or not known, it asks first whether the place that joined
-// last still stands, which the line's data name.
-func (l *Line) isBlocked(ctx context.Context, s *session.Session, k placename.Kind) (bool, error) {
+// last still stands, which the line's data name. A delay that is due blocks, too. seen is the
+// line's Stat, or nil if there is no line.
+func (l *Line) isBlocked(ctx context.Context, s *session.Session, k placename.Kind) (blocked bool, seen *zk.Stat, err error) {
 	if l.mayBeLong() && !unresolvedOf(s).hasAny() {
 		data, stat, err := s.Get(ctx, l.Abs())
 		switch {
-		case errors.Is(err, zk.ErrNoNode), err == nil && stat.NumChildren == 0:
-			return false, nil
+		case errors.Is(err, zk.ErrNoNode):
+			return false, nil, nil
 		case err != nil:
-			return false, err
+			return false, nil, err
+		case stat.NumChildren == 0:
+			return !l.isCalm(stat), stat, nil
 		}
 		l.noteCount(int(stat.NumChildren))
 		if stands, err := l.tailStands(ctx, s, k, data, stat); stands || err != nil {
-			return stands, err
+			return stands, stat, err
 		}
 	}
 	_, ms, stat, err := l.look(ctx, s)
 	switch {
 	case errors.Is(err, zk.ErrNoNode):
-		return false, nil
+		return false, nil, nil
 	case err != nil:
-		return false, err
-	case l.Delay > 0 && len(ms) == 0 && !l.isCalm(stat):
-		return true, nil
+		return false, nil, err
+	case len(ms) == 0:
+		return !l.isCalm(stat), stat, nil
 	}
-	return slices.ContainsFunc(ms, func(m placename.Parts) bool { return l.Blocks(k, m.Kind) }), nil
+	return slices.ContainsFunc(ms, func(m placename.Parts) bool { return l.Blocks(k, m.Kind) }), stat, nil
 }
 
 // tailStands reports whether the place that joined last blocks one of that kind, and still
@@ -470,10 +475,10 @@ func (p *Place) readBefore(e *Entry) {
 		return
 	}
 	data, stat, err := e.before.Data()
-	if err != nil {
+	if err != nil || stat.Czxid != p.LineCzxid { // of a line that was there before this one
 		return
 	}
-	p.noteDepartures(stat, p.Line.Delay > 0 && p.Line.isCalm(stat))
+	p.noteDepartures(stat, p.Line.isCalm(stat))
 	if !p.First && p.Line.tellsPredecessor(e.state, e.kind) {
 		p.Guessed, p.Ahead = p.guess(data, stat), max(1, p.LineCount-1-e.state.Others)
 	}

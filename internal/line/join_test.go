@@ -24,9 +24,9 @@ import (
 // Joins and waits whose session expires, whose replies are lost, or whose server lags. What
 // each fault does at each request is in the table of faults (faults_test.go).
 
-// The reply that says that a place is the first arrives after the session has expired.
+// B11: The reply that says that a place is the first arrives after the session has expired.
 // Somebody else may hold the lock by then, so the reply must not grant it.
-func TestB11JoinAnsweredAfterTheSessionExpiredGrantsNothing(t *testing.T) {
+func TestJoinAnsweredAfterTheSessionExpiredGrantsNothing(t *testing.T) {
 	for _, side := range recipetest.Sides {
 		t.Run(side.Name, func(t *testing.T) {
 			var c *harness.Link
@@ -59,8 +59,8 @@ func TestB11JoinAnsweredAfterTheSessionExpiredGrantsNothing(t *testing.T) {
 	}
 }
 
-// The same for the signal of a holder that releases.
-func TestB11SignalReadAfterTheSessionExpiredGrantsNothing(t *testing.T) {
+// B11: The same for the signal of a holder that releases.
+func TestSignalReadAfterTheSessionExpiredGrantsNothing(t *testing.T) {
 	for _, side := range recipetest.Sides {
 		t.Run(side.Name, func(t *testing.T) {
 			var c *harness.Link
@@ -97,9 +97,9 @@ func TestB11SignalReadAfterTheSessionExpiredGrantsNothing(t *testing.T) {
 	}
 }
 
-// The holder releases and the waiter's session expires at the same moment, in either
+// B11: The holder releases and the waiter's session expires at the same moment, in either
 // order.
-func TestB11ExpiryRacingAReleaseIsNeverReportedHeld(t *testing.T) {
+func TestExpiryRacingAReleaseIsNeverReportedHeld(t *testing.T) {
 	for _, releaseFirst := range []bool{false, true} {
 		t.Run(fmt.Sprintf("release first=%v", releaseFirst), func(t *testing.T) {
 			recipetest.EachSideInBubble(t, func(t *testing.T, w *recipetest.SideWorld) {
@@ -129,7 +129,8 @@ func TestB11ExpiryRacingAReleaseIsNeverReportedHeld(t *testing.T) {
 	}
 }
 
-func TestB10WaiterWhoseSessionExpiresJoinsAgainAtTheTail(t *testing.T) {
+// B10
+func TestWaiterWhoseSessionExpiresJoinsAgainAtTheTail(t *testing.T) {
 	recipetest.EachSideInBubble(t, func(t *testing.T, w *recipetest.SideWorld) {
 		holder := w.Excludes(w.Stranger(nil))
 		c := w.Stranger(nil)
@@ -153,7 +154,8 @@ func TestB10WaiterWhoseSessionExpiresJoinsAgainAtTheTail(t *testing.T) {
 	})
 }
 
-func TestB21ReleaseWhileDisconnectedTakesOneListingAfterTheReconnect(t *testing.T) {
+// B21
+func TestReleaseWhileDisconnectedTakesOneListingAfterTheReconnect(t *testing.T) {
 	recipetest.EachSideInBubble(t, func(t *testing.T, w *recipetest.SideWorld) {
 		c := w.Client(nil)
 		holder := w.Excludes(w.Client(nil))
@@ -170,9 +172,9 @@ func TestB21ReleaseWhileDisconnectedTakesOneListingAfterTheReconnect(t *testing.
 	})
 }
 
-// A place is evicted, so its successor then has the same predecessor. Both waiters
+// B22: A place is evicted, so its successor then has the same predecessor. Both waiters
 // receive the predecessor's signal, but only one of them still has a place.
-func TestB22AnEvictedWaiterIsNotGrantedByItsPredecessorsSignal(t *testing.T) {
+func TestAnEvictedWaiterIsNotGrantedByItsPredecessorsSignal(t *testing.T) {
 	recipetest.EachSideInBubble(t, func(t *testing.T, w *recipetest.SideWorld) {
 		c, other, raw := w.Client(nil), w.Client(nil), w.Bare()
 		for range 10 {
@@ -197,9 +199,9 @@ func TestB22AnEvictedWaiterIsNotGrantedByItsPredecessorsSignal(t *testing.T) {
 	})
 }
 
-// After a reconnect a watch was armed again, so that its event is only a hint and the
+// B49: After a reconnect a watch was armed again, so that its event is only a hint and the
 // waiter lists even if the event is a signal.
-func TestB49SignalAfterAReconnectIsOnlyAHint(t *testing.T) {
+func TestSignalAfterAReconnectIsOnlyAHint(t *testing.T) {
 	recipetest.EachSideInBubble(t, func(t *testing.T, w *recipetest.SideWorld) {
 		c, other := w.Client(nil), w.Client(nil)
 		holder := w.Excludes(other)
@@ -218,7 +220,8 @@ func TestB49SignalAfterAReconnectIsOnlyAHint(t *testing.T) {
 	})
 }
 
-func TestB49AGrantSignalledOnAnEarlierConnectionIsHandedOutAfterASync(t *testing.T) {
+// B49
+func TestAGrantSignalledOnAnEarlierConnectionIsHandedOutAfterASync(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		c := w.Client(nil)
 		holder := recipetest.LockOn(t, zkrecipes.NewMutex(w.Stranger(nil), w.Path))
@@ -249,8 +252,8 @@ func eachSideLagging(t *testing.T, first, behind int, f func(t *testing.T, w *re
 	}
 }
 
-// The replica does not have the join, which is the last transaction.
-func TestB03SearchForAJoinFollowsASync(t *testing.T) {
+// B03: The replica does not have the join, which is the last transaction.
+func TestSearchForAJoinFollowsASync(t *testing.T) {
 	for name, held := range map[string]bool{"alone": false, "behind another": true} {
 		clients := 1
 		if held {
@@ -287,9 +290,9 @@ func TestB03SearchForAJoinFollowsASync(t *testing.T) {
 	}
 }
 
-// A server that lags behind what the client has seen refuses the connection. The join
+// B03: A server that lags behind what the client has seen refuses the connection. The join
 // is found once a server accepts it.
-func TestB03SearchWaitsForAServerThatHasSeenWhatTheClientHas(t *testing.T) {
+func TestSearchWaitsForAServerThatHasSeenWhatTheClientHas(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		c := w.Client(nil)
 		w.Plan.Add(zktest.Fault{Do: zktest.Drop, After: true, Op: recipetest.OpJoin})
@@ -302,7 +305,8 @@ func TestB03SearchWaitsForAServerThatHasSeenWhatTheClientHas(t *testing.T) {
 	}, zktest.WithPlan(zktest.NewPlan(zktest.Fault{Do: zktest.Lag, Skip: 1, Times: -1, Behind: 100, For: 3 * time.Second})))
 }
 
-func TestB63LeaseSeesEarlierCommitsAfterAReconnectToALaggingServer(t *testing.T) {
+// B63
+func TestLeaseSeesEarlierCommitsAfterAReconnectToALaggingServer(t *testing.T) {
 	eachSideLagging(t, 2, 2, func(t *testing.T, w *recipetest.SideWorld) {
 		if !w.Signalled() {
 			return // the waiter lists, and then a lagging server refuses its connection
@@ -334,7 +338,8 @@ func TestB63LeaseSeesEarlierCommitsAfterAReconnectToALaggingServer(t *testing.T)
 	})
 }
 
-func TestB02SearchForAJoinIsRepeatedUntilItIsAnswered(t *testing.T) {
+// B02
+func TestSearchForAJoinIsRepeatedUntilItIsAnswered(t *testing.T) {
 	recipetest.EachSideInBubble(t, func(t *testing.T, w *recipetest.SideWorld) {
 		c := w.Client(nil)
 		drop := func(op string, after bool, skip int) zktest.Fault {
@@ -346,7 +351,8 @@ func TestB02SearchForAJoinIsRepeatedUntilItIsAnswered(t *testing.T) {
 	})
 }
 
-func TestB02SearchEndsWithTheSession(t *testing.T) {
+// B02
+func TestSearchEndsWithTheSession(t *testing.T) {
 	recipetest.EachSideInBubble(t, func(t *testing.T, w *recipetest.SideWorld) {
 		c := w.Client(nil)
 		w.Plan.Add(zktest.Fault{Do: zktest.Drop, After: true, Op: recipetest.OpJoin}, zktest.Fault{Do: zktest.Delay, Op: "sync", For: time.Second})
@@ -358,7 +364,8 @@ func TestB02SearchEndsWithTheSession(t *testing.T) {
 	})
 }
 
-func TestB04APlaceOfAnotherSessionIsNotAdopted(t *testing.T) {
+// B04
+func TestAPlaceOfAnotherSessionIsNotAdopted(t *testing.T) {
 	recipetest.EachSideInBubble(t, func(t *testing.T, w *recipetest.SideWorld) {
 		c, uuid := w.Client(nil), placename.NewUUID(true)
 		_, err := w.Bare().Create(w.Path+"/_c_"+uuid+"-"+string(w.Kind), nil, zk.FlagEphemeral|zk.FlagSequence, zk.WorldACL(zk.PermAll))
@@ -371,8 +378,8 @@ func TestB04APlaceOfAnotherSessionIsNotAdopted(t *testing.T) {
 	})
 }
 
-// B36: the servers refuse the search
-func TestB70PlaceOfALostJoinIsDeletedWhenItsSearchWasRefused(t *testing.T) {
+// B36, B70: the servers refuse the search
+func TestPlaceOfALostJoinIsDeletedWhenItsSearchWasRefused(t *testing.T) {
 	recipetest.EachSideInBubble(t, func(t *testing.T, w *recipetest.SideWorld) {
 		c := w.Client(nil)
 		w.RefuseSearch(4)
@@ -388,8 +395,8 @@ func TestB70PlaceOfALostJoinIsDeletedWhenItsSearchWasRefused(t *testing.T) {
 	})
 }
 
-// A listing that shows the place deletes it, before the next search does.
-func TestB70LostJoinThatCannotBeSearchedForBlocksNobody(t *testing.T) {
+// B70: A listing that shows the place deletes it, before the next search does.
+func TestLostJoinThatCannotBeSearchedForBlocksNobody(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		m := zkrecipes.NewMutex(w.Client(nil), w.Path)
 		w.RefuseSearch(-1)
@@ -405,7 +412,8 @@ func TestB70LostJoinThatCannotBeSearchedForBlocksNobody(t *testing.T) {
 	})
 }
 
-func TestB70PlaceOfALostJoinWhoseCallerHasLeftIsDeleted(t *testing.T) {
+// B70
+func TestPlaceOfALostJoinWhoseCallerHasLeftIsDeleted(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		c := w.Client(nil)
 		w.Plan.Add(zktest.Fault{Do: zktest.Delay, Op: "getChildren2", For: time.Second})
@@ -420,7 +428,8 @@ func TestB70PlaceOfALostJoinWhoseCallerHasLeftIsDeleted(t *testing.T) {
 	})
 }
 
-func TestB70SearchThatIsRefusedForLongSlowsDownAndEndsWithTheSessionOrTheClient(t *testing.T) {
+// B70
+func TestSearchThatIsRefusedForLongSlowsDownAndEndsWithTheSessionOrTheClient(t *testing.T) {
 	for name, end := range map[string]func(t *testing.T, w *recipetest.World, c *zkrecipes.Client){
 		"it is answered":   func(t *testing.T, w *recipetest.World, c *zkrecipes.Client) { w.Plan.Stop() },
 		"session expires":  func(t *testing.T, w *recipetest.World, c *zkrecipes.Client) { w.Expire(c) },
@@ -449,9 +458,9 @@ func TestB70SearchThatIsRefusedForLongSlowsDownAndEndsWithTheSessionOrTheClient(
 	}
 }
 
-// A place that is left may count as a member. So the next call of the same Client does
+// B70: A place that is left may count as a member. So the next call of the same Client does
 // not begin beside it, and does not wait for ever either.
-func TestB70NextCallOfABarrierIsNotCountedWithAPlaceThatIsLeft(t *testing.T) {
+func TestNextCallOfABarrierIsNotCountedWithAPlaceThatIsLeft(t *testing.T) {
 	for name, b := range map[string]struct {
 		line string
 		skip int // requests like the join

@@ -16,7 +16,8 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/recipetest"
 )
 
-func TestB75ContextsOfALeaseThatLivesLongTakeNoMemory(t *testing.T) {
+// B75
+func TestContextsOfALeaseThatLivesLongTakeNoMemory(t *testing.T) {
 	type key struct{}
 	cancelable, cancel := context.WithCancel(context.Background())
 	defer cancel()

@@ -168,7 +168,8 @@ func TestACommitWaitsForAConnectionThatIsSlowToClose(t *testing.T) {
 	require.NoError(t, l.Release())
 }
 
-func TestB69ReadsAnsweredAfterTheEndOfTheLeaseReturnItsError(t *testing.T) {
+// B69
+func TestReadsAnsweredAfterTheEndOfTheLeaseReturnItsError(t *testing.T) {
 	for name, end := range map[string]struct {
 		end  func(w *recipetest.World, c *zkrecipes.Client, l *zkrecipes.Lease)
 		want error
@@ -209,9 +210,9 @@ func TestB69ReadsAnsweredAfterTheEndOfTheLeaseReturnItsError(t *testing.T) {
 	}
 }
 
-// A jump of the wall clock has no effect on a time with a monotonic reading, and
+// B15: A jump of the wall clock has no effect on a time with a monotonic reading, and
 // time.Time's String shows whether there is one.
-func TestB15InstantsAreMonotonic(t *testing.T) {
+func TestInstantsOfALeaseDoNotFollowTheWallClock(t *testing.T) {
 	c := recipetest.Dial(t, nil)
 	l := recipetest.LockOn(t, zkrecipes.NewMutex(c, harness.NewPath(t)))
 	s, _ := recipetest.Core(c).Session()
@@ -238,9 +239,9 @@ func TestNothingWorksUnderALeaseThatIsLost(t *testing.T) {
 	})
 }
 
-// An expiry is never called an eviction. The events of the deletions come before the
+// B94: An expiry is never called an eviction. The events of the deletions come before the
 // connection is closed, as from a real server.
-func TestB94AnExpiryWhoseEventsComeFirstIsNotCalledAnEviction(t *testing.T) {
+func TestAnExpiryWhoseEventsComeFirstIsNotCalledAnEviction(t *testing.T) {
 	type holding interface {
 		Err() error
 		Context(context.Context) context.Context
@@ -313,9 +314,9 @@ func TestAnEvictionIsToldOnceTheSessionIsKnownToLive(t *testing.T) {
 	})
 }
 
-// The servers answer the release, or close the connection before it, because they have
+// B94: The servers answer the release, or close the connection before it, because they have
 // expired the session.
-func TestB94ReleaseOfALeaseThatTheServersHadEndedReturnsErrLost(t *testing.T) {
+func TestReleaseOfALeaseThatTheServersHadEndedReturnsErrLost(t *testing.T) {
 	for _, known := range []bool{false, true} {
 		t.Run(fmt.Sprint("known: ", known), func(t *testing.T) {
 			recipetest.EachSideInBubble(t, func(t *testing.T, w *recipetest.SideWorld) {

@@ -18,7 +18,8 @@ import (
 
 // A line that is deleted, reaped or replaced.
 
-func TestRealB23LineDeletedUnderWaitersNeverHasTwoHolders(t *testing.T) {
+// B23
+func TestRealLineDeletedUnderWaitersNeverHasTwoHolders(t *testing.T) {
 	// The kinds of the holder and then of the waiters. The lock that is taken after
 	// the deletion is of the first kind.
 	for name, rounds := range map[string][]string{
@@ -64,8 +65,8 @@ func TestRealB23LineDeletedUnderWaitersNeverHasTwoHolders(t *testing.T) {
 	}
 }
 
-// The number of retries is bounded.
-func TestB24ContainerReapedBeforeTheJoinIsCreatedAgain(t *testing.T) {
+// B24: The number of retries is bounded.
+func TestContainerReapedBeforeTheJoinIsCreatedAgain(t *testing.T) {
 	for name, tt := range map[string]struct {
 		op, path, reaped string
 		times            int
@@ -95,7 +96,8 @@ func TestB24ContainerReapedBeforeTheJoinIsCreatedAgain(t *testing.T) {
 	}
 }
 
-func TestB48ADataNodeServesAsALineAndKeepsItsData(t *testing.T) {
+// B48
+func TestADataNodeServesAsALineAndKeepsItsData(t *testing.T) {
 	recipetest.EachSideInBubble(t, func(t *testing.T, w *recipetest.SideWorld) {
 		raw, c := w.Bare(), w.Stranger(nil)
 		_, err := raw.Create(w.Path, []byte(`{"mine": true}`), 0, zk.WorldACL(zk.PermAll))
@@ -120,7 +122,8 @@ func TestB48ADataNodeServesAsALineAndKeepsItsData(t *testing.T) {
 	})
 }
 
-func TestB64DataSetBetweenTheFirstReadAndTheFirstJoinIsKept(t *testing.T) {
+// B64
+func TestDataSetBetweenTheFirstReadAndTheFirstJoinIsKept(t *testing.T) {
 	recipetest.EachSideInBubble(t, func(t *testing.T, w *recipetest.SideWorld) {
 		raw := w.Bare()
 		harness.MakeParents(t, raw, w.Path)
@@ -148,10 +151,10 @@ func TestALineThatWasIdleIsReadAgain(t *testing.T) {
 	})
 }
 
-// The servers delete an empty line, and its parents if the library created them as
+// A04: The servers delete an empty line, and its parents if the library created them as
 // containers, but never a line with a place in it. The next Lock creates the line
 // again.
-func TestRealA04LineIsReapedWhenIdle(t *testing.T) {
+func TestRealLineIsReapedWhenIdle(t *testing.T) {
 	t.Parallel()
 	const often = 500 * time.Millisecond
 	servers := []string{harness.OwnServer(t, zkserver.Config{ReapEvery: often}, zktest.ContainerCheckInterval(often))}

@@ -24,9 +24,9 @@ const errQuotaExceeded int32 = -125 // KeeperException.Code.QUOTAEXCEEDED
 // opACLProbe is the request that finds out whether the server enforces ACLs.
 const opACLProbe = "multi(check,create,setData)"
 
-// A server is busy for some seconds. Requests are sent again, each after a pause, until it
+// B37: A server is busy for some seconds. Requests are sent again, each after a pause, until it
 // carries them out once.
-func TestB37RequestsAreRetriedWhileAServerIsBusy(t *testing.T) {
+func TestRequestsAreRetriedWhileAServerIsBusy(t *testing.T) {
 	type world = *recipetest.SideWorld
 	for name, tt := range map[string]struct {
 		op  string
@@ -106,7 +106,8 @@ func joinsWhileBusy(t *testing.T, w *recipetest.SideWorld, busy func()) {
 	require.Empty(t, w.Line())
 }
 
-func TestB37ACommitOnABusyServerIsUncertainAndNotRetried(t *testing.T) {
+// B37
+func TestACommitOnABusyServerIsUncertainAndNotRetried(t *testing.T) {
 	recipetest.EachBusy(t, func(t *testing.T, answer zktest.Fault) {
 		recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 			l := recipetest.LockOn(t, zkrecipes.NewMutex(w.Client(nil), w.Path))
@@ -129,8 +130,8 @@ func TestB37ACommitOnABusyServerIsUncertainAndNotRetried(t *testing.T) {
 	})
 }
 
-// A server that enforces a quota refuses a write before it carries it out.
-func TestB37AnExceededQuotaIsAnErrorAtOnce(t *testing.T) {
+// B37: A server that enforces a quota refuses a write before it carries it out.
+func TestAnExceededQuotaIsAnErrorAtOnce(t *testing.T) {
 	for _, op := range []string{recipetest.OpJoin, "createContainer", "multi(check,create)"} {
 		t.Run(op, func(t *testing.T) {
 			recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
@@ -166,9 +167,9 @@ func TestB37AnExceededQuotaIsAnErrorAtOnce(t *testing.T) {
 	}
 }
 
-// When a quota of bytes is used up, servers refuse to set data, even to shorter data
+// B37: When a quota of bytes is used up, servers refuse to set data, even to shorter data
 // (ZooKeeperServer.checkQuota), but still delete znodes.
-func TestB37AReleaseWhoseSignalExceedsTheQuotaDeletesThePlace(t *testing.T) {
+func TestAReleaseWhoseSignalExceedsTheQuotaDeletesThePlace(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		l := recipetest.LockOn(t, zkrecipes.NewMutex(w.Client(nil), w.Path))
 		a := w.LockLater(w.Stranger(nil))

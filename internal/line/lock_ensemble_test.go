@@ -36,11 +36,11 @@ func threeServers(t *testing.T) *zkserver.Ensemble {
 	})
 }
 
-// The holder is connected to a leader that is cut off from its followers. The leader
+// B16: The holder is connected to a leader that is cut off from its followers. The leader
 // answers heartbeats until it notices. The lease ends at the time that the last
 // answer allowed, and no Commit succeeds. The followers elect a new leader, which
 // expires the session.
-func TestRealB16LeaseEndsInTimeWhenTheLeaderIsCutOff(t *testing.T) {
+func TestRealLeaseEndsInTimeWhenTheLeaderIsCutOff(t *testing.T) {
 	t.Parallel()
 	q := newQuorum(t)
 	q.hold(q.leader)
@@ -50,10 +50,10 @@ func TestRealB16LeaseEndsInTimeWhenTheLeaderIsCutOff(t *testing.T) {
 	q.refused()
 }
 
-// The holder is connected to the leader, and the two other servers are paused. The
+// B16: The holder is connected to the leader, and the two other servers are paused. The
 // leader loses its quorum and stops serving. No waiter is granted until there is a
 // quorum again.
-func TestRealB16LeaseEndsInTimeWhenTheQuorumIsGone(t *testing.T) {
+func TestRealLeaseEndsInTimeWhenTheQuorumIsGone(t *testing.T) {
 	t.Parallel()
 	q := newQuorum(t)
 	q.hold(q.leader)
@@ -71,13 +71,13 @@ func TestRealB16LeaseEndsInTimeWhenTheQuorumIsGone(t *testing.T) {
 	q.refused()
 }
 
-// The exception: here two hold for a while. A follower that is cut off from its leader
+// B16: The exception: here two hold for a while. A follower that is cut off from its leader
 // goes on answering heartbeats while it waits for the leader (syncLimit, 2 s here),
 // and cannot forward them. The leader expires the session and a waiter is granted,
 // while the holder has every reason to believe in its lease. The fencing tokens and
 // Commit protect the data, and the lease still ends at the time that the last answer
 // allowed.
-func TestRealB16CommitIsRefusedBehindAFollowerThatIsCutOff(t *testing.T) {
+func TestRealCommitIsRefusedBehindAFollowerThatIsCutOff(t *testing.T) {
 	t.Parallel()
 	q := newQuorum(t)
 	follower := q.others(q.leader)[0]
@@ -258,10 +258,10 @@ func (c *answeredConn) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// The leader dies and another server takes over. Sessions, the lock and the places in
+// B18: The leader dies and another server takes over. Sessions, the lock and the places in
 // the line survive. Clients only re-arm their watches, and each waiter wakes once,
 // when its predecessor leaves.
-func TestRealB18LockIsKeptThroughAChangeOfLeader(t *testing.T) {
+func TestRealLockIsKeptThroughAChangeOfLeader(t *testing.T) {
 	const n = 5
 	e := threeServers(t)
 	sent := &harness.RequestCounter{}

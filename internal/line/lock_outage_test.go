@@ -16,9 +16,9 @@ import (
 // Outages of one server. Outages of an ensemble are in lock_ensemble_test.go, and
 // those of the client's process in session_process_test.go.
 
-// A waiter whose server restarts keeps its place, and is granted at its turn and not
+// A02: A waiter whose server restarts keeps its place, and is granted at its turn and not
 // before.
-func TestRealA02WaiterSurvivesAServerRestart(t *testing.T) {
+func TestRealWaiterSurvivesAServerRestart(t *testing.T) {
 	t.Parallel()
 	node := harness.OwnNode(t, zkserver.Config{TickTime: 2 * time.Second}) // which allows for sessions of 40 s
 	servers := []string{node.Addr()}
@@ -50,9 +50,9 @@ func TestRealA02WaiterSurvivesAServerRestart(t *testing.T) {
 	}
 }
 
-// The holder's lease ends before its session expires, and the waiter is granted when
+// A03: The holder's lease ends before its session expires, and the waiter is granted when
 // it does.
-func TestRealA03WaiterIsGrantedAfterTheHoldersSessionExpires(t *testing.T) {
+func TestRealWaiterIsGrantedAfterTheHoldersSessionExpires(t *testing.T) {
 	t.Parallel()
 	for _, side := range recipetest.Sides {
 		t.Run(side.Name, func(t *testing.T) {
@@ -83,10 +83,10 @@ func TestRealA03WaiterIsGrantedAfterTheHoldersSessionExpires(t *testing.T) {
 	}
 }
 
-// A server that lost its data knows no session, and refuses clients that have seen a
+// B46: A server that lost its data knows no session, and refuses clients that have seen a
 // later transaction than its own last one. Leases end with ErrLost, and clients go on
 // in new sessions.
-func TestRealB46ServerThatLostItsDataEndsLeasesAndServesNewSessions(t *testing.T) {
+func TestRealServerThatLostItsDataEndsLeasesAndServesNewSessions(t *testing.T) {
 	t.Parallel()
 	const timeout = 1500 * time.Millisecond
 	node := harness.OwnNode(t, zkserver.Config{})
@@ -117,10 +117,10 @@ func TestRealB46ServerThatLostItsDataEndsLeasesAndServesNewSessions(t *testing.T
 	}
 }
 
-// The server is down for longer than the session timeout, and still knows the sessions
+// B56: The server is down for longer than the session timeout, and still knows the sessions
 // when it is back. The holder's lease has ended by then, so the client deletes its
 // place as soon as it can. The waiter keeps its session and its place.
-func TestRealB56OutageLongerThanTheTimeoutEndsLeasesAndKeepsWaiters(t *testing.T) {
+func TestRealOutageLongerThanTheTimeoutEndsLeasesAndKeepsWaiters(t *testing.T) {
 	t.Parallel()
 	const timeout = 3 * time.Second
 	for _, tt := range []struct {

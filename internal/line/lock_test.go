@@ -24,7 +24,8 @@ import (
 
 // What users of lock libraries rely on, for each side of the locks.
 
-func TestA01DoHoldsWhileItsFunctionRuns(t *testing.T) {
+// A01
+func TestDoHoldsWhileItsFunctionRuns(t *testing.T) {
 	recipetest.EachSideInBubble(t, func(t *testing.T, w *recipetest.SideWorld) {
 		m, rival := w.Ours(w.Stranger(nil), w.Path), w.Theirs(w.Stranger(nil), w.Path)
 		broken := errors.New("broken")
@@ -42,7 +43,8 @@ func TestA01DoHoldsWhileItsFunctionRuns(t *testing.T) {
 	})
 }
 
-func TestA05ALockWorksUnderAPrefix(t *testing.T) {
+// A05
+func TestALockWorksUnderAPrefix(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		c := w.Stranger(&zkrecipes.Options{Prefix: "/root/app"})
 		m := zkrecipes.NewMutex(c, "/locks/orders") // its parents do not exist yet
@@ -71,7 +73,8 @@ func TestA05ALockWorksUnderAPrefix(t *testing.T) {
 	})
 }
 
-func TestA06TheLastReleaseFreesTheLock(t *testing.T) {
+// A06
+func TestTheLastReleaseFreesTheLock(t *testing.T) {
 	recipetest.EachSideInBubble(t, func(t *testing.T, w *recipetest.SideWorld) {
 		c := w.Client(nil)
 		m, rival := w.Ours(c, w.Path), w.Theirs(w.Client(nil), w.Path)
@@ -101,7 +104,8 @@ func TestA06TheLastReleaseFreesTheLock(t *testing.T) {
 	})
 }
 
-func TestA06ReentryRacingTheLastReleaseHoldsOrFails(t *testing.T) {
+// A06
+func TestReentryRacingTheLastReleaseHoldsOrFails(t *testing.T) {
 	recipetest.EachSideInBubble(t, func(t *testing.T, w *recipetest.SideWorld) {
 		c := w.Client(nil)
 		for range 100 {
@@ -121,7 +125,8 @@ func TestA06ReentryRacingTheLastReleaseHoldsOrFails(t *testing.T) {
 	})
 }
 
-func TestA07AHoldersContextReturnsErrDeadlockAtOnce(t *testing.T) {
+// A07
+func TestAHoldersContextReturnsErrDeadlockAtOnce(t *testing.T) {
 	recipetest.EachSideInBubble(t, func(t *testing.T, w *recipetest.SideWorld) {
 		c := w.Client(nil)
 		m, l := w.Ours(c, w.Path), w.Holds(c)
@@ -137,7 +142,7 @@ func TestA07AHoldersContextReturnsErrDeadlockAtOnce(t *testing.T) {
 			}
 			require.ErrorContains(t, m.Do(ctx, recipetest.Nothing),
 				"lock /line: the caller holds this lock already (Lease.Reentrant lets it re-enter)")
-			if w.Kind.Exclusive() { // else see TestA23ReadLockWithAReadersContextIsADeadlockError
+			if w.Kind.Exclusive() { // else see TestReadLockWithAReadersContextIsADeadlockError
 				_, err := m.TryLock(ctx)
 				require.ErrorIs(t, err, zkrecipes.ErrLocked)
 			}
@@ -148,7 +153,8 @@ func TestA07AHoldersContextReturnsErrDeadlockAtOnce(t *testing.T) {
 	})
 }
 
-func TestA08OthersOfTheSameSessionDoNotEnterWithoutTheHoldersContext(t *testing.T) {
+// A08
+func TestOthersOfTheSameSessionDoNotEnterWithoutTheHoldersContext(t *testing.T) {
 	recipetest.EachSideInBubble(t, func(t *testing.T, w *recipetest.SideWorld) {
 		c := w.Client(nil)
 		l := w.Holds(c)
@@ -164,11 +170,11 @@ func TestA08OthersOfTheSameSessionDoNotEnterWithoutTheHoldersContext(t *testing.
 // kindsOfLock are the kinds of lock, each with a letter that stands for it.
 var kindsOfLock = map[rune]func(*zkrecipes.Client, string) recipetest.Locker{'m': recipetest.Mutex, 'w': recipetest.Writer, 'r': recipetest.Reader}
 
-// A line is served in order, adjacent readers together. Every second waiter has a
+// A10: A line is served in order, adjacent readers together. Every second waiter has a
 // session of its own.
 //
 // A27: readers queue behind a writer that waits
-func TestRealA10LinesAreServedInOrder(t *testing.T) {
+func TestRealLinesAreServedInOrder(t *testing.T) {
 	for name, line := range map[string]string{"mutexes": "mmmmmm", "writers and readers": "wwrrwwrwrrr"} {
 		t.Run(name, func(t *testing.T) {
 			r := &recipetest.Rig{T: t, Path: harness.NewPath(t), Raw: harness.Raw(t)}
@@ -204,9 +210,9 @@ func TestRealA10LinesAreServedInOrder(t *testing.T) {
 	}
 }
 
-// TryLock has seen a free lock and joins, but another client's place is ahead. It
+// A11: TryLock has seen a free lock and joins, but another client's place is ahead. It
 // leaves again.
-func TestA11LosersOfTryLockThatHaveJoinedLeaveNothing(t *testing.T) {
+func TestLosersOfTryLockThatHaveJoinedLeaveNothing(t *testing.T) {
 	recipetest.EachSideInBubble(t, func(t *testing.T, w *recipetest.SideWorld) {
 		c, other := w.Client(nil), w.Client(nil)
 		w.Plan.Add(zktest.Fault{Do: zktest.Delay, Op: recipetest.OpJoin, For: time.Second})
@@ -220,7 +226,8 @@ func TestA11LosersOfTryLockThatHaveJoinedLeaveNothing(t *testing.T) {
 	})
 }
 
-func TestA12TimedOutLocksLeaveNothing(t *testing.T) {
+// A12
+func TestTimedOutLocksLeaveNothing(t *testing.T) {
 	const tries, workers = 2_500, 16 // on each of four sides
 	recipetest.EachSideInBubble(t, func(t *testing.T, w *recipetest.SideWorld) {
 		c, other := w.Client(&zkrecipes.Options{MaxBuffer: 16 << 20}), w.Client(nil)
@@ -319,7 +326,8 @@ func TestRealGoroutinesExcludeEachOther(t *testing.T) {
 	}
 }
 
-func TestA15ContendersAreListedInOrder(t *testing.T) {
+// A15
+func TestContendersAreListedInOrder(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		w.Client(nil)
 		began := time.Now()
@@ -354,7 +362,8 @@ func TestA15ContendersAreListedInOrder(t *testing.T) {
 	})
 }
 
-func TestA17TheFirstErrorIsKeptWhenCleaningUpFailsToo(t *testing.T) {
+// A17
+func TestTheFirstErrorIsKeptWhenCleaningUpFailsToo(t *testing.T) {
 	recipetest.EachSideInBubble(t, func(t *testing.T, w *recipetest.SideWorld) {
 		_, err := w.Bare().Create(w.Path, nil, 0, zk.WorldACL(zk.PermAll&^zk.PermDelete)) // no place can be deleted
 		require.NoError(t, err)
@@ -375,8 +384,8 @@ func TestA17TheFirstErrorIsKeptWhenCleaningUpFailsToo(t *testing.T) {
 	})
 }
 
-// At once, on paths that share missing parents.
-func TestA19MissingParentsAreCreated(t *testing.T) {
+// A19: At once, on paths that share missing parents.
+func TestMissingParentsAreCreated(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		w.Plan.Add(zktest.Fault{Do: zktest.Delay, For: time.Millisecond, Times: -1})
 		var calls []*harness.Call[struct{}]
@@ -392,7 +401,8 @@ func TestA19MissingParentsAreCreated(t *testing.T) {
 	})
 }
 
-func TestB13ConcurrentReleasesAreOne(t *testing.T) {
+// B13
+func TestConcurrentReleasesAreOne(t *testing.T) {
 	recipetest.EachSideInBubble(t, func(t *testing.T, w *recipetest.SideWorld) {
 		l := w.Holds(w.Client(nil))
 		require.Equal(t, 1, recipetest.Sum(w.Requests(func() {
@@ -408,7 +418,8 @@ func TestB13ConcurrentReleasesAreOne(t *testing.T) {
 	})
 }
 
-func TestB32ACallWhoseContextEndsBesideTheGrantHoldsOrLeaves(t *testing.T) {
+// B32
+func TestACallWhoseContextEndsBesideTheGrantHoldsOrLeaves(t *testing.T) {
 	recipetest.EachSideInBubble(t, func(t *testing.T, w *recipetest.SideWorld) {
 		c, other := w.Client(nil), w.Client(nil)
 		for range 40 {
@@ -429,7 +440,8 @@ func TestB32ACallWhoseContextEndsBesideTheGrantHoldsOrLeaves(t *testing.T) {
 	})
 }
 
-func TestB32CallsWhoseContextsEndWhileDisconnectedAreNeverSent(t *testing.T) {
+// B32
+func TestCallsWhoseContextsEndWhileDisconnectedAreNeverSent(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		c := w.Client(nil)
 		m := zkrecipes.NewMutex(c, w.Path)

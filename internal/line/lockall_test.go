@@ -26,7 +26,8 @@ func inLockAllBubble(t *testing.T, f func(t *testing.T, w *recipetest.ElectionWo
 	recipetest.InElectionBubble(t, func(t *testing.T, w *recipetest.ElectionWorld, _, _ *zkrecipes.Election) { f(t, w, w.Stranger(nil)) })
 }
 
-func TestA01LockAllHoldsAllLocksUntilItsRelease(t *testing.T) {
+// A01
+func TestLockAllHoldsAllLocksUntilItsRelease(t *testing.T) {
 	inLockAllBubble(t, func(t *testing.T, w *recipetest.ElectionWorld, c *zkrecipes.Client) {
 		ms := recipetest.Mutexes(c, "/b", "/a", "/c")
 		ls := recipetest.LockAll(t, ms...)
@@ -47,7 +48,8 @@ func TestA01LockAllHoldsAllLocksUntilItsRelease(t *testing.T) {
 	})
 }
 
-func TestA36DoAllReleasesWhateverItsFunctionDoes(t *testing.T) {
+// A36
+func TestDoAllReleasesWhateverItsFunctionDoes(t *testing.T) {
 	inLockAllBubble(t, func(t *testing.T, w *recipetest.ElectionWorld, c *zkrecipes.Client) {
 		ms := recipetest.Mutexes(c, "/a", "/b")
 		broken := errors.New("broken")
@@ -70,8 +72,8 @@ func TestA36DoAllReleasesWhateverItsFunctionDoes(t *testing.T) {
 	})
 }
 
-// Each call names the locks in another order.
-func TestA36LockAllLocksInTheOrderOfPathsAndReleasesInReverse(t *testing.T) {
+// A36: Each call names the locks in another order.
+func TestLockAllLocksInTheOrderOfPathsAndReleasesInReverse(t *testing.T) {
 	inLockAllBubble(t, func(t *testing.T, w *recipetest.ElectionWorld, c *zkrecipes.Client) {
 		var mu sync.Mutex
 		var order []string
@@ -88,8 +90,8 @@ func TestA36LockAllLocksInTheOrderOfPathsAndReleasesInReverse(t *testing.T) {
 	})
 }
 
-// Calls in all orders, also under a prefix, would wait for each other in a circle.
-func TestA36CallsOfLockAllNeverWaitForEachOtherInACircle(t *testing.T) {
+// A36: Calls in all orders, also under a prefix, would wait for each other in a circle.
+func TestCallsOfLockAllNeverWaitForEachOtherInACircle(t *testing.T) {
 	inLockAllBubble(t, func(t *testing.T, w *recipetest.ElectionWorld, c *zkrecipes.Client) {
 		prefixed := w.Stranger(&zkrecipes.Options{Prefix: "/app"})
 		held := 0 // which the locks guard, and the race detector checks it
@@ -123,7 +125,8 @@ func TestA36CallsOfLockAllNeverWaitForEachOtherInACircle(t *testing.T) {
 	})
 }
 
-func TestA36LockAllGivesBackWhatItHasIfItFails(t *testing.T) {
+// A36
+func TestLockAllGivesBackWhatItHasIfItFails(t *testing.T) {
 	inLockAllBubble(t, func(t *testing.T, w *recipetest.ElectionWorld, c *zkrecipes.Client) {
 		l := recipetest.LockOn(t, zkrecipes.NewMutex(w.Stranger(nil), "/b"))
 		call := recipetest.LockAllLater(t, recipetest.Mutexes(c, "/c", "/b", "/a")...)
@@ -147,7 +150,8 @@ func TestA36LockAllGivesBackWhatItHasIfItFails(t *testing.T) {
 	})
 }
 
-func TestA36LockAllWithKeptLocks(t *testing.T) {
+// A36
+func TestLockAllOfKeptLocksSendsNothing(t *testing.T) {
 	inLockAllBubble(t, func(t *testing.T, w *recipetest.ElectionWorld, c *zkrecipes.Client) {
 		ms := []*zkrecipes.Mutex{zkrecipes.NewMutex(c, "/b", zkrecipes.KeepFor(time.Minute)), zkrecipes.NewMutex(c, "/a", zkrecipes.KeepFor(time.Minute))}
 		require.NoError(t, recipetest.LockAll(t, ms...).Release())
@@ -155,7 +159,8 @@ func TestA36LockAllWithKeptLocks(t *testing.T) {
 	})
 }
 
-func TestA07LockAllWithAHoldersContextReturnsErrDeadlockAtOnce(t *testing.T) {
+// A07
+func TestLockAllWithAHoldersContextReturnsErrDeadlockAtOnce(t *testing.T) {
 	inLockAllBubble(t, func(t *testing.T, w *recipetest.ElectionWorld, c *zkrecipes.Client) {
 		ms := recipetest.Mutexes(c, "/a", "/b", "/c")
 		l := recipetest.LockOn(t, ms[1])
@@ -188,7 +193,8 @@ func TestA07LockAllWithAHoldersContextReturnsErrDeadlockAtOnce(t *testing.T) {
 	})
 }
 
-func TestB09TheContextEndsWithTheFirstLockThatIsLost(t *testing.T) {
+// B09
+func TestTheContextOfLockAllEndsWithTheFirstLockThatIsLost(t *testing.T) {
 	inLockAllBubble(t, func(t *testing.T, w *recipetest.ElectionWorld, c *zkrecipes.Client) {
 		for i := range 3 {
 			ls := recipetest.LockAll(t, recipetest.Mutexes(c, "/a", "/b", "/c")...)
@@ -204,7 +210,8 @@ func TestB09TheContextEndsWithTheFirstLockThatIsLost(t *testing.T) {
 	})
 }
 
-func TestB40LockAllRefusesBadInputBeforeItLocksAny(t *testing.T) {
+// B40
+func TestLockAllRefusesBadInputBeforeItLocksAny(t *testing.T) {
 	inLockAllBubble(t, func(t *testing.T, w *recipetest.ElectionWorld, c *zkrecipes.Client) {
 		a, b := zkrecipes.NewMutex(c, "/a"), zkrecipes.NewMutex(c, "/b")
 		f := func(context.Context, *zkrecipes.Leases) error { return errors.New("called") }
@@ -235,9 +242,9 @@ func TestB40LockAllRefusesBadInputBeforeItLocksAny(t *testing.T) {
 	})
 }
 
-// The call waits for a lock, or is about to return: the context of the last lease is made of
-// the caller's when all locks are held.
-func TestB28LockAllWhoseClientIsClosedReturnsErrClosed(t *testing.T) {
+// B35: The call waits for a lock, or is about to return: the context of the last lease is made
+// of the caller's when all locks are held.
+func TestLockAllWhoseClientIsClosedReturnsErrClosed(t *testing.T) {
 	inLockAllBubble(t, func(t *testing.T, w *recipetest.ElectionWorld, c *zkrecipes.Client) {
 		recipetest.LockOn(t, zkrecipes.NewMutex(w.Stranger(nil), "/b"))
 		held := recipetest.LockAll(t, recipetest.Mutexes(c, "/c", "/d")...)

@@ -57,7 +57,8 @@ func (w *rwWorld) lastReleased(a *harness.Call[*zkrecipes.Lease], ls ...*zkrecip
 	require.NoError(w.T, a.Get().Release())
 }
 
-func TestA20ReadersHoldTogether(t *testing.T) {
+// A20
+func TestReadersHoldAnRWLockTogether(t *testing.T) {
 	inRWBubble(t, func(t *testing.T, w *rwWorld) {
 		var leases []*zkrecipes.Lease
 		for _, lock := range []func(context.Context) (*zkrecipes.Lease, error){w.ours.RLock, w.theirs.RLock, w.ours.RLock, w.ours.TryRLock} {
@@ -77,7 +78,8 @@ func TestA20ReadersHoldTogether(t *testing.T) {
 	})
 }
 
-func TestA23AnUpgradeIsRefusedAtOnce(t *testing.T) {
+// A23
+func TestAnUpgradeIsRefusedAtOnce(t *testing.T) {
 	inRWBubble(t, func(t *testing.T, w *rwWorld) {
 		l, other := recipetest.Held(t, w.ours.RLock), recipetest.Held(t, w.theirs.RLock)
 		require.Empty(t, w.Requests(func() {
@@ -101,9 +103,9 @@ func TestA23AnUpgradeIsRefusedAtOnce(t *testing.T) {
 	})
 }
 
-// A writer may have joined in between. The second reader would wait for it, and it for the
+// A23: A writer may have joined in between. The second reader would wait for it, and it for the
 // first one.
-func TestA23ReadLockWithAReadersContextIsADeadlockError(t *testing.T) {
+func TestReadLockWithAReadersContextIsADeadlockError(t *testing.T) {
 	inRWBubble(t, func(t *testing.T, w *rwWorld) {
 		l := recipetest.Held(t, w.ours.RLock)
 		_, err := w.ours.RLock(l.Context(t.Context()))
@@ -121,7 +123,8 @@ func TestA23ReadLockWithAReadersContextIsADeadlockError(t *testing.T) {
 	})
 }
 
-func TestA23AWriterMayTakeAReadLock(t *testing.T) {
+// A23
+func TestAWriterMayTakeAReadLock(t *testing.T) {
 	inRWBubble(t, func(t *testing.T, w *rwWorld) {
 		l := recipetest.Held(t, w.ours.Lock)
 		_, err := w.ours.RLock(l.Context(t.Context()))
@@ -152,7 +155,8 @@ func (w *rwWorld) place(kind string) string {
 	return path
 }
 
-func TestA26AReaderWaitsForTheNearestWriterAhead(t *testing.T) {
+// A26
+func TestAReaderWaitsForTheNearestWriterAhead(t *testing.T) {
 	for name, nearestGoesFirst := range map[string]bool{"the first goes first": false, "the nearest gives up first": true} {
 		t.Run(name, func(t *testing.T) {
 			inRWBubble(t, func(t *testing.T, w *rwWorld) {
@@ -202,7 +206,8 @@ func TestAWaiterBetweenOthersOfAnotherKindLeaves(t *testing.T) {
 	})
 }
 
-func TestA28ReadersAndWritersAreListed(t *testing.T) {
+// A28
+func TestReadersAndWritersAreListed(t *testing.T) {
 	inRWBubble(t, func(t *testing.T, w *rwWorld) {
 		var clients []*zkrecipes.Client
 		for i := range 4 {
@@ -250,7 +255,8 @@ func TestA28ReadersAndWritersAreListed(t *testing.T) {
 	})
 }
 
-func TestA29ThePathIsGoneAfterTheSessionIsKilled(t *testing.T) {
+// A29
+func TestAnRWLocksPathIsGoneAfterTheSessionIsKilled(t *testing.T) {
 	inRWBubble(t, func(t *testing.T, w *rwWorld) {
 		recipetest.Held(t, w.ours.RLock)
 		recipetest.Held(t, w.ours.RLock)
@@ -265,8 +271,8 @@ func TestA29ThePathIsGoneAfterTheSessionIsKilled(t *testing.T) {
 	}, zktest.ContainerCheckInterval(time.Minute))
 }
 
-// A caller that finds the other's place in the line leaves and returns an error.
-func TestB40RWLockAndMutexRefuseEachOthersLine(t *testing.T) {
+// B40: A caller that finds the other's place in the line leaves and returns an error.
+func TestRWLockAndMutexRefuseEachOthersLine(t *testing.T) {
 	const want = "another recipe uses this path"
 	inRWBubble(t, func(t *testing.T, w *rwWorld) {
 		l := recipetest.LockOn(t, zkrecipes.NewMutex(w.d, w.Path))
@@ -305,7 +311,8 @@ func TestB40RWLockAndMutexRefuseEachOthersLine(t *testing.T) {
 	})
 }
 
-func TestB40AZeroRWLockIsAnError(t *testing.T) {
+// B40
+func TestAZeroRWLockIsAnError(t *testing.T) {
 	inRWBubble(t, func(t *testing.T, w *rwWorld) {
 		l := recipetest.Held(t, w.ours.Lock)
 		calls := func(w *zkrecipes.RWLock) map[string]func(context.Context) error {
@@ -337,7 +344,8 @@ func TestB40AZeroRWLockIsAnError(t *testing.T) {
 	})
 }
 
-func TestB47AReaderNeverSignalsAndItsDataIsIgnored(t *testing.T) {
+// B47
+func TestAReaderNeverSignalsAndItsDataIsIgnored(t *testing.T) {
 	inRWBubble(t, func(t *testing.T, w *rwWorld) {
 		reader := recipetest.Held(t, w.theirs.RLock)
 		writer := w.waits(w.ours.Lock)

@@ -122,7 +122,8 @@ func TestTryLockTakesALockWithManyOtherLocksBelowItsPath(t *testing.T) {
 	})
 }
 
-func TestB29ALineOfTenThousandPlacesCostsNoMoreRequests(t *testing.T) {
+// B29
+func TestALineOfTenThousandPlacesCostsNoMoreRequests(t *testing.T) {
 	const ours, places = 30, 10_000
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		c, other := w.Client(nil), w.Client(nil)
@@ -173,10 +174,10 @@ func TestB29ALineOfTenThousandPlacesCostsNoMoreRequests(t *testing.T) {
 	})
 }
 
-// Ten thousand readers hold the lock. One more reader costs no more than beside a
+// B29: Ten thousand readers hold the lock. One more reader costs no more than beside a
 // single one. A writer sleeps until the last reader has left. Only the writer wakes
 // the readers behind it.
-func TestB29ALineOfTenThousandReadersCostsNoMoreRequests(t *testing.T) {
+func TestALineOfTenThousandReadersCostsNoMoreRequests(t *testing.T) {
 	const places, behind = 10_000, 30
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		c, other := w.Client(nil), w.Client(nil)
@@ -221,7 +222,8 @@ func TestB29ALineOfTenThousandReadersCostsNoMoreRequests(t *testing.T) {
 	})
 }
 
-func TestB31TenThousandWatchesSurviveReconnects(t *testing.T) {
+// B31
+func TestTenThousandWatchesSurviveReconnects(t *testing.T) {
 	const watches = 10_000
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		c := w.Stranger(nil)
@@ -263,8 +265,8 @@ func TestB31TenThousandWatchesSurviveReconnects(t *testing.T) {
 	})
 }
 
-// One client waits in a thousand lines at once and loses its connection.
-func TestB31WaitersInAThousandLinesAreGrantedAcrossAReconnect(t *testing.T) {
+// B31: One client waits in a thousand lines at once and loses its connection.
+func TestWaitersInAThousandLinesAreGrantedAcrossAReconnect(t *testing.T) {
 	const lines = 1000
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		holder, c := w.Stranger(nil), w.Stranger(nil)

@@ -20,9 +20,9 @@ import (
 // transaction that ended the session.
 const wantedPlaces = 45_000
 
-// A Client takes as many places as it gets, up to wantedPlaces, and dies. Its session
+// B106: A Client takes as many places as it gets, up to wantedPlaces, and dies. Its session
 // expires, and all servers go on.
-func TestLongB106AnEnsembleOutlivesTheLargestSessionThatAClientCanHave(t *testing.T) {
+func TestLongAnEnsembleOutlivesTheLargestSessionThatAClientCanHave(t *testing.T) {
 	recipetest.NeedsLong(t)
 	e := threeServers(t)
 	for what, fill := range map[string]func(ctx context.Context, c *zkrecipes.Client) (got int, err error){

@@ -100,10 +100,10 @@ func startHolder(t *testing.T, s recipetest.Side, mode, path string) (*recipetes
 	return p, p.Report()
 }
 
-// A process is stopped until its session has expired and a waiter was granted the
+// B14: A process is stopped until its session has expired and a waiter was granted the
 // lock. When the process goes on, the first thing that it learns is ErrLost, and its
 // Commits are refused.
-func TestRealB14ProcessPausedLongerThanItsSessionGetsErrLost(t *testing.T) {
+func TestRealProcessPausedLongerThanItsSessionGetsErrLost(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []string{
 		"wait",   // stopped at a known moment
@@ -153,9 +153,9 @@ func TestRealB14ProcessPausedLongerThanItsSessionGetsErrLost(t *testing.T) {
 	}
 }
 
-// The lock of a killed process is free when its session has expired, which the servers
+// B34: The lock of a killed process is free when its session has expired, which the servers
 // notice within a tick.
-func TestRealB34LockOfAKilledProcessIsFreeAfterItsTimeout(t *testing.T) {
+func TestRealLockOfAKilledProcessIsFreeAfterItsTimeout(t *testing.T) {
 	t.Parallel()
 	harness.NeedsOwn(t) // another server's tick is not known
 	for _, side := range recipetest.Sides {
@@ -180,9 +180,9 @@ func TestRealB34LockOfAKilledProcessIsFreeAfterItsTimeout(t *testing.T) {
 	}
 }
 
-// Once the session of a killed process has expired, its members are neither counted
+// B34: Once the session of a killed process has expired, its members are neither counted
 // nor waited for.
-func TestRealB34MembersOfAKilledProcessAreGoneAfterItsTimeout(t *testing.T) {
+func TestRealBarrierMembersOfAKilledProcessAreGoneAfterItsTimeout(t *testing.T) {
 	t.Parallel()
 	harness.NeedsOwn(t) // another server's tick is not known
 	path, conn := harness.NewPath(t), harness.Raw(t)

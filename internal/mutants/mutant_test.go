@@ -8,9 +8,9 @@ import (
 )
 
 func TestEntryThatIsNotCompleteIsAnError(t *testing.T) {
-	m := mutant{name: "m", what: "It breaks.", edits: []edit{{}}, test: "env ZK_HARNESS=zktest go test . -run TestB04"}
+	m := mutant{name: "m", what: "It breaks.", edits: []edit{{}}, test: "env ZK_HARNESS=zktest go test . -run TestLost"}
 	require.NoError(t, m.check())
-	require.Equal(t, strings.Fields("env ZK_HARNESS=zktest go test -v . -run TestB04"), withFlags(m.command(), "-v"))
+	require.Equal(t, strings.Fields("env ZK_HARNESS=zktest go test -v . -run TestLost"), withFlags(m.command(), "-v"))
 	for _, spoil := range []func(*mutant){
 		func(m *mutant) { m.name = "" },
 		func(m *mutant) { m.what = "" },
@@ -26,7 +26,7 @@ func TestEntryThatIsNotCompleteIsAnError(t *testing.T) {
 }
 
 func TestFastIsWhatRunsFewSeedsOrNone(t *testing.T) {
-	require.True(t, mutant{test: "env ZK_HARNESS=zktest go test . -run TestB04"}.fast())
+	require.True(t, mutant{test: "env ZK_HARNESS=zktest go test . -run TestLost"}.fast())
 	require.True(t, mutant{test: "go test ./internal/wire"}.fast())
 	require.True(t, mutant{test: "go test ./internal/sim -run ^TestGate -seeds 200"}.fast())
 	require.False(t, mutant{test: "go test ./internal/sim -run ^TestGate -seeds 201"}.fast())
@@ -53,10 +53,10 @@ func TestCommandsThatDifferInRunAreJoined(t *testing.T) {
 }
 
 func TestAPatternMatchesTestsAsGoTestDoes(t *testing.T) {
-	tests := []string{"TestB04Lost", "TestB21Gone"}
-	require.True(t, matches("TestB04", tests))
-	require.True(t, matches("TestB(21|49)", tests))
-	require.True(t, matches("^TestB21/sub", tests))
-	require.False(t, matches("TestB4", tests))
-	require.False(t, matches("TestB(", tests))
+	tests := []string{"TestLostJoin", "TestGone"}
+	require.True(t, matches("TestLost", tests))
+	require.True(t, matches("Test(Gone|None)", tests))
+	require.True(t, matches("^TestGone/sub", tests))
+	require.False(t, matches("TestLostA", tests))
+	require.False(t, matches("TestG(", tests))
 }

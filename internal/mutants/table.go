@@ -35,6 +35,7 @@ var tables = [][]mutant{
 	visitMutants,
 	watchMutants,
 	zkrMutants,
+	serveMutants,
 	zktestMutants,
 }
 

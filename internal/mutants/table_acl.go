@@ -10,7 +10,7 @@ var aclMutants = []mutant{
 			old: `if a.Perms &^= zk.PermWrite; a.Perms != 0 {`,
 			new: `if a.Perms != 0 {`,
 		}},
-		test: "env ZK_HARNESS=zktest go test ./internal/line -run ^TestB90Writes",
+		test: "env ZK_HARNESS=zktest go test ./internal/line -run ^TestWritesOfOthers",
 	},
 	{
 		name: "acl-constant-for-all",
@@ -22,7 +22,7 @@ var aclMutants = []mutant{
 				of = wire.Credential{}
 				h := hmac.New(sha256.New, []byte("zkrecipes: the identity that writes, 1"))`,
 		}},
-		test: "env ZK_HARNESS=zktest go test ./internal/line -run ^TestB90Writes",
+		test: "env ZK_HARNESS=zktest go test ./internal/line -run ^TestWritesOfOthers",
 	},
 	{
 		name: "acl-of-each-session",
@@ -35,7 +35,7 @@ var aclMutants = []mutant{
 					cfg.Identities = []wire.Credential{Identity(wire.Credential{Auth: []byte(rand.Text())})}`,
 			imports: []string{"crypto/rand"},
 		}},
-		test: "env ZK_HARNESS=zktest go test ./internal/line -run ^TestB89ACLsDoNotComeAndGo$/without",
+		test: "env ZK_HARNESS=zktest go test ./internal/line -run ^TestACLsDoNotComeAndGo$/without",
 	},
 	{
 		name: "acl-of-places-alone",
@@ -45,7 +45,7 @@ var aclMutants = []mutant{
 			old: `acl := s.ACL()`,
 			new: `acl := s.cfg.ACL`,
 		}},
-		test: "env ZK_HARNESS=zktest go test ./internal/line -run ^TestB89ACLsDoNotComeAndGo$/without",
+		test: "env ZK_HARNESS=zktest go test ./internal/line -run ^TestACLsDoNotComeAndGo$/without",
 	},
 	{
 		name: "credentials-printed",
@@ -77,7 +77,7 @@ var aclMutants = []mutant{
 			old: `s.owned = OwnedACL(cfg.ACL, cfg.Digest, cfg.Identities)`,
 			new: `s.owned = OwnedACL(cfg.ACL, 0, cfg.Identities)`,
 		}},
-		test: "env ZK_HARNESS=zktest go test ./internal/line -run TestRealB71WithTheServers",
+		test: "env ZK_HARNESS=zktest go test ./internal/line -run TestRealWithTheServers",
 	},
 	{
 		name: "ids-unchecked",
@@ -87,7 +87,7 @@ var aclMutants = []mutant{
 			old: `return ErrUnknownIDs`,
 			new: `return nil`,
 		}},
-		test: "env ZK_HARNESS=zktest go test ./internal/line -run TestRealB71AWrong",
+		test: "env ZK_HARNESS=zktest go test ./internal/line -run TestRealAWrong",
 	},
 	{
 		name: "opens-up-any-znode",
@@ -97,7 +97,7 @@ var aclMutants = []mutant{
 			old: `case s.owned == nil || !slices.Equal(acl, s.owned):`,
 			new: `case s.owned == nil:`,
 		}},
-		test: "env ZK_HARNESS=zktest go test ./internal/line -run ^TestB48AnotherZnode",
+		test: "env ZK_HARNESS=zktest go test ./internal/line -run ^TestAnotherZnode",
 	},
 	{
 		name: "seal-of-any-line",
@@ -107,6 +107,6 @@ var aclMutants = []mutant{
 			old: `if stat.Aversion != 0 || seal != own && seal != SealOf(s.ACL(), 0) {`,
 			new: `if seal == "" {`,
 		}},
-		test: "env ZK_HARNESS=zktest go test ./internal/line -run ^TestB89ListThatChanged",
+		test: "env ZK_HARNESS=zktest go test ./internal/line -run ^TestAnACLThatChanged",
 	},
 }

@@ -16,7 +16,7 @@ var asideMutants = []mutant{
 				}
 				p, err := l.newPlace(ctx, s, e, name)`,
 		}},
-		test: "env ZK_HARNESS=zktest go test ./internal/line -run TestB87AFree",
+		test: "env ZK_HARNESS=zktest go test ./internal/line -run TestAFree",
 	},
 	{
 		name: "aside-any-line",
@@ -26,7 +26,7 @@ var asideMutants = []mutant{
 			old: `case errors.Is(err, zk.ErrNoNode), err == nil && stat.Czxid != x.LineCzxid:`,
 			new: `case errors.Is(err, zk.ErrNoNode):`,
 		}},
-		test: "env ZK_HARNESS=zktest go test ./internal/line -run TestB87ANewLine",
+		test: "env ZK_HARNESS=zktest go test ./internal/line -run TestANewLine",
 	},
 	{
 		name: "aside-deletes-any-leader",
@@ -36,7 +36,7 @@ var asideMutants = []mutant{
 			old: `case err == nil && extra.EphemeralOwner == 0:`,
 			new: `case err == nil && extra.EphemeralOwner == -1:`,
 		}},
-		test: "env ZK_HARNESS=zktest go test ./internal/election -run ^TestB87SomebodysZnodeAtTheLeadersPathKeepsTheNumbersFromBeginningAnew$",
+		test: "env ZK_HARNESS=zktest go test ./internal/election -run ^TestSomebodysZnodeAtTheLeadersPathKeepsTheNumbersFromBeginningAnew$",
 	},
 	{
 		name: "aside-deletes-blindly",
@@ -46,7 +46,7 @@ var asideMutants = []mutant{
 			old: `ops := []any{&zk.DeleteRequest{Path: l.Abs(), Version: stat.Version}}`,
 			new: `ops := []any{&zk.DeleteRequest{Path: l.Abs(), Version: -1}}`,
 		}},
-		test: "env ZK_HARNESS=zktest go test ./internal/line -run TestB87ALineThatChanges",
+		test: "env ZK_HARNESS=zktest go test ./internal/line -run TestALineThatChanges",
 	},
 	{
 		name: "aside-first-member",
@@ -56,7 +56,7 @@ var asideMutants = []mutant{
 			old: `w, err := x.Session.Watch(ctx, x.Line.Abs()+"/"+slices.MaxFunc(ms, placename.Parts.Compare).Name)`,
 			new: `w, err := x.Session.Watch(ctx, x.Line.Abs()+"/"+slices.MinFunc(ms, placename.Parts.Compare).Name)`,
 		}},
-		test: "env ZK_HARNESS=zktest go test ./internal/line -run TestB87WaitingAside",
+		test: "env ZK_HARNESS=zktest go test ./internal/line -run TestWaitingAside",
 	},
 	{
 		name: "aside-guest",
@@ -66,7 +66,7 @@ var asideMutants = []mutant{
 			old: `if x.guest {`,
 			new: `if false {`,
 		}},
-		test: "env ZK_HARNESS=zktest go test ./internal/line ./internal/election -run TestB87Somebodys",
+		test: "env ZK_HARNESS=zktest go test ./internal/line ./internal/election -run TestSomebodys(Data|Znode)",
 	},
 	{
 		name: "last-number",
@@ -76,6 +76,6 @@ var asideMutants = []mutant{
 			old: `if ok && !IsBeyondLimit(l.Client, m.Number) {`,
 			new: `if ok {`,
 		}},
-		test: "env ZK_HARNESS=zktest go test ./internal/line -run TestB28TheLastNumber",
+		test: "env ZK_HARNESS=zktest go test ./internal/line -run TestTheLastSequenceNumber",
 	},
 }

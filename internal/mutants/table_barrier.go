@@ -29,7 +29,7 @@ var barrierMutants = []mutant{
 			old: `for j := range lost {`,
 			new: `for j := range map[*lostJoin]struct{}{} {`,
 		}},
-		test: "env ZK_HARNESS=zktest go test ./internal/line -run TestB70",
+		test: "env ZK_HARNESS=zktest go test ./internal/line -run ^TestNextCallOfABarrierIsNotCounted",
 	},
 	{
 		name: "barrier-early-waits",
@@ -43,7 +43,7 @@ var barrierMutants = []mutant{
 				}
 				return w, err`,
 		}},
-		test: "env ZK_HARNESS=zktest go test ./internal/barrier -run TestA22EarlyArrivalThat",
+		test: "env ZK_HARNESS=zktest go test ./internal/barrier -run TestEarlyArrivalThat",
 	},
 	{
 		name: "barrier-expiry-not-lost",
@@ -63,7 +63,7 @@ var barrierMutants = []mutant{
 			old: `if p.LineCount < 0 || p.LineCount-1 >= a.N {`,
 			new: `if p.LineCount-1 >= a.N {`,
 		}},
-		test: "env ZK_HARNESS=zktest go test ./internal/barrier -run TestB01JoinOfABarrier",
+		test: "env ZK_HARNESS=zktest go test ./internal/barrier -run TestJoinOfABarrier",
 	},
 	{
 		name: "barrier-last-leaver",
@@ -88,7 +88,7 @@ var barrierMutants = []mutant{
 			old: `if a.began != nil {`,
 			new: `if a.began != nil && false {`,
 		}},
-		test: "env ZK_HARNESS=zktest go test ./internal/barrier -run ^TestB102First",
+		test: "env ZK_HARNESS=zktest go test ./internal/barrier -run ^TestFirst",
 	},
 	{
 		name: "barrier-leaves-a-round-alone",
@@ -97,7 +97,7 @@ var barrierMutants = []mutant{
 			in:  "participant.outcomeAfterExpiry",
 			old: `a.deleteEmptyRound(s)`,
 		}},
-		test: "env ZK_HARNESS=zktest go test ./internal/barrier -run ^TestB102Only",
+		test: "env ZK_HARNESS=zktest go test ./internal/barrier -run ^TestOnly",
 	},
 	{
 		name: "barrier-leaves-at-once",
@@ -134,7 +134,7 @@ var barrierMutants = []mutant{
 					return a.outcomeAfterExpiry(p, why)
 				case o.RefusedAt(notOpen, zk.ErrBadVersion):`,
 		}},
-		test: "env ZK_HARNESS=zktest go test ./internal/barrier -run TestA22ACancel",
+		test: "env ZK_HARNESS=zktest go test ./internal/barrier -run TestACancel",
 	},
 	{
 		name: "barrier-round-left",
@@ -158,7 +158,7 @@ var barrierMutants = []mutant{
 			old: `if opened, openErr := a.openUpRound(s); opened || openErr != nil {`,
 			new: `if opened, openErr := a.openUpRound(s); false && (opened || openErr != nil) {`,
 		}},
-		test: "env ZK_HARNESS=zktest go test ./internal/line -run ^TestB71WithoutAuthSessions",
+		test: "env ZK_HARNESS=zktest go test ./internal/line -run ^TestWithoutAuthSessions",
 	},
 	{
 		name: "barrier-waits-for-its-own-leave",

@@ -21,7 +21,7 @@ var barrierOpenMutants = []mutant{
 				case stat.Czxid != p.LineCzxid:
 					return 0, errNoRound`,
 		}},
-		test: "env ZK_HARNESS=zktest go test ./internal/barrier -run TestB11MemberOfAnExpired",
+		test: "env ZK_HARNESS=zktest go test ./internal/barrier -run TestMemberOfAnExpired",
 	},
 	{
 		name: "barrier-counts-other-sizes",
@@ -31,7 +31,7 @@ var barrierOpenMutants = []mutant{
 			old: `return line.IsBeyondLimit(a.Line.Client, m.Number) || size != 0 && size != a.N`,
 			new: `return line.IsBeyondLimit(a.Line.Client, m.Number) || size < 0`,
 		}},
-		test: "env ZK_HARNESS=zktest go test ./internal/barrier -run TestB78MemberThatRemembers",
+		test: "env ZK_HARNESS=zktest go test ./internal/barrier -run TestMemberThatRemembers",
 	},
 	{
 		name: "barrier-counts-ready",
@@ -62,7 +62,7 @@ var barrierOpenMutants = []mutant{
 				}`,
 			new: `return nil, nil`,
 		}},
-		test: "env ZK_HARNESS=zktest go test ./internal/barrier -run TestB45RoundOpensForTheOthers",
+		test: "env ZK_HARNESS=zktest go test ./internal/barrier -run TestRoundOpensForTheOthers",
 	},
 	{
 		name: "barrier-duty-lost-reply",
@@ -75,7 +75,7 @@ var barrierOpenMutants = []mutant{
 					return nil, nil
 				case !o.Transient():`,
 		}},
-		test: "env ZK_HARNESS=zktest go test ./internal/barrier -run TestB45OpeningWhose",
+		test: "env ZK_HARNESS=zktest go test ./internal/barrier -run TestOpeningWhose",
 	},
 	{
 		name: "barrier-event-rearmed",
@@ -89,7 +89,7 @@ var barrierOpenMutants = []mutant{
 				_, changed := w.ChildrenChanged()
 				return changed`,
 		}},
-		test: "env ZK_HARNESS=zktest go test ./internal/barrier -run ^TestB23MemberDoesNotBelieveTheSignalOfAnotherRound$",
+		test: "env ZK_HARNESS=zktest go test ./internal/barrier -run ^TestMemberDoesNotBelieveTheSignalOfAnotherRound$",
 	},
 	{
 		name: "barrier-nth-opens",
@@ -109,7 +109,7 @@ var barrierOpenMutants = []mutant{
 			old: `version, err = a.agreeOn(p.Session, reading)`,
 			new: `_, version = reading, -1`,
 		}},
-		test: "env ZK_HARNESS=zktest go test ./internal/barrier -run TestB78MembersThatAllRemember",
+		test: "env ZK_HARNESS=zktest go test ./internal/barrier -run TestMembersThatAllRemember",
 	},
 	{
 		name: "barrier-opens-unchecked",
@@ -119,7 +119,7 @@ var barrierOpenMutants = []mutant{
 			old: `ops = append(ops, &zk.CheckVersionRequest{Path: round + m.Name, Version: -1})`,
 			new: `_ = round + m.Name`,
 		}},
-		test: "env ZK_HARNESS=zktest go test ./internal/barrier -run TestB45MemberThatDiesWhileAnother",
+		test: "env ZK_HARNESS=zktest go test ./internal/barrier -run TestMemberThatDiesWhileAnother",
 	},
 	{
 		name: "barrier-own-watch-spins",
@@ -131,7 +131,7 @@ var barrierOpenMutants = []mutant{
 					a.long = true`,
 			new: `case <-p.Own.Fired(): // which a search for the reply to the join may have set`,
 		}},
-		test: "env ZK_HARNESS=zktest go test ./internal/barrier -run ^TestB22EvictedMemberWhoseJoin -timeout 30s",
+		test: "env ZK_HARNESS=zktest go test ./internal/barrier -run ^TestEvictedMemberWhoseJoin -timeout 30s",
 	},
 	{
 		name: "barrier-remembers-size",
@@ -146,7 +146,7 @@ var barrierOpenMutants = []mutant{
 				}
 				return known`,
 		}},
-		test: "env ZK_HARNESS=zktest go test ./internal/barrier -run TestB78BarrierInUse",
+		test: "env ZK_HARNESS=zktest go test ./internal/barrier -run TestBarrierInUse",
 	},
 	{
 		name: "barrier-signal-any-n",
@@ -156,7 +156,7 @@ var barrierOpenMutants = []mutant{
 			old: `return b.Ready() + "/" + signalOf + strconv.Itoa(b.N)`,
 			new: `return b.Ready() + "/" + signalOf + strconv.Itoa(0*b.N)`,
 		}},
-		test: "env ZK_HARNESS=zktest go test ./internal/barrier -run ^TestB78MembersOfAnotherNDoNotBelieveTheSignal$",
+		test: "env ZK_HARNESS=zktest go test ./internal/barrier -run ^TestMembersOfAnotherNDoNotBelieveTheSignal$",
 	},
 	{
 		name: "barrier-signal-holes",
@@ -166,7 +166,7 @@ var barrierOpenMutants = []mutant{
 			old: `if int(m.Number) != i+1 {`,
 			new: `if int(m.Number) < i+1 {`,
 		}},
-		test: "env ZK_HARNESS=zktest go test ./internal/barrier -run ^TestA22MembersOfARoundWithHoles",
+		test: "env ZK_HARNESS=zktest go test ./internal/barrier -run ^TestMembersOfARoundWithHoles",
 	},
 	{
 		name: "barrier-signal-left",
@@ -176,7 +176,7 @@ var barrierOpenMutants = []mutant{
 			old: `ops, _, err = a.deleteSignals(s.Lifetime(), s)`,
 			new: `_, _, err = a.deleteSignals(s.Lifetime(), s)`,
 		}},
-		test: "env ZK_HARNESS=zktest go test ./internal/barrier -run ^TestB78Member",
+		test: "env ZK_HARNESS=zktest go test ./internal/barrier -run ^TestMember.*(AnotherN|NamesBoth|NIsAnother)",
 	},
 	{
 		name: "barrier-signal-of-another-round",
@@ -186,7 +186,7 @@ var barrierOpenMutants = []mutant{
 			old: `case w.Stat.Czxid != p.LineCzxid, len(w.Children) > 0 && !slices.Contains(w.Children, signalOpen):`,
 			new: `case len(w.Children) > 0 && !slices.Contains(w.Children, signalOpen):`,
 		}},
-		test: "env ZK_HARNESS=zktest go test ./internal/barrier -run ^TestB23MemberThatWatchesALaterRoundsSignalDoesNotBelieveIt$",
+		test: "env ZK_HARNESS=zktest go test ./internal/barrier -run ^TestMemberThatWatchesALaterRoundsSignalDoesNotBelieveIt$",
 	},
 	{
 		name: "barrier-signal-surplus",
@@ -208,6 +208,6 @@ var barrierOpenMutants = []mutant{
 			old: `ops := []any{&zk.CheckVersionRequest{Path: b.Line.Abs(), Version: version}}`,
 			new: `ops := []any{&zk.CheckVersionRequest{Path: b.Line.Abs(), Version: -1}}`,
 		}},
-		test: "env ZK_HARNESS=zktest go test ./internal/barrier -run TestB78RoundIsNotOpened",
+		test: "env ZK_HARNESS=zktest go test ./internal/barrier -run TestRoundIsNotOpened",
 	},
 }

@@ -43,6 +43,26 @@ var delayMutants = []mutant{
 		test: delayTests,
 	},
 	{
+		name:  "delay-forgotten-by-trylock",
+		what:  "TryLock has a line begin anew whatever has happened in it since it looked.",
+		edits: []edit{{in: "beyondLimit.locked", old: `len(ms) == 0 && x.calm`, new: `len(ms) == 0`}},
+		test:  delayTests,
+	},
+	{
+		name: "delay-unseen-by-trylock",
+		what: "The first TryLock of a client does not ask whether a delay is due.",
+		edits: []edit{{in: "Line.isBlocked", old: `case stat.NumChildren == 0:
+			return !l.isCalm(stat), stat, nil`, new: `case stat.NumChildren == 0:
+			return false, stat, nil`}},
+		test: delayTests,
+	},
+	{
+		name:  "delay-hidden-by-another-line",
+		what:  "What was read of a line that has been deleted since counts for the new one.",
+		edits: []edit{{in: "Place.readBefore", old: ` || stat.Czxid != p.LineCzxid`}},
+		test:  delayTests,
+	},
+	{
 		name: "delay-release-unwritten",
 		what: "A release does not write the line's data, so it counts as none.",
 		edits: []edit{{

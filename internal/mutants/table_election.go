@@ -10,7 +10,7 @@ var electionMutants = []mutant{
 			old: `if m.Kind == placename.KindLatch || l.Foreign(m.Kind) {`,
 			new: `if l.Foreign(m.Kind) {`,
 		}},
-		test: "env ZK_HARNESS=zktest go test ./internal/election -run ^TestB101ElectionRefusesThePathOfALeaderLatch$",
+		test: "env ZK_HARNESS=zktest go test ./internal/election -run ^TestElectionRefusesThePathOfALeaderLatch$",
 	},
 	{
 		name: "election-commit-unguarded",
@@ -20,7 +20,7 @@ var electionMutants = []mutant{
 			old: `paths := g.Place().guarded()`,
 			new: `paths := g.Place().Paths()`,
 		}},
-		test: "env ZK_HARNESS=zktest go test ./internal/election -run ^TestB91NoTermCommitsOnceTheLeadersZnodeWasDeleted$",
+		test: "env ZK_HARNESS=zktest go test ./internal/election -run ^TestNoTermCommitsOnceTheLeadersZnodeWasDeleted$",
 	},
 	{
 		name: "election-deletes-blindly",
@@ -34,7 +34,7 @@ var electionMutants = []mutant{
 					c.Session.Multi(c.Session.Lifetime(), &zk.DeleteRequest{Path: c.leader, Version: -1})
 				})`,
 		}},
-		test: "env ZK_HARNESS=zktest go test ./internal/election -run ^TestB22ALeaderWhoseZnodeIsDeletedLosesItsTerm$",
+		test: "env ZK_HARNESS=zktest go test ./internal/election -run ^TestALeaderWhoseZnodeIsDeletedLosesItsTerm$",
 	},
 	{
 		name: "election-ends-blindly",
@@ -43,7 +43,7 @@ var electionMutants = []mutant{
 			in:  "candidate.watchLeader",
 			old: `c.leaderGone.Store(true)`,
 		}},
-		test: "env ZK_HARNESS=zktest go test ./internal/election -run ^TestB48ATermThatEndsKeepsSomebodysZnodeAtTheLeadersPath$",
+		test: "env ZK_HARNESS=zktest go test ./internal/election -run ^TestATermThatEndsKeepsSomebodysZnodeAtTheLeadersPath$",
 	},
 	{
 		name: "election-leader-unwatched",
@@ -56,7 +56,7 @@ var electionMutants = []mutant{
 				}`,
 			new: `g, err = p.Grant(ctx)`,
 		}},
-		test: "env ZK_HARNESS=zktest go test ./internal/election -run ^TestB22ALeaderWhoseZnodeIsDeletedLosesItsTerm$",
+		test: "env ZK_HARNESS=zktest go test ./internal/election -run ^TestALeaderWhoseZnodeIsDeletedLosesItsTerm$",
 	},
 	{
 		name: "election-leaves-znode",
@@ -65,7 +65,7 @@ var electionMutants = []mutant{
 			in:  "candidate.release",
 			old: `c.Line.Client.Tasks.Start(c.withdraw)`,
 		}},
-		test: "env ZK_HARNESS=zktest go test ./internal/election -run ^TestB22AnEvictedLeaderDeletesItsOtherZnode$",
+		test: "env ZK_HARNESS=zktest go test ./internal/election -run ^TestAnEvictedLeaderDeletesItsOtherZnode$",
 	},
 	{
 		name: "election-quits-blindly",
@@ -75,7 +75,7 @@ var electionMutants = []mutant{
 			old: `case c.czxid != 0:`,
 			new: `case true:`,
 		}},
-		test: "env ZK_HARNESS=zktest go test ./internal/election -run ^TestB48ACampaignThatIsCanceledKeepsSomebodysZnodeAtTheLeadersPath$",
+		test: "env ZK_HARNESS=zktest go test ./internal/election -run ^TestACampaignThatIsCanceledKeepsSomebodysZnodeAtTheLeadersPath$",
 	},
 	{
 		name: "election-replaces-any",
@@ -85,7 +85,7 @@ var electionMutants = []mutant{
 			old: `case stat.EphemeralOwner == 0:`,
 			new: `case stat.EphemeralOwner == -1:`,
 		}},
-		test: "env ZK_HARNESS=zktest go test ./internal/election -run ^TestB48SomebodysOwnZnodeAtTheLeadersPathIsKept$",
+		test: "env ZK_HARNESS=zktest go test ./internal/election -run ^TestSomebodysOwnZnodeAtTheLeadersPathIsKept$",
 	},
 	{
 		name: "election-replaces-none",
@@ -95,7 +95,7 @@ var electionMutants = []mutant{
 			old: `if replaced, err = c.replaceOps(ctx); err != nil {`,
 			new: `if _, err = c.replaceOps(ctx); err != nil {`,
 		}},
-		test: "env ZK_HARNESS=zktest go test ./internal/election -run ^TestB22TheNextLeaderReplacesWhatAnEvictedOneLeft$",
+		test: "env ZK_HARNESS=zktest go test ./internal/election -run ^TestTheNextLeaderReplacesWhatAnEvictedOneLeft$",
 	},
 	{
 		name: "election-token-of-place",
@@ -105,7 +105,7 @@ var electionMutants = []mutant{
 			old: `c.Place.Czxid, c.Checked = c.czxid, []string{c.leader}`,
 			new: `c.Checked = []string{c.leader}`,
 		}},
-		test: "env ZK_HARNESS=zktest go test ./internal/election -run ^TestA35ProclaimPublishesAnotherValueOfTheSameTerm$",
+		test: "env ZK_HARNESS=zktest go test ./internal/election -run ^TestProclaimPublishesAnotherValueOfTheSameTerm$",
 	},
 	{
 		name: "election-unguarded",
@@ -129,7 +129,7 @@ var electionMutants = []mutant{
 			old: `if err == nil || c.Session.IsOver() || c.Line.Client.Closing.Err() != nil {`,
 			new: `if true || err == nil || c.Session.IsOver() || c.Line.Client.Closing.Err() != nil {`,
 		}},
-		test: "env ZK_HARNESS=zktest go test ./internal/election -run ^TestB36AnEvictedLeaderThatMayNotJoinDeletesItsZnodeLater$",
+		test: "env ZK_HARNESS=zktest go test ./internal/election -run ^TestAnEvictedLeaderThatMayNotJoinDeletesItsZnodeLater$",
 	},
 	{
 		name: "lead-ends-when-full",
@@ -149,7 +149,7 @@ var electionMutants = []mutant{
 			old: `defer turn.End()`,
 			new: `turn.End()`,
 		}},
-		test: "env ZK_HARNESS=zktest go test ./internal/election -run ^TestA35LeadDoesNotLeadAgainBeforeItsFunctionHasReturned$",
+		test: "env ZK_HARNESS=zktest go test ./internal/election -run ^TestLeadDoesNotLeadAgainBeforeItsFunctionHasReturned$",
 	},
 	{
 		name: "observe-never-none",
@@ -159,6 +159,6 @@ var electionMutants = []mutant{
 			old: `if o.yielded && now.Czxid == o.last.Czxid && bytes.Equal(now.Value, o.last.Value) {`,
 			new: `if now.Czxid == 0 && o.yielded || o.yielded && now.Czxid == o.last.Czxid && bytes.Equal(now.Value, o.last.Value) {`,
 		}},
-		test: "env ZK_HARNESS=zktest go test ./internal/election -run ^TestA35ObserveYieldsEachLeaderAndNone$",
+		test: "env ZK_HARNESS=zktest go test ./internal/election -run ^TestObserveYieldsEachLeaderAndNone$",
 	},
 }

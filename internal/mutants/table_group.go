@@ -24,7 +24,7 @@ var groupMutants = []mutant{
 				}
 				for !errors.Is(err, zkconn.ErrSessionOver) {`,
 		}},
-		test: "env ZK_HARNESS=zktest go test ./internal/group -run ^TestB104AMemberIsBackInTheNextSession$",
+		test: "env ZK_HARNESS=zktest go test ./internal/group -run ^TestAMemberIsBackInTheNextSession$",
 	},
 	{
 		name: "group-forgets-news",
@@ -36,7 +36,7 @@ var groupMutants = []mutant{
 				var names []string
 				v.news = len(v.members) == 0`,
 		}},
-		test: "env ZK_HARNESS=zktest go test ./internal/group -run ^TestB103AGroupsWatcherYieldsWhatHasChangedBeforeItsSessionEnded$",
+		test: "env ZK_HARNESS=zktest go test ./internal/group -run ^TestAGroupsWatcherYieldsWhatHasChangedBeforeItsSessionEnded$",
 	},
 	{
 		name: "group-no-pause",
@@ -46,7 +46,7 @@ var groupMutants = []mutant{
 			old: `case <-time.After(Pause):`,
 			new: `case <-time.After(0):`,
 		}},
-		test: "env ZK_HARNESS=zktest go test ./internal/group -run ^TestB104AThousandMembersThatRestartTakeFewListings$",
+		test: "env ZK_HARNESS=zktest go test ./internal/group -run ^TestAThousandMembersThatRestartTakeFewListings$",
 	},
 	{
 		name: "group-null-data",
@@ -86,7 +86,7 @@ var groupMutants = []mutant{
 			old: `if w.Stat.EphemeralOwner != s.ID() {`,
 			new: `if w.Stat.EphemeralOwner == 0 {`,
 		}},
-		test: "env ZK_HARNESS=zktest go test ./internal/group -run ^TestB04JoinWaitsForTheEndOfTheSessionBefore$",
+		test: "env ZK_HARNESS=zktest go test ./internal/group -run ^TestJoinWaitsForTheEndOfTheSessionBefore$",
 	},
 	{
 		name: "group-uncounted",

@@ -42,7 +42,7 @@ var leaseMutants = []mutant{
 			old: `case o.Applied(), !again, o.SessionOver():`,
 			new: `default:`,
 		}},
-		test: "env ZK_HARNESS=zktest go test ./internal/line -run TestB36Downgrade",
+		test: "env ZK_HARNESS=zktest go test ./internal/line -run ^TestDowngrade.*Refused",
 	},
 	{
 		name: "downgrade-signals",
@@ -105,7 +105,7 @@ var leaseMutants = []mutant{
 			old: `case ok:`,
 			new: `case ok && done == nil:`,
 		}},
-		test: "env ZK_HARNESS=zktest go test ./internal/line -run TestB75Contexts",
+		test: "env ZK_HARNESS=zktest go test ./internal/line -run ^TestContexts.*TakeNoMemory",
 	},
 	{
 		name: "lease-reads-too-late",
@@ -115,7 +115,7 @@ var leaseMutants = []mutant{
 			old: `if ended := l.Err(); ended != nil {`,
 			new: `if ended := l.Err(); ended != nil && err != nil {`,
 		}},
-		test: "env ZK_HARNESS=zktest go test ./internal/line -run TestB69",
+		test: "env ZK_HARNESS=zktest go test ./internal/line -run ^TestReadsAnsweredAfterTheEnd",
 	},
 	{
 		name: "lockall-as-given",
@@ -125,7 +125,7 @@ var leaseMutants = []mutant{
 			old: `order := slices.SortedFunc(slices.Values(locks), func(a, b *Mutex) int { return cmp.Compare(a.line.Abs(), b.line.Abs()) })`,
 			new: `order := slices.Clone(locks)`,
 		}},
-		test: "env ZK_HARNESS=zktest go test ./internal/line -run ^TestA36LockAllLocksInTheOrderOfPathsAndReleasesInReverse$",
+		test: "env ZK_HARNESS=zktest go test ./internal/line -run ^TestLockAllLocksInTheOrderOfPathsAndReleasesInReverse$",
 	},
 	{
 		name: "lockall-forgets-a-loss",
@@ -144,7 +144,7 @@ var leaseMutants = []mutant{
 			in:  "LockAll",
 			old: `releaseAll(held)`,
 		}},
-		test: "env ZK_HARNESS=zktest go test ./internal/line -run ^TestA36LockAllGivesBackWhatItHasIfItFails$",
+		test: "env ZK_HARNESS=zktest go test ./internal/line -run ^TestLockAllGivesBackWhatItHasIfItFails$",
 	},
 	{
 		name: "reenters-lost",

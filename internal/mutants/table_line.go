@@ -10,7 +10,7 @@ var lineMutants = []mutant{
 			old: `case p.Own.Stat.EphemeralOwner != s.ID():`,
 			new: `case false:`,
 		}},
-		test: "env ZK_HARNESS=zktest go test ./internal/line -run TestB04",
+		test: "env ZK_HARNESS=zktest go test ./internal/line -run ^TestAPlaceOfAnotherSession",
 	},
 	{
 		name: "blind-to-kazoo",
@@ -40,7 +40,7 @@ var lineMutants = []mutant{
 			old: `p.First = trusted && changed && before.ConfirmedOn(conn) && p.Own.ConfirmedOn(conn)`,
 			new: `p.First = trusted && changed`,
 		}},
-		test: "env ZK_HARNESS=zktest go test ./internal/line ./internal/barrier -run TestB(21|49)",
+		test: "env ZK_HARNESS=zktest go test ./internal/line ./internal/barrier -run AfterAReconnect(IsOnlyAHint|MakesAMember)|AfterTheReconnect|EarlierConnection",
 	},
 	{
 		name: "foreign-line-signals",
@@ -50,7 +50,7 @@ var lineMutants = []mutant{
 			old: `e := &Entry{uuid: placename.NewUUID(owned), kind: k, state: state, owned: owned}`,
 			new: `e := &Entry{uuid: placename.NewUUID(true), kind: k, state: state, owned: owned}`,
 		}},
-		test: "env ZK_HARNESS=zktest go test ./internal/line -run ^TestB47WritesInALine",
+		test: "env ZK_HARNESS=zktest go test ./internal/line -run ^TestWritesInALine",
 	},
 	{
 		name: "foreign-signal",
@@ -83,7 +83,7 @@ var lineMutants = []mutant{
 			old: `l.DeleteLost(s, e)`,
 			new: `unresolvedOf(s).add(e.uuid)`,
 		}},
-		test: "env ZK_HARNESS=zktest go test ./internal/line -run TestB70",
+		test: "env ZK_HARNESS=zktest go test ./internal/line -run LostJoin.*(Refused|Deleted|Nobody)|^TestSearchThatIsRefused",
 	},
 	{
 		name: "middle-waiter",

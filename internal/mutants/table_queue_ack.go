@@ -9,7 +9,7 @@ var queueAckMutants = []mutant{
 			in:  "ackTransaction.run",
 			old: `defer a.leaveNext()`,
 		}},
-		test: "env ZK_HARNESS=zktest go test ./internal/queue -run TestB77PlaceOfAnAck",
+		test: "env ZK_HARNESS=zktest go test ./internal/queue -run TestPlaceOfAnAck",
 	},
 	{
 		name: "queue-ack-outlasts-claim",
@@ -19,7 +19,7 @@ var queueAckMutants = []mutant{
 			old: `if err = ack.run(claimed); err == nil {`,
 			new: `if err = ack.run(context.WithoutCancel(ctx)); err == nil {`,
 		}},
-		test: "env ZK_HARNESS=zktest go test ./internal/queue -run TestB77ServeEnds",
+		test: "env ZK_HARNESS=zktest go test ./internal/queue -run ^TestServeEndsWith",
 	},
 	{
 		name: "queue-done-unexcluded",
@@ -28,7 +28,7 @@ var queueAckMutants = []mutant{
 			in:  "claim.AckOps",
 			old: `&zk.CreateRequest{Path: c.Exclusion(), Data: []byte("done"), Acl: acl},`,
 		}},
-		test: "env ZK_HARNESS=zktest go test ./internal/queue -run TestB85ItemWithAForeign",
+		test: "env ZK_HARNESS=zktest go test ./internal/queue -run TestItemWithAForeign",
 	},
 	{
 		name: "queue-marks-miscounted",
@@ -38,7 +38,7 @@ var queueAckMutants = []mutant{
 			old: `if a.miscounts++; err == nil && len(below) == 0 && a.miscounts <= maxMiscounts {`,
 			new: `if a.miscounts++; err == nil && len(below) == 0 && a.miscounts <= 0 {`,
 		}},
-		test: "env ZK_HARNESS=zktest go test ./internal/queue -run ^TestB85ItemThatTheServersMiscountIsDeleted$",
+		test: "env ZK_HARNESS=zktest go test ./internal/queue -run ^TestItemThatTheServersMiscountIsDeleted$",
 	},
 	{
 		name: "queue-move-no-receipt",
@@ -48,7 +48,7 @@ var queueAckMutants = []mutant{
 			old: `a.puts = &ackPuts{to: QueueIn(it.Claim.Session, to.Abs()).Log, path: to.Path, size: to.SegmentSize, items: items, once: true}`,
 			new: `a.puts = &ackPuts{to: QueueIn(it.Claim.Session, to.Abs()).Log, path: to.Path, size: to.SegmentSize, items: items}`,
 		}},
-		test: "env ZK_HARNESS=zktest go test ./internal/queue -run ^TestB44AckOfAClaimThatWasDeletedIsLost$",
+		test: "env ZK_HARNESS=zktest go test ./internal/queue -run ^TestAckOfAClaimThatWasDeletedIsLost$",
 	},
 	{
 		name: "queue-move-one-segment",
@@ -58,7 +58,7 @@ var queueAckMutants = []mutant{
 			old: `x.Or(other)`,
 			new: `_ = other`,
 		}},
-		test: "env ZK_HARNESS=zktest go test ./internal/queue -run ^TestB83ADistantProducerGetsThroughAmongOthers$/AckPut",
+		test: "env ZK_HARNESS=zktest go test ./internal/queue -run ^TestADistantProducerGetsThroughAmongOthers$/AckPut",
 	},
 	{
 		name: "queue-nonode-is-success",
@@ -82,6 +82,6 @@ var queueAckMutants = []mutant{
 			old: `wrote := c.Session.Multi(ctx, write)`,
 			new: `wrote := zkconn.Failure(zk.ErrNoAuth)`,
 		}},
-		test: "env ZK_HARNESS=zktest go test ./internal/queue -run ^TestB22Sweep",
+		test: "env ZK_HARNESS=zktest go test ./internal/queue -run ^TestSweep",
 	},
 }

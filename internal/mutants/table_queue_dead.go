@@ -20,7 +20,7 @@ var queueDeadMutants = []mutant{
 			old: `s.moveFailed(claimed, it, err)`,
 			new: `s.release(it)`,
 		}},
-		test: "env ZK_HARNESS=zktest go test ./internal/queue -run TestA21DeadLetterTells",
+		test: "env ZK_HARNESS=zktest go test ./internal/queue -run TestDeadLetterTells",
 	},
 	{
 		name: "queue-letter-as-changed",
@@ -32,7 +32,7 @@ var queueDeadMutants = []mutant{
 				data := it.data
 				_, _, err := it.Claim.Session.Get(ctx, it.Claim.Item)`,
 		}},
-		test: "env ZK_HARNESS=zktest go test ./internal/queue -run TestA21ItemWhose",
+		test: "env ZK_HARNESS=zktest go test ./internal/queue -run ^TestItemWhoseHandler",
 	},
 	{
 		name: "queue-letters-uncounted",
@@ -44,7 +44,7 @@ var queueDeadMutants = []mutant{
 				number, ok := itemNumber(o.Created(a.last)[len(l.Segment(a.home))+1:])
 				ok = ok && !HasNote(o.Created(a.last)[len(l.Segment(a.home))+1:])`,
 		}},
-		test: "env ZK_HARNESS=zktest go test ./internal/queue -run ^TestB44MovesToTheDeadLettersFillSegments$",
+		test: "env ZK_HARNESS=zktest go test ./internal/queue -run ^TestMovesToTheDeadLettersFillSegments$",
 	},
 	{
 		name: "queue-note-guessed",
@@ -82,7 +82,7 @@ var queueDeadMutants = []mutant{
 			old: `item := queuelog.Item{ID: name[:queuelog.IDLength], Data: data}`,
 			new: `item := queuelog.Item{ID: name[:queuelog.IDLength], Data: data, Noted: queuelog.HasNote(name)}`,
 		}},
-		test: "env ZK_HARNESS=zktest go test ./internal/queue -run TestA21Redrive",
+		test: "env ZK_HARNESS=zktest go test ./internal/queue -run ^TestRedriveMoves",
 	},
 	{
 		name: "queue-redrive-not-atomic",

@@ -10,7 +10,7 @@ var queuePutMutants = []mutant{
 			old: `for _, t := range ts {`,
 			new: `for _, t := range ts[:1] {`,
 		}},
-		test: "env ZK_HARNESS=zktest go test ./internal/queue -run ^TestB83DistantPutThatIsCanceledIsPutOnceAtMost$",
+		test: "env ZK_HARNESS=zktest go test ./internal/queue -run ^TestDistantPutThatIsCanceledIsPutOnceAtMost$",
 	},
 	{
 		name: "queue-attempts-one-by-one",
@@ -20,7 +20,7 @@ var queuePutMutants = []mutant{
 			old: `4`,
 			new: `1`,
 		}},
-		test: "env ZK_HARNESS=zktest go test ./internal/queue -run ^TestB83ADistantProducerGetsThroughAmongOthers$",
+		test: "env ZK_HARNESS=zktest go test ./internal/queue -run ^TestADistantProducerGetsThroughAmongOthers$",
 	},
 	{
 		name: "queue-attempts-without-receipt",
@@ -30,7 +30,7 @@ var queuePutMutants = []mutant{
 			old: `x.Or(written, other)`,
 			new: `x.Or(other)`,
 		}},
-		test: "env ZK_HARNESS=zktest go test ./internal/queue -run ^TestB83DistantBatchesGetThrough$",
+		test: "env ZK_HARNESS=zktest go test ./internal/queue -run ^TestDistantBatchesGetThrough$",
 	},
 	{
 		name: "queue-batch-in-one-segment",
@@ -40,7 +40,7 @@ var queuePutMutants = []mutant{
 			old: `here := items[:min(max(size-creates, 1), int64(len(items)))]`,
 			new: `here := items`,
 		}},
-		test: "env ZK_HARNESS=zktest go test ./internal/queue -run ^TestB82ItemsOfALargeBatchCostNoMoreThanOthers$",
+		test: "env ZK_HARNESS=zktest go test ./internal/queue -run ^TestItemsOfALargeBatchCostNoMoreThanOthers$",
 	},
 	{
 		name: "queue-batch-wakes-nobody",
@@ -50,7 +50,7 @@ var queuePutMutants = []mutant{
 			old: `here := items[:min(max(size-creates, 1), int64(len(items)))]`,
 			new: `here := items[:min(max(size-creates, 0), int64(len(items)))]`,
 		}},
-		test: "env ZK_HARNESS=zktest go test ./internal/queue -run ^TestB82BatchWakesTheConsumerThatSleepsOnAFullSegment$",
+		test: "env ZK_HARNESS=zktest go test ./internal/queue -run ^TestBatchWakesTheConsumerThatSleepsOnAFullSegment$",
 	},
 	{
 		name: "queue-believes-a-guess",
@@ -60,7 +60,7 @@ var queuePutMutants = []mutant{
 			old: `l.known = append(l.known, segment{number: n + 1, guessed: true, czxid: stat.Mzxid})`,
 			new: `l.known = append(l.known, segment{number: n + 1, guessed: true, listed: 1<<63 - 1})`,
 		}},
-		test: "env ZK_HARNESS=zktest go test ./internal/queue -run TestB86OperatorActsAtAnyRequestOfAConsumer",
+		test: "env ZK_HARNESS=zktest go test ./internal/queue -run TestConsumerGoesOnWhatever",
 	},
 	{
 		name: "queue-believes-a-listing",
@@ -70,7 +70,7 @@ var queuePutMutants = []mutant{
 			old: `if seg.czxid == 0 && stat.Czxid <= seg.listed {`,
 			new: `if seg.czxid == 0 {`,
 		}},
-		test: "env ZK_HARNESS=zktest go test ./internal/queue -run TestB23SegmentCreatedAfter",
+		test: "env ZK_HARNESS=zktest go test ./internal/queue -run TestSegmentCreatedAfter",
 	},
 	{
 		name: "queue-count-not-told",
@@ -79,7 +79,7 @@ var queuePutMutants = []mutant{
 			in:  "counter.add",
 			old: `c.fired.Add(w)`,
 		}},
-		test: "env ZK_HARNESS=zktest go test ./internal/queue -run ^TestA21BoundedPutWaitsForCapacityAndHonoursItsContext$",
+		test: "env ZK_HARNESS=zktest go test ./internal/queue -run ^TestBoundedPutWaitsForCapacityAndHonoursItsContext$",
 	},
 	{
 		name: "queue-count-overtaken",
@@ -89,7 +89,7 @@ var queuePutMutants = []mutant{
 			old: `return l.stillCounted()`,
 			new: `return nil`,
 		}},
-		test: "go test ./internal/queuelog -run ^TestB86CountBeginsAnew",
+		test: "go test ./internal/queuelog -run ^TestCountBeginsAnew",
 	},
 	{
 		name: "queue-counts-changes-twice",
@@ -98,7 +98,7 @@ var queuePutMutants = []mutant{
 			in:  "counter.update",
 			old: `c.total -= seg.items`,
 		}},
-		test: "env ZK_HARNESS=zktest go test ./internal/queue -run ^TestA21CountIsWhatAListingShows$",
+		test: "env ZK_HARNESS=zktest go test ./internal/queue -run ^TestCountIsWhatAListingShows$",
 	},
 	{
 		name: "queue-counts-everything",
@@ -156,7 +156,7 @@ var queuePutMutants = []mutant{
 			old: `ops = append(ops, &zk.CreateRequest{Path: alarm, Acl: l.s.ACL()}, &zk.DeleteRequest{Path: alarm, Version: -1})`,
 			new: `_ = alarm`,
 		}},
-		test: "env ZK_HARNESS=zktest go test ./internal/queue -run TestB86OperatorActsAtAnyRequestOfAConsumer",
+		test: "env ZK_HARNESS=zktest go test ./internal/queue -run TestConsumerGoesOnWhatever",
 	},
 	{
 		name: "queue-repairs-the-open",
@@ -166,7 +166,7 @@ var queuePutMutants = []mutant{
 			old: `if err != nil || sealed == 0 && n >= 0 { // it is open`,
 			new: `if err != nil {`,
 		}},
-		test: "env ZK_HARNESS=zktest go test ./internal/queue -run TestB23ConsumerOfADeletedQueue",
+		test: "env ZK_HARNESS=zktest go test ./internal/queue -run TestConsumerOfADeletedQueue",
 	},
 	{
 		name: "queue-repairs-what-was-filled",
@@ -185,7 +185,7 @@ var queuePutMutants = []mutant{
 				}`,
 			new: `return last, stat.Version, nil`,
 		}},
-		test: "env ZK_HARNESS=zktest go test ./internal/queue -run ^TestB86SegmentThatWasFilledAndEmptiedMeanwhileIsNotMadeAgain$",
+		test: "env ZK_HARNESS=zktest go test ./internal/queue -run ^TestSegmentThatWasFilledAndEmptiedMeanwhileIsNotMadeAgain$",
 	},
 	{
 		name: "queue-seal-is-one",
@@ -195,7 +195,7 @@ var queuePutMutants = []mutant{
 			old: `version = stat.Version`,
 			new: `version = 1`,
 		}},
-		test: "env ZK_HARNESS=zktest go test ./internal/queue -run TestB86OperatorActsAtAnyRequestOfAConsumer",
+		test: "env ZK_HARNESS=zktest go test ./internal/queue -run TestConsumerGoesOnWhatever",
 	},
 	{
 		name: "queue-tries-all-receipts",
@@ -204,7 +204,7 @@ var queuePutMutants = []mutant{
 			in:  "Receipt.Refused",
 			old: `r.l.discardFree()`,
 		}},
-		test: "env ZK_HARNESS=zktest go test ./internal/queue -run ^TestB86CallsGoOnWhenAllReceiptsWereDeleted$",
+		test: "env ZK_HARNESS=zktest go test ./internal/queue -run ^TestCallsGoOnWhenAllReceiptsWereDeleted$",
 	},
 	{
 		name: "room-first-free-only",
@@ -221,7 +221,7 @@ var queuePutMutants = []mutant{
 					c.fired.Add(w)
 				}`,
 		}},
-		test: "env ZK_HARNESS=zktest go test ./internal/queue -run TestB86OperatorActsAtAnyRequestOfABounded",
+		test: "env ZK_HARNESS=zktest go test ./internal/queue -run TestBoundedProducerGoesOnWhatever",
 	},
 	{
 		name: "room-trusts-a-laggard",
@@ -235,7 +235,7 @@ var queuePutMutants = []mutant{
 			old: `case !p.HasMoved():`,
 			new: `default:`,
 		}},
-		test: "env ZK_HARNESS=zktest go test ./internal/queue -run TestA21BoundHolds",
+		test: "env ZK_HARNESS=zktest go test ./internal/queue -run TestBoundHolds",
 	},
 	{
 		name: "room-overtakes-nothing",
@@ -246,7 +246,7 @@ var queuePutMutants = []mutant{
 			new: `outcome := zkconn.Failure(nil)
 				_ = ops`,
 		}},
-		test: "env ZK_HARNESS=zktest go test ./internal/queue -run ^TestB97APutThatIsOvertakenOnItsWayKeepsTheBound$",
+		test: "env ZK_HARNESS=zktest go test ./internal/queue -run ^TestAPutThatIsOvertakenOnItsWayKeepsTheBound$",
 	},
 	{
 		name: "room-overtakes-at-once",
@@ -286,7 +286,7 @@ var queuePutMutants = []mutant{
 			old: `2`,
 			new: `1`,
 		}},
-		test: "env ZK_HARNESS=zktest go test ./internal/queue -run ^TestB97PutsGoOnAlthoughTwoProcessesAreDead$",
+		test: "env ZK_HARNESS=zktest go test ./internal/queue -run ^TestPutsGoOnAlthoughTwoProcessesAreDead$",
 	},
 	{
 		name: "room-knows-no-session",
@@ -296,7 +296,7 @@ var queuePutMutants = []mutant{
 			old: `if m.UUID == "" {`,
 			new: `if true {`,
 		}},
-		test: "env ZK_HARNESS=zktest go test ./internal/queue -run ^TestB97PutsGoOnAlthoughAProcessWithSeveralPutsIsDead$",
+		test: "env ZK_HARNESS=zktest go test ./internal/queue -run ^TestPutsGoOnAlthoughAProcessWithSeveralPutsIsDead$",
 	},
 	{
 		name: "room-farther-is-nearest",
@@ -316,7 +316,7 @@ var queuePutMutants = []mutant{
 			old: `level < maxLevel &&`,
 			new: `level < 0 &&`,
 		}},
-		test: "env ZK_HARNESS=zktest go test ./internal/queue -run ^TestB83ADistantProducerIsNotOvertakenForEver$",
+		test: "env ZK_HARNESS=zktest go test ./internal/queue -run ^TestADistantProducerIsNotOvertakenForEver$",
 	},
 	{
 		name: "room-refused-fails",
@@ -326,7 +326,7 @@ var queuePutMutants = []mutant{
 			old: `o.refused = true`,
 			new: `return outcome.Err()`,
 		}},
-		test: "env ZK_HARNESS=zktest go test ./internal/queue -run ^TestB97AProducerThatMayNotOvertakeWaits$",
+		test: "env ZK_HARNESS=zktest go test ./internal/queue -run ^TestAProducerThatMayNotOvertakeWaits$",
 	},
 	{
 		name: "room-forgets-the-connection",
@@ -336,7 +336,7 @@ var queuePutMutants = []mutant{
 			old: `o.p.First, o.p.TurnConn = true, conn`,
 			new: `o.p.First = true`,
 		}},
-		test: "env ZK_HARNESS=zktest go test ./internal/queue -run ^TestA21BoundHoldsOnAServerThatLags$",
+		test: "env ZK_HARNESS=zktest go test ./internal/queue -run ^TestBoundHoldsOnAServerThatLags$",
 	},
 	{
 		name: "room-overtaken-is-evicted",
@@ -346,7 +346,7 @@ var queuePutMutants = []mutant{
 			old: `return changed || !p.Own.ConfirmedOn(conn)`,
 			new: `return changed && !changed && conn < 0`,
 		}},
-		test: "env ZK_HARNESS=zktest go test ./internal/queue -run ^TestB97PutsGoOnAlthoughTheFirstProducerInLineIsDead$",
+		test: "env ZK_HARNESS=zktest go test ./internal/queue -run ^TestPutsGoOnAlthoughTheFirstProducerInLineIsDead$",
 	},
 	{
 		name: "room-evicted-is-overtaken",
@@ -356,7 +356,7 @@ var queuePutMutants = []mutant{
 			old: `return changed || !p.Own.ConfirmedOn(conn)`,
 			new: `return changed || conn >= 0`,
 		}},
-		test: "env ZK_HARNESS=zktest go test ./internal/queue -run ^TestB22WaiterOfAQueueWhosePlaceIsDeletedIsEvicted$/room",
+		test: "env ZK_HARNESS=zktest go test ./internal/queue -run ^TestWaiterOfAQueueWhosePlaceIsDeletedIsEvicted$/room",
 	},
 	{
 		name: "room-grants-no-patience",
@@ -367,7 +367,7 @@ var queuePutMutants = []mutant{
 			new: `patience += Grace
 					_ = r`,
 		}},
-		test: "env ZK_HARNESS=zktest go test ./internal/queue -run ^TestB83ADistantProducerIsNotOvertakenForEver$",
+		test: "env ZK_HARNESS=zktest go test ./internal/queue -run ^TestADistantProducerIsNotOvertakenForEver$",
 	},
 	{
 		name: "room-counts-when-overtaken",
@@ -377,6 +377,6 @@ var queuePutMutants = []mutant{
 			old: `err = p.WatchOwn(ctx)`,
 			new: `err = nil`,
 		}},
-		test: "env ZK_HARNESS=zktest go test ./internal/queue -timeout 60s -run ^TestB83ADistantProducerWithABoundGetsThrough$",
+		test: "env ZK_HARNESS=zktest go test ./internal/queue -timeout 60s -run ^TestADistantProducerWithABoundGetsThrough$",
 	},
 }

@@ -10,7 +10,7 @@ var queueServeMutants = []mutant{
 			old: `s.failures.Add(1) > int64(ParkedPerWorker*s.Opts.Workers) {`,
 			new: `s.failures.Add(1) > 0 {`,
 		}},
-		test: "env ZK_HARNESS=zktest go test ./internal/queue -run TestB81ItemsBehind",
+		test: "env ZK_HARNESS=zktest go test ./internal/queue -run TestItemsBehind",
 	},
 	{
 		name: "queue-parked-item-lost",
@@ -44,7 +44,7 @@ var queueServeMutants = []mutant{
 			old: `s.failures.Add(1) > int64(ParkedPerWorker*s.Opts.Workers) {`,
 			new: `s.failures.Add(1) > 1<<20 {`,
 		}},
-		test: "env ZK_HARNESS=zktest go test ./internal/queue -run TestB95AnOutage",
+		test: "env ZK_HARNESS=zktest go test ./internal/queue -run ^TestFewItemsAreParked",
 	},
 	{
 		name: "queue-parks-thousands",
@@ -53,6 +53,6 @@ var queueServeMutants = []mutant{
 			in:  "serving.park",
 			old: `d -= d / (MaxParked / 2) * time.Duration(many)`,
 		}},
-		test: "env ZK_HARNESS=zktest go test ./internal/queue -run ^TestB95ParkedItemsAreBounded$",
+		test: "env ZK_HARNESS=zktest go test ./internal/queue -run ^TestParkedItemsAreBounded$",
 	},
 }

@@ -56,7 +56,7 @@ var queueTakeMutants = []mutant{
 			old: `if unknown != nil {`,
 			new: `if unknown != nil && !failed.Refused() {`,
 		}},
-		test: "env ZK_HARNESS=zktest go test ./internal/queue -run ^TestB83DistantPutWhoseReplyIsLostMakesOneItem$",
+		test: "env ZK_HARNESS=zktest go test ./internal/queue -run ^TestDistantPutWhoseReplyIsLostMakesOneItem$",
 	},
 	{
 		name: "queue-attempts-foreign",
@@ -71,7 +71,7 @@ var queueTakeMutants = []mutant{
 				return int(Creates(stat) - foreign)`,
 			new: `return int(Creates(stat))`,
 		}},
-		test: "env ZK_HARNESS=zktest go test ./internal/queue -run TestB85ForeignZnodesBelow",
+		test: "env ZK_HARNESS=zktest go test ./internal/queue -run TestForeignZnodesBelow",
 	},
 	{
 		name: "queue-batch-claims-taken",
@@ -141,7 +141,7 @@ var queueTakeMutants = []mutant{
 				if errors.Is(err, zk.ErrNoNode) { // an operator was quick
 					stat, err = &zk.Stat{}, nil`,
 		}},
-		test: "env ZK_HARNESS=zktest go test ./internal/queue -run TestB22ItemThat",
+		test: "env ZK_HARNESS=zktest go test ./internal/queue -run ^TestItemThatIsDeleted",
 	},
 	{
 		name: "queue-claim-shared",
@@ -176,7 +176,7 @@ var queueTakeMutants = []mutant{
 			old: `if len(name) != nameLength && (len(name) != nameLength+1 || name[IDLength] != '-') {`,
 			new: `if len(name) != nameLength {`,
 		}},
-		test: "env ZK_HARNESS=zktest go test ./internal/queue -run ^TestB84ItemsAreDeliveredBeyondTheEndOfASegmentsCounter$",
+		test: "env ZK_HARNESS=zktest go test ./internal/queue -run ^TestItemsAreDeliveredBeyondTheEndOfASegmentsCounter$",
 	},
 	{
 		name: "queue-second-claims-nothing",
@@ -186,7 +186,7 @@ var queueTakeMutants = []mutant{
 			old: `return w.p.First || w.armed && w.ahead > 0 && w.ahead < Lookers`,
 			new: `return w.p.First`,
 		}},
-		test: "env ZK_HARNESS=zktest go test ./internal/queue -run ^TestB79DeliveriesGoOnWhenTheConsumerWithTheTurnDies$",
+		test: "env ZK_HARNESS=zktest go test ./internal/queue -run ^TestDeliveriesGoOnWhenTheConsumerWithTheTurnDies$",
 	},
 	{
 		name: "queue-second-without-grace",
@@ -221,7 +221,7 @@ var queueTakeMutants = []mutant{
 					}
 				}`,
 		}},
-		test: "env ZK_HARNESS=zktest go test ./internal/queue -run TestB85Unreadable",
+		test: "env ZK_HARNESS=zktest go test ./internal/queue -run TestUnreadable",
 	},
 	{
 		name: "queue-watches-open",
@@ -241,7 +241,7 @@ var queueTakeMutants = []mutant{
 			old: `w.ahead < Lookers`,
 			new: `w.ahead < 2`,
 		}},
-		test: "env ZK_HARNESS=zktest go test ./internal/queue -run ^TestB96DeliveriesGoOnWhenSeveralAtTheHeadAreDead$",
+		test: "env ZK_HARNESS=zktest go test ./internal/queue -run ^TestDeliveriesGoOnWhenSeveralAtTheHeadAreDead$",
 	},
 	{
 		name: "queue-far-place-unwatched",
@@ -251,7 +251,7 @@ var queueTakeMutants = []mutant{
 			old: `n = len(w.nearest)`,
 			new: `n = 2`,
 		}},
-		test: "env ZK_HARNESS=zktest go test ./internal/queue -run ^TestB96TwoDeadHoldUpNobodyThatHasWaitedInALongLine$",
+		test: "env ZK_HARNESS=zktest go test ./internal/queue -run ^TestTwoDeadHoldUpNobodyThatHasWaitedInALongLine$",
 	},
 	{
 		name: "queue-nothing-rests",
@@ -271,7 +271,7 @@ var queueTakeMutants = []mutant{
 			old: `case hints.areOthers() && !hints.ample.Load():`,
 			new: `case hints.areOthers():`,
 		}},
-		test: "env ZK_HARNESS=zktest go test ./internal/queue -run ^TestB99ConsumersOfOneWorkerDoNotWaitForEachOther$",
+		test: "env ZK_HARNESS=zktest go test ./internal/queue -run ^TestConsumersOfOneWorkerDoNotWaitForEachOther$",
 	},
 	{
 		name: "queue-all-want-the-first",
@@ -281,6 +281,6 @@ var queueTakeMutants = []mutant{
 			old: `return rand.IntN(min(n, t.width()) + 1)`,
 			new: `return 0`,
 		}},
-		test: "env ZK_HARNESS=zktest go test ./internal/queue -run ^TestB99ConsumersOfOneWorkerDoNotWaitForEachOther$",
+		test: "env ZK_HARNESS=zktest go test ./internal/queue -run ^TestConsumersOfOneWorkerDoNotWaitForEachOther$",
 	},
 }

@@ -40,7 +40,7 @@ var semaphoreMutants = []mutant{
 			old: `[]string{"leases", "locks"}`,
 			new: `[]string{"locks"}`,
 		}},
-		test: "env ZK_HARNESS=zktest go test ./internal/semaphore -run ^TestB101SemaphoreRefusesThePathOfCuratorsSemaphore$",
+		test: "env ZK_HARNESS=zktest go test ./internal/semaphore -run ^TestSemaphoreRefusesThePathOfCuratorsSemaphore$",
 	},
 	{
 		name: "semaphore-checks-first",
@@ -50,7 +50,7 @@ var semaphoreMutants = []mutant{
 			old: `t := h.Session.Retry(nil, creates, ops)`,
 			new: `t := h.Session.Retry(nil, ops, creates)`,
 		}},
-		test: "env ZK_HARNESS=zktest go test ./internal/semaphore -run ^TestB01SemaphoreFindsSlotsThatItTookAlthoughOthersCameSince$",
+		test: "env ZK_HARNESS=zktest go test ./internal/semaphore -run ^TestSemaphoreFindsSlotsThatItTookAlthoughOthersCameSince$",
 	},
 	{
 		name: "semaphore-does-not-follow",
@@ -60,7 +60,7 @@ var semaphoreMutants = []mutant{
 			old: `if n != x.n && !x.agreed {`,
 			new: `if n != x.n {`,
 		}},
-		test: "env ZK_HARNESS=zktest go test ./internal/semaphore -run ^TestB100SemaphoreThatHasAgreedFollowsAPathThatOthersMadeAnew$",
+		test: "env ZK_HARNESS=zktest go test ./internal/semaphore -run ^TestSemaphoreThatHasAgreedFollowsAPathThatOthersMadeAnew$",
 	},
 	{
 		name: "semaphore-fills-beyond-n",
@@ -76,7 +76,7 @@ var semaphoreMutants = []mutant{
 				}
 				if len(taken)+k > v.n {`,
 		}},
-		test: "env ZK_HARNESS=zktest go test ./internal/semaphore -run ^TestA33ResizeToFewerSlotsDrains$",
+		test: "env ZK_HARNESS=zktest go test ./internal/semaphore -run ^TestResizeToFewerSlotsDrains$",
 	},
 	{
 		name: "semaphore-first-unguarded",
@@ -92,7 +92,7 @@ var semaphoreMutants = []mutant{
 				if err == nil && p.HasMoved() {
 					err = errStale`,
 		}},
-		test: "env ZK_HARNESS=zktest go test ./internal/semaphore -run ^TestB03SemaphoreFirstInLineBehindALaggingServerTakesNoMoreThanN$",
+		test: "env ZK_HARNESS=zktest go test ./internal/semaphore -run ^TestSemaphoreFirstInLineBehindALaggingServerTakesNoMoreThanN$",
 	},
 	{
 		name: "semaphore-foreign-child-waits",
@@ -112,7 +112,7 @@ var semaphoreMutants = []mutant{
 			old: `if t.Unknown() {`,
 			new: `if t.Unknown() && ctx.Err() == nil {`,
 		}},
-		test: "env ZK_HARNESS=zktest go test ./internal/semaphore -run ^TestB32SemaphoreCanceledAtAnyRequestLeavesNothing$",
+		test: "env ZK_HARNESS=zktest go test ./internal/semaphore -run ^TestSemaphoreCanceledAtAnyRequestLeavesNothing$",
 	},
 	{
 		name: "semaphore-full-lists-the-line",
@@ -142,7 +142,7 @@ var semaphoreMutants = []mutant{
 			old: `paths := g.Place().guarded()`,
 			new: `paths := g.Place().guarded()[:1]`,
 		}},
-		test: "env ZK_HARNESS=zktest go test ./internal/semaphore -run ^TestB22SemaphoreHolderOfADeletedSlotLosesItsLease$",
+		test: "env ZK_HARNESS=zktest go test ./internal/semaphore -run ^TestSemaphoreHolderOfADeletedSlotLosesItsLease$",
 	},
 	{
 		name: "semaphore-half-given-back",
@@ -152,7 +152,7 @@ var semaphoreMutants = []mutant{
 			old: `if !errors.Is(gone, zk.ErrNoNode) || len(ops) == 1 {`,
 			new: `if gone != nil || len(ops) == 1 {`,
 		}},
-		test: "env ZK_HARNESS=zktest go test ./internal/semaphore -run ^TestB22SemaphoreHolderOfADeletedSlotLosesItsLease$",
+		test: "env ZK_HARNESS=zktest go test ./internal/semaphore -run ^TestSemaphoreHolderOfADeletedSlotLosesItsLease$",
 	},
 	{
 		name: "semaphore-n-unwatched",
@@ -162,7 +162,7 @@ var semaphoreMutants = []mutant{
 			old: `return &view{n: n, path: path.Stat.Version, taken: SlotsAmong(slots.Children)}, []*zkconn.Watch{path, slots}, nil`,
 			new: `return &view{n: n, path: path.Stat.Version, taken: SlotsAmong(slots.Children)}, []*zkconn.Watch{slots}, nil`,
 		}},
-		test: "env ZK_HARNESS=zktest go test ./internal/semaphore -run ^TestA33ResizeWakesTheFirstInLine$",
+		test: "env ZK_HARNESS=zktest go test ./internal/semaphore -run ^TestResizeWakesTheFirstInLine$",
 	},
 	{
 		name: "semaphore-overtakes",
@@ -206,7 +206,7 @@ var semaphoreMutants = []mutant{
 			old: `if _, err = layout.WriteSize(ctx, s.Session, x.Held.Abs(), n, stat.Version, keep...); err == nil {`,
 			new: `if _, err = layout.WriteSize(ctx, s.Session, x.Held.Abs(), n, stat.Version, keep[:0]...); err == nil {`,
 		}},
-		test: "env ZK_HARNESS=zktest go test ./internal/semaphore -run ^TestB100ResizeOutlastsTheIdleContainersOfTheSemaphore$",
+		test: "env ZK_HARNESS=zktest go test ./internal/semaphore -run ^TestResizeOutlastsTheIdleContainersOfTheSemaphore$",
 	},
 	{
 		name: "semaphore-size-of-the-past",
@@ -226,7 +226,7 @@ var semaphoreMutants = []mutant{
 			old: `uuid := placename.NewUUID(true)`,
 			new: `uuid := "00000000-0000-8000-8000-000000000000"`,
 		}},
-		test: "env ZK_HARNESS=zktest go test ./internal/semaphore -run ^TestB07SemaphoreReleaseThatIsSentAgainLeavesTheNextHolder$",
+		test: "env ZK_HARNESS=zktest go test ./internal/semaphore -run ^TestSemaphoreReleaseThatIsSentAgainLeavesTheNextHolder$",
 	},
 	{
 		name: "semaphore-slots-before-line",
@@ -261,7 +261,7 @@ var semaphoreMutants = []mutant{
 				}
 				v.taken = SlotsAmong(names)`,
 		}},
-		test: "env ZK_HARNESS=zktest go test ./internal/semaphore -run ^TestA31SemaphoreLargeRequestIsNotOvertaken$",
+		test: "env ZK_HARNESS=zktest go test ./internal/semaphore -run ^TestSemaphoreLargeRequestIsNotOvertaken$",
 	},
 	{
 		name: "semaphore-try-contended",
@@ -283,7 +283,7 @@ var semaphoreMutants = []mutant{
 			old: `for _, path := range p.Paths() {`,
 			new: `for _, path := range p.Paths()[:1] {`,
 		}},
-		test: "env ZK_HARNESS=zktest go test ./internal/semaphore -run ^TestB22SemaphoreHolderOfADeletedSlotLosesItsLease$",
+		test: "env ZK_HARNESS=zktest go test ./internal/semaphore -run ^TestSemaphoreHolderOfADeletedSlotLosesItsLease$",
 	},
 	{
 		name: "crowd-overtakes",
@@ -343,7 +343,7 @@ var semaphoreMutants = []mutant{
 			old: `return nil, errSlotsLost`,
 			new: `return nil, err`,
 		}},
-		test: "env ZK_HARNESS=zktest go test ./internal/semaphore -run ^TestB23CrowdGoesOnWhenItsSlotsAreDeleted$",
+		test: "env ZK_HARNESS=zktest go test ./internal/semaphore -run ^TestCrowdGoesOnWhenItsSlotsAreDeleted$",
 	},
 	{
 		name: "crowd-keeps-what-it-lost",
@@ -353,7 +353,7 @@ var semaphoreMutants = []mutant{
 			old: `if t.over == anyVersion {`,
 			new: `if false {`,
 		}},
-		test: "env ZK_HARNESS=zktest go test ./internal/semaphore -run ^TestB01SemaphoreDoesNotOvertakeByALostRequest$",
+		test: "env ZK_HARNESS=zktest go test ./internal/semaphore -run ^TestSemaphoreDoesNotOvertakeByALostRequest$",
 	},
 	{
 		name: "crowd-beyond-n",

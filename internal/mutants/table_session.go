@@ -24,7 +24,7 @@ var sessionMutants = []mutant{
 				t.call.Reject(err)
 				return Failure(err)`,
 		}},
-		test: "env ZK_HARNESS=zktest go test ./internal/zkconn -run TestB74AMalformed",
+		test: "env ZK_HARNESS=zktest go test ./internal/zkconn -run TestAMalformed",
 	},
 	{
 		name: "reply-unchecked",
@@ -95,7 +95,7 @@ var sessionMutants = []mutant{
 			old: `s.upSince, s.lastErr = time.Now(), nil`,
 			new: `s.upSince, s.failures, s.lastErr = time.Now(), 0, nil`,
 		}},
-		test: "env ZK_HARNESS=zktest go test ./internal/zkconn -run TestB72",
+		test: "env ZK_HARNESS=zktest go test ./internal/zkconn -run ^TestReconnect",
 	},
 	{
 		name: "session-never-given-up",
@@ -105,7 +105,7 @@ var sessionMutants = []mutant{
 			old: `c.answered.extend(s.ncSince, now, gap)`,
 			new: `delete(s.unserved, s.server)`,
 		}},
-		test: "env ZK_HARNESS=zktest go test ./internal/zkconn -run TestB65",
+		test: "env ZK_HARNESS=zktest go test ./internal/zkconn -run ^TestSession(WhoseCred|IsGivenUp)",
 	},
 	{
 		name: "session-refuses-what-it-gives-back",
@@ -125,7 +125,7 @@ var sessionMutants = []mutant{
 			old: `if !w.due.IsZero() && !at.Before(w.due) {`,
 			new: `if !w.due.IsZero() {`,
 		}},
-		test: "env ZK_HARNESS=zktest go test ./internal/zkconn -run TestB68",
+		test: "env ZK_HARNESS=zktest go test ./internal/zkconn -run ^Test(HolderHearsInTime|ContextOfALateGrant)",
 	},
 	{
 		name: "session-without-bound",
@@ -163,6 +163,6 @@ var sessionMutants = []mutant{
 					return
 				}`,
 		}},
-		test: "env ZK_HARNESS=zktest go test ./internal/queue -run TestA21BoundedPutWaitsOnAny",
+		test: "env ZK_HARNESS=zktest go test ./internal/queue -run TestBoundedPutWaitsOnAny",
 	},
 }

@@ -13,7 +13,7 @@ var shutdownMutants = []mutant{
 				}`,
 			new: `g.End(cause)`,
 		}},
-		test: "env ZK_HARNESS=zktest go test ./internal/line -run ^TestB93",
+		test: "env ZK_HARNESS=zktest go test ./internal/line -run ^TestCloseDeletesPlacesTogether",
 	},
 	{
 		name: "shutdown-cuts-puts",

@@ -9,7 +9,7 @@ var traceMutants = []mutant{
 			in:  "Caller.call",
 			old: `h.dropped += c.events`,
 		}},
-		test: "env ZK_HARNESS=zktest go test . -run TestB75.*ropped",
+		test: "env ZK_HARNESS=zktest go test . -run Dropped(And|Events)",
 	},
 	{
 		name: "told-no-early-end",

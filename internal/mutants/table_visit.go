@@ -20,7 +20,7 @@ var visitMutants = []mutant{
 			old: `if n, err := strconv.Atoi(size[len("of"):]); err == nil && n != d.n {`,
 			new: `if n, err := strconv.Atoi(size[len("of"):]); err == nil && n < 0 {`,
 		}},
-		test: "env ZK_HARNESS=zktest go test ./internal/barrier -run TestB78MemberOfADoubleBarrier",
+		test: "env ZK_HARNESS=zktest go test ./internal/barrier -run TestMemberOfADoubleBarrier",
 	},
 	{
 		name: "visit-blind-to-kazoo",
@@ -30,7 +30,7 @@ var visitMutants = []mutant{
 			old: `if _, ok := placename.Parse(name, MemberKinds); ok || placename.IsUUID(name) || isHexUUID(name) {`,
 			new: `if _, ok := placename.Parse(name, MemberKinds); ok || placename.IsUUID(name) || false {`,
 		}},
-		test: "env ZK_HARNESS=zktest go test ./internal/barrier -run ^TestB26MembersOfOther",
+		test: "env ZK_HARNESS=zktest go test ./internal/barrier -run ^TestMembersOfOther",
 	},
 	{
 		name: "visit-clears-unchecked",
@@ -40,7 +40,7 @@ var visitMutants = []mutant{
 			old: `nobodyCame := &zk.CheckVersionRequest{Path: v.D.Line.Abs(), Version: version}`,
 			new: `nobodyCame := &zk.CheckVersionRequest{Path: v.D.Line.Abs(), Version: -1}`,
 		}},
-		test: "env ZK_HARNESS=zktest go test ./internal/barrier -run ^TestA22LastToLeaveKeeps",
+		test: "env ZK_HARNESS=zktest go test ./internal/barrier -run ^TestLastToLeaveKeeps",
 	},
 	{
 		name: "visit-counts-other-sizes",
@@ -50,7 +50,7 @@ var visitMutants = []mutant{
 			old: `if size := memberSize(name); size == 0 || size == d.n {`,
 			new: `if size := memberSize(name); size >= 0 {`,
 		}},
-		test: "env ZK_HARNESS=zktest go test ./internal/barrier -run TestB78MembersOfADouble",
+		test: "env ZK_HARNESS=zktest go test ./internal/barrier -run TestMembersOfADouble",
 	},
 	{
 		name: "visit-counts-ready",
@@ -74,7 +74,7 @@ var visitMutants = []mutant{
 					}`,
 			new: `case v.removed != nil: // by an earlier Leave, or about to be`,
 		}},
-		test: "env ZK_HARNESS=zktest go test ./internal/barrier -run TestA22ASecondLeave",
+		test: "env ZK_HARNESS=zktest go test ./internal/barrier -run TestASecondLeave",
 	},
 	{
 		name: "visit-old-ready",
@@ -99,7 +99,7 @@ var visitMutants = []mutant{
 			old: `nobodyCame := &zk.SetDataRequest{Path: d.Line.Abs(), Data: layout.Record(d.Line.Recipe, p.Bears.Seal, ""), Version: path.Version}`,
 			new: `nobodyCame := &zk.SetDataRequest{Path: d.Line.Abs(), Data: layout.Record(d.Line.Recipe, p.Bears.Seal, ""), Version: -1}`,
 		}},
-		test: "env ZK_HARNESS=zktest go test ./internal/barrier -run ^TestB45MembersThatGo",
+		test: "env ZK_HARNESS=zktest go test ./internal/barrier -run ^TestMembersThatGo",
 	},
 	{
 		name: "visit-waits-for-all",

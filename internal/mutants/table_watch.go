@@ -40,7 +40,7 @@ var watchMutants = []mutant{
 			old: `return s.Sync(ctx, f.Path)`,
 			new: `return nil`,
 		}},
-		test: "env ZK_HARNESS=zktest go test ./internal/watch -run ^TestB103WatchBeginsWithASync$",
+		test: "env ZK_HARNESS=zktest go test ./internal/watch -run ^TestWatchBeginsWithASync$",
 	},
 	{
 		name: "watch-two-reads",

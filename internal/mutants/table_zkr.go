@@ -6,7 +6,7 @@ var zkrMutants = []mutant{
 		name:  "zkr-no-kill",
 		what:  "The guard does not kill the command at the deadline.",
 		edits: []edit{{in: "guard.advance", old: `g.phase == ending && left <= 0`, new: `g.phase == ending && left <= -int64(time.Hour)`}},
-		test:  "env ZK_HARNESS=zktest go test ./cmd/zkr -run TestB105/stopped$ -timeout 60s",
+		test:  "env ZK_HARNESS=zktest go test ./cmd/zkr -run ^TestTheCommandsLastAct/stopped$ -timeout 60s",
 	},
 	{
 		name:  "zkr-no-grace",
@@ -60,7 +60,7 @@ var zkrMutants = []mutant{
 		name:  "zkr-kills-group-only",
 		what:  "What has left the process group is not killed.",
 		edits: []edit{{in: "guard.advance", old: `signalTree(syscall.SIGKILL, 0)`}},
-		test:  "env ZK_HARNESS=zktest go test ./cmd/zkr -run TestB105/stopped$ -timeout 60s",
+		test:  "env ZK_HARNESS=zktest go test ./cmd/zkr -run ^TestTheCommandsLastAct/stopped$ -timeout 60s",
 	},
 	{
 		name:  "zkr-releases-early",
@@ -169,5 +169,105 @@ var zkrMutants = []mutant{
 		what:  "A deadlock that was seen once is named though it may never have been there.",
 		edits: []edit{{in: "Graph.Confirm", old: `return true`, new: `return false`}},
 		test:  "go test ./cmd/zkr/internal/view -run TestADeadlockIsConfirmedByAnotherLook",
+	},
+}
+
+// serveMutants are about the page of zkr serve.
+var serveMutants = []mutant{
+	{
+		name:  "serve-looks-at-each-change",
+		what:  "A line that no browser shows is listed at each change.",
+		edits: []edit{{in: "hub.gapOf", old: `return gap`, new: `return 0`}},
+		test:  "go test ./cmd/zkr/internal/serve -run TestChangesAddUp",
+	},
+	{
+		name:  "serve-reads-places-again",
+		what:  "The znode of a place is read again and again.",
+		edits: []edit{{in: "hub.readPlace", old: `w.p.read = true`, new: `w.p.read = err != nil`}},
+		test:  "go test ./cmd/zkr/internal/serve -run TestAChangeIsReadOnce",
+	},
+	{
+		name:  "serve-unconfirmed-deadlock",
+		what:  "A circle is a deadlock though one of its places has gone.",
+		edits: []edit{{in: "hub.isConfirmed", old: `!slices.Contains(names, name)`, new: `len(names) < 0 && name == ""`}},
+		test:  "go test ./cmd/zkr/internal/serve -run TestACircleWhosePlaceHasGone",
+	},
+	{
+		name:  "serve-suspects-waiter-only",
+		what:  "A circle is confirmed without those who are waited for.",
+		edits: []edit{{in: "suspectOf", old: `p.Name == w.Place || p.Held`, new: `p.Name == w.Place`}},
+		test:  "go test ./cmd/zkr/internal/serve -run TestASuspectIsAllPlaces",
+	},
+	{
+		name:  "serve-reader-passes-writer",
+		what:  "A reader behind a writer is shown as a holder.",
+		edits: []edit{{in: "line.standing", old: `(m.Kind.Exclusive() || ahead.Kind.Exclusive())`, new: `m.Kind.Exclusive()`}},
+		test:  "go test ./cmd/zkr/internal/serve -run TestReadersHoldTogether",
+	},
+	{
+		name:  "serve-leader-without-znode",
+		what:  "The first candidate is shown as the leader, though there is none.",
+		edits: []edit{{in: "line.standing", old: `p.held = leads && i == 0`, new: `p.held = (leads || !leads) && i == 0`}},
+		test:  "go test ./cmd/zkr/internal/serve -run TestALeaderHas",
+	},
+	{
+		name:  "serve-counts-who-gave-up",
+		what:  "A waiter that gave up behind another one counts as an acquisition.",
+		edits: []edit{{in: "changes.count", old: `aheadStands = aheadStands || !isSemaphore || !old.held`}},
+		test:  "go test ./cmd/zkr/internal/serve -run TestTheFirstInTheLine",
+	},
+	{
+		name:  "serve-counts-behind-holder",
+		what:  "Those that came and went behind a holder count as acquisitions.",
+		edits: []edit{{in: "change.addUnseen", old: `old != nil && (!p.held || !p.shared && l.recipe != zkrecipes.RecipeSemaphore)`, new: `old != nil && false`}},
+		test:  "go test ./cmd/zkr/internal/serve -run TestThoseThatCameAndWent",
+	},
+	{
+		name:  "serve-believes-old-line",
+		what:  "The count of creations of a line that was deleted is taken for the new one.",
+		edits: []edit{{in: "change.addUnseen", old: `before.czxid == seen.czxid`, new: `before.czxid != 0`}},
+		test:  "go test ./cmd/zkr/internal/serve -run TestThoseThatCameAndWent",
+	},
+	{
+		name:  "serve-deaf-watch",
+		what:  "A line that could be read again is watched, though the servers have dropped the watch.",
+		edits: []edit{{in: "hub.failed", old: `f.isDeaf = true`}},
+		test:  "go test ./cmd/zkr/internal/serve -run TestALineThatMayNotBeRead",
+	},
+	{
+		name:  "serve-no-bound-on-lines",
+		what:  "As many lines are watched as there are.",
+		edits: []edit{{in: "hub.found", old: `f == nil && len(h.lines) >= h.opts.Lines`, new: `false`}},
+		test:  "go test ./cmd/zkr/internal/serve -run TestThereAreOnlySoManyLines",
+	},
+	{
+		name:  "serve-forgets-at-once",
+		what:  "A line that a walk does not find is forgotten with its history.",
+		edits: []edit{{in: "hub.forget", old: `h.walked.Sub(f.last) > forgetting`, new: `h.walked.Sub(f.last) > 0`}},
+		test:  "go test ./cmd/zkr/internal/serve -run TestALineThatHasNotExisted",
+	},
+	{
+		name:  "serve-any-host",
+		what:  "A browser may ask under any name.",
+		edits: []edit{{in: "web.isOwnHost", old: `return slices.ContainsFunc(w.hosts, func(own string) bool { return strings.EqualFold(own, name) })`, new: `return name != ""`}},
+		test:  "go test ./cmd/zkr/internal/serve -run TestOnlyTheOwnNames",
+	},
+	{
+		name:  "serve-any-origin",
+		what:  "A page of another origin may ask.",
+		edits: []edit{{in: "isSameSite", old: `origin != "" && origin != "http://"+r.Host`, new: `origin == "none"`}},
+		test:  "go test ./cmd/zkr/internal/serve -run TestPagesOfOtherOrigins",
+	},
+	{
+		name:  "serve-any-token",
+		what:  "A wrong token is enough to evict.",
+		edits: []edit{{in: "web.evict", old: `subtle.ConstantTimeCompare(given[:], w.token[:]) != 1`, new: `subtle.ConstantTimeCompare(given[:], w.token[:]) == 2`}},
+		test:  "go test ./cmd/zkr/internal/serve -run TestAnEvictionNeeds",
+	},
+	{
+		name:  "serve-evicts-unasked",
+		what:  "The page evicts though actions are not allowed.",
+		edits: []edit{{in: "web.evict", old: `w.opts.Token == ""`, new: `false`}},
+		test:  "go test ./cmd/zkr/internal/serve -run TestWithoutAToken",
 	},
 }

@@ -22,7 +22,8 @@ import (
 
 // Puts into queues with a bound (QueueOptions.MaxLen).
 
-func TestA21BoundedPutWaitsForCapacityAndHonoursItsContext(t *testing.T) {
+// A21
+func TestBoundedPutWaitsForCapacityAndHonoursItsContext(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		q, other := w.Bounded(3), w.Queue(w.Stranger(nil))
 		recipetest.PutOn(t, q, "0", "1", "2")
@@ -55,9 +56,9 @@ func TestA21BoundedPutWaitsForCapacityAndHonoursItsContext(t *testing.T) {
 	})
 }
 
-// An ack wakes only the first waiting producer. Producers put in the order in which
+// A21: An ack wakes only the first waiting producer. Producers put in the order in which
 // they joined the line.
-func TestA21BoundedPutsCompleteInOrderAndWakeOneAtATime(t *testing.T) {
+func TestBoundedPutsCompleteInOrderAndWakeOneAtATime(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		const n = 20
 		cr := &recipetest.Crowd{W: w}
@@ -89,9 +90,9 @@ func TestA21BoundedPutsCompleteInOrderAndWakeOneAtATime(t *testing.T) {
 	})
 }
 
-// The session of a waiting producer ends. The next producer in line puts first, and
+// B10: The session of a waiting producer ends. The next producer in line puts first, and
 // the other one continues at the end of the line.
-func TestB10BoundedPutWhoseSessionExpiresWaitsAtTheEndOfTheLine(t *testing.T) {
+func TestBoundedPutWhoseSessionExpiresWaitsAtTheEndOfTheLine(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		taker, first := w.Queue(w.Stranger(nil)), w.Bounded(1)
 		recipetest.PutOn(t, taker, "full")
@@ -105,8 +106,8 @@ func TestB10BoundedPutWhoseSessionExpiresWaitsAtTheEndOfTheLine(t *testing.T) {
 	})
 }
 
-// The acked item lies behind one that was given back.
-func TestA21BoundedPutIsWokenByAnAckBehindAFreeItem(t *testing.T) {
+// A21: The acked item lies behind one that was given back.
+func TestBoundedPutIsWokenByAnAckBehindAFreeItem(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		consumer, q := w.Small(1, nil), w.Small(1, &zkrecipes.QueueOptions{MaxLen: 2})
 		recipetest.PutOn(t, q, "0", "1")
@@ -120,9 +121,9 @@ func TestA21BoundedPutIsWokenByAnAckBehindAFreeItem(t *testing.T) {
 	})
 }
 
-// A producer whose turn comes by a watch counts the items on a server that may not
+// A21: A producer whose turn comes by a watch counts the items on a server that may not
 // have the previous put yet.
-func TestA21BoundHoldsOnAServerThatLags(t *testing.T) {
+func TestBoundHoldsOnAServerThatLags(t *testing.T) {
 	for waits, read := range map[time.Duration]zktest.Fault{
 		0:           {Do: zktest.Drop, Op: "getData", Path: "/line/s"},
 		time.Second: {Do: zktest.Drop, Op: "getChildren2", Path: "/line/s/*", Skip: 1}, // it might overtake by then, and has counted
@@ -149,9 +150,9 @@ func TestA21BoundHoldsOnAServerThatLags(t *testing.T) {
 	}
 }
 
-// A producer watches every segment that it has counted. One event wakes it, and none of the
+// A21: A producer watches every segment that it has counted. One event wakes it, and none of the
 // watches keeps anything of it.
-func TestA21BoundedPutWaitsOnAnyNumberOfSegments(t *testing.T) {
+func TestBoundedPutWaitsOnAnyNumberOfSegments(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		s, conn := recipetest.Live(t, w.Stranger(nil)), w.Bare()
 		var watches []*zkconn.Watch
@@ -194,9 +195,9 @@ func TestA21BoundedPutWaitsOnAnyNumberOfSegments(t *testing.T) {
 	})
 }
 
-// Items and segments come and go in any order, by the same client, by another one and by
+// A21: Items and segments come and go in any order, by the same client, by another one and by
 // an operator, who also deletes the queue. One client counts now and then.
-func TestA21CountIsWhatAListingShows(t *testing.T) {
+func TestCountIsWhatAListingShows(t *testing.T) {
 	for seed := range uint64(20) {
 		recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 			r := rand.New(rand.NewPCG(seed, 1))
@@ -237,8 +238,8 @@ func TestA21CountIsWhatAListingShows(t *testing.T) {
 	}
 }
 
-// Two producers of one client count at the same time. An event wakes both.
-func TestA21CountsOfOneClientAtTheSameTimeAgree(t *testing.T) {
+// A21: Two producers of one client count at the same time. An event wakes both.
+func TestCountsOfOneClientAtTheSameTimeAgree(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		q := w.Queue(w.Stranger(nil))
 		recipetest.QueueOf(q).SegmentSize = 3

@@ -28,8 +28,8 @@ func eachCounter(t *testing.T, f func(t *testing.T, w *recipetest.World, counter
 	eachInBubble(t, counters, f)
 }
 
-// Consumers wait on both sides of the limit. Each item goes to one of them.
-func TestB84ConsumersThatWaitAtTheEndOfTheirCounterAreServed(t *testing.T) {
+// B84: Consumers wait on both sides of the limit. Each item goes to one of them.
+func TestConsumersThatWaitAtTheEndOfTheirCounterAreServed(t *testing.T) {
 	eachCounter(t, func(t *testing.T, w *recipetest.World, counter int32) {
 		producer := w.Queue(w.Stranger(nil))
 		recipetest.Warm(t, producer)
@@ -51,8 +51,8 @@ func TestB84ConsumersThatWaitAtTheEndOfTheirCounterAreServed(t *testing.T) {
 	})
 }
 
-// The place that an ack takes along is beyond the limit.
-func TestB84ServeGoesOnBeyondTheEndOfTheConsumersCounter(t *testing.T) {
+// B84: The place that an ack takes along is beyond the limit.
+func TestServeGoesOnBeyondTheEndOfTheConsumersCounter(t *testing.T) {
 	eachCounter(t, func(t *testing.T, w *recipetest.World, counter int32) {
 		producer := w.Queue(w.Stranger(nil))
 		recipetest.Warm(t, producer)
@@ -74,7 +74,8 @@ func TestB84ServeGoesOnBeyondTheEndOfTheConsumersCounter(t *testing.T) {
 	})
 }
 
-func TestB84BoundedPutsGoOnBeyondTheEndOfTheProducersCounter(t *testing.T) {
+// B84
+func TestBoundedPutsGoOnBeyondTheEndOfTheProducersCounter(t *testing.T) {
 	eachCounter(t, func(t *testing.T, w *recipetest.World, counter int32) {
 		queues := []*zkrecipes.Queue{w.Bounded(2), w.Bounded(2)}
 		recipetest.PutOn(t, queues[0], "0", "1")
@@ -93,10 +94,10 @@ func TestB84BoundedPutsGoOnBeyondTheEndOfTheProducersCounter(t *testing.T) {
 	})
 }
 
-// The counter counts items and claims, so a segment whose items were claimed often enough
+// B84: The counter counts items and claims, so a segment whose items were claimed often enough
 // comes to its end, too. The items of one transaction keep their order over it. Each
 // producer fills that segment with its second put, or its first if it did not know it.
-func TestB84ItemsAreDeliveredBeyondTheEndOfASegmentsCounter(t *testing.T) {
+func TestItemsAreDeliveredBeyondTheEndOfASegmentsCounter(t *testing.T) {
 	for ahead := range int32(4) {
 		eachInBubble(t, map[string]bool{"known": true, "unknown": false}, func(t *testing.T, w *recipetest.World, known bool) {
 			q, consumer := w.Queue(w.Stranger(nil)), w.Queue(w.Stranger(nil))
@@ -124,8 +125,8 @@ func those(all []string, wanted ...string) []string {
 	return slices.DeleteFunc(slices.Clone(all), func(s string) bool { return !slices.Contains(wanted, s) })
 }
 
-// A place beyond the limit, in a session that ends.
-func TestB84SessionEndsWhileItsConsumerIsAside(t *testing.T) {
+// B84: A place beyond the limit, in a session that ends.
+func TestConsumersGoOnWhenTheSessionOfOneThatIsAsideEnds(t *testing.T) {
 	eachCounter(t, func(t *testing.T, w *recipetest.World, counter int32) {
 		producer, first := w.Queue(w.Stranger(nil)), w.Queue(w.Stranger(nil))
 		recipetest.Warm(t, producer)

@@ -25,7 +25,8 @@ import (
 
 // What dead letters tell, and how they are moved back.
 
-func TestA21DeadLetterTellsItsLastFailureAndItsAttempts(t *testing.T) {
+// A21
+func TestDeadLetterTellsItsLastFailureAndItsAttempts(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		q := zkrecipes.NewQueue(w.Stranger(&zkrecipes.Options{Prefix: "/app"}), "/jobs", &zkrecipes.QueueOptions{MaxAttempts: 3})
 		ids, letters := bury(t, q, "x\ny"), q.DeadLetters()
@@ -66,9 +67,9 @@ func TestDeadLetterOfAConsumerThatDiedSaysSo(t *testing.T) {
 	})
 }
 
-// Others undo what a move needs, again and again. The item is given back, its next consumer
+// B86: Others undo what a move needs, again and again. The item is given back, its next consumer
 // moves it, and Serve goes on.
-func TestB86ServeOutlivesAMoveThatOthersUndo(t *testing.T) {
+func TestServeOutlivesAMoveThatOthersUndo(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		opts, log := recipetest.Logged()
 		q := zkrecipes.NewQueue(w.Stranger(opts), w.Path, &zkrecipes.QueueOptions{MaxAttempts: 1})
@@ -80,9 +81,9 @@ func TestB86ServeOutlivesAMoveThatOthersUndo(t *testing.T) {
 	})
 }
 
-// The servers refuse to move an item to the dead letters. Serve goes on with the others, in
+// B98: The servers refuse to move an item to the dead letters. Serve goes on with the others, in
 // the meantime and for good, until the item can be moved.
-func TestB98ServeGoesOnPastAnItemThatCannotBeMovedToTheDeadLetters(t *testing.T) {
+func TestServeGoesOnPastAnItemThatCannotBeMovedToTheDeadLetters(t *testing.T) {
 	eachInBubble(t, map[string]bool{"its handler failed": false, "its consumer died": true}, func(t *testing.T, w *recipetest.World, died bool) {
 		opts, log := recipetest.Logged()
 		q := zkrecipes.NewQueue(w.Stranger(opts), w.Path, &zkrecipes.QueueOptions{MaxAttempts: 1})
@@ -200,7 +201,8 @@ func TestDeadLettersWithoutANoteCanBeRead(t *testing.T) {
 	})
 }
 
-func TestA21RedriveMovesLettersBackWithAttemptsThatBeginAnew(t *testing.T) {
+// A21
+func TestRedriveMovesLettersBackWithAttemptsThatBeginAnew(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		q := w.Small(3, &zkrecipes.QueueOptions{MaxAttempts: 2})
 		ids := bury(t, q, recipetest.Names(9)...)
@@ -297,9 +299,9 @@ func TestRedriveGoesOnAfterALetterThatIsTooLarge(t *testing.T) {
 	})
 }
 
-// An operator deletes the queue or its dead letters at any request of a Redrive, which
+// B86: An operator deletes the queue or its dead letters at any request of a Redrive, which
 // moves what is left.
-func TestB86OperatorActsAtAnyRequestOfARedrive(t *testing.T) {
+func TestRedriveMovesWhatIsLeftIfAQueueIsDeletedAtAnyRequest(t *testing.T) {
 	for _, deleted := range []string{"/line", "/line-dead"} {
 		atAnyRequest(t, func(t *testing.T, w *recipetest.World, between func(call, act func())) {
 			q, conn := w.Small(2, &zkrecipes.QueueOptions{MaxAttempts: 1}), w.Bare()

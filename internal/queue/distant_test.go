@@ -110,7 +110,8 @@ func (r *distantRun) put(data string) {
 	require.Equal(r.T, 1, r.puts.count(data), data)
 }
 
-func TestB83ADistantProducerGetsThroughAmongOthers(t *testing.T) {
+// B83
+func TestADistantProducerGetsThroughAmongOthers(t *testing.T) {
 	eachWay(t, func(t *testing.T, r *distantRun) {
 		var longest time.Duration
 		for i := range 20 {
@@ -126,9 +127,9 @@ func TestB83ADistantProducerGetsThroughAmongOthers(t *testing.T) {
 	})
 }
 
-// The reply to one of the attempts is lost, or the attempt itself. The item is put once. If the
-// session ends, it may be uncertain.
-func TestB83DistantPutWhoseReplyIsLostMakesOneItem(t *testing.T) {
+// B83: The reply to one of the attempts is lost, or the attempt itself. The item is put once. If
+// the session ends, it may be uncertain.
+func TestDistantPutWhoseReplyIsLostMakesOneItem(t *testing.T) {
 	// B44: of a move
 	eachWay(t, func(t *testing.T, r *distantRun) {
 		r.put("first use")
@@ -165,9 +166,9 @@ func TestB83DistantPutWhoseReplyIsLostMakesOneItem(t *testing.T) {
 	})
 }
 
-// ctx ends at any moment. The receipt is used again only once every attempt's outcome is
+// B83: ctx ends at any moment. The receipt is used again only once every attempt's outcome is
 // known.
-func TestB83DistantPutThatIsCanceledIsPutOnceAtMost(t *testing.T) {
+func TestDistantPutThatIsCanceledIsPutOnceAtMost(t *testing.T) {
 	eachWay(t, func(t *testing.T, r *distantRun) {
 		for i := range 20 {
 			data := fmt.Sprint("canceled ", i)
@@ -191,9 +192,9 @@ func TestB83DistantPutThatIsCanceledIsPutOnceAtMost(t *testing.T) {
 	})
 }
 
-// Each batch fills segments of its own. An operator deletes the queue between the attempts of
-// a put, and the next put makes it anew.
-func TestB83DistantBatchesGetThrough(t *testing.T) {
+// B83: Each batch fills segments of its own. An operator deletes the queue between the attempts
+// of a put, and the next put makes it anew.
+func TestDistantBatchesGetThrough(t *testing.T) {
 	puts := &putsOf{}
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		q, raw := w.Distant(roundTrip, 40), w.Bare()
@@ -215,8 +216,8 @@ func TestB83DistantBatchesGetThrough(t *testing.T) {
 	}, puts.option())
 }
 
-// Producers with a bound stand in a line, and nobody overtakes those that ask for time.
-func TestB83ADistantProducerWithABoundGetsThrough(t *testing.T) {
+// B83: Producers with a bound stand in a line, and nobody overtakes those that ask for time.
+func TestADistantProducerWithABoundGetsThrough(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		distant, near := w.Distant(roundTrip, 20), w.Queue(w.Stranger(nil))
 		recipetest.QueueOf(distant).Opts.MaxLen, recipetest.QueueOf(near).Opts.MaxLen = 1<<30, 1<<30
@@ -250,9 +251,9 @@ func describe(overtaken []int) string {
 	return fmt.Sprintf("overtaken: half %d at most, nine of ten %d, all but one in a hundred %d, all %d", at(0.5), at(0.9), at(0.99), at(1))
 }
 
-// Consumers with one worker each, all as far from the servers. They do not wait for each
+// B99: Consumers with one worker each, all as far from the servers. They do not wait for each
 // other.
-func TestB99ConsumersOfOneWorkerDoNotWaitForEachOther(t *testing.T) {
+func TestConsumersOfOneWorkerDoNotWaitForEachOther(t *testing.T) {
 	eachOf(t, []time.Duration{near, far}, func(t *testing.T, w *recipetest.World, roundTrip time.Duration) {
 		each, total, overtaken := w.Rates(roundTrip, roundTrip, roundTrip, roundTrip)
 		t.Logf("four at %v: %v, %d items/s together; %s", roundTrip, each, total, describe(overtaken))
@@ -261,8 +262,8 @@ func TestB99ConsumersOfOneWorkerDoNotWaitForEachOther(t *testing.T) {
 	})
 }
 
-// One that is far away costs the near ones at most half, and gets items itself.
-func TestB99OneFarConsumerAmongNearOnes(t *testing.T) {
+// B99: One that is far away costs the near ones at most half, and gets items itself.
+func TestOneFarConsumerGetsItemsAndCostsNearOnesAtMostHalf(t *testing.T) {
 	var alone int
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		var each []int

@@ -20,9 +20,9 @@ import (
 
 // Somebody creates znodes below items, which the servers then cannot delete.
 
-// The item is set aside, whatever ends it, and the log says so. What goes on with the others
-// does.
-func TestB85ItemWithAForeignZnodeBelowIsSetAside(t *testing.T) {
+// B85: The item is set aside, whatever ends it, and the log says so. What goes on with the
+// others does.
+func TestItemWithAForeignZnodeBelowIsSetAside(t *testing.T) {
 	eachInBubble(t, map[string]func(t *testing.T, q *zkrecipes.Queue){
 		"served": func(t *testing.T, q *zkrecipes.Queue) {
 			require.Equal(t, []string{"x", "y", "z"}, served(t, q, nil))
@@ -73,8 +73,8 @@ func served(t *testing.T, q *zkrecipes.Queue, err error) []string {
 	return a.got
 }
 
-// A letter with a foreign znode below it is moved back, and marked.
-func TestB85RedriveOfALetterWithAForeignZnodeBelow(t *testing.T) {
+// B85: A letter with a foreign znode below it is moved back, and marked.
+func TestLetterWithAForeignZnodeBelowIsMovedBackOnce(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		q := strict(w, 1)
 		bury(t, q, "x", "y")
@@ -88,10 +88,10 @@ func TestB85RedriveOfALetterWithAForeignZnodeBelow(t *testing.T) {
 	})
 }
 
-// While the end of the last consumer's session is under way, servers say that the item is
+// B85: While the end of the last consumer's session is under way, servers say that the item is
 // not empty, although nothing is below it. It is deleted all the same, and not marked, unless
 // they go on counting a znode that nobody sees: that does not stop the queue.
-func TestB85ItemThatTheServersMiscountIsDeleted(t *testing.T) {
+func TestItemThatTheServersMiscountIsDeleted(t *testing.T) {
 	ack := func(t *testing.T, q *zkrecipes.Queue) { recipetest.AckedOn(t, q) }
 	type end struct {
 		end   func(*testing.T, *zkrecipes.Queue)
@@ -131,8 +131,8 @@ func TestB85ItemThatTheServersMiscountIsDeleted(t *testing.T) {
 	})
 }
 
-// An Ack's operations are carried out once, with the mark, and if replies are lost.
-func TestB85AckOfAnItemWithAForeignZnodeBelowIsDoneOnce(t *testing.T) {
+// B85: An Ack's operations are carried out once, with the mark, and if replies are lost.
+func TestAckOfAnItemWithAForeignZnodeBelowIsDoneOnce(t *testing.T) {
 	beforeAndAfter(t, func(t *testing.T, w *recipetest.World, after bool) {
 		q := w.Bounded(1)
 		recipetest.PutOn(t, q, "x")
@@ -151,9 +151,9 @@ func TestB85AckOfAnItemWithAForeignZnodeBelowIsDoneOnce(t *testing.T) {
 	})
 }
 
-// A znode with the name of a claim keeps its item from being claimed. It need not be readable.
-// Consumers take the other items, and this one once the znode is gone.
-func TestB85UnreadableZnodeInAClaimsPlaceHoldsUpItsItemOnly(t *testing.T) {
+// B85: A znode with the name of a claim keeps its item from being claimed. It need not be
+// readable. Consumers take the other items, and this one once the znode is gone.
+func TestUnreadableZnodeInAClaimsPlaceHoldsUpItsItemOnly(t *testing.T) {
 	eachInBubble(t, map[string][]zk.ACL{
 		"readable": zk.WorldACL(zk.PermAll), "not readable": zk.DigestACL(zk.PermAll, "op", "secret"),
 	}, func(t *testing.T, w *recipetest.World, acl []zk.ACL) {
@@ -179,8 +179,8 @@ func TestB85UnreadableZnodeInAClaimsPlaceHoldsUpItsItemOnly(t *testing.T) {
 	})
 }
 
-// A session forgets such an item once it is gone.
-func TestB85DeletedItemThatCouldNotBeClaimedIsForgotten(t *testing.T) {
+// B85: A session forgets such an item once it is gone.
+func TestDeletedItemThatCouldNotBeClaimedIsForgotten(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		q, conn := w.Queue(w.Stranger(nil)), w.Bare()
 		recipetest.PutOn(t, q, "x")
@@ -202,8 +202,8 @@ func TestB85DeletedItemThatCouldNotBeClaimedIsForgotten(t *testing.T) {
 	})
 }
 
-// What stands below an item is no attempt. What was deleted again cannot be told from one.
-func TestB85ForeignZnodesBelowAnItemAreNoAttempts(t *testing.T) {
+// B85: What stands below an item is no attempt. What was deleted again cannot be told from one.
+func TestForeignZnodesBelowAnItemAreNoAttempts(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		q, conn := zkrecipes.NewQueue(w.Stranger(nil), w.Path, &zkrecipes.QueueOptions{MaxAttempts: 2}), w.Bare()
 		shows := func(attempts int, taken bool) {
@@ -238,9 +238,9 @@ func TestB85ForeignZnodesBelowAnItemAreNoAttempts(t *testing.T) {
 	})
 }
 
-// An item with a foreign znode in a claim's place is as good as taken. The error says
+// B85: An item with a foreign znode in a claim's place is as good as taken. The error says
 // which znode it is.
-func TestB85RemovalOfAnItemThatCannotBeClaimed(t *testing.T) {
+func TestRemovalOfAnItemThatCannotBeClaimedNamesTheForeignZnode(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		q, conn := w.Queue(w.Stranger(nil)), w.Bare()
 		ids := recipetest.PutOn(t, q, "x", "y")
@@ -254,8 +254,8 @@ func TestB85RemovalOfAnItemThatCannotBeClaimed(t *testing.T) {
 	})
 }
 
-// Any number of the items of a segment may have znodes of others below them.
-func TestB86PurgeMarksAnyNumberOfItemsWithForeignZnodes(t *testing.T) {
+// B86: Any number of the items of a segment may have znodes of others below them.
+func TestPurgeMarksAnyNumberOfItemsWithForeignZnodes(t *testing.T) {
 	for _, n := range []int{zkconn.MaxTries - 1, zkconn.MaxTries, 3 * zkconn.MaxTries} {
 		recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 			q, conn := w.Queue(w.Stranger(nil)), w.Bare()

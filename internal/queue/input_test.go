@@ -24,7 +24,8 @@ import (
 
 // Invalid input, sizes, permissions, and servers that refuse requests.
 
-func TestB39QueueErrorsNameTheInvalidPathOrOption(t *testing.T) {
+// B39
+func TestQueueErrorsNameTheInvalidPathOrOption(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		c, ctx, conn := w.Stranger(nil), t.Context(), w.Insider()
 		put := func(path string, opts *zkrecipes.QueueOptions) error {
@@ -94,7 +95,8 @@ func callsOn(q *zkrecipes.Queue, ctx context.Context) map[string]error {
 	return errs
 }
 
-func TestB40QueueRejectsNilArguments(t *testing.T) {
+// B40
+func TestQueueRejectsNilArguments(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		var none context.Context
 		var nilQueue *zkrecipes.Queue
@@ -124,10 +126,10 @@ func TestB40QueueRejectsNilArguments(t *testing.T) {
 	})
 }
 
-// The largest item that fits, and one byte more. The limit is that of the largest
+// B52: The largest item that fits, and one byte more. The limit is that of the largest
 // transaction that the item needs: the put, the put with a bound, or the move to the
 // dead letters. An ack has a limit, too.
-func TestRealB52ItemsAndAcksOverTheSizeLimitAreRefused(t *testing.T) {
+func TestRealItemsAndAcksOverTheSizeLimitAreRefused(t *testing.T) {
 	r := recipetest.NewQueueRig(t, nil)
 	r.Warm()
 	s, _ := recipetest.Core(r.C).Session()
@@ -183,8 +185,8 @@ func TestRealB52ItemsAndAcksOverTheSizeLimitAreRefused(t *testing.T) {
 	}
 }
 
-// The queue's path and the paths that it uses below exist and hold data.
-func TestB48AQueueKeepsTheDataOfExistingZnodes(t *testing.T) {
+// B48: The queue's path and the paths that it uses below exist and hold data.
+func TestAQueueKeepsTheDataOfExistingZnodes(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		q, other, conn := w.Small(3, &zkrecipes.QueueOptions{MaxLen: 100}), w.Small(3, nil), w.Insider()
 		mine := map[string]int64{}
@@ -211,7 +213,8 @@ func TestB48AQueueKeepsTheDataOfExistingZnodes(t *testing.T) {
 	})
 }
 
-func TestRealA05QueueAndAckWorkUnderAPrefix(t *testing.T) {
+// A05
+func TestRealQueueAndAckWorkUnderAPrefix(t *testing.T) {
 	r := recipetest.NewQueueRig(t, nil)
 	c := recipetest.Dial(t, &zkrecipes.Options{Prefix: r.Path + "/prefix"})
 	q := zkrecipes.NewQueue(c, "/q", &zkrecipes.QueueOptions{MaxAttempts: 1, MaxLen: 10})
@@ -228,8 +231,8 @@ func TestRealA05QueueAndAckWorkUnderAPrefix(t *testing.T) {
 	require.Contains(t, harness.Children(t, r.Raw, r.Path+"/prefix"), "q-dead")
 }
 
-// Items have the client's ACL. Only its session may write a claim or a receipt.
-func TestRealA18QueueSetsACLsOnItsZnodes(t *testing.T) {
+// A18: Items have the client's ACL. Only its session may write a claim or a receipt.
+func TestRealQueueSetsACLsOnItsZnodes(t *testing.T) {
 	r := recipetest.NewQueueRig(t, nil)
 	auth := []zkrecipes.Auth{{Scheme: "digest", Data: []byte("user:secret")}}
 	c := recipetest.Dial(t, &zkrecipes.Options{Auth: auth})
@@ -258,8 +261,8 @@ func TestRealA18QueueSetsACLsOnItsZnodes(t *testing.T) {
 	require.ErrorIs(t, err, zk.ErrNoAuth)
 }
 
-// If an ACL refuses a request, the call returns an error at once and leaves no znodes.
-func TestB36QueueReturnsNoAuthAtOnce(t *testing.T) {
+// B36: If an ACL refuses a request, the call returns an error at once and leaves no znodes.
+func TestQueueReturnsNoAuthAtOnce(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		q, conn, ctx := w.Queue(w.Stranger(nil)), w.Bare(), t.Context()
 		refuse := func(name string, perms int32) func() {
@@ -313,8 +316,8 @@ func TestB36QueueReturnsNoAuthAtOnce(t *testing.T) {
 	})
 }
 
-// Receipts and claims work on servers that refuse digests or do not enforce ACLs.
-func TestRealB61QueueWorksOnServersWithoutDigestsOrACLs(t *testing.T) {
+// B61: Receipts and claims work on servers that refuse digests or do not enforce ACLs.
+func TestRealQueueWorksOnServersWithoutDigestsOrACLs(t *testing.T) {
 	for name, server := range map[string]struct {
 		cfg  zkserver.Config
 		opts []zktest.Option
@@ -350,7 +353,8 @@ func TestRealB61QueueWorksOnServersWithoutDigestsOrACLs(t *testing.T) {
 	}
 }
 
-func TestB37QueueReturnsQuotaErrorsAtOnce(t *testing.T) {
+// B37
+func TestQueueReturnsQuotaErrorsAtOnce(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		q := w.Queue(w.Stranger(nil))
 		recipetest.Warm(t, q)
@@ -368,9 +372,9 @@ func TestB37QueueReturnsQuotaErrorsAtOnce(t *testing.T) {
 	})
 }
 
-// The servers are unreachable for longer than the session timeout, and still know the
+// B56: The servers are unreachable for longer than the session timeout, and still know the
 // session afterwards.
-func TestB56ClaimIsLostInAnOutageThatTheSessionSurvives(t *testing.T) {
+func TestClaimIsLostInAnOutageThatTheSessionSurvives(t *testing.T) {
 	t.Parallel()
 	r := recipetest.NewQueueRig(t, nil)
 	q := zkrecipes.NewQueue(recipetest.DialTo(t, []string{r.P.Addr()}, &zkrecipes.Options{SessionTimeout: 1500 * time.Millisecond}), r.Path, nil)
@@ -386,9 +390,9 @@ func TestB56ClaimIsLostInAnOutageThatTheSessionSurvives(t *testing.T) {
 	recipetest.AckOn(t, again)
 }
 
-// The server has lost its data. A Take that waits continues in the next session, on a
+// B46: The server has lost its data. A Take that waits continues in the next session, on a
 // queue that is created again.
-func TestB46TakeContinuesOnAServerThatLostItsData(t *testing.T) {
+func TestTakeContinuesOnAServerThatLostItsData(t *testing.T) {
 	t.Parallel()
 	ctx := harness.Within(t, 60*time.Second)
 	path := harness.NewPath(t)

@@ -92,8 +92,8 @@ func TestAckPutRefusesBadInput(t *testing.T) {
 	})
 }
 
-// The ack, the items and the operations are one transaction, with a receipt.
-func TestA21AckPutIsOneTransaction(t *testing.T) {
+// A21: The ack, the items and the operations are one transaction, with a receipt.
+func TestAckPutIsOneTransaction(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		q, conn, ctx := w.Queue(w.Stranger(nil)), w.Bare(), t.Context()
 		to := next(clientOf(q), 100, nil)
@@ -136,9 +136,9 @@ func TestA21AckPutIsOneTransaction(t *testing.T) {
 	})
 }
 
-// An operator makes either queue again, or sets data on the open segment, at any request
+// B86: An operator makes either queue again, or sets data on the open segment, at any request
 // of a move. The item is moved once, or lost with its queue.
-func TestB86OperatorActsAtAnyRequestOfAnAckPut(t *testing.T) {
+func TestAckPutMovesOnceWhateverAnOperatorDoesAtAnyRequest(t *testing.T) {
 	for what, act := range map[string]func(t *testing.T, conn *zk.Conn, w *recipetest.World){
 		"deletes the other queue": func(t *testing.T, conn *zk.Conn, _ *recipetest.World) { recipetest.RemoveTree(t, conn, "/next") },
 		"deletes the queue":       func(t *testing.T, conn *zk.Conn, w *recipetest.World) { recipetest.RemoveTree(t, conn, w.Path) },
@@ -176,9 +176,9 @@ func TestB86OperatorActsAtAnyRequestOfAnAckPut(t *testing.T) {
 	}
 }
 
-// If the servers refuse to put into the other queue, the error names it, and the item is
+// B36: If the servers refuse to put into the other queue, the error names it, and the item is
 // still claimed.
-func TestB36AckPutThatIsRefusedChangesNothing(t *testing.T) {
+func TestAckPutThatIsRefusedChangesNothing(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		q, conn := w.Queue(w.Stranger(nil)), w.Bare()
 		recipetest.PutOn(t, q, "x")

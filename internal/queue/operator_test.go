@@ -22,9 +22,9 @@ import (
 
 // Operators delete parts of a queue, and clients are closed.
 
-// A consumer or producer whose place is deleted returns ErrEvicted, also if it is the first in
-// its line and sleeps, or might overtake. "room" is the name of the producers' line.
-func TestB22WaiterOfAQueueWhosePlaceIsDeletedIsEvicted(t *testing.T) {
+// B22: A consumer or producer whose place is deleted returns ErrEvicted, also if it is the first
+// in its line and sleeps, or might overtake. "room" is the name of the producers' line.
+func TestWaiterOfAQueueWhosePlaceIsDeletedIsEvicted(t *testing.T) {
 	for sub, wait := range map[string]func(t *testing.T, q *zkrecipes.Queue) func() error{
 		"line": func(t *testing.T, q *zkrecipes.Queue) func() error {
 			a := recipetest.TakeLater(t, q)
@@ -60,9 +60,9 @@ func TestB22WaiterOfAQueueWhosePlaceIsDeletedIsEvicted(t *testing.T) {
 	}
 }
 
-// A claim is lost if its flag, the znode that excludes others, or both are deleted. If
+// B22: A claim is lost if its flag, the znode that excludes others, or both are deleted. If
 // the flag is deleted, the holder notices at once. The item is delivered again.
-func TestB22ItemWhoseClaimIsDeletedIsLostAndDeliveredAgain(t *testing.T) {
+func TestItemWhoseClaimIsDeletedIsLostAndDeliveredAgain(t *testing.T) {
 	eachInBubble(t, map[string]struct{ flag, claim bool }{
 		"flag": {true, false}, "claim": {false, true}, "both": {true, true},
 	}, func(t *testing.T, w *recipetest.World, c struct{ flag, claim bool }) {
@@ -102,9 +102,9 @@ func TestB22ItemWhoseClaimIsDeletedIsLostAndDeliveredAgain(t *testing.T) {
 	})
 }
 
-// A consumer whose flag was deleted sweeps the rest of its claim. At any of its requests an
+// B22: A consumer whose flag was deleted sweeps the rest of its claim. At any of its requests an
 // operator deletes that, too, and another consumer takes the item: its claim stays.
-func TestB22SweepOfAClaimLeavesTheNextConsumersAlone(t *testing.T) {
+func TestSweepOfAClaimLeavesTheNextConsumersAlone(t *testing.T) {
 	for _, op := range []string{"getData", "multi(setData)", "multi(delete)"} {
 		beforeAndAfter(t, func(t *testing.T, w *recipetest.World, after bool) {
 			q, conn := w.Queue(w.Stranger(nil)), w.Bare()
@@ -130,9 +130,9 @@ func TestB22SweepOfAClaimLeavesTheNextConsumersAlone(t *testing.T) {
 	}
 }
 
-// A claim whose flag was deleted still excludes other consumers until its holder
+// B22: A claim whose flag was deleted still excludes other consumers until its holder
 // notices. They wait until the rest of the claim is gone, and do nothing else for it.
-func TestB22ItemWhoseFlagIsDeletedIsTakenUntilItsClaimGoes(t *testing.T) {
+func TestItemWhoseFlagIsDeletedIsTakenUntilItsClaimGoes(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		c := w.Stranger(nil)
 		q, other := w.Queue(c), w.Queue(w.Stranger(nil))
@@ -158,10 +158,10 @@ func TestB22ItemWhoseFlagIsDeletedIsTakenUntilItsClaimGoes(t *testing.T) {
 	})
 }
 
-// The whole queue is deleted, with the places of its waiters. They go on in the queue
+// A21: The whole queue is deleted, with the places of its waiters. They go on in the queue
 // that is created next. Tools delete a tree in one transaction, or one znode after the
 // other.
-func TestA21TakersRecoverWhenTheQueueIsDeleted(t *testing.T) {
+func TestTakersRecoverWhenTheQueueIsDeleted(t *testing.T) {
 	eachInBubble(t, map[string]func(t *testing.T, w *recipetest.World, conn *zk.Conn){
 		"in one transaction": func(t *testing.T, w *recipetest.World, conn *zk.Conn) { recipetest.RemoveTree(t, conn, w.Path) },
 		"leaves first": func(t *testing.T, w *recipetest.World, conn *zk.Conn) {
@@ -194,8 +194,8 @@ func TestA21TakersRecoverWhenTheQueueIsDeleted(t *testing.T) {
 	})
 }
 
-// Somebody deletes the open segment, or all segments.
-func TestB23SegmentsThatAreDeletedAreCreatedAgain(t *testing.T) {
+// B23: Somebody deletes the open segment, or all segments.
+func TestSegmentsThatAreDeletedAreCreatedAgain(t *testing.T) {
 	eachInBubble(t, map[string]struct{ all, waits bool }{
 		"open": {}, "open, one waits": {waits: true}, "all": {all: true}, "all, one waits": {all: true, waits: true},
 	}, func(t *testing.T, w *recipetest.World, c struct{ all, waits bool }) {
@@ -229,8 +229,8 @@ func TestB23SegmentsThatAreDeletedAreCreatedAgain(t *testing.T) {
 	})
 }
 
-// Znodes of other programs are ignored everywhere in the queue, and none is deleted.
-func TestB25ForeignZnodesInAQueueAreIgnored(t *testing.T) {
+// B25: Znodes of other programs are ignored everywhere in the queue, and none is deleted.
+func TestForeignZnodesInAQueueAreIgnored(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		q, conn := w.Small(3, nil), w.Bare()
 		recipetest.Warm(t, q)
@@ -258,9 +258,9 @@ func TestB25ForeignZnodesInAQueueAreIgnored(t *testing.T) {
 	})
 }
 
-// A consumer that knows the segments of a deleted queue takes all items of the queue
+// B23: A consumer that knows the segments of a deleted queue takes all items of the queue
 // that was created in its place, in order.
-func TestB23ConsumerOfADeletedQueueTakesFromTheNewOneInOrder(t *testing.T) {
+func TestConsumerOfADeletedQueueTakesFromTheNewOneInOrder(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		queue := func() *zkrecipes.Queue {
 			q := w.Queue(w.Stranger(nil))
@@ -283,9 +283,9 @@ func TestB23ConsumerOfADeletedQueueTakesFromTheNewOneInOrder(t *testing.T) {
 	})
 }
 
-// If an item is deleted before it is claimed, the claim fails. Take does not return
+// B22: If an item is deleted before it is claimed, the claim fails. Take does not return
 // the item, and no znode is left behind.
-func TestB22ItemThatIsDeletedBeforeItsClaimIsNotHandedOut(t *testing.T) {
+func TestItemThatIsDeletedBeforeItsClaimIsNotHandedOut(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		q, conn := w.Queue(w.Stranger(nil)), w.Bare()
 		recipetest.Warm(t, q)
@@ -302,9 +302,9 @@ func TestB22ItemThatIsDeletedBeforeItsClaimIsNotHandedOut(t *testing.T) {
 	})
 }
 
-// A segment that was listed, and is read for the first time later, may have been
+// B23: A segment that was listed, and is read for the first time later, may have been
 // deleted and created again in between, with others before it.
-func TestB23SegmentCreatedAfterItsListingIsNotTakenForTheOneThatWasListed(t *testing.T) {
+func TestSegmentCreatedAfterItsListingIsNotTakenForTheOneThatWasListed(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		q, other := w.Queue(w.Stranger(nil)), w.Queue(w.Stranger(nil))
 		recipetest.QueueOf(q).SegmentSize, recipetest.QueueOf(other).SegmentSize = 1, 1

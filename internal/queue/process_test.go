@@ -32,9 +32,9 @@ func TestConsumerProcess(t *testing.T) {
 	_ = q.Serve(t.Context(), func(context.Context, *zkrecipes.Item) error { return nil }) // until the process is killed
 }
 
-// Processes that stand at the head of the consumers' line are killed. Two live ones go
+// B79: Processes that stand at the head of the consumers' line are killed. Two live ones go
 // on within some graces.
-func TestRealB79DeliveriesGoOnWhenTheProcessAtTheHeadIsKilled(t *testing.T) {
+func TestRealDeliveriesGoOnWhenTheProcessAtTheHeadIsKilled(t *testing.T) {
 	t.Parallel()
 	for killed, limit := range map[int]time.Duration{1: time.Second, 2: 2 * time.Second} {
 		t.Run(fmt.Sprintf("%d killed", killed), func(t *testing.T) {

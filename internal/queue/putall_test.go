@@ -20,7 +20,8 @@ import (
 // numbers returns the data of the items 0 to n-1 of putAllOn.
 func numbers(n int) []string { return recipetest.Names(n) }
 
-func TestB82BatchFillsSegmentsInOneTransaction(t *testing.T) {
+// B82
+func TestBatchFillsSegmentsInOneTransaction(t *testing.T) {
 	type batch struct {
 		size          int64
 		before, batch int
@@ -50,9 +51,9 @@ func TestB82BatchFillsSegmentsInOneTransaction(t *testing.T) {
 	})
 }
 
-// The first consumer sleeps on the open segment, which is full: it has had many claims.
+// B82: The first consumer sleeps on the open segment, which is full: it has had many claims.
 // The batch wakes it, although all but one of its items go elsewhere.
-func TestB82BatchWakesTheConsumerThatSleepsOnAFullSegment(t *testing.T) {
+func TestBatchWakesTheConsumerThatSleepsOnAFullSegment(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		q := w.Queue(w.Stranger(nil))
 		recipetest.PutOn(t, q, "many claims")
@@ -76,8 +77,8 @@ func TestB82BatchWakesTheConsumerThatSleepsOnAFullSegment(t *testing.T) {
 	})
 }
 
-// A taken item costs as much as if all had been put alone.
-func TestB82ItemsOfALargeBatchCostNoMoreThanOthers(t *testing.T) {
+// B82: A taken item costs as much as if all had been put alone.
+func TestItemsOfALargeBatchCostNoMoreThanOthers(t *testing.T) {
 	const n = 3000
 	perItem := func(put func(t *testing.T, q *zkrecipes.Queue)) (bytes int) {
 		recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
@@ -99,8 +100,8 @@ func TestB82ItemsOfALargeBatchCostNoMoreThanOthers(t *testing.T) {
 	require.InEpsilon(t, alone, batch, 0.05)
 }
 
-// Somebody else fills the segment first. The batch goes on behind, and stays together.
-func TestB82BatchGoesOnBehindASegmentThatOthersFilled(t *testing.T) {
+// B82: Somebody else fills the segment first. The batch goes on behind, and stays together.
+func TestBatchGoesOnBehindASegmentThatOthersFilled(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		q, other := w.Queue(w.Stranger(nil)), w.Queue(w.Stranger(nil))
 		recipetest.QueueOf(q).SegmentSize, recipetest.QueueOf(other).SegmentSize = 3, 3
@@ -112,9 +113,9 @@ func TestB82BatchGoesOnBehindASegmentThatOthersFilled(t *testing.T) {
 	})
 }
 
-// The largest batch that is not refused fits into a request, segments included. The error
+// B82: The largest batch that is not refused fits into a request, segments included. The error
 // of a larger one says what the limit is.
-func TestB82LargestBatchFitsIntoARequest(t *testing.T) {
+func TestLargestBatchFitsIntoARequest(t *testing.T) {
 	eachOf(t, []int64{1, 3, 100}, func(t *testing.T, w *recipetest.World, size int64) {
 		q := w.Small(size, nil)
 		recipetest.PutOn(t, q, "first use")

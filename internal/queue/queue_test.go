@@ -20,8 +20,8 @@ import (
 
 // What users of a queue rely on.
 
-// The items of each producer come out in the order in which it put them.
-func TestA21ItemsComeOutInTheOrderInWhichTheyWerePut(t *testing.T) {
+// A21: The items of each producer come out in the order in which it put them.
+func TestItemsComeOutInTheOrderInWhichTheyWerePut(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		const producers, n = 4, 100
 		var ids [producers][]zkrecipes.ItemID
@@ -52,7 +52,8 @@ func TestA21ItemsComeOutInTheOrderInWhichTheyWerePut(t *testing.T) {
 	})
 }
 
-func TestRealA21FourConsumersGetEachItemOnce(t *testing.T) {
+// A21
+func TestRealFourConsumersGetEachItemOnce(t *testing.T) {
 	t.Parallel()
 	path := harness.NewPath(t)
 	const n = 400
@@ -101,7 +102,8 @@ func TestRealA21FourConsumersGetEachItemOnce(t *testing.T) {
 	recipetest.AtRest(t, harness.Raw(t), path)
 }
 
-func TestA21TakeWithADeadlineReturnsTheContextsError(t *testing.T) {
+// A21
+func TestTakeWithADeadlineReturnsTheContextsError(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		q := w.Queue(w.Stranger(nil))
 		recipetest.Warm(t, q)
@@ -119,7 +121,8 @@ func TestA21TakeWithADeadlineReturnsTheContextsError(t *testing.T) {
 	})
 }
 
-func TestRealA21ItemOfADeadConsumerGoesToAnotherInItsOldPosition(t *testing.T) {
+// A21
+func TestRealItemOfADeadConsumerGoesToAnotherInItsOldPosition(t *testing.T) {
 	t.Parallel()
 	r := recipetest.NewQueueRig(t, nil)
 	other := r.Other()
@@ -143,8 +146,8 @@ func TestRealA21ItemOfADeadConsumerGoesToAnotherInItsOldPosition(t *testing.T) {
 	require.ErrorIs(t, dying.Ack(r.Ctx), zkrecipes.ErrLost)
 }
 
-// A redelivery does not write to the item.
-func TestA21NackedItemIsRedeliveredFirstAndItsAttemptsAreCounted(t *testing.T) {
+// A21: A redelivery does not write to the item.
+func TestNackedItemIsRedeliveredFirstAndItsAttemptsAreCounted(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		q, ctx := strict(w, -1), t.Context()
 		ids := recipetest.PutOn(t, q, "0", "1")
@@ -178,7 +181,8 @@ func TestA21NackedItemIsRedeliveredFirstAndItsAttemptsAreCounted(t *testing.T) {
 	})
 }
 
-func TestRealA21BatchKeepsItsOrderAndIsAllOrNothing(t *testing.T) {
+// A21
+func TestRealBatchKeepsItsOrderAndIsAllOrNothing(t *testing.T) {
 	t.Parallel()
 	path, ctx := harness.NewPath(t), harness.Within(t, time.Minute)
 	q, other := zkrecipes.NewQueue(recipetest.Dial(t, nil), path, nil), zkrecipes.NewQueue(recipetest.Dial(t, nil), path, nil)
@@ -214,7 +218,8 @@ func TestRealA21BatchKeepsItsOrderAndIsAllOrNothing(t *testing.T) {
 	require.Zero(t, lenOf(t, q))
 }
 
-func TestA21PeekLenAndItemsShowWhatThereIs(t *testing.T) {
+// A21
+func TestPeekLenAndItemsShowWhatThereIs(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		q, ctx := w.Small(4, nil), t.Context()
 		_, err := q.Peek(ctx)

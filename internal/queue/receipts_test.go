@@ -17,9 +17,9 @@ import (
 
 // The receipts that a session keeps for its next transactions.
 
-// ctx ends before or after a put is sent. A put that was not sent has failed. One that
+// B32: ctx ends before or after a put is sent. A put that was not sent has failed. One that
 // was sent is uncertain, and its receipt is used again once its outcome is known.
-func TestB32CancelledPutIsUncertainOnlyOnceItIsSent(t *testing.T) {
+func TestCancelledPutIsUncertainOnlyOnceItIsSent(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		c := w.Stranger(nil)
 		q := w.Queue(c)
@@ -62,9 +62,9 @@ func TestB32CancelledPutIsUncertainOnlyOnceItIsSent(t *testing.T) {
 	})
 }
 
-// An operator deletes the receipts, or the queue with them. No call fails for that,
+// B86: An operator deletes the receipts, or the queue with them. No call fails for that,
 // however many there were.
-func TestB86CallsGoOnWhenAllReceiptsWereDeleted(t *testing.T) {
+func TestCallsGoOnWhenAllReceiptsWereDeleted(t *testing.T) {
 	put := func(t *testing.T, q *zkrecipes.Queue) { recipetest.PutOn(t, q, "x") }
 	purge := func(t *testing.T, q *zkrecipes.Queue) { purge(t, q) }
 	eachInBubble(t, map[string]struct {
@@ -88,8 +88,8 @@ func TestB86CallsGoOnWhenAllReceiptsWereDeleted(t *testing.T) {
 	})
 }
 
-// Receipts that were needed for a moment only do not stay until the session ends.
-func TestA21ReceiptsOfManyPutsAtOnceAreDeletedSaveForSome(t *testing.T) {
+// A21: Receipts that were needed for a moment only do not stay until the session ends.
+func TestReceiptsOfManyPutsAtOnceAreDeletedSaveForSome(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		q := w.Queue(w.Stranger(nil))
 		w.PutAtOnce(q, 100)

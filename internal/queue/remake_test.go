@@ -61,9 +61,9 @@ var acts = map[string]func(t *testing.T, w *recipetest.World, conn *zk.Conn, q *
 	},
 }
 
-// A consumer deletes a segment, goes on to the next one, which it has not seen yet, and
+// B86: A consumer deletes a segment, goes on to the next one, which it has not seen yet, and
 // sleeps there.
-func TestB86OperatorActsAtAnyRequestOfAConsumer(t *testing.T) {
+func TestConsumerGoesOnWhateverAnOperatorDoesAtAnyRequest(t *testing.T) {
 	for what, act := range acts {
 		t.Run(what, func(t *testing.T) {
 			atAnyRequest(t, func(t *testing.T, w *recipetest.World, between func(call, act func())) {
@@ -86,8 +86,8 @@ func TestB86OperatorActsAtAnyRequestOfAConsumer(t *testing.T) {
 	}
 }
 
-// A bounded producer counts the items and sleeps. There is capacity in the end.
-func TestB86OperatorActsAtAnyRequestOfABoundedProducer(t *testing.T) {
+// B86: A bounded producer counts the items and sleeps. There is capacity in the end.
+func TestBoundedProducerGoesOnWhateverAnOperatorDoesAtAnyRequest(t *testing.T) {
 	acts := maps.Clone(acts)
 	acts["deletes free items"] = func(t *testing.T, w *recipetest.World, conn *zk.Conn, _ *zkrecipes.Queue) {
 		for _, item := range w.Items()[2:] { // none of the first segment
@@ -113,10 +113,10 @@ func TestB86OperatorActsAtAnyRequestOfABoundedProducer(t *testing.T) {
 	}
 }
 
-// A consumer lists the segments to make a missing one. The last one is open then. Before
+// B86: A consumer lists the segments to make a missing one. The last one is open then. Before
 // the consumer reads it, others fill it and the next one, and empty and delete that one,
 // which is not made again: what follows it would never be delivered.
-func TestB86SegmentThatWasFilledAndEmptiedMeanwhileIsNotMadeAgain(t *testing.T) {
+func TestSegmentThatWasFilledAndEmptiedMeanwhileIsNotMadeAgain(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		q, other, conn := w.Queue(w.Stranger(nil)), w.Small(1, nil), w.Bare()
 		recipetest.PutOn(t, other, "kept") // fills the first segment

@@ -19,7 +19,8 @@ import (
 
 // Operators remove free items.
 
-func TestA21RemoveRemovesAFreeItem(t *testing.T) {
+// A21
+func TestRemoveRemovesAFreeItem(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		q := w.Small(2, nil)
 		ids := recipetest.PutOn(t, q, recipetest.Names(5)...)
@@ -74,7 +75,8 @@ func TestRemoveLeavesAnItemThatIsTaken(t *testing.T) {
 	})
 }
 
-func TestA21PurgeRemovesFreeItemsOnly(t *testing.T) {
+// A21
+func TestPurgeRemovesFreeItemsOnly(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		q, other := w.Small(7, nil), w.Queue(w.Stranger(nil))
 		recipetest.PutOn(t, q, recipetest.Names(30)...)
@@ -194,8 +196,8 @@ func TestPurgeOfManyItemsBelowALongPath(t *testing.T) {
 	})
 }
 
-// If the servers refuse to delete, the error says what.
-func TestB36RemovalThatIsRefusedIsAnError(t *testing.T) {
+// B36: If the servers refuse to delete, the error says what.
+func TestRemovalThatIsRefusedIsAnError(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		q, conn := w.Queue(w.Stranger(nil)), w.Bare()
 		ids := recipetest.PutOn(t, q, "x")
@@ -210,9 +212,9 @@ func TestB36RemovalThatIsRefusedIsAnError(t *testing.T) {
 	})
 }
 
-// Free items are removed at any request of a consumer. Nothing that is put later is slept
+// B86: Free items are removed at any request of a consumer. Nothing that is put later is slept
 // beside.
-func TestB86PurgeAtAnyRequestOfAConsumer(t *testing.T) {
+func TestConsumerGetsWhatIsPutAfterAPurgeAtAnyRequest(t *testing.T) {
 	atAnyRequest(t, func(t *testing.T, w *recipetest.World, between func(call, act func())) {
 		q, other := w.Small(2, nil), w.Small(2, nil)
 		recipetest.PutOn(t, q, "0")
@@ -236,8 +238,8 @@ func TestB86PurgeAtAnyRequestOfAConsumer(t *testing.T) {
 	})
 }
 
-// So they are at any request of a producer that waits for room.
-func TestB86PurgeAtAnyRequestOfABoundedProducer(t *testing.T) {
+// B86: Free items are removed at any request of a producer that waits for room.
+func TestBoundedProducerGoesOnAfterAPurgeAtAnyRequest(t *testing.T) {
 	atAnyRequest(t, func(t *testing.T, w *recipetest.World, between func(call, act func())) {
 		q, other := w.Small(2, &zkrecipes.QueueOptions{MaxLen: 4}), w.Small(2, nil)
 		recipetest.PutOn(t, other, recipetest.Names(4)...)

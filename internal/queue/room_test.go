@@ -53,9 +53,9 @@ func (l *lengths) longest() int {
 	return l.max
 }
 
-// A process that is killed keeps its place at the head of the line until its session
+// B97: A process that is killed keeps its place at the head of the line until its session
 // expires. The others do not wait for that.
-func TestB97PutsGoOnAlthoughTheFirstProducerInLineIsDead(t *testing.T) {
+func TestPutsGoOnAlthoughTheFirstProducerInLineIsDead(t *testing.T) {
 	for _, bound := range []int{1, 5} {
 		t.Run(fmt.Sprint(bound), func(t *testing.T) {
 			length := &lengths{}
@@ -93,8 +93,8 @@ func TestB97PutsGoOnAlthoughTheFirstProducerInLineIsDead(t *testing.T) {
 	}
 }
 
-// The places of one process die together, however many they are and whoever stands between.
-func TestB97PutsGoOnAlthoughAProcessWithSeveralPutsIsDead(t *testing.T) {
+// B97: The places of one process die together, however many they are and whoever stands between.
+func TestPutsGoOnAlthoughAProcessWithSeveralPutsIsDead(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		ack := w.Fills(3)
 		dead, link := w.BoundedWithLink(3)
@@ -119,8 +119,8 @@ func TestB97PutsGoOnAlthoughAProcessWithSeveralPutsIsDead(t *testing.T) {
 	})
 }
 
-// Two that are dead are overtaken, and more once one of their sessions has expired.
-func TestB97PutsGoOnAlthoughTwoProcessesAreDead(t *testing.T) {
+// B97: Two that are dead are overtaken, and more once one of their sessions has expired.
+func TestPutsGoOnAlthoughTwoProcessesAreDead(t *testing.T) {
 	for dead, limit := range map[int]time.Duration{2: 4 * queue.Grace, 3: recipetest.DefaultSessionTimeout * 5 / 4} {
 		recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 			ack := w.Fills(1)
@@ -140,9 +140,9 @@ func TestB97PutsGoOnAlthoughTwoProcessesAreDead(t *testing.T) {
 	}
 }
 
-// The put of the first in line is under way for long, and its reply may be lost. It is
+// B97: The put of the first in line is under way for long, and its reply may be lost. It is
 // overtaken. Its item is put once, and there are never more than MaxLen.
-func TestB97APutThatIsOvertakenOnItsWayKeepsTheBound(t *testing.T) {
+func TestAPutThatIsOvertakenOnItsWayKeepsTheBound(t *testing.T) {
 	const put = "multi(setData,check,create,setData,delete)"
 	for _, drops := range []bool{false, true} {
 		t.Run(fmt.Sprintf("drops=%v", drops), func(t *testing.T) {
@@ -173,8 +173,8 @@ func TestB97APutThatIsOvertakenOnItsWayKeepsTheBound(t *testing.T) {
 	}
 }
 
-// The one that overtakes loses its connection or its session at that moment.
-func TestB97AProducerThatOvertakesOutlivesFaults(t *testing.T) {
+// B97: The one that overtakes loses its connection or its session at that moment.
+func TestAProducerThatOvertakesOutlivesFaults(t *testing.T) {
 	for _, do := range []zktest.Action{zktest.Drop, zktest.Expire} {
 		for _, after := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%v, after=%v", do, after), func(t *testing.T) {
@@ -200,8 +200,8 @@ func TestB97AProducerThatOvertakesOutlivesFaults(t *testing.T) {
 	}
 }
 
-// The servers refuse to delete the places ahead. The producer waits for its turn.
-func TestB97AProducerThatMayNotOvertakeWaits(t *testing.T) {
+// B97: The servers refuse to delete the places ahead. The producer waits for its turn.
+func TestAProducerThatMayNotOvertakeWaits(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		ack := w.Fills(1)
 		dead, link := w.BoundedWithLink(1)
@@ -264,9 +264,9 @@ func TestAProducerWaitsForTheNearestAheadAlthoughOthersHavePut(t *testing.T) {
 	}, length.option())
 }
 
-// The queue is full, and others put whatever is taken. A producer far away is overtaken at
+// B83: The queue is full, and others put whatever is taken. A producer far away is overtaken at
 // first, and then asks for more time.
-func TestB83ADistantProducerIsNotOvertakenForEver(t *testing.T) {
+func TestADistantProducerIsNotOvertakenForEver(t *testing.T) {
 	length := &lengths{}
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		const bound = 2

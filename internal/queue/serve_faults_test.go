@@ -18,9 +18,9 @@ import (
 
 // Serve without a connection, and user functions that panic.
 
-// Serve's context ends during an outage, and a handler returns. The ack was not sent, or
+// B77: Serve's context ends during an outage, and a handler returns. The ack was not sent, or
 // its reply never comes.
-func TestB77ServeEndsWithItsLeasesIfItsContextEndsDuringAnOutage(t *testing.T) {
+func TestServeEndsWithItsLeasesIfItsContextEndsDuringAnOutage(t *testing.T) {
 	eachInBubble(t, map[string]bool{"sent": true, "not sent": false}, func(t *testing.T, w *recipetest.World, sent bool) {
 		q := w.Queue(w.Stranger(nil))
 		recipetest.PutOn(t, q, "x")
@@ -52,10 +52,10 @@ func TestB77ServeEndsWithItsLeasesIfItsContextEndsDuringAnOutage(t *testing.T) {
 	})
 }
 
-// An ack loses its reply, and is found to be carried out after its worker has left it
+// B77: An ack loses its reply, and is found to be carried out after its worker has left it
 // with the claim. The place that it has taken for the worker is deleted: the worker has
 // another one by then.
-func TestB77PlaceOfAnAckThatItsWorkerHasLeftIsDeleted(t *testing.T) {
+func TestPlaceOfAnAckThatItsWorkerHasLeftIsDeleted(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		q := w.Queue(w.Stranger(nil))
 		recipetest.PutOn(t, q, "x")
@@ -82,8 +82,8 @@ func TestB77PlaceOfAnAckThatItsWorkerHasLeftIsDeleted(t *testing.T) {
 	})
 }
 
-// A handler may fail by a panic, whose stack is logged, by runtime.Goexit, or by an error.
-func TestB41HandlerThatPanicsOrEndsItsGoroutineHasFailed(t *testing.T) {
+// B41: A handler may fail by a panic, whose stack is logged, by runtime.Goexit, or by an error.
+func TestHandlerThatPanicsOrEndsItsGoroutineHasFailed(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		opts, log := recipetest.Logged()
 		q := w.Queue(w.Stranger(opts))
@@ -108,8 +108,8 @@ func TestB41HandlerThatPanicsOrEndsItsGoroutineHasFailed(t *testing.T) {
 	})
 }
 
-// A Backoff that panics, or ends its goroutine, is replaced by the default.
-func TestB41BackoffThatPanicsIsLoggedAndTheDefaultIsUsed(t *testing.T) {
+// B41: A Backoff that panics, or ends its goroutine, is replaced by the default.
+func TestBackoffThatPanicsIsLoggedAndTheDefaultIsUsed(t *testing.T) {
 	for what, fails := range map[string]func(){"panicked: on purpose": func() { panic("on purpose") }, "runtime.Goexit": runtime.Goexit} {
 		recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 			opts, log := recipetest.Logged()

@@ -90,9 +90,9 @@ func TestServeEndsTheHandlersContextsAfterTheDrainTimeout(t *testing.T) {
 	})
 }
 
-// An item whose handler fails stays claimed for the back-off, and is then delivered
+// A21: An item whose handler fails stays claimed for the back-off, and is then delivered
 // again. After MaxAttempts it becomes a dead letter.
-func TestA21ItemWhoseHandlerFailsComesBackAndEndsAmongTheDeadLetters(t *testing.T) {
+func TestItemWhoseHandlerFailsComesBackAndEndsAmongTheDeadLetters(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		var waited []int
 		q := zkrecipes.NewQueue(w.Stranger(nil), w.Path, &zkrecipes.QueueOptions{MaxAttempts: 3, Backoff: func(attempt int) time.Duration {
@@ -129,9 +129,9 @@ func TestA21ItemWhoseHandlerFailsComesBackAndEndsAmongTheDeadLetters(t *testing.
 	})
 }
 
-// One item that fails again and again does not hold up those behind it, although there
+// B81: One item that fails again and again does not hold up those behind it, although there
 // is one worker. It is the first to be taken when its back-off is over.
-func TestB81ItemsBehindOneThatFailsAreDelivered(t *testing.T) {
+func TestItemsBehindOneThatFailsAreDelivered(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		q := zkrecipes.NewQueue(w.Stranger(nil), w.Path, &zkrecipes.QueueOptions{Backoff: func(int) time.Duration { return time.Minute }})
 		recipetest.PutOn(t, q, "bad", "1", "2")
@@ -154,8 +154,8 @@ func TestB81ItemsBehindOneThatFailsAreDelivered(t *testing.T) {
 	})
 }
 
-// Items that wait for their back-off are bounded in number: further ones keep the worker.
-func TestB81WorkersWaitWhenTooManyItemsDo(t *testing.T) {
+// B81: Items that wait for their back-off are bounded in number: further ones keep the worker.
+func TestWorkersWaitWhenTooManyItemsDo(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		q := zkrecipes.NewQueue(w.Stranger(nil), w.Path, &zkrecipes.QueueOptions{
 			Workers: 2, Backoff: func(int) time.Duration { return time.Minute },
@@ -251,8 +251,8 @@ func TestItemsBecomeDeadLettersAfterSixteenAttemptsByDefault(t *testing.T) {
 	})
 }
 
-// The dead letters have segments, too. The replies to some moves are lost.
-func TestB44MovesToTheDeadLettersFillSegments(t *testing.T) {
+// B44: The dead letters have segments, too. The replies to some moves are lost.
+func TestMovesToTheDeadLettersFillSegments(t *testing.T) {
 	beforeAndAfter(t, func(t *testing.T, w *recipetest.World, after bool) {
 		q := w.Small(2, &zkrecipes.QueueOptions{MaxAttempts: 1})
 		want := recipetest.Names(9)
@@ -268,9 +268,9 @@ func TestB44MovesToTheDeadLettersFillSegments(t *testing.T) {
 	})
 }
 
-// If the dead letters cannot be written, Take returns an error that says so, and gives
-// the item back.
-func TestB36DeadLettersThatCannotBeWrittenAreAnError(t *testing.T) {
+// B36, B98: If the dead letters cannot be written, Take returns an error that says so, and
+// gives the item back.
+func TestDeadLettersThatCannotBeWrittenAreAnError(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		q := strict(w, 1)
 		_, err := w.Bare().Create(w.Path+"-dead", nil, 0, zk.WorldACL(zk.PermRead))
@@ -285,7 +285,8 @@ func TestB36DeadLettersThatCannotBeWrittenAreAnError(t *testing.T) {
 	})
 }
 
-func TestB57HandlersMayCallTheLibraryIncludingClose(t *testing.T) {
+// B57
+func TestHandlersMayCallTheLibraryIncludingClose(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		q := w.Queue(w.Stranger(nil))
 		recipetest.PutOn(t, q, "x")
@@ -341,9 +342,9 @@ func TestServeLeavesItemsAloneThatTheHandlerHasEnded(t *testing.T) {
 	})
 }
 
-// Serve's ack also joins the line for the next item. If its reply is lost, the place is
+// B44: Serve's ack also joins the line for the next item. If its reply is lost, the place is
 // found.
-func TestB44AckOfServeWhoseReplyIsLostIsDoneOnceAndLeavesNoPlaceBehind(t *testing.T) {
+func TestAckOfServeWhoseReplyIsLostIsDoneOnceAndLeavesNoPlaceBehind(t *testing.T) {
 	beforeAndAfter(t, func(t *testing.T, w *recipetest.World, after bool) {
 		q := w.Queue(w.Stranger(nil))
 		recipetest.PutOn(t, q, recipetest.Names(6)...)

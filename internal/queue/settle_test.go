@@ -31,9 +31,9 @@ func sentAgain(w *recipetest.World, op string, after bool) {
 // there.
 var claimOps = []string{recipetest.OpClaim, recipetest.OpClaimAlone}
 
-// A claim whose reply is lost is made once. If meanwhile an operator deletes it or a part of
-// it, the consumer deletes what is left, and claims again.
-func TestB43ClaimWhoseReplyIsLostIsMadeOnce(t *testing.T) {
+// B43: A claim whose reply is lost is made once. If meanwhile an operator deletes it or a part
+// of it, the consumer deletes what is left, and claims again.
+func TestClaimWhoseReplyIsLostIsMadeOnce(t *testing.T) {
 	for _, op := range claimOps {
 		eachInBubble(t, map[string]struct{ flag, claim bool }{
 			op: {}, op + " flag": {true, false}, op + " claim": {false, true}, op + " both": {true, true},
@@ -69,9 +69,9 @@ func TestB43ClaimWhoseReplyIsLostIsMadeOnce(t *testing.T) {
 	}
 }
 
-// A Take whose context ends returns its item if the claim is under way, while there is a
+// B43: A Take whose context ends returns its item if the claim is under way, while there is a
 // connection. Without one it leaves, and the claim is given back.
-func TestB43TakeThatIsCancelledKeepsOrGivesBackItsClaim(t *testing.T) {
+func TestTakeThatIsCancelledKeepsOrGivesBackItsClaim(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		q := w.Queue(w.Stranger(nil))
 		recipetest.Warm(t, q)
@@ -94,9 +94,9 @@ func TestB43TakeThatIsCancelledKeepsOrGivesBackItsClaim(t *testing.T) {
 	})
 }
 
-// A claim of two items was carried out and its reply lost. Then an operator deletes the
+// B43: A claim of two items was carried out and its reply lost. Then an operator deletes the
 // claim of the first. What is left is given back, and both are claimed anew.
-func TestB43BatchOfWhichAnOperatorDeletesAPartBeforeItIsSentAgain(t *testing.T) {
+func TestClaimOfABatchThatLosesItsReplyAndAPartIsMadeAnew(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		q, conn := w.Queue(w.Stranger(nil)), w.Bare()
 		recipetest.Warm(t, q)
@@ -120,10 +120,10 @@ func TestB43BatchOfWhichAnOperatorDeletesAPartBeforeItIsSentAgain(t *testing.T) 
 	})
 }
 
-// If one of the caller's operations fails, Ack changes nothing, returns an error that
+// B44: If one of the caller's operations fails, Ack changes nothing, returns an error that
 // names the operation, and the item stays claimed. That also holds for NoNode, and
 // after an earlier reply was lost.
-func TestB44CallersOperationThatFailsIsAnErrorAndNothingIsDone(t *testing.T) {
+func TestCallersOperationThatFailsIsAnErrorAndNothingIsDone(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		q := w.Queue(w.Stranger(nil))
 		recipetest.PutOn(t, q, "x")
@@ -148,9 +148,9 @@ func TestB44CallersOperationThatFailsIsAnErrorAndNothingIsDone(t *testing.T) {
 	})
 }
 
-// An operator deletes the claim while the outcome of the ack is unknown. With a receipt, which
-// operations and moves have, it is known that nothing was carried out.
-func TestB44AckOfAClaimThatWasDeletedIsLost(t *testing.T) {
+// B44: An operator deletes the claim while the outcome of the ack is unknown. With a receipt,
+// which operations and moves have, it is known that nothing was carried out.
+func TestAckOfAClaimThatWasDeletedIsLost(t *testing.T) {
 	for name, ack := range map[string]struct {
 		op       string
 		call     func(t *testing.T, it *zkrecipes.Item, to *zkrecipes.Queue) error
@@ -201,9 +201,9 @@ func TestB44AckOfAClaimThatWasDeletedIsLost(t *testing.T) {
 	}
 }
 
-// If ctx ends before an ack is sent, nothing is carried out. If it ends later, the
+// B32: If ctx ends before an ack is sent, nothing is carried out. If it ends later, the
 // outcome is uncertain. The client resolves it in the background, and Err returns it.
-func TestB32AckWhoseContextEndsIsUncertainOnlyOnceSent(t *testing.T) {
+func TestAckWhoseContextEndsIsUncertainOnlyOnceSent(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		q := w.Queue(w.Stranger(nil))
 		recipetest.PutOn(t, q, "x", "y")
@@ -234,9 +234,9 @@ func TestB32AckWhoseContextEndsIsUncertainOnlyOnceSent(t *testing.T) {
 	})
 }
 
-// The cause of a caller's context says nothing about the outcome of the request,
+// B44: The cause of a caller's context says nothing about the outcome of the request,
 // whichever error it is.
-func TestB44CauseOfAContextIsNotTheOutcome(t *testing.T) {
+func TestCauseOfTheContextOfAnAckOrPutIsNotItsOutcome(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		q := w.Queue(w.Stranger(nil))
 		recipetest.PutOn(t, q, "0", "1")
@@ -261,9 +261,9 @@ func TestB44CauseOfAContextIsNotTheOutcome(t *testing.T) {
 	})
 }
 
-// Nack returns at once, also while disconnected. One whose reply is lost is sent again, and
+// B07: Nack returns at once, also while disconnected. One whose reply is lost is sent again, and
 // never deletes the next consumer's claim.
-func TestB07NackOfAQueuesItemWhoseReplyIsLostLeavesTheNextClaimAlone(t *testing.T) {
+func TestNackOfAQueuesItemWhoseReplyIsLostLeavesTheNextClaimAlone(t *testing.T) {
 	// B08: while disconnected
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		q, other := w.Queue(w.Stranger(nil)), w.Queue(w.Stranger(nil))

@@ -104,8 +104,8 @@ func handle(t *testing.T, q *zkrecipes.Queue, n int, each func(it *zkrecipes.Ite
 	return took
 }
 
-// Items that always fail are parked, and cost the others at most half of their rate.
-func TestB95TheOthersGoOnBesideItemsThatAlwaysFail(t *testing.T) {
+// B95: Items that always fail are parked, and cost the others at most half of their rate.
+func TestTheOthersGoOnBesideItemsThatAlwaysFail(t *testing.T) {
 	const n = 600 // items that succeed
 	took := map[int]time.Duration{}
 	for _, every := range []int{n + 1, 100, 20} {
@@ -128,8 +128,8 @@ func TestB95TheOthersGoOnBesideItemsThatAlwaysFail(t *testing.T) {
 	}
 }
 
-// While all handlers fail, few items use up their attempts.
-func TestB95AnOutageParksFewItems(t *testing.T) {
+// B95: While all handlers fail, few items use up their attempts.
+func TestFewItemsAreParkedWhileAllHandlersFail(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		_, err := w.Queue(w.Stranger(nil)).PutAll(t.Context(), make([][]byte, 1000)...)
 		require.NoError(t, err)
@@ -146,8 +146,8 @@ func TestB95AnOutageParksFewItems(t *testing.T) {
 	})
 }
 
-// However many items always fail, fewer than a thousand are parked, and the others go on.
-func TestB95ParkedItemsAreBounded(t *testing.T) {
+// B95: However many items always fail, fewer than a thousand are parked, and the others go on.
+func TestParkedItemsAreBounded(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		const n = queue.MaxParked + 100
 		_, err := w.Queue(w.Stranger(nil)).PutAll(t.Context(), slices.Repeat(bytesOf("bad", "good"), n)...)
@@ -250,8 +250,8 @@ func TestTakeNClaimsAsManyItemsAsARequestHasRoomFor(t *testing.T) {
 	})
 }
 
-// A consumer that works for longer than the grace remembers that the head is dead.
-func TestB79DeadHeadHoldsUpASlowConsumerOnce(t *testing.T) {
+// B79: A consumer that works for longer than the grace remembers that the head is dead.
+func TestDeadHeadHoldsUpASlowConsumerOnce(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		dead, link := w.ConsumerWithLink()
 		w.TakeLater(dead)
@@ -294,9 +294,9 @@ func TestServeBeginsNoHandlerOnceItsContextHasEnded(t *testing.T) {
 	}
 }
 
-// The claim ends while the ack that takes a place along is under way: that place is
+// B77: The claim ends while the ack that takes a place along is under way: that place is
 // deleted, and no worker uses it.
-func TestB77PlaceOfAnAckThatFailsIsNotUsed(t *testing.T) {
+func TestPlaceOfAnAckThatFailsIsNotUsed(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		q, link := w.ConsumerWithLink()
 		items := make(chan *zkrecipes.Item, 2)

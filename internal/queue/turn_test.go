@@ -15,8 +15,8 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/recipetest"
 )
 
-// The same while there are items all the time. The one that is dead waits at the head.
-func TestB79DeliveriesGoOnWhenTheConsumerWithTheTurnDies(t *testing.T) {
+// B79: There are items all the time, and the consumer that is dead waits at the head.
+func TestDeliveriesGoOnWhenTheConsumerWithTheTurnDies(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		dead, link := w.ConsumerWithLink()
 		w.TakeLater(dead)
@@ -40,9 +40,9 @@ func TestB79DeliveriesGoOnWhenTheConsumerWithTheTurnDies(t *testing.T) {
 	})
 }
 
-// A process that is killed keeps its place at the head of the line until its session expires.
-// The others do not wait for that: each one that is killed costs some graces, once.
-func TestB96DeliveriesGoOnWhenSeveralAtTheHeadAreDead(t *testing.T) {
+// B96: A process that is killed keeps its place at the head of the line until its session
+// expires. The others do not wait for that: each one that is killed costs some graces, once.
+func TestDeliveriesGoOnWhenSeveralAtTheHeadAreDead(t *testing.T) {
 	for _, dead := range []int{1, 2, 3, 5} {
 		recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 			for range dead {
@@ -74,9 +74,9 @@ func TestB96DeliveriesGoOnWhenSeveralAtTheHeadAreDead(t *testing.T) {
 	}
 }
 
-// The consumer that has the turn dies, and seconds later another one that has it. Those
+// B96: The consumer that has the turn dies, and seconds later another one that has it. Those
 // that have joined behind them do not know that both are dead.
-func TestB96DeliveriesGoOnAfterTwoDeathsSecondsApart(t *testing.T) {
+func TestDeliveriesGoOnAfterTwoDeathsSecondsApart(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		var links []*harness.Link
 		got := make(chan string, 1000)
@@ -115,8 +115,8 @@ func TestB96DeliveriesGoOnAfterTwoDeathsSecondsApart(t *testing.T) {
 	})
 }
 
-// A consumer that was far behind when it listed the line has come nearer since.
-func TestB96TwoDeadHoldUpNobodyThatHasWaitedInALongLine(t *testing.T) {
+// B96: A consumer that was far behind when it listed the line has come nearer since.
+func TestTwoDeadHoldUpNobodyThatHasWaitedInALongLine(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		var calls []*harness.Call[*zkrecipes.Item]
 		var links []*harness.Link
@@ -161,9 +161,9 @@ func TestSecondInLineLeavesItemsToTheFirstForAGrace(t *testing.T) {
 	})
 }
 
-// The deadline is shorter than a round trip. Each item is handed out in the end, and no
+// B80: The deadline is shorter than a round trip. Each item is handed out in the end, and no
 // attempt is counted for a Take that returned none.
-func TestB80TakesWithDeadlinesShorterThanARoundTripGetTheirItems(t *testing.T) {
+func TestTakesWithDeadlinesShorterThanARoundTripGetTheirItems(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		recipetest.PutOn(t, w.Queue(w.Stranger(nil)), recipetest.Names(10)...)
 		q, link := w.ConsumerWithLink()

@@ -11,9 +11,9 @@ import (
 
 // What a Log knows of segments, which several callers change at once.
 
-// One caller finds that a segment is gone. Until it says so, another has listed the
+// B86: One caller finds that a segment is gone. Until it says so, another has listed the
 // segments of the queue that was made again, which has one by the same number.
-func TestB86SegmentThatIsGoneIsNotTakenForTheNewOneOfItsNumber(t *testing.T) {
+func TestSegmentThatIsGoneIsNotTakenForTheNewOneOfItsNumber(t *testing.T) {
 	l := &Log{known: []segment{{number: 5, listed: 10}}}
 	gone, _, ok := l.after(4)
 	require.True(t, ok)
@@ -26,9 +26,9 @@ func TestB86SegmentThatIsGoneIsNotTakenForTheNewOneOfItsNumber(t *testing.T) {
 	require.Empty(t, l.known)
 }
 
-// A segment is believed only if it was there when the segments were listed, or was
+// B86: A segment is believed only if it was there when the segments were listed, or was
 // created by the transaction that sealed the one before.
-func TestB86SegmentsAreBelievedByTheirCzxid(t *testing.T) {
+func TestSegmentsAreBelievedByTheirCzxid(t *testing.T) {
 	l := &Log{born: 1, known: []segment{{number: 5, listed: 10}}}
 	require.True(t, l.saw(5, &zk.Stat{Czxid: 10}))
 	require.True(t, l.saw(5, &zk.Stat{Czxid: 10, Mzxid: 30, Version: 1}))
@@ -67,9 +67,9 @@ func counting() *Log {
 	return &Log{counter: c, lists: 1, known: []segment{{number: 3}, {number: 7}}}
 }
 
-// A Scan of another caller has the segments listed again while a count is under way. The
+// B86: A Scan of another caller has the segments listed again while a count is under way. The
 // count does not leave out the segment that it was to count.
-func TestB86CountBeginsAnewIfTheSegmentsWereForgottenMeanwhile(t *testing.T) {
+func TestCountBeginsAnewIfTheSegmentsWereForgottenMeanwhile(t *testing.T) {
 	l := counting()
 	l.forget()
 	require.ErrorIs(t, l.countChanged(t.Context()), ErrStale)
@@ -80,8 +80,8 @@ func TestB86CountBeginsAnewIfTheSegmentsWereForgottenMeanwhile(t *testing.T) {
 	require.ErrorIs(t, l.countChanged(t.Context()), ErrStale, "they were listed by then")
 }
 
-// A segment that others have emptied is left out.
-func TestB86CountGoesOnBesideASegmentThatIsGone(t *testing.T) {
+// B86: A segment that others have emptied is left out.
+func TestCountGoesOnBesideASegmentThatIsGone(t *testing.T) {
 	l := counting()
 	l.drop(segment{number: 3})
 	require.NoError(t, l.countChanged(t.Context()))

@@ -1,11 +1,10 @@
 // Command rows checks the list in rows.txt against the tests. Every row needs a test, unless
-// the row is marked "later". The name of a row's test begins with the row's ID, Long and Real
-// aside (TestB07..., TestRealB07...), or a line of a comment in or above the test does, with a
-// colon behind it. Such a comment may name several rows:
+// the row is marked "later". A line of a comment in or above a row's test begins with the row's
+// ID, and nothing or a colon follows. Such a comment may name several rows:
 //
 //	// B01, B07: the reply is lost
 //
-// Every ID that a test names must be in the list.
+// Every ID that such a comment names must be in the list.
 //
 // With IDs as arguments it prints these rows instead, each with the file and
 // line of its tests. Run it in the root of the repository:
@@ -31,30 +30,16 @@ import (
 //go:embed rows.txt
 var list string
 
-var (
-	testName = regexp.MustCompile(`^Test(?:Long|Real)?([AB]\d\d\d?)[A-Z]`)
-	comment  = regexp.MustCompile(`^//\s*([AB]\d\d\d?(?:, [AB]\d\d\d?)*):`)
-)
+var comment = regexp.MustCompile(`^//\s*([AB]\d\d\d?(?:, [AB]\d\d\d?)*)(?:$|:)`)
 
 // row is a line of the list.
 type row struct{ id, what string }
 
-// test is a test function, or a comment in it that names rows, and where it stands.
+// test is a comment in or above a test that names rows, and where it stands.
 type test struct {
 	name, file string
 	line       int
-	ids        string // of the rows in a comment, with ", " between them
-}
-
-// rows returns the IDs of the rows that the test is for.
-func (t test) rows() []string {
-	if t.ids != "" {
-		return strings.Split(t.ids, ", ")
-	}
-	if m := testName.FindStringSubmatch(t.name); m != nil {
-		return m[1:]
-	}
-	return nil
+	rows       []string // their IDs
 }
 
 func main() {
@@ -92,11 +77,11 @@ func parse(list string) (rows []row) {
 	return rows
 }
 
-// check compares the rows with the names of the tests.
+// check compares the rows with those that the tests name.
 func check(rows []row, tests []test) (report string, problems []string) {
 	covered := map[string]int{}
 	for _, t := range tests {
-		for _, id := range t.rows() {
+		for _, id := range t.rows {
 			covered[id]++
 		}
 	}
@@ -137,7 +122,7 @@ func locate(rows []row, tests []test, ids []string) (found string, problems []st
 		}
 		fmt.Fprintln(&b, id, rows[i].what)
 		for _, t := range tests {
-			if slices.Contains(t.rows(), id) {
+			if slices.Contains(t.rows, id) {
 				fmt.Fprintf(&b, "%s:%d %s\n", t.file, t.line, t.name)
 			}
 		}
@@ -145,8 +130,8 @@ func locate(rows []row, tests []test, ids []string) (found string, problems []st
 	return b.String(), problems
 }
 
-// findTests returns the test functions below dir and the comments in them that name rows, by
-// file and line. File names are relative to dir.
+// findTests returns the comments that name rows, in and above the tests below dir, by file and
+// line. File names are relative to dir.
 func findTests(dir string) (tests []test, err error) {
 	err = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() || !strings.HasSuffix(path, "_test.go") {
@@ -163,7 +148,6 @@ func findTests(dir string) (tests []test, err error) {
 		}
 		for _, decl := range file.Decls {
 			if f, ok := decl.(*ast.FuncDecl); ok && f.Recv == nil {
-				tests = append(tests, test{name: f.Name.Name, file: filepath.ToSlash(name), line: fset.Position(f.Pos()).Line})
 				tests = append(tests, commented(fset, file, f, filepath.ToSlash(name))...)
 			}
 		}
@@ -184,7 +168,7 @@ func commented(fset *token.FileSet, file *ast.File, f *ast.FuncDecl, name string
 	for _, group := range file.Comments {
 		for _, c := range group.List {
 			if m := comment.FindStringSubmatch(c.Text); m != nil && from <= c.Pos() && c.Pos() < f.End() {
-				tests = append(tests, test{name: f.Name.Name, file: name, line: fset.Position(c.Pos()).Line, ids: m[1]})
+				tests = append(tests, test{name: f.Name.Name, file: name, line: fset.Position(c.Pos()).Line, rows: strings.Split(m[1], ", ")})
 			}
 		}
 	}

@@ -199,9 +199,9 @@ func TestCrowdTakesNoMoreThanNWhileSlotsBeyondItAreHeld(t *testing.T) {
 	}
 }
 
-// The reply to the taking is lost, so in a crowd the caller cannot know whether somebody stood
-// in line then. Without a crowd the transaction fails if somebody did.
-func TestB01SemaphoreDoesNotOvertakeByALostRequest(t *testing.T) {
+// B01: The reply to the taking is lost, so in a crowd the caller cannot know whether somebody
+// stood in line then. Without a crowd the transaction fails if somebody did.
+func TestSemaphoreDoesNotOvertakeByALostRequest(t *testing.T) {
 	for _, crowded := range []bool{false, true} {
 		inBubble(t, func(t *testing.T, w *recipetest.World) {
 			x := w.WarmSemaphore(3)
@@ -222,9 +222,9 @@ func TestB01SemaphoreDoesNotOvertakeByALostRequest(t *testing.T) {
 	}
 }
 
-// An operator deletes the caller's slot, or all slots, before it has looked whether it may
+// B23: An operator deletes the caller's slot, or all slots, before it has looked whether it may
 // keep the slot.
-func TestB23CrowdGoesOnWhenItsSlotsAreDeleted(t *testing.T) {
+func TestCrowdGoesOnWhenItsSlotsAreDeleted(t *testing.T) {
 	for _, all := range []bool{false, true} {
 		inBubble(t, func(t *testing.T, w *recipetest.World) {
 			x, other, conn := w.CrowdedSemaphore(1), w.WarmSemaphore(1), w.Bare()

@@ -24,9 +24,9 @@ func TestSemaphoreUnderEachFaultAtEachRequest(t *testing.T) {
 
 // Faults that hit a Semaphore.
 
-// The reply to the taking is lost, and others join and take slots before the client is
+// B01: The reply to the taking is lost, and others join and take slots before the client is
 // back.
-func TestB01SemaphoreFindsSlotsThatItTookAlthoughOthersCameSince(t *testing.T) {
+func TestSemaphoreFindsSlotsThatItTookAlthoughOthersCameSince(t *testing.T) {
 	for _, op := range []string{recipetest.OpTakeFree, recipetest.OpTakeTurn} {
 		t.Run(op, func(t *testing.T) {
 			inBubble(t, func(t *testing.T, w *recipetest.World) {
@@ -59,8 +59,8 @@ func TestB01SemaphoreFindsSlotsThatItTookAlthoughOthersCameSince(t *testing.T) {
 	}
 }
 
-// The reply to the release is lost, and somebody else has the slot before it is sent again.
-func TestB07SemaphoreReleaseThatIsSentAgainLeavesTheNextHolder(t *testing.T) {
+// B07: The reply to the release is lost, and somebody else has the slot before it is sent again.
+func TestSemaphoreReleaseThatIsSentAgainLeavesTheNextHolder(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *recipetest.World) {
 		x := w.WarmSemaphore(1)
 		l := recipetest.Acquire(t, x, 1)
@@ -79,8 +79,8 @@ func TestB07SemaphoreReleaseThatIsSentAgainLeavesTheNextHolder(t *testing.T) {
 	})
 }
 
-// A waiter's context ends in the middle of the line, and at its head.
-func TestB32SemaphoreCanceledLeavesNothing(t *testing.T) {
+// B32: A waiter's context ends in the middle of the line, and at its head.
+func TestSemaphoreCanceledLeavesNothing(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *recipetest.World) {
 		l := recipetest.Acquire(t, w.Semaphore(2), 2)
 		head, middle, last := waits(w, 2, 2), waits(w, 2, 1), waits(w, 2, 1)
@@ -96,9 +96,9 @@ func TestB32SemaphoreCanceledLeavesNothing(t *testing.T) {
 	})
 }
 
-// The context of a call ends at any of its requests: in a first use, or in a crowd, for a slot
-// that somebody holds.
-func TestB32SemaphoreCanceledAtAnyRequestLeavesNothing(t *testing.T) {
+// B32: The context of a call ends at any of its requests: in a first use, or in a crowd, for a
+// slot that somebody holds.
+func TestSemaphoreCanceledAtAnyRequestLeavesNothing(t *testing.T) {
 	delays := []zktest.Fault{{Do: zktest.Delay, For: time.Second}, {Do: zktest.Delay, For: time.Second, After: true}}
 	for _, crowd := range []bool{false, true} {
 		recipetest.EachRequest(t, delays, func(t *testing.T, fault zktest.Fault) (met bool) {
@@ -126,8 +126,8 @@ func TestB32SemaphoreCanceledAtAnyRequestLeavesNothing(t *testing.T) {
 	}
 }
 
-// 300 tries and waits that time out leave no znode and no watch.
-func TestA12SemaphoreTimedOutLeavesNoWatch(t *testing.T) {
+// A12: 300 tries and waits that time out leave no znode and no watch.
+func TestSemaphoreTimedOutLeavesNoWatch(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		l := recipetest.Acquire(t, w.Semaphore(1), 1)
 		x := w.Semaphore(1)
@@ -144,9 +144,9 @@ func TestA12SemaphoreTimedOutLeavesNoWatch(t *testing.T) {
 	})
 }
 
-// The connection of the next in line breaks as it looks at the slots, and its new server
+// B03: The connection of the next in line breaks as it looks at the slots, and its new server
 // does not show yet what was taken before its turn.
-func TestB03SemaphoreFirstInLineBehindALaggingServerTakesNoMoreThanN(t *testing.T) {
+func TestSemaphoreFirstInLineBehindALaggingServerTakesNoMoreThanN(t *testing.T) {
 	for _, fault := range []zktest.Fault{
 		{Do: zktest.Drop, Op: "getData", Path: "/s"}, {Do: zktest.Drop, Op: "getChildren2", Path: "/s/slots", Skip: 1},
 	} {

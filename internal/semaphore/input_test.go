@@ -2,6 +2,7 @@ package semaphore_test
 
 import (
 	"context"
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -16,17 +17,19 @@ import (
 
 // Bad input, and refusals of the servers.
 
-func TestB40SemaphoreRefusesBadInput(t *testing.T) {
+// B40
+func TestSemaphoreRefusesBadInput(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		c := w.Stranger(nil)
 		ctx := harness.Within(t, time.Minute)
 		for name, x := range map[string]*zkrecipes.Semaphore{
-			"a semaphore of 0 slots":   zkrecipes.NewSemaphore(c, "/s", 0),
-			"a semaphore of -1 slots":  zkrecipes.NewSemaphore(c, "/s", -1),
-			"nil client":               zkrecipes.NewSemaphore(nil, "/s", 1),
-			"not made by Dial":         zkrecipes.NewSemaphore(&zkrecipes.Client{}, "/s", 1),
-			"not made by NewSemaphore": nil,
-			"made by NewSemaphore":     {},
+			"a semaphore of 0 slots":          zkrecipes.NewSemaphore(c, "/s", 0),
+			"a semaphore of -1 slots":         zkrecipes.NewSemaphore(c, "/s", -1),
+			"a semaphore of 2147483648 slots": zkrecipes.NewSemaphore(c, "/s", math.MaxInt32+1),
+			"nil client":                      zkrecipes.NewSemaphore(nil, "/s", 1),
+			"not made by Dial":                zkrecipes.NewSemaphore(&zkrecipes.Client{}, "/s", 1),
+			"not made by NewSemaphore":        nil,
+			"made by NewSemaphore":            {},
 		} {
 			_, err := x.Acquire(ctx)
 			require.ErrorContains(t, err, name)
@@ -54,7 +57,8 @@ func TestB40SemaphoreRefusesBadInput(t *testing.T) {
 	})
 }
 
-func TestB39SemaphoreRefusesBadPaths(t *testing.T) {
+// B39
+func TestSemaphoreRefusesBadPaths(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		c := w.Stranger(nil)
 		for _, path := range []string{"", "s", "/s/", "//s", "/s/./a", "/s\x00"} {
@@ -72,8 +76,8 @@ func TestB39SemaphoreRefusesBadPaths(t *testing.T) {
 	})
 }
 
-// A request for which a transaction has no room is refused before anything is sent.
-func TestB52SemaphoreRefusesMoreSlotsThanATransactionTakes(t *testing.T) {
+// B52: A request for which a transaction has no room is refused before anything is sent.
+func TestSemaphoreRefusesMoreSlotsThanATransactionTakes(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *recipetest.World) {
 		x := w.Semaphore(1_000_000)
 		_, err := x.AcquireN(harness.Within(t, time.Minute), 1_000_000)
@@ -86,9 +90,9 @@ func TestB52SemaphoreRefusesMoreSlotsThanATransactionTakes(t *testing.T) {
 	})
 }
 
-// What the servers refuse is an error at once, and leaves nothing behind. The refusal is not
-// remembered.
-func TestB36SemaphoreReturnsNoAuthAtOnce(t *testing.T) {
+// B36: What the servers refuse is an error at once, and leaves nothing behind. The refusal is
+// not remembered.
+func TestSemaphoreReturnsNoAuthAtOnce(t *testing.T) {
 	for at, perms := range map[string]int32{
 		"/s":       zk.PermAll &^ zk.PermRead,
 		"/s/line":  zk.PermAll &^ zk.PermWrite,
@@ -152,7 +156,8 @@ func TestSemaphoreWorksAgainWhenItsLineIsMended(t *testing.T) {
 	})
 }
 
-func TestA18SemaphoreAppliesACLsAndA05WorksUnderAPrefix(t *testing.T) {
+// A05, A18
+func TestSemaphoreAppliesACLsAndWorksUnderAPrefix(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		opts := &zkrecipes.Options{Prefix: "/app", Auth: []zkrecipes.Auth{{Scheme: "digest", Data: []byte("user:secret")}}}
 		x := zkrecipes.NewSemaphore(w.Stranger(opts), "/s", 2)

@@ -15,9 +15,9 @@ import (
 
 // What somebody else does to the znodes of a Semaphore.
 
-// One of its slots was deleted: the lease is lost, also for Commit, and the others are
+// B22: One of its slots was deleted: the lease is lost, also for Commit, and the others are
 // given back.
-func TestB22SemaphoreHolderOfADeletedSlotLosesItsLease(t *testing.T) {
+func TestSemaphoreHolderOfADeletedSlotLosesItsLease(t *testing.T) {
 	for _, slot := range []int{0, 1} {
 		for _, how := range []string{"watched", "commit", "release"} {
 			inBubble(t, func(t *testing.T, w *recipetest.World) {
@@ -51,8 +51,8 @@ func TestB22SemaphoreHolderOfADeletedSlotLosesItsLease(t *testing.T) {
 	}
 }
 
-// Everything is deleted under holders and waiters, who go on.
-func TestB23SemaphoreThatIsDeletedIsMadeAnew(t *testing.T) {
+// B23: Everything is deleted under holders and waiters, who go on.
+func TestSemaphoreThatIsDeletedIsMadeAnew(t *testing.T) {
 	for _, path := range []string{"/s", "/s/line", "/s/slots"} {
 		inBubble(t, func(t *testing.T, w *recipetest.World) {
 			x := w.Semaphore(2)
@@ -77,7 +77,8 @@ func TestB23SemaphoreThatIsDeletedIsMadeAnew(t *testing.T) {
 	}
 }
 
-func TestB25SemaphoreIgnoresForeignChildren(t *testing.T) {
+// B25
+func TestSemaphoreIgnoresForeignChildren(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		x := w.WarmSemaphore(2)
 		for _, name := range []string{"0", "1-", "x", "-1-00000000-0000-8000-8000-000000000000", "0-_c_x", "99999999999-00000000-0000-8000-8000-000000000000", "ü"} {
@@ -96,8 +97,8 @@ func TestB25SemaphoreIgnoresForeignChildren(t *testing.T) {
 	})
 }
 
-// Curator's InterProcessSemaphoreV2 has another layout, so both would grant n slots.
-func TestB101SemaphoreRefusesThePathOfCuratorsSemaphore(t *testing.T) {
+// B101: Curator's InterProcessSemaphoreV2 has another layout, so both would grant n slots.
+func TestSemaphoreRefusesThePathOfCuratorsSemaphore(t *testing.T) {
 	for _, below := range []string{"leases", "locks"} {
 		inBubble(t, func(t *testing.T, w *recipetest.World) {
 			w.Write("/s", "")

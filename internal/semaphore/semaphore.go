@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"sync"
 	"time"
 
@@ -127,7 +128,7 @@ func (x *Semaphore) check(ctx context.Context, n int) error {
 	if err := x.Held.Client.Check(ctx, x.Held.Path); err != nil {
 		return err
 	}
-	if n < 1 {
+	if n < 1 || n > math.MaxInt32 { // slots' numbers are an int32
 		return fmt.Errorf("a semaphore of %d slots", n)
 	}
 	return nil

@@ -17,9 +17,9 @@ import (
 
 // How many slots a Semaphore has.
 
-// Somebody asks for more slots than there are, or expects another number of them. They are
+// A34: Somebody asks for more slots than there are, or expects another number of them. They are
 // refused at once, also one that expects others in line and joins that.
-func TestA34SemaphoresThatDisagreeOnNGetAnErrorThatNamesBoth(t *testing.T) {
+func TestSemaphoresThatDisagreeOnNGetAnErrorThatNamesBoth(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *recipetest.World) {
 		more, other := w.Semaphore(2), w.Semaphore(3)
 		cycle(t, more, 1)
@@ -38,9 +38,9 @@ func TestA34SemaphoresThatDisagreeOnNGetAnErrorThatNamesBoth(t *testing.T) {
 	})
 }
 
-// A new n lasts when the servers delete idle containers, whichever Semaphore is used first
+// B100: A new n lasts when the servers delete idle containers, whichever Semaphore is used first
 // afterwards.
-func TestB100ResizeOutlastsTheIdleContainersOfTheSemaphore(t *testing.T) {
+func TestResizeOutlastsTheIdleContainersOfTheSemaphore(t *testing.T) {
 	for name, made := range map[string]bool{"made before": true, "made by Resize": false} {
 		for _, resizer := range []bool{true, false} {
 			t.Run(fmt.Sprintf("%s, used first by its resizer=%v", name, resizer), func(t *testing.T) {
@@ -79,9 +79,9 @@ func TestB100ResizeOutlastsTheIdleContainersOfTheSemaphore(t *testing.T) {
 	}
 }
 
-// Processes of another n make the path anew after it was idle. The value that agreed with
+// B100: Processes of another n make the path anew after it was idle. The value that agreed with
 // the path before follows.
-func TestB100SemaphoreThatHasAgreedFollowsAPathThatOthersMadeAnew(t *testing.T) {
+func TestSemaphoreThatHasAgreedFollowsAPathThatOthersMadeAnew(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *recipetest.World) {
 		x := w.WarmSemaphore(2)
 		time.Sleep(time.Hour)
@@ -95,7 +95,8 @@ func TestB100SemaphoreThatHasAgreedFollowsAPathThatOthersMadeAnew(t *testing.T) 
 	}, zktest.ContainerCheckInterval(time.Second))
 }
 
-func TestA33ResizeWakesTheFirstInLine(t *testing.T) {
+// A33
+func TestResizeWakesTheFirstInLine(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *recipetest.World) {
 		x := w.Semaphore(2)
 		l := recipetest.Acquire(t, x, 2)
@@ -112,7 +113,8 @@ func TestA33ResizeWakesTheFirstInLine(t *testing.T) {
 	})
 }
 
-func TestA33ResizeToFewerSlotsDrains(t *testing.T) {
+// A33
+func TestResizeToFewerSlotsDrains(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *recipetest.World) {
 		x, y := w.Semaphore(4), w.WarmSemaphore(4)
 		var ls []*zkrecipes.SlotLease

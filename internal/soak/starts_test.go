@@ -20,7 +20,8 @@ java.lang.RuntimeException: Failed to fetch acls for 874
 [main] ERROR org.apache.zookeeper.util.ServiceUtils - Exiting JVM with code 1
 `
 
-func TestB88AViolationShowsWhyAServerDidNotStart(t *testing.T) {
+// B88
+func TestAViolationShowsWhyAServerDidNotStart(t *testing.T) {
 	require.True(t, aclMissing.MatchString(startLog))
 	require.Equal(t, `[main] WARN org.apache.zookeeper.server.quorum.QuorumPeerMain - Either no config
 [main] ERROR org.apache.zookeeper.server.ZooKeeperServerMain - Unexpected exception, exiting abnormally

@@ -16,7 +16,8 @@ import (
 // Faults that hit watches. Whatever happens, they show no state older than one before, and
 // the last one in the end.
 
-func TestB103WatchesSurviveAMishapAtAnyRequest(t *testing.T) {
+// B103
+func TestWatchesSurviveAMishapAtAnyRequest(t *testing.T) {
 	recipetest.EachRequest(t, recipetest.Mishaps, func(t *testing.T, fault zktest.Fault) (met bool) {
 		recipetest.InWatchBubble(t, func(t *testing.T, w *recipetest.WatchWorld, a, _ *zkrecipes.Client) {
 			w.Plan.Add(fault)
@@ -55,8 +56,8 @@ func inOrder(seen []string, history ...string) bool {
 	return true
 }
 
-// The next session's server is a follower that lags.
-func TestB103AWatchsNextServerLags(t *testing.T) {
+// B103: The next session's server is a follower that lags.
+func TestAWatchShowsNothingOlderIfTheNextSessionsServerLags(t *testing.T) {
 	for name, gone := range map[string]bool{"there": false, "gone": true} {
 		t.Run(name, func(t *testing.T) {
 			recipetest.InWatchBubble(t, func(t *testing.T, w *recipetest.WatchWorld, _, _ *zkrecipes.Client) {
@@ -82,9 +83,9 @@ func TestB103AWatchsNextServerLags(t *testing.T) {
 	}
 }
 
-// A watch of a Client whose session has just begun: opening a session brings the replica up
-// to date, and the znode changes after that.
-func TestB103WatchBeginsWithASync(t *testing.T) {
+// B103: A watch of a Client whose session has just begun: opening a session brings the replica
+// up to date, and the znode changes after that.
+func TestWatchBeginsWithASync(t *testing.T) {
 	recipetest.InWatchBubble(t, func(t *testing.T, w *recipetest.WatchWorld, _, _ *zkrecipes.Client) {
 		c := w.Stranger(nil)
 		w.Creates(w.Path, "1")
@@ -99,9 +100,9 @@ func TestB103WatchBeginsWithASync(t *testing.T) {
 	}, recipetest.Behind(3, 20))
 }
 
-// The connection is lost, and the next server, in the same session, lags behind the events
+// B103: The connection is lost, and the next server, in the same session, lags behind the events
 // that the client has got.
-func TestB103AWatchReconnectsToAServerThatLags(t *testing.T) {
+func TestAWatchShowsNothingOlderAfterAReconnectToAServerThatLags(t *testing.T) {
 	recipetest.InWatchBubble(t, func(t *testing.T, w *recipetest.WatchWorld, _, _ *zkrecipes.Client) {
 		c := w.Stranger(nil)
 		r := recipetest.WatchesAt(t, c, w.Path)
@@ -121,8 +122,8 @@ func TestB103AWatchReconnectsToAServerThatLags(t *testing.T) {
 	}, recipetest.Behind(3, 20))
 }
 
-// A read may show what was so before the call, unless Ping was called first.
-func TestB103AReadBehindAPingIsNoOlderThanThePing(t *testing.T) {
+// B103: A read may show what was so before the call, unless Ping was called first.
+func TestAReadBehindAPingIsNoOlderThanThePing(t *testing.T) {
 	recipetest.InWatchBubble(t, func(t *testing.T, w *recipetest.WatchWorld, _, _ *zkrecipes.Client) {
 		c := w.Stranger(nil)
 		w.Creates(w.Path, "1")

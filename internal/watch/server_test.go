@@ -45,7 +45,8 @@ func yields[A any](t *testing.T, each func(context.Context) iter.Seq2[A, error],
 	}
 }
 
-func TestRealB103WatchesOnAServer(t *testing.T) {
+// B103
+func TestRealWatchesSurviveALostConnectionAndTheEndOfTheirSession(t *testing.T) {
 	path, raw, p := harness.NewPath(t), harness.Raw(t), harness.NewProxy(t, harness.Server())
 	harness.MakeParents(t, raw, path)
 	path += "/config"
@@ -93,7 +94,8 @@ func TestRealB103WatchesOnAServer(t *testing.T) {
 	names("true []")
 }
 
-func TestRealB104AMemberIsBackInTheNextSessionOnAServer(t *testing.T) {
+// B104
+func TestRealAGroupsMemberIsBackInTheNextSession(t *testing.T) {
 	path, p := harness.NewPath(t), harness.NewProxy(t, harness.Server())
 	c := recipetest.DialTo(t, []string{p.Addr()}, &zkrecipes.Options{SessionTimeout: 2 * time.Second})
 	watcher := zkrecipes.NewGroup(recipetest.Dial(t, nil), path)

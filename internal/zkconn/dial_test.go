@@ -58,7 +58,8 @@ func TestDialSaysWhyItHasNoConnection(t *testing.T) {
 	}
 }
 
-func TestB50HostNamesAreResolvedForEveryAttempt(t *testing.T) {
+// B50
+func TestHostNamesAreResolvedForEveryAttempt(t *testing.T) {
 	t.Run("one name does not resolve", func(t *testing.T) {
 		recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 			var mu sync.Mutex
@@ -91,7 +92,8 @@ func TestB50HostNamesAreResolvedForEveryAttempt(t *testing.T) {
 	})
 }
 
-func TestB51TLSConnectsOnlyToVerifiedServers(t *testing.T) {
+// B51
+func TestTLSConnectsOnlyToVerifiedServers(t *testing.T) {
 	ca := recipetest.NewTestCA(t)
 	p := harness.NewProxy(t, harness.Server())
 	secure := ca.Terminator(t, "zk.test", p.Addr())

@@ -113,8 +113,8 @@ func TestErrorsInResultsAreDecodedAsByGoZookeeper(t *testing.T) {
 	}
 }
 
-// A real server reports the quota in this form for one operation of a transaction.
-func TestB37QuotaErrorIsDecodedFromResults(t *testing.T) {
+// B37: A real server reports the quota in this form for one operation of a transaction.
+func TestQuotaErrorIsDecodedFromResults(t *testing.T) {
 	var record []byte
 	for _, code := range []int32{jute.ErrQuotaExceeded, jute.ErrRuntimeInconsistency} {
 		record = jute.AppendInt32(appendOpHeader(record, jute.OpError, false), code)

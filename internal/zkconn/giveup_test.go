@@ -23,7 +23,8 @@ import (
 // Servers that answer handshakes and never serve, servers that drop every connection,
 // and Dialers that do not return.
 
-func TestB65SessionWhoseCredentialIsRefusedIsGivenUp(t *testing.T) {
+// B65
+func TestSessionWhoseCredentialIsRefusedIsGivenUp(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		c := w.Client(&zkrecipes.Options{
 			Auth: []zkrecipes.Auth{{Scheme: "digest", Data: []byte("user:password")}}, ACL: zk.WorldACL(zk.PermAll),
@@ -45,7 +46,8 @@ func TestB65SessionWhoseCredentialIsRefusedIsGivenUp(t *testing.T) {
 	})
 }
 
-func TestB66SessionWhoseWatchesCannotBeArmedAgainIsGivenUp(t *testing.T) {
+// B66
+func TestSessionWhoseWatchesCannotBeArmedAgainIsGivenUp(t *testing.T) {
 	for name, fault := range map[string]*zktest.Fault{
 		"they exceed the frame limit": nil,
 		"they are refused":            {Do: zktest.Answer, Op: "setWatches", Code: -1, Times: -1},
@@ -88,9 +90,9 @@ func TestB66SessionWhoseWatchesCannotBeArmedAgainIsGivenUp(t *testing.T) {
 	}
 }
 
-// A session that is served again in time goes on, and its lease with it. What it was
+// B66: A session that is served again in time goes on, and its lease with it. What it was
 // promised behind the gate counts from then on.
-func TestB66SessionThatIsServedAgainInTimeGoesOn(t *testing.T) {
+func TestSessionThatIsServedAgainInTimeGoesOn(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		c := w.Client(nil)
 		l := recipetest.Held(t, zkrecipes.NewMutex(c, w.Path).Lock)
@@ -108,9 +110,9 @@ func TestB66SessionThatIsServedAgainInTimeGoesOn(t *testing.T) {
 	})
 }
 
-// A lease is believed until ValidUntil. Whatever becomes of the connections, the session
+// B66: A lease is believed until ValidUntil. Whatever becomes of the connections, the session
 // must not be closed before that.
-func TestB66SessionOfAnIdleHolderIsNotGivenUpWhileConnectionsFlap(t *testing.T) {
+func TestSessionOfAnIdleHolderIsNotGivenUpWhileConnectionsFlap(t *testing.T) {
 	for name, opts := range map[string]*zkrecipes.Options{"holder": nil, "a credential": {Auth: []zkrecipes.Auth{{Scheme: "digest", Data: []byte("user:password")}}}} {
 		t.Run(name, func(t *testing.T) {
 			recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
@@ -125,10 +127,10 @@ func TestB66SessionOfAnIdleHolderIsNotGivenUpWhileConnectionsFlap(t *testing.T) 
 	}
 }
 
-// During an election servers close connections without an answer, for as long as it
+// B66: During an election servers close connections without an answer, for as long as it
 // takes. That they had answered before does not count. A server that was down may serve
 // when it is back, whatever it did before.
-func TestB66SessionIsNotGivenUpWhereServersMayServeAgain(t *testing.T) {
+func TestSessionIsNotGivenUpWhereServersMayServeAgain(t *testing.T) {
 	for name, outage := range map[string]func(w *recipetest.World, id int64){
 		"a long election": func(w *recipetest.World, id int64) {
 			w.Srv.Disconnect(id)
@@ -159,9 +161,9 @@ func TestB66SessionIsNotGivenUpWhereServersMayServeAgain(t *testing.T) {
 	}
 }
 
-// One refused connection now and then, by one of the servers behind a name for
+// B65: One refused connection now and then, by one of the servers behind a name for
 // example, is no outage.
-func TestB65SessionIsGivenUpThoughSomeConnectionsAreRefused(t *testing.T) {
+func TestSessionIsGivenUpThoughSomeConnectionsAreRefused(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		c := w.Client(&zkrecipes.Options{Auth: []zkrecipes.Auth{{Scheme: "digest", Data: []byte("user:password")}}})
 		l := recipetest.Held(t, zkrecipes.NewMutex(c, w.Path).Lock)
@@ -176,7 +178,8 @@ func TestB65SessionIsGivenUpThoughSomeConnectionsAreRefused(t *testing.T) {
 	})
 }
 
-func TestB72ReconnectsBackOffWhereConnectionsDoNotLast(t *testing.T) {
+// B72
+func TestReconnectsBackOffWhereConnectionsDoNotLast(t *testing.T) {
 	for name, setUp := range map[string]func(t *testing.T, w *recipetest.World, c *zkrecipes.Client) *harness.Call[*zkrecipes.Lease]{
 		"a join": func(t *testing.T, w *recipetest.World, c *zkrecipes.Client) *harness.Call[*zkrecipes.Lease] {
 			w.Plan.Add(zktest.Fault{Do: zktest.Drop, Op: "multi", Times: -1})
@@ -209,7 +212,8 @@ func TestB72ReconnectsBackOffWhereConnectionsDoNotLast(t *testing.T) {
 	}
 }
 
-func TestB72ReconnectIsPromptOnceAConnectionHasLasted(t *testing.T) {
+// B72
+func TestReconnectIsPromptOnceAConnectionHasLasted(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		c := w.Client(nil)
 		for range 100 {
@@ -223,9 +227,9 @@ func TestB72ReconnectIsPromptOnceAConnectionHasLasted(t *testing.T) {
 	})
 }
 
-// The first grant makes the client's timer sleep until the clock runs out. What is due
+// B68: The first grant makes the client's timer sleep until the clock runs out. What is due
 // earlier must wake it.
-func TestB68HolderHearsInTimeWhateverTheTimerWaitsFor(t *testing.T) {
+func TestHolderHearsInTimeWhateverTheTimerWaitsFor(t *testing.T) {
 	t.Run("a later grant is evicted", func(t *testing.T) {
 		recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 			c := w.Client(nil)
@@ -293,9 +297,9 @@ func (c deafened) Write(b []byte) (int, error) {
 	return c.Conn.Write(b)
 }
 
-// Events pass, and requests do not. A place that is granted late must not be believed for
+// B68: Events pass, and requests do not. A place that is granted late must not be believed for
 // longer than the session.
-func TestB68ContextOfALateGrantEndsWithTheSessionsClock(t *testing.T) {
+func TestContextOfALateGrantEndsWithTheSessionsClock(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		holder := recipetest.Held(t, zkrecipes.NewMutex(w.Client(nil), w.Path).Lock)
 		other := w.Bare()
@@ -326,7 +330,8 @@ func TestB68ContextOfALateGrantEndsWithTheSessionsClock(t *testing.T) {
 	})
 }
 
-func TestB76DialerThatIgnoresItsContextHoldsNobodyUp(t *testing.T) {
+// B76
+func TestDialerThatIgnoresItsContextHoldsNobodyUp(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		var hangs atomic.Bool
 		var calls, open atomic.Int32
@@ -376,7 +381,8 @@ func (c *counted) Close() error {
 	return c.Conn.Close()
 }
 
-func TestB76CallThatNeverReturnsIsReplaced(t *testing.T) {
+// B76
+func TestDialerCallThatNeverReturnsIsReplaced(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		var hangs atomic.Int32
 		var calls atomic.Int32
@@ -402,8 +408,8 @@ func TestB76CallThatNeverReturnsIsReplaced(t *testing.T) {
 	})
 }
 
-// One of two servers hangs, and the other one loses its connections.
-func TestB76CallsThatHangAreBoundedThoughConnectionsAreMade(t *testing.T) {
+// B76: One of two servers hangs, and the other one loses its connections.
+func TestDialerCallsThatHangAreBoundedThoughConnectionsAreMade(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		var hanging atomic.Int32
 		release := make(chan struct{})
@@ -428,8 +434,8 @@ func TestB76CallsThatHangAreBoundedThoughConnectionsAreMade(t *testing.T) {
 	})
 }
 
-// A connection that came too late is not kept beside the one that is used.
-func TestB76LateConnectionIsClosedOnceAnotherIsMade(t *testing.T) {
+// B76: A connection that came too late is not kept beside the one that is used.
+func TestLateConnectionIsClosedOnceAnotherIsMade(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		var open atomic.Int32
 		c, err := zkrecipes.Dial(t.Context(), recipetest.ServerNames(2), &zkrecipes.Options{Dialer: func(ctx context.Context, network, addr string) (net.Conn, error) {
@@ -453,7 +459,8 @@ func TestB76LateConnectionIsClosedOnceAnotherIsMade(t *testing.T) {
 	})
 }
 
-func TestB76ConnectionThatComesLateIsUsed(t *testing.T) {
+// B76
+func TestConnectionThatComesLateIsUsed(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		c := w.Stranger(&zkrecipes.Options{Dialer: func(ctx context.Context, network, addr string) (net.Conn, error) {
 			time.Sleep(5 * time.Second) // the budget of an attempt is 1.67 s
@@ -463,8 +470,8 @@ func TestB76ConnectionThatComesLateIsUsed(t *testing.T) {
 	})
 }
 
-// Every call that waits for a connection says so, and why there is none.
-func TestB73DeadlineWhileDisconnectedTellsWhy(t *testing.T) {
+// B73: Every call that waits for a connection says so, and why there is none.
+func TestDeadlineWhileDisconnectedTellsWhy(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		c := w.Client(nil)
 		recipetest.Held(t, zkrecipes.NewMutex(w.Stranger(nil), w.Path).Lock)

@@ -67,9 +67,9 @@ func hostileReplies() map[string][]malformed {
 	return hostile
 }
 
-// A malformed reply costs no memory, and what it answered is found out: the lock is
+// B74: A malformed reply costs no memory, and what it answered is found out: the lock is
 // taken, or Lock returns an error and leaves nothing.
-func TestB74AMalformedReplyCostsNoMemoryAndLeavesNothing(t *testing.T) {
+func TestAMalformedReplyCostsNoMemoryAndLeavesNothing(t *testing.T) {
 	for op, ways := range hostileReplies() {
 		t.Run(op, func(t *testing.T) {
 			broken := 0

@@ -69,7 +69,8 @@ func requireArmed(t testing.TB, s *session.Session, look *zk.Conn, nodes []strin
 	recipetest.RequireFired(t, watches, jute.EventDeleted)
 }
 
-func TestRealB58QueuedRequestsWaitUntilTheWatchesAreArmed(t *testing.T) {
+// B58
+func TestRealQueuedRequestsWaitUntilTheWatchesAreArmed(t *testing.T) {
 	const queued = 40 // more than go-zookeeper's channel holds
 	p := harness.NewProxy(t, harness.Server())
 	look, path := sharedNode(t)
@@ -117,9 +118,9 @@ func TestRealB58QueuedRequestsWaitUntilTheWatchesAreArmed(t *testing.T) {
 	requireArmed(t, s, look, nodes[len(changed):], watches[len(changed):])
 }
 
-// The connection is lost while the first watches of waiters of every side are queued
+// B58: The connection is lost while the first watches of waiters of every side are queued
 // inside go-zookeeper.
-func TestB58WaitersThatAreQueuedSleepOnceTheWatchesAreArmed(t *testing.T) {
+func TestWaitersThatAreQueuedSleepOnceTheWatchesAreArmed(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		c, other := tap(w), w.Stranger(nil)
 		recipetest.WatchNodes(t, c.s, manyNodes(t, w, 2))
@@ -164,7 +165,8 @@ func TestB58WaitersThatAreQueuedSleepOnceTheWatchesAreArmed(t *testing.T) {
 	})
 }
 
-func TestRealB59WatchesSurviveADropBetweenTwoChunks(t *testing.T) {
+// B59
+func TestRealWatchesSurviveADropBetweenTwoChunks(t *testing.T) {
 	const chunks = 4
 	p := harness.NewProxy(t, harness.Server())
 	look, path := sharedNode(t)
@@ -190,8 +192,8 @@ func TestRealB59WatchesSurviveADropBetweenTwoChunks(t *testing.T) {
 	require.Empty(t, s.Inspect().Watches)
 }
 
-// Each request takes a millisecond, and connections are lost at random moments.
-func TestB55DropsUnderLoadLoseNoWakeUp(t *testing.T) {
+// B55: Each request takes a millisecond, and connections are lost at random moments.
+func TestDropsUnderLoadLoseNoWakeUp(t *testing.T) {
 	const clients, drops = 8, 1000
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		look, nodes := w.Bare(), manyNodes(t, w, 1)[:50]
@@ -282,7 +284,8 @@ func TestB55DropsUnderLoadLoseNoWakeUp(t *testing.T) {
 	})
 }
 
-func TestA02WaiterWhoseServerRestartsIsWokenInItsSession(t *testing.T) {
+// A02
+func TestWaiterWhoseServerRestartsIsWokenInItsSession(t *testing.T) {
 	recipetest.EachSideInBubble(t, func(t *testing.T, w *recipetest.SideWorld) {
 		holder := w.Excludes(w.Client(nil))
 		c := w.Stranger(nil)

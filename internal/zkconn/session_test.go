@@ -58,7 +58,8 @@ func (c *tapped) requireQueued() {
 // aboveQueue is a number of requests that go-zookeeper's channel does not hold.
 const aboveQueue = 24
 
-func TestB05QueuedRequestDoesNotRunInTheNextSession(t *testing.T) {
+// B05
+func TestQueuedRequestDoesNotRunInTheNextSession(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		c := tap(w)
 		c.cut()
@@ -85,7 +86,8 @@ func TestB05QueuedRequestDoesNotRunInTheNextSession(t *testing.T) {
 	})
 }
 
-func TestB17SilentServerIsLeftForAnother(t *testing.T) {
+// B17
+func TestSilentServerIsLeftForAnother(t *testing.T) {
 	const timeout = 4 * time.Second
 	// dial returns a Client that records which server it dials at which time.
 	dial := func(w *recipetest.World) (c *zkrecipes.Client, dialled func() (addrs []string, last time.Time)) {
@@ -136,7 +138,8 @@ func TestB17SilentServerIsLeftForAnother(t *testing.T) {
 	})
 }
 
-func TestB38NegotiatedTimeoutIsUsed(t *testing.T) {
+// B38
+func TestNegotiatedTimeoutIsUsed(t *testing.T) {
 	for requested, negotiated := range map[time.Duration]time.Duration{
 		time.Minute:      10 * time.Second,
 		time.Millisecond: time.Second,
@@ -157,7 +160,8 @@ func TestB38NegotiatedTimeoutIsUsed(t *testing.T) {
 	}
 }
 
-func TestB54SessionSurvivesDropsDuringReauthentication(t *testing.T) {
+// B54
+func TestSessionSurvivesDropsDuringReauthentication(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		c := w.Stranger(&zkrecipes.Options{Auth: []zkrecipes.Auth{{Scheme: "digest", Data: []byte("user:password")}}})
 		s, _ := recipetest.Core(c).Session()
@@ -192,8 +196,8 @@ func TestB54SessionSurvivesDropsDuringReauthentication(t *testing.T) {
 	})
 }
 
-// The bubble ends once all goroutines have.
-func TestB60WritesThatFailUnderLoadLeaveNoGoroutine(t *testing.T) {
+// B60: The bubble ends once all goroutines have.
+func TestWritesThatFailUnderLoadLeaveNoGoroutine(t *testing.T) {
 	broken := errors.New("broken")
 	for range 10 {
 		recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {

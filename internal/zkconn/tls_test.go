@@ -45,7 +45,8 @@ func pemOf(t *testing.T, cert tls.Certificate) []byte {
 	return text.Bytes()
 }
 
-func TestRealB51SecurePortServesOnlyVerifiedPeers(t *testing.T) {
+// B51
+func TestRealSecurePortServesOnlyVerifiedPeers(t *testing.T) {
 	t.Parallel()
 	servers, clients := recipetest.NewTestCA(t), recipetest.NewTestCA(t)
 	node := secureNode(t, servers, clients)

@@ -10,7 +10,8 @@ func (h *trial) member(process int, from, until float64, recipe, key string, ind
 	}
 }
 
-func TestB88ABarrierThatOpensEarlyIsFound(t *testing.T) {
+// B88
+func TestABarrierThatOpensEarlyIsFound(t *testing.T) {
 	for name, test := range map[string]struct {
 		tell  func(h *trial)
 		finds []string
@@ -127,7 +128,8 @@ func TestAGateThatStaysShutForAWaiterIsFound(t *testing.T) {
 	h.finds(28.1, "served")
 }
 
-func TestB88WhatIsLeftBehindIsFound(t *testing.T) {
+// B88
+func TestWhatIsLeftBehindIsFound(t *testing.T) {
 	h := newTrial(t)
 	may := func(path string) bool { return path == "/data" }
 	h.j.Remains(0, []Znode{{Path: "/data"}}, may)

@@ -15,7 +15,8 @@ func (h *trial) beginsToObserve(at float64, process int) {
 	h.by(at, process, "o", Event{Kind: Observing, Recipe: RecipeElection, Key: "e"})
 }
 
-func TestB88WhatAnElectionsObserversSeeIsJudged(t *testing.T) {
+// B88
+func TestWhatAnElectionsObserversSeeIsJudged(t *testing.T) {
 	for name, test := range map[string]struct {
 		tell  func(h *trial)
 		finds []string
@@ -43,8 +44,8 @@ func TestB88WhatAnElectionsObserversSeeIsJudged(t *testing.T) {
 	}
 }
 
-// A leader must have been seen 8 s after its election: the last one of these at 11.
-func TestB88AnObserverThatMissesALeaderIsFound(t *testing.T) {
+// B88: A leader must have been seen 8 s after its election: the last one of these at 11.
+func TestAnObserverThatMissesALeaderIsFound(t *testing.T) {
 	for name, test := range map[string]struct {
 		tell          func(h *trial)
 		before, finds []string

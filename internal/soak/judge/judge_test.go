@@ -78,7 +78,8 @@ func TestAFairHistoryHasNoViolations(t *testing.T) {
 	require.Equal(t, seconds(0.01), gap.Longest.Round(time.Millisecond))
 }
 
-func TestB88HoldsThatOverlapAreFound(t *testing.T) {
+// B88
+func TestHoldsThatOverlapAreFound(t *testing.T) {
 	for name, test := range map[string]struct {
 		shared [2]bool
 		finds  []string
@@ -151,7 +152,8 @@ func (h *trial) commit(at float64, process int, token, zxid int64, was, version 
 	h.by(at, process, "w", Event{Kind: Committed, Key: "l", Token: token, Zxid: zxid, Was: was, Version: version})
 }
 
-func TestB88FencedCommitsAreComparedByZxidAndToken(t *testing.T) {
+// B88
+func TestFencedCommitsAreComparedByZxidAndToken(t *testing.T) {
 	t.Run("in order", func(t *testing.T) {
 		h := newTrial(t)
 		h.commit(1, 1, 10, 100, 0, 1)
@@ -225,7 +227,8 @@ func (h *trial) effect(at float64, item string) {
 	h.j.Take(Event{At: seconds(at), Kind: Effect, Recipe: RecipeTake, Key: "q", Item: item})
 }
 
-func TestB88ItemsAreCounted(t *testing.T) {
+// B88
+func TestItemsAreCounted(t *testing.T) {
 	uncertain, refused := &Event{Kind: Failed, Uncertain: true}, &Event{Kind: Failed}
 	for name, test := range map[string]struct {
 		tell  func(h *trial)

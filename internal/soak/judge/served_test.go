@@ -19,7 +19,8 @@ func (h *trial) grants(from, until float64) {
 	}
 }
 
-func TestB88AStarvedLineIsFoundOnce(t *testing.T) {
+// B88
+func TestAStarvedLineIsFoundOnce(t *testing.T) {
 	h := newTrial(t)
 	h.serves(0, 30)
 	h.waits(1, 1)
@@ -28,7 +29,8 @@ func TestB88AStarvedLineIsFoundOnce(t *testing.T) {
 	h.finds(30, "served")
 }
 
-func TestB88AStarvedWaiterIsFound(t *testing.T) {
+// B88
+func TestAStarvedWaiterIsFound(t *testing.T) {
 	h := newTrial(t)
 	h.serves(0, 40)
 	h.waits(1, 1)
@@ -103,7 +105,8 @@ func TestABarrierIsWaitedForOnceAllAreThere(t *testing.T) {
 
 // With the bound of 8 s, nobody may wait for 32 s while others are served.
 
-func TestB88ABarriersWaiterThatIsNotWokenIsFound(t *testing.T) {
+// B88
+func TestABarriersWaiterThatIsNotWokenIsFound(t *testing.T) {
 	h := newTrial(t)
 	h.serves(0, 40)
 	h.by(1, 3, "m", Event{Kind: Begin, Recipe: RecipeBarrier, Key: "b"})
@@ -117,7 +120,8 @@ func TestB88ABarriersWaiterThatIsNotWokenIsFound(t *testing.T) {
 	h.finds(33.2, "served")
 }
 
-func TestB88AGatesWaiterThatIsNotWokenIsFound(t *testing.T) {
+// B88
+func TestAGatesWaiterThatIsNotWokenIsFound(t *testing.T) {
 	h := newTrial(t)
 	h.serves(0, 40)
 	h.by(1, 3, "w", Event{Kind: Begin, Recipe: RecipeGate, Key: "g"})

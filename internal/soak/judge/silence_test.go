@@ -2,7 +2,8 @@ package judge
 
 import "testing"
 
-func TestB88AWorkerThatHangsIsFound(t *testing.T) {
+// B88
+func TestAWorkerThatHangsIsFound(t *testing.T) {
 	for name, test := range map[string]struct {
 		last  Event
 		finds []string

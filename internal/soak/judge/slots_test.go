@@ -13,7 +13,8 @@ func (h *trial) slots(process int, from, until float64, token int64, slots ...in
 	h.by(until+0.01, process, "w", e)
 }
 
-func TestB88SlotsThatThereAreNotOrThatAreTakenAreFound(t *testing.T) {
+// B88
+func TestSlotsThatThereAreNotOrThatAreTakenAreFound(t *testing.T) {
 	for name, test := range map[string]struct {
 		tell  func(h *trial)
 		finds []string

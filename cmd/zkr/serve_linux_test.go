@@ -5,7 +5,6 @@ import (
 	"flag"
 	"fmt"
 	"net/http"
-	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -84,16 +83,6 @@ func watchPage(t *testing.T, url, line string) (bytes func() int) {
 	}()
 	t.Cleanup(func() { reply.Body.Close(); <-done })
 	return func() int { mu.Lock(); defer mu.Unlock(); return n }
-}
-
-// address waits until zkr serve listens, and returns the address of its page.
-func (p *program) address() (url string) {
-	p.t.Helper()
-	eventually(p.t, "address", func() bool {
-		_, url, _ = strings.Cut(strings.TrimSpace(p.stderr.String()), "the page is at ")
-		return url != ""
-	})
-	return url
 }
 
 // reads returns how many requests zkr serve has sent, those of the crowd left out.

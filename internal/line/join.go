@@ -236,7 +236,7 @@ func (l *Line) isBlocked(ctx context.Context, s *session.Session, k placename.Ki
 		case err != nil:
 			return false, nil, err
 		case stat.NumChildren == 0:
-			return !l.isCalm(stat), stat, nil
+			return false, stat, nil
 		}
 		l.noteCount(int(stat.NumChildren))
 		if stands, err := l.tailStands(ctx, s, k, data, stat); stands || err != nil {

@@ -49,14 +49,6 @@ var delayMutants = []mutant{
 		test:  delayTests,
 	},
 	{
-		name: "delay-unseen-by-trylock",
-		what: "The first TryLock of a client does not ask whether a delay is due.",
-		edits: []edit{{in: "Line.isBlocked", old: `case stat.NumChildren == 0:
-			return !l.isCalm(stat), stat, nil`, new: `case stat.NumChildren == 0:
-			return false, stat, nil`}},
-		test: delayTests,
-	},
-	{
 		name:  "delay-hidden-by-another-line",
 		what:  "What was read of a line that has been deleted since counts for the new one.",
 		edits: []edit{{in: "Place.readBefore", old: ` || stat.Czxid != p.LineCzxid`}},

@@ -82,6 +82,7 @@ func TestThoseThatCameAndWentBetweenTwoLooksAreCounted(t *testing.T) {
 	require.Equal(t, change{acquired: 1, atOnce: 1}, w.sees("", 17), "13 has ended, and an unseen one")
 	require.Zero(t, w.observe(w.now, "", listing{}), "the line is deleted")
 	require.Equal(t, change{acquired: 2, atOnce: 2}, w.observe(w.now, "", listing{names: locks(1), creates: 2, czxid: 9}), "and made again")
+	require.Equal(t, change{acquired: 3, atOnce: 3}, w.observe(w.now, "", listing{creates: 3, czxid: 11}), "and made again between two looks")
 }
 
 func TestAWaiterThatHeldBetweenTwoLooksIsCounted(t *testing.T) {

@@ -43,8 +43,7 @@ demo-members: ## run a group: processes that are members, one of which is killed
 	go run ./examples/members
 
 # The parts of make test, the longest first. The recipes' tests wait for real time and
-# use little CPU time, so another part runs beside them. It runs with nice, so that they get
-# CPU time when they need it. With more parts at a time some tests get too little of it.
+# use little CPU time, so another part runs beside them.
 TESTS := test-zktest test-packages test-real test-sim
 JOBS ?= 2
 
@@ -73,10 +72,10 @@ test-real: setup ## run what needs a real server on one, and the examples
 	go test -count=1 -timeout 15m -p 1 -run '^(TestReal|Example)' $(RECIPES)
 
 test-packages: setup ## test the other packages except internal/sim
-	set -eo pipefail; packages=$(PACKAGES); others=$(OTHERS); nice go test -count=1 -timeout 15m $$packages $$others
+	set -eo pipefail; packages=$(PACKAGES); others=$(OTHERS); go test -count=1 -timeout 15m $$packages $$others
 
 test-sim: ## run 100 seeds of each simulation
-	nice go test -count=1 ./internal/sim
+	go test -count=1 ./internal/sim
 
 test-race: setup ## test the recipes on zktest with the race detector
 	ZK_HARNESS=zktest ./scripts/race.sh -timeout 15m -parallel 8 $(RECIPES)

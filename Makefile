@@ -66,16 +66,16 @@ MORE := test-race test-race-packages test-race-sim test-real-all test-bench test
 test-all: test $(MORE) ## run everything: the race detector, all tests on a real server, seeds, mutants, the soak (hours)
 
 test-zktest: ## test the recipes on zktest
-	ZK_HARNESS=zktest go test -count=1 -timeout 15m -parallel 8 $(RECIPES)
+	ZK_HARNESS=zktest go test -count=1 -timeout 30m -parallel 8 $(RECIPES)
 
 test-real: setup ## run what needs a real server on one, and the examples
-	go test -count=1 -timeout 15m -p 1 -run '^(TestReal|Example)' $(RECIPES)
+	go test -count=1 -timeout 30m -p 1 -run '^(TestReal|Example)' $(RECIPES)
 
 test-packages: setup ## test the other packages except internal/sim
-	set -eo pipefail; packages=$(PACKAGES); others=$(OTHERS); go test -count=1 -timeout 15m $$packages $$others
+	set -eo pipefail; packages=$(PACKAGES); others=$(OTHERS); go test -count=1 -timeout 30m $$packages $$others
 
 test-sim: ## run 100 seeds of each simulation
-	go test -count=1 ./internal/sim
+	go test -count=1 -timeout 30m ./internal/sim
 
 test-race: setup ## test the recipes on zktest with the race detector
 	ZK_HARNESS=zktest ./scripts/race.sh -timeout 15m -parallel 8 $(RECIPES)

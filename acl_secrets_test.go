@@ -106,7 +106,7 @@ func (s *sniff) frame(_ *harness.Tap, op string, frame []byte) (bool, error) {
 
 func TestNoSecretIsPrinted(t *testing.T) {
 	p, seen, ca := new(printed), new(sniff), recipetest.NewTestCA(t)
-	ctx := harness.Within(t, 30*time.Second)
+	ctx := harness.Within(t, 2*time.Minute)
 	proxy := harness.NewProxy(t, harness.Server())
 	taps := harness.NewTaps(proxy.Addr())
 	taps.OnWrite(seen.frame)

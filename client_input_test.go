@@ -91,7 +91,7 @@ func TestBadOperationsOfALeaseAreNamed(t *testing.T) {
 
 // B39
 func TestBadOptionsAreNamed(t *testing.T) {
-	ctx, h := harness.Within(t, 10*time.Second), []string{"h"}
+	ctx, h := harness.Within(t, 2*time.Minute), []string{"h"}
 	secret := []byte("secret")
 	for _, tt := range []struct {
 		servers []string

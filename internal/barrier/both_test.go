@@ -41,7 +41,7 @@ func TestRealBarriersOpenForNMembersUseAfterUse(t *testing.T) {
 				wg.Go(func() {
 					for use := range uses {
 						coming.Add(1)
-						a, err := arrive(harness.Within(t, 30*time.Second))
+						a, err := arrive(harness.Within(t, 2*time.Minute))
 						if there := coming.Load(); err != nil || there < int32(n*(use+1)) {
 							t.Errorf("through after %d calls in %d uses: %v", there, use+1, err)
 							return
@@ -53,7 +53,7 @@ func TestRealBarriersOpenForNMembersUseAfterUse(t *testing.T) {
 							continue
 						}
 						leaving.Add(1)
-						err = a.Leave(harness.Within(t, 30*time.Second))
+						err = a.Leave(harness.Within(t, 2*time.Minute))
 						if gone := leaving.Load(); err != nil || gone < int32(n*(use+1)) {
 							t.Errorf("left after %d calls in %d uses: %v", gone, use+1, err)
 							return
@@ -193,7 +193,7 @@ func TestRealBarriersSurviveServerRestarts(t *testing.T) {
 	restart()
 	require.NoError(t, vs[1].Err())
 	require.True(t, leaves.Waiting())
-	require.NoError(t, vs[1].Leave(harness.Within(t, 20*time.Second)))
+	require.NoError(t, vs[1].Leave(harness.Within(t, 2*time.Minute)))
 	leaves.Get()
 	require.Empty(t, harness.Children(t, harness.RawTo(t, servers), path))
 }

@@ -190,6 +190,21 @@ func TestAnOverflowConcernsItsCallAlone(t *testing.T) {
 	})
 }
 
+// What refuses a call is not read from a server that lags: it may have been so before the call.
+func TestACallIsRefusedByWhatIsSoNow(t *testing.T) {
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		other, x := zkrecipes.NewCounter(w.Stranger(nil), "/c"), zkrecipes.NewCounter(w.Stranger(nil), "/c")
+		require.NoError(t, other.Set(t.Context(), 1))
+		v, err := x.Get(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, int64(1), v)
+		require.NoError(t, other.Set(t.Context(), math.MaxInt64))
+		swapped, err := x.CompareAndSet(t.Context(), math.MaxInt64, 2)
+		require.NoError(t, err)
+		require.True(t, swapped)
+	}, recipetest.Behind(1, 20))
+}
+
 // 64 goroutines of a process add while one write is under way: one write more adds for all.
 func TestAddsOfOneProcessAreWrittenTogether(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {

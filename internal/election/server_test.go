@@ -17,7 +17,7 @@ import (
 
 // A09
 func TestRealAnElectionIsHandedOverReplacedAndObserved(t *testing.T) {
-	path, ctx, raw := harness.NewPath(t), harness.Within(t, 30*time.Second), harness.Raw(t)
+	path, ctx, raw := harness.NewPath(t), harness.Within(t, 2*time.Minute), harness.Raw(t)
 	a, b, watcher := zkrecipes.NewElection(recipetest.Dial(t, nil), path), zkrecipes.NewElection(recipetest.Dial(t, nil), path), zkrecipes.NewElection(recipetest.Dial(t, nil), path)
 	seen := make(chan zkrecipes.Leader)
 	go func() {

@@ -28,7 +28,7 @@ func Children(t testing.TB, conn *zk.Conn, path string) []string {
 // Eventually waits until f returns true.
 func Eventually(t testing.TB, what string, f func() bool) {
 	t.Helper()
-	require.Eventually(t, f, 20*time.Second, 5*time.Millisecond, what)
+	require.Eventually(t, f, time.Minute, 5*time.Millisecond, what)
 }
 
 // Cause waits until a context has ended, and returns its cause.
@@ -37,7 +37,7 @@ func Cause(t testing.TB, ctx context.Context) error {
 	select {
 	case <-ctx.Done():
 		return context.Cause(ctx)
-	case <-time.After(20 * time.Second):
+	case <-time.After(time.Minute):
 		require.FailNow(t, "the context does not end")
 		return nil
 	}
@@ -49,7 +49,7 @@ func Receive(t testing.TB, ch <-chan error) error {
 	select {
 	case err := <-ch:
 		return err
-	case <-time.After(20 * time.Second):
+	case <-time.After(time.Minute):
 		require.FailNow(t, "nothing is received")
 		return nil
 	}

@@ -47,7 +47,7 @@ func sha256Server(t *testing.T) (p *harness.Proxy, path string) {
 func TestRealAWrongDigestAlgorithmIsAnErrorAndLeavesNothing(t *testing.T) {
 	t.Parallel()
 	p, path := sha256Server(t)
-	ctx := harness.Within(t, 30*time.Second)
+	ctx := harness.Within(t, 2*time.Minute)
 	raw := harness.RawTo(t, []string{p.Addr()})
 	dial := func(opts zkrecipes.Options) *zkrecipes.Client { return recipetest.DialTo(t, []string{p.Addr()}, &opts) }
 	for name, use := range recipetest.Recipes {
@@ -93,7 +93,7 @@ func TestRealWithTheServersDigestAlgorithmCredentialsWork(t *testing.T) {
 	opts := &zkrecipes.Options{Auth: auth("app:secret"), DigestAlgorithm: crypto.SHA256}
 	c, other := recipetest.DialTo(t, []string{p.Addr()}, opts), recipetest.DialTo(t, []string{p.Addr()}, opts)
 	m := zkrecipes.NewMutex(c, path)
-	require.NoError(t, m.Do(harness.Within(t, 30*time.Second), recipetest.Nothing))
+	require.NoError(t, m.Do(harness.Within(t, 2*time.Minute), recipetest.Nothing))
 	require.Equal(t, 1, p.Count()[opIDProbe], "one probe a session")
 
 	l := recipetest.LockOn(t, m)
@@ -115,7 +115,7 @@ func TestRealAnAlgorithmThatTheServerDoesNotHaveIsAnError(t *testing.T) {
 	harness.MakeParents(t, harness.Raw(t), path)
 	use := func(algorithm crypto.Hash) error {
 		c := recipetest.Dial(t, &zkrecipes.Options{Auth: auth("app:secret"), DigestAlgorithm: algorithm})
-		return zkrecipes.NewMutex(c, path+"/line").Do(harness.Within(t, 20*time.Second), recipetest.Nothing)
+		return zkrecipes.NewMutex(c, path+"/line").Do(harness.Within(t, 2*time.Minute), recipetest.Nothing)
 	}
 	for _, algorithm := range []crypto.Hash{crypto.SHA256, crypto.SHA384, crypto.SHA512, crypto.SHA3_256} {
 		require.ErrorContains(t, use(algorithm), "Options.DigestAlgorithm")

@@ -172,7 +172,7 @@ func TestRealForeignPlacesExcludeBothWays(t *testing.T) {
 // B26: go-zookeeper's own Lock and ours, on one path, under contention.
 func TestRealGoZookeepersLockAndOursExcludeEachOther(t *testing.T) {
 	const each, rounds = 3, 20
-	ctx, path := harness.Within(t, 30*time.Second), harness.NewPath(t)
+	ctx, path := harness.Within(t, 2*time.Minute), harness.NewPath(t)
 	var inside atomic.Int32
 	sum := 0
 	critical := func() {

@@ -56,7 +56,7 @@ func TestRealGateLetsThroughWhenOpen(t *testing.T) {
 	g := zkrecipes.NewGate(recipetest.Dial(t, &zkrecipes.Options{Prefix: path, Identity: "me"}), "/deep/gate")
 	path += "/deep/gate"
 	other := zkrecipes.NewGate(c, path)
-	ctx := harness.Within(t, 20*time.Second)
+	ctx := harness.Within(t, 2*time.Minute)
 	isOpenTo(t, g, true)
 	require.NoError(t, g.Wait(ctx))
 	require.NoError(t, g.Shut(ctx))

@@ -147,7 +147,7 @@ func TestACommitWaitsForAConnectionThatIsSlowToClose(t *testing.T) {
 	var wg sync.WaitGroup
 	wg.Go(s.BreakConnection)
 	<-closing
-	waits := recipetest.NewAwaited(harness.Within(t, 20*time.Second))
+	waits := recipetest.NewAwaited(harness.Within(t, 2*time.Minute))
 	done := make(chan error, 1)
 	go func() {
 		_, err := l.Commit(waits)

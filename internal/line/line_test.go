@@ -26,7 +26,7 @@ func TestRealLineDeletedUnderWaitersNeverHasTwoHolders(t *testing.T) {
 		"mutexes": {"mmmm", "mmmm", "mmmm", "mmmm", "mmmm"}, "writers and readers": {"wrwrw", "rrwrw", "wrwrw", "rrwrw", "wrwrw", "rrwrw"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := &recipetest.Rig{T: t, Ctx: harness.Within(t, 30*time.Second), Path: harness.NewPath(t), Raw: harness.Raw(t)}
+			r := &recipetest.Rig{T: t, Ctx: harness.Within(t, 2*time.Minute), Path: harness.NewPath(t), Raw: harness.Raw(t)}
 			next := kindsOfLock[rune(rounds[0][0])](recipetest.Dial(t, nil), r.Path)
 			for _, kinds := range rounds {
 				var calls []*harness.Call[*zkrecipes.Lease]
@@ -158,7 +158,7 @@ func TestRealLineIsReapedWhenIdle(t *testing.T) {
 	t.Parallel()
 	const often = 500 * time.Millisecond
 	servers := []string{harness.OwnServer(t, zkserver.Config{ReapEvery: often}, zktest.ContainerCheckInterval(often))}
-	ctx, path := harness.Within(t, 30*time.Second), harness.NewPath(t)
+	ctx, path := harness.Within(t, 2*time.Minute), harness.NewPath(t)
 	c, conn := recipetest.DialTo(t, servers, nil), harness.RawTo(t, servers)
 	gone := func(path string) {
 		harness.Eventually(t, path+" gone", func() bool { exists, _, err := conn.Exists(path); return err == nil && !exists })

@@ -127,7 +127,7 @@ const cutTimeout = time.Second // of the holder's session
 
 func newQuorum(t *testing.T) *quorum {
 	t.Helper()
-	q := &quorum{t: t, ctx: harness.Within(t, 30*time.Second)}
+	q := &quorum{t: t, ctx: harness.Within(t, 2*time.Minute)}
 	q.Ensemble = threeServers(t)
 	var err error
 	q.leader, err = q.Leader(t.Context())
@@ -334,7 +334,7 @@ func TestRealLockIsKeptThroughAChangeOfLeader(t *testing.T) {
 // line is empty.
 func TestRealTokensRiseAndNothingIsLostWhileServersDie(t *testing.T) {
 	e := threeServers(t)
-	ctx := harness.Within(t, 60*time.Second)
+	ctx := harness.Within(t, 2*time.Minute)
 	path := harness.NewPath(t)
 	conn := harness.RawTo(t, e.Addrs())
 	harness.MakeParents(t, conn, path)

@@ -27,14 +27,14 @@ func TestRealWaiterSurvivesAServerRestart(t *testing.T) {
 		f   func(context.Context) error
 	}{{"killed", node.Kill}, {"stopped", node.Stop}} {
 		t.Run(end.how, func(t *testing.T) {
-			lines := pairs(t, harness.Within(t, 60*time.Second), servers, 30*time.Second)
+			lines := pairs(t, harness.Within(t, 2*time.Minute), servers, 30*time.Second)
 			require.NoError(t, end.f(t.Context()))
 			require.NoError(t, node.Restart(t.Context()))
 			for _, l := range lines {
 				l.holding.Nth(t, 2, "up")
 				l.waiting.Nth(t, 2, "up")
 				require.NoError(t, l.holder.Err())
-				_, err := l.holder.Commit(harness.Within(t, 10*time.Second))
+				_, err := l.holder.Commit(harness.Within(t, 2*time.Minute))
 				require.NoError(t, err, "the holder still holds on the server")
 				require.Equal(t, l.before, recipetest.Places(t, servers, l.path), "the same places, in the same order")
 				require.True(t, l.waiter.Waiting())
@@ -57,7 +57,7 @@ func TestRealWaiterIsGrantedAfterTheHoldersSessionExpires(t *testing.T) {
 	for _, side := range recipetest.Sides {
 		t.Run(side.Name, func(t *testing.T) {
 			t.Parallel()
-			ctx, path := harness.Within(t, 30*time.Second), harness.NewPath(t)
+			ctx, path := harness.Within(t, 2*time.Minute), harness.NewPath(t)
 			p := harness.NewProxy(t, harness.Server())
 			holder := recipetest.Held(t, side.Theirs(recipetest.DialTo(t, []string{p.Addr()}, &zkrecipes.Options{SessionTimeout: 1500 * time.Millisecond}), path).Lock)
 			work := holder.Context(ctx)
@@ -91,7 +91,7 @@ func TestRealServerThatLostItsDataEndsLeasesAndServesNewSessions(t *testing.T) {
 	const timeout = 1500 * time.Millisecond
 	node := harness.OwnNode(t, zkserver.Config{})
 	servers := []string{node.Addr()}
-	ctx := harness.Within(t, 30*time.Second)
+	ctx := harness.Within(t, 2*time.Minute)
 	lines := pairs(t, ctx, servers, timeout)
 
 	require.NoError(t, node.Wipe(t.Context()))
@@ -131,7 +131,7 @@ func TestRealOutageLongerThanTheTimeoutEndsLeasesAndKeepsWaiters(t *testing.T) {
 			t.Parallel()
 			node := harness.OwnNode(t, zkserver.Config{})
 			servers := []string{node.Addr()}
-			ctx := harness.Within(t, 30*time.Second)
+			ctx := harness.Within(t, 2*time.Minute)
 			lines := pairs(t, ctx, servers, timeout)
 
 			require.NoError(t, node.Kill(t.Context()))

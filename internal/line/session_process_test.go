@@ -112,7 +112,7 @@ func TestRealProcessPausedLongerThanItsSessionGetsErrLost(t *testing.T) {
 		for _, side := range recipetest.Sides {
 			t.Run(mode+" "+side.Name, func(t *testing.T) {
 				t.Parallel()
-				ctx, path := harness.Within(t, 30*time.Second), harness.NewPath(t)
+				ctx, path := harness.Within(t, 2*time.Minute), harness.NewPath(t)
 				conn := harness.Raw(t)
 				harness.MakeParents(t, conn, path+"-data")
 				p, held := startHolder(t, side, mode, path)

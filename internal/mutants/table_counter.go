@@ -38,7 +38,7 @@ var counterMutants = []mutant{
 		name:  "counter-refusal-no-sync",
 		what:  "What refuses a call is read from a server that may lag.",
 		edits: []edit{{in: "writer.choose", old: `err = s.Sync(ctx, w.path.Abs()); err == nil`, new: `err == nil`}},
-		test:  "go test ./internal/sim -run ^TestCounter -seeds 400",
+		test:  "env ZK_HARNESS=zktest go test ./internal/counter -run TestACallIsRefused",
 	},
 	{
 		name:  "counter-get-no-sync",

@@ -60,7 +60,7 @@ func strict(w *recipetest.World, attempts int) *zkrecipes.Queue {
 // listed returns the data of all items.
 func listed(t testing.TB, q *zkrecipes.Queue) (all []string) {
 	t.Helper()
-	for e, err := range q.Items(harness.Within(t, 20*time.Second)) {
+	for e, err := range q.Items(harness.Within(t, 2*time.Minute)) {
 		if errors.Is(err, zkrecipes.ErrUnused) { // an operator has deleted it
 			return nil
 		}
@@ -79,7 +79,7 @@ func bytesOf(items ...string) (all [][]byte) {
 
 func lenOf(t testing.TB, q *zkrecipes.Queue) int {
 	t.Helper()
-	n, err := q.Len(harness.Within(t, 20*time.Second))
+	n, err := q.Len(harness.Within(t, 2*time.Minute))
 	require.NoError(t, err)
 	return n
 }
@@ -113,7 +113,7 @@ func ackPutLater(t testing.TB, it *zkrecipes.Item, to *zkrecipes.Queue, items ..
 // takeN takes n items.
 func takeN(t testing.TB, q *zkrecipes.Queue, n int) []*zkrecipes.Item {
 	t.Helper()
-	items, err := q.TakeN(harness.Within(t, 20*time.Second), n)
+	items, err := q.TakeN(harness.Within(t, 2*time.Minute), n)
 	require.NoError(t, err)
 	return items
 }

@@ -339,14 +339,14 @@ func TestRealQueueWorksOnServersWithoutDigestsOrACLs(t *testing.T) {
 			recipetest.PutOn(t, q, "2")
 			require.Positive(t, a.Get().Token())
 			recipetest.AckOn(t, a.Get())
-			require.NoError(t, b.Get().Ack(harness.Within(t, 10*time.Second), zkrecipes.OpCreate(path+"-effect", nil, 0, nil)))
+			require.NoError(t, b.Get().Ack(harness.Within(t, 2*time.Minute), zkrecipes.OpCreate(path+"-effect", nil, 0, nil)))
 			recipetest.NackOn(t, recipetest.TakeOn(t, q))
 			require.Equal(t, []string{"2"}, recipetest.Drain(t, other))
 
 			recipetest.PutOn(t, q, "3")
 			it := recipetest.TakeOn(t, other)
 			require.NoError(t, conn.Delete(recipetest.HandleOf(recipetest.LeaseOf(it)).Grant.Place().Path, -1))
-			require.ErrorIs(t, it.Nack(harness.Within(t, 10*time.Second)), zkrecipes.ErrLost)
+			require.ErrorIs(t, it.Nack(harness.Within(t, 2*time.Minute)), zkrecipes.ErrLost)
 			require.Equal(t, []string{"3"}, recipetest.Drain(t, other), "the rest of the claim is deleted")
 			recipetest.AtRest(t, conn, path)
 		})
@@ -394,7 +394,7 @@ func TestClaimIsLostInAnOutageThatTheSessionSurvives(t *testing.T) {
 // queue that is created again.
 func TestTakeContinuesOnAServerThatLostItsData(t *testing.T) {
 	t.Parallel()
-	ctx := harness.Within(t, 60*time.Second)
+	ctx := harness.Within(t, 2*time.Minute)
 	path := harness.NewPath(t)
 	p := harness.NewProxy(t, harness.Server())
 	c := recipetest.DialTo(t, []string{p.Addr()}, &zkrecipes.Options{SessionTimeout: 1500 * time.Millisecond})

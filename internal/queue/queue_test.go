@@ -58,7 +58,7 @@ func TestRealFourConsumersGetEachItemOnce(t *testing.T) {
 	path := harness.NewPath(t)
 	const n = 400
 	got := make(chan string, 2*n)
-	ctx, cancel := context.WithCancel(harness.Within(t, 60*time.Second))
+	ctx, cancel := context.WithCancel(harness.Within(t, 2*time.Minute))
 	var consumers, producers sync.WaitGroup
 	for range 4 {
 		q := zkrecipes.NewQueue(recipetest.Dial(t, nil), path, nil)

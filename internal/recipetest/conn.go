@@ -187,7 +187,7 @@ func InChunks(t testing.TB, conn *zk.Conn, nodes []string, op func(node string) 
 func WatchNodes(t testing.TB, s *session.Session, nodes []string) []*zkconn.Watch {
 	t.Helper()
 	watches := make([]*zkconn.Watch, len(nodes))
-	ctx := harness.Within(t, 30*time.Second)
+	ctx := harness.Within(t, 2*time.Minute)
 	var wg sync.WaitGroup
 	for part := range 8 {
 		wg.Go(func() {

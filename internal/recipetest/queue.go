@@ -74,7 +74,7 @@ type QueueRig struct {
 
 func NewQueueRig(t *testing.T, opts *zkrecipes.QueueOptions) *QueueRig {
 	t.Helper()
-	r := &QueueRig{t: t, Ctx: harness.Within(t, 60*time.Second), Path: harness.NewPath(t), P: harness.NewProxy(t, harness.Server()), Raw: harness.Raw(t)}
+	r := &QueueRig{t: t, Ctx: harness.Within(t, 2*time.Minute), Path: harness.NewPath(t), P: harness.NewProxy(t, harness.Server()), Raw: harness.Raw(t)}
 	r.C = DialTo(t, []string{r.P.Addr()}, nil)
 	r.Q = zkrecipes.NewQueue(r.C, r.Path, opts)
 	return r
@@ -101,7 +101,7 @@ func Warm(t testing.TB, q *zkrecipes.Queue) {
 // TakeOn takes an item. It fails the test on an error.
 func TakeOn(t testing.TB, q *zkrecipes.Queue) *zkrecipes.Item {
 	t.Helper()
-	it, err := q.Take(harness.Within(t, 20*time.Second))
+	it, err := q.Take(harness.Within(t, 2*time.Minute))
 	require.NoError(t, err)
 	return it
 }
@@ -109,7 +109,7 @@ func TakeOn(t testing.TB, q *zkrecipes.Queue) *zkrecipes.Item {
 func PutOn(t testing.TB, q *zkrecipes.Queue, items ...string) (ids []zkrecipes.ItemID) {
 	t.Helper()
 	for _, data := range items {
-		id, err := q.Put(harness.Within(t, 20*time.Second), []byte(data))
+		id, err := q.Put(harness.Within(t, 2*time.Minute), []byte(data))
 		require.NoError(t, err)
 		ids = append(ids, id)
 	}
@@ -118,13 +118,13 @@ func PutOn(t testing.TB, q *zkrecipes.Queue, items ...string) (ids []zkrecipes.I
 
 func AckOn(t testing.TB, it *zkrecipes.Item) {
 	t.Helper()
-	require.NoError(t, it.Ack(harness.Within(t, 20*time.Second)))
+	require.NoError(t, it.Ack(harness.Within(t, 2*time.Minute)))
 	require.ErrorIs(t, it.Err(), zkrecipes.ErrReleased)
 }
 
 func NackOn(t testing.TB, it *zkrecipes.Item) {
 	t.Helper()
-	require.NoError(t, it.Nack(harness.Within(t, 20*time.Second)))
+	require.NoError(t, it.Nack(harness.Within(t, 2*time.Minute)))
 	require.ErrorIs(t, it.Err(), zkrecipes.ErrReleased)
 }
 
@@ -132,7 +132,7 @@ func NackOn(t testing.TB, it *zkrecipes.Item) {
 func Drain(t testing.TB, q *zkrecipes.Queue) (all []string) {
 	t.Helper()
 	for {
-		n, err := q.Len(harness.Within(t, 20*time.Second))
+		n, err := q.Len(harness.Within(t, 2*time.Minute))
 		require.NoError(t, err)
 		if n == 0 {
 			return all

@@ -39,7 +39,7 @@ type Rig struct {
 // requests for a known line.
 func NewRig(t *testing.T, opts *zkrecipes.Options) *Rig {
 	t.Helper()
-	r := &Rig{T: t, Ctx: harness.Within(t, 30*time.Second), Path: harness.NewPath(t), P: harness.NewProxy(t, harness.Server()), Raw: harness.Raw(t)}
+	r := &Rig{T: t, Ctx: harness.Within(t, 2*time.Minute), Path: harness.NewPath(t), P: harness.NewProxy(t, harness.Server()), Raw: harness.Raw(t)}
 	r.C = DialTo(t, []string{r.P.Addr()}, opts)
 	r.M = zkrecipes.NewMutex(r.C, r.Path)
 	require.NoError(t, r.M.Do(r.Ctx, Nothing))
@@ -55,7 +55,7 @@ func (r *Rig) Lock() *zkrecipes.Lease {
 // LockOn locks m and fails the test if it cannot.
 func LockOn(t testing.TB, m *zkrecipes.Mutex) *zkrecipes.Lease {
 	t.Helper()
-	l, err := m.Lock(harness.Within(t, 20*time.Second))
+	l, err := m.Lock(harness.Within(t, 2*time.Minute))
 	require.NoError(t, err)
 	return l
 }
@@ -90,9 +90,9 @@ func (r *Rig) Asleep(n int) {
 // test that counts requests from now on does not count that.
 func AskOnce(t testing.TB, c *zkrecipes.Client) {
 	t.Helper()
-	s, err := Core(c).Live(harness.Within(t, 20*time.Second))
+	s, err := Core(c).Live(harness.Within(t, 2*time.Minute))
 	require.NoError(t, err)
-	s.EnforcesACLs(harness.Within(t, 20*time.Second), "/")
+	s.EnforcesACLs(harness.Within(t, 2*time.Minute), "/")
 }
 
 // Insider makes conn a member of the library: it may write what clients without
@@ -271,7 +271,7 @@ type rwRig struct {
 
 func NewRWRig(t *testing.T, opts *zkrecipes.Options) *rwRig {
 	t.Helper()
-	r := &rwRig{Rig: &Rig{T: t, Ctx: harness.Within(t, 30*time.Second), Path: harness.NewPath(t), P: harness.NewProxy(t, harness.Server()), Raw: harness.Raw(t)}}
+	r := &rwRig{Rig: &Rig{T: t, Ctx: harness.Within(t, 2*time.Minute), Path: harness.NewPath(t), P: harness.NewProxy(t, harness.Server()), Raw: harness.Raw(t)}}
 	r.C = DialTo(t, []string{r.P.Addr()}, opts)
 	r.W = zkrecipes.NewRWLock(r.C, r.Path)
 	require.NoError(t, r.W.Do(r.Ctx, Nothing))
@@ -287,7 +287,7 @@ func (r *rwRig) Another() *zkrecipes.RWLock {
 // Held takes a lock with the given method and fails the test if it cannot.
 func Held(t testing.TB, lock func(context.Context) (*zkrecipes.Lease, error)) *zkrecipes.Lease {
 	t.Helper()
-	l, err := lock(harness.Within(t, 20*time.Second))
+	l, err := lock(harness.Within(t, 2*time.Minute))
 	require.NoError(t, err)
 	return l
 }
@@ -317,7 +317,7 @@ func Dial(t testing.TB, opts *zkrecipes.Options) *zkrecipes.Client {
 // DialTo returns a Client on the given servers, closed at the end of the test.
 func DialTo(t testing.TB, servers []string, opts *zkrecipes.Options) *zkrecipes.Client {
 	t.Helper()
-	c, err := zkrecipes.Dial(harness.Within(t, 30*time.Second), servers, opts)
+	c, err := zkrecipes.Dial(harness.Within(t, 2*time.Minute), servers, opts)
 	require.NoError(t, err)
 	t.Cleanup(func() { c.Close() })
 	return c

@@ -46,7 +46,7 @@ func (w *World) WarmSemaphore(n int) *zkrecipes.Semaphore {
 // Acquire takes k slots and fails the test if it cannot.
 func Acquire(t testing.TB, x *zkrecipes.Semaphore, k int) *zkrecipes.SlotLease {
 	t.Helper()
-	l, err := x.AcquireN(harness.Within(t, 20*time.Second), k)
+	l, err := x.AcquireN(harness.Within(t, 2*time.Minute), k)
 	require.NoError(t, err)
 	return l
 }

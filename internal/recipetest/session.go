@@ -113,7 +113,7 @@ func StartReaders(t testing.TB, s *session.Session, n int) {
 // WatchOn arms a watch on a znode.
 func WatchOn(t testing.TB, s *session.Session, path string) *zkconn.Watch {
 	t.Helper()
-	w, err := s.Watch(harness.Within(t, 20*time.Second), path)
+	w, err := s.Watch(harness.Within(t, 2*time.Minute), path)
 	require.NoError(t, err)
 	return w
 }
@@ -121,7 +121,7 @@ func WatchOn(t testing.TB, s *session.Session, path string) *zkconn.Watch {
 // RequireUsable requires that the Client can take and release a lock.
 func RequireUsable(t testing.TB, c *zkrecipes.Client) {
 	t.Helper()
-	l, err := zkrecipes.NewMutex(c, harness.NewPath(t)).Lock(harness.Within(t, 20*time.Second))
+	l, err := zkrecipes.NewMutex(c, harness.NewPath(t)).Lock(harness.Within(t, 2*time.Minute))
 	require.NoError(t, err)
 	require.NoError(t, l.Release())
 }

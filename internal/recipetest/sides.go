@@ -74,7 +74,7 @@ func EachSide(t *testing.T, f func(t *testing.T, r *SideRig)) {
 
 // Rig returns a sideRig whose client has used the line once.
 func (s Side) Rig(t *testing.T, opts *zkrecipes.Options) *SideRig {
-	r := &SideRig{Side: s, Rig: &Rig{T: t, Ctx: harness.Within(t, 30*time.Second), Path: harness.NewPath(t), P: harness.NewProxy(t, harness.Server()), Raw: harness.Raw(t)}}
+	r := &SideRig{Side: s, Rig: &Rig{T: t, Ctx: harness.Within(t, 2*time.Minute), Path: harness.NewPath(t), P: harness.NewProxy(t, harness.Server()), Raw: harness.Raw(t)}}
 	r.C = DialTo(t, []string{r.P.Addr()}, opts)
 	r.M, r.Rival = s.Ours(r.C, r.Path), s.Theirs(Dial(t, nil), r.Path)
 	require.NoError(t, r.M.Do(r.Ctx, Nothing))

@@ -101,7 +101,7 @@ func TestRealAGroupsMemberIsBackInTheNextSession(t *testing.T) {
 	watcher := zkrecipes.NewGroup(recipetest.Dial(t, nil), path)
 	members := yields(t, watcher.Watch, recipetest.TextOf)
 	members("")
-	m, err := zkrecipes.NewGroup(c, path).Join(harness.Within(t, 20*time.Second), []byte("x"), zkrecipes.MemberID("1"))
+	m, err := zkrecipes.NewGroup(c, path).Join(harness.Within(t, 2*time.Minute), []byte("x"), zkrecipes.MemberID("1"))
 	require.NoError(t, err)
 	members("1=x")
 	require.NoError(t, m.Update(t.Context(), []byte("x2")))

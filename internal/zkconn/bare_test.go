@@ -150,7 +150,7 @@ func bareChild(t *testing.T, f func() string) (output string, err error) {
 	}
 	self, err := os.Executable()
 	require.NoError(t, err)
-	cmd := exec.CommandContext(harness.Within(t, 30*time.Second), self, "-test.run=^"+strings.ReplaceAll(t.Name(), "/", "$/^")+"$", "-test.count=1")
+	cmd := exec.CommandContext(harness.Within(t, 2*time.Minute), self, "-test.run=^"+strings.ReplaceAll(t.Name(), "/", "$/^")+"$", "-test.count=1")
 	cmd.Env = append(os.Environ(), bareChildEnv+"="+t.Name(), "ZK_SERVERS="+strings.Join(harness.Servers(), ","))
 	out, err := cmd.CombinedOutput()
 	return string(out), err

@@ -135,7 +135,7 @@ func TestTLSConnectsOnlyToVerifiedServers(t *testing.T) {
 		"client without TLS":         {"zk.test:2181", secure, nil, nil, "handshake"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			ctx, dialer := recipetest.OneAttempt(harness.Within(t, 20*time.Second), harness.NewTaps(test.target).Dial)
+			ctx, dialer := recipetest.OneAttempt(harness.Within(t, 2*time.Minute), harness.NewTaps(test.target).Dial)
 			c, err := zkrecipes.Dial(ctx, []string{test.server}, &zkrecipes.Options{
 				SessionTimeout: 2 * time.Second, // half a second for each attempt
 				TLS:            test.tls, Dialer: dialer,

@@ -55,7 +55,7 @@ func TestRealSecurePortServesOnlyVerifiedPeers(t *testing.T) {
 	}
 	alice := as(clients.Issue(t, "alice"), servers)
 	secure := []string{node.SecureAddr()}
-	ctx := harness.Within(t, 30*time.Second)
+	ctx := harness.Within(t, 2*time.Minute)
 
 	t.Run("locks", func(t *testing.T) {
 		path := harness.NewPath(t)

@@ -154,7 +154,7 @@ var lineMutants = []mutant{
 				var children []string
 				{`,
 		}},
-		test: "go test ./internal/sim -run Mutex -seeds 3000",
+		test: "env ZK_HARNESS=zktest go test ./internal/line -run ^TestSearchForAJoinFollowsASync",
 	},
 	{
 		name: "own-watch-last",

@@ -142,7 +142,7 @@ func checkTLS(t *testing.T, addr string, servers, clients *authority) {
 		require.Equal(t, code == 0, p.stdout.String() == "ran\n")
 		return code, p.stderr.String()
 	}
-	code, stderr := lock("20s", "ZKR_TLS_CA="+ca, "ZKR_TLS_CERT="+certFile, "ZKR_TLS_KEY="+keyFile)
+	code, stderr := lock("1m", "ZKR_TLS_CA="+ca, "ZKR_TLS_CERT="+certFile, "ZKR_TLS_KEY="+keyFile)
 	require.Zero(t, code, stderr)
 	for _, settings := range [][]string{
 		{"ZKR_TLS_CA=" + newFile(t, newAuthority(t).pem()), "ZKR_TLS_CERT=" + certFile, "ZKR_TLS_KEY=" + keyFile},
@@ -150,7 +150,7 @@ func checkTLS(t *testing.T, addr string, servers, clients *authority) {
 		{"ZKR_TLS_CA=" + ca}, // the server requires a certificate
 		{"ZKR_TLS_CA=" + ca, "ZKR_TLS_CERT=" + newFile(t, foreignCert), "ZKR_TLS_KEY=" + newFile(t, foreignKey)},
 	} {
-		code, stderr := lock("700ms", settings...)
+		code, stderr := lock("3s", settings...)
 		require.Equal(t, 69, code, "%v: %s", settings, stderr)
 		require.Contains(t, stderr, "certificate")
 	}
@@ -160,7 +160,7 @@ func checkTLS(t *testing.T, addr string, servers, clients *authority) {
 		{"ZKR_TLS_CA=" + ca, "ZKR_TLS_CERT=" + certFile, "ZKR_TLS_KEY=" + newFile(t, foreignKey)},
 		{"ZKR_TLS_CA=/nonexistent"},
 	} {
-		code, stderr := lock("20s", settings...)
+		code, stderr := lock("1m", settings...)
 		require.Equal(t, 78, code, "%v: %s", settings, stderr)
 		require.NotEmpty(t, stderr)
 	}

@@ -96,14 +96,18 @@ func (b *board) complete() bool {
 
 // settle judges what the workers reported.
 func (b *board) settle(complete bool) (verdict string, err error) {
-	spare := len(b.slots) - 1
+	// Whoever comes last has to wait for a slot, and that need not be the last to be started.
+	isTaken := false
+	for i, slot := range b.slots {
+		isTaken = isTaken || i != victim && slot == b.slots[victim]
+	}
 	switch {
 	case len(b.problems) > 0:
 		return "", fmt.Errorf("%s", strings.Join(b.problems, "; "))
 	case complete && !b.killed:
 		return "", fmt.Errorf("no worker was killed")
-	case complete && b.slots[spare] != b.slots[victim]:
-		return "", fmt.Errorf("worker %s has slot %d, and not the killed worker's", demo.Letter(spare), b.slots[spare])
+	case complete && !isTaken:
+		return "", fmt.Errorf("nobody has got slot %d, the killed worker's", b.slots[victim])
 	}
 	return fmt.Sprintf("no id came twice: %d ids of %d workers", len(b.ids), len(b.slots)), nil
 }

@@ -46,7 +46,7 @@ func TestTheBoardFindsWhatIDsMustNotBe(t *testing.T) {
 		"not growing":  {with(3, report{Worker: 0, Slot: 0, IDs: []int64{0}}), "NOT GROWING: 0 after 2"},
 		"two holders":  {with(4, report{Worker: 2, Slot: 0, IDs: []int64{6, 7}}), "TWO HOLDERS: workers A and C"},
 		"none killed":  {slices.Concat(good[:1], good[3:]), "no worker was killed"},
-		"another slot": {slices.Concat(good[:4], []report{{Worker: 2, Slot: 2, IDs: []int64{9}}, {Worker: 2, Slot: 2, IDs: []int64{10}}}), "not the killed worker's"},
+		"another slot": {slices.Concat(good[:4], []report{{Worker: 2, Slot: 2, IDs: []int64{9}}, {Worker: 2, Slot: 2, IDs: []int64{10}}}), "nobody has got slot 1, the killed worker's"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBoard(io.Discard, 3, 2)

@@ -43,6 +43,7 @@ func threeServers(t *testing.T) *zkserver.Ensemble {
 func TestRealLeaseEndsInTimeWhenTheLeaderIsCutOff(t *testing.T) {
 	t.Parallel()
 	q := newQuorum(t)
+	q.timeout = 4 * time.Second
 	q.hold(q.leader)
 	q.cut(q.leader)
 	q.endsInTime()
@@ -56,6 +57,7 @@ func TestRealLeaseEndsInTimeWhenTheLeaderIsCutOff(t *testing.T) {
 func TestRealLeaseEndsInTimeWhenTheQuorumIsGone(t *testing.T) {
 	t.Parallel()
 	q := newQuorum(t)
+	q.timeout = 4 * time.Second
 	q.hold(q.leader)
 	for _, n := range q.others(q.leader) {
 		require.NoError(t, n.Pause(t.Context()))
@@ -111,6 +113,7 @@ type quorum struct {
 	ctx      context.Context
 	leader   *zkserver.Node
 	answered lastAnswered
+	timeout  time.Duration     // of the holders' session
 	client   *zkrecipes.Client // the holders'
 	lines    []*contest
 }
@@ -123,11 +126,9 @@ type contest struct {
 	waiter *harness.Call[*zkrecipes.Lease]
 }
 
-const cutTimeout = time.Second // of the holder's session
-
 func newQuorum(t *testing.T) *quorum {
 	t.Helper()
-	q := &quorum{t: t, ctx: harness.Within(t, 2*time.Minute)}
+	q := &quorum{t: t, ctx: harness.Within(t, 2*time.Minute), timeout: time.Second}
 	q.Ensemble = threeServers(t)
 	var err error
 	q.leader, err = q.Leader(t.Context())
@@ -143,7 +144,7 @@ func (q *quorum) others(n *zkserver.Node) []*zkserver.Node {
 // hold takes the locks in a client of node, and has their rivals wait.
 func (q *quorum) hold(node *zkserver.Node) {
 	q.t.Helper()
-	q.client = recipetest.DialTo(q.t, []string{node.Addr()}, &zkrecipes.Options{SessionTimeout: cutTimeout, Dialer: q.answered.dial})
+	q.client = recipetest.DialTo(q.t, []string{node.Addr()}, &zkrecipes.Options{SessionTimeout: q.timeout, Dialer: q.answered.dial})
 	var servers []string
 	for _, n := range q.others(node) {
 		servers = append(servers, n.Addr())
@@ -197,7 +198,7 @@ func (q *quorum) endsInTime() {
 		require.ErrorIs(q.t, l.holder.Err(), zkrecipes.ErrLost)
 		s, _ := recipetest.Core(q.client).Session()
 		require.Less(q.t, now.Sub(s.ValidUntil()), tolerance, "ValidUntil")
-		require.Less(q.t, now.Sub(q.answered.last().Add(cutTimeout)), tolerance, "a timeout after the last request that was answered")
+		require.Less(q.t, now.Sub(q.answered.last().Add(q.timeout)), tolerance, "a timeout after the last request that was answered")
 		q.t.Logf("the lease ended %v after the last request that was answered", now.Sub(q.answered.last()))
 	}
 }

@@ -20,14 +20,14 @@ import (
 // before.
 func TestRealWaiterSurvivesAServerRestart(t *testing.T) {
 	t.Parallel()
-	node := harness.OwnNode(t, zkserver.Config{TickTime: 2 * time.Second}) // which allows for sessions of 40 s
+	node := harness.OwnNode(t, zkserver.Config{TickTime: 5 * time.Second}) // which allows for sessions of 100 s
 	servers := []string{node.Addr()}
 	for _, end := range []struct {
 		how string
 		f   func(context.Context) error
 	}{{"killed", node.Kill}, {"stopped", node.Stop}} {
 		t.Run(end.how, func(t *testing.T) {
-			lines := pairs(t, harness.Within(t, 2*time.Minute), servers, 30*time.Second)
+			lines := pairs(t, harness.Within(t, 3*time.Minute), servers, 90*time.Second)
 			require.NoError(t, end.f(t.Context()))
 			require.NoError(t, node.Restart(t.Context()))
 			for _, l := range lines {
@@ -122,7 +122,7 @@ func TestRealServerThatLostItsDataEndsLeasesAndServesNewSessions(t *testing.T) {
 // place as soon as it can. The waiter keeps its session and its place.
 func TestRealOutageLongerThanTheTimeoutEndsLeasesAndKeepsWaiters(t *testing.T) {
 	t.Parallel()
-	const timeout = 3 * time.Second
+	const timeout = 6 * time.Second
 	for _, tt := range []struct {
 		name   string
 		outage time.Duration // at least

@@ -17,8 +17,8 @@ type board struct {
 	slots    []int         // of each worker; -1: none yet
 	last     []int64       // id of each worker
 	ids      map[int64]int // the worker of each id
-	killed   bool
-	done     bool // complete has returned true
+	victim   int           // the worker that is killed; -1: none yet
+	done     bool          // complete has returned true
 	problems []string
 }
 
@@ -27,15 +27,15 @@ func newBoard(out io.Writer, workers, rounds int) *board {
 		timeline: demo.NewTimeline(out, "one column for each worker: the slot with which it makes ids, x if it was killed",
 			strings.Join(demo.Letters(workers), " ")),
 		rounds: rounds, batches: make([]int, workers), slots: slices.Repeat([]int{-1}, workers),
-		last: make([]int64, workers), ids: map[int64]int{},
+		last: make([]int64, workers), ids: map[int64]int{}, victim: -1,
 	}
 }
 
-// take notes a batch, and reports whether the victim is to be killed now.
+// take notes a batch, and reports whether its worker is to be killed now.
 func (b *board) take(r report) (kill bool) {
 	if b.slots[r.Worker] < 0 {
 		for other, slot := range b.slots {
-			if slot == r.Slot && (!b.killed || other != victim) {
+			if slot == r.Slot && other != b.victim {
 				b.problem("TWO HOLDERS: workers %s and %s have slot %d", demo.Letter(other), demo.Letter(r.Worker), slot)
 			}
 		}
@@ -53,9 +53,9 @@ func (b *board) take(r report) (kill bool) {
 		b.last[r.Worker] = id
 	}
 	b.batches[r.Worker]++
-	if r.Worker == victim && b.batches[victim] == 2 && !b.killed {
-		b.killed = true
-		b.draw("worker %s is killed; its slot is free when its session expires", demo.Letter(victim))
+	if r.Slot == victimSlot && b.batches[r.Worker] == 2 && b.victim < 0 {
+		b.victim = r.Worker
+		b.draw("worker %s is killed; its slot is free when its session expires", demo.Letter(r.Worker))
 		return true
 	}
 	return false
@@ -69,7 +69,7 @@ func (b *board) draw(format string, args ...any) {
 	var row []string
 	for i, slot := range b.slots {
 		switch {
-		case i == victim && b.killed:
+		case i == b.victim:
 			row = append(row, "x")
 		case slot < 0:
 			row = append(row, ".")
@@ -86,7 +86,7 @@ func (b *board) complete() bool {
 		return false
 	}
 	for i, n := range b.batches {
-		if i != victim && n < b.rounds {
+		if i != b.victim && n < b.rounds {
 			return false
 		}
 	}
@@ -96,18 +96,17 @@ func (b *board) complete() bool {
 
 // settle judges what the workers reported.
 func (b *board) settle(complete bool) (verdict string, err error) {
-	// Whoever comes last has to wait for a slot, and that need not be the last to be started.
 	isTaken := false
 	for i, slot := range b.slots {
-		isTaken = isTaken || i != victim && slot == b.slots[victim]
+		isTaken = isTaken || i != b.victim && slot == victimSlot
 	}
 	switch {
 	case len(b.problems) > 0:
 		return "", fmt.Errorf("%s", strings.Join(b.problems, "; "))
-	case complete && !b.killed:
+	case complete && b.victim < 0:
 		return "", fmt.Errorf("no worker was killed")
 	case complete && !isTaken:
-		return "", fmt.Errorf("nobody has got slot %d, the killed worker's", b.slots[victim])
+		return "", fmt.Errorf("nobody has got slot %d, the killed worker's", victimSlot)
 	}
 	return fmt.Sprintf("no id came twice: %d ids of %d workers", len(b.ids), len(b.slots)), nil
 }

@@ -28,8 +28,8 @@ import (
 )
 
 const (
-	// victim is the worker that is killed.
-	victim = 1
+	// victimSlot is the slot whose first holder is killed.
+	victimSlot = 1
 
 	sessionTimeout = 4 * time.Second
 	batchSize      = 100
@@ -64,7 +64,7 @@ func parent(ctx context.Context, args []string) (err error) {
 	board := newBoard(os.Stdout, *workers+1, *rounds)
 	take := func(r report, crew *demo.Crew) {
 		if board.take(r) {
-			crew.Kill(victim)
+			crew.Kill(r.Worker)
 		}
 		if board.complete() {
 			crew.Stop()

@@ -88,7 +88,7 @@ func TestRealWaiterIsGrantedAfterTheHoldersSessionExpires(t *testing.T) {
 // in new sessions.
 func TestRealServerThatLostItsDataEndsLeasesAndServesNewSessions(t *testing.T) {
 	t.Parallel()
-	const timeout = 1500 * time.Millisecond
+	const timeout = 4 * time.Second
 	node := harness.OwnNode(t, zkserver.Config{})
 	servers := []string{node.Addr()}
 	ctx := harness.Within(t, 2*time.Minute)

@@ -69,7 +69,7 @@ test-zktest: ## test the recipes on zktest
 	ZK_HARNESS=zktest go test -count=1 -timeout 30m -parallel 8 $(RECIPES)
 
 test-real: setup ## run what needs a real server on one, and the examples
-	go test -count=1 -timeout 30m -p 1 -run '^(TestReal|Example)' $(RECIPES)
+	go test -count=1 -timeout 30m -p 1 -parallel 4 -run '^(TestReal|Example)' $(RECIPES)
 
 test-packages: setup ## test the other packages except internal/sim
 	set -eo pipefail; packages=$(PACKAGES); others=$(OTHERS); go test -count=1 -timeout 30m $$packages $$others

@@ -37,7 +37,7 @@ func TestMemberProcess(t *testing.T) {
 	}
 	c := recipetest.Dial(t, &zkrecipes.Options{SessionTimeout: recipetest.HolderTimeout})
 	recipetest.WaitLater(t, zkrecipes.NewBarrier(c, path+"/barrier", 3))
-	v, err := zkrecipes.NewDoubleBarrier(c, path+"/double", 2).Enter(harness.Within(t, time.Minute))
+	v, err := zkrecipes.NewDoubleBarrier(c, path+"/double", 2).Enter(harness.Within(t, 2*time.Minute))
 	require.NoError(t, err)
 	fmt.Println(recipetest.ReportMark + "{}")
 	<-v.Context(context.Background()).Done() // until the process is killed
@@ -50,7 +50,7 @@ func TestHolderProcess(t *testing.T) {
 	if mode == "" {
 		return
 	}
-	ctx := harness.Within(t, time.Minute)
+	ctx := harness.Within(t, 2*time.Minute)
 	i := slices.IndexFunc(recipetest.Sides, func(s recipetest.Side) bool { return s.Name == os.Getenv(recipetest.SideEnv) })
 	l := recipetest.Held(t, recipetest.Sides[i].Ours(recipetest.Dial(t, &zkrecipes.Options{SessionTimeout: recipetest.HolderTimeout}), path).Lock)
 	conn := harness.Raw(t)
@@ -160,6 +160,7 @@ func TestRealLockOfAKilledProcessIsFreeAfterItsTimeout(t *testing.T) {
 	harness.NeedsOwn(t) // another server's tick is not known
 	for _, side := range recipetest.Sides {
 		t.Run(side.Name, func(t *testing.T) {
+			t.Parallel()
 			path := harness.NewPath(t)
 			p, held := startHolder(t, side, "wait", path)
 			seen := recipetest.NewRecorder()

@@ -36,9 +36,9 @@ func TestLockThatIsNotAcquired(t *testing.T) {
 		want  int
 	}{
 		{[]string{"-n"}, 75},
-		{[]string{"-w", "100ms"}, 75},
+		{[]string{"-w", "2s"}, 75},
 		{[]string{"-n", "-E", "9"}, 9},
-		{[]string{"-w", "100ms", "-E", "0"}, 0},
+		{[]string{"-w", "2s", "-E", "0"}, 0},
 	} {
 		args := append([]string{"lock", "/a"}, row.flags...)
 		code, stdout, stderr := zkr(t, srv.Addr(), append(args, "--", "echo", "ran")...)
@@ -60,7 +60,7 @@ func TestLockWaitsAsLongAsItWasTold(t *testing.T) {
 		take := append([]string{"lock", path}, kind...)
 		holder := start(t, srv.Addr(), append(take, "-c", "echo held; sleep 60")...)
 		holder.await("held")
-		for _, flags := range [][]string{{"-n"}, {"-w", "100ms"}} {
+		for _, flags := range [][]string{{"-n"}, {"-w", "2s"}} {
 			code, _, stderr := zkr(t, srv.Addr(), slices.Concat(take, flags, []string{"--", "true"})...)
 			require.Equal(t, 75, code, stderr)
 		}
@@ -192,7 +192,7 @@ func TestTheLockIsReleasedWhenTheWholeGroupHasEnded(t *testing.T) {
 	dir := t.TempDir()
 	p := start(t, srv.Addr(), "lock", "/a", "-c", "(while [ ! -e "+dir+"/end ]; do sleep 0.02; done; echo grandchild) & echo child; exit 5")
 	p.await("child\n")
-	code, _, _ := zkr(t, srv.Addr(), "lock", "/a", "-w", "300ms", "--", "true")
+	code, _, _ := zkr(t, srv.Addr(), "lock", "/a", "-w", "2s", "--", "true")
 	require.Equal(t, 75, code, "the grandchild runs, so the lock is held")
 	require.NoError(t, os.WriteFile(dir+"/end", nil, 0o600))
 	require.Equal(t, 5, p.wait())

@@ -32,7 +32,7 @@ func threeServers(t *testing.T) *zkserver.Ensemble {
 	t.Helper()
 	return harness.OwnEnsemble(t, zkserver.Config{
 		TickTime: 200 * time.Millisecond,
-		Extra:    map[string]string{"initLimit": "15", "maxSessionTimeout": "10000"},
+		Extra:    map[string]string{"initLimit": "15", "maxSessionTimeout": "30000"},
 	})
 }
 
@@ -279,7 +279,9 @@ func TestRealLockIsKeptThroughAChangeOfLeader(t *testing.T) {
 		path := harness.NewPath(t)
 		for i, kind := range kinds {
 			waiter := standing{recorder: recipetest.NewRecorder()}
-			waiter.client = recipetest.DialTo(t, e.Addrs(), &zkrecipes.Options{Trace: waiter.recorder.Trace(), Dialer: sent.Dial})
+			waiter.client = recipetest.DialTo(t, e.Addrs(), &zkrecipes.Options{
+				SessionTimeout: 30 * time.Second, Trace: waiter.recorder.Trace(), Dialer: sent.Dial,
+			})
 			waiter.Call = recipetest.Later(t, kindsOfLock[kind](waiter.client, path).Lock)
 			recipetest.Sleeps(t, waiter.client, min(1+i, 2))
 			lines[line] = append(lines[line], waiter)

@@ -7,6 +7,7 @@ SHELL := /bin/bash
 
 # Each release of Go needs a staticcheck that supports it. Update both together.
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
+DEADCODE := golang.org/x/tools/cmd/deadcode@v0.52.0
 GOCYCLO := github.com/fzipp/gocyclo/cmd/gocyclo@v0.6.0
 GOLANGCI := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 ACTIONLINT := github.com/rhysd/actionlint/cmd/actionlint@v1.7.12
@@ -159,12 +160,14 @@ bench: setup ## compare with other libraries on a real server: tens of minutes, 
 pictures: ## draw the pictures in docs/pictures anew (needs Graphviz and Mscgen)
 	@./scripts/pictures.sh # those of the page: make test-page PICTURES=1
 
-lint: api-compat ## check format, vet, staticcheck, floors, that functions are simple, that api.txt is up to date, and the workflows
+lint: api-compat ## check format, vet, staticcheck, floors, that functions are simple and are called, that api.txt is up to date, and the workflows
 	@unformatted=$$(gofmt -l .) && if [ -n "$$unformatted" ]; then \
 		echo "gofmt -w is needed for:" >&2; echo "$$unformatted" >&2; exit 1; fi
 	@for m in . $(MODULES); do (set -x; cd $$m && go vet ./... && go run $(STATICCHECK) ./...) || exit 1; done
 	cd cmd/zkr && GOOS=darwin go vet .
 	go run ./internal/floors
+	@dead=$$(go run $(DEADCODE) -test -filter '/internal/' ./... $(MODULES:%=./%/...)) && if [ -n "$$dead" ]; then \
+		echo "nothing calls:" >&2; echo "$$dead" >&2; exit 1; fi
 	go run $(GOCYCLO) -over 15 -ignore '_test.go' .
 	go run -C internal/api . check
 	go run $(ACTIONLINT)

@@ -176,21 +176,6 @@ func TestCloseIsPromptWhileGoroutinesLock(t *testing.T) {
 	}
 }
 
-func TestReadsOfALeaseOfAClosedClientReturnErrClosed(t *testing.T) {
-	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-		c := w.Client(nil)
-		l := recipetest.LockOn(t, zkrecipes.NewMutex(c, w.Path))
-		w.Plan.Add(zktest.Fault{Do: zktest.Delay, For: time.Second, Op: "getData"})
-		get := harness.GoErr(t, func(ctx context.Context) error { _, _, err := l.Get(ctx, w.Path); return err })
-		synctest.Wait()
-		require.NoError(t, c.Close())
-		require.Error(t, l.Err())
-		if _, err := get.Wait(); err != nil {
-			require.ErrorIs(t, err, zkrecipes.ErrClosed)
-		}
-	})
-}
-
 // B35: holders and waiters of each kind, whether the client is connected or not
 func TestCloseEndsLeasesAndWaiters(t *testing.T) {
 	for _, connected := range []bool{true, false} {

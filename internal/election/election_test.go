@@ -158,7 +158,7 @@ func TestAnIdleElectionsPathIsReapedAndObserversGoOn(t *testing.T) {
 		require.NotContains(t, w.Srv.Children("/"), w.Path[1:], "reaped")
 		term := recipetest.Campaigns(t, a, "a2")
 		synctest.Wait()
-		require.Equal(t, []string{"none", "a2"}, o.Values())
+		require.Equal(t, []string{"none", "a2"}, o.Texts())
 		require.NoError(t, term.Resign())
 	})
 }
@@ -174,7 +174,7 @@ func TestAProclamationWhoseReplyIsLostIsMade(t *testing.T) {
 				require.NoError(t, term.Proclaim(t.Context(), []byte("a2")))
 				w.LeaderIs("a2")
 				time.Sleep(time.Minute)
-				require.Equal(t, []string{"a", "a2"}, o.Values())
+				require.Equal(t, []string{"a", "a2"}, o.Texts())
 				require.NoError(t, term.Resign())
 			})
 		})

@@ -104,7 +104,7 @@ func TestAnEvictedLeaderDeletesItsOtherZnode(t *testing.T) {
 				synctest.Wait()
 			}
 			w.NoLeader()
-			require.Equal(t, []string{"none", "a", "none"}, o.Values())
+			require.Equal(t, []string{"none", "a", "none"}, o.Texts())
 			require.NoError(t, recipetest.Campaigns(t, b, "b").Resign())
 		})
 	}
@@ -175,7 +175,7 @@ func TestTheNextLeaderReplacesWhatAnEvictedOneLeft(t *testing.T) {
 		require.Equal(t, 1, requests[recipetest.OpElect])
 		require.Equal(t, 1, requests[recipetest.OpSucceed])
 		synctest.Wait()
-		require.Equal(t, []string{"none", "a", "b"}, o.Values())
+		require.Equal(t, []string{"none", "a", "b"}, o.Texts())
 		w.Back()
 		time.Sleep(time.Minute)
 		require.ErrorIs(t, first.Err(), zkrecipes.ErrLost)

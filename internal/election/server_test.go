@@ -1,6 +1,7 @@
 package election_test
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -19,28 +20,8 @@ import (
 func TestRealAnElectionIsHandedOverReplacedAndObserved(t *testing.T) {
 	path, ctx, raw := harness.NewPath(t), harness.Within(t, 2*time.Minute), harness.Raw(t)
 	a, b, watcher := zkrecipes.NewElection(recipetest.Dial(t, nil), path), zkrecipes.NewElection(recipetest.Dial(t, nil), path), zkrecipes.NewElection(recipetest.Dial(t, nil), path)
-	seen := make(chan zkrecipes.Leader)
-	go func() {
-		defer close(seen)
-		for l, err := range watcher.Observe(ctx) {
-			if err != nil {
-				return
-			}
-			select {
-			case seen <- l:
-			case <-ctx.Done():
-			}
-		}
-	}()
-	sees := func(value string, token zkrecipes.Token) {
-		t.Helper()
-		for l := range seen {
-			if string(l.Value) == value && l.Token == token {
-				return
-			}
-		}
-		require.Fail(t, "not seen", value)
-	}
+	seen := recipetest.Yields(t, watcher.Observe, func(l zkrecipes.Leader) string { return fmt.Sprint(string(l.Value), l.Token) })
+	sees := func(value string, token zkrecipes.Token) { t.Helper(); seen(fmt.Sprint(value, token)) }
 	sees("", 0)
 	first := recipetest.Campaigns(t, a, "a")
 	sees("a", first.Token())

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"path"
-	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -43,18 +42,6 @@ func Cause(t testing.TB, ctx context.Context) error {
 	}
 }
 
-// Receive returns the next error from ch. If none arrives in time, the test fails.
-func Receive(t testing.TB, ch <-chan error) error {
-	t.Helper()
-	select {
-	case err := <-ch:
-		return err
-	case <-time.After(time.Minute):
-		require.FailNow(t, "nothing is received")
-		return nil
-	}
-}
-
 // Within returns a context that ends after d, for calls that must not hang.
 func Within(t testing.TB, d time.Duration) context.Context {
 	ctx, cancel := context.WithTimeout(context.Background(), d)
@@ -70,21 +57,6 @@ func NewPath(t testing.TB) string {
 	n, _ := paths.LoadOrStore(name, new(int))
 	*n.(*int)++
 	return fmt.Sprintf("/test/%d/%s/%d", time.Now().UnixNano(), name, *n.(*int))
-}
-
-// SettledGoroutines returns the number of goroutines once it no longer changes.
-func SettledGoroutines(t *testing.T) (n int) {
-	same := 0
-	Eventually(t, "goroutines settle", func() bool {
-		now := runtime.NumGoroutine()
-		if now == n {
-			same++
-		} else {
-			n, same = now, 0
-		}
-		return same > 10
-	})
-	return n
 }
 
 // MakeParents creates a persistent znode and its parents, unless they exist.

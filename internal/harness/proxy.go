@@ -26,7 +26,6 @@ type Proxy struct {
 	mu     sync.Mutex
 	conns  map[*proxied]struct{}
 	counts map[string]int
-	bytes  int // sent by servers
 	rules  []*Rule
 	refuse bool          // connections are closed as soon as they are made
 	thaw   chan struct{} // non-nil: nothing passes until it is closed
@@ -37,8 +36,6 @@ type Action int
 
 const (
 	DropBefore Action = iota // the request is lost and the connection ends
-	DropAfter                // the reply is lost and the connection ends
-	Withhold                 // the reply is lost and the connection stays open
 	Hold                     // the request waits until the rule is released
 	HoldReply                // the reply, and all that follows it, waits until the rule is released
 )
@@ -50,7 +47,6 @@ type Rule struct {
 	action Action
 	fired  chan struct{} // closed when the rule first fires
 	free   chan struct{} // closed by Release
-	Before func()        // if not nil, called before a request that was held is passed on
 	hits   int
 }
 
@@ -94,13 +90,6 @@ func (p *Proxy) On(op string, n int, a Action) *Rule {
 	defer p.mu.Unlock()
 	p.rules = append(p.rules, r)
 	return r
-}
-
-// Off removes a rule.
-func (p *Proxy) Off(r *Rule) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.rules = slices.DeleteFunc(p.rules, func(x *Rule) bool { return x == r })
 }
 
 // Await waits until the rule has fired.
@@ -174,7 +163,7 @@ func (p *Proxy) CountOf(op string) int {
 func (p *Proxy) Reset() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.counts, p.bytes = map[string]int{}, 0
+	p.counts = map[string]int{}
 }
 
 // Expire ends the session of one of the proxy's connections on the server, as its
@@ -185,21 +174,6 @@ func (p *Proxy) Expire() {
 	p.t.Helper()
 	p.Bar(true)
 	defer p.Bar(false)
-	p.TakeOver()()
-}
-
-// Bar ends new connections at once until it is called with false. It leaves existing
-// connections alone.
-func (p *Proxy) Bar(refuse bool) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.refuse = refuse
-}
-
-// TakeOver does the first half of Expire: it takes the session over by a connection of
-// its own, and returns a function that ends the session.
-func (p *Proxy) TakeOver() (end func()) {
-	p.t.Helper()
 	p.mu.Lock()
 	var id int64
 	var password []byte
@@ -214,21 +188,25 @@ func (p *Proxy) TakeOver() (end func()) {
 	require.NotZero(p.t, id, "no session")
 	nc, err := net.Dial("tcp", p.target)
 	require.NoError(p.t, err)
-	p.t.Cleanup(func() { nc.Close() })
+	defer nc.Close()
 	b := jute.AppendInt64(jute.AppendInt32(nil, 0), 0)
 	b = jute.AppendBuffer(jute.AppendInt64(jute.AppendInt32(b, 10_000), id), password)
 	_, err = nc.Write(jute.Frame(b))
 	require.NoError(p.t, err)
 	_, err = jute.ReadFrame(nc, 4096)
 	require.NoError(p.t, err)
-	return func() {
-		p.t.Helper()
-		_, err = nc.Write(jute.Frame(jute.AppendInt32(jute.AppendInt32(nil, 1), jute.OpClose)))
-		require.NoError(p.t, err)
-		_, err = jute.ReadFrame(nc, 4096)
-		require.NoError(p.t, err)
-		nc.Close()
-	}
+	_, err = nc.Write(jute.Frame(jute.AppendInt32(jute.AppendInt32(nil, 1), jute.OpClose)))
+	require.NoError(p.t, err)
+	_, err = jute.ReadFrame(nc, 4096)
+	require.NoError(p.t, err)
+}
+
+// Bar ends new connections at once until it is called with false. It leaves existing
+// connections alone.
+func (p *Proxy) Bar(refuse bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.refuse = refuse
 }
 
 // Lead connects new clients to another server.
@@ -236,11 +214,4 @@ func (p *Proxy) Lead(target string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.target = target
-}
-
-// Received returns how many bytes servers have sent since the last Reset.
-func (p *Proxy) Received() int {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.bytes
 }

@@ -82,10 +82,7 @@ func (c *proxied) requests() {
 				return
 			case Hold:
 				<-r.free
-				if r.Before != nil {
-					r.Before()
-				}
-			default:
+			case HoldReply:
 				c.mu.Lock()
 				c.answers[xid] = r
 				c.mu.Unlock()
@@ -105,9 +102,6 @@ func (c *proxied) replies() {
 			return
 		}
 		c.frozen()
-		c.p.mu.Lock()
-		c.p.bytes += len(frame)
-		c.p.mu.Unlock()
 		d := jute.NewDecoder(frame[4:])
 		xid := d.Int32()
 		c.mu.Lock()
@@ -120,14 +114,7 @@ func (c *proxied) replies() {
 		delete(c.answers, xid)
 		c.mu.Unlock()
 		if r != nil {
-			switch r.action {
-			case DropAfter:
-				return
-			case Withhold:
-				continue
-			case HoldReply:
-				<-r.free
-			}
+			<-r.free
 		}
 		if _, err := c.client.Write(frame); err != nil {
 			return

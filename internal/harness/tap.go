@@ -35,6 +35,8 @@ type Tap struct {
 	LastSeen      int64         // the last zxid seen, from its ConnectRequest
 	FirstDeadline time.Duration // until the deadline of the first SetReadDeadline
 	LastRead      time.Time     // time of the last successful Read
+	sent          time.Time     // of the last Write
+	Answered      time.Time     // when the last Write before a Read was
 	Bytes         int           // number of bytes read
 	Closed        time.Time     // zero while open
 }
@@ -117,6 +119,9 @@ func (a *Taps) Newest() *Tap {
 }
 
 func (c *Tap) Write(b []byte) (int, error) {
+	c.Mu.Lock()
+	c.sent = time.Now()
+	c.Mu.Unlock()
 	for rest := b; len(rest) >= 12; {
 		n := min(len(rest), 4+int(binary.BigEndian.Uint32(rest)))
 		frame := rest[:n]
@@ -151,7 +156,7 @@ func (c *Tap) Read(p []byte) (int, error) {
 	defer c.Mu.Unlock()
 	c.Bytes += n
 	if err == nil {
-		c.LastRead = time.Now()
+		c.LastRead, c.Answered = time.Now(), c.sent
 	}
 	return n, err
 }

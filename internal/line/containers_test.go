@@ -45,21 +45,6 @@ func use(t *testing.T, c *zkrecipes.Client, path string) {
 	require.NoError(t, zkrecipes.NewMutex(c, path).Do(t.Context(), recipetest.Nothing))
 }
 
-func TestALineThatTheClientHasNotUsedForHalfAMinuteIsDeleted(t *testing.T) {
-	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-		c := w.Client(nil)
-		for range 3 {
-			idles(almostIdle)
-			require.True(t, w.Has(w.Path))
-			require.Equal(t, 2, recipetest.Sum(w.Requests(func() { use(t, c, w.Path) })), "it stays and costs nothing")
-		}
-		idles(almostIdle)
-		require.Equal(t, 1, recipetest.Writes(w.Requests(func() { idles(2 * time.Second) })))
-		require.False(t, w.Has(w.Path))
-		use(t, c, w.Path)
-	})
-}
-
 func TestALineInUseIsNotEvenLookedAt(t *testing.T) {
 	for _, recipe := range []string{"mutex", "waiting mutex", "kept mutex", "semaphore", "election", "double barrier"} {
 		t.Run(recipe, func(t *testing.T) {
@@ -296,17 +281,6 @@ func TestAJoinBesideTheDeletionOfItsLine(t *testing.T) {
 			}
 		}
 	}
-}
-
-func TestACloseDoesNotWaitForLinesThatAreLeft(t *testing.T) {
-	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-		c := w.Client(nil)
-		began := time.Now()
-		require.NoError(t, c.Close())
-		require.Less(t, time.Since(began), time.Second)
-		idles(time.Minute)
-		require.True(t, w.Has(w.Path), "it is the servers' to delete")
-	})
 }
 
 // pile is a use of many paths, each of them once.

@@ -92,18 +92,25 @@ func TestDowngradeKeepsTheWritersPlace(t *testing.T) {
 
 // A24
 func TestRealReadersBehindGoAndNoWriterSlipsIn(t *testing.T) {
-	r := recipetest.NewRWRig(t, nil)
-	l := recipetest.Held(t, r.W.Lock)
-	reader := r.Joins(2, r.Another().RLock)
-	same := r.Joins(3, r.W.RLock) // in the holder's session
-	writer := r.Joins(4, r.Another().Lock)
-	last := r.Joins(5, r.Another().RLock)
-	require.NoError(t, r.W.Downgrade(r.Ctx, l))
+	r := &recipetest.Rig{T: t, Path: harness.NewPath(t), Raw: harness.Raw(t)}
+	another := func() *zkrecipes.RWLock { return zkrecipes.NewRWLock(recipetest.Dial(t, nil), r.Path) }
+	joins := func(n int, lock func(context.Context) (*zkrecipes.Lease, error)) *harness.Call[*zkrecipes.Lease] {
+		a := recipetest.Later(t, lock)
+		r.Queued(n)
+		return a
+	}
+	ours, ctx := another(), harness.Within(t, 2*time.Minute)
+	l := recipetest.Held(t, ours.Lock)
+	reader := joins(2, another().RLock)
+	same := joins(3, ours.RLock) // in the holder's session
+	writer := joins(4, another().Lock)
+	last := joins(5, another().RLock)
+	require.NoError(t, ours.Downgrade(ctx, l))
 	a, b := reader.Get(), same.Get()
 	require.True(t, writer.Waiting())
 	require.True(t, last.Waiting(), "a writer is ahead of it")
 	for _, l := range []*zkrecipes.Lease{a, l, b} {
-		_, err := l.Commit(r.Ctx)
+		_, err := l.Commit(ctx)
 		require.NoError(t, err)
 		require.True(t, writer.Waiting())
 		require.NoError(t, l.Release())

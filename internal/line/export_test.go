@@ -10,12 +10,6 @@ import (
 
 const MaxDepartures = maxDepartures
 
-// SettingsOf returns those of a client.
-func SettingsOf(c *session.Client) *Settings { return settingsOf(c) }
-
-// Remember makes the client know the line.
-func (l *Line) Remember(state LineState) LineState { return l.remember(state) }
-
 // UsedAt makes the client believe that it has used the line then.
 func (l *Line) UsedAt(t time.Time) { l.note(func(s *LineState) { s.used = t }) }
 

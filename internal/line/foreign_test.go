@@ -133,7 +133,11 @@ func TestRealForeignPlacesExcludeBothWays(t *testing.T) {
 				c, other := recipetest.Dial(t, nil), recipetest.Dial(t, nil)
 				lock := kindsOfLock[kind]
 				require.NoError(t, lock(c, r.Path).Do(t.Context(), recipetest.Nothing))
-				join := func() string { return r.ByHand(f.prefix)[len(r.Path)+1:] }
+				join := func() string {
+					place, err := r.Raw.Create(r.Path+"/"+f.prefix, []byte("by hand"), zk.FlagEphemeral|zk.FlagSequence, zk.WorldACL(zk.PermAll))
+					require.NoError(t, err)
+					return place[len(r.Path)+1:]
+				}
 				waits := func(own string) string { return f.waits(own, harness.Children(t, r.Raw, r.Path)) }
 				goes := func(place string) { require.NoError(t, r.Raw.Delete(r.Path+"/"+place, -1)) }
 
@@ -141,7 +145,7 @@ func TestRealForeignPlacesExcludeBothWays(t *testing.T) {
 				first := join()
 				ours := recipetest.Later(t, lock(c, r.Path).Lock)
 				r.Queued(2)
-				own := r.InLine()[1].Name
+				own := recipetest.Places(t, harness.Servers(), r.Path)[1]
 				second := join()
 				require.Empty(t, waits(first), "it holds")
 				if f.reads && kind == 'r' {

@@ -263,45 +263,6 @@ func TestFirstJoinOfALongLineDoesNotListIt(t *testing.T) {
 	}
 }
 
-// Children that are no places do not make a line long: the lock may be a znode that has
-// children of its own.
-func TestChildrenThatAreNoPlacesDoNotMakeALineLong(t *testing.T) {
-	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-		m, conn := zkrecipes.NewMutex(w.Client(nil), w.Path), w.Bare()
-		for i := range line.LongLine + 4 {
-			_, err := conn.Create(fmt.Sprintf("%s/config-%d", w.Path, i), nil, 0, zk.WorldACL(zk.PermAll))
-			require.NoError(t, err)
-		}
-		require.NoError(t, m.Do(t.Context(), recipetest.Nothing)) // it has seen them
-		requests := w.Requests(func() { require.NoError(t, m.Do(t.Context(), recipetest.Nothing)) })
-		require.Zero(t, requests["getData"], "it does not guess")
-	})
-}
-
-// The line's data do not name another library's place, so behind one a guess is wrong.
-func TestAClientBehindAnotherLibrarysPlacesStopsGuessing(t *testing.T) {
-	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-		g, conn := w.Guesser(), w.Bare()
-		l := recipetest.LockOn(t, zkrecipes.NewMutex(w.Client(nil), w.Path))
-		recipetest.AskOnce(t, g.C)
-		var others []string
-		var as calls
-		for i := range 4 {
-			p, err := conn.Create(w.Path+"/"+foreignPlaces[0].prefix, nil, zk.FlagEphemeral|zk.FlagSequence, zk.WorldACL(zk.PermAll))
-			require.NoError(t, err)
-			others = append(others, p)
-			requests := w.Requests(func() { as = append(as, w.LockLater(g.C)) })
-			require.Equal(t, 1, requests["getChildren2"], "join %d", i)
-			require.True(t, i == 0 || requests["getData"] == 2, "of both places: it did not guess. Join %d", i)
-		}
-		require.NoError(t, l.Release())
-		for i, a := range as {
-			require.NoError(t, conn.Delete(others[i], -1))
-			require.NoError(t, a.Get().Release())
-		}
-	})
-}
-
 func TestAheadOfAGuessCountsPlacesOnly(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		conn, ahead := w.Bare(), -1

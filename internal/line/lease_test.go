@@ -147,13 +147,14 @@ func TestACommitWaitsForAConnectionThatIsSlowToClose(t *testing.T) {
 	var wg sync.WaitGroup
 	wg.Go(s.BreakConnection)
 	<-closing
-	waits := recipetest.NewAwaited(harness.Within(t, 2*time.Minute))
+	waits := make(chan struct{}) // closed when Commit has nothing left to do but to wait
+	ctx := hooked{harness.Within(t, 2*time.Minute), sync.OnceFunc(func() { close(waits) })}
 	done := make(chan error, 1)
 	go func() {
-		_, err := l.Commit(waits)
+		_, err := l.Commit(ctx)
 		done <- err
 	}()
-	<-waits.Waits
+	<-waits
 	tx, err := s.Start(l.Check())
 	require.NoError(t, err)
 	require.Empty(t, done)
@@ -242,52 +243,30 @@ func TestNothingWorksUnderALeaseThatIsLost(t *testing.T) {
 // B94: An expiry is never called an eviction. The events of the deletions come before the
 // connection is closed, as from a real server.
 func TestAnExpiryWhoseEventsComeFirstIsNotCalledAnEviction(t *testing.T) {
-	type holding interface {
-		Err() error
-		Context(context.Context) context.Context
-	}
-	for name, hold := range map[string]func(*testing.T, *zkrecipes.Client) (_ holding, release func() error){
-		"Mutex": func(t *testing.T, c *zkrecipes.Client) (holding, func() error) {
-			l := recipetest.Held(t, zkrecipes.NewMutex(c, "/m").Lock)
-			return l, l.Release
-		},
-		"Mutex with KeepFor": func(t *testing.T, c *zkrecipes.Client) (holding, func() error) {
-			l := recipetest.Held(t, zkrecipes.NewMutex(c, "/m", zkrecipes.KeepFor(time.Hour)).Lock)
-			return l, l.Release
-		},
-		"downgraded writer": func(t *testing.T, c *zkrecipes.Client) (holding, func() error) {
-			l := recipetest.Held(t, zkrecipes.NewRWLock(c, "/m").Lock)
-			require.NoError(t, l.Downgrade(t.Context()))
-			return l, l.Release
-		},
-		"slots": func(t *testing.T, c *zkrecipes.Client) (holding, func() error) {
-			l := recipetest.Acquire(t, zkrecipes.NewSemaphore(c, "/m", 3), 2)
-			return l, l.Release
-		},
-		"term": func(t *testing.T, c *zkrecipes.Client) (holding, func() error) {
-			term := recipetest.Campaigns(t, zkrecipes.NewElection(c, "/m"), "a")
-			return term, term.Resign
-		},
+	for _, d := range []recipetest.Driver{
+		recipetest.LockDrivers()[0], recipetest.KeepDriver(), recipetest.DowngradeDriver(),
+		recipetest.SemaphoreDriver("slots", 3, 2, false), recipetest.ElectionDriver(),
 	} {
-		t.Run(name, func(t *testing.T) {
+		t.Run(d.Name, func(t *testing.T) {
 			recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 				ends := make(chan error, 1)
 				c := w.Stranger(&zkrecipes.Options{Trace: &zkrecipes.Trace{HoldEnd: func(e zkrecipes.TraceHoldEnd) { ends <- e.Err }}})
-				l, release := hold(t, c)
-				ctx := l.Context(t.Context())
+				u, err := d.Take(t.Context(), c)
+				require.NoError(t, err)
+				ctx := u.Held.Context(t.Context())
 				time.Sleep(5 * time.Second) // its znodes are watched
 				w.Plan.Add(zktest.Fault{Do: zktest.Silence, Times: -1})
 				require.True(t, w.Srv.ExpireWithEvents(recipetest.SessionID(c)))
 				synctest.Wait()
 				require.Error(t, ctx.Err(), "at once")
-				for _, err := range []error{l.Err(), context.Cause(ctx)} {
+				for _, err := range []error{u.Held.Err(), context.Cause(ctx)} {
 					require.ErrorIs(t, err, zkrecipes.ErrLost)
 					require.NotErrorIs(t, err, errs.ErrDeleted)
 					require.NotContains(t, err.Error(), "somebody else")
 				}
 				w.Plan.Stop()
 				time.Sleep(30 * time.Second) // the next handshake tells
-				for _, err := range []error{l.Err(), context.Cause(ctx), release(), <-ends} {
+				for _, err := range []error{u.Held.Err(), context.Cause(ctx), u.Give(t.Context()), <-ends} {
 					require.ErrorIs(t, err, zkrecipes.ErrLost)
 					require.ErrorIs(t, err, zk.ErrSessionExpired)
 					require.NotContains(t, err.Error(), "deleted")

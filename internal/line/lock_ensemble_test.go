@@ -43,7 +43,6 @@ func threeServers(t *testing.T) *zkserver.Ensemble {
 func TestRealLeaseEndsInTimeWhenTheLeaderIsCutOff(t *testing.T) {
 	t.Parallel()
 	q := newQuorum(t)
-	q.timeout = 4 * time.Second
 	q.hold(q.leader)
 	q.cut(q.leader)
 	q.endsInTime()
@@ -57,7 +56,6 @@ func TestRealLeaseEndsInTimeWhenTheLeaderIsCutOff(t *testing.T) {
 func TestRealLeaseEndsInTimeWhenTheQuorumIsGone(t *testing.T) {
 	t.Parallel()
 	q := newQuorum(t)
-	q.timeout = 4 * time.Second
 	q.hold(q.leader)
 	for _, n := range q.others(q.leader) {
 		require.NoError(t, n.Pause(t.Context()))
@@ -109,13 +107,13 @@ func TestRealCommitIsRefusedBehindAFollowerThatIsCutOff(t *testing.T) {
 // the other two.
 type quorum struct {
 	*zkserver.Ensemble
-	t        *testing.T
-	ctx      context.Context
-	leader   *zkserver.Node
-	answered lastAnswered
-	timeout  time.Duration     // of the holders' session
-	client   *zkrecipes.Client // the holders'
-	lines    []*contest
+	t       *testing.T
+	ctx     context.Context
+	leader  *zkserver.Node
+	taps    *harness.Taps     // of client
+	timeout time.Duration     // of the holders' session
+	client  *zkrecipes.Client // the holders'
+	lines   []*contest
 }
 
 // contest is a line with a holder and a waiter.
@@ -128,7 +126,7 @@ type contest struct {
 
 func newQuorum(t *testing.T) *quorum {
 	t.Helper()
-	q := &quorum{t: t, ctx: harness.Within(t, 2*time.Minute), timeout: time.Second}
+	q := &quorum{t: t, ctx: harness.Within(t, 2*time.Minute), timeout: 4 * time.Second, taps: harness.NewTapsVia(new(net.Dialer).DialContext)}
 	q.Ensemble = threeServers(t)
 	var err error
 	q.leader, err = q.Leader(t.Context())
@@ -144,7 +142,7 @@ func (q *quorum) others(n *zkserver.Node) []*zkserver.Node {
 // hold takes the locks in a client of node, and has their rivals wait.
 func (q *quorum) hold(node *zkserver.Node) {
 	q.t.Helper()
-	q.client = recipetest.DialTo(q.t, []string{node.Addr()}, &zkrecipes.Options{SessionTimeout: q.timeout, Dialer: q.answered.dial})
+	q.client = recipetest.DialTo(q.t, []string{node.Addr()}, &zkrecipes.Options{SessionTimeout: q.timeout, Dialer: q.taps.Dial})
 	var servers []string
 	for _, n := range q.others(node) {
 		servers = append(servers, n.Addr())
@@ -198,8 +196,8 @@ func (q *quorum) endsInTime() {
 		require.ErrorIs(q.t, l.holder.Err(), zkrecipes.ErrLost)
 		s, _ := recipetest.Core(q.client).Session()
 		require.Less(q.t, now.Sub(s.ValidUntil()), tolerance, "ValidUntil")
-		require.Less(q.t, now.Sub(q.answered.last().Add(q.timeout)), tolerance, "a timeout after the last request that was answered")
-		q.t.Logf("the lease ended %v after the last request that was answered", now.Sub(q.answered.last()))
+		require.Less(q.t, now.Sub(q.lastAnswered().Add(q.timeout)), tolerance, "a timeout after the last request that was answered")
+		q.t.Logf("the lease ended %v after the last request that was answered", now.Sub(q.lastAnswered()))
 	}
 }
 
@@ -219,44 +217,16 @@ func (q *quorum) refused() {
 	}
 }
 
-// lastAnswered records when a client last sent a request that was answered. Its dial is
-// an Options.Dialer.
-type lastAnswered struct {
-	mu           sync.Mutex
-	sent, proved time.Time
-}
-
-func (h *lastAnswered) dial(ctx context.Context, network, addr string) (net.Conn, error) {
-	nc, err := new(net.Dialer).DialContext(ctx, network, addr)
-	return &answeredConn{nc, h}, err
-}
-
-func (h *lastAnswered) last() time.Time {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.proved
-}
-
-type answeredConn struct {
-	net.Conn
-	h *lastAnswered
-}
-
-func (c *answeredConn) Write(b []byte) (int, error) {
-	c.h.mu.Lock()
-	c.h.sent = time.Now()
-	c.h.mu.Unlock()
-	return c.Conn.Write(b)
-}
-
-func (c *answeredConn) Read(b []byte) (int, error) {
-	n, err := c.Conn.Read(b)
-	if n > 0 {
-		c.h.mu.Lock()
-		c.h.proved = c.h.sent
-		c.h.mu.Unlock()
+// lastAnswered returns when the client last sent a request that was answered.
+func (q *quorum) lastAnswered() (last time.Time) {
+	for _, c := range q.taps.All() {
+		c.Mu.Lock()
+		if c.Answered.After(last) {
+			last = c.Answered
+		}
+		c.Mu.Unlock()
 	}
-	return n, err
+	return last
 }
 
 // B18: The leader dies and another server takes over. Sessions, the lock and the places in

@@ -29,8 +29,8 @@ func TestLongAnEnsembleOutlivesTheLargestSessionThatAClientCanHave(t *testing.T)
 		"mutexes": fillWithMutexes, "slots": fillWithSlots, "items": fillWithItems,
 	} {
 		ctx := harness.Within(t, 5*time.Minute)
-		var wire cutWire
-		c := recipetest.DialTo(t, e.Addrs(), &zkrecipes.Options{SessionTimeout: 5 * time.Second, Dialer: wire.dial})
+		taps := harness.NewTapsVia(new(net.Dialer).DialContext)
+		c := recipetest.DialTo(t, e.Addrs(), &zkrecipes.Options{SessionTimeout: 5 * time.Second, Dialer: taps.Dial})
 		flag := zkrecipes.NewMutex(c, "/alive/"+what)
 		recipetest.LockOn(t, flag)
 
@@ -42,7 +42,10 @@ func TestLongAnEnsembleOutlivesTheLargestSessionThatAClientCanHave(t *testing.T)
 		require.Greater(t, status.ZnodeBytes, status.MaxZnodeBytes*99/100)
 		t.Logf("%s: %d in %v, %d znodes of %d bytes; then: %v", what, got, time.Since(began).Round(time.Second), status.Znodes, status.ZnodeBytes, err)
 
-		wire.cut()
+		taps.Hold()
+		for _, c := range taps.All() {
+			c.Close()
+		}
 		cut := time.Now()
 		require.NoError(t, zkrecipes.NewMutex(recipetest.DialTo(t, e.Addrs(), nil), "/alive/"+what).Do(ctx, recipetest.Nothing), "the session has expired")
 		t.Logf("%s: the session has expired %v after the cut", what, time.Since(cut).Round(time.Second))
@@ -112,33 +115,4 @@ func fillWithItems(ctx context.Context, c *zkrecipes.Client) (got int, err error
 		got += len(items)
 	}
 	return got, nil
-}
-
-// cutWire makes connections until it is cut.
-type cutWire struct {
-	mu    sync.Mutex
-	conns []net.Conn
-	gone  bool
-}
-
-func (w *cutWire) dial(ctx context.Context, network, addr string) (net.Conn, error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.gone {
-		return nil, errors.New("cut")
-	}
-	nc, err := new(net.Dialer).DialContext(ctx, network, addr)
-	if err == nil {
-		w.conns = append(w.conns, nc)
-	}
-	return nc, err
-}
-
-func (w *cutWire) cut() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.gone = true
-	for _, nc := range w.conns {
-		nc.Close()
-	}
 }

@@ -30,7 +30,7 @@ var guessMutants = []mutant{
 			old: `l.note(func(s *LineState) { s.count, s.Others = n, n-places })`,
 			new: `l.note(func(s *LineState) { s.count = n })`,
 		}},
-		test: "env ZK_HARNESS=zktest go test ./internal/line -run ^TestChildrenThatAreNoPlacesDoNotMakeALineLong$",
+		test: "go test ./internal/costs -run ^TestCosts$/eight_znodes",
 	},
 	{
 		name: "guess-goes-on",

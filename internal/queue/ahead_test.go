@@ -17,19 +17,6 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/recipetest"
 )
 
-func TestAckReadsAheadForAConsumerThatTakesAtOnce(t *testing.T) {
-	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-		q := w.AloneAndSoon(10)
-		for i := 2; i < 8; i++ {
-			var it *zkrecipes.Item
-			took := w.Requests(func() { it = recipetest.TakeOn(t, q) })
-			require.Equal(t, fmt.Sprint(i), string(it.Data))
-			require.Equal(t, 2, recipetest.Sum(took), "the take reads the item only")
-			require.Equal(t, 1, w.Requests(func() { recipetest.AckOn(t, it) })["getChildren2"])
-		}
-	})
-}
-
 // The read ahead shows items that another consumer has claimed since, and not one that was
 // given back.
 func TestReadAheadIsNotUsedOnceTheQueueHasChanged(t *testing.T) {

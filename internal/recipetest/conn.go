@@ -28,27 +28,6 @@ func HasRaceDetector() bool {
 	return ok && slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"})
 }
 
-// awaited is a context that closes a channel when Done is first called: when the
-// caller has nothing left to do but to wait.
-type awaited struct {
-	context.Context
-	once  *sync.Once
-	Waits chan struct{}
-}
-
-func (c awaited) Done() <-chan struct{} {
-	c.once.Do(func() { close(c.Waits) })
-	return c.Context.Done()
-}
-
-func NewAwaited(ctx context.Context) awaited {
-	return awaited{ctx, new(sync.Once), make(chan struct{})}
-}
-
-// Silences are the ways in which a server can be silent: before it has received the
-// request, or after it has carried it out.
-var Silences = map[string]harness.Action{"before": harness.Hold, "after": harness.HoldReply}
-
 // Lingering is a connection whose Close returns only once free is closed.
 type Lingering struct {
 	net.Conn

@@ -2,8 +2,6 @@ package recipetest
 
 import (
 	"context"
-	"slices"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -67,9 +65,7 @@ func (w *ElectionWorld) JoinByHand() string {
 const (
 	OpElect    = "multi(check,create,setData)"
 	OpSucceed  = "multi(check,delete,create,setData)"
-	OpResign   = "multi(setData,delete,delete)"
 	OpProclaim = "multi(check,check,setData)"
-	opQuit     = "multi(delete,delete)"
 )
 
 // Campaigns campaigns in c and fails the test if it is not elected.
@@ -106,50 +102,22 @@ func (w *ElectionWorld) NoLeader() {
 	require.Empty(w.T, w.Srv.Children(w.Path))
 }
 
-// Follower collects what Observe yields.
+// Follower collects what Observe yields: the values, "none" where there is no leader.
 type Follower struct {
-	Stop context.CancelFunc
-	mu   sync.Mutex
-	all  []string
+	*Readout
 	Seen []zkrecipes.Leader
-	Err  error
-	done chan struct{}
 }
 
 func Follow(t testing.TB, e *zkrecipes.Election) *Follower {
-	ctx, cancel := context.WithCancel(t.Context())
-	o := &Follower{Stop: cancel, done: make(chan struct{})}
-	go func() {
-		defer close(o.done)
-		for l, err := range e.Observe(ctx) {
-			o.mu.Lock()
-			if o.Err = err; err == nil {
-				o.Seen = append(o.Seen, l)
-				value := string(l.Value)
-				if l.None() {
-					value = "none"
-				}
-				o.all = append(o.all, value)
-			}
-			o.mu.Unlock()
+	o := &Follower{}
+	o.Readout = read(t, e.Observe, func(l zkrecipes.Leader) string {
+		o.Seen = append(o.Seen, l)
+		if l.None() {
+			return "none"
 		}
-	}()
-	t.Cleanup(func() { cancel(); <-o.done })
-	synctest.Wait()
+		return string(l.Value)
+	})
 	return o
-}
-
-// Values returns the values that were yielded; "none" where there was no leader.
-func (o *Follower) Values() []string {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return slices.Clone(o.all)
-}
-
-// Ended waits for the end of the iteration and returns its error.
-func (o *Follower) Ended() error {
-	<-o.done
-	return o.Err
 }
 
 // Evict deletes the znode that a lease holds with.

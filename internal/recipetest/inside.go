@@ -101,11 +101,6 @@ func TakenOf(it *zkrecipes.Item) *queue.Item { return field[*queue.Item](it, "ta
 // RoundsOf returns the engine of a Barrier.
 func RoundsOf(b *zkrecipes.Barrier) *barrier.Barrier { return field[*barrier.Barrier](b, "rounds") }
 
-// DoublesOf returns the engine of a DoubleBarrier.
-func DoublesOf(b *zkrecipes.DoubleBarrier) *barrier.DoubleBarrier {
-	return field[*barrier.DoubleBarrier](b, "doubles")
-}
-
 // VisitOf returns the engine's visit of a Visit.
 func VisitOf(v *zkrecipes.Visit) *barrier.Visit { return field[*barrier.Visit](v, "visit") }
 

@@ -101,34 +101,6 @@ var BadPaths = func() map[string]func(op string) string {
 
 const OpDowngrade = "multi(create,delete)"
 
-// Downgrades calls Downgrade in the background.
-func (r *rwRig) Downgrades(ctx context.Context, l *zkrecipes.Lease) <-chan error {
-	done := make(chan error, 1)
-	go func() { done <- r.W.Downgrade(ctx, l) }()
-	return done
-}
-
-// Reads requires that l holds as a reader, and that its place is the only grant.
-func (r *rwRig) Reads(l *zkrecipes.Lease) {
-	r.T.Helper()
-	require.NoError(r.T, l.Err())
-	require.Contains(r.T, l.Check().Path, "-__READ__")
-	_, err := l.Commit(r.Ctx)
-	require.NoError(r.T, err)
-	r.Holds(1)
-	_, err = r.W.Lock(l.Reentrant(r.Ctx))
-	require.ErrorIs(r.T, err, zkrecipes.ErrUpgrade)
-}
-
-// Holds waits until the session keeps exactly n grants.
-func (r *rwRig) Holds(n int) {
-	r.T.Helper()
-	harness.Eventually(r.T, "grants of the session", func() bool {
-		s, _ := Core(r.C).Session()
-		return len(Grants(s)) == n
-	})
-}
-
 // HeldHeap returns the bytes that are in use.
 func HeldHeap() int64 {
 	var m runtime.MemStats

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -31,25 +30,7 @@ type Rig struct {
 	Path string
 	P    *harness.Proxy
 	C    *zkrecipes.Client
-	M    *zkrecipes.Mutex
 	Raw  *zk.Conn
-}
-
-// NewRig returns a rig whose client has used the line once, so that a test counts the
-// requests for a known line.
-func NewRig(t *testing.T, opts *zkrecipes.Options) *Rig {
-	t.Helper()
-	r := &Rig{T: t, Ctx: harness.Within(t, 2*time.Minute), Path: harness.NewPath(t), P: harness.NewProxy(t, harness.Server()), Raw: harness.Raw(t)}
-	r.C = DialTo(t, []string{r.P.Addr()}, opts)
-	r.M = zkrecipes.NewMutex(r.C, r.Path)
-	require.NoError(t, r.M.Do(r.Ctx, Nothing))
-	return r
-}
-
-// Lock takes the lock and fails the test if it cannot.
-func (r *Rig) Lock() *zkrecipes.Lease {
-	r.T.Helper()
-	return LockOn(r.T, r.M)
 }
 
 // LockOn locks m and fails the test if it cannot.
@@ -65,25 +46,10 @@ func LockLater(t testing.TB, m *zkrecipes.Mutex) *harness.Call[*zkrecipes.Lease]
 	return harness.Go(t, m.Lock)
 }
 
-// InLine returns the names of the places in the line, in order.
-func (r *Rig) InLine() []placename.Parts {
-	ms := placename.ParseAll(harness.Children(r.T, r.Raw, r.Path), placename.LockKinds)
-	slices.SortFunc(ms, placename.Parts.Compare)
-	return ms
-}
-
 // Queued waits until the line has n places.
 func (r *Rig) Queued(n int) {
 	r.T.Helper()
 	harness.Eventually(r.T, "places in line", func() bool { return len(harness.Children(r.T, r.Raw, r.Path)) == n })
-}
-
-// Asleep waits until n waiters sleep: since the proxy's last Reset each has armed two
-// watches, and no request is in flight.
-func (r *Rig) Asleep(n int) {
-	r.T.Helper()
-	harness.Eventually(r.T, "waiter asleep", func() bool { return r.P.CountOf("getData") >= 2*n && Idle(r.C) })
-	AskOnce(r.T, r.C)
 }
 
 // AskOnce asks what a waiter may ask once a session, after its watches are set. So a
@@ -108,17 +74,6 @@ func Insider(t testing.TB, conn *zk.Conn) *zk.Conn {
 func Idle(c *zkrecipes.Client) bool {
 	s, _ := Core(c).Session()
 	return s.Inspect().Calls == 0
-}
-
-// ByHand creates a place as another library would.
-func (r *Rig) ByHand(prefix string) string {
-	r.T.Helper()
-	if ok, _, _ := r.Raw.Exists(r.Path); !ok { // reaped
-		harness.MakeParents(r.T, r.Raw, r.Path)
-	}
-	name, err := r.Raw.Create(r.Path+"/"+prefix, []byte("by hand"), zk.FlagEphemeral|zk.FlagSequence, zk.WorldACL(zk.PermAll))
-	require.NoError(r.T, err)
-	return name
 }
 
 // TracedEvent is what a Trace's functions were called with.
@@ -171,26 +126,6 @@ func TraceOf(note func(what string, e TracedEvent)) *zkrecipes.Trace {
 			note(what, TracedEvent{Time: e.Time, Session: e.ID, Err: e.Err})
 		},
 	}
-}
-
-// Events counts the calls of a Trace's functions.
-type Events struct {
-	mu  sync.Mutex
-	all []string
-}
-
-func (e *Events) Trace() *zkrecipes.Trace {
-	return TraceOf(func(what string, _ TracedEvent) {
-		e.mu.Lock()
-		defer e.mu.Unlock()
-		e.all = append(e.all, what)
-	})
-}
-
-func (e *Events) Count(what string) int {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return strings.Count(strings.Join(e.all, " ")+" ", what+" ")
 }
 
 // WatchesOf returns the number of a client's watches.
@@ -263,27 +198,6 @@ func Places(t testing.TB, servers []string, path string) (names []string) {
 	return names
 }
 
-// rwRig is a rig whose line is an RWLock's.
-type rwRig struct {
-	*Rig
-	W *zkrecipes.RWLock
-}
-
-func NewRWRig(t *testing.T, opts *zkrecipes.Options) *rwRig {
-	t.Helper()
-	r := &rwRig{Rig: &Rig{T: t, Ctx: harness.Within(t, 2*time.Minute), Path: harness.NewPath(t), P: harness.NewProxy(t, harness.Server()), Raw: harness.Raw(t)}}
-	r.C = DialTo(t, []string{r.P.Addr()}, opts)
-	r.W = zkrecipes.NewRWLock(r.C, r.Path)
-	require.NoError(t, r.W.Do(r.Ctx, Nothing))
-	return r
-}
-
-// Another returns the same lock in a session of its own.
-func (r *rwRig) Another() *zkrecipes.RWLock {
-	r.T.Helper()
-	return zkrecipes.NewRWLock(Dial(r.T, nil), r.Path)
-}
-
 // Held takes a lock with the given method and fails the test if it cannot.
 func Held(t testing.TB, lock func(context.Context) (*zkrecipes.Lease, error)) *zkrecipes.Lease {
 	t.Helper()
@@ -295,14 +209,6 @@ func Held(t testing.TB, lock func(context.Context) (*zkrecipes.Lease, error)) *z
 // Later takes a lock with the given method in the background.
 func Later(t testing.TB, lock func(context.Context) (*zkrecipes.Lease, error)) *harness.Call[*zkrecipes.Lease] {
 	return harness.Go(t, lock)
-}
-
-// Joins is like later and waits until the line has n places.
-func (r *rwRig) Joins(n int, lock func(context.Context) (*zkrecipes.Lease, error)) *harness.Call[*zkrecipes.Lease] {
-	r.T.Helper()
-	a := Later(r.T, lock)
-	r.Queued(n)
-	return a
 }
 
 // CuratorUUID returns the nth of some UUIDs of version 4, which Curator uses.

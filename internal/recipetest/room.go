@@ -1,11 +1,9 @@
 package recipetest
 
 import (
-	"context"
 	"fmt"
 	"log/slog"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 
@@ -46,43 +44,19 @@ func (w *World) RoomFor(n int) *zkrecipes.Options {
 	return &zkrecipes.Options{MaxBuffer: (n*place + place/2) * 10 / 9}
 }
 
-// Warnings are the texts and attributes of the warnings of a Logger.
-type Warnings struct {
-	slog.Handler
-	mu  sync.Mutex
-	all []string
-}
+// Warnings are the warnings of a Logger, each a line of text.
+type Warnings struct{ records }
 
 func (l *Warnings) Logger() *slog.Logger {
-	l.Handler = slog.DiscardHandler
-	return slog.New(l)
-}
-
-func (l *Warnings) Enabled(context.Context, slog.Level) bool { return true }
-
-func (l *Warnings) Handle(_ context.Context, r slog.Record) error {
-	if r.Level < slog.LevelWarn {
-		return nil
-	}
-	text := r.Message
-	r.Attrs(func(a slog.Attr) bool {
-		text += " " + a.String()
-		return true
-	})
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.all = append(l.all, text)
-	return nil
+	return slog.New(slog.NewTextHandler(&l.records, &slog.HandlerOptions{Level: slog.LevelWarn}))
 }
 
 // With returns the warnings that contain text.
 func (l *Warnings) With(text string) (some []string) {
 	synctest.Wait()
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for _, one := range l.all {
-		if strings.Contains(one, text) {
-			some = append(some, one)
+	for line := range strings.Lines(l.String()) {
+		if strings.Contains(line, text) {
+			some = append(some, line)
 		}
 	}
 	return some

@@ -18,12 +18,10 @@ import (
 
 // Requests of a Semaphore, as the servers count them.
 const (
-	OpTakeFree  = "multi(create,check,setData)"
-	OpTakeTurn  = "multi(create,check,setData,delete)"
-	opTakeTurn2 = "multi(create,create,check,setData,delete)"
-	OpResize    = "multi(setData,create)" // the first
-	OpGiveBack  = "multi(delete)"
-	opGiveBack2 = "multi(delete,delete)"
+	OpTakeFree = "multi(create,check,setData)"
+	OpTakeTurn = "multi(create,check,setData,delete)"
+	OpResize   = "multi(setData,create)" // the first
+	OpGiveBack = "multi(delete)"
 )
 
 // Semaphore returns a semaphore of n slots at "/s" in a session of its own.

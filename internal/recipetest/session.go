@@ -74,13 +74,6 @@ func AwaitReconnect(t testing.TB, s *session.Session, conn uint64) {
 	})
 }
 
-// AwaitDown waits until the session is disconnected. Use it while no connection can
-// be made.
-func AwaitDown(t testing.TB, s *session.Session) {
-	t.Helper()
-	harness.Eventually(t, "the session is down", func() bool { up, _ := s.Connected(); return !up })
-}
-
 // ReadOnce reads a znode. It waits until the session is over, if need be.
 func ReadOnce(s *session.Session, path string) error {
 	return s.Call(func(conn *zk.Conn) error {
@@ -124,21 +117,6 @@ func RequireUsable(t testing.TB, c *zkrecipes.Client) {
 	l, err := zkrecipes.NewMutex(c, harness.NewPath(t)).Lock(harness.Within(t, 2*time.Minute))
 	require.NoError(t, err)
 	require.NoError(t, l.Release())
-}
-
-// TimedClose closes the Client and returns how long that took, and Close's error.
-func TimedClose(t testing.TB, c *zkrecipes.Client) (time.Duration, error) {
-	t.Helper()
-	began := time.Now()
-	result := make(chan error, 1)
-	go func() { result <- c.Close() }()
-	select {
-	case err := <-result:
-		return time.Since(began), err
-	case <-time.After(30 * time.Second):
-		require.FailNow(t, "Close hangs")
-		return 0, nil
-	}
 }
 
 // Expire ends c's session, and returns when c has another one and sleeps again.

@@ -59,11 +59,11 @@ var Sides = []Side{
 // Signalled reports whether a rival signals its successor when it releases.
 func (s Side) Signalled() bool { return s.Freed == OpRelease }
 
-// SideRig is a rig for one side. m uses the rig's client, rival has another session.
+// SideRig is a rig for one side. M uses the rig's client.
 type SideRig struct {
 	*Rig
 	Side
-	M, Rival Locker
+	M Locker
 }
 
 func EachSide(t *testing.T, f func(t *testing.T, r *SideRig)) {
@@ -76,32 +76,8 @@ func EachSide(t *testing.T, f func(t *testing.T, r *SideRig)) {
 func (s Side) Rig(t *testing.T, opts *zkrecipes.Options) *SideRig {
 	r := &SideRig{Side: s, Rig: &Rig{T: t, Ctx: harness.Within(t, 2*time.Minute), Path: harness.NewPath(t), P: harness.NewProxy(t, harness.Server()), Raw: harness.Raw(t)}}
 	r.C = DialTo(t, []string{r.P.Addr()}, opts)
-	r.M, r.Rival = s.Ours(r.C, r.Path), s.Theirs(Dial(t, nil), r.Path)
+	r.M = s.Ours(r.C, r.Path)
 	require.NoError(t, r.M.Do(r.Ctx, Nothing))
 	r.P.Reset()
 	return r
-}
-
-// Joins starts to lock l and waits until there are n places in the line.
-func (r *SideRig) Joins(n int, l Locker) *harness.Call[*zkrecipes.Lease] {
-	r.T.Helper()
-	a := Later(r.T, l.Lock)
-	r.Queued(n)
-	return a
-}
-
-// Waits makes the rig's own client wait in line as the n-th place, asleep.
-func (r *SideRig) Waits(n int) *harness.Call[*zkrecipes.Lease] {
-	r.T.Helper()
-	r.P.Reset()
-	a := r.Joins(n, r.M)
-	r.Asleep(1)
-	r.P.Reset()
-	return a
-}
-
-// WatchesLeft waits until the client has no more than n watches.
-func (r *SideRig) WatchesLeft(n int) {
-	r.T.Helper()
-	harness.Eventually(r.T, "watches", func() bool { return WatchesOf(r.C) <= n })
 }

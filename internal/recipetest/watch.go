@@ -84,6 +84,34 @@ func read[A any](t testing.TB, each func(context.Context) iter.Seq2[A, error], t
 	return r
 }
 
+// Yields reads an iterator in the background. The function that it returns waits until that has
+// yielded a text.
+func Yields[A any](t testing.TB, each func(context.Context) iter.Seq2[A, error], text func(A) string) (sees func(want string)) {
+	ctx, cancel := context.WithCancel(t.Context())
+	all, done := make(chan string, 1000), make(chan struct{})
+	go func() {
+		defer close(done)
+		for a, err := range each(ctx) {
+			if err != nil {
+				return
+			}
+			all <- text(a)
+		}
+	}()
+	t.Cleanup(func() { cancel(); <-done })
+	return func(want string) {
+		t.Helper()
+		tooLate := time.After(2 * time.Minute)
+		for last := "nothing"; last != want; {
+			select {
+			case last = <-all:
+			case <-tooLate:
+				require.FailNow(t, "not seen", "%q, and %q was seen last", want, last)
+			}
+		}
+	}
+}
+
 // WatchesAt reads what Watch yields: the data, "none" where there is no znode.
 func WatchesAt(t testing.TB, c *zkrecipes.Client, path string) *Readout {
 	return read(t, func(ctx context.Context) iter.Seq2[zkrecipes.Node, error] { return c.Watch(ctx, path) }, func(n zkrecipes.Node) string {

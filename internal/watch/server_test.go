@@ -17,47 +17,19 @@ import (
 
 // Watches and groups on the shared server, which may be a real one.
 
-// yields reads an iterator in the background. The function that it returns waits until that has
-// yielded a text.
-func yields[A any](t *testing.T, each func(context.Context) iter.Seq2[A, error], text func(A) string) (sees func(want string)) {
-	ctx, cancel := context.WithCancel(t.Context())
-	all, done := make(chan string, 1000), make(chan struct{})
-	go func() {
-		defer close(done)
-		for a, err := range each(ctx) {
-			if err != nil {
-				return
-			}
-			all <- text(a)
-		}
-	}()
-	t.Cleanup(func() { cancel(); <-done })
-	return func(want string) {
-		t.Helper()
-		tooLate := time.After(30 * time.Second)
-		for last := "nothing"; last != want; {
-			select {
-			case last = <-all:
-			case <-tooLate:
-				require.FailNow(t, "not seen", "%q, and %q was seen last", want, last)
-			}
-		}
-	}
-}
-
 // B103
 func TestRealWatchesSurviveALostConnectionAndTheEndOfTheirSession(t *testing.T) {
 	path, raw, p := harness.NewPath(t), harness.Raw(t), harness.NewProxy(t, harness.Server())
 	harness.MakeParents(t, raw, path)
 	path += "/config"
 	c := recipetest.DialTo(t, []string{p.Addr()}, &zkrecipes.Options{SessionTimeout: 2 * time.Second})
-	data := yields(t, func(ctx context.Context) iter.Seq2[zkrecipes.Node, error] { return c.Watch(ctx, path) }, func(n zkrecipes.Node) string {
+	data := recipetest.Yields(t, func(ctx context.Context) iter.Seq2[zkrecipes.Node, error] { return c.Watch(ctx, path) }, func(n zkrecipes.Node) string {
 		if n.None() {
 			return "none"
 		}
 		return string(n.Data)
 	})
-	names := yields(t, func(ctx context.Context) iter.Seq2[zkrecipes.Children, error] { return c.WatchChildren(ctx, path) }, func(n zkrecipes.Children) string {
+	names := recipetest.Yields(t, func(ctx context.Context) iter.Seq2[zkrecipes.Children, error] { return c.WatchChildren(ctx, path) }, func(n zkrecipes.Children) string {
 		return fmt.Sprint(n.None(), n.Names)
 	})
 	data("none")
@@ -99,7 +71,7 @@ func TestRealAGroupsMemberIsBackInTheNextSession(t *testing.T) {
 	path, p := harness.NewPath(t), harness.NewProxy(t, harness.Server())
 	c := recipetest.DialTo(t, []string{p.Addr()}, &zkrecipes.Options{SessionTimeout: 2 * time.Second})
 	watcher := zkrecipes.NewGroup(recipetest.Dial(t, nil), path)
-	members := yields(t, watcher.Watch, recipetest.TextOf)
+	members := recipetest.Yields(t, watcher.Watch, recipetest.TextOf)
 	members("")
 	m, err := zkrecipes.NewGroup(c, path).Join(harness.Within(t, 2*time.Minute), []byte("x"), zkrecipes.MemberID("1"))
 	require.NoError(t, err)

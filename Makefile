@@ -166,7 +166,7 @@ lint: api-compat ## check format, vet, staticcheck, floors, that functions are s
 	@for m in . $(MODULES); do (set -x; cd $$m && go vet ./... && go run $(STATICCHECK) ./...) || exit 1; done
 	cd cmd/zkr && GOOS=darwin go vet .
 	go run ./internal/floors
-	@dead=$$(go run $(DEADCODE) -test -filter '/internal/' ./... $(MODULES:%=./%/...)) && if [ -n "$$dead" ]; then \
+	@dead=$$(go run $(DEADCODE) -test -filter '/zkrecipes/.*internal/' ./... $(MODULES:%=./%/...)) && if [ -n "$$dead" ]; then \
 		echo "nothing calls:" >&2; echo "$$dead" >&2; exit 1; fi
 	go run $(GOCYCLO) -over 15 -ignore '_test.go' .
 	go run -C internal/api . check

@@ -144,6 +144,7 @@ func TestRealACLsAreSetOnLineAndPlaces(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			path, user, opts := harness.NewPath(t), harness.Raw(t), &zkrecipes.Options{Auth: auth("alice:secret"), ACL: acl}
 			require.NoError(t, user.AddAuth("digest", []byte("alice:secret")))
+			harness.MakeParents(t, user, "/test") // else other tests cannot use it
 			l := recipetest.LockOn(t, zkrecipes.NewMutex(recipetest.Dial(t, opts), path))
 			own := zk.DigestACL(zk.PermAll&^zk.PermWrite, "alice", "secret")[0]
 			for _, p := range []string{path, l.Check().Path} {
@@ -195,7 +196,7 @@ func TestAMissingPermissionIsAnErrorAtOnce(t *testing.T) {
 		require.Equal(t, recipetest.NewToken(stat.Czxid, 0), l.Token())
 		require.NoError(t, l.Release())
 		require.NoError(t, a.Get().Release())
-		require.Empty(t, w.DataAt(w.Path))
+		require.Empty(t, w.Text(w.Path))
 
 		l = recipetest.Held(t, line(zk.PermAll&^zk.PermDelete).Lock)
 		require.ErrorIs(t, l.Release(), zk.ErrNoAuth)
@@ -310,7 +311,7 @@ func TestAnotherZnodeInTheLinesPlaceStaysAsItIs(t *testing.T) {
 		_, err := raw.CreateContainer(w.Path, []byte("an operator's"), zk.FlagContainer, noWrite)
 		require.NoError(t, err)
 		require.NoError(t, recipetest.LockOn(t, zkrecipes.NewMutex(c, w.Path)).Release())
-		require.Equal(t, "an operator's", w.DataAt(w.Path))
+		require.Equal(t, "an operator's", w.Text(w.Path))
 		acl, _, err := raw.GetACL(w.Path)
 		require.NoError(t, err)
 		require.Equal(t, noWrite, acl)
@@ -344,7 +345,7 @@ func TestSealComesBack(t *testing.T) {
 		for range 3 {
 			require.NoError(t, d.Do(t.Context(), recipetest.Nothing))
 		}
-		require.Contains(t, w.DataAt(w.Path), layout.SealPrefix)
+		require.Contains(t, w.Text(w.Path), layout.SealPrefix)
 	})
 }
 

@@ -414,7 +414,7 @@ func TestALineThatChangesBeforeItsDeletionIsNotDeleted(t *testing.T) {
 			require.NoError(t, conn.Delete(w.Path, -1))
 			_, err := conn.Create(w.Path, []byte("precious"), 0, zk.WorldACL(zk.PermAll))
 			require.NoError(t, err)
-			return func(*harness.Call[*zkrecipes.Lease]) { require.Equal(t, "precious", w.DataAt(w.Path)) }
+			return func(*harness.Call[*zkrecipes.Lease]) { require.Equal(t, "precious", w.Text(w.Path)) }
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

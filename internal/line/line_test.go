@@ -147,7 +147,7 @@ func TestALineThatWasIdleIsReadAgain(t *testing.T) {
 		_, err := w.Bare().Create(w.Path, []byte("mine"), 0, zk.WorldACL(zk.PermAll))
 		require.NoError(t, err)
 		require.NoError(t, m.Do(t.Context(), recipetest.Nothing))
-		require.Equal(t, "mine", w.DataAt(w.Path))
+		require.Equal(t, "mine", w.Text(w.Path))
 	})
 }
 

@@ -115,7 +115,7 @@ func TestALockThatIsRefusedOnAQueuesPathWritesNothingThere(t *testing.T) {
 		recipetest.PutOn(t, zkrecipes.NewQueue(c, "/one", nil), "0")
 		_, err := zkrecipes.NewMutex(c, "/one").Lock(t.Context())
 		require.ErrorIs(t, err, zkrecipes.ErrPathInUse)
-		require.Empty(t, w.DataAt("/one"))
+		require.Empty(t, w.Text("/one"))
 	})
 }
 

@@ -21,11 +21,7 @@ func TestMain(m *testing.M) { os.Exit(harness.Run(m)) }
 // beforeAndAfter runs f in worlds of their own: for a fault that comes before a request is
 // carried out, and for one that comes after it.
 func beforeAndAfter(t *testing.T, f func(t *testing.T, w *recipetest.World, after bool)) {
-	for _, after := range []bool{false, true} {
-		t.Run(fmt.Sprintf("after=%v", after), func(t *testing.T) {
-			recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) { f(t, w, after) })
-		})
-	}
+	eachInBubble(t, map[string]bool{"after=false": false, "after=true": true}, f)
 }
 
 // eachInBubble runs f for each of the cases, in a world of its own.

@@ -6,7 +6,6 @@ import (
 	"net"
 	"runtime/debug"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -43,11 +42,6 @@ func (c *Lingering) Close() error {
 	return err
 }
 
-// Exists reports whether a znode of the line exists.
-func (w *World) Exists(place string) bool {
-	return slices.Contains(w.Srv.Children(w.Path), strings.TrimPrefix(place, w.Path+"/"))
-}
-
 // RequireGivenUp requires that a lease whose session is not served any more, from now
 // on, ends after the session timeout, and that its place goes after
 // twice the timeout, once the attempt under way has failed.
@@ -57,13 +51,13 @@ func (w *World) RequireGivenUp(l *zkrecipes.Lease) {
 	old, place := HandleOf(l).Grant.Session, l.Check().Path
 	time.Sleep(timeout)
 	require.ErrorIs(w.T, l.Err(), zkrecipes.ErrLost, "nobody could have used or released it for as long as the timeout")
-	require.True(w.T, w.Exists(place), "the session lives on as yet")
+	require.True(w.T, w.Has(place), "the session lives on as yet")
 	require.ErrorIs(w.T, l.Release(), zkrecipes.ErrLost)
 	time.Sleep(2 * timeout) // one more for what is under way
 	require.True(w.T, old.IsOver())
 	require.ErrorIs(w.T, old.Cause(), zk.ErrSessionExpired)
 	require.ErrorContains(w.T, old.Cause(), "given up")
-	require.False(w.T, w.Exists(place))
+	require.False(w.T, w.Has(place))
 }
 
 // Flap drops the client's connection whenever it has been up for that long, for a

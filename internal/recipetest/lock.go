@@ -51,12 +51,6 @@ func OwnPath(t *testing.T) string {
 	return root + "/owned/recipe"
 }
 
-func (w *World) DataAt(path string) string {
-	data, _, err := w.Bare().Get(path)
-	require.NoError(w.T, err)
-	return string(data)
-}
-
 // Has reports whether there is a znode.
 func (w *World) Has(path string) bool {
 	parent := cmp.Or(zkconn.Parent(path), "/")

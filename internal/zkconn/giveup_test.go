@@ -174,7 +174,7 @@ func TestSessionIsGivenUpThoughSomeConnectionsAreRefused(t *testing.T) {
 			time.Sleep(15 * time.Second)
 		}
 		require.True(t, recipetest.HandleOf(l).Grant.Session.IsOver())
-		require.False(t, w.Exists(l.Check().Path))
+		require.False(t, w.Has(l.Check().Path))
 	})
 }
 

@@ -160,7 +160,7 @@ bench: setup ## compare with other libraries on a real server: tens of minutes, 
 pictures: ## draw the pictures in docs/pictures anew (needs Graphviz and Mscgen)
 	@./scripts/pictures.sh # those of the page: make test-page PICTURES=1
 
-lint: api-compat ## check format, vet, staticcheck, floors, that functions are simple and are called, that api.txt is up to date, and the workflows
+lint: api-compat ## check format, vet, staticcheck, floors, dead code, that functions are simple, that api.txt is up to date, and the workflows
 	@unformatted=$$(gofmt -l .) && if [ -n "$$unformatted" ]; then \
 		echo "gofmt -w is needed for:" >&2; echo "$$unformatted" >&2; exit 1; fi
 	@for m in . $(MODULES); do (set -x; cd $$m && go vet ./... && go run $(STATICCHECK) ./...) || exit 1; done

@@ -280,6 +280,7 @@ func TestRedriveWaitsForRoom(t *testing.T) {
 		require.Zero(t, moved)
 		require.Equal(t, []string{"1", "2"}, recipetest.Drain(t, q))
 		require.Equal(t, []string{"3"}, listed(t, q.DeadLetters()))
+		synctest.Wait() // the place is deleted in the background
 		require.Empty(t, w.Srv.Children(w.Path+"/room"))
 	})
 }

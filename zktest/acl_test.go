@@ -38,24 +38,6 @@ func TestEachOperationNeedsItsPermission(t *testing.T) {
 	}
 }
 
-func TestAuthACLsAreResolvedAndDigestsRedacted(t *testing.T) {
-	srv := NewServer(t)
-	c := connect(t, srv, 10*time.Second)
-	_, err := c.Create("/a", nil, 0, zk.AuthACL(zk.PermAll))
-	require.ErrorIs(t, err, zk.ErrInvalidACL)
-	_, err = c.Create("/a", nil, 0, nil)
-	require.ErrorIs(t, err, zk.ErrInvalidACL)
-	require.NoError(t, c.AddAuth("digest", []byte("me:pw")))
-	_, err = c.Create("/a", nil, 0, append(zk.AuthACL(zk.PermAll), zk.WorldACL(zk.PermRead)...))
-	require.NoError(t, err)
-	acl, _, err := c.GetACL("/a")
-	require.NoError(t, err)
-	require.Equal(t, append(zk.DigestACL(zk.PermAll, "me", "pw"), zk.WorldACL(zk.PermRead)...), acl)
-	acl, _, err = connect(t, srv, 10*time.Second).GetACL("/a")
-	require.NoError(t, err)
-	require.Equal(t, "me:x", acl[0].ID)
-}
-
 func TestDigestAlgorithmDecidesTheIDsThatACLsName(t *testing.T) {
 	sum := sha256.Sum256([]byte("me:pw"))
 	id := "me:" + base64.StdEncoding.EncodeToString(sum[:])

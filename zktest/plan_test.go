@@ -117,7 +117,7 @@ func TestConnectionsAreRefusedOrNeverAnswered(t *testing.T) {
 		for range 2 {
 			c := dialRaw(t, srv)
 			require.NoError(t, c.nc.SetDeadline(time.Now().Add(time.Second)))
-			c.handshake(0, nil, 0, 1000, false)
+			c.handshake(0, nil, 0)
 			require.Nil(t, c.pass)
 			require.Empty(t, srv.Sessions())
 		}

@@ -34,27 +34,20 @@ func dialRaw(t testing.TB, srv *Server) *rawClient {
 func dialSession(t testing.TB, srv *Server, id int64, pass []byte, seen int64) *rawClient {
 	t.Helper()
 	c := dialRaw(t, srv)
-	c.handshake(id, pass, seen, 10000, true)
+	c.handshake(id, pass, seen)
 	return c
 }
 
-func (c *rawClient) handshake(id int64, pass []byte, seen int64, timeout int32, readOnly bool) {
+func (c *rawClient) handshake(id int64, pass []byte, seen int64) {
 	c.t.Helper()
 	b := jute.AppendInt64(jute.AppendInt32(nil, 0), seen)
-	b = jute.AppendBuffer(jute.AppendInt64(jute.AppendInt32(b, timeout), id), pass)
-	if readOnly {
-		b = jute.AppendBool(b, false)
-	}
-	c.write(jute.Frame(b))
+	b = jute.AppendBuffer(jute.AppendInt64(jute.AppendInt32(b, 10000), id), pass)
+	c.write(jute.Frame(jute.AppendBool(b, false))) // readOnly
 	frame, err := jute.ReadFrame(c.nc, 1<<20)
 	if err != nil {
 		return // refused
 	}
-	want := 4 + 4 + 4 + 8 + 20
-	if readOnly {
-		want++
-	}
-	require.Len(c.t, frame, want)
+	require.Len(c.t, frame, 4+4+4+8+20+1)
 	d := jute.NewDecoder(frame[4:])
 	d.Int32()
 	c.timeout = time.Duration(d.Int32()) * time.Millisecond

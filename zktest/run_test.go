@@ -49,7 +49,7 @@ func TestSessionsCountTheirTimeoutAnewAfterARestart(t *testing.T) {
 		time.Sleep(3 * time.Second)
 		require.Len(t, srv.Sessions(), 1)
 		c := dialRaw(t, srv)
-		c.handshake(lost.id, lost.pass, 0, 10000, true)
+		c.handshake(lost.id, lost.pass, 0)
 		require.Zero(t, c.id, "expired")
 	}, TickTime(time.Second))
 }

@@ -42,3 +42,7 @@ func TestTheOrderOfChildrenStaysThroughOtherChanges(t *testing.T) {
 	c.create("/n1/below", 0)
 	require.Equal(t, before, c.list("/"))
 }
+
+func TestSetCounterNeedsTheZnode(t *testing.T) {
+	require.Error(t, NewServer(t, InMemory()).SetCounter("/a", 1))
+}

@@ -40,28 +40,6 @@ func TestAnyRequestPostponesExpiry(t *testing.T) {
 	}, TickTime(time.Second))
 }
 
-func TestSessionTimeoutsAreBounded(t *testing.T) {
-	srv := NewServer(t, SessionTimeouts(3*time.Second, 5*time.Second))
-	for requested, want := range map[int32]time.Duration{
-		1: 3 * time.Second, 4000: 4 * time.Second, 60000: 5 * time.Second, -1: 3 * time.Second,
-	} {
-		c := dialRaw(t, srv)
-		c.handshake(0, nil, 0, requested, false)
-		require.Equal(t, want, c.timeout)
-	}
-}
-
-func TestSessionMovesToTheConnectionWithItsPassword(t *testing.T) {
-	srv := NewServer(t)
-	first := dialSession(t, srv, 0, nil, 0)
-	second := dialSession(t, srv, first.id, first.pass, 0)
-	require.Equal(t, first.id, second.id)
-	require.Equal(t, first.pass, second.pass)
-	first.waitClosed()
-	require.Len(t, srv.Sessions(), 1)
-	require.True(t, second.exists("/"))
-}
-
 func TestExpireWithEventsSendsTheEventsBeforeItClosesTheConnection(t *testing.T) {
 	srv := NewServer(t)
 	require.False(t, srv.ExpireWithEvents(42))

@@ -81,11 +81,12 @@ var aclCases = []Case{
 	{Name: "getACL redacts digests", Run: func(s *Script) {
 		a, b := s.Connect("a"), s.Connect("b")
 		a.present("digest", "u:secret")
-		acl := append(digestACL(jute.PermAll, "u:secret"), Anyone(jute.PermRead)...)
+		acl := append([]jute.ACL{{Perms: jute.PermAll, Scheme: "auth"}}, Anyone(jute.PermRead)...)
 		acl = append(acl, jute.ACL{Perms: 1, Scheme: "ip", ID: "10.1.2.3"}, jute.ACL{Perms: 1, Scheme: "digest", ID: "v:hash"})
 		a.Ok(Create(s.Path("n"), nil, acl, 0))
-		a.Ok(GetACL(s.Path("n")))
-		b.Ok(GetACL(s.Path("n")))
+		s.Equal([]string{"[digest:" + digest("u:secret") + ":31]", "[world:anyone:1]", "[ip:10.1.2.3:1]", "[digest:v:hash:1]"},
+			a.Ok(GetACL(s.Path("n"))).ACL, "the whole ACL")
+		s.Equal([]string{"[digest:u:x:31]", "[world:anyone:1]", "[ip:10.1.2.3:1]", "[digest:v:x:1]"}, b.Ok(GetACL(s.Path("n"))).ACL, "without hashes")
 		a.Ok(Create(s.Path("hidden"), nil, digestACL(jute.PermAll, "u:secret"), 0))
 		b.Fails(jute.ErrNoAuth, GetACL(s.Path("hidden")))
 	}},

@@ -53,7 +53,8 @@ var systemCases = []Case{
 	{Name: "unknown operations", Run: func(s *Script) {
 		a := s.Connect("a")
 		for _, op := range []int32{10, 23, 99, 108, 1000, -2, -9, -12, math.MaxInt32, math.MinInt32, jute.OpNotification, jute.OpError} {
-			a.Fails(jute.ErrUnimplemented, Request{Op: op, Text: fmt.Sprintf("op %d", op)})
+			r := a.Fails(jute.ErrUnimplemented, Request{Op: op, Text: fmt.Sprintf("op %d", op)})
+			s.Equal(int64(-1), r.Zxid, "zxid")
 			a.Closed()
 			a = s.Resume("a", a)
 		}

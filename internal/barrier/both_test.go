@@ -229,7 +229,7 @@ func TestBarrierWhosePathWasReapedIsCreatedAgain(t *testing.T) {
 		noNode := zktest.Fault{Do: zktest.Answer, Op: recipetest.OpMakeRound, Code: jute.ErrNoNode, Times: 5}
 		for range 3 {
 			k.passes(w, k.arrivesIn(w, c), k.arrivesIn(w, d))
-			recipetest.Wipe(t, w.Bare(), k.Path)
+			recipetest.RemoveTree(t, w.Bare(), k.Path)
 			k.passes(w, k.arrivesIn(w, c), k.arrivesIn(w, d))
 			w.Plan.Add(noNode) // as if a Barrier's path was reaped each time before the round is created
 		}

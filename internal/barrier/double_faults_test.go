@@ -246,7 +246,7 @@ func TestMemberEvictedFromAReapedDoubleBarrierGetsErrEvicted(t *testing.T) {
 		a := w.enters(2)
 		time.Sleep(time.Second)
 		require.Len(t, w.Inside(), 1)
-		recipetest.Wipe(t, w.Bare(), "/d")
+		recipetest.RemoveTree(t, w.Bare(), "/d")
 		recipetest.Fails(t, a, zkrecipes.ErrEvicted)
 	}, zktest.TickTime(time.Second))
 }
@@ -264,13 +264,13 @@ func TestDeletingADoubleBarrierEvictsItsMembers(t *testing.T) {
 			as = append(as, w.enters(2))
 		}
 		require.Len(t, w.Inside(), len(as))
-		recipetest.Wipe(t, w.Bare(), "/d")
+		recipetest.RemoveTree(t, w.Bare(), "/d")
 		for _, a := range as {
 			recipetest.Fails(t, a, zkrecipes.ErrEvicted)
 		}
 		vs := w.visits(2)
 		leaves := w.leaves(vs[0])
-		recipetest.Wipe(t, w.Bare(), "/d")
+		recipetest.RemoveTree(t, w.Bare(), "/d")
 		leaves.Get() // no member is left inside
 		time.Sleep(2 * time.Second)
 		require.ErrorIs(t, vs[1].Leave(t.Context()), zkrecipes.ErrLost)

@@ -173,7 +173,7 @@ func TestMemberOfAnExpiredSessionIgnoresTheReadyOfAnotherRound(t *testing.T) {
 		still.Lose()
 		time.Sleep(11 * time.Second)
 		require.Empty(t, w.Present())
-		recipetest.Wipe(t, w.Bare(), recipetest.RoundOf2)
+		recipetest.RemoveTree(t, w.Bare(), recipetest.RoundOf2)
 		w.membersStay()
 		one := w.waits(2)
 		require.Equal(t, number, w.Present()[0].Number, "the same number")

@@ -46,7 +46,7 @@ func TestMemberEvictedAfterTheOpeningGetsItsIndex(t *testing.T) {
 				require.Equal(t, 1, w.waits(2).Get())
 				recipetest.MembersLeft()
 				if all {
-					recipetest.Wipe(t, w.Bare(), recipetest.RoundOf2)
+					recipetest.RemoveTree(t, w.Bare(), recipetest.RoundOf2)
 				} else {
 					require.NoError(t, w.Bare().Delete(w.member(), -1))
 				}
@@ -65,7 +65,7 @@ func TestMembersOfADeletedRoundGetErrEvicted(t *testing.T) {
 			a := w.waitsIn(c, 3)
 			b := w.waitsIn(w.Stranger(&zkrecipes.Options{Dialer: still.Dial}), 3)
 			still.Stop() // this client reads of the deletion later
-			recipetest.Wipe(t, w.Bare(), what)
+			recipetest.RemoveTree(t, w.Bare(), what)
 			var others []waiting
 			if again {
 				others = append(others, w.waits(3), w.waits(3))

@@ -152,7 +152,7 @@ func TestBarriersRejectZnodesWithOtherData(t *testing.T) {
 			require.Equal(t, data, string(got))
 			require.Zero(t, stat.Version)
 			require.Empty(t, w.Srv.Children("/other"))
-			recipetest.Wipe(t, conn, "/other")
+			recipetest.RemoveTree(t, conn, "/other")
 		}
 		// An empty znode can be used. It was usually created as a parent.
 		w.Write(k.Path, "")

@@ -64,7 +64,7 @@ func TestMemberDoesNotBelieveTheSignalOfAnotherRound(t *testing.T) {
 		first, second := w.InRound(2), w.InRound(2)
 		a := w.waitsIn(c, 2)
 		w.Away(c)
-		recipetest.Wipe(t, conn, recipetest.RoundOf2)
+		recipetest.RemoveTree(t, conn, recipetest.RoundOf2)
 		w.membersStay()
 		other := w.waitsAt(first)
 		if opened {
@@ -84,7 +84,7 @@ func TestMemberThatWatchesALaterRoundsSignalDoesNotBelieveIt(t *testing.T) {
 		first, second := w.InRound(2), w.InRound(2)
 		w.Plan.Add(zktest.Fault{Do: zktest.Delay, Op: "getChildren2", Path: recipetest.SignalOf2, For: time.Second})
 		a := w.waits(2)
-		recipetest.Wipe(t, w.Bare(), recipetest.RoundOf2)
+		recipetest.RemoveTree(t, w.Bare(), recipetest.RoundOf2)
 		w.membersStay()
 		recipetest.Indexes(t, w.waitsAt(first), w.waitsAt(second))
 		recipetest.Fails(t, a, zkrecipes.ErrEvicted, zkrecipes.ErrUncertain)

@@ -40,7 +40,7 @@ func TestParticipantsThatDisagreeOnNGetAnErrorThatNamesBoth(t *testing.T) {
 		w.empty()
 		// If members arrive at once, the first to arrive sets the number.
 		for range 10 {
-			recipetest.Wipe(t, w.Bare(), "/b")
+			recipetest.RemoveTree(t, w.Bare(), "/b")
 			b, c := w.InRound(1), w.InRound(2)
 			as := []waiting{recipetest.WaitLater(t, b), recipetest.WaitLater(t, c), recipetest.WaitLater(t, c)}
 			agreed := 0
@@ -61,7 +61,7 @@ func TestParticipantsThatDisagreeOnNGetAnErrorThatNamesBoth(t *testing.T) {
 func TestBarrierThatRemembersAnotherNIsAnErrorAndOpensNothing(t *testing.T) {
 	each(t, map[string]int{"more than it remembers": 3, "fewer": 1}, func(t *testing.T, w *world, n int) {
 		old := w.used(2)
-		recipetest.Wipe(t, w.Bare(), "/b")
+		recipetest.RemoveTree(t, w.Bare(), "/b")
 		var as []waiting
 		for range n {
 			if len(as) > 0 {
@@ -194,7 +194,7 @@ func TestMembersOfADoubleBarrierThatDisagreeOnNGetAnErrorThatNamesBoth(t *testin
 			wrong := w.DoubleOf(n)
 			if used {
 				w.acquaint(wrong)
-				recipetest.Wipe(t, w.Bare(), "/d")
+				recipetest.RemoveTree(t, w.Bare(), "/d")
 			}
 			a := w.enters(3)
 			for range 2 {

@@ -22,22 +22,6 @@ import (
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
-// Wipe deletes a tree in one transaction.
-func Wipe(t testing.TB, conn *zk.Conn, path string) {
-	t.Helper()
-	var ops []any
-	var add func(path string)
-	add = func(path string) {
-		for _, name := range harness.Children(t, conn, path) {
-			add(path + "/" + name)
-		}
-		ops = append(ops, &zk.DeleteRequest{Path: path, Version: -1})
-	}
-	add(path)
-	_, err := conn.Multi(ops...)
-	require.NoError(t, err)
-}
-
 // Arrival is the result of a member that was admitted.
 type Arrival struct {
 	Index int                         // for a Barrier

@@ -164,7 +164,7 @@ func TestCrowdKeepsNoSlotOfAPathThatWasMadeAnew(t *testing.T) {
 	for uses := range 5 {
 		inBubble(t, func(t *testing.T, w *recipetest.World) {
 			x := w.CrowdedSemaphore(1000)
-			recipetest.Wipe(t, w.Bare(), "/s")
+			recipetest.RemoveTree(t, w.Bare(), "/s")
 			y := w.Semaphore(1)
 			for range 1 + uses {
 				cycle(t, y, 1)
@@ -233,7 +233,7 @@ func TestCrowdGoesOnWhenItsSlotsAreDeleted(t *testing.T) {
 			a := recipetest.AcquireLater(t, x, 1)
 			synctest.Wait()
 			if all {
-				recipetest.Wipe(t, conn, "/s/slots")
+				recipetest.RemoveTree(t, conn, "/s/slots")
 			} else {
 				require.NoError(t, conn.Delete(w.SlotNode(0), -1))
 			}

@@ -58,7 +58,7 @@ func TestSemaphoreThatIsDeletedIsMadeAnew(t *testing.T) {
 			x := w.Semaphore(2)
 			l := recipetest.Acquire(t, x, 2)
 			as := []*harness.Call[*zkrecipes.SlotLease]{waits(w, 2, 1), waits(w, 2, 2)}
-			recipetest.Wipe(t, w.Bare(), path)
+			recipetest.RemoveTree(t, w.Bare(), path)
 			time.Sleep(time.Minute)
 			if path == "/s/line" {
 				require.NoError(t, l.Err())
@@ -160,7 +160,7 @@ func TestSemaphoreGivesManySlotsBackWithOneRequestEach(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *recipetest.World) {
 		const k = 50
 		l := recipetest.Acquire(t, w.Semaphore(k), k)
-		recipetest.Wipe(t, w.Bare(), "/s/slots")
+		recipetest.RemoveTree(t, w.Bare(), "/s/slots")
 		before := w.Srv.Counts()
 		require.ErrorIs(t, l.Release(), zkrecipes.ErrLost)
 		require.Equal(t, k, w.Srv.Counts().Sub(before).Requests[recipetest.OpGiveBack])

@@ -78,7 +78,7 @@ func TestSemaphoreThatRemembersFreeSlotsDoesNotOvertake(t *testing.T) {
 func TestSemaphoreThatRemembersAnotherLineDoesNotOvertake(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *recipetest.World) {
 		x := w.WarmSemaphore(1)
-		recipetest.Wipe(t, w.Bare(), "/s")
+		recipetest.RemoveTree(t, w.Bare(), "/s")
 		held := recipetest.Acquire(t, w.Semaphore(1), 1)
 		first := waits(w, 1, 1)
 		requests := w.Requests(func() {

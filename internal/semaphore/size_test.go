@@ -155,7 +155,7 @@ func TestSemaphoresFollowResize(t *testing.T) {
 		resize(t, x, 5)
 		rest := recipetest.Acquire(t, y, 4)
 		recipetest.ReleaseSlots(t, l, rest)
-		recipetest.Wipe(t, w.Bare(), "/s")
+		recipetest.RemoveTree(t, w.Bare(), "/s")
 		all := recipetest.Acquire(t, y, 5)
 		require.Equal(t, []int{0, 1, 2, 3, 4}, w.Taken(), "made anew with the n that it knows")
 		recipetest.ReleaseSlots(t, all)

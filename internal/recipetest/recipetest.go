@@ -76,30 +76,21 @@ func Idle(c *zkrecipes.Client) bool {
 	return s.Inspect().Calls == 0
 }
 
-// TracedEvent is what a Trace's functions were called with.
+// TracedEvent is what tests read of the arguments of a Trace's functions.
 type TracedEvent struct {
 	Time    time.Time
-	Recipe  zkrecipes.Recipe
 	Path    string
-	Op      string
 	Session int64
 	Place   string
-	Token   zkrecipes.Token
-	Ahead   int
-	Err     error
 }
 
-// TraceOf returns a Trace that calls note for all that happens: "start"; "queued"; for the
-// end of an acquisition "granted", "passed" if there is nothing to hold, or "failed"; for
-// the end of a hold "released", "lost" or "closed"; "up", "down", "expired", "over".
+// TraceOf returns a Trace that calls note: "queued"; for the end of an acquisition "granted",
+// "passed" if there is nothing to hold, or "failed"; for the end of a hold "released",
+// "lost" or "closed"; "up" for a connected session.
 func TraceOf(note func(what string, e TracedEvent)) *zkrecipes.Trace {
 	return &zkrecipes.Trace{
-		AcquireStart: func(_ context.Context, e zkrecipes.TraceAcquireStart) context.Context {
-			note("start", TracedEvent{Recipe: e.Recipe, Path: e.Path, Op: e.Op})
-			return nil
-		},
 		Queued: func(_ context.Context, e zkrecipes.TraceQueued) {
-			note("queued", TracedEvent{e.Time, e.Recipe, e.Path, e.Op, e.Session, e.Place, 0, e.Ahead, nil})
+			note("queued", TracedEvent{e.Time, e.Path, e.Session, e.Place})
 		},
 		AcquireEnd: func(_ context.Context, e zkrecipes.TraceAcquireEnd) {
 			what := "granted"
@@ -108,7 +99,7 @@ func TraceOf(note func(what string, e TracedEvent)) *zkrecipes.Trace {
 			} else if e.Token == 0 {
 				what = "passed"
 			}
-			note(what, TracedEvent{e.Time, e.Recipe, e.Path, e.Op, e.Session, e.Place, e.Token, e.Ahead, e.Err})
+			note(what, TracedEvent{e.Time, e.Path, e.Session, e.Place})
 		},
 		HoldEnd: func(e zkrecipes.TraceHoldEnd) {
 			what := "released"
@@ -117,13 +108,12 @@ func TraceOf(note func(what string, e TracedEvent)) *zkrecipes.Trace {
 			} else if e.Err != nil {
 				what = "lost"
 			}
-			note(what, TracedEvent{e.Time, e.Recipe, e.Path, e.Op, e.Session, e.Place, e.Token, 0, e.Err})
+			note(what, TracedEvent{e.Time, e.Path, e.Session, e.Place})
 		},
 		Session: func(e zkrecipes.TraceSession) {
-			what := map[zkrecipes.SessionState]string{
-				zkrecipes.SessionConnected: "up", zkrecipes.SessionDisconnected: "down", zkrecipes.SessionExpired: "expired", zkrecipes.SessionClosed: "over",
-			}[e.State]
-			note(what, TracedEvent{Time: e.Time, Session: e.ID, Err: e.Err})
+			if e.State == zkrecipes.SessionConnected {
+				note("up", TracedEvent{Time: e.Time, Session: e.ID})
+			}
 		},
 	}
 }

@@ -105,7 +105,7 @@ func (s *sniff) frame(_ *harness.Tap, op string, frame []byte) (bool, error) {
 }
 
 func TestNoSecretIsPrinted(t *testing.T) {
-	p, seen, ca := new(printed), new(sniff), recipetest.NewTestCA(t)
+	p, seen, ca := new(printed), new(sniff), harness.NewCA(t)
 	ctx := harness.Within(t, 2*time.Minute)
 	proxy := harness.NewProxy(t, harness.Server())
 	taps := harness.NewTaps(proxy.Addr())
@@ -118,9 +118,9 @@ func TestNoSecretIsPrinted(t *testing.T) {
 		Dialer: taps.Dial,
 	})
 	key := ca.Issue(t, "alice")
-	once, dialer := recipetest.OneAttempt(ctx, harness.NewTaps(ca.Terminator(t, "zk.test", harness.Server())).Dial)
+	once, dialer := recipetest.OneAttempt(ctx, harness.NewTaps(ca.Terminator(t, "zk.test", harness.Server(), nil)).Dial)
 	overTLS := p.options(zkrecipes.Options{
-		Auth: alice.Auth, TLS: &tls.Config{Certificates: []tls.Certificate{key}, RootCAs: recipetest.NewTestCA(t).Pool()},
+		Auth: alice.Auth, TLS: &tls.Config{Certificates: []tls.Certificate{key}, RootCAs: harness.NewCA(t).Pool()},
 		Dialer: dialer,
 	})
 	refused := p.options(zkrecipes.Options{Auth: []zkrecipes.Auth{{Scheme: "unknown", Data: secrets["refused credential"]}}, ACL: zk.WorldACL(zk.PermAll)})

@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/zkrecipes/zkrecipes/internal/harness"
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
@@ -21,20 +22,20 @@ import (
 func TestTheCommandsLastActIsBeforeTheSuccessorsFirst(t *testing.T) {
 	for _, row := range []struct {
 		name string
-		do   func(*testing.T, *program, *link)
+		do   func(*testing.T, *program, *harness.Proxy)
 		want int // exit status of zkr; -1 if it is killed
 	}{
-		{"stopped", func(t *testing.T, p *program, _ *link) { p.signal(syscall.SIGSTOP) }, 76},
-		{"cut off", func(_ *testing.T, _ *program, l *link) { l.cut() }, 76},
-		{"killed", func(t *testing.T, p *program, _ *link) { p.signal(syscall.SIGKILL) }, -1},
-		{"its guard killed", func(t *testing.T, p *program, _ *link) { killGuard(t, p, syscall.SIGKILL) }, 137},
-		{"stopped, and its guard killed", func(t *testing.T, p *program, _ *link) {
+		{"stopped", func(t *testing.T, p *program, _ *harness.Proxy) { p.signal(syscall.SIGSTOP) }, 76},
+		{"cut off", func(_ *testing.T, _ *program, l *harness.Proxy) { l.Refuse(true) }, 76},
+		{"killed", func(t *testing.T, p *program, _ *harness.Proxy) { p.signal(syscall.SIGKILL) }, -1},
+		{"its guard killed", func(t *testing.T, p *program, _ *harness.Proxy) { killGuard(t, p, syscall.SIGKILL) }, 137},
+		{"stopped, and its guard killed", func(t *testing.T, p *program, _ *harness.Proxy) {
 			p.signal(syscall.SIGSTOP)
 			killGuard(t, p, syscall.SIGKILL)
 		}, 76},
-		{"its guard stopped, and cut off", func(t *testing.T, p *program, l *link) {
+		{"its guard stopped, and cut off", func(t *testing.T, p *program, l *harness.Proxy) {
 			killGuard(t, p, syscall.SIGSTOP)
-			l.cut()
+			l.Refuse(true)
 		}, 76},
 	} {
 		t.Run(row.name, func(t *testing.T) {
@@ -42,12 +43,12 @@ func TestTheCommandsLastActIsBeforeTheSuccessorsFirst(t *testing.T) {
 			// The command is killed 0.4 s before the session may end, which is the time that a busy
 			// machine may take for it.
 			srv := zktest.NewServer(t, zktest.TickTime(time.Second))
-			link, file := newLink(t, srv.Addr()), newRecord(t)
+			link, file := harness.NewProxy(t, srv.Addr()), newRecord(t)
 			spread := "spread"
 			if row.name == "stopped, and its guard killed" {
 				spread = "alone"
 			}
-			holder := start(t, link.addr(), "lock", "/a", "--session-timeout", "20s", "--",
+			holder := start(t, link.Addr(), "lock", "/a", "--session-timeout", "20s", "--",
 				os.Args[0], "writer", string(file), "first", spread)
 			eventually(t, "the first writes", func() bool { return file.count("first") > 20 })
 			successor := start(t, srv.Addr(), "lock", "/a", "--", os.Args[0], "writer", string(file), "second", "few")

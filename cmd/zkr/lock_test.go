@@ -13,6 +13,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/zkrecipes/zkrecipes/internal/harness"
 )
 
 func TestLockExitsAsTheCommandDoes(t *testing.T) {
@@ -301,11 +303,11 @@ func TestACommandThatSucceedsAfterTheLockWasLost(t *testing.T) {
 func TestADisconnectedCommandGetsSIGTERMAGraceBeforeItsEnd(t *testing.T) {
 	t.Parallel()
 	srv := newServer(t)
-	link := newLink(t, srv.Addr())
-	p := start(t, link.addr(), "lock", "/a", "--session-timeout", "2s", "--grace", "900ms", "-c",
+	link := harness.NewProxy(t, srv.Addr())
+	p := start(t, link.Addr(), "lock", "/a", "--session-timeout", "2s", "--grace", "900ms", "-c",
 		"trap 'echo TERM; exit 0' TERM; echo held; while :; do sleep 0.01; done")
 	p.await("held")
-	link.cut()
+	link.Refuse(true)
 	p.await("TERM")
 	require.NotEmpty(t, srv.Children("/a"), "the session lives, and the lock is held")
 	require.Equal(t, 76, p.wait(), "even if it exits 0: "+p.stderr.String())
@@ -314,14 +316,14 @@ func TestADisconnectedCommandGetsSIGTERMAGraceBeforeItsEnd(t *testing.T) {
 func TestShortDisconnectionsEndNothing(t *testing.T) {
 	t.Parallel()
 	srv := newServer(t)
-	link := newLink(t, srv.Addr())
+	link := harness.NewProxy(t, srv.Addr())
 	end := filepath.Join(t.TempDir(), "end")
-	p := start(t, link.addr(), "lock", "/a", "--session-timeout", "3s", "-c",
+	p := start(t, link.Addr(), "lock", "/a", "--session-timeout", "3s", "-c",
 		"echo held; while [ ! -e "+end+" ]; do sleep 0.01; done; exit 4")
 	p.await("held")
 	for range 2 {
 		before := srv.Counts()
-		link.drop()
+		link.Drop()
 		// A client pings each third of its timeout. Four of them last longer than the session
 		// would have lived without a new connection.
 		eventually(t, "connected again, and served", func() bool {

@@ -18,6 +18,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/zkrecipes/zkrecipes/internal/harness"
 	"github.com/zkrecipes/zkrecipes/internal/zkserver"
 )
 
@@ -33,10 +34,10 @@ func TestReal(t *testing.T) {
 		t.Run("plain", func(t *testing.T) { testReal(t, strings.Join(servers, ",")) })
 		t.Skip("ZK_SERVERS says nothing of a secure port")
 	}
-	servers, clients := newAuthority(t), newAuthority(t)
-	cert, key := servers.issue(t)
+	servers, clients := harness.NewCA(t), harness.NewCA(t)
+	cert, key := harness.PEM(t, servers.Issue(t, "127.0.0.1"))
 	node, err := provider.Start(t.Context(), zkserver.Config{TLS: &zkserver.TLS{
-		Keystore: slices.Concat(key, cert), Truststore: clients.pem(),
+		Keystore: slices.Concat(key, cert), Truststore: clients.PEM(),
 	}})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, node.Remove(context.Background())) })

@@ -94,9 +94,9 @@ func TestHostNamesAreResolvedForEveryAttempt(t *testing.T) {
 
 // B51
 func TestTLSConnectsOnlyToVerifiedServers(t *testing.T) {
-	ca := recipetest.NewTestCA(t)
+	ca := harness.NewCA(t)
 	p := harness.NewProxy(t, harness.Server())
-	secure := ca.Terminator(t, "zk.test", p.Addr())
+	secure := ca.Terminator(t, "zk.test", p.Addr(), nil)
 	mute, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	defer mute.Close()
@@ -129,7 +129,7 @@ func TestTLSConnectsOnlyToVerifiedServers(t *testing.T) {
 		says           string
 	}{
 		"wrong name":                 {"other.test:2181", secure, trusted, new(x509.HostnameError), "not other.test"},
-		"unknown CA":                 {"zk.test:2181", secure, &tls.Config{RootCAs: recipetest.NewTestCA(t).Pool()}, new(x509.UnknownAuthorityError), "TLS"},
+		"unknown CA":                 {"zk.test:2181", secure, &tls.Config{RootCAs: harness.NewCA(t).Pool()}, new(x509.UnknownAuthorityError), "TLS"},
 		"server without TLS":         {"zk.test:2181", harness.Server(), trusted, nil, "TLS"},
 		"server that does not reply": {"zk.test:2181", mute.Addr().String(), trusted, nil, "TLS"},
 		"client without TLS":         {"zk.test:2181", secure, nil, nil, "handshake"},

@@ -1,12 +1,10 @@
 package zkconn_test
 
 import (
-	"bytes"
 	"context"
 	"crypto/tls"
-	"crypto/x509"
-	"encoding/pem"
 	"net"
+	"slices"
 	"testing"
 	"time"
 
@@ -23,34 +21,19 @@ import (
 
 // secureNode starts a server whose name is 127.0.0.1. Only clients with a certificate of
 // clients can connect.
-func secureNode(t *testing.T, servers, clients *recipetest.TestCA) *zkserver.Node {
+func secureNode(t *testing.T, servers, clients *harness.CA) *zkserver.Node {
 	t.Helper()
 	harness.NeedsOwn(t)
-	return harness.OwnNode(t, zkserver.Config{TLS: &zkserver.TLS{
-		Keystore:   pemOf(t, servers.Issue(t, "127.0.0.1")),
-		Truststore: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: clients.Cert.Raw}),
-	}})
-}
-
-// pemOf returns a private key and its certificates as PEM.
-func pemOf(t *testing.T, cert tls.Certificate) []byte {
-	t.Helper()
-	key, err := x509.MarshalPKCS8PrivateKey(cert.PrivateKey)
-	require.NoError(t, err)
-	var text bytes.Buffer
-	require.NoError(t, pem.Encode(&text, &pem.Block{Type: "PRIVATE KEY", Bytes: key}))
-	for _, der := range cert.Certificate {
-		require.NoError(t, pem.Encode(&text, &pem.Block{Type: "CERTIFICATE", Bytes: der}))
-	}
-	return text.Bytes()
+	cert, key := harness.PEM(t, servers.Issue(t, "127.0.0.1"))
+	return harness.OwnNode(t, zkserver.Config{TLS: &zkserver.TLS{Keystore: slices.Concat(key, cert), Truststore: clients.PEM()}})
 }
 
 // B51
 func TestRealSecurePortServesOnlyVerifiedPeers(t *testing.T) {
 	t.Parallel()
-	servers, clients := recipetest.NewTestCA(t), recipetest.NewTestCA(t)
+	servers, clients := harness.NewCA(t), harness.NewCA(t)
 	node := secureNode(t, servers, clients)
-	as := func(cert tls.Certificate, roots *recipetest.TestCA) *tls.Config {
+	as := func(cert tls.Certificate, roots *harness.CA) *tls.Config {
 		return &tls.Config{Certificates: []tls.Certificate{cert}, RootCAs: roots.Pool()}
 	}
 	alice := as(clients.Issue(t, "alice"), servers)
@@ -86,8 +69,8 @@ func TestRealSecurePortServesOnlyVerifiedPeers(t *testing.T) {
 		says   string
 	}{
 		"wrong name":                      {"localhost:" + port, alice, "certificate is not valid for any names, but wanted to match localhost"},
-		"unknown authority of the server": {secure[0], as(clients.Issue(t, "alice"), recipetest.NewTestCA(t)), "certificate signed by unknown authority"},
-		"unknown authority of the client": {secure[0], as(recipetest.NewTestCA(t).Issue(t, "alice"), servers), "remote error: tls:"},
+		"unknown authority of the server": {secure[0], as(clients.Issue(t, "alice"), harness.NewCA(t)), "certificate signed by unknown authority"},
+		"unknown authority of the client": {secure[0], as(harness.NewCA(t).Issue(t, "alice"), servers), "remote error: tls:"},
 		"client without a certificate":    {secure[0], &tls.Config{RootCAs: servers.Pool()}, "remote error: tls:"},
 		"client without TLS":              {secure[0], nil, "handshake"},
 		"the port without TLS":            {node.Addr(), alice, "TLS"},

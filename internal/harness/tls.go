@@ -1,4 +1,4 @@
-package recipetest
+package harness
 
 import (
 	"crypto/ecdsa"
@@ -7,6 +7,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
+	"encoding/pem"
 	"io"
 	"math/big"
 	"net"
@@ -17,13 +18,13 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestCA is a certificate authority.
-type TestCA struct {
-	Cert *x509.Certificate
+// CA is a certificate authority.
+type CA struct {
+	cert *x509.Certificate
 	key  *ecdsa.PrivateKey
 }
 
-func NewTestCA(t testing.TB) *TestCA {
+func NewCA(t testing.TB) *CA {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	require.NoError(t, err)
@@ -36,18 +37,18 @@ func NewTestCA(t testing.TB) *TestCA {
 	require.NoError(t, err)
 	cert, err := x509.ParseCertificate(der)
 	require.NoError(t, err)
-	return &TestCA{cert, key}
+	return &CA{cert, key}
 }
 
-func (ca *TestCA) Pool() *x509.CertPool {
+func (ca *CA) Pool() *x509.CertPool {
 	pool := x509.NewCertPool()
-	pool.AddCert(ca.Cert)
+	pool.AddCert(ca.cert)
 	return pool
 }
 
 // Issue returns a certificate for a server or a client of that name, which may be an
 // address.
-func (ca *TestCA) Issue(t testing.TB, name string) tls.Certificate {
+func (ca *CA) Issue(t testing.TB, name string) tls.Certificate {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	require.NoError(t, err)
@@ -60,16 +61,35 @@ func (ca *TestCA) Issue(t testing.TB, name string) tls.Certificate {
 	} else {
 		template.DNSNames = []string{name}
 	}
-	der, err := x509.CreateCertificate(rand.Reader, template, ca.Cert, &key.PublicKey, ca.key)
+	der, err := x509.CreateCertificate(rand.Reader, template, ca.cert, &key.PublicKey, ca.key)
 	require.NoError(t, err)
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
 }
 
-// Terminator starts a TLS server for name that forwards to target. It returns its
-// address.
-func (ca *TestCA) Terminator(t testing.TB, name, target string) string {
+// PEM returns the authority's certificate.
+func (ca *CA) PEM() []byte { return inPEM("CERTIFICATE", ca.cert.Raw) }
+
+// PEM returns a certificate that was issued and its private key.
+func PEM(t testing.TB, cert tls.Certificate) (certificate, key []byte) {
 	t.Helper()
-	ln, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{Certificates: []tls.Certificate{ca.Issue(t, name)}})
+	der, err := x509.MarshalPKCS8PrivateKey(cert.PrivateKey)
+	require.NoError(t, err)
+	return inPEM("CERTIFICATE", cert.Certificate[0]), inPEM("PRIVATE KEY", der)
+}
+
+func inPEM(kind string, der []byte) []byte {
+	return pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der})
+}
+
+// Terminator starts a TLS server for name that forwards to target, and returns its
+// address. If clients is not nil, it requires a certificate that clients has issued.
+func (ca *CA) Terminator(t testing.TB, name, target string, clients *CA) string {
+	t.Helper()
+	config := &tls.Config{Certificates: []tls.Certificate{ca.Issue(t, name)}}
+	if clients != nil {
+		config.ClientAuth, config.ClientCAs = tls.RequireAndVerifyClientCert, clients.Pool()
+	}
+	ln, err := tls.Listen("tcp", "127.0.0.1:0", config)
 	require.NoError(t, err)
 	var wg sync.WaitGroup
 	t.Cleanup(func() {

@@ -125,7 +125,7 @@ func TestRealServerThatLostItsDataEndsLeasesAndServesNewSessions(t *testing.T) {
 // place as soon as it can. The waiter keeps its session and its place.
 func TestRealOutageLongerThanTheTimeoutEndsLeasesAndKeepsWaiters(t *testing.T) {
 	t.Parallel()
-	const timeout = 6 * time.Second
+	const timeout = 10 * time.Second
 	for _, tt := range []struct {
 		name   string
 		outage time.Duration // at least

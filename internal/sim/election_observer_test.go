@@ -2,13 +2,11 @@ package sim
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
-	"math/rand/v2"
+	"iter"
 	"slices"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/zkrecipes/zkrecipes"
 	"github.com/zkrecipes/zkrecipes/zktest"
@@ -142,27 +140,11 @@ type follower struct {
 // observe follows a path for the whole run, with one client after the other.
 func (w *electionWorld) observe(p *process, path string) {
 	f := &follower{p.i, path}
-	r := rand.New(rand.NewPCG(w.seed, uint64(9000+p.i)))
-	for w.follow.Err() == nil {
-		c, life := p.current()
-		at := w.server.now(path) // the state when the call begins, or a later one
-		first := true
-		for l, err := range zkrecipes.NewElection(c, path).Observe(w.follow) {
-			if err != nil {
-				w.log.note("observer %d of %s: %v", p.i, path, err)
-				if w.follow.Err() == nil && !(errors.Is(err, zkrecipes.ErrClosed) && p.ended(life)) {
-					w.log.violation("observer %d of %s: %v", p.i, path, err)
-				}
-				w.events.add("observed again")
-				break
-			}
-			at = w.saw(f, l, at, first)
-			first = false
-			if r.IntN(8) == 0 {
-				time.Sleep(time.Duration(r.Int64N(int64(4 * time.Second))))
-			}
-		}
-	}
+	var at int
+	follow(w.waitWorld, p, 9000, "observer of "+path, func(c *zkrecipes.Client) iter.Seq2[zkrecipes.Leader, error] {
+		at = w.server.now(path) // the state when the call begins, or a later one
+		return zkrecipes.NewElection(c, path).Observe(w.follow)
+	}, func(l zkrecipes.Leader, first bool) { at = w.saw(f, l, at, first) })
 }
 
 // saw checks what an observer has seen, whose last state was at.

@@ -1,7 +1,6 @@
 package sim
 
 import (
-	"context"
 	"math/rand/v2"
 	"strings"
 	"sync"
@@ -17,11 +16,8 @@ import (
 // each process, which follows it for the whole run.
 type electionWorld struct {
 	*waitWorld
-	server    *electionObserver
-	history   *lockHistory
-	observers sync.WaitGroup
-	stop      context.CancelFunc // ends the observers
-	follow    context.Context
+	server  *electionObserver
+	history *lockHistory
 
 	mu      sync.Mutex
 	terms   map[*term]struct{}               // that have not been resigned
@@ -35,7 +31,7 @@ type leadCounts map[string]int
 var electionEvents = []string{
 	"partition", "client paused", "client closed", "client killed", "session expired", "canceled at a step",
 	"elected", "resigned", "term lost", "proclaimed", "led again", "leader replaced", "leader deleted", "made by hand",
-	"member deleted", "evicted", "path remade", "seen by Leader", "seen none", "seen", "observer skipped", "commit refused", "observed again",
+	"member deleted", "evicted", "path remade", "seen by Leader", "seen none", "seen", "observer skipped", "commit refused", "watched again",
 }
 
 func newElectionWorld(seed uint64) *world {
@@ -64,10 +60,9 @@ func (w *electionWorld) onChange(c zktest.Change) {
 
 func (w *electionWorld) begin() {
 	w.waitWorld.begin()
-	w.follow, w.stop = context.WithCancel(w.ctx)
 	for _, p := range w.processes {
 		for _, path := range w.paths {
-			w.observers.Go(func() { w.observe(p, path) })
+			w.followers.Go(func() { w.observe(p, path) })
 		}
 	}
 }
@@ -100,10 +95,7 @@ func (w *electionWorld) unblock() {}
 
 // checkAtRest checks that nothing is left, and that all observers follow one last term.
 func (w *electionWorld) checkAtRest() {
-	defer func() {
-		w.stop()
-		w.observers.Wait()
-	}()
+	defer w.stopFollowers()
 	for _, path := range w.paths {
 		w.checkEmpty(path)
 		w.checkSeenByAll(path, sighting{})

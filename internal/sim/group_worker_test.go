@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"math/rand/v2"
 	"slices"
 	"time"
@@ -22,7 +23,7 @@ func (w *groupWorld) stay(p *process) {
 		n++
 		m, err := w.join(w.follow, c, id, fmt.Sprintf("%s %d", id, n))
 		if err != nil {
-			w.checkEnded(w.follow, p, life, id, err)
+			w.checkEnded(p, life, id, err)
 			continue
 		}
 		for w.follow.Err() == nil && !p.ended(life) {
@@ -33,7 +34,7 @@ func (w *groupWorld) stay(p *process) {
 			if r.IntN(4) == 0 && w.updates.Err() == nil {
 				n++
 				if err := w.update(w.follow, m, fmt.Sprintf("%s %d", id, n)); err != nil {
-					w.checkEnded(w.follow, p, life, id, err)
+					w.checkEnded(p, life, id, err)
 				}
 			}
 		}
@@ -43,14 +44,6 @@ func (w *groupWorld) stay(p *process) {
 				w.log.violation("%s: leave: %v", id, err)
 			}
 		}
-	}
-}
-
-// checkEnded checks that a call has failed because its context or its client has ended.
-func (w *groupWorld) checkEnded(ctx context.Context, p *process, life int, what string, err error) {
-	w.log.note("%s: %v", what, err)
-	if ctx.Err() == nil && !(errors.Is(err, zkrecipes.ErrClosed) && p.ended(life)) {
-		w.log.violation("%s: %v", what, err)
 	}
 }
 
@@ -97,23 +90,10 @@ func (w *groupWorld) expect(path, data string) {
 
 // watch follows the group for the whole run, with one client after the other.
 func (w *groupWorld) watch(p *process) {
-	r := rand.New(rand.NewPCG(w.seed, uint64(9800+p.i)))
 	at := map[string]int{} // the last state that was seen, by path
-	for w.follow.Err() == nil {
-		c, life := p.current()
-		var end error
-		for ms, err := range zkrecipes.NewGroup(c, w.path()).Watch(w.follow) {
-			if end = err; err != nil {
-				break
-			}
-			w.saw(p, ms, at)
-			if r.IntN(8) == 0 {
-				time.Sleep(time.Duration(r.Int64N(int64(4 * time.Second))))
-			}
-		}
-		w.checkEnded(w.follow, p, life, fmt.Sprintf("watcher of client %d", p.i), end)
-		w.events.add("watched again")
-	}
+	follow(w.waitWorld, p, 9800, "watcher", func(c *zkrecipes.Client) iter.Seq2[[]zkrecipes.Member, error] {
+		return zkrecipes.NewGroup(c, w.path()).Watch(w.follow)
+	}, func(ms []zkrecipes.Member, _ bool) { w.saw(p, ms, at) })
 }
 
 // saw checks that a watcher sees no member in an older state than before.

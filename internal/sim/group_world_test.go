@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/go-zookeeper/zk"
+
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
@@ -17,11 +18,8 @@ import (
 // and a watcher. Workers join, update and leave.
 type groupWorld struct {
 	*waitWorld
-	followers sync.WaitGroup
-	stop      context.CancelFunc // ends the members that stay, and the watchers
-	follow    context.Context
-	quiet     context.CancelFunc // ends their updates
-	updates   context.Context
+	quiet   context.CancelFunc // ends their updates
+	updates context.Context
 
 	mu     sync.Mutex
 	states map[string][]string       // of each member's znode, the oldest first, by path
@@ -84,7 +82,6 @@ func (w *groupWorld) wasSince(path, data string, from int) bool {
 func (w *groupWorld) begin() {
 	w.waitWorld.begin()
 	w.lagBehind()
-	w.follow, w.stop = context.WithCancel(w.ctx)
 	w.updates, w.quiet = context.WithCancel(w.follow)
 	for _, p := range w.processes {
 		w.followers.Go(func() { w.stay(p) })
@@ -118,8 +115,7 @@ func (w *groupWorld) checkAtRest() {
 	w.quiet()
 	time.Sleep(4 * w.timeout) // sessions of killed clients end, and a server may lag
 	w.checkMembers(w.clients)
-	w.stop()
-	w.followers.Wait()
+	w.stopFollowers()
 	w.checkEmpty(w.path())
 }
 

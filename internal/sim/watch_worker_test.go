@@ -3,6 +3,8 @@ package sim
 import (
 	"context"
 	"errors"
+	"fmt"
+	"iter"
 	"math/rand/v2"
 	"slices"
 	"time"
@@ -14,44 +16,20 @@ import (
 
 // watch follows a znode for the whole run, with one client after the other.
 func (w *watchWorld) watch(p *process, what watched) {
-	r := rand.New(rand.NewPCG(w.seed, uint64(9500+p.i)))
 	f := watcher{p.i, what}
-	for w.follow.Err() == nil {
-		c, life := p.current()
-		at := w.now(what) // the state when the call begins, or a later one
-		err := w.readAll(c, what, func(s string, first bool) {
-			at = w.saw(f, s, at, first)
-			if r.IntN(8) == 0 {
-				time.Sleep(time.Duration(r.Int64N(int64(4 * time.Second))))
-			}
-		})
-		w.log.note("reader %v of client %d: %v", what, p.i, err)
-		if w.follow.Err() == nil && !(errors.Is(err, zkrecipes.ErrClosed) && p.ended(life)) {
-			w.log.violation("reader %v of client %d: %v", what, p.i, err)
-		}
-		w.events.add("watched again")
-	}
-}
-
-// readAll calls saw with all states that a watch yields, and returns how it ended.
-func (w *watchWorld) readAll(c *zkrecipes.Client, what watched, saw func(s string, first bool)) (end error) {
-	first := true
+	name := fmt.Sprintf("reader %v", what)
+	var at int
 	if what.children {
-		for n, err := range c.WatchChildren(w.follow, what.path) {
-			if end = err; err == nil {
-				saw(textOfChildren(n), first)
-				first = false
-			}
-		}
-		return end
+		follow(w.waitWorld, p, 9500, name, func(c *zkrecipes.Client) iter.Seq2[zkrecipes.Children, error] {
+			at = w.now(what) // the state when the call begins, or a later one
+			return c.WatchChildren(w.follow, what.path)
+		}, func(n zkrecipes.Children, first bool) { at = w.saw(f, textOfChildren(n), at, first) })
+		return
 	}
-	for n, err := range c.Watch(w.follow, what.path) {
-		if end = err; err == nil {
-			saw(textOfNode(n), first)
-			first = false
-		}
-	}
-	return end
+	follow(w.waitWorld, p, 9500, name, func(c *zkrecipes.Client) iter.Seq2[zkrecipes.Node, error] {
+		at = w.now(what)
+		return c.Watch(w.follow, what.path)
+	}, func(n zkrecipes.Node, first bool) { at = w.saw(f, textOfNode(n), at, first) })
 }
 
 func textOfNode(n zkrecipes.Node) string {

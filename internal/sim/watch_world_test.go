@@ -1,7 +1,6 @@
 package sim
 
 import (
-	"context"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -19,9 +18,6 @@ import (
 // znodes, and each process follows them for the whole run. Workers read now and then.
 type watchWorld struct {
 	*waitWorld
-	readers sync.WaitGroup
-	stop    context.CancelFunc // ends the readers
-	follow  context.Context
 
 	mu     sync.Mutex
 	states map[watched][]string // what there was on the server, the oldest first
@@ -116,10 +112,9 @@ func listing(pzxid int64, names []string) string {
 func (w *watchWorld) begin() {
 	w.waitWorld.begin()
 	w.lagBehind()
-	w.follow, w.stop = context.WithCancel(w.ctx)
 	for _, p := range w.processes {
 		for what := range maps.Keys(w.states) {
-			w.readers.Go(func() { w.watch(p, what) })
+			w.followers.Go(func() { w.watch(p, what) })
 		}
 	}
 }
@@ -190,6 +185,5 @@ func (w *watchWorld) checkAtRest() {
 		w.log.violation("%d readers have seen something, and there are %d", n, want)
 	}
 	w.mu.Unlock()
-	w.stop()
-	w.readers.Wait()
+	w.stopFollowers()
 }

@@ -3,6 +3,7 @@ package sim
 import (
 	"context"
 	"errors"
+	"iter"
 	"math/rand/v2"
 	"slices"
 	"strconv"
@@ -30,6 +31,10 @@ type waitWorld struct {
 	pending         map[*pendingCall]struct{}
 	stopping        bool            // workers begin no further calls
 	operatorDeleted map[string]bool // paths of znodes that the operator has deleted, or is about to
+
+	followers sync.WaitGroup     // what goes on until the world is at rest
+	follow    context.Context    // of the followers
+	stop      context.CancelFunc // ends follow
 }
 
 // pendingCall is a call that may be waiting.
@@ -62,6 +67,7 @@ func newWaitWorld(seed uint64, steps func(n int) []string, paths ...string) (*wa
 
 // begin aims faults of the server at the steps of the recipe.
 func (w *waitWorld) begin() {
+	w.follow, w.stop = context.WithCancel(w.ctx)
 	if w.noServerFaults {
 		return
 	}
@@ -183,6 +189,44 @@ func (w *waitWorld) isExpected(ctx context.Context, p *process, life int, err er
 		return w.operator
 	}
 	return errors.Is(err, zk.ErrSessionExpired) && errors.Is(err, zkrecipes.ErrLost)
+}
+
+// follow reads until the world is at rest, with one client of the process after the other, and
+// calls saw with each value. The values of each client have a first one. stream is the number
+// of the random numbers that decide after which values it pauses.
+func follow[T any](w *waitWorld, p *process, stream int, what string, read func(*zkrecipes.Client) iter.Seq2[T, error], saw func(v T, first bool)) {
+	r := rand.New(rand.NewPCG(w.seed, uint64(stream+p.i)))
+	for w.follow.Err() == nil {
+		c, life := p.current()
+		first := true
+		var end error
+		for v, err := range read(c) {
+			if end = err; err != nil {
+				break
+			}
+			saw(v, first)
+			first = false
+			if r.IntN(8) == 0 {
+				time.Sleep(time.Duration(r.Int64N(int64(4 * time.Second))))
+			}
+		}
+		w.checkEnded(p, life, what, end)
+		w.events.add("watched again")
+	}
+}
+
+// checkEnded checks that a follower's call has failed because follow or the client has ended.
+func (w *waitWorld) checkEnded(p *process, life int, what string, err error) {
+	w.log.note("%s of client %d: %v", what, p.i, err)
+	if w.follow.Err() == nil && !(errors.Is(err, zkrecipes.ErrClosed) && p.ended(life)) {
+		w.log.violation("%s of client %d: %v", what, p.i, err)
+	}
+}
+
+// stopFollowers returns when all followers have ended.
+func (w *waitWorld) stopFollowers() {
+	w.stop()
+	w.followers.Wait()
 }
 
 // unblock cancels all pending calls if they would wait forever: every worker that

@@ -204,6 +204,27 @@ func watching(t testing.TB, c *zkrecipes.Client, n int) {
 	harness.Eventually(t, fmt.Sprintf("%d watches", n), func() bool { return recipetest.WatchesOf(c) == n && recipetest.Idle(c) })
 }
 
+// B10: The session ends in the wait, and at the join. Others may have counted the member of a Barrier.
+func TestAMemberIsLostWithItsSession(t *testing.T) {
+	each(t, kinds, func(t *testing.T, w *world, k kind) {
+		c := w.Stranger(nil)
+		a := k.arrivesIn(w, c)
+		w.expire(c)
+		recipetest.Fails(t, a, zkrecipes.ErrLost, zk.ErrSessionExpired)
+	})
+	for _, after := range []bool{false, true} {
+		each(t, kinds, func(t *testing.T, w *world, k kind) {
+			lost := []error{zkrecipes.ErrLost, zk.ErrSessionExpired}
+			if k.Name == barrierKind.Name {
+				k.arrives(w) // or the first join is refused, as there is no round
+				lost = append(lost, zkrecipes.ErrUncertain)
+			}
+			w.Plan.Add(zktest.Fault{Do: zktest.Expire, Op: k.join, After: after})
+			recipetest.Fails(t, k.arrives(w), lost...)
+		})
+	}
+}
+
 // B22: An operator deletes the znode of a waiting member, early or late.
 func TestEvictedMemberGetsErrEvictedAndIsNotCounted(t *testing.T) {
 	for _, pause := range []time.Duration{0, 5 * time.Second} {

@@ -53,7 +53,7 @@ var barrierMutants = []mutant{
 			old: `fmt.Errorf("%w: the session ended while waiting: %w", ErrLost, zk.ErrSessionExpired)`,
 			new: `fmt.Errorf("the session ended while waiting: %w", zk.ErrSessionExpired)`,
 		}},
-		test: "env ZK_HARNESS=zktest go test ./internal/session -run TestAMemberThatWaitsIsLostWithItsSession",
+		test: "env ZK_HARNESS=zktest go test ./internal/barrier -run TestAMemberIsLostWithItsSession",
 	},
 	{
 		name: "barrier-join-not-listed",

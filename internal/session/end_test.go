@@ -3,12 +3,10 @@ package session_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
 	"github.com/zkrecipes/zkrecipes"
@@ -18,6 +16,7 @@ import (
 )
 
 // The rule that doc.go states under "The end of a session", over all recipes.
+// Members of barriers are an exception: TestAMemberIsLostWithItsSession in internal/barrier.
 
 func TestWhatWaitsWaitsOnInTheNextSession(t *testing.T) {
 	type wait struct {
@@ -130,59 +129,5 @@ func TestWhatWaitsWaitsOnInTheNextSession(t *testing.T) {
 				require.Greater(t, skip, 1, "the last one was not met")
 			}
 		})
-	}
-}
-
-func TestAMemberThatWaitsIsLostWithItsSession(t *testing.T) {
-	isLost := func(t *testing.T, err error) {
-		t.Helper()
-		require.ErrorIs(t, err, zkrecipes.ErrLost)
-		require.ErrorIs(t, err, zk.ErrSessionExpired)
-	}
-	for name, m := range map[string]struct {
-		wait func(context.Context, *zkrecipes.Client) error
-		join string // its request
-	}{
-		"Barrier.Wait": {
-			func(ctx context.Context, c *zkrecipes.Client) error {
-				_, err := zkrecipes.NewBarrier(c, "/m", 2).Wait(ctx)
-				return err
-			},
-			recipetest.OpJoinRound,
-		},
-		"DoubleBarrier.Enter": {
-			func(ctx context.Context, c *zkrecipes.Client) error {
-				_, err := zkrecipes.NewDoubleBarrier(c, "/m", 2).Enter(ctx)
-				return err
-			},
-			recipetest.OpEnter,
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-				c := w.Stranger(nil)
-				a := harness.GoErr(t, func(ctx context.Context) error { return m.wait(ctx, c) })
-				synctest.Wait()
-				require.True(t, a.Waiting())
-				w.Expire(c)
-				_, err := a.Wait()
-				isLost(t, err)
-				require.NotErrorIs(t, err, zkrecipes.ErrUncertain)
-			})
-		})
-		for _, after := range []bool{false, true} { // others may have counted the member
-			t.Run(fmt.Sprintf("%s, the reply to whose join is lost, applied: %v", name, after), func(t *testing.T) {
-				recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-					c := w.Stranger(nil)
-					if m.join == recipetest.OpJoinRound { // a member is refused while there is no round
-						blocker := zkrecipes.NewBarrier(w.Stranger(nil), "/m", 2)
-						recipetest.WaitLater(t, blocker)
-						synctest.Wait()
-					}
-					w.Plan.Add(zktest.Fault{Do: zktest.Expire, Op: m.join, After: after})
-					isLost(t, m.wait(harness.Within(t, time.Minute), c))
-				})
-			})
-		}
 	}
 }

@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"runtime"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -220,43 +218,6 @@ func TestADowngradedLeaseOutlivesTheEventsOfTheWritersPlace(t *testing.T) {
 			w.reads(l)
 		}
 		w.lastReleased(writer, l)
-	})
-}
-
-func TestCommitsDuringADowngradeAreCarriedOutOnce(t *testing.T) {
-	inRWBubble(t, func(t *testing.T, w *rwWorld) {
-		raw := w.Bare()
-		_, err := raw.Create("/data", nil, 0, zk.WorldACL(zk.PermAll))
-		require.NoError(t, err)
-		w.Plan.Add(zktest.Fault{Do: zktest.Delay, For: time.Millisecond, Times: -1})
-		for i := range 15 {
-			l := recipetest.Held(t, w.ours.Lock)
-			_, before, err := raw.Get("/data")
-			require.NoError(t, err)
-			ctx, stop := context.WithCancel(t.Context())
-			var succeeded atomic.Int32
-			var wg sync.WaitGroup
-			for range 4 {
-				wg.Go(func() {
-					for ctx.Err() == nil {
-						if _, err := l.Commit(t.Context(), zkrecipes.OpSet("/data", nil, -1)); err != nil {
-							t.Error(err)
-							return
-						}
-						succeeded.Add(1)
-					}
-				})
-			}
-			time.Sleep(20*time.Millisecond + time.Duration(i)*100*time.Microsecond)
-			require.NoError(t, l.Downgrade(t.Context()))
-			time.Sleep(20 * time.Millisecond)
-			stop()
-			wg.Wait()
-			_, after, err := raw.Get("/data")
-			require.NoError(t, err)
-			require.EqualValues(t, after.Version-before.Version, succeeded.Load())
-			require.NoError(t, l.Release())
-		}
 	})
 }
 

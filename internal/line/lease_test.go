@@ -87,41 +87,63 @@ func TestACommitWithAContextThatHasEndedSendsNothing(t *testing.T) {
 	})
 }
 
-func TestACommitThatMeetsAnEvictionReportsSuccessOnlyIfApplied(t *testing.T) {
-	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-		m, raw := zkrecipes.NewMutex(w.Client(nil), w.Path), w.Bare()
-		_, err := raw.Create("/data", nil, 0, zk.WorldACL(zk.PermAll))
-		require.NoError(t, err)
-		w.Plan.Add(zktest.Fault{Do: zktest.Delay, For: time.Millisecond, Times: -1})
-		for i := range 15 {
-			l := recipetest.LockOn(t, m)
+func TestCommitsReportSuccessOnlyIfApplied(t *testing.T) {
+	type row struct {
+		hold func(w *rwWorld) *zkrecipes.Lease
+		meet func(raw *zk.Conn, l *zkrecipes.Lease) error
+		end  error // of the lease and its commits
+	}
+	for name, row := range map[string]row{
+		"evicted": {func(w *rwWorld) *zkrecipes.Lease {
+			l := recipetest.LockOn(w.T, zkrecipes.NewMutex(w.c, "/m"))
 			recipetest.HandleOf(l).Grant.WatchPlace() // so that the eviction is noticed at once
-			_, before, err := raw.Get("/data")
-			require.NoError(t, err)
-			var committed atomic.Int32
-			var wg sync.WaitGroup
-			for range 4 {
-				wg.Go(func() {
-					for {
-						if _, err := l.Commit(t.Context(), zkrecipes.OpSet("/data", nil, -1)); err != nil {
-							if !errors.Is(err, zkrecipes.ErrLost) {
-								t.Error(err)
+			return l
+		}, func(raw *zk.Conn, l *zkrecipes.Lease) error { return raw.Delete(l.Check().Path, -1) }, zkrecipes.ErrLost},
+		"downgraded": {
+			func(w *rwWorld) *zkrecipes.Lease { return recipetest.Held(w.T, w.ours.Lock) },
+			func(_ *zk.Conn, l *zkrecipes.Lease) error { return l.Downgrade(context.Background()) }, nil,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inRWBubble(t, func(t *testing.T, w *rwWorld) {
+				raw := w.Bare()
+				_, err := raw.Create("/data", nil, 0, zk.WorldACL(zk.PermAll))
+				require.NoError(t, err)
+				w.Plan.Add(zktest.Fault{Do: zktest.Delay, For: time.Millisecond, Times: -1})
+				for i := range 15 {
+					l := row.hold(w)
+					_, before, err := raw.Get("/data")
+					require.NoError(t, err)
+					var met atomic.Bool
+					var committed atomic.Int32
+					var wg sync.WaitGroup
+					for range 4 {
+						wg.Go(func() {
+							for row.end != nil || !met.Load() {
+								if _, err := l.Commit(t.Context(), zkrecipes.OpSet("/data", nil, -1)); err != nil {
+									if !errors.Is(err, row.end) {
+										t.Error(err)
+									}
+									return
+								}
+								committed.Add(1)
 							}
-							return
-						}
-						committed.Add(1)
+						})
 					}
-				})
-			}
-			time.Sleep(10*time.Millisecond + time.Duration(i)*100*time.Microsecond)
-			require.NoError(t, raw.Delete(l.Check().Path, -1))
-			wg.Wait()
-			require.ErrorIs(t, l.Err(), zkrecipes.ErrLost)
-			_, after, err := raw.Get("/data")
-			require.NoError(t, err)
-			require.EqualValues(t, after.Version-before.Version, committed.Load())
-		}
-	})
+					time.Sleep(20*time.Millisecond + time.Duration(i)*100*time.Microsecond)
+					require.NoError(t, row.meet(raw, l))
+					time.Sleep(20 * time.Millisecond)
+					met.Store(true)
+					wg.Wait()
+					require.ErrorIs(t, l.Err(), row.end)
+					_, after, err := raw.Get("/data")
+					require.NoError(t, err)
+					require.EqualValues(t, after.Version-before.Version, committed.Load())
+					require.ErrorIs(t, l.Release(), row.end)
+				}
+			})
+		})
+	}
 }
 
 func TestACommitCannotSetDataOnItsPlace(t *testing.T) {

@@ -71,6 +71,7 @@ func iClose(w *world)    { w.ok(w.c.Close()) }
 func theyClose(w *world) { w.ok(w.other.Close()) }
 
 func iReconnect(w *world) {
+	synctest.Wait() // what I have begun is under way
 	require.True(w.t, w.Srv.Disconnect(recipetest.SessionID(w.c)))
 	time.Sleep(time.Second)
 }

@@ -298,6 +298,13 @@ var rwlockRows = []row{
 	{"Release of 999 of 1,000 readers, for which a waiting writer does not wait", steps{rw, times(1000, hold(theirRead)), wait(myWrite), releases(0, 999)}},
 	{"Release of a reader for which it waits, others hold", steps{fiveReaders, all(releases(4, 5), func(w *world) { require.True(w.t, w.myCall.Waiting()) })}},
 	{"Release of the last reader with a writer waiting, which is granted", steps{fiveReaders, releases(1, 5), all(releases(0, 1), func(w *world) { w.myCall.Get() })}},
+	{"a waiting writer's reconnection", steps{rw, hold(theirWrite), wait(myWrite), iReconnect}},
+	{"... behind a reader", steps{rw, hold(theirRead), wait(myWrite), iReconnect}},
+	{"a waiting reader's reconnection", steps{rw, hold(theirWrite), wait(myRead), iReconnect}},
+	// B49: After a reconnect an event is only a hint, so the waiter lists even if it is a signal.
+	{"Release of a writer with a writer waiting that has reconnected", steps{rw, hold(theirWrite), wait(myWrite), iReconnect, releaseToMe}},
+	{"Release of a reader with a writer waiting that has reconnected", steps{rw, hold(theirRead), wait(myWrite), iReconnect, releaseToMe}},
+	{"Release of a writer with a reader waiting that has reconnected", steps{rw, hold(theirWrite), wait(myRead), iReconnect, releaseToMe}},
 	{"Downgrade, nobody waits", steps{rw, hold(myWrite), downgrade}},
 	{"Downgrade of a reader", steps{rw, hold(myWrite), downgrade, downgrade}},
 	{"Release after a Downgrade", steps{rw, hold(myWrite), downgrade, release}},

@@ -199,27 +199,6 @@ func TestAnEvictedWaiterIsNotGrantedByItsPredecessorsSignal(t *testing.T) {
 	})
 }
 
-// B49: After a reconnect a watch was armed again, so that its event is only a hint and the
-// waiter lists even if the event is a signal.
-func TestSignalAfterAReconnectIsOnlyAHint(t *testing.T) {
-	recipetest.EachSideInBubble(t, func(t *testing.T, w *recipetest.SideWorld) {
-		c, other := w.Client(nil), w.Client(nil)
-		holder := w.Excludes(other)
-		a := w.Waits(c)
-		reconnects := w.Requests(func() {
-			require.True(t, w.Srv.Disconnect(recipetest.SessionID(c)))
-			time.Sleep(500 * time.Millisecond)
-		})
-		require.Equal(t, 1, reconnects["setWatches"])
-		require.Zero(t, reconnects["getChildren2"]+reconnects["getData"]+recipetest.Writes(reconnects), "the waiter sends nothing")
-		requests := w.Requests(func() {
-			require.NoError(t, holder.Release())
-			w.Stands(a.Get())
-		})
-		require.Equal(t, 1, requests["getChildren2"])
-	})
-}
-
 // B49
 func TestAGrantSignalledOnAnEarlierConnectionIsHandedOutAfterASync(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {

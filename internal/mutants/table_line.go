@@ -40,7 +40,7 @@ var lineMutants = []mutant{
 			old: `p.First = trusted && changed && before.ConfirmedOn(conn) && p.Own.ConfirmedOn(conn)`,
 			new: `p.First = trusted && changed`,
 		}},
-		test: "env ZK_HARNESS=zktest go test ./internal/line ./internal/barrier -run AfterAReconnect(IsOnlyAHint|MakesAMember)|AfterTheReconnect|EarlierConnection",
+		test: "env ZK_HARNESS=zktest go test ./internal/costs -run TestCosts/reconnected",
 	},
 	{
 		name: "foreign-line-signals",

@@ -12,7 +12,7 @@ var queueTakeMutants = []mutant{
 					return 0, false
 				}`,
 		}},
-		test: "env ZK_HARNESS=zktest go test ./internal/queue -run ^TestAcksOfABatchDoNot",
+		test: "env ZK_HARNESS=zktest go test ./internal/costs -run TestCosts/eight_times_TakeN",
 	},
 	{
 		name: "queue-ahead-late-taker",
@@ -36,7 +36,7 @@ var queueTakeMutants = []mutant{
 			old: `done, err = t.claimFor(t.ctx, scan, items, nil, check)`,
 			new: `done, err = t.claimFor(t.ctx, scan, items, nil, nil)`,
 		}},
-		test: "env ZK_HARNESS=zktest go test ./internal/queue -run ^TestReadAheadOfTheLine",
+		test: "env ZK_HARNESS=zktest go test ./internal/costs -run TestCosts/the_line_has_changed",
 	},
 	{
 		name: "queue-ahead-place-stays",

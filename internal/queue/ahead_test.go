@@ -18,10 +18,14 @@ import (
 )
 
 // The read ahead shows items that another consumer has claimed since, and not one that was
-// given back.
+// given back. What a changed line costs is in internal/costs.
 func TestReadAheadIsNotUsedOnceTheQueueHasChanged(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-		q := w.AloneAndSoon(10)
+		q := w.Queue(w.Stranger(nil))
+		recipetest.PutOn(t, w.Queue(w.Stranger(nil)), recipetest.Names(10)...)
+		for range 2 {
+			recipetest.AckedOn(t, q)
+		}
 		a, b := recipetest.TakeOn(t, q), recipetest.TakeOn(t, q)
 		recipetest.AckOn(t, b)
 		recipetest.NackOn(t, a)
@@ -35,24 +39,6 @@ func TestReadAheadIsNotUsedOnceTheQueueHasChanged(t *testing.T) {
 		require.Equal(t, "4", string(other.Data))
 		it := recipetest.TakeOn(t, q)
 		require.Contains(t, []string{"5", "6", "7", "8", "9"}, string(it.Data), "4 was the first when it was read")
-	})
-}
-
-// Somebody has stood in line and left since the line was read ahead.
-func TestReadAheadOfTheLineIsReadAgainIfSomebodyHasJoined(t *testing.T) {
-	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-		q := w.AloneAndSoon(10)
-		it := recipetest.TakeOn(t, q)
-		recipetest.AckOn(t, it)
-		line := w.Path + "/line"
-		data, _, err := w.Bare().Get(line)
-		require.NoError(t, err)
-		_, err = w.Insider().Set(line, data, -1) // as a join does
-		require.NoError(t, err)
-		took := w.Requests(func() { it = recipetest.TakeOn(t, q) })
-		require.Equal(t, "3", string(it.Data))
-		require.Equal(t, 2, took[recipetest.OpClaimAlone], "the first fails because somebody has joined")
-		require.Zero(t, took[recipetest.OpJoin])
 	})
 }
 
@@ -196,26 +182,6 @@ func TestConsumerThatPausesAfterItsAcksTakesNoPlaceAlong(t *testing.T) {
 		t.Logf("taken: %d and %d in %v", taken[0].Load(), taken[1].Load(), time.Since(began))
 		require.Empty(t, w.Items(), "they keep up with the producer")
 		require.Zero(t, along.Load())
-	})
-}
-
-// Only the ack of the last item that a consumer has reads ahead.
-func TestAcksOfABatchDoNotReadAhead(t *testing.T) {
-	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-		recipetest.PutOn(t, w.Queue(w.Stranger(nil)), recipetest.Names(100)...)
-		q := w.Queue(w.Stranger(nil))
-		requests := w.Requests(func() {
-			for range 8 {
-				items, err := q.TakeN(t.Context(), 10)
-				require.NoError(t, err)
-				require.Len(t, items, 10)
-				for _, it := range items {
-					recipetest.AckOn(t, it)
-				}
-			}
-		})
-		require.Equal(t, 80, requests[recipetest.OpAck])
-		require.LessOrEqual(t, requests["getChildren2"], 12)
 	})
 }
 

@@ -328,17 +328,6 @@ const (
 	OpAckJoin    = "multi(delete,delete,delete,create,setData)"
 )
 
-// AloneAndSoon makes a consumer that is alone and takes right after its acks, and puts n
-// items, of which it has taken and acked two.
-func (w *World) AloneAndSoon(n int) *zkrecipes.Queue {
-	q := w.Queue(w.Stranger(nil))
-	PutOn(w.T, w.Queue(w.Stranger(nil)), Names(n)...)
-	for range 2 {
-		AckOn(w.T, TakeOn(w.T, q))
-	}
-	return q
-}
-
 // AckedOn takes and acks an item and returns its data.
 func AckedOn(t testing.TB, q *zkrecipes.Queue) string {
 	it := TakeOn(t, q)

@@ -81,40 +81,53 @@ func (term *terminal) press(t *testing.T, keys string) {
 
 // A background process that reads the terminal is stopped, so the command must be in the
 // foreground, and what follows zkr must be there again afterwards.
-func TestTheCommandHasTheTerminal(t *testing.T) {
+func TestTheCommandHasTheTerminalWhenItReadsIt(t *testing.T) {
 	t.Parallel()
-	srv := newServer(t)
-	p := prepare(t, srv.Addr())
-	p.cmd.Path = "/bin/sh"
-	p.cmd.Args = []string{"sh", "-c", os.Args[0] + ` lock /a -c 'read line; exec sh -c "echo got \$0; exec sleep 60" "$line"'
-		echo "status $?"; read line; echo "then $line"`}
-	term := startOn(t, p)
-	term.press(t, "one\n")
-	term.await(t, "got one")
-	// The shell that has read the line is gone: it catches SIGINT meanwhile, and may lose one.
-	term.press(t, "\x03") // Ctrl-C reaches the command only
-	term.await(t, "status 130")
-	term.press(t, "two\n")
-	term.await(t, "then two")
-	require.Zero(t, p.wait())
-}
-
-func TestCtrlZSuspendsTheCommandAndFgResumesIt(t *testing.T) {
-	t.Parallel()
-	srv := newServer(t)
-	p := prepare(t, srv.Addr())
-	p.cmd.Path = "/bin/bash"
-	p.cmd.Args = []string{"bash", "--norc", "-c", "set -m; " + os.Args[0] + ` lock /a -c 'read one; echo "got $one"; read two; echo "got $two"; exit 3'
-		echo "suspended $?"; fg; echo "status $?"`}
-	term := startOn(t, p)
-	term.press(t, "one\n")
-	term.await(t, "got one")
-	term.press(t, "\x1a")
-	term.await(t, "suspended 147") // 128 + SIGSTOP
-	term.press(t, "two\n")
-	term.await(t, "got two")
-	term.await(t, "status 3")
-	require.Zero(t, p.wait())
+	type step struct{ press, await string }
+	restored := []step{{"", "ready"}, {"one\n", "got one"}, {"", "status 3"}, {"two\n", "then two"}}
+	for _, row := range []struct {
+		name, script string // in the script, zkr is $0
+		steps        []step
+	}{
+		// The shell that has read the line is gone: it catches SIGINT meanwhile, and may lose one.
+		{"in the foreground, where Ctrl-C reaches the command only", `
+			$0 lock /a -c 'read line; exec sh -c "echo got \$0; exec sleep 60" "$line"'
+			echo "status $?"; read line; echo "then $line"`,
+			[]step{{"one\n", "got one"}, {"\x03", "status 130"}, {"two\n", "then two"}}},
+		{"suspended by Ctrl-Z, and resumed by fg", `
+			set -m; $0 lock /a -c 'read one; echo "got $one"; read two; echo "got $two"; exit 3'
+			echo "suspended $?"; fg; echo "status $?"`,
+			[]step{{"one\n", "got one"}, {"\x1a", "suspended 147"}, {"two\n", "got two"}, {"", "status 3"}}}, // 128 + SIGSTOP
+		// A program asks for a password at the terminal, whatever its input and output are. Before
+		// that, the terminal is the pipeline's.
+		{"in a pipeline, by standard input", `
+			$0 lock /a -c 'echo ready; read line; echo "got $line"; exit 3' | cat
+			echo "status ${PIPESTATUS[0]}"; read line; echo "then $line"`, restored},
+		{"in a pipeline, by /dev/tty", `
+			$0 lock /a -c 'echo ready; read line </dev/tty; echo "got $line"; exit 3' </dev/null | cat
+			echo "status ${PIPESTATUS[0]}"; read line; echo "then $line"`, restored},
+		{"in a pipeline, with settings by /dev/tty", `
+			$0 lock /a -c 'echo ready; stty -echo </dev/tty; read line </dev/tty; stty echo </dev/tty; echo "got $line"; exit 3' </dev/null | cat
+			echo "status ${PIPESTATUS[0]}"; read line; echo "then $line"`, restored},
+		// The job stops when the command reads the terminal, as others do. The shell says so.
+		{"in the background, after fg", `
+			set -m; $0 lock /a -c 'read line; echo "got $line"; exit 3' &
+			while ! jobs | grep -q Stopped; do sleep 0.02; done; echo has stopped; fg; echo "status $?"`,
+			[]step{{"", "has stopped"}, {"one\n", "got one"}, {"", "status 3"}}},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			t.Parallel()
+			p := prepare(t, newServer(t).Addr())
+			p.cmd.Path = "/bin/bash"
+			p.cmd.Args = []string{"bash", "--norc", "-c", row.script, os.Args[0]}
+			term := startOn(t, p)
+			for _, s := range row.steps {
+				term.press(t, s.press)
+				term.await(t, s.await)
+			}
+			require.Zero(t, p.wait())
+		})
+	}
 }
 
 func TestTopShowsLinesUntilTheUserQuits(t *testing.T) {
@@ -130,50 +143,5 @@ func TestTopShowsLinesUntilTheUserQuits(t *testing.T) {
 	succeed(t, srv.Addr(), "queue", "put", "/jobs", "data")
 	term.await(t, "/jobs")
 	term.press(t, "q")
-	require.Zero(t, p.wait())
-}
-
-// A program asks for a password at the terminal, whatever its input and output are. Before that, the
-// terminal is the pipeline's.
-func TestACommandInAPipelineGetsTheTerminalWhenItReadsIt(t *testing.T) {
-	t.Parallel()
-	for name, script := range map[string]string{
-		"standard input": ` lock /a -c 'read line; echo "got $line"; exit 3' | cat; echo "status ${PIPESTATUS[0]}"; read line; echo "then $line"`,
-		"/dev/tty":       ` lock /a -c 'read line </dev/tty; echo "got $line"; exit 3' </dev/null | cat; echo "status ${PIPESTATUS[0]}"; read line; echo "then $line"`,
-		"settings, by /dev/tty": ` lock /a -c 'stty -echo </dev/tty; read line </dev/tty; stty echo </dev/tty; echo "got $line"; exit 3' </dev/null | cat; ` +
-			`echo "status ${PIPESTATUS[0]}"; read line; echo "then $line"`,
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			srv := newServer(t)
-			p := prepare(t, srv.Addr())
-			p.cmd.Path = "/bin/bash"
-			p.cmd.Args = []string{"bash", "--norc", "-c", os.Args[0] + script}
-			term := startOn(t, p)
-			awaitLine(t, srv, "/a", 1)
-			term.press(t, "one\n")
-			term.await(t, "got one")
-			term.await(t, "status 3")
-			term.press(t, "two\n")
-			term.await(t, "then two")
-			require.Zero(t, p.wait())
-		})
-	}
-}
-
-// In the background, the job stops when the command reads the terminal, as others do. The shell
-// says so, and fg resumes it.
-func TestACommandInTheBackgroundStopsWhenItReadsTheTerminal(t *testing.T) {
-	t.Parallel()
-	srv := newServer(t)
-	p := prepare(t, srv.Addr())
-	p.cmd.Path = "/bin/bash"
-	p.cmd.Args = []string{"bash", "--norc", "-c", "set -m; " + os.Args[0] + ` lock /a -c 'read line; echo "got $line"; exit 3' &
-		while ! jobs | grep -q Stopped; do sleep 0.02; done; echo has stopped; fg; echo "status $?"`}
-	term := startOn(t, p)
-	term.await(t, "has stopped")
-	term.press(t, "one\n")
-	term.await(t, "got one")
-	term.await(t, "status 3")
 	require.Zero(t, p.wait())
 }

@@ -132,13 +132,13 @@ var zkrMutants = []mutant{
 		name:  "zkr-keeps-terminal",
 		what:  "A command that is stopped because it reads the terminal does not get it.",
 		edits: []edit{{in: "runner.stopped", old: `by == syscall.SIGTTIN || by == syscall.SIGTTOU`, new: `by == 0`}},
-		test:  "env ZK_HARNESS=zktest go test ./cmd/zkr -run TestACommandInAPipelineGetsTheTerminal",
+		test:  "env ZK_HARNESS=zktest go test ./cmd/zkr -run ^TestTheCommandHasTheTerminal/in_a_pipeline",
 	},
 	{
 		name:  "zkr-loses-terminal",
 		what:  "zkr does not take the terminal back.",
 		edits: []edit{{in: "terminal.takeBack", old: `onTerminal(func(fd int) { give(fd, unix.Getpgrp()) })`}},
-		test:  "env ZK_HARNESS=zktest go test ./cmd/zkr -run TestTheCommandHasTheTerminal",
+		test:  "env ZK_HARNESS=zktest go test ./cmd/zkr -run ^TestTheCommandHasTheTerminal/in_the_foreground",
 	},
 	{
 		name:  "zkr-job-twice",

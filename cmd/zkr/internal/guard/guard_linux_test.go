@@ -191,16 +191,6 @@ func TestACommandWhoseTimeIsOverIsNotStarted(t *testing.T) {
 	}
 }
 
-func TestRunWaitsForAllThatTheCommandHasStarted(t *testing.T) {
-	r := runScript(t, holdFor(t, time.Hour), `{ (while [ ! -e "$0/end" ]; do sleep 0.01; done; echo orphan) & echo began; (exit 5); }`, nil)
-	r.await("began")
-	time.Sleep(2 * look) // at each look the guard could take it for ended
-	require.False(t, r.isOver())
-	require.NoError(t, os.WriteFile(filepath.Join(r.dir, "end"), nil, 0o600))
-	require.Equal(t, Result{Code: 5}, r.wait())
-	require.Contains(t, r.output(), "orphan")
-}
-
 func TestSignalsReachTheGroupAlsoWithoutItsFirstProcess(t *testing.T) {
 	r := runScript(t, holdFor(t, time.Hour), `{ (trap "echo got; exit" USR1; echo ready; while :; do sleep 0.01; done) & :; }`, nil)
 	r.await("ready")

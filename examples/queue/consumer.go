@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"time"
 
 	"github.com/zkrecipes/zkrecipes"
 	"github.com/zkrecipes/zkrecipes/examples/internal/demo"
@@ -21,7 +20,7 @@ func consume(ctx context.Context, p params) error {
 	return jobs.Serve(ctx, func(ctx context.Context, job *zkrecipes.Item) error {
 		r := report{Worker: p.ID, What: takes, Job: string(job.Data), Attempt: job.Attempt}
 		demo.Tell(r)
-		demo.Pause(ctx, 60*time.Millisecond, 180*time.Millisecond) // the work
+		demo.Pause(ctx, p.Work/3, p.Work) // the work
 		if err := job.Err(); err != nil {
 			return err // the item is no longer this consumer's
 		}

@@ -29,6 +29,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"time"
 
 	"github.com/zkrecipes/zkrecipes"
 	"github.com/zkrecipes/zkrecipes/examples/internal/demo"
@@ -56,18 +57,22 @@ func parent(ctx context.Context, args []string) (err error) {
 	fmt.Printf("%d producers put %d items each; %d consumers; requested session timeout: %v\n\n", *producers, *items, *consumers, sessionTimeout)
 
 	var crew []demo.Worker
-	add := func(role string, id int) {
+	add := func(role string, id int, work time.Duration) {
 		crew = append(crew, demo.Worker{
 			Name:   role + " " + demo.Letter(id),
 			Role:   role,
-			Params: params{Env: env, ID: id, Items: *items},
+			Params: params{Env: env, ID: id, Items: *items, Work: work},
 		})
 	}
 	for i := range *consumers { // first, so that consumer i is the crew's worker i
-		add("consumer", i)
+		work := 180 * time.Millisecond
+		if i == victim {
+			work = time.Minute // it is killed in the middle, however busy the machine is
+		}
+		add("consumer", i, work)
 	}
 	for i := range *producers {
-		add("producer", i)
+		add("producer", i, 0)
 	}
 	board := newBoard(os.Stdout, *consumers, (*producers)*(*items))
 	take := func(r report, crew *demo.Crew) {

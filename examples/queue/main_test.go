@@ -31,7 +31,7 @@ func TestAnInterruptedRunLeavesNothingBehind(t *testing.T) {
 func TestTheBoardFindsWhatAQueueMustPrevent(t *testing.T) {
 	good := []report{
 		{What: puts, Job: "A1"}, {What: puts, Job: "A2"}, {What: puts, Job: "A3"},
-		{Worker: 1, What: takes, Job: "A1", Attempt: 1}, {Worker: 1, What: done, Job: "A1", Attempt: 1},
+		{What: takes, Job: "A1", Attempt: 1}, {What: done, Job: "A1", Attempt: 1},
 		{Worker: 1, What: takes, Job: "A2", Attempt: 1}, // and is killed
 		{What: takes, Job: "A3", Attempt: 1}, {What: done, Job: "A3", Attempt: 1},
 		{What: takes, Job: "A2", Attempt: 2}, {What: done, Job: "A2", Attempt: 2},

@@ -21,7 +21,8 @@ const (
 type params struct {
 	demo.Env
 	ID    int
-	Items int // that a producer puts
+	Items int           // that a producer puts
+	Work  time.Duration // at most, on an item that a consumer takes
 }
 
 // produce puts the producer's items, one after the other.

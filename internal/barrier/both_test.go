@@ -179,7 +179,8 @@ func TestRealBarriersSurviveServerRestarts(t *testing.T) {
 		require.NoError(t, node.Kill(t.Context()))
 		require.NoError(t, node.Restart(t.Context()))
 	}
-	path, c, d := harness.NewPath(t), recipetest.DialTo(t, servers, nil), recipetest.DialTo(t, servers, nil)
+	opts := &zkrecipes.Options{SessionTimeout: 30 * time.Second} // a busy machine restarts a server slowly
+	path, c, d := harness.NewPath(t), recipetest.DialTo(t, servers, opts), recipetest.DialTo(t, servers, opts)
 	first := recipetest.WaitLater(t, zkrecipes.NewBarrier(c, path+"-b", 2))
 	enters := recipetest.Enter(t, zkrecipes.NewDoubleBarrier(c, path, 2))
 	watching(t, c, 2)

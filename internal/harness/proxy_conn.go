@@ -40,7 +40,11 @@ func (p *Proxy) accept() {
 		c := &proxied{p: p, client: client, server: server, answers: map[int32]*Rule{}}
 		p.mu.Lock()
 		p.conns[c] = struct{}{}
+		refuse = p.refuse // since the dial, perhaps
 		p.mu.Unlock()
+		if refuse {
+			c.close()
+		}
 		p.wg.Go(c.requests)
 		p.wg.Go(c.replies)
 	}

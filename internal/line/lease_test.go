@@ -138,6 +138,7 @@ func TestCommitsReportSuccessOnlyIfApplied(t *testing.T) {
 					require.ErrorIs(t, l.Err(), row.end)
 					_, after, err := raw.Get("/data")
 					require.NoError(t, err)
+					require.Positive(t, committed.Load())
 					require.EqualValues(t, after.Version-before.Version, committed.Load())
 					require.ErrorIs(t, l.Release(), row.end)
 				}

@@ -192,8 +192,8 @@ func (w *waitWorld) isExpected(ctx context.Context, p *process, life int, err er
 }
 
 // follow reads until the world is at rest, with one client of the process after the other, and
-// calls saw with each value. The values of each client have a first one. stream is the number
-// of the random numbers that decide after which values it pauses.
+// calls saw with each value; first is true for the first one of a call. stream selects the
+// random numbers that decide after which values it pauses.
 func follow[T any](w *waitWorld, p *process, stream int, what string, read func(*zkrecipes.Client) iter.Seq2[T, error], saw func(v T, first bool)) {
 	r := rand.New(rand.NewPCG(w.seed, uint64(stream+p.i)))
 	for w.follow.Err() == nil {

@@ -28,9 +28,9 @@ type board struct {
 	adds     []int    // additions that each worker has made
 	gap      bool     // the holder was killed, and no other holds the lock yet
 
-	sum  int                     // of all additions that were reported as made
-	last zkrecipes.Token         // the highest under which one was made
-	open map[zkrecipes.Token]int // additions whose outcome was not reported
+	sum  int                        // of all additions that were reported as made
+	last zkrecipes.Token            // the highest under which one was made
+	open map[zkrecipes.Token]report // turns whose outcome was not reported
 }
 
 func newBoard(out io.Writer, workers, rounds int) *board {
@@ -41,7 +41,7 @@ func newBoard(out io.Writer, workers, rounds int) *board {
 		marks:  slices.Repeat([]string{away}, workers),
 		rounds: rounds,
 		adds:   make([]int, workers),
-		open:   map[zkrecipes.Token]int{},
+		open:   map[zkrecipes.Token]report{},
 	}
 }
 
@@ -61,7 +61,7 @@ func (b *board) take(r report) {
 		}
 		*mark = holding
 		b.timeline.Begin()
-		b.open[r.Token] = r.Add
+		b.open[r.Token] = r
 	case added:
 		delete(b.open, r.Token)
 		b.sum += r.Add
@@ -92,20 +92,23 @@ func (b *board) draw(format string, args ...any) {
 
 // settle compares the counter with the reports: every addition that was reported
 // as made is in it, and nothing else except additions that no worker could report
-// on. In a complete run all workers that were not killed have made all of theirs.
+// on: the killed one, and those whose Commit was uncertain. In a complete run all
+// workers that were not killed have made all of theirs.
 func (b *board) settle(end counter, complete bool) (verdict string, err error) {
+	tried := slices.Clone(b.adds)
+	sums, open := []int{b.sum}, 0
+	for _, turn := range b.open {
+		tried[turn.Worker]++
+		open += turn.Add
+		for _, sum := range sums {
+			sums = append(sums, sum+turn.Add)
+		}
+	}
 	made, idle := 0, -1
 	for i, n := range b.adds {
 		made += n
-		if n < b.rounds && b.marks[i] != dead {
+		if tried[i] < b.rounds && b.marks[i] != dead {
 			idle = i
-		}
-	}
-	sums, open := []int{b.sum}, 0
-	for _, add := range b.open {
-		open += add
-		for _, sum := range sums {
-			sums = append(sums, sum+add)
 		}
 	}
 	account := fmt.Sprintf("%d reported additions make %d, and the counter is %d", made, b.sum, end.sum)
@@ -113,13 +116,13 @@ func (b *board) settle(end counter, complete bool) (verdict string, err error) {
 	case end.token < b.last:
 		return "", fmt.Errorf("the counter bears token %d, and %d was written before", end.token, b.last)
 	case !slices.Contains(sums, end.sum):
-		return "", fmt.Errorf("LOST OR DOUBLED: %s; in flight: %d", account, open)
+		return "", fmt.Errorf("LOST OR DOUBLED: %s; outcome not reported: %d", account, open)
 	case complete && idle >= 0:
 		return "", fmt.Errorf("worker %s made %d of %d additions", demo.Letter(idle), b.adds[idle], b.rounds)
 	case len(b.open) == 0:
 		return fmt.Sprintf("nothing was lost: %s", account), nil
 	case end.sum == b.sum:
-		return fmt.Sprintf("nothing was lost: %s (in flight at the kill, and not added: %d)", account, open), nil
+		return fmt.Sprintf("nothing was lost: %s (outcome not reported, and not added: %d)", account, open), nil
 	}
-	return fmt.Sprintf("nothing was lost: %s (in flight at the kill, and added: %d)", account, end.sum-b.sum), nil
+	return fmt.Sprintf("nothing was lost: %s (outcome not reported, and added: %d of %d)", account, end.sum-b.sum, open), nil
 }

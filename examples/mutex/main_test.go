@@ -47,6 +47,7 @@ func TestTheAccountIsSettledToTheLastAddition(t *testing.T) {
 		"one made twice":              {reports, counter{6, 5}, false, "DOUBLED"},
 		"the token fell":              {reports, counter{3, 4}, false, "bears token 4, and 5 was written before"},
 		"added, and reported as not":  {append(reports[:3:3], report{Worker: 1, What: kept, Token: 8}), counter{7, 8}, false, "DOUBLED"},
+		"uncertain, and added":        {reports, counter{7, 8}, true, ""},
 		"one never made":              {reports[:2], counter{3, 5}, true, "worker B made 0 of 1"},
 		"one not made when cut short": {reports[:2], counter{3, 5}, false, ""},
 	} {

@@ -173,13 +173,13 @@ func TestJoinOfABarrierWhoseReplyIsLostIsFound(t *testing.T) {
 
 // B18
 func TestRealBarriersSurviveServerRestarts(t *testing.T) {
-	node := harness.OwnNode(t, zkserver.Config{})
+	node := harness.OwnNode(t, zkserver.Config{TickTime: 5 * time.Second}) // which allows for sessions of 100 s
 	servers := []string{node.Addr()}
 	restart := func() {
 		require.NoError(t, node.Kill(t.Context()))
 		require.NoError(t, node.Restart(t.Context()))
 	}
-	opts := &zkrecipes.Options{SessionTimeout: 30 * time.Second} // a busy machine restarts a server slowly
+	opts := &zkrecipes.Options{SessionTimeout: time.Minute} // a busy machine restarts a server slowly
 	path, c, d := harness.NewPath(t), recipetest.DialTo(t, servers, opts), recipetest.DialTo(t, servers, opts)
 	first := recipetest.WaitLater(t, zkrecipes.NewBarrier(c, path+"-b", 2))
 	enters := recipetest.Enter(t, zkrecipes.NewDoubleBarrier(c, path, 2))

@@ -36,15 +36,15 @@ func TestConsumerProcess(t *testing.T) {
 // on within some graces.
 func TestRealDeliveriesGoOnWhenTheProcessAtTheHeadIsKilled(t *testing.T) {
 	t.Parallel()
-	for killed, limit := range map[int]time.Duration{1: time.Second, 2: 2 * time.Second} {
+	for _, killed := range []int{1, 2} {
 		t.Run(fmt.Sprintf("%d killed", killed), func(t *testing.T) {
 			t.Parallel()
-			testKilledAtTheHead(t, killed, limit)
+			testKilledAtTheHead(t, killed)
 		})
 	}
 }
 
-func testKilledAtTheHead(t *testing.T, n int, limit time.Duration) {
+func testKilledAtTheHead(t *testing.T, n int) {
 	path, conn := harness.NewPath(t), harness.Raw(t)
 	ctx := harness.Within(t, time.Minute)
 	producer := zkrecipes.NewQueue(recipetest.Dial(t, nil), path, nil)
@@ -74,7 +74,7 @@ func testKilledAtTheHead(t *testing.T, n int, limit time.Duration) {
 	}
 	began := time.Now()
 	puts := 0
-	for time.Since(began) < limit { // a hundred a second
+	for time.Since(began) < 10*queue.Grace { // a hundred a second
 		_, err := producer.Put(ctx, []byte("x"))
 		require.NoError(t, err)
 		puts++
@@ -90,5 +90,5 @@ func testKilledAtTheHead(t *testing.T, n int, limit time.Duration) {
 		gap = max(gap, at[i+1].Sub(at[i]))
 	}
 	t.Logf("%d killed: %d items, longest time without a delivery %v at a session timeout of %v", n, puts, gap.Round(time.Millisecond), recipetest.DefaultSessionTimeout)
-	require.Less(t, gap, limit)
+	require.Less(t, gap, recipetest.DefaultSessionTimeout/2, "nobody waited for a session to end")
 }

@@ -344,6 +344,9 @@ func (o *queueObserver) first(q *observedQueue) *item {
 // the worker of Serve that has it. The letter has to say why that worker failed.
 func (o *queueObserver) mayBeDead(it *item, failure string) bool {
 	attempts := it.deletedBy.nth + it.notesDeleted
+	if o.operatorDeletedClaim(it.deletedBy) { // others may have claimed it too before this one counted
+		attempts = len(it.claims) + it.notesDeleted
+	}
 	d := it.deletedBy.delivery
 	if d == nil {
 		return attempts > o.maxAttempts && strings.Contains(failure, "never acked")

@@ -137,7 +137,7 @@ func TestTLSConnectsOnlyToVerifiedServers(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			ctx, dialer := recipetest.OneAttempt(harness.Within(t, 2*time.Minute), harness.NewTaps(test.target).Dial)
 			c, err := zkrecipes.Dial(ctx, []string{test.server}, &zkrecipes.Options{
-				SessionTimeout: 2 * time.Second, // half a second for each attempt
+				SessionTimeout: 12 * time.Second, // two seconds for each attempt
 				TLS:            test.tls, Dialer: dialer,
 			})
 			require.Nil(t, c)

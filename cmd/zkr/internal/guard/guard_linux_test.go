@@ -148,8 +148,8 @@ func TestRunReturnsHowTheCommandEnded(t *testing.T) {
 }
 
 func TestTheCommandIsKilledAtTheDeadline(t *testing.T) {
-	h := holdFor(t, 3*time.Second)
-	r := runScript(t, h, deafWriter, func(c *Command) { c.Grace = time.Second })
+	h := holdFor(t, 6*time.Second)
+	r := runScript(t, h, deafWriter, func(c *Command) { c.Grace, c.Margin = 3*time.Second, time.Second })
 	require.Equal(t, Result{Signal: 9, Late: true}, r.wait())
 	require.True(t, r.last().Before(h.until), "the last act is before the deadline")
 	before, after, found := strings.Cut(r.output(), "TERM")
@@ -232,8 +232,8 @@ func TestTheCommandDiesWithItsGuard(t *testing.T) {
 }
 
 func TestAGuardThatIsStoppedIsKilledInTime(t *testing.T) {
-	h := holdFor(t, 3*time.Second)
-	r := runScript(t, h, deafWriter, nil)
+	h := holdFor(t, 4*time.Second)
+	r := runScript(t, h, deafWriter, func(c *Command) { c.Margin = 2 * time.Second })
 	r.await("\n1") // it has written the time
 	require.NoError(t, syscall.Kill(r.guard.pid, syscall.SIGSTOP))
 	require.Equal(t, Result{Signal: 9, Late: true}, r.wait())

@@ -205,6 +205,14 @@ func (c *Client) Closed() {
 	}
 }
 
+// ClosedQuietly is like Closed, but records nothing that comes before.
+func (c *Client) ClosedQuietly() {
+	c.s.t.Helper()
+	before := len(c.s.lines)
+	c.Closed()
+	c.s.lines = append(c.s.lines[:before], c.s.lines[len(c.s.lines)-1])
+}
+
 // Drop closes the connection but not the session.
 func (c *Client) Drop() {
 	c.s.Note("%s drops the connection", c.name)

@@ -53,7 +53,6 @@ func TestHolderProcess(t *testing.T) {
 	ctx := harness.Within(t, 2*time.Minute)
 	i := slices.IndexFunc(recipetest.Sides, func(s recipetest.Side) bool { return s.Name == os.Getenv(recipetest.SideEnv) })
 	l := recipetest.Held(t, recipetest.Sides[i].Ours(recipetest.Dial(t, &zkrecipes.Options{SessionTimeout: recipetest.HolderTimeout}), path).Lock)
-	conn := harness.Raw(t)
 	r := recipetest.Report{Token: l.Token(), Place: l.Check().Path}
 	say := func() {
 		line, err := json.Marshal(r)
@@ -87,7 +86,7 @@ func TestHolderProcess(t *testing.T) {
 	}
 	_, err := l.Commit(ctx, zkrecipes.OpSet(data, value, -1))
 	r.Refused = lost(err)
-	_, err = conn.Multi(l.Check(), &zk.SetDataRequest{Path: data, Data: value, Version: -1})
+	_, err = harness.Raw(t).Multi(l.Check(), &zk.SetDataRequest{Path: data, Data: value, Version: -1})
 	r.Fenced = errors.Is(err, zk.ErrNoNode)
 	say()
 	io.Copy(io.Discard, in) // until the parent closes its end

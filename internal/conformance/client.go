@@ -205,11 +205,14 @@ func (c *Client) Closed() {
 	}
 }
 
-// ClosedQuietly is like Closed, but records nothing that comes before.
-func (c *Client) ClosedQuietly() {
+// ClosedRefusing is like Closed, but the server may refuse requests with the error code
+// before. That is not recorded.
+func (c *Client) ClosedRefusing(code int32) {
 	c.s.t.Helper()
 	before := len(c.s.lines)
-	c.Closed()
+	for r := c.Receive(); !r.Closed; r = c.Receive() {
+		c.s.Equal(errorName(code), errorName(r.Err), "what comes before the end")
+	}
 	c.s.lines = append(c.s.lines[:before], c.s.lines[len(c.s.lines)-1])
 }
 

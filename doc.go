@@ -67,9 +67,10 @@
 // holders must never both do: with [Lease.Commit] or [Lease.Check] if the data are
 // in ZooKeeper, with [Lease.Token] if they are elsewhere.
 //
-// That a super user may write to a place. ACLs do not bind him, and his write looks
-// like a release: the next in line gets the lock beside the holder. To evict a holder
-// or a waiter, delete its place; never set its data.
+// That a super user, or a client that may change a place's ACL, may write to the place.
+// Without [Options.Auth] every client may change it. Such a write looks like a release:
+// the next in line gets the lock beside the holder. To evict a holder or a waiter,
+// delete its place; never set its data.
 //
 // That tokens go on growing when an ensemble is rebuilt without its old data. They
 // start anew.

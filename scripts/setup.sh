@@ -1,6 +1,6 @@
 #!/bin/bash
 # Installs what `make test` and `make demo-zk` need: a C compiler for the race
-# detector, and a way to run ZooKeeper. If all is there, it prints nothing. It
+# detector, jq for the runbook of docs/zkr.md, and a way to run ZooKeeper. If all is there, it prints nothing. It
 # installs packages only as root on Debian. Elsewhere it goes on without, and
 # internal/zkserver/prepare reports what is missing.
 set -euo pipefail
@@ -37,6 +37,10 @@ start_engine() {
 
 if ! command -v "${CC:-gcc}" >/dev/null && root_on_debian; then
 	install_packages gcc libc6-dev || say "cannot install a C compiler: go test -race will fail"
+fi
+
+if ! command -v jq >/dev/null && root_on_debian; then
+	install_packages jq || say "cannot install jq: the test of the runbook will fail"
 fi
 
 if [ -z "${ZK_SERVERS:-}" ] && [ "${ZK_HARNESS:-docker}" = docker ] && ! engine_answers; then

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/zkrecipes/zkrecipes"
 )
 
 // runbook returns the lines of "Incident: a lock is stuck" in the guide, and fails unless they are
@@ -20,13 +22,15 @@ func runbook(t *testing.T) []string {
 	block := regexp.MustCompile("(?s)## Incident: a lock is stuck\n+```sh\n(.*?)```").FindSubmatch(text)
 	require.NotNil(t, block)
 	lines := strings.Split(strings.TrimSpace(string(block[1])), "\n")
-	require.LessOrEqual(t, len(lines), 11)
+	require.LessOrEqual(t, len(lines), 12)
 	return lines
 }
 
 // operator returns an environment in which zkr is this program, and ssh stays on this machine.
 func operator(t *testing.T, server, ssh string) []string {
 	t.Helper()
+	_, err := exec.LookPath("jq")
+	require.NoError(t, err, "the runbook needs jq: make setup installs it on Debian")
 	dir := t.TempDir()
 	require.NoError(t, os.Symlink(os.Args[0], filepath.Join(dir, "zkr")))
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "ssh"), []byte("#!/bin/sh\n"+ssh), 0o700))
@@ -58,10 +62,10 @@ func TestTheRunbookKillsAHolderThatHangs(t *testing.T) {
 	srv := newServer(t)
 	lines := runbook(t)
 	holder, waiter := hang(t, srv.Addr(), "/locks/orders")
-	here := operator(t, srv.Addr(), `shift; exec sh -c "$*"`)
+	here := operator(t, srv.Addr(), `shift 2; exec sh -c "$*"`)
 
 	kill := len(lines) - 4 // the line that sends SIGTERM
-	require.Contains(t, lines[kill], ` kill "$pid"`)
+	require.Contains(t, lines[kill], ` kill "${pid:?}"`)
 	out := follow(t, here, lines[:kill+1], "")
 	require.Regexp(t, `/locks/orders +mutex +1 +1 `, out)
 	require.NotContains(t, out, "DEADLOCK")
@@ -74,6 +78,53 @@ func TestTheRunbookKillsAHolderThatHangs(t *testing.T) {
 	require.Equal(t, -1, holder.wait())
 	waiter.await("held")
 	require.Regexp(t, `(?m)\A.*\nholds .*\n\z`, follow(t, here, []string{lines[0], lines[len(lines)-1]}, ""))
+}
+
+func TestTheRunbookRunsNothingThatAnIdentitySays(t *testing.T) {
+	t.Parallel()
+	for name, identity := range map[string]string{
+		"an option of ssh":    "-oProxyCommand=touch${IFS}pwned:71",
+		"a command":           "db7:71;touch pwned",
+		"a command as a host": "$(touch pwned):71",
+		"a second line":       "db7:71\ndb8:72",
+		"a line's end":        "db7:71\n",
+		"words":               "db7 holds 2m -:71",
+		"a user":              "root@db7:71",
+		"init":                "db7:1",
+		"all processes":       "db7:-1",
+		"a zero":              "db7:071",
+		"another number":      "db7:٧٧",
+		"no host":             ":71",
+		"no process":          "db7",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			srv := newServer(t)
+			dir := t.TempDir()
+			client, err := zkrecipes.Dial(t.Context(), []string{srv.Addr()}, &zkrecipes.Options{Identity: identity})
+			require.NoError(t, err)
+			t.Cleanup(func() { _ = client.Close() })
+			_, err = zkrecipes.NewRWLock(client, "/locks/orders").RLock(t.Context())
+			require.NoError(t, err)
+
+			here := operator(t, srv.Addr(), `echo "$@" >> called`)
+			lines := runbook(t)
+			for i, line := range lines { // an interactive shell goes on after an error
+				if strings.HasPrefix(line, "ssh ") {
+					lines[i] = "(" + line[:strings.Index(line, " #")] + "\n)"
+				}
+			}
+			cmd := exec.Command("bash", "-c", strings.Join(lines, "\n"))
+			cmd.Env, cmd.Dir, cmd.Stdin = here, dir, strings.NewReader("y\n")
+			out, err := cmd.CombinedOutput()
+			require.NoError(t, err, "%s", out)
+			left, err := os.ReadDir(dir)
+			require.NoError(t, err)
+			require.Empty(t, left, "ssh was called, or a command was run: %s", out)
+			require.Equal(t, 3, strings.Count(string(out), "host: parameter null or not set"), "%s", out)
+			require.Contains(t, string(out), "evicted\n")
+		})
+	}
 }
 
 func TestTheRunbookEvictsAHolderThatCannotBeReached(t *testing.T) {

@@ -11,7 +11,8 @@ DEADCODE := golang.org/x/tools/cmd/deadcode@v0.52.0
 GOCYCLO := github.com/fzipp/gocyclo/cmd/gocyclo@v0.6.0
 GOLANGCI := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 ACTIONLINT := github.com/rhysd/actionlint/cmd/actionlint@v1.7.12
-GOVULNCHECK := golang.org/x/vuln/cmd/govulncheck@v1.8.0
+GOVULNCHECK := golang.org/x/vuln/cmd/govulncheck@v1.9.0
+CYCLONEDX := github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod@v1.10.0
 
 # The modules of go.work except the root.
 MODULES := bench cmd/zkr cmd/zkr/pagetest docs/code/testing/realserver internal/api internal/zkserver/launcher zkotel zkprom
@@ -188,16 +189,18 @@ zkr: ## build static binaries of cmd/zkr in bin
 man: ## write the man pages of cmd/zkr to bin/man
 	@mkdir -p bin/man && go run -C cmd/zkr . man ../../bin/man
 
-dist: zkr man ## build what a release on GitHub has: binaries of cmd/zkr, its man pages, checksums
+dist: zkr man ## build what a release on GitHub has: binaries of cmd/zkr with an SBOM each, its man pages, checksums
 	@rm -rf bin/dist && mkdir bin/dist && cp $(ZKR:%=bin/zkr-%) bin/dist/
 	@tar -C bin/man --sort=name --owner=0 --group=0 --numeric-owner --mtime=@0 -c . | gzip -n > bin/dist/zkr-man.tar.gz
+	@for p in $(ZKR); do \
+		go run $(CYCLONEDX) bin -json -output bin/dist/zkr-$$p.cdx.json bin/dist/zkr-$$p || exit 1; done
 	@cd bin/dist && sha256sum * > SHA256SUMS && cat SHA256SUMS
 
 release-sums: ## write the root's hashes into the other modules' go.sum, for the commit of a release
 	go run -C internal/api ./release sums
 
 release-check: ## fail if this tree is not ready to be tagged or, with TAG, is not what the tags say
-	go run -C internal/api ./release check $(TAG)
+	go run -C internal/api ./release check $${TAG:+"$$TAG"}
 
 api: ## write the exported API to api.txt, in which each change of it can be seen
 	go run -C internal/api . write

@@ -109,7 +109,7 @@ func TestTheChecksOfTheDocumentsFindWhatIsWrong(t *testing.T) {
 			"```go\nd()\n```\n```go\ne()\n```\n```go\ng()\n```\n```go\ni()\n```\n"),
 		"examples/x/x.go":       program,
 		"examples/x/ignored.go": file("//go:build ignore\n\npackage p\n\nfunc h() {\n\td()\n}\n"),
-		"go.work":               file("go 1.25.0\n\nuse (\n\t.\n\t./examples/used\n)\n"),
+		"go.work":               file("go 1.26.0\n\nuse (\n\t.\n\t./examples/used\n)\n"),
 		"examples/used/go.mod":  file("module used\n"), // make lint compiles it
 		"examples/used/x.go":    file("package p\n\nfunc h() {\n\ti()\n}\n"),
 		"examples/own/go.mod":   file("module own\n"), // nothing compiles it

@@ -29,7 +29,7 @@ import (
 
 func main() {}
 `)
-	write("go.mod", "module example.com/program\n\ngo 1.25.0\n\n"+
+	write("go.mod", "module example.com/program\n\ngo 1.26.0\n\n"+
 		"require "+module+" v0.1.0\n\nreplace "+module+" => "+root+"\n")
 	tidy := exec.Command("go", "mod", "tidy")
 	tidy.Dir = dir

@@ -24,8 +24,9 @@ exists && exit 0
 [ "$(id -u)" = 0 ] || die "building $tag needs root (debootstrap makes a root file system)"
 [ -f /etc/debian_version ] || die "building $tag needs a Debian system"
 
-# Two test packages may run this at once. One builds, the other finds the image.
-exec 9>"${TMPDIR:-/tmp}/zkrecipes-image.lock"
+# Two test packages may run this at once. One builds, the other finds the image. The lock is
+# on a file that only root could replace.
+exec 9</etc/debian_version
 flock 9
 exists && exit 0
 

@@ -275,7 +275,7 @@ func TestNothingIsGrantedAfterShutdownHasBegun(t *testing.T) {
 			recipetest.Core(c).Tasks.Start(func() { <-busy }) // keeps Close waiting
 			go func() { defer close(done); _ = c.Close() }()
 			<-recipetest.Core(c).Closing.Done()
-			time.AfterFunc(time.Second, func() { close(busy) })
+			time.AfterFunc(time.Minute, func() { close(busy) })
 		},
 		"Shutdown": func(c *zkrecipes.Client, done chan struct{}) {
 			over := recipetest.Core(c).Held.Stop() // the calls do not know of it yet

@@ -193,7 +193,7 @@ func ExampleLease_Context() {
 	defer stop()
 
 	ledger := zkrecipes.NewMutex(client, "/locks/index")
-	atMost, cancel := context.WithTimeout(ctx, 5*time.Second)
+	atMost, cancel := context.WithTimeout(ctx, time.Minute)
 	lease, err := ledger.Lock(atMost)
 	cancel()
 	if err != nil {

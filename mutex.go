@@ -12,7 +12,7 @@ import (
 )
 
 // The recipe: each place in the line waits for the one ahead of it, and the first place holds
-// (line.EveryoneBlocks). Re-entry is in recipe.go, for all locks. The rest is in packages
+// (line.EveryoneBlocks). Re-entry is in sequence.go, for all locks. The rest is in packages
 // below: internal/line joins (join.go), waits (wait.go), finds lost replies (lostjoin.go) and
 // leaves (leave.go), and internal/keep keeps the place for the next caller.
 

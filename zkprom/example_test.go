@@ -98,7 +98,7 @@ zkrecipes_queue_length{path="/queues/jobs"} 2
 
 // await waits for what the Trace tells a moment later.
 func await(is func() bool) {
-	for deadline := time.Now().Add(10 * time.Second); !is(); time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); !is(); time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
 			log.Fatal("nothing was exported")
 		}

@@ -203,7 +203,7 @@ func TestCollectorsOfSeveralClientsAreRegisteredWithALabel(t *testing.T) {
 		n, err := testutil.GatherAndCount(registry, "zkrecipes_lease_active")
 		require.NoError(t, err)
 		return n == 2
-	}, 10*time.Second, time.Millisecond)
+	}, time.Minute, time.Millisecond)
 }
 
 // scrape returns what a Prometheus server would read.

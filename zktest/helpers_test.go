@@ -55,7 +55,7 @@ func connect(t testing.TB, srv *Server, timeout time.Duration) *zk.Conn {
 	})
 	select {
 	case <-up:
-	case <-time.After(20 * time.Second):
+	case <-time.After(time.Minute):
 		t.Fatal("no session")
 	}
 	return conn

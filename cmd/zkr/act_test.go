@@ -54,7 +54,7 @@ func places(t *testing.T, server, path string) (names []string, states map[strin
 func TestEvict(t *testing.T) {
 	t.Parallel()
 	srv := newServer(t)
-	holder := start(t, srv.Addr(), "lock", "/a", "-c", "echo held; sleep 60")
+	holder := start(t, srv.Addr(), "lock", "/a", "-c", "echo held; sleep 600")
 	holder.await("held")
 	waiter := start(t, srv.Addr(), "lock", "/a", "--", "echo", "ran")
 	awaitLine(t, srv, "/a", 2)
@@ -165,9 +165,9 @@ func TestGateAndSemaphore(t *testing.T) {
 	require.Equal(t, "/g is open\n", succeed(t, srv.Addr(), "gate", "open", "/g"))
 	require.Zero(t, waiter.wait())
 
-	holder := start(t, srv.Addr(), "lock", "/s", "-k", "1", "-c", "echo held; sleep 60")
+	holder := start(t, srv.Addr(), "lock", "/s", "-k", "1", "-c", "echo held; sleep 600")
 	holder.await("held")
-	second := start(t, srv.Addr(), "lock", "/s", "-k", "1", "-c", "echo held; sleep 60")
+	second := start(t, srv.Addr(), "lock", "/s", "-k", "1", "-c", "echo held; sleep 600")
 	eventually(t, "the second waits", func() bool { return len(srv.Children("/s/line")) == 1 })
 	_, states := places(t, srv.Addr(), "/s")
 	require.Len(t, states, 2)

@@ -19,7 +19,7 @@ func TestElectRunsTheCommandWhileItLeads(t *testing.T) {
 	t.Parallel()
 	srv := newServer(t)
 	election := zkrecipes.NewElection(dial(t, srv), "/e")
-	first := start(t, srv.Addr(), "elect", "/e", "--value", "one:80", "-c", "echo leads; sleep 60")
+	first := start(t, srv.Addr(), "elect", "/e", "--value", "one:80", "-c", "echo leads; sleep 600")
 	first.await("leads")
 	leader, err := election.Leader(t.Context())
 	require.NoError(t, err)
@@ -43,7 +43,7 @@ func TestElectRunsTheCommandWhileItLeads(t *testing.T) {
 func TestElectCampaignsAgainAfterALoss(t *testing.T) {
 	t.Parallel()
 	srv := newServer(t)
-	p := start(t, srv.Addr(), "elect", "/e", "-c", `echo "leads with $ZKR_TOKEN"; sleep 60`)
+	p := start(t, srv.Addr(), "elect", "/e", "-c", `echo "leads with $ZKR_TOKEN"; sleep 600`)
 	for n := 1; n <= 3; n++ {
 		eventually(t, "another term", func() bool { return strings.Count(p.stdout.String(), "\n") == n })
 		if n < 3 {
@@ -69,7 +69,7 @@ func TestElectCampaignsAgainAfterItsFileWasDeleted(t *testing.T) {
 	require.NoError(t, err)
 	file := filepath.Join(t.TempDir(), "zkr")
 	require.NoError(t, os.WriteFile(file, text, 0o700))
-	p := prepare(t, srv.Addr(), "elect", "/e", "-c", `echo leads; sleep 60`)
+	p := prepare(t, srv.Addr(), "elect", "/e", "-c", `echo leads; sleep 600`)
 	p.cmd.Path = file
 	p.start().await("leads")
 	require.NoError(t, os.Remove(file))
@@ -114,7 +114,7 @@ func TestJobRunsOnceInEachPeriod(t *testing.T) {
 func TestAJobWhoseLockWasLostIsNotDone(t *testing.T) {
 	t.Parallel()
 	srv := newServer(t)
-	p := start(t, srv.Addr(), "job", "/j", "--every", "876000h", "-c", "echo runs; sleep 60")
+	p := start(t, srv.Addr(), "job", "/j", "--every", "876000h", "-c", "echo runs; sleep 600")
 	p.await("runs")
 	expireAll(srv)
 	require.Equal(t, 76, p.wait(), p.stderr.String())

@@ -71,7 +71,7 @@ func TestWhereSettingsComeFrom(t *testing.T) {
 	srv := newServer(t)
 	file := filepath.Join(t.TempDir(), "zkr.env")
 	run := func(servers string, flags ...string) int {
-		p := prepare(t, "", append([]string{"ls", "--connect-timeout", "300ms", "--config", file}, flags...)...)
+		p := prepare(t, "", append([]string{"ls", "--config", file}, flags...)...)
 		p.cmd.Env = append(p.cmd.Env[:len(p.cmd.Env)-1], servers) // instead of the empty ZKR_SERVERS
 		return p.start().wait()
 	}
@@ -81,10 +81,11 @@ func TestWhereSettingsComeFrom(t *testing.T) {
 	}
 	write(srv.Addr())
 	require.Zero(t, run("OTHER=1"), "the file's")
-	require.Equal(t, 69, run("ZKR_SERVERS="+nobody), "the environment's")
+	soon := []string{"--connect-timeout", "300ms"}
+	require.Equal(t, 69, run("ZKR_SERVERS="+nobody, soon...), "the environment's")
 	require.Zero(t, run("ZKR_SERVERS="+nobody, "-S", srv.Addr()), "the flag's")
 	write(nobody)
-	require.Equal(t, 69, run("OTHER=1"))
+	require.Equal(t, 69, run("OTHER=1", soon...))
 	require.Zero(t, run("ZKR_SERVERS="+srv.Addr()))
 }
 
@@ -92,7 +93,7 @@ func TestWhereSettingsComeFrom(t *testing.T) {
 func TestNoProcessHasASecretAmongItsArguments(t *testing.T) {
 	t.Parallel()
 	srv := newServer(t)
-	p := prepare(t, srv.Addr(), "lock", "/a", "-c", "echo held; sleep 60")
+	p := prepare(t, srv.Addr(), "lock", "/a", "-c", "echo held; sleep 600")
 	p.cmd.Env = append(p.cmd.Env, "ZKR_AUTH=digest:user:tell-nobody")
 	p.start().await("held")
 	out, err := exec.Command("ps", "-A", "-ww", "-o", "args").Output()
@@ -144,7 +145,7 @@ func TestCredentials(t *testing.T) {
 func TestEachCommandPrintsJSON(t *testing.T) {
 	t.Parallel()
 	srv := newServer(t)
-	holder := start(t, srv.Addr(), "lock", "/a", "-c", "echo held; sleep 60")
+	holder := start(t, srv.Addr(), "lock", "/a", "-c", "echo held; sleep 600")
 	holder.await("held")
 	waiter := start(t, srv.Addr(), "lock", "/a", "-E", "7", "--", "true")
 	awaitLine(t, srv, "/a", 2)

@@ -42,7 +42,7 @@ func TestTheCommandsLastActIsBeforeTheSuccessorsFirst(t *testing.T) {
 			t.Parallel()
 			// The command is killed 0.4 s before the session may end, which is the time that a busy
 			// machine may take for it.
-			srv := zktest.NewServer(t, zktest.TickTime(time.Second))
+			srv := newServer(t)
 			link, file := harness.NewProxy(t, srv.Addr()), newRecord(t)
 			spread := "spread"
 			if row.name == "stopped, and its guard killed" {
@@ -71,18 +71,18 @@ func TestTheCommandsLastActIsBeforeTheSuccessorsFirst(t *testing.T) {
 // The session of a killed zkr lives on for its timeout, but the command does not.
 func TestTheCommandDiesWithZkr(t *testing.T) {
 	t.Parallel()
-	srv := newServer(t)
+	srv := zktest.NewServer(t, zktest.TickTime(time.Minute)) // so the session lives on for minutes
 	file := newRecord(t)
 	r, w, err := os.Pipe()
 	require.NoError(t, err)
 	defer r.Close()
-	p := prepare(t, srv.Addr(), "lock", "/a", "--session-timeout", "30s", "--", os.Args[0], "writer", string(file), "it", "spread")
+	p := prepare(t, srv.Addr(), "lock", "/a", "--session-timeout", "10m", "--", os.Args[0], "writer", string(file), "it", "spread")
 	p.cmd.Stdout = w
 	p.start()
 	w.Close()
 	eventually(t, "both write", func() bool { return file.count("it") > 100 })
 	p.signal(syscall.SIGKILL)
-	require.NoError(t, r.SetReadDeadline(time.Now().Add(10*time.Second)))
+	require.NoError(t, r.SetReadDeadline(time.Now().Add(time.Minute)))
 	_, err = r.Read(make([]byte, 1))
 	require.ErrorIs(t, err, io.EOF, "all have closed their standard output")
 	require.Len(t, srv.Children("/a"), 1)

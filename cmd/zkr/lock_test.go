@@ -31,21 +31,26 @@ func TestLockExitsAsTheCommandDoes(t *testing.T) {
 func TestLockThatIsNotAcquired(t *testing.T) {
 	t.Parallel()
 	srv := newServer(t)
-	holder := start(t, srv.Addr(), "lock", "/a", "-c", "echo held; sleep 60")
+	holder := start(t, srv.Addr(), "lock", "/a", "-c", "echo held; sleep 600")
 	holder.await("held")
-	for _, row := range []struct {
+	rows := []struct {
 		flags []string
 		want  int
 	}{
 		{[]string{"-n"}, 75},
-		{[]string{"-w", "2s"}, 75},
+		{[]string{"-w", "10s"}, 75}, // in which it has connected
 		{[]string{"-n", "-E", "9"}, 9},
-		{[]string{"-w", "2s", "-E", "0"}, 0},
-	} {
+		{[]string{"-w", "10s", "-E", "0"}, 0},
+	}
+	var programs []*program
+	for _, row := range rows {
 		args := append([]string{"lock", "/a"}, row.flags...)
-		code, stdout, stderr := zkr(t, srv.Addr(), append(args, "--", "echo", "ran")...)
+		programs = append(programs, start(t, srv.Addr(), append(args, "--", "echo", "ran")...))
+	}
+	for i, row := range rows {
+		code, stderr := programs[i].wait(), programs[i].stderr.String()
 		require.Equal(t, row.want, code, "%v: %s", row.flags, stderr)
-		require.Empty(t, stdout, "the command does not run")
+		require.Empty(t, programs[i].stdout.String(), "the command does not run")
 		require.Equal(t, 1, strings.Count(stderr, "\n"), "a line says why: %s", stderr)
 	}
 	code, _, stderr := zkr(t, srv.Addr(), "lock", "/a", "-n", "-o", "json", "--", "true")
@@ -56,21 +61,23 @@ func TestLockThatIsNotAcquired(t *testing.T) {
 
 func TestLockWaitsAsLongAsItWasTold(t *testing.T) {
 	t.Parallel()
-	srv := newServer(t)
 	for _, kind := range [][]string{nil, {"-x"}, {"-k", "1"}} {
-		path := "/a" + strings.Join(kind, "")
-		take := append([]string{"lock", path}, kind...)
-		holder := start(t, srv.Addr(), append(take, "-c", "echo held; sleep 60")...)
-		holder.await("held")
-		for _, flags := range [][]string{{"-n"}, {"-w", "2s"}} {
-			code, _, stderr := zkr(t, srv.Addr(), slices.Concat(take, flags, []string{"--", "true"})...)
-			require.Equal(t, 75, code, stderr)
-		}
-		waiter := start(t, srv.Addr(), slices.Concat(take, []string{"-w", "20s", "--", "echo", "ran"})...)
-		eventually(t, "it waits", func() bool { _, states := places(t, srv.Addr(), path); return len(states) == 2 })
-		holder.signal(syscall.SIGTERM)
-		require.Zero(t, waiter.wait(), waiter.stderr.String())
-		require.Equal(t, "ran\n", waiter.stdout.String())
+		t.Run(fmt.Sprint(kind), func(t *testing.T) {
+			t.Parallel()
+			srv := newServer(t)
+			take := append([]string{"lock", "/a"}, kind...)
+			holder := start(t, srv.Addr(), append(take, "-c", "echo held; sleep 600")...)
+			holder.await("held")
+			for _, flags := range [][]string{{"-n"}, {"-w", "10s"}} {
+				code, _, stderr := zkr(t, srv.Addr(), slices.Concat(take, flags, []string{"--", "true"})...)
+				require.Equal(t, 75, code, stderr)
+			}
+			waiter := start(t, srv.Addr(), slices.Concat(take, []string{"-w", "1h", "--", "echo", "ran"})...)
+			eventually(t, "it waits", func() bool { _, states := places(t, srv.Addr(), "/a"); return len(states) == 2 })
+			holder.signal(syscall.SIGTERM)
+			require.Zero(t, waiter.wait(), waiter.stderr.String())
+			require.Equal(t, "ran\n", waiter.stdout.String())
+		})
 	}
 }
 
@@ -123,7 +130,7 @@ func TestLockThatCannotRunTheCommand(t *testing.T) {
 func TestASignalWithdrawsAWaiter(t *testing.T) {
 	t.Parallel()
 	srv := newServer(t)
-	holder := start(t, srv.Addr(), "lock", "/a", "-c", "echo held; sleep 60")
+	holder := start(t, srv.Addr(), "lock", "/a", "-c", "echo held; sleep 600")
 	holder.await("held")
 	for _, s := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2} {
 		waiter := start(t, srv.Addr(), "lock", "/a", "--", "echo", "ran")
@@ -194,7 +201,7 @@ func TestTheLockIsReleasedWhenTheWholeGroupHasEnded(t *testing.T) {
 	dir := t.TempDir()
 	p := start(t, srv.Addr(), "lock", "/a", "-c", "(while [ ! -e "+dir+"/end ]; do sleep 0.02; done; echo grandchild) & echo child; exit 5")
 	p.await("child\n")
-	code, _, _ := zkr(t, srv.Addr(), "lock", "/a", "-w", "2s", "--", "true")
+	code, _, _ := zkr(t, srv.Addr(), "lock", "/a", "-w", "10s", "--", "true")
 	require.Equal(t, 75, code, "the grandchild runs, so the lock is held")
 	require.NoError(t, os.WriteFile(dir+"/end", nil, 0o600))
 	require.Equal(t, 5, p.wait())
@@ -221,7 +228,7 @@ func TestTheCommandsEnvironment(t *testing.T) {
 	require.NoError(t, err)
 	require.Greater(t, t2, t1, "the fencing token grows")
 
-	holder := start(t, srv.Addr(), "lock", "/s", "-k", "2", "-c", script, "--", "sh", "60")
+	holder := start(t, srv.Addr(), "lock", "/s", "-k", "2", "-c", script, "--", "sh", "600")
 	holder.await("\n")
 	require.Contains(t, holder.stdout.String(), "|0|")
 	slot := run("lock", "/s", "-k", "2")
@@ -257,7 +264,7 @@ func TestTheCommandIsRunWithoutAShellAndGetsStandardInput(t *testing.T) {
 func TestReadersShareALock(t *testing.T) {
 	t.Parallel()
 	srv := newServer(t)
-	reader := start(t, srv.Addr(), "lock", "-s", "/a", "-c", "echo held; sleep 60")
+	reader := start(t, srv.Addr(), "lock", "-s", "/a", "-c", "echo held; sleep 600")
 	reader.await("held")
 	succeed(t, srv.Addr(), "lock", "-s", "-n", "/a", "--", "true")
 	code, _, _ := zkr(t, srv.Addr(), "lock", "-x", "-n", "/a", "--", "true")
@@ -304,7 +311,7 @@ func TestADisconnectedCommandGetsSIGTERMAGraceBeforeItsEnd(t *testing.T) {
 	t.Parallel()
 	srv := newServer(t)
 	link := harness.NewProxy(t, srv.Addr())
-	p := start(t, link.Addr(), "lock", "/a", "--session-timeout", "2s", "--grace", "900ms", "-c",
+	p := start(t, link.Addr(), "lock", "/a", "--session-timeout", "16s", "--grace", "7s", "-c",
 		"trap 'echo TERM; exit 0' TERM; echo held; while :; do sleep 0.01; done")
 	p.await("held")
 	link.Refuse(true)
@@ -318,7 +325,7 @@ func TestShortDisconnectionsEndNothing(t *testing.T) {
 	srv := newServer(t)
 	link := harness.NewProxy(t, srv.Addr())
 	end := filepath.Join(t.TempDir(), "end")
-	p := start(t, link.Addr(), "lock", "/a", "--session-timeout", "3s", "-c",
+	p := start(t, link.Addr(), "lock", "/a", "--session-timeout", "8s", "-c",
 		"echo held; while [ ! -e "+end+" ]; do sleep 0.01; done; exit 4")
 	p.await("held")
 	for range 2 {

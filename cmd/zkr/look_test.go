@@ -19,7 +19,7 @@ import (
 func TestLsShowsWhatIsInUse(t *testing.T) {
 	t.Parallel()
 	srv := newServer(t)
-	holder := start(t, srv.Addr(), "lock", "/locks/a", "-c", "echo held; sleep 60")
+	holder := start(t, srv.Addr(), "lock", "/locks/a", "-c", "echo held; sleep 600")
 	holder.await("held")
 	start(t, srv.Addr(), "lock", "/locks/a", "--", "true")
 	awaitLine(t, srv, "/locks/a", 2)
@@ -165,7 +165,7 @@ func TestWhoTellsOfEachRecipe(t *testing.T) {
 	require.Contains(t, who("/rw"), "holds (shared)")
 	require.NoError(t, lease.Release())
 
-	visit := start(t, srv.Addr(), "elect", "/leader", "--value", "one:80", "-c", "echo leads; sleep 60")
+	visit := start(t, srv.Addr(), "elect", "/leader", "--value", "one:80", "-c", "echo leads; sleep 600")
 	visit.await("leads")
 	require.Contains(t, who("/leader"), "holds")
 

@@ -110,9 +110,9 @@ func write(file, name string, how []string) {
 	os.Exit(0)
 }
 
-// newServer starts a server whose ticks leave a killer a fifth of a second.
+// newServer starts a server whose ticks leave a killer a second. Its sessions live for 20 s at most.
 func newServer(t *testing.T) *zktest.Server {
-	return zktest.NewServer(t, zktest.TickTime(200*time.Millisecond))
+	return zktest.NewServer(t, zktest.TickTime(time.Second))
 }
 
 // program is a run of zkr.

@@ -50,9 +50,9 @@ func follow(t *testing.T, env, lines []string, answer string) string {
 // hang starts a holder that ignores SIGTERM, and one that waits for it.
 func hang(t *testing.T, server, path string) (holder, waiter *program) {
 	t.Helper()
-	holder = start(t, server, "lock", path, "--session-timeout", "2s", "-c", "trap '' TERM; echo held; while :; do sleep 0.1; done")
+	holder = start(t, server, "lock", path, "--session-timeout", "10s", "-c", "trap '' TERM; echo held; while :; do sleep 0.1; done")
 	holder.await("held")
-	waiter = start(t, server, "lock", path, "-c", "echo held; sleep 60")
+	waiter = start(t, server, "lock", path, "-c", "echo held; sleep 600")
 	eventually(t, "it waits", func() bool { names, _ := places(t, server, path); return len(names) == 2 })
 	return holder, waiter
 }

@@ -66,7 +66,7 @@ func (term *terminal) text() string {
 
 func (term *terminal) await(t *testing.T, text string) {
 	t.Helper()
-	deadline := time.Now().Add(20 * time.Second)
+	deadline := time.Now().Add(time.Minute)
 	for !strings.Contains(term.text(), text) {
 		require.True(t, time.Now().Before(deadline), "the screen never shows %q: %q", text, term.text())
 		time.Sleep(2 * time.Millisecond)
@@ -91,7 +91,7 @@ func TestTheCommandHasTheTerminalWhenItReadsIt(t *testing.T) {
 	}{
 		// The shell that has read the line is gone: it catches SIGINT meanwhile, and may lose one.
 		{"in the foreground, where Ctrl-C reaches the command only", `
-			$0 lock /a -c 'read line; exec sh -c "echo got \$0; exec sleep 60" "$line"'
+			$0 lock /a -c 'read line; exec sh -c "echo got \$0; exec sleep 600" "$line"'
 			echo "status $?"; read line; echo "then $line"`,
 			[]step{{"one\n", "got one"}, {"\x03", "status 130"}, {"two\n", "then two"}}},
 		{"suspended by Ctrl-Z, and resumed by fg", `
@@ -133,7 +133,7 @@ func TestTheCommandHasTheTerminalWhenItReadsIt(t *testing.T) {
 func TestTopShowsLinesUntilTheUserQuits(t *testing.T) {
 	t.Parallel()
 	srv := newServer(t)
-	holder := start(t, srv.Addr(), "lock", "/locks/a", "-c", "echo held; sleep 60")
+	holder := start(t, srv.Addr(), "lock", "/locks/a", "-c", "echo held; sleep 600")
 	holder.await("held")
 	p := prepare(t, srv.Addr(), "top", "--interval", "100ms")
 	p.cmd.Env = append(p.cmd.Env, "TERM=xterm")

@@ -33,23 +33,34 @@ func checkTLS(t *testing.T, addr string, servers, clients *harness.CA) {
 	cert, key := harness.PEM(t, clients.Issue(t, "alice"))
 	certFile, keyFile, ca := newFile(t, cert), newFile(t, key), newFile(t, servers.PEM())
 	foreignCert, foreignKey := harness.PEM(t, harness.NewCA(t).Issue(t, "alice"))
-	lock := func(patience string, settings ...string) (int, string) {
+	start := func(patience string, settings []string) *program {
 		p := prepare(t, addr, "lock", "/tls", "--connect-timeout", patience, "-c", "echo ran")
 		p.cmd.Env = append(p.cmd.Env, settings...)
-		code := p.start().wait()
+		return p.start()
+	}
+	end := func(p *program) (int, string) {
+		code := p.wait()
 		require.Equal(t, code == 0, p.stdout.String() == "ran\n")
 		return code, p.stderr.String()
 	}
-	code, stderr := lock("1m", "ZKR_TLS_CA="+ca, "ZKR_TLS_CERT="+certFile, "ZKR_TLS_KEY="+keyFile)
+	lock := func(settings ...string) (int, string) { return end(start("10m", settings)) }
+	code, stderr := lock("ZKR_TLS_CA="+ca, "ZKR_TLS_CERT="+certFile, "ZKR_TLS_KEY="+keyFile)
 	require.Zero(t, code, stderr)
-	for _, settings := range [][]string{
+	refused := [][]string{
 		{"ZKR_TLS_CA=" + newFile(t, harness.NewCA(t).PEM()), "ZKR_TLS_CERT=" + certFile, "ZKR_TLS_KEY=" + keyFile},
 		{"ZKR_TLS_CA=" + ca, "ZKR_TLS_CERT=" + certFile, "ZKR_TLS_KEY=" + keyFile, "ZKR_TLS_SERVER_NAME=zk1"},
 		{"ZKR_TLS_CA=" + ca}, // the server requires a certificate
 		{"ZKR_TLS_CA=" + ca, "ZKR_TLS_CERT=" + newFile(t, foreignCert), "ZKR_TLS_KEY=" + newFile(t, foreignKey)},
-	} {
-		code, stderr := lock("3s", settings...)
-		require.Equal(t, 69, code, "%v: %s", settings, stderr)
+	}
+	// The time in which it has tried at least once.
+	const patience = "20s"
+	var programs []*program
+	for _, settings := range refused {
+		programs = append(programs, start(patience, settings))
+	}
+	for i, p := range programs {
+		code, stderr := end(p)
+		require.Equal(t, 69, code, "%v: %s", refused[i], stderr)
 		require.Contains(t, stderr, "certificate")
 	}
 	for _, settings := range [][]string{
@@ -58,7 +69,7 @@ func checkTLS(t *testing.T, addr string, servers, clients *harness.CA) {
 		{"ZKR_TLS_CA=" + ca, "ZKR_TLS_CERT=" + certFile, "ZKR_TLS_KEY=" + newFile(t, foreignKey)},
 		{"ZKR_TLS_CA=/nonexistent"},
 	} {
-		code, stderr := lock("1m", settings...)
+		code, stderr := lock(settings...)
 		require.Equal(t, 78, code, "%v: %s", settings, stderr)
 		require.NotEmpty(t, stderr)
 	}

@@ -189,7 +189,7 @@ func TestRealWaitAtABarrierIsUncertainWhenTheServerLostItsData(t *testing.T) {
 	node := harness.OwnNode(t, zkserver.Config{})
 	servers := []string{node.Addr()}
 	path := harness.NewPath(t)
-	c := recipetest.DialTo(t, servers, &zkrecipes.Options{SessionTimeout: 1500 * time.Millisecond})
+	c := recipetest.DialTo(t, servers, &zkrecipes.Options{SessionTimeout: 8 * time.Second})
 	a := recipetest.WaitLater(t, zkrecipes.NewBarrier(c, path, 2))
 	recipetest.Sleeps(t, c, 3) // on the signal, on ready and on its own znode
 	require.NoError(t, node.Wipe(t.Context()))

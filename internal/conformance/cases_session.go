@@ -122,7 +122,7 @@ var sessionCases = []Case{
 	}},
 	{Name: "expires", Run: func(s *Script) {
 		b := s.Connect("b")
-		a := s.ConnectFor("a", int32(3*s.server.TickTime.Milliseconds()))
+		a := s.ConnectFor("a", int32(10*s.server.TickTime.Milliseconds()))
 		b.Ok(Create(s.Path("p"), nil, Open, 0))
 		a.Ok(Create(s.Path("p/e"), nil, Open, jute.FlagEphemeral))
 		a.Ok(Create(s.Path("p/f"), nil, Open, jute.FlagEphemeral))
@@ -140,7 +140,7 @@ var sessionCases = []Case{
 		c.Closed()
 	}},
 	{Name: "is kept alive by pings and by requests", Run: func(s *Script) {
-		a := s.ConnectFor("a", int32(3*s.server.TickTime.Milliseconds()))
+		a := s.ConnectFor("a", int32(10*s.server.TickTime.Milliseconds()))
 		a.Ok(Create(s.Path("e"), nil, Open, jute.FlagEphemeral))
 		// A silent session expires within its timeout and a tick.
 		end := time.Now().Add(a.Timeout + 2*s.server.TickTime)

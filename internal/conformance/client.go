@@ -13,7 +13,7 @@ import (
 )
 
 // frameTimeout bounds the wait for an expected frame.
-const frameTimeout = 10 * time.Second
+const frameTimeout = time.Minute
 
 // A Client is one raw connection and the session on it. It sends nothing on its
 // own, retries nothing, and takes frames in the order in which they come. To
@@ -255,13 +255,13 @@ func (c *Client) closeSession() {
 		return
 	}
 	frame := func(conn net.Conn) bool {
-		conn.SetDeadline(time.Now().Add(time.Second))
+		conn.SetDeadline(time.Now().Add(frameTimeout))
 		_, err := jute.ReadFrame(conn, 16<<20)
 		return err == nil
 	}
 	conn := c.conn
 	if c.dead {
-		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), frameTimeout)
 		defer cancel()
 		var err error
 		if conn, err = c.s.server.Dial(ctx); err != nil {
@@ -275,12 +275,12 @@ func (c *Client) closeSession() {
 		b = append(jute.AppendBuffer(b, c.Password), 0)
 		conn.Write(jute.Frame(b))
 		answer := make([]byte, 4+16)
-		conn.SetReadDeadline(time.Now().Add(time.Second))
+		conn.SetReadDeadline(time.Now().Add(frameTimeout))
 		if _, err := io.ReadFull(conn, answer); err != nil || binary.BigEndian.Uint64(answer[12:]) == 0 {
 			return
 		}
 	}
-	conn.SetWriteDeadline(time.Now().Add(time.Second))
+	conn.SetWriteDeadline(time.Now().Add(frameTimeout))
 	conn.Write(jute.Frame(jute.AppendInt32(jute.AppendInt32(nil, 0), jute.OpClose)))
 	for frame(conn) {
 	}

@@ -1,5 +1,6 @@
 // Command floors checks that the packages of the library import only packages below them, and
-// that they export no more names than they may. Run it in the root of the repository:
+// that they export no more names than they may, and that tests on real time give no deadline
+// below a minute to what must happen. Run it in the root of the repository:
 //
 //	go run ./internal/floors
 package main
@@ -58,6 +59,12 @@ func main() {
 		os.Exit(1)
 	}
 	problems = append(problems, wide...)
+	short, err := checkTimes(".")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "floors:", err)
+		os.Exit(1)
+	}
+	problems = append(problems, short...)
 	for _, p := range problems {
 		fmt.Fprintln(os.Stderr, "floors:", p)
 	}

@@ -47,7 +47,7 @@ func (c *Call[R]) Wait() (R, error) {
 	c.t.Helper()
 	select {
 	case <-c.done:
-	case <-time.After(30 * time.Second):
+	case <-time.After(time.Minute):
 		require.FailNow(c.t, "the call does not return")
 	}
 	return c.result, c.err

@@ -97,7 +97,7 @@ func (p *Proxy) Await(r *Rule) {
 	p.t.Helper()
 	select {
 	case <-r.fired:
-	case <-time.After(20 * time.Second):
+	case <-time.After(time.Minute):
 		require.FailNow(p.t, "no request "+r.op, "%v", p.Count())
 	}
 }

@@ -64,9 +64,9 @@ func TestContextsOfALeaseAndThoseDerivedEndWithParentOrLeaseAndTellWhy(t *testin
 		"loss":                                {cancelable, loss, context.Canceled, why},
 		"parent is canceled":                  {cancelable, canceled, context.Canceled, why},
 		"parent's deadline": {func() (context.Context, context.CancelCauseFunc) {
-			ctx, cancel := context.WithTimeoutCause(context.Background(), time.Second, why)
+			ctx, cancel := context.WithTimeoutCause(context.Background(), time.Minute, why)
 			return ctx, func(error) { cancel() }
-		}, func(*zkrecipes.Lease, context.CancelCauseFunc) { time.Sleep(2 * time.Second) }, context.DeadlineExceeded, why},
+		}, func(*zkrecipes.Lease, context.CancelCauseFunc) { time.Sleep(time.Hour) }, context.DeadlineExceeded, why},
 		"parent of a type of its own": {func() (context.Context, context.CancelCauseFunc) {
 			ctx, cancel := context.WithCancelCause(context.Background())
 			own := ownContext{ctx, make(chan struct{})}

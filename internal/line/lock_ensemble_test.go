@@ -22,8 +22,9 @@ import (
 
 // Three servers, some of which are cut off, paused or killed.
 
-// tolerance is how late a timer may fire on a busy machine.
-const tolerance = 2 * time.Second
+// tolerance is how late a timer may fire on a busy machine. It is shorter than the sessions whose
+// ends are measured: what ends with the next answer, or twice the timeout later, is later.
+const tolerance = 8 * time.Second
 
 // threeServers starts an ensemble. Now and then two servers do not agree which of them
 // leads, and notice only after initLimit. It is 3 s here, so that sessions survive
@@ -126,7 +127,7 @@ type contest struct {
 
 func newQuorum(t *testing.T) *quorum {
 	t.Helper()
-	q := &quorum{t: t, ctx: harness.Within(t, 2*time.Minute), timeout: 4 * time.Second, taps: harness.NewTapsVia(new(net.Dialer).DialContext)}
+	q := &quorum{t: t, ctx: harness.Within(t, 2*time.Minute), timeout: 10 * time.Second, taps: harness.NewTapsVia(new(net.Dialer).DialContext)}
 	q.Ensemble = threeServers(t)
 	var err error
 	q.leader, err = q.Leader(t.Context())

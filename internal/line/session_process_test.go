@@ -95,7 +95,7 @@ func TestHolderProcess(t *testing.T) {
 // startHolder starts a TestHolderProcess and returns once it holds the lock.
 func startHolder(t *testing.T, s recipetest.Side, mode, path string) (*recipetest.Process, recipetest.Report) {
 	t.Helper()
-	p := recipetest.StartProcess(t, s.Name, "TestHolderProcess", mode, path)
+	p := recipetest.StartProcess(t, harness.Servers(), s.Name, "TestHolderProcess", mode, path)
 	return p, p.Report()
 }
 
@@ -186,7 +186,7 @@ func TestRealBarrierMembersOfAKilledProcessAreGoneAfterItsTimeout(t *testing.T) 
 	t.Parallel()
 	harness.NeedsOwn(t) // another server's tick is not known
 	path, conn := harness.NewPath(t), harness.Raw(t)
-	p := recipetest.StartProcess(t, "", "TestMemberProcess", "member", path)
+	p := recipetest.StartProcess(t, harness.Servers(), "", "TestMemberProcess", "member", path)
 	v := recipetest.Visits(t, recipetest.Enter(t, zkrecipes.NewDoubleBarrier(recipetest.Dial(t, nil), path+"/double", 2)))[0]
 	p.Report()
 	var waiting []*harness.Call[int]

@@ -181,7 +181,7 @@ func WatchNodes(t testing.TB, s *session.Session, nodes []string) []*zkconn.Watc
 // RequireFired requires that each watch fires with the given event.
 func RequireFired(t testing.TB, watches []*zkconn.Watch, event int32) {
 	t.Helper()
-	timeout := time.After(20 * time.Second)
+	timeout := time.After(time.Minute)
 	for i, w := range watches {
 		select {
 		case <-w.Fired():

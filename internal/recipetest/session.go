@@ -139,7 +139,7 @@ const (
 	HolderEnv     = "ZKRECIPES_TEST_HOLDER" // what the process does once it holds: "wait" or "commit"; or "member"
 	PathEnv       = "ZKRECIPES_TEST_PATH"
 	SideEnv       = "ZKRECIPES_TEST_SIDE" // the name of the side on which it holds
-	HolderTimeout = 4 * time.Second
+	HolderTimeout = 8 * time.Second
 	SharedTick    = 500 * time.Millisecond // the tick of the shared server
 	ReportMark    = "holder: "
 )
@@ -164,12 +164,11 @@ type Process struct {
 	out *bufio.Scanner
 }
 
-// StartProcess runs a test of this binary in a process of its own.
-func StartProcess(t *testing.T, side, test, mode, path string) *Process {
+// StartProcess runs a test of this binary in a process of its own, which uses these servers.
+func StartProcess(t *testing.T, servers []string, side, test, mode, path string) *Process {
 	t.Helper()
 	p := &Process{t: t, cmd: exec.Command(os.Args[0], "-test.run=^"+test+"$", "-test.timeout=3m")}
-	// It uses the shared server of this process.
-	p.cmd.Env = append(os.Environ(), "ZK_SERVERS="+strings.Join(harness.Servers(), ","), HolderEnv+"="+mode, PathEnv+"="+path, SideEnv+"="+side)
+	p.cmd.Env = append(os.Environ(), "ZK_SERVERS="+strings.Join(servers, ","), HolderEnv+"="+mode, PathEnv+"="+path, SideEnv+"="+side)
 	p.cmd.Stderr = os.Stderr
 	var err error
 	p.In, err = p.cmd.StdinPipe()

@@ -22,7 +22,7 @@ func TestRealWatchesSurviveALostConnectionAndTheEndOfTheirSession(t *testing.T) 
 	path, raw, p := harness.NewPath(t), harness.Raw(t), harness.NewProxy(t, harness.Server())
 	harness.MakeParents(t, raw, path)
 	path += "/config"
-	c := recipetest.DialTo(t, []string{p.Addr()}, &zkrecipes.Options{SessionTimeout: 2 * time.Second})
+	c := recipetest.DialTo(t, []string{p.Addr()}, &zkrecipes.Options{SessionTimeout: 8 * time.Second})
 	data := recipetest.Yields(t, func(ctx context.Context) iter.Seq2[zkrecipes.Node, error] { return c.Watch(ctx, path) }, func(n zkrecipes.Node) string {
 		if n.None() {
 			return "none"
@@ -69,7 +69,7 @@ func TestRealWatchesSurviveALostConnectionAndTheEndOfTheirSession(t *testing.T) 
 // B104
 func TestRealAGroupsMemberIsBackInTheNextSession(t *testing.T) {
 	path, p := harness.NewPath(t), harness.NewProxy(t, harness.Server())
-	c := recipetest.DialTo(t, []string{p.Addr()}, &zkrecipes.Options{SessionTimeout: 2 * time.Second})
+	c := recipetest.DialTo(t, []string{p.Addr()}, &zkrecipes.Options{SessionTimeout: 8 * time.Second})
 	watcher := zkrecipes.NewGroup(recipetest.Dial(t, nil), path)
 	members := recipetest.Yields(t, watcher.Watch, recipetest.TextOf)
 	members("")

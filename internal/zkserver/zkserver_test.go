@@ -191,7 +191,7 @@ func TestAWipedNodeIsEmpty(t *testing.T) {
 	require.False(t, found)
 }
 
-func TestEmptyContainersAreReapedWithinSeconds(t *testing.T) {
+func TestEmptyContainersAreReaped(t *testing.T) {
 	_, conn := startOne(t)
 	_, err := conn.CreateContainer("/box", nil, zk.FlagContainer, zk.WorldACL(zk.PermAll))
 	require.NoError(t, err)
@@ -200,7 +200,7 @@ func TestEmptyContainersAreReapedWithinSeconds(t *testing.T) {
 	require.Eventually(t, func() bool {
 		found, _, err := conn.Exists("/box")
 		return err == nil && !found
-	}, 10*time.Second, 20*time.Millisecond)
+	}, time.Minute, 20*time.Millisecond)
 }
 
 func TestARemovedNodeCannotBeStarted(t *testing.T) {
@@ -248,7 +248,7 @@ func TestALeaderThatIsCutOffIsReplacedAndHealsAsAFollower(t *testing.T) {
 	require.Eventually(t, func() bool {
 		answer, err := old.Command(t.Context(), "srvr")
 		return err == nil && strings.Contains(answer, "not currently serving")
-	}, 30*time.Second, 50*time.Millisecond, "clients still reach it, and it knows that it has no quorum")
+	}, time.Minute, 50*time.Millisecond, "clients still reach it, and it knows that it has no quorum")
 	require.NoError(t, old.Heal(t.Context()))
 	require.NoError(t, old.WaitServing(t.Context()))
 	found, _, err := dial(t, old.Addr()).Exists("/after")
@@ -284,7 +284,7 @@ func TestADyingProcessLeavesNothingBehind(t *testing.T) {
 			require.True(t, ok, "%s", out)
 			require.Eventually(t, func() bool {
 				return len(leftovers(t, run, dir)) == 0
-			}, 30*time.Second, 100*time.Millisecond)
+			}, time.Minute, 100*time.Millisecond)
 		})
 	}
 }

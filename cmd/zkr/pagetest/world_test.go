@@ -24,7 +24,7 @@ import (
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
-const patience = 30 * time.Second
+const patience = time.Minute
 
 var pictures = flag.Bool("pictures", false, "write pictures of the page to docs/pictures")
 

@@ -92,7 +92,7 @@ func TestTheServiceGoesOnAfterItsZnodeWasDeleted(t *testing.T) {
 	require.NoError(t, err)
 	defer raw.Close()
 	var places []string
-	require.Eventually(t, func() bool { places = srv.Children("/jobs/line"); return len(places) == 1 }, 10*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { places = srv.Children("/jobs/line"); return len(places) == 1 }, time.Minute, time.Millisecond)
 	require.NoError(t, raw.Delete("/jobs/line/"+places[0], -1))
 	_, err = producer(t, srv).Put(t.Context(), []byte("invoice 17"))
 	require.NoError(t, err)

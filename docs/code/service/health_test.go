@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	wait = 10 * time.Second
+	wait = time.Minute
 	tick = time.Millisecond
 )
 

@@ -20,7 +20,7 @@ import (
 )
 
 const (
-	patience = 20 * time.Second
+	patience = time.Minute
 	secret   = "a token of enough bytes"
 )
 

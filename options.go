@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"math"
 	"net"
+	"net/netip"
 	"os"
 	"slices"
 	"strconv"
@@ -112,9 +113,14 @@ func (o *Options) config(ctx context.Context, servers []string) (cfg session.Con
 		cfg.Identity = host + ":" + strconv.Itoa(os.Getpid())
 	}
 	if cfg.Dialer == nil {
-		cfg.Dialer = new(net.Dialer).DialContext
+		cfg.Lookup, cfg.Dialer = tuning.Network(ctx, lookup, new(net.Dialer).DialContext)
 	}
 	return cfg, nil
+}
+
+// lookup is zkconn.LookupFunc with the resolver that net.Dialer uses.
+func lookup(ctx context.Context, host string) ([]netip.Addr, error) {
+	return net.DefaultResolver.LookupNetIP(ctx, "ip", host)
 }
 
 // check reports the first option that is invalid by itself.
@@ -145,16 +151,21 @@ func (o *Options) check() error {
 // servers for Dial and the prefix for Options.Prefix: "zk1:2181,zk2:2181/app" are two servers
 // and the prefix "/app". Each server is host or host:port, with the port 2181 by default, and
 // an IPv6 address with a port is in brackets. Spaces around a server are ignored. Without a
-// path, or with "/" alone, the prefix is empty.
+// path, or with "/" alone, the prefix is empty. The path stands once, after the last server,
+// and has no comma.
 //
 // The error says what is wrong: a server has no host or an invalid port, there is no server,
-// or the path is not an absolute path of a znode (then it is ErrInvalidPath). Nothing is
-// sent, and names are not resolved.
+// or the path is not an absolute path of a znode or has a comma (then it is ErrInvalidPath).
+// Nothing is sent, and names are not resolved.
 func ParseServers(connect string) (servers []string, prefix string, err error) {
 	list, path, found := strings.Cut(connect, "/")
 	if found && path != "" {
 		prefix = "/" + path
-		if err := zkconn.CheckPath(prefix); err != nil {
+		err := zkconn.CheckPath(prefix)
+		if strings.Contains(prefix, ",") { // "zk1/app,zk2/app" would have another prefix than "zk1,zk2/app"
+			err = zkconn.Errorf(zkconn.ErrInvalidPath, "path contains a comma: it stands once, after the last server")
+		}
+		if err != nil {
 			return nil, "", fail("parse servers", connect, fmt.Errorf("prefix %q: %w", prefix, err))
 		}
 	}

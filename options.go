@@ -66,11 +66,15 @@ type Options struct {
 	// TLS, if set, is used for every connection. Server names are verified against
 	// those given to Dial unless ServerName is set.
 	TLS *tls.Config
-	// Dialer makes the connections, for example through a proxy. addr is host:port,
-	// with the host name not yet resolved. It should return when ctx ends: the next
-	// attempt waits until it has. Default net.Dialer. If the connection wraps a socket,
-	// give it a method NetConn() net.Conn that returns the socket, as *tls.Conn has:
-	// without a socket, each request costs one more goroutine.
+	// Dialer makes the connections, for example through a proxy. addr is host:port as
+	// given to Dial, with the name not yet looked up, so that the proxy can look it up. If
+	// the name has several addresses, Dialer chooses one. It should return when ctx ends:
+	// the next attempt waits until it has. If the connection wraps a socket, give it a
+	// method NetConn() net.Conn that returns the socket, as *tls.Conn has: without a
+	// socket, each request costs one more goroutine.
+	//
+	// By default, the Client looks names up with net.DefaultResolver, and connects with
+	// net.Dialer. See Dial.
 	Dialer func(ctx context.Context, network, addr string) (net.Conn, error)
 	// Logger gets a record for each change of the session, for servers that cannot be
 	// reached, and for items and places that need somebody's attention: docs/operations.md

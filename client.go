@@ -37,14 +37,19 @@ func (c *Client) core() *session.Client {
 }
 
 // Dial connects to an ensemble and returns once the session is established. Each
-// server is host or host:port; the default port is 2181. Names are resolved at
-// every attempt. Dial tries the servers in turn until ctx ends, and then the error
-// says what went wrong last. If no server answers, it tries for ever, so give it a
-// deadline:
+// server is host or host:port; the default port is 2181. ParseServers splits a connect
+// string. Dial tries the servers in turn until ctx ends, and then the error says what
+// went wrong last. If no server answers, it tries for ever, so give it a deadline:
 //
 //	dialing, cancel := context.WithTimeout(ctx, 30*time.Second)
 //	defer cancel()
 //	client, err := zkrecipes.Dial(dialing, servers, nil)
+//
+// Unless Options.Dialer is set, each address of each name is a server of its own. They are
+// tried in random order. One that does not answer costs a sixth of the session timeout, or a
+// second if that is longer. The names are looked up in the background, and again whenever
+// all servers were tried. While a name cannot be looked up, its last addresses are used. Dial
+// waits for the first name that has an address, and at most 50 ms for the others.
 //
 // ctx bounds Dial only, not the Client. The Logger gets a warning, with the reason,
 // for each server that cannot be reached: at the first attempt, and then every 10 s at
@@ -135,8 +140,9 @@ type Status struct {
 	// Connected says whether requests pass. A silent loss of the connection is noticed
 	// within half the session timeout.
 	Connected bool
-	// Server is the server of the connection, host:port as given to Dial. It is empty
-	// while disconnected.
+	// Server is the server of the connection: host:port as given to Dial or, if the
+	// Client has looked up the name, "zk.example (10.0.0.2:2181)". It is empty while
+	// disconnected.
 	Server string
 	// Session is ZooKeeper's session id. It stays the same while the session outlives
 	// its connections. It is 0 between two sessions and after Close.

@@ -229,13 +229,15 @@ func TestAuthACLMeansTheUsersIDs(t *testing.T) {
 func TestServersAreHostsWithOrWithoutAPort(t *testing.T) {
 	for server, want := range map[string]string{
 		"h": "h:2181", "h:1": "h:1", "1.2.3.4": "1.2.3.4:2181", "1.2.3.4:99": "1.2.3.4:99",
-		"::1": "[::1]:2181", "[::1]": "[::1]:2181", "[::1]:99": "[::1]:99",
+		"::1": "[::1]:2181", "[::1]": "[::1]:2181", "[::1]:99": "[::1]:99", "[2001:DB8::0]:99": "[2001:db8::]:99",
+		"fe80::1%eth0": "[fe80::1%eth0]:2181", "[fe80::1%eth0]": "[fe80::1%eth0]:2181", "[fe80::1%eth0]:99": "[fe80::1%eth0]:99",
 	} {
 		got, err := zkrecipes.ParseServer(server)
 		require.NoError(t, err, server)
 		require.Equal(t, want, got)
 	}
-	for _, server := range []string{"", ":1", "h:", "h:x", "h:0", "h:65536", "h:2181/chroot", "a:b:c", "a,b", "a b"} {
+	for _, server := range []string{"", ":1", "h:", "h:x", "h:0", "h:65536", "h:2181/chroot", "a:b:c", "a,b", "a b",
+		"[::1", "::1]", "[::1]99", "[]", "[a:b]:99", "fe80::1%eth0:99", "fe80::1%eth0]:99", "[fe80::1%eth0]:99]", "[fe80::1%eth0]:x"} {
 		_, err := zkrecipes.ParseServer(server)
 		require.ErrorContains(t, err, "is not host or host:port", server)
 	}
@@ -263,12 +265,25 @@ func TestConnectStringIsSplitIntoServersAndPrefix(t *testing.T) {
 		"zk1/a//b":    `prefix "/a//b"`,
 		"zk1/a/":      `prefix "/a/"`,
 		"zk1/a/../b":  `prefix "/a/../b"`,
+
+		"zk1:2181/app,zk2:2181/app": `prefix "/app,zk2:2181/app": path contains a comma: it stands once, after the last server`,
 	} {
 		servers, prefix, err := zkrecipes.ParseServers(connect)
 		require.ErrorContains(t, err, want, connect)
 		require.Empty(t, servers)
 		require.Empty(t, prefix)
 	}
-	_, _, err := zkrecipes.ParseServers("zk1/a//b")
-	require.ErrorIs(t, err, zkrecipes.ErrInvalidPath)
+	for _, connect := range []string{"zk1/a//b", "zk1/a,zk2/a"} {
+		_, _, err := zkrecipes.ParseServers(connect)
+		require.ErrorIs(t, err, zkrecipes.ErrInvalidPath)
+	}
+}
+
+func TestDialOfAConnectStringNamesParseServers(t *testing.T) {
+	for _, servers := range [][]string{{"zk1:2181,zk2:2181"}, {"zk1:2181/app"}, {"zk1:2181", "zk2:2181/app"}, {"zk1/app", "zk2/app"}} {
+		_, err := zkrecipes.Dial(t.Context(), servers, nil)
+		require.ErrorContains(t, err, "use ParseServers to split a connect string")
+	}
+	_, err := zkrecipes.Dial(t.Context(), []string{"zk1:x"}, nil)
+	require.EqualError(t, err, `zkrecipes: dial zk1:x: server "zk1:x" is not host or host:port`)
 }

@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"math"
 	"net"
+	"net/netip"
 	"os"
 	"slices"
 	"strconv"
@@ -65,11 +66,15 @@ type Options struct {
 	// TLS, if set, is used for every connection. Server names are verified against
 	// those given to Dial unless ServerName is set.
 	TLS *tls.Config
-	// Dialer makes the connections, for example through a proxy. addr is host:port,
-	// with the host name not yet resolved. It should return when ctx ends: the next
-	// attempt waits until it has. Default net.Dialer. If the connection wraps a socket,
-	// give it a method NetConn() net.Conn that returns the socket, as *tls.Conn has:
-	// without a socket, each request costs one more goroutine.
+	// Dialer makes the connections, for example through a proxy. addr is host:port as
+	// given to Dial, with the name not yet looked up, so that the proxy can look it up. If
+	// the name has several addresses, Dialer chooses one. It should return when ctx ends:
+	// the next attempt waits until it has. If the connection wraps a socket, give it a
+	// method NetConn() net.Conn that returns the socket, as *tls.Conn has: without a
+	// socket, each request costs one more goroutine.
+	//
+	// By default, the Client looks names up with net.DefaultResolver, and connects with
+	// net.Dialer. See Dial.
 	Dialer func(ctx context.Context, network, addr string) (net.Conn, error)
 	// Logger gets a record for each change of the session, for servers that cannot be
 	// reached, and for items and places that need somebody's attention: docs/operations.md
@@ -112,9 +117,14 @@ func (o *Options) config(ctx context.Context, servers []string) (cfg session.Con
 		cfg.Identity = host + ":" + strconv.Itoa(os.Getpid())
 	}
 	if cfg.Dialer == nil {
-		cfg.Dialer = new(net.Dialer).DialContext
+		cfg.Lookup, cfg.Dialer = tuning.Network(ctx, lookup, new(net.Dialer).DialContext)
 	}
 	return cfg, nil
+}
+
+// lookup is zkconn.LookupFunc with the resolver that net.Dialer uses.
+func lookup(ctx context.Context, host string) ([]netip.Addr, error) {
+	return net.DefaultResolver.LookupNetIP(ctx, "ip", host)
 }
 
 // check reports the first option that is invalid by itself.
@@ -145,16 +155,21 @@ func (o *Options) check() error {
 // servers for Dial and the prefix for Options.Prefix: "zk1:2181,zk2:2181/app" are two servers
 // and the prefix "/app". Each server is host or host:port, with the port 2181 by default, and
 // an IPv6 address with a port is in brackets. Spaces around a server are ignored. Without a
-// path, or with "/" alone, the prefix is empty.
+// path, or with "/" alone, the prefix is empty. The path stands once, after the last server,
+// and has no comma.
 //
 // The error says what is wrong: a server has no host or an invalid port, there is no server,
-// or the path is not an absolute path of a znode (then it is ErrInvalidPath). Nothing is
-// sent, and names are not resolved.
+// or the path is not an absolute path of a znode or has a comma (then it is ErrInvalidPath).
+// Nothing is sent, and names are not resolved.
 func ParseServers(connect string) (servers []string, prefix string, err error) {
 	list, path, found := strings.Cut(connect, "/")
 	if found && path != "" {
 		prefix = "/" + path
-		if err := zkconn.CheckPath(prefix); err != nil {
+		err := zkconn.CheckPath(prefix)
+		if strings.Contains(prefix, ",") { // "zk1/app,zk2/app" would have another prefix than "zk1,zk2/app"
+			err = zkconn.Errorf(zkconn.ErrInvalidPath, "path contains a comma: it stands once, after the last server")
+		}
+		if err != nil {
 			return nil, "", fail("parse servers", connect, fmt.Errorf("prefix %q: %w", prefix, err))
 		}
 	}

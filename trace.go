@@ -227,7 +227,7 @@ type TraceSession struct {
 	Time  time.Time
 	State SessionState
 	ID    int64 // ZooKeeper's session id
-	// Server is host:port of the server to which the client is, or was, connected, and is
+	// Server is the server to which the client is, or was, connected, as in Status. It is
 	// empty once the session has ended.
 	Server  string
 	Timeout time.Duration // as negotiated with the server

@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/zkrecipes/zkrecipes/internal/jute"
+	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
@@ -149,6 +150,7 @@ var createCases = []Case{
 			"", "x", "x/y", "/", "//", s.Path("n/"), s.Path("/n"), s.Path("."), s.Path(".."),
 			s.Path("./n"), s.Path("../n"), s.Path("a\x00b"), s.Path("a\x01b"), s.Path("a\x1f"),
 			s.Path("a\x7fb"), s.Path("a\u0085b"), s.Path("a\ud7ff"), s.Path("a\uf8ff"), s.Path("a\ufff0"),
+			s.Path("a\uf900"), s.Path("a\uffef"), s.Path("a\uffff"), s.Path("a\U00010000"), s.Path("a\U0010ffff"),
 			s.Path("ä"), s.Path("日本"), s.Path("😀"), s.Path(" "), s.Path("..."), s.Path(".n"), s.Path("n."),
 			s.Path("a\\b"), s.Path("a\tb"), s.Path("a\nb"), s.Path("a\xffb"),
 		} {
@@ -161,8 +163,12 @@ var createCases = []Case{
 					a.Ok(Exists(r.Path, false))
 					a.Ok(Delete(r.Path, -1))
 				}
+				if zkconn.CheckPath(path) == nil {
+					s.Equal(int32(0), r.Err, "the server accepts what the library does")
+				}
 			}
 		}
+		a.Fails(jute.ErrBadArguments, Create(s.Path("😀"), nil, Open, 0)) // two surrogates
 		a.Fails(jute.ErrBadArguments, Create("", nil, Open, 0))
 		a.Fails(jute.ErrBadArguments, Create("x", nil, Open, 0))
 		a.Fails(jute.ErrBadArguments, Create(s.Path(".."), nil, Open, 0))

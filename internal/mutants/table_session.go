@@ -98,6 +98,28 @@ var sessionMutants = []mutant{
 		test: "env ZK_HARNESS=zktest go test ./internal/zkconn -run ^TestReconnect",
 	},
 	{
+		name: "session-addresses-forgotten",
+		what: "A lookup that fails takes the addresses that are known.",
+		edits: []edit{{
+			in:  "Servers.lookUp",
+			old: `if err == nil {
+				n.servers = nil`,
+			new: `n.servers = nil
+				if err == nil {`,
+		}},
+		test: "go test ./internal/zkconn -run ^TestAddressesStay",
+	},
+	{
+		name: "session-attempts-grow-with-addresses",
+		what: "All addresses of a name are tried without a pause.",
+		edits: []edit{{
+			in:  "Session.pace",
+			old: `round, in := n/min(servers, maxBurst), n%min(servers, maxBurst)`,
+			new: `round, in := n/servers, n%servers`,
+		}},
+		test: "go test ./internal/zkconn -run ^TestAttemptsAt",
+	},
+	{
 		name: "session-never-given-up",
 		what: "A session whose handshakes are answered is never given up.",
 		edits: []edit{{

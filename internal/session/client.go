@@ -26,7 +26,7 @@ import (
 
 // Config is what a client needs. All of it must be set.
 type Config struct {
-	Servers  []string
+	Servers  []string // host:port
 	Timeout  time.Duration
 	Prefix   string
 	Identity string
@@ -41,6 +41,8 @@ type Config struct {
 	MaxBuffer int
 	TLS       *tls.Config
 	Dialer    func(ctx context.Context, network, addr string) (net.Conn, error)
+	// Lookup returns the addresses of a host. nil: Dialer gets the names as they are.
+	Lookup zkconn.LookupFunc
 	// Idle is for how long what a client keeps for later is kept without use.
 	Idle time.Duration
 
@@ -79,6 +81,8 @@ type Client struct {
 	// Writes are calls that write and need no grant.
 	Writes work.Open
 	began  time.Time
+	// servers are those that all sessions use.
+	servers *zkconn.Servers
 	// warned has when there was a warning about each server.
 	warned struct {
 		sync.Mutex
@@ -110,6 +114,7 @@ func New(cfg Config, begin func(*Session, *zkconn.Config) (end func(cause error)
 	c.warned.at = map[string]time.Time{}
 	c.Closing, c.beginClose = context.WithCancelCause(context.Background())
 	c.Waiting, c.stopWaiting = context.WithCancelCause(c.Closing)
+	c.servers = zkconn.NewServers(c.Closing, cfg.Servers, cfg.Lookup, &c.Tasks, c.onUnresolved)
 	return c
 }
 

@@ -24,7 +24,7 @@ func openSession(c *Client) (*Session, error) {
 		_, _, since = last.State()
 	}
 	conn := zkconn.Config{
-		Servers: c.Servers, Timeout: c.Timeout, Credentials: c.Auth(), Digest: c.Digest,
+		Servers: c.servers, Timeout: c.Timeout, Credentials: c.Auth(), Digest: c.Digest,
 		ACL: c.ACL, Identities: c.Writers(), Owned: c.Owned,
 		TLS: c.TLS, Dial: c.Dialer, Tasks: &c.Tasks,
 		Up:     s.onUp,
@@ -50,6 +50,16 @@ func (s *Session) onFailed(server string, err error) {
 		level = slog.LevelWarn
 	}
 	s.Client.Log(level, "cannot connect", "server", server, "err", err)
+}
+
+// onUnresolved is like onFailed for a name that cannot be looked up. kept is how many addresses
+// are known from before.
+func (c *Client) onUnresolved(name string, kept int, err error) {
+	level := slog.LevelDebug
+	if c.isDue(name) {
+		level = slog.LevelWarn
+	}
+	c.Log(level, "cannot look up a server", "server", name, "kept", kept, "err", err)
 }
 
 // failureInterval is between two warnings that a server cannot be reached.

@@ -5,6 +5,8 @@ package tuning
 
 import (
 	"context"
+	"net"
+	"net/netip"
 	"time"
 )
 
@@ -13,6 +15,7 @@ type (
 	lastNumberKey struct{}
 	longLineKey   struct{}
 	idleLineKey   struct{}
+	networkKey    struct{}
 )
 
 // WithSegment makes the queues of a Client seal a segment after n creates.
@@ -53,6 +56,30 @@ func WithIdleLine(ctx context.Context, d time.Duration) context.Context {
 // IdleLine returns the time set by WithIdleLine, or otherwise.
 func IdleLine(ctx context.Context, otherwise time.Duration) time.Duration {
 	return valueOr(ctx, idleLineKey{}, otherwise)
+}
+
+type (
+	// LookupFunc returns the addresses of a host.
+	LookupFunc = func(ctx context.Context, host string) ([]netip.Addr, error)
+	// DialFunc makes a connection to an address.
+	DialFunc = func(ctx context.Context, network, addr string) (net.Conn, error)
+)
+
+type network struct {
+	lookup LookupFunc
+	dial   DialFunc
+}
+
+// WithNetwork makes a Client without Options.Dialer look names up by lookup, and connect to
+// their addresses by dial.
+func WithNetwork(ctx context.Context, lookup LookupFunc, dial DialFunc) context.Context {
+	return context.WithValue(ctx, networkKey{}, network{lookup, dial})
+}
+
+// Network returns the functions set by WithNetwork, or otherwise lookup and dial.
+func Network(ctx context.Context, lookup LookupFunc, dial DialFunc) (LookupFunc, DialFunc) {
+	n := valueOr(ctx, networkKey{}, network{lookup, dial})
+	return n.lookup, n.dial
 }
 
 func valueOr[V any](ctx context.Context, key any, otherwise V) V {

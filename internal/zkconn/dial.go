@@ -15,8 +15,8 @@ import (
 var errStopped = errors.New("session has ended")
 
 // dial is go-zookeeper's dialer. go-zookeeper calls it in a loop, and again at once
-// when it fails, so the pace is made here.
-func (s *Session) dial(network, address string, _ time.Duration) (net.Conn, error) {
+// when it fails, so the pace is made here, and the server chosen.
+func (s *Session) dial(network, _ string, _ time.Duration) (net.Conn, error) {
 	select {
 	case <-time.After(s.pace()):
 	case <-s.dialing.Done():
@@ -28,13 +28,20 @@ func (s *Session) dial(network, address string, _ time.Duration) (net.Conn, erro
 		<-s.releaseLoop // a new connection would open another session
 		return nil, errStopped
 	}
-	conn, err := s.connect(network, address)
+	server, err := s.nextServer()
 	if err != nil {
-		err = fmt.Errorf("%s: %w", address, err)
+		s.mu.Lock()
+		s.lastErr = err
+		s.mu.Unlock()
+		return nil, err
+	}
+	conn, err := s.connect(network, server)
+	if err != nil {
+		err = fmt.Errorf("%s: %w", server, err)
 		s.mu.Lock()
 		s.lastErr = err
 		if s.cause == nil {
-			s.cfg.Failed(address, err)
+			s.cfg.Failed(server.String(), err)
 		}
 		s.mu.Unlock()
 		return nil, err
@@ -42,22 +49,33 @@ func (s *Session) dial(network, address string, _ time.Duration) (net.Conn, erro
 	return conn, nil
 }
 
-func (s *Session) connect(network, address string) (net.Conn, error) {
-	number := s.wire.Attempt()
+// attempt returns the context of one attempt to connect, or to learn of a first server.
+func (s *Session) attempt() (context.Context, context.CancelFunc) {
 	budget := wire.HandshakeBudget(s.Timeout())
 	if !s.IsEstablished() { // nothing expires yet, and the server may grant far more
 		budget = max(budget, time.Second/2)
 	}
-	ctx, cancel := context.WithTimeout(s.dialing, budget)
+	return context.WithTimeout(s.dialing, budget)
+}
+
+func (s *Session) nextServer() (Server, error) {
+	ctx, cancel := s.attempt()
 	defer cancel()
-	if hopeless, answers := s.isHopeless(address); hopeless {
-		if err := s.resolve(ctx, network, address, answers); err != nil {
+	return s.hosts.next(ctx)
+}
+
+func (s *Session) connect(network string, server Server) (net.Conn, error) {
+	number := s.wire.Attempt()
+	ctx, cancel := s.attempt()
+	defer cancel()
+	if hopeless, answers := s.isHopeless(server); hopeless {
+		if err := s.resolve(ctx, network, server, answers); err != nil {
 			return nil, err
 		}
 	}
-	nc, err := s.dialServer(ctx, network, address)
+	nc, err := s.dialServer(ctx, network, server)
 	if err != nil {
-		s.noteNoContact(address)
+		s.noteNoContact(server)
 		return nil, err
 	}
 	conn := s.wire.Wrap(nc, number)
@@ -67,29 +85,34 @@ func (s *Session) connect(network, address string) (net.Conn, error) {
 		nc.Close()
 		return nil, errStopped
 	}
-	s.nc, s.number, s.server, s.ncSince = conn, number, address, time.Now()
+	s.nc, s.number, s.server, s.ncSince = conn, number, server, time.Now()
 	s.dropDials() // to other servers
 	return conn, nil
 }
 
-// pace returns how long to wait before the next attempt: not at all for each
-// server's first, longer with every round, and a moment where a connection was
-// accepted but did not last.
+// maxBurst bounds the attempts in a row. A name may have any number of addresses.
+const maxBurst = 5
+
+// pace returns how long to wait before the next attempt: not at all for each server's
+// first, longer with every round, and a moment where a connection was accepted but did not
+// last. With more servers than maxBurst, each burst counts as a round. The names are looked
+// up again once all servers were tried.
 func (s *Session) pace() time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	n := s.failures
+	n, servers := s.failures, s.hosts.len()
 	s.failures++
-	if n == 0 {
-		if time.Since(s.upSince) < time.Second {
-			return 20 * time.Millisecond
-		}
+	if n%servers == 0 {
+		s.cfg.Servers.Refresh()
+	}
+	round, in := n/min(servers, maxBurst), n%min(servers, maxBurst)
+	switch {
+	case n == 0 && time.Since(s.upSince) < time.Second:
+		return 20 * time.Millisecond
+	case round == 0, in != 0:
 		return 0
 	}
-	if n%len(s.hosts.list) != 0 {
-		return 0
-	}
-	d := min(50*time.Millisecond<<min(n/len(s.hosts.list)-1, 10), s.longPause())
+	d := min(50*time.Millisecond<<min(round-1, 10), s.longPause())
 	return d/2 + rand.N(d/2+1)
 }
 
@@ -98,8 +121,8 @@ func (s *Session) longPause() time.Duration { return min(s.Timeout()/10, time.Se
 
 // dialServer makes a connection, with TLS if configured. ctx must have a deadline,
 // which becomes the connection's.
-func (s *Session) dialServer(ctx context.Context, network, address string) (net.Conn, error) {
-	nc, err := s.dialNet(ctx, network, address)
+func (s *Session) dialServer(ctx context.Context, network string, server Server) (net.Conn, error) {
+	nc, err := s.dialNet(ctx, network, server.Address)
 	if err != nil {
 		return nil, err
 	}
@@ -113,7 +136,7 @@ func (s *Session) dialServer(ctx context.Context, network, address string) (net.
 	}
 	config := s.cfg.TLS.Clone()
 	if config.ServerName == "" {
-		config.ServerName, _, _ = net.SplitHostPort(address)
+		config.ServerName, _, _ = net.SplitHostPort(server.Name)
 	}
 	tc := tls.Client(nc, config)
 	if err := tc.HandshakeContext(ctx); err != nil {

@@ -66,7 +66,7 @@ func (s *Session) noteContact(err error) {
 
 // noteNoContact notes that a server cannot be reached. If it can be again, it gets
 // another chance.
-func (s *Session) noteNoContact(server string) {
+func (s *Session) noteNoContact(server Server) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if c := s.unserved[server]; c != nil {
@@ -81,7 +81,7 @@ func (s *Session) noteNoContact(server string) {
 // back, it knows the session.
 //
 // The session must not be closed before ValidUntil: its leases are believed until then.
-func (s *Session) isHopeless(server string) (hopeless, answers bool) {
+func (s *Session) isHopeless(server Server) (hopeless, answers bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	c := s.unserved[server]
@@ -99,11 +99,11 @@ func (s *Session) isHopeless(server string) (hopeless, answers bool) {
 // the session for ever, and with it the places that nobody can release. A server that
 // knows the session but not the zxid that the client has seen has lost data. In
 // both cases the session is closed there, and the servers delete what it owns.
-func (s *Session) resolve(ctx context.Context, network, address string, answers bool) error {
+func (s *Session) resolve(ctx context.Context, network string, server Server, answers bool) error {
 	ask := func(seen, end bool) (known bool, err error) {
-		nc, err := s.dialServer(ctx, network, address)
+		nc, err := s.dialServer(ctx, network, server)
 		if err != nil {
-			s.noteNoContact(address)
+			s.noteNoContact(server)
 			return false, err
 		}
 		defer nc.Close()

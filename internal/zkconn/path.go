@@ -38,9 +38,10 @@ func CheckPath(path string) error {
 }
 
 // isForbidden reports whether no path may contain r: a control character, one for private
-// use, or one of the specials at the end of the basic multilingual plane.
+// use, one of the specials at the end of the basic multilingual plane, or one above it, which
+// the servers see as two surrogates.
 func isForbidden(r rune) bool {
-	return r <= 0x1f || r >= 0x7f && r <= 0x9f || r >= 0xd800 && r <= 0xf8ff || r >= 0xfff0 && r <= 0xffff
+	return r <= 0x1f || r >= 0x7f && r <= 0x9f || r >= 0xd800 && r <= 0xf8ff || r >= 0xfff0
 }
 
 // Parent returns the path of the znode above path, "" for one at the top.

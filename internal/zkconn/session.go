@@ -23,7 +23,7 @@ import (
 // Sooner are called without the session's lock. Up and Down are called with it, in the
 // order of what happened: they must not call the Session's methods, except ID and Timeout.
 type Config struct {
-	Servers     []string      // host:port
+	Servers     *Servers
 	Timeout     time.Duration // requested; the server may change it
 	Credentials []wire.Credential
 	Digest      crypto.Hash       // the servers' digest algorithm; 0: SHA-1
@@ -84,13 +84,13 @@ type Session struct {
 	upChanged chan struct{} // closed and replaced whenever up changes
 	upSince   time.Time
 	since     time.Time            // when State has changed last
-	unserved  map[string]*contact  // by server, see isHopeless
+	unserved  map[Server]*contact  // see isHopeless
 	failures  int                  // attempts to connect since a connection has lasted
-	dials     map[string]*dialCall // by server, see dialNet
+	dials     map[string]*dialCall // by address, see dialNet
 	hanging   int                  // calls that leaveDial has left
 	nc        *wire.Conn
 	number    uint64 // of nc
-	server    string // of nc
+	server    Server // of nc
 	ncSince   time.Time
 	lastErr   error // why there is no connection
 	cause     error // why the session has ended
@@ -103,18 +103,17 @@ type Session struct {
 // New returns a Session that has not begun to connect.
 func New(cfg Config) *Session {
 	s := &Session{
-		cfg: cfg, hosts: newHosts(cfg.Servers), ids: cfg.digestIDs(),
+		cfg: cfg, hosts: &hosts{servers: cfg.Servers}, ids: cfg.digestIDs(),
 		established: make(chan struct{}), over: make(chan struct{}),
 		parked: make(chan struct{}), releaseLoop: make(chan struct{}),
 		upChanged: make(chan struct{}),
-		unserved:  map[string]*contact{},
+		unserved:  map[Server]*contact{},
 		dials:     map[string]*dialCall{},
 		watches:   map[watchKey]*Watch{},
 		since:     cfg.Since,
 	}
 	s.account = newAccount(cmp.Or(cfg.MaxBuffer, jute.MaxFrame))
 	s.account.emptied = cfg.Emptied
-	s.hosts.releaseLoop = s.releaseLoop
 	s.dialing, s.stopDialing = context.WithCancel(context.Background())
 	if cfg.Owned {
 		s.owned = OwnedACL(cfg.ACL, cfg.Digest, cfg.Identities)
@@ -136,8 +135,8 @@ func New(cfg Config) *Session {
 func (s *Session) Open() error {
 	// The dialer may run before Connect has returned. Nothing that it calls touches
 	// s.conn.
-	conn, events, err := zk.Connect(s.cfg.Servers, s.cfg.Timeout,
-		zk.WithDialer(s.dial), zk.WithHostProvider(s.hosts),
+	conn, events, err := zk.Connect([]string{"unused"}, s.cfg.Timeout,
+		zk.WithDialer(s.dial), zk.WithHostProvider(provider{s.releaseLoop}),
 		zk.WithLogger(quiet{}), zk.WithLogInfo(false),
 		// The largest request, and some room: go-zookeeper panics on one that just
 		// fills its buffer.
@@ -219,7 +218,7 @@ func (s *Session) State() (up bool, server string, since time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if up = s.up && s.cause == nil; up {
-		server = s.server
+		server = s.server.String()
 	}
 	return up, server, s.since
 }
@@ -273,7 +272,7 @@ func (s *Session) onUp(conn uint64) {
 	if !s.IsEstablished() {
 		close(s.established)
 	}
-	s.cfg.Up(s.server)
+	s.cfg.Up(s.server.String())
 }
 
 // onDown is called by internal/wire.
@@ -287,9 +286,9 @@ func (s *Session) onDown(conn uint64, err error) {
 	var refused *wire.AuthError
 	switch own := errors.As(err, &refused) && s.refusedOwn(refused); {
 	case s.up && s.cause == nil: // else the owner has closed the session, and knows
-		s.cfg.Down(s.server, err)
+		s.cfg.Down(s.server.String(), err)
 	case s.cause == nil && !own && !s.wire.Over(): // else the server is not at fault
-		s.cfg.Failed(s.server, err)
+		s.cfg.Failed(s.server.String(), err)
 	}
 	s.setUp(false)
 	s.nc = nil

@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
-	"strings"
 	"syscall"
 	"time"
 
@@ -17,17 +16,20 @@ import (
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	servers := strings.Split(os.Getenv("ZK_SERVERS"), ",") // host:port,host:port,...
-	if err := run(ctx, servers, &store{}); err != nil {
+	if err := run(ctx, os.Getenv("ZK_SERVERS"), &store{}); err != nil { // host:port,host:port/prefix
 		log.Fatal(err)
 	}
 }
 
 // run ships orders under the lock until ctx ends.
-func run(ctx context.Context, servers []string, db *store) error {
+func run(ctx context.Context, connect string, db *store) error {
+	servers, prefix, err := zkrecipes.ParseServers(connect)
+	if err != nil {
+		return err
+	}
 	dialing, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
-	client, err := zkrecipes.Dial(dialing, servers, &zkrecipes.Options{Logger: slog.Default()})
+	client, err := zkrecipes.Dial(dialing, servers, &zkrecipes.Options{Prefix: prefix, Logger: slog.Default()})
 	if err != nil {
 		return err
 	}

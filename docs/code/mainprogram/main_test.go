@@ -103,7 +103,7 @@ func TestTheProgramShipsLosesTheLockGoesOnAndStops(t *testing.T) {
 			places <- c
 		}
 	}))
-	p := start(t, srv.Addr())
+	p := start(t, srv.Addr()+"/app")
 	first := p.token()
 
 	// Expire the session at the beginning of each hold, until the program notices a loss
@@ -129,7 +129,8 @@ func TestTheProgramShipsLosesTheLockGoesOnAndStops(t *testing.T) {
 
 	p.stop()
 	require.Empty(t, srv.Sessions(), "the session was closed")
-	require.Empty(t, srv.Children("/locks/orders"), "the lock was released")
+	require.Empty(t, srv.Children("/app/locks/orders"), "the lock was released")
+	require.NotEmpty(t, srv.Children("/app/locks"), "below the prefix")
 }
 
 func TestTheProgramWaitsAgainAfterAnEviction(t *testing.T) {

@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
-	"strings"
 	"syscall"
 	"time"
 
@@ -18,17 +17,20 @@ import (
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	servers := strings.Split(os.Getenv("ZK_SERVERS"), ",") // host:port,host:port,...
-	if err := run(ctx, servers, bill); err != nil {
+	if err := run(ctx, os.Getenv("ZK_SERVERS"), bill); err != nil { // host:port,host:port/prefix
 		log.Fatal(err) // exit code 1: the supervisor starts it again
 	}
 }
 
 // run serves the queue until ctx ends.
-func run(ctx context.Context, servers []string, handler func(context.Context, *zkrecipes.Item) error) error {
+func run(ctx context.Context, connect string, handler func(context.Context, *zkrecipes.Item) error) error {
+	servers, prefix, err := zkrecipes.ParseServers(connect)
+	if err != nil {
+		return err
+	}
 	dialing, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
-	client, err := zkrecipes.Dial(dialing, servers, &zkrecipes.Options{Logger: slog.Default()})
+	client, err := zkrecipes.Dial(dialing, servers, &zkrecipes.Options{Prefix: prefix, Logger: slog.Default()})
 	switch {
 	case ctx.Err() != nil:
 		return client.Close() // asked to stop before it began

@@ -23,7 +23,7 @@ func start(t *testing.T, srv *zktest.Server) *service {
 	ctx, stop := context.WithCancel(t.Context())
 	s := &service{stop: stop, result: make(chan error, 1), items: make(chan *zkrecipes.Item)}
 	go func() {
-		s.result <- run(ctx, []string{srv.Addr()}, func(ctx context.Context, job *zkrecipes.Item) error {
+		s.result <- run(ctx, srv.Addr()+"/", func(ctx context.Context, job *zkrecipes.Item) error {
 			select {
 			case s.items <- job:
 			case <-ctx.Done():

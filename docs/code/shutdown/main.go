@@ -9,7 +9,6 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
-	"strings"
 	"syscall"
 	"time"
 
@@ -22,10 +21,13 @@ const grace = 25 * time.Second
 func main() {
 	stop, cancel := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer cancel()
+	servers, prefix, err := zkrecipes.ParseServers(os.Getenv("ZK_SERVERS"))
+	if err != nil {
+		log.Fatal(err)
+	}
 	dialing, dialed := context.WithTimeout(stop, 30*time.Second)
 	defer dialed()
-	servers := strings.Split(os.Getenv("ZK_SERVERS"), ",")
-	client, err := zkrecipes.Dial(dialing, servers, &zkrecipes.Options{Logger: slog.Default()})
+	client, err := zkrecipes.Dial(dialing, servers, &zkrecipes.Options{Prefix: prefix, Logger: slog.Default()})
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -150,7 +150,7 @@ func TestDoReturnsErrClosedIfTheClientIsClosedMeanwhile(t *testing.T) {
 func TestTheProgramStopsOnSIGTERM(t *testing.T) {
 	srv := zktest.NewServer(t)
 	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), asProgram+"=1", "ZK_SERVERS="+srv.Addr())
+	cmd.Env = append(os.Environ(), asProgram+"=1", "ZK_SERVERS="+srv.Addr()+"/app")
 	stderr, err := cmd.StderrPipe()
 	require.NoError(t, err)
 	require.NoError(t, cmd.Start())
@@ -167,5 +167,6 @@ func TestTheProgramStopsOnSIGTERM(t *testing.T) {
 	require.True(t, signaled)
 	require.True(t, stopped)
 	require.Empty(t, srv.Sessions(), "the session was closed")
-	require.Empty(t, srv.Children("/locks/orders"), "the lock was released")
+	require.Empty(t, srv.Children("/app/locks/orders"), "the lock was released")
+	require.NotEmpty(t, srv.Children("/app/locks"), "below the prefix")
 }

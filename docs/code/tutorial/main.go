@@ -8,7 +8,6 @@ import (
 	"os"
 	"os/signal"
 	"strconv"
-	"strings"
 	"syscall"
 	"time"
 
@@ -20,9 +19,13 @@ import (
 func main() {
 	stop, cancel := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer cancel()
+	servers, prefix, err := zkrecipes.ParseServers(os.Getenv("ZK_SERVERS"))
+	if err != nil {
+		log.Fatal(err)
+	}
 	dialing, dialed := context.WithTimeout(stop, 30*time.Second)
 	defer dialed()
-	client, err := zkrecipes.Dial(dialing, strings.Split(os.Getenv("ZK_SERVERS"), ","), nil)
+	client, err := zkrecipes.Dial(dialing, servers, &zkrecipes.Options{Prefix: prefix})
 	if err != nil {
 		log.Fatal(err)
 	}

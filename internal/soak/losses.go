@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -20,14 +21,43 @@ const behind = time.Second
 // losses lets the ensemble lose transactions, for as many times as the options say.
 func (f *faults) losses(ctx context.Context) error {
 	for n := range f.options.losses {
-		pause(ctx, f.between(time.Second, 4*time.Second))
+		pause(ctx, f.between(3*time.Second, 6*time.Second))
 		if ctx.Err() != nil {
 			return nil
 		}
 		if err := f.lose(context.WithoutCancel(ctx), n); err != nil {
 			return err
 		}
-		pause(ctx, f.court.judge.Bound()+2*f.timeout+2*reportDelay) // the judge looks meanwhile
+		if err := f.goesOn(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// goesOn waits until the judge has seen what is served after a loss. If a process was not served
+// something, it prints who has what, and the run ends.
+func (f *faults) goesOn(ctx context.Context) error {
+	waits, stands := true, false
+	look := func() bool {
+		f.court.do(func(j *judge.Judge) {
+			waits = j.AfterLoss()
+			stands = slices.ContainsFunc(j.Violations(), func(v judge.Violation) bool { return v.Rule == judge.RuleLost })
+		})
+		return !waits
+	}
+	f.until(ctx, 2*time.Minute, look)
+	switch look(); {
+	case stands:
+		fmt.Println("ephemeral znodes, their sessions, and the processes that made them:")
+		for _, z := range f.plain.tree() {
+			if z.Ephemeral {
+				fmt.Printf("    %s %s %s\n", z.Path, z.Owner, z.Data)
+			}
+		}
+		return errViolated
+	case waits && ctx.Err() == nil:
+		return errors.New("the ensemble did not recover from a loss: this run proves nothing")
 	}
 	return nil
 }

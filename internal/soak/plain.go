@@ -152,6 +152,8 @@ func (p *plain) collect() {
 			item, token := parseDone(name)
 			p.court.take(judge.Event{Kind: judge.Effect, Recipe: judge.RecipeTake, Key: donePath, Item: item, Token: token})
 		}
+	}
+	for _, name := range names { // which takes a while, if the servers fail
 		p.any().Delete(root+donePath+"/"+name, -1)
 	}
 }
@@ -186,9 +188,15 @@ func (p *plain) walk(path string, found *[]judge.Znode) error {
 	if err != nil {
 		return err
 	}
-	*found = append(*found, judge.Znode{
-		Path: path, Ephemeral: stat.EphemeralOwner != 0, Owner: fmt.Sprintf("%#x", uint64(stat.EphemeralOwner)),
-	})
+	z := judge.Znode{Path: path, Ephemeral: stat.EphemeralOwner != 0}
+	if z.Ephemeral {
+		data, _, err := p.any().Get(path)
+		if err != nil && !errors.Is(err, zk.ErrNoNode) {
+			return err
+		}
+		z.Owner, z.Data = fmt.Sprintf("%#x", uint64(stat.EphemeralOwner)), string(data)
+	}
+	*found = append(*found, z)
 	for _, name := range names {
 		if err := p.walk(path+"/"+name, found); err != nil {
 			return err

@@ -56,6 +56,7 @@ type Znode struct {
 	Path      string
 	Ephemeral bool
 	Owner     string // with Ephemeral: its session
+	Data      string // with Ephemeral
 }
 
 // Rests judges the znodes that are there while all clients are connected, and none of them holds or waits
@@ -63,7 +64,7 @@ type Znode struct {
 func (j *Judge) Rests(at time.Duration, found []Znode, may func(path string) bool) {
 	for _, z := range found {
 		if z.Ephemeral && !may(z.Path) {
-			j.violation(at, "rests", nil, "nobody holds %s, and its session %s lives", z.Path, z.Owner)
+			j.violation(at, "rests", nil, "nobody holds %s (%q), and its session %s lives", z.Path, z.Data, z.Owner)
 		}
 	}
 }

@@ -128,6 +128,7 @@ type Judge struct {
 	violations []Violation
 	history    map[string]*history // by Key and Item; of faults under ""
 
+	strange   map[string]int // errors
 	losses    losses
 	workers   workers
 	served    served
@@ -144,7 +145,7 @@ func New(cfg Config) *Judge {
 	j := &Judge{
 		cfg: cfg, history: map[string]*history{}, workers: workers{},
 		fences: map[string]*fence{}, barriers: map[string]*barrier{}, gates: map[string]*gate{},
-		elections: map[string]*election{},
+		elections: map[string]*election{}, strange: map[string]int{},
 	}
 	j.served = newServed(j)
 	j.exclusion = newExclusion(j)
@@ -183,7 +184,7 @@ func (j *Judge) judge(e Event) {
 		j.takeLoss(e)
 	}
 	if e.Kind == Strange && !(e.From > 0 && j.losses.between(e.From, e.At)) {
-		j.violation(e.At, "error", []string{e.Key}, "%s: %v: %s", e.Key, e.caller(), e.Err)
+		j.takeStrange(e)
 	}
 	j.workers.take(e)
 	j.queues.take(e)
@@ -196,6 +197,15 @@ func (j *Judge) judge(e Event) {
 	j.gateOf(e.Key).take(j, e)
 	j.takeElection(e)
 	j.takeSlots(e)
+}
+
+// takeStrange takes an error that nothing explains. The same one of the same key is one
+// violation, however many callers get it.
+func (j *Judge) takeStrange(e Event) {
+	same := e.Key + ": " + e.Err
+	if j.strange[same]++; j.strange[same] == 1 {
+		j.violation(e.At, "error", []string{e.Key}, "%s: %v: %s", e.Key, e.caller(), e.Err)
+	}
 }
 
 // Violations returns what was found so far.

@@ -1,7 +1,9 @@
 package judge
 
 import (
+	"maps"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -55,6 +57,9 @@ func (j *Judge) takeLoss(e Event) {
 	}
 	j.served.lose(e)
 }
+
+// RuleLost is the Rule of a violation by a process that was not served after a loss.
+const RuleLost = "lost"
 
 // recovery is how the processes fare after the last loss: each must be served everything
 // again in time.
@@ -111,28 +116,25 @@ func (s *served) servedAgain(e Event) {
 
 // lookAfterLoss judges that each process was served everything again in time.
 func (s *served) lookAfterLoss(now time.Duration) {
-	bound := s.j.Bound() + s.patience()
-	if !s.after.due || now < s.after.back+bound {
+	if !s.after.due || now < s.calm+s.j.Bound() {
 		return
 	}
 	s.after.due = false
-	for process := range s.after.processes() {
-		for _, key := range s.j.cfg.Steady {
-			if last, known := s.after.served[place{process, key}]; known && last < s.after.back {
-				s.j.violation(now, "lost", []string{key}, "%s: process %d was not served within %v after the ensemble had come back at %v; the last time was at %v",
-					key, process, bound, s.after.back, last)
-			}
+	missed := map[int][]string{}
+	for p, last := range s.after.served {
+		if last < s.after.back && slices.Contains(s.j.cfg.Steady, p.key) {
+			missed[p.process] = append(missed[p.process], p.key)
 		}
+	}
+	for _, process := range slices.Sorted(maps.Keys(missed)) {
+		keys := slices.Sorted(slices.Values(missed[process]))
+		s.j.violation(now, RuleLost, keys, "the ensemble came back at %v, and for %v process %d was not served %s",
+			s.after.back, now-s.after.back, process, strings.Join(keys, ", "))
 	}
 }
 
-func (r recovery) processes() map[int]bool {
-	all := map[int]bool{}
-	for p := range r.served {
-		all[p.process] = true
-	}
-	return all
-}
+// AfterLoss reports whether it is still to be judged what was served after a loss.
+func (j *Judge) AfterLoss() bool { return j.served.after.waits || j.served.after.due }
 
 // Recovered returns, by Key, how long it took at most until each process was served again after the
 // ensemble had come back from a loss.

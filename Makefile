@@ -62,7 +62,7 @@ test: setup ## run the tests: the recipes on zktest, what needs a real server on
 	@$(MAKE) --no-print-directory -j$(JOBS) $(SYNC) $(TESTS)
 
 # What make test leaves out. Each part can run on a machine of its own.
-MORE := test-race test-race-packages test-race-sim test-real-all test-bench test-prometheus test-page test-long fuzz sim mutants soak-short
+MORE := test-race test-race-packages test-race-sim test-real-all test-bench test-prometheus test-page test-long fuzz sim mutants soak-short soak-loss
 
 test-all: test $(MORE) ## run everything: the race detector, all tests on a real server, seeds, mutants, the soak (hours)
 

@@ -1,9 +1,11 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -197,6 +199,9 @@ func (p *plain) walk(path string, found *[]judge.Znode) error {
 		z.Owner, z.Data = fmt.Sprintf("%#x", uint64(stat.EphemeralOwner)), string(data)
 	}
 	*found = append(*found, z)
+	slices.SortFunc(names, func(a, b string) int { // places by their numbers
+		return cmp.Compare(a[max(0, len(a)-10):], b[max(0, len(b)-10):])
+	})
 	for _, name := range names {
 		if err := p.walk(path+"/"+name, found); err != nil {
 			return err

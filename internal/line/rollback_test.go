@@ -170,3 +170,17 @@ func TestRealNothingThatWasGivenBackComesBackForGood(t *testing.T) {
 		r.goesOn()
 	})
 }
+
+// B118
+func TestRealAGrantThatWasLostEndsAndAWaitGoesOn(t *testing.T) {
+	t.Parallel()
+	r := newRollback(t)
+	r.save()
+	l := recipetest.Held(t, zkrecipes.NewMutex(r.clients[0], "/mutex").Lock)
+	waiter := recipetest.Later(t, zkrecipes.NewMutex(r.clients[1], "/mutex").Lock)
+	recipetest.Sleeps(t, r.clients[1], 2)
+	r.goBack()
+	require.ErrorIs(t, harness.Cause(t, l.Context(t.Context())), zkrecipes.ErrLost)
+	require.NoError(t, waiter.Get().Release(), "nobody has evicted it")
+	require.ErrorIs(t, l.Release(), zkrecipes.ErrLost)
+}

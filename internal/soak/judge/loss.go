@@ -109,7 +109,7 @@ func (s *served) servedAgain(e Event) {
 	p := place{e.Process, e.Key}
 	before, known := s.after.served[p]
 	s.after.served[p] = e.At
-	if known && !s.after.waits && before < s.after.back {
+	if known && !s.after.waits && before < s.after.back && slices.Contains(s.j.cfg.Steady, e.Key) {
 		s.after.longest[e.Key] = max(s.after.longest[e.Key], e.At-s.after.back)
 	}
 }
@@ -136,8 +136,8 @@ func (s *served) lookAfterLoss(now time.Duration) {
 // AfterLoss reports whether it is still to be judged what was served after a loss.
 func (j *Judge) AfterLoss() bool { return j.served.after.waits || j.served.after.due }
 
-// Recovered returns, by Key, how long it took at most until each process was served again after the
-// ensemble had come back from a loss.
+// Recovered returns, by Key of Config.Steady, how long it took at most until each process was
+// served again after the ensemble had come back from a loss.
 func (j *Judge) Recovered() map[string]time.Duration { return j.served.after.longest }
 
 func (f *fence) lose(l loss) {

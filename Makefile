@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .PHONY: help demo demo-zk demo-rw demo-barrier demo-queue demo-ids demo-election demo-members test test-all test-zktest test-real \
 	test-packages test-sim test-race test-race-packages test-race-sim test-real-all test-bench test-prometheus test-page test-long stress stress-changed \
-	fuzz sim soak soak-short soak-kills mutants mutants-fast mutants-some bench pictures lint lint-more vuln \
+	fuzz sim soak soak-short soak-kills soak-loss mutants mutants-fast mutants-some bench pictures lint lint-more vuln \
 	api api-compat rows tidy setup zkr man dist release-sums release-check
 
 # Each release of Go needs a staticcheck that supports it. Update both together.
@@ -63,7 +63,7 @@ test: setup ## run the tests: the recipes on zktest, what needs a real server on
 	@$(MAKE) --no-print-directory -j$(JOBS) $(SYNC) $(TESTS)
 
 # What make test leaves out. Each part can run on a machine of its own.
-MORE := test-race test-race-packages test-race-sim test-real-all test-bench test-prometheus test-page test-long fuzz sim mutants soak-short
+MORE := test-race test-race-packages test-race-sim test-real-all test-bench test-prometheus test-page test-long fuzz sim mutants soak-short soak-loss
 
 test-all: test $(MORE) ## run everything: the race detector, all tests on a real server, seeds, mutants, the soak (hours)
 
@@ -144,6 +144,10 @@ KILLS ?= 50
 LOAD ?= all
 soak-kills: setup ## kill one server KILLS times under LOAD (all, lock), and check that it starts again
 	go run ./internal/soak -kills $(KILLS) -load $(LOAD) -seed $(SEED)
+
+LOSSES ?= 8
+soak-loss: setup ## let three servers lose their last transactions LOSSES times, and check that all goes on
+	go run ./internal/soak -losses $(LOSSES) -seed $(SEED)
 
 mutants: ## break the code in known ways and check that the tests notice (takes long)
 	go run ./internal/mutants

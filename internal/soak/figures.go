@@ -75,7 +75,7 @@ func line(e judge.Event) string {
 		{"from", e.From, e.From != 0}, {"until", e.Until, e.Until != 0}, {"shared", e.Shared, e.Shared},
 		{"was", e.Was, e.Version != 0}, {"version", e.Version, e.Version != 0},
 		{"zxid", fmt.Sprintf("%#x", e.Zxid), e.Zxid != 0}, {"index", e.Index, e.Recipe == judge.RecipeBarrier},
-		{"server", e.Server, e.Server != ""}, {"uncertain", e.Uncertain, e.Uncertain}, {"err", e.Err, e.Err != ""},
+		{"server", e.Server, e.Server != ""}, {"refused", e.Refused, e.Refused}, {"uncertain", e.Uncertain, e.Uncertain}, {"err", e.Err, e.Err != ""},
 	} {
 		if f.set {
 			text += fmt.Sprintf(" %s=%v", f.name, f.value)
@@ -101,10 +101,26 @@ func (s *soak) show() {
 		excused, longest := j.Excused()
 		fmt.Printf("%6.1f min: violations %d; served: %s; items put %d acked %d redriven %d; commits of lock %d (%d in doubt)\n",
 			s.now().Minutes(), len(j.Violations()), strings.Join(grants, ", "), put, acked, j.Redriven(failingKey), commits, doubtful)
-		fmt.Printf("            longest gaps in s (without outages and faults of processes): %s; ensemble %.1f, plain client %.1f; overlaps behind a server cut off: %d, up to %v\n",
+		fmt.Printf("            longest gaps in s (without outages and faults of processes): %s; ensemble %.1f, plain client %.1f; overlaps behind a server cut off or of lost grants: %d, up to %v\n",
 			strings.Join(gaps, ", "), j.Outage().Seconds(), s.plain.gap().Seconds(), excused, longest.Round(time.Millisecond))
 	})
 	fmt.Printf("            faults: %s; %s\n", s.faults, s.fleet)
+	s.recovered()
+}
+
+// recovered prints how long the processes took after losses.
+func (s *soak) recovered() {
+	if s.losses == 0 {
+		return
+	}
+	var texts []string
+	s.court.do(func(j *judge.Judge) {
+		times := j.Recovered()
+		for _, key := range slices.Sorted(maps.Keys(times)) {
+			texts = append(texts, fmt.Sprintf("%s %.1f", strings.TrimPrefix(key, "/"), times[key].Seconds()))
+		}
+	})
+	fmt.Printf("            longest times in s from a plain client's write until each process was served again: %s\n", strings.Join(texts, ", "))
 }
 
 // together makes one line of figures for all locks of the worker "churn".
@@ -170,7 +186,7 @@ func (s *soak) verdict() error {
 		return fmt.Errorf("%d %w", s.court.shown, errViolated)
 	}
 	minutes := s.minutes
-	if s.kills > 0 {
+	if s.kills > 0 || s.losses > 0 {
 		minutes = s.now().Minutes()
 	}
 	least := 1 + int(leastPerMinute*minutes)

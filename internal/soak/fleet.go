@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -33,6 +34,7 @@ type ship struct {
 	cmd    *exec.Cmd
 	input  io.WriteCloser
 	done   chan struct{} // closed when it has ended and all of its reports are read
+	rested chan struct{} // closed when its workers have ended
 	doomed bool          // its end is no surprise
 }
 
@@ -45,7 +47,7 @@ func (f *fleet) start(number int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.lives[number]++
-	s := &ship{life: f.lives[number], done: make(chan struct{})}
+	s := &ship{life: f.lives[number], done: make(chan struct{}), rested: make(chan struct{})}
 	params, err := json.Marshal(Params{
 		Process: number, Life: s.life, Servers: f.ensemble.Addrs(), Timeout: f.timeout,
 		Start: f.soak.start, Seed: f.seed, Members: f.processes, Operator: number == 1, Load: f.load,
@@ -90,6 +92,9 @@ func (f *fleet) follow(number int, s *ship, output io.Reader) {
 		}
 		if r.Figures != nil {
 			f.note(number, *r.Figures)
+		}
+		if r.Rested {
+			close(s.rested)
 		}
 	}
 	err := s.cmd.Wait()
@@ -158,6 +163,23 @@ func (f *fleet) kills() int {
 func (f *fleet) finish() {
 	for number := range f.processes {
 		io.WriteString(f.ship(number+1).input, "finish\n")
+	}
+}
+
+// rest ends the workers of all processes, which keep their sessions, and waits until they have
+// given back everything.
+func (f *fleet) rest(ctx context.Context) {
+	for number := range f.processes {
+		io.WriteString(f.ship(number+1).input, "rest\n")
+	}
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	for number := range f.processes {
+		select {
+		case <-f.ship(number + 1).rested:
+		case <-f.ship(number + 1).done:
+		case <-ctx.Done(): // stop says so
+		}
 	}
 }
 

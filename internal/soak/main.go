@@ -3,6 +3,7 @@
 //
 //	go run ./internal/soak -minutes 60 -seed 1
 //	go run ./internal/soak -kills 50 -load lock
+//	go run ./internal/soak -losses 8
 //
 // Three servers run in containers. Of four processes, each of which uses all recipes, one is
 // stopped and killed at random too. A process has one client for all recipes, and another one
@@ -15,6 +16,15 @@
 // With -kills there is one standalone server instead. It is killed every few seconds, and
 // started again at once. The run ends with the first start that fails, and the line "starts:"
 // says how many have succeeded. -load lock is the load that finds fault with a server soonest.
+//
+// With -losses the three servers lose their last transactions, again and again, as if they had
+// no volumes or a backup were put back: one is stopped for some seconds, the two others then lose
+// their disks, and have only what the one knows. The judge allows what that explains (see the
+// judge's loss.go): what was acknowledged in these seconds is in doubt. Everything else must hold,
+// and a session timeout after a plain client can write again, each process must be served by each recipe.
+//
+// At the end the processes first give back everything and keep their sessions. Then no place,
+// slot, claim or member must be left.
 //
 // All servers write snapshots often, slowly because of -znodes other znodes, and under load. A
 // server that starts reads the newest one and the transactions after it. If it does not serve
@@ -45,7 +55,8 @@ type options struct {
 	processes    int
 	timeout      time.Duration
 	znodes       int
-	kills        int // 0: three servers with all kinds of faults
+	kills        int // how often one server is killed; 0: three servers
+	losses       int // how often three servers lose transactions; 0: all kinds of faults
 	load         string
 	curatorLines bool
 }
@@ -64,8 +75,10 @@ func (o options) check() error {
 		return fmt.Errorf("-load %s: neither %s nor %s", o.load, loadAll, loadLock)
 	case o.processes < 2:
 		return fmt.Errorf("-processes %d: at least 2 are needed", o.processes)
-	case o.kills < 0 || o.znodes < 0:
-		return errors.New("-kills and -znodes must not be negative")
+	case o.kills < 0 || o.losses < 0 || o.znodes < 0:
+		return errors.New("-kills, -losses and -znodes must not be negative")
+	case o.kills > 0 && o.losses > 0:
+		return errors.New("-kills and -losses exclude each other")
 	}
 	return nil
 }
@@ -86,8 +99,9 @@ func main() {
 	flag.Uint64Var(&o.seed, "seed", uint64(time.Now().UnixNano()), "decides the faults and what workers do")
 	flag.IntVar(&o.processes, "processes", 0, "worker processes (default 4, of which the last one is stopped and killed; 16 with -kills)")
 	flag.DurationVar(&o.timeout, "timeout", 4*time.Second, "session timeout")
-	flag.IntVar(&o.znodes, "znodes", 40000, "other znodes, which make a server's snapshots slow")
+	flag.IntVar(&o.znodes, "znodes", 40000, "other znodes, which make a server's snapshots slow; none with -losses")
 	flag.IntVar(&o.kills, "kills", 0, "how often one standalone server is killed and started again, instead of -minutes of faults")
+	flag.IntVar(&o.losses, "losses", 0, "how often the three servers lose their last transactions, instead of -minutes of faults")
 	flag.StringVar(&o.load, "load", loadAll, "what the processes do: "+loadAll+", or "+loadLock+" for one kind of lock on many paths")
 	flag.BoolVar(&o.curatorLines, "curator-lines", false, "create the lines in advance, as Curator does, and keep them")
 	flag.Parse()
@@ -96,6 +110,9 @@ func main() {
 		if o.kills > 0 {
 			o.processes = 16
 		}
+	}
+	if o.losses > 0 {
+		o.znodes = 0
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()

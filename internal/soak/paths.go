@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	pathpkg "path"
 	"slices"
 	"strings"
 
@@ -25,6 +26,7 @@ const (
 
 	semaphoreKey = "/semaphore"
 	electionKey  = "/election"
+	groupKey     = "/group"
 
 	donePath  = "/done" // what acks leave
 	plainPath = "/plain"
@@ -75,7 +77,18 @@ func servedKeys(load string) []string {
 		semaphoreKey, electionKey, keptKey, allKey, rwKey + judge.DowngradeSuffix,
 		failingKey, failingKey + judge.PutSuffix, failingKey + judge.RedriveSuffix, deadKey,
 		lockKey, rwKey, queueKey, queueKey + judge.PutSuffix, boundedKey, boundedKey + judge.PutSuffix,
-		barrierKey, doubleKey, doubleKey + judge.LeaveSuffix, gateKey,
+		barrierKey, doubleKey, doubleKey + judge.LeaveSuffix, gateKey, groupKey,
+	})
+}
+
+// steadyKeys returns those for which each process is served all the time, a few times in a
+// second or two. Callers of LockAll may wait for longer, and so may those that want the locks that
+// these hold meanwhile.
+func steadyKeys() []string {
+	return slices.Concat(severalKeys[2:], []string{
+		lockKey, rwKey, keptKey, semaphoreKey, electionKey, barrierKey, doubleKey, doubleKey + judge.LeaveSuffix,
+		queueKey, queueKey + judge.PutSuffix, boundedKey, boundedKey + judge.PutSuffix, failingKey, failingKey + judge.PutSuffix,
+		groupKey,
 	})
 }
 
@@ -98,6 +111,26 @@ func permanent() []string {
 		paths = append(paths, dataOf(key))
 	}
 	return paths
+}
+
+// doneName returns what the ack of an item leaves, but for its sequence number. token is that of
+// the claim.
+func doneName(item string, token int64) string {
+	return fmt.Sprintf("%s/%s@%d-", donePath, item, token)
+}
+
+// parseDone returns the item and the token of what an ack has left.
+func parseDone(name string) (item string, token int64) {
+	item, rest, _ := strings.Cut(name, "@")
+	fmt.Sscan(strings.ReplaceAll(rest, "-", " "), &token)
+	return item, token
+}
+
+// mayRest reports whether a znode may be there while nobody holds or waits for anything: a
+// session keeps a receipt of its puts in each queue.
+func mayRest(path string) bool {
+	dir, _ := pathpkg.Split(path)
+	return strings.HasSuffix(dir, "/puts/")
 }
 
 // mayRemain is like the function, but where containers are not reaped all may remain.

@@ -6,6 +6,24 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
+func TestTheZnodeOfAnAckNamesItsClaim(t *testing.T) {
+	for item, token := range map[string]int64{"1.1-put-5": 2199023331328, "4.12-put-fail-bad-7": 0} {
+		name := doneName(item, token) + "0000000012"
+		gotItem, gotToken := parseDone(name[len(donePath)+1:])
+		require.Equal(t, item, gotItem)
+		require.Equal(t, token, gotToken)
+	}
+}
+
+func TestWhileNobodyHoldsAnythingOnlyReceiptsRest(t *testing.T) {
+	for path, may := range map[string]bool{
+		"/soak/queue/puts/receipt": true, "/soak/queue/line/place": false, "/soak/semaphore/slots/1-a": false,
+		"/soak/election/leader": false, "/soak/queue/s/1/item/c": false,
+	} {
+		require.Equal(t, may, mayRest(path), path)
+	}
+}
+
 func TestOnlyTheSkeletonMayRemain(t *testing.T) {
 	for path, may := range map[string]bool{
 		"/soak": true, "/soak/lock-data": true, "/soak/done": true,

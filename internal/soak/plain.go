@@ -1,9 +1,11 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -18,13 +20,13 @@ import (
 // writes, and look what stands in it.
 type plain struct {
 	court   *court
-	pinned  []*zk.Conn // one to each server
-	servers []string   // their addresses
-	any     *zk.Conn   // to all of them, as a user would have
+	servers []string
+	timeout time.Duration
+	seen    map[string]struct{} // names of the znodes of acks
 
 	mu      sync.Mutex
+	conns   map[string]*zk.Conn  // one to each server; "" is to all of them, as a user would have
 	wrote   map[string]time.Time // the last write, by the address of the server
-	seen    map[string]struct{}  // znodes of acks that are about to be deleted
 	longest time.Duration        // without a write of the one to all servers
 }
 
@@ -33,31 +35,21 @@ type quiet struct{}
 func (quiet) Printf(string, ...any) {}
 
 func newPlain(ctx context.Context, c *court, e *zkserver.Ensemble, o options) (*plain, error) {
-	p := &plain{court: c, seen: map[string]struct{}{}, wrote: map[string]time.Time{}}
-	connect := func(servers ...string) (*zk.Conn, error) {
-		conn, _, err := zk.Connect(servers, o.timeout, zk.WithLogger(quiet{}), zk.WithLogInfo(false),
-			zk.WithEventCallback(func(zk.Event) {}))
-		return conn, err
+	p := &plain{
+		court: c, servers: e.Addrs(), timeout: o.timeout,
+		seen: map[string]struct{}{}, conns: map[string]*zk.Conn{}, wrote: map[string]time.Time{},
 	}
-	for _, n := range e.Nodes {
-		conn, err := connect(n.Addr())
-		if err != nil {
-			return nil, err
-		}
-		p.pinned, p.servers = append(p.pinned, conn), append(p.servers, n.Addr())
-	}
-	var err error
-	if p.any, err = connect(e.Addrs()...); err != nil {
+	if err := p.connect(); err != nil {
 		return nil, err
 	}
 	for _, path := range permanent() {
-		if _, err := p.any.Create(root+path, nil, 0, zk.WorldACL(zk.PermAll)); err != nil {
+		if _, err := p.any().Create(root+path, nil, 0, zk.WorldACL(zk.PermAll)); err != nil {
 			return nil, err
 		}
 	}
 	if o.curatorLines {
 		for _, key := range curatorLines(o.load) {
-			if _, err := p.any.CreateContainer(root+key, nil, zk.FlagContainer, zk.WorldACL(zk.PermAll)); err != nil {
+			if _, err := p.any().CreateContainer(root+key, nil, zk.FlagContainer, zk.WorldACL(zk.PermAll)); err != nil {
 				return nil, err
 			}
 		}
@@ -65,11 +57,41 @@ func newPlain(ctx context.Context, c *court, e *zkserver.Ensemble, o options) (*
 	return p, p.fill(ctx, o.znodes)
 }
 
+// connect makes all connections anew, in new sessions, which every server accepts.
+func (p *plain) connect() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, server := range append([]string{""}, p.servers...) {
+		if old := p.conns[server]; old != nil {
+			go old.Close() // which can take a second
+		}
+		to := []string{server}
+		if server == "" {
+			to = p.servers
+		}
+		conn, _, err := zk.Connect(to, p.timeout, zk.WithLogger(quiet{}), zk.WithLogInfo(false),
+			zk.WithEventCallback(func(zk.Event) {}))
+		if err != nil {
+			return err
+		}
+		p.conns[server] = conn
+	}
+	return nil
+}
+
+func (p *plain) to(server string) *zk.Conn {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.conns[server]
+}
+
+func (p *plain) any() *zk.Conn { return p.to("") }
+
 // fill creates n other znodes. A server writes those below otherPath to its snapshot before
 // those below root, by the order of their names' hashes. So places come and go between its
 // list of the ACLs, which is first, and their own turn.
 func (p *plain) fill(ctx context.Context, n int) error {
-	if _, err := p.any.Create(otherPath, nil, 0, zk.WorldACL(zk.PermAll)); err != nil {
+	if _, err := p.any().Create(otherPath, nil, 0, zk.WorldACL(zk.PermAll)); err != nil {
 		return err
 	}
 	const batch = 1000
@@ -80,7 +102,7 @@ func (p *plain) fill(ctx context.Context, n int) error {
 				Path: fmt.Sprintf("%s/%06d", otherPath, i), Data: make([]byte, 100), Acl: zk.WorldACL(zk.PermAll),
 			})
 		}
-		if _, err := p.any.Multi(ops...); err != nil {
+		if _, err := p.any().Multi(ops...); err != nil {
 			return err
 		}
 	}
@@ -89,16 +111,16 @@ func (p *plain) fill(ctx context.Context, n int) error {
 
 // run writes and looks until ctx ends.
 func (p *plain) run(ctx context.Context) {
-	for i, conn := range p.pinned {
-		go p.write(ctx, conn, func() { // a call may outlast ctx, and ends with the process
+	for _, server := range p.servers {
+		go p.write(ctx, server, func() { // a call may outlast ctx, and ends with the process
 			p.court.take(judge.Event{Kind: judge.Wrote})
 			p.mu.Lock()
 			defer p.mu.Unlock()
-			p.wrote[p.servers[i]] = time.Now()
+			p.wrote[server] = time.Now()
 		})
 	}
 	last := time.Now()
-	go p.write(ctx, p.any, func() {
+	go p.write(ctx, "", func() {
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		p.longest = max(p.longest, time.Since(last))
@@ -110,31 +132,32 @@ func (p *plain) run(ctx context.Context) {
 	}
 }
 
-func (p *plain) write(ctx context.Context, conn *zk.Conn, done func()) {
+func (p *plain) write(ctx context.Context, server string, done func()) {
 	for ctx.Err() == nil {
-		if _, err := conn.Set(root+plainPath, nil, -1); err == nil {
+		if _, err := p.to(server).Set(root+plainPath, nil, -1); err == nil {
 			done()
 		}
 		pause(ctx, 20*time.Millisecond)
 	}
 }
 
-// collect reports the znodes that acks have made, and deletes them.
+// collect reports the znodes that acks have made, and deletes them. One that is there again has
+// come back with what the ensemble has lost.
 func (p *plain) collect() {
-	names, _, err := p.any.Children(root + donePath)
+	names, _, err := p.any().Children(root + donePath)
 	if err != nil {
 		return
 	}
-	there := map[string]struct{}{}
 	for _, name := range names {
-		there[name] = struct{}{}
 		if _, again := p.seen[name]; !again {
-			item := name[:strings.LastIndexByte(name, '-')]
-			p.court.take(judge.Event{Kind: judge.Effect, Recipe: judge.RecipeTake, Key: donePath, Item: item})
+			p.seen[name] = struct{}{}
+			item, token := parseDone(name)
+			p.court.take(judge.Event{Kind: judge.Effect, Recipe: judge.RecipeTake, Key: donePath, Item: item, Token: token})
 		}
-		p.any.Delete(root+donePath+"/"+name, -1)
 	}
-	p.seen = there // their sequence numbers make the names unique
+	for _, name := range names { // which takes a while, if the servers fail
+		p.any().Delete(root+donePath+"/"+name, -1)
+	}
 }
 
 // drained reports whether no item and no ack is left.
@@ -150,7 +173,7 @@ func (p *plain) drained() bool {
 // tree returns all znodes of the run.
 func (p *plain) tree() []judge.Znode {
 	for {
-		p.any.Sync(root)
+		p.any().Sync(root)
 		var found []judge.Znode
 		if err := p.walk(root, &found); err == nil {
 			return found
@@ -160,14 +183,25 @@ func (p *plain) tree() []judge.Znode {
 }
 
 func (p *plain) walk(path string, found *[]judge.Znode) error {
-	names, stat, err := p.any.Children(path)
+	names, stat, err := p.any().Children(path)
 	if errors.Is(err, zk.ErrNoNode) {
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	*found = append(*found, judge.Znode{Path: path, Ephemeral: stat.EphemeralOwner != 0})
+	z := judge.Znode{Path: path, Ephemeral: stat.EphemeralOwner != 0}
+	if z.Ephemeral {
+		data, _, err := p.any().Get(path)
+		if err != nil && !errors.Is(err, zk.ErrNoNode) {
+			return err
+		}
+		z.Owner, z.Data = fmt.Sprintf("%#x", uint64(stat.EphemeralOwner)), string(data)
+	}
+	*found = append(*found, z)
+	slices.SortFunc(names, func(a, b string) int { // places by their numbers
+		return cmp.Compare(a[max(0, len(a)-10):], b[max(0, len(b)-10):])
+	})
 	for _, name := range names {
 		if err := p.walk(path+"/"+name, found); err != nil {
 			return err
@@ -181,7 +215,7 @@ func (p *plain) versions(keys ...string) map[string]int32 {
 	versions := map[string]int32{}
 	for _, key := range keys {
 		for {
-			if _, stat, err := p.any.Get(root + dataOf(key)); err == nil {
+			if _, stat, err := p.any().Get(root + dataOf(key)); err == nil {
 				versions[key] = stat.Version
 				break
 			}

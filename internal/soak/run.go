@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"time"
 
@@ -56,6 +57,9 @@ func run(ctx context.Context, o options) (err error) {
 	if o.kills > 0 {
 		servers, length = 1, fmt.Sprint(o.kills, " kills")
 	}
+	if o.losses > 0 {
+		length = fmt.Sprint(o.losses, " losses")
+	}
 	if o.curatorLines {
 		cfg.ReapEvery = 24 * time.Hour
 		length += ", on lines that are there before"
@@ -74,6 +78,7 @@ func run(ctx context.Context, o options) (err error) {
 		// A caller of LockAll has the first locks while it waits for the next.
 		Chains: map[string]int{allKey: len(severalKeys), severalKeys[0]: 3, severalKeys[1]: 2},
 		Queues: map[string]judge.DeadLetters{failingKey: {Key: deadKey, Attempts: failingAttempts}},
+		Steady: steadyKeys(),
 	})
 	if s.plain, err = newPlain(ctx, s.court, ensemble, o); err != nil {
 		return err
@@ -103,9 +108,12 @@ func (s *soak) work(ctx context.Context) error {
 	faulty, end := context.WithTimeout(ctx, time.Duration(s.minutes*float64(time.Minute)))
 	defer end()
 	var both sync.WaitGroup
-	if s.kills > 0 {
+	switch {
+	case s.kills > 0:
 		both.Go(func() { cancelIf(cancel, s.faults.kills(ctx)) })
-	} else {
+	case s.losses > 0:
+		both.Go(func() { cancelIf(cancel, s.faults.losses(ctx)) })
+	default:
 		both.Go(func() { cancelIf(cancel, s.faults.servers(faulty)) })
 		both.Go(func() { s.faults.processes(faulty, s.processes) })
 	}
@@ -138,6 +146,7 @@ func (s *soak) settle(ctx context.Context) error {
 	s.fleet.finish()
 	s.until(ctx, 2*time.Minute, func() bool { return s.plain.drained() })
 	s.calm(ctx)
+	s.rest(ctx)
 	s.fleet.stop()
 	s.until(ctx, time.Minute, func() bool { // sessions of killed processes, containers, znodes of acks
 		for _, z := range s.plain.tree() {
@@ -172,6 +181,18 @@ func (s *soak) calm(ctx context.Context) {
 		j.Silent(moment)
 		j.Observers(moment)
 	})
+}
+
+// rest lets the processes give back everything and keep their sessions, and judges that nothing
+// is left.
+func (s *soak) rest(ctx context.Context) {
+	s.fleet.rest(ctx)
+	left := func() []judge.Znode {
+		return slices.DeleteFunc(s.plain.tree(), func(z judge.Znode) bool { return !z.Ephemeral || mayRest(z.Path) })
+	}
+	s.until(ctx, s.court.judge.Bound(), func() bool { return len(left()) == 0 })
+	tree := left()
+	s.court.do(func(j *judge.Judge) { j.Rests(s.now(), tree, mayRest) })
 }
 
 // until waits until f returns true, or for a time.

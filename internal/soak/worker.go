@@ -35,6 +35,7 @@ type Params struct {
 type Report struct {
 	Event   *judge.Event `json:"event,omitempty"`
 	Figures *Figures     `json:"figures,omitempty"`
+	Rested  bool         `json:"rested,omitempty"` // the workers have ended
 }
 
 // Figures are what a process uses.
@@ -50,7 +51,8 @@ type process struct {
 	Params
 	*link                    // with which most of them work
 	light    *link           // which has one place at a time, so that it often has none
-	ctx      context.Context // ends with the run
+	ctx      context.Context // of the workers
+	end      <-chan struct{} // closed when the run ends
 	finish   chan struct{}   // closed when nothing more is put
 	sessions atomic.Int32
 	before   int
@@ -66,7 +68,7 @@ type link struct {
 }
 
 // runWorker works until its standard input ends. The line "finish" in it says that the
-// producers are to stop.
+// producers are to stop, and "rest" that all workers are.
 func runWorker(text string) error {
 	p := &process{out: json.NewEncoder(os.Stdout), finish: make(chan struct{}), before: runtime.NumGoroutine()}
 	if err := json.Unmarshal([]byte(text), &p.Params); err != nil {
@@ -74,13 +76,20 @@ func runWorker(text string) error {
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
-	p.ctx = ctx
+	end := make(chan struct{})
+	p.ctx, p.end = ctx, end
 	go func() {
 		input := bufio.NewScanner(os.Stdin)
 		for input.Scan() {
-			close(p.finish)
+			switch input.Text() {
+			case "finish":
+				close(p.finish)
+			case "rest":
+				stop()
+			}
 		}
 		stop()
+		close(end)
 	}()
 	p.before++ // the goroutine above
 	if err := p.run(); err != nil && ctx.Err() == nil {
@@ -109,6 +118,8 @@ func (p *process) run() (err error) {
 	all.Go(func() { w.loop((*worker).churn) })
 	all.Go(p.figures)
 	all.Wait()
+	p.report(Report{Rested: true})
+	<-p.end
 	return nil
 }
 
@@ -143,6 +154,7 @@ func (p *process) work() map[string]func(*worker) {
 		Backoff: func(int) time.Duration { return 20 * time.Millisecond },
 	})
 	gate := zkrecipes.NewGate(p.client, gateKey)
+	group := zkrecipes.NewGroup(p.client, groupKey)
 	kept := zkrecipes.NewMutex(p.client, keptKey, zkrecipes.KeepFor(200*time.Millisecond))
 	semaphore := zkrecipes.NewSemaphore(p.client, semaphoreKey, slots)
 	election := zkrecipes.NewElection(p.client, electionKey)
@@ -163,6 +175,7 @@ func (p *process) work() map[string]func(*worker) {
 		"serve-fail": func(w *worker) { w.serve(failing, failingKey, (*worker).try) },
 		"bury":       func(w *worker) { w.bury(failing.DeadLetters()) },
 		"write":      func(w *worker) { w.lock(rw.Lock, rw, rwKey) },
+		"member":     func(w *worker) { w.join(group) },
 		"observe":    func(w *worker) { w.observe(election) },
 		"all":        func(w *worker) { w.lockAll(several) },
 		"not-kept":   func(w *worker) { w.lock(zkrecipes.NewMutex(p.client, keptKey).Lock, nil, keptKey) },
@@ -290,6 +303,11 @@ func (w *worker) failed(e judge.Event, err error, expected ...error) {
 
 // check reports an error that no fault explains.
 func (w *worker) check(key string, err error, expected ...error) {
+	w.checkSince(0, key, err, expected...)
+}
+
+// checkSince is like check for an error of a call that relies on what was read or written then.
+func (w *worker) checkSince(read time.Duration, key string, err error, expected ...error) {
 	if err == nil || w.ctx.Err() != nil {
 		return
 	}
@@ -298,7 +316,7 @@ func (w *worker) check(key string, err error, expected ...error) {
 			return
 		}
 	}
-	w.tell(judge.Event{Kind: judge.Strange, Key: key, Err: err.Error()})
+	w.tell(judge.Event{Kind: judge.Strange, Key: key, From: read, Err: err.Error()})
 }
 
 // sleep waits for a random time.

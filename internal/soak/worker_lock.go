@@ -92,12 +92,12 @@ func (w *worker) lock(lock func(context.Context) (*zkrecipes.Lease, error), rw *
 	}
 	h := w.granted(l, e)
 	h.work(w.ctx)
-	wrote, known := w.commit(l, key)
+	wrote, read, known := w.commit(l, key)
 	h.believe()
 	if rw != nil && w.oneIn(5) {
 		h = h.downgrade(rw, l)
 		if known && h.event.Shared {
-			h.unwritten(l, wrote)
+			h.unwritten(l, wrote, read)
 		}
 	}
 	w.check(key, l.Release())
@@ -137,34 +137,35 @@ func acquire[L any](w *worker, lock func(context.Context) (*L, error), e judge.E
 }
 
 // commit writes to the data of what is held, and reports which version it wrote over which.
-// It returns the first version, if the servers told.
-func (w *worker) commit(l fenced, keys ...string) (version int32, known bool) {
+// It returns the first version, if the servers told, and when it read what that replaced.
+func (w *worker) commit(l fenced, keys ...string) (version int32, read time.Duration, known bool) {
 	var events []judge.Event
 	var ops []zkrecipes.Op
 	for _, key := range keys {
+		read := w.now()
 		_, stat, err := l.Get(l.Context(w.ctx), dataOf(key))
 		if err != nil {
 			w.check(key, err)
-			return 0, false
+			return 0, 0, false
 		}
-		events = append(events, judge.Event{Kind: judge.Committed, Key: key, Token: int64(l.Token()), Was: stat.Version})
+		events = append(events, judge.Event{Kind: judge.Committed, Key: key, Token: int64(l.Token()), From: read, Was: stat.Version})
 		ops = append(ops, zkrecipes.OpSet(dataOf(key), []byte(w.name), -1))
 	}
 	results, err := l.Commit(w.ctx, ops...)
 	if err != nil && !errors.Is(err, zkrecipes.ErrUncertain) {
 		w.check(keys[0], err)
-		return 0, false
+		return 0, 0, false
 	}
 	for i, e := range events {
 		if err != nil {
 			e.Kind = judge.Doubted
 		} else {
 			e.Zxid, e.Version = results[i].Stat.Mzxid, results[i].Stat.Version
-			version, known = results[0].Stat.Version, true
+			version, read, known = results[0].Stat.Version, e.From, true
 		}
 		w.tell(e)
 	}
-	return version, known
+	return version, read, known
 }
 
 // downgrade goes on as a reader. It claims to have read from the last moment on in which it
@@ -188,9 +189,9 @@ func (h *hold) downgrade(rw *zkrecipes.RWLock, l *zkrecipes.Lease) *hold {
 
 // unwritten proves that nobody has written since the holder did, as a writer. Only the lease
 // makes the proof: a holder that has lost it gets ErrLost.
-func (h *hold) unwritten(l *zkrecipes.Lease, wrote int32) {
+func (h *hold) unwritten(l *zkrecipes.Lease, wrote int32, at time.Duration) {
 	key := h.event.Key
-	e := judge.Event{Kind: judge.Downgraded, Key: key, Token: h.event.Token, Was: wrote, Version: wrote}
+	e := judge.Event{Kind: judge.Downgraded, Key: key, Token: h.event.Token, From: at, Was: wrote, Version: wrote}
 	_, err := l.Commit(h.w.ctx, zkrecipes.OpCheck(dataOf(key), wrote))
 	if errors.Is(err, zk.ErrBadVersion) {
 		var stat *zk.Stat
@@ -213,12 +214,13 @@ func (w *worker) read(rw *zkrecipes.RWLock, key string) {
 		return
 	}
 	h := w.granted(l, e)
+	read := w.now()
 	_, stat, err := l.Get(l.Context(w.ctx), dataOf(key))
 	w.check(key, err)
 	h.work(w.ctx)
 	if err == nil {
 		_, err = l.Commit(w.ctx, zkrecipes.OpCheck(dataOf(key), stat.Version))
-		w.check(key, err) // BadVersion: somebody wrote
+		w.checkSince(read, key, err) // BadVersion: somebody wrote
 	}
 	h.believe()
 	w.check(key, l.Release())

@@ -74,10 +74,10 @@ func (w *worker) handle(it *zkrecipes.Item, key string) {
 	h.work(w.ctx)
 	if w.oneIn(20) {
 		w.check(key, it.Nack(w.ctx))
-	} else if err := it.Ack(w.ctx, zkrecipes.OpCreate(donePath+"/"+item+"-", nil, zk.FlagSequence, nil)); err != nil {
+	} else if err := it.Ack(w.ctx, zkrecipes.OpCreate(doneName(item, h.event.Token), nil, zk.FlagSequence, nil)); err != nil {
 		w.check(key, err)
 	} else {
-		e.Kind = judge.Acked
+		e.Kind, e.Token = judge.Acked, h.event.Token
 		w.tell(e)
 	}
 	h.over()

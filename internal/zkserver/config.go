@@ -31,6 +31,11 @@ type Config struct {
 	// must not contain white space.
 	JVMFlags []string
 
+	// Quorum makes a single server an ensemble of one. Like a member of a larger one,
+	// and unlike a standalone server, it begins a new epoch each time it starts, and
+	// so it accepts sessions that have seen more than it has.
+	Quorum bool
+
 	// TLS, if set, opens a secure port beside the plain one.
 	TLS *TLS
 }
@@ -53,6 +58,9 @@ func (c Config) lines() ([]string, error) {
 		"maxClientCnxns=0",
 		"admin.enableServer=false",
 		"4lw.commands.whitelist=*",
+	}
+	if c.Quorum {
+		lines = append(lines, "standaloneEnabled=false")
 	}
 	for _, key := range slices.Sorted(maps.Keys(c.Extra)) {
 		lines = append(lines, key+"="+c.Extra[key])

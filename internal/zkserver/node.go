@@ -62,11 +62,22 @@ func (n *Node) Wipe(ctx context.Context) error {
 	if err := n.Kill(ctx); err != nil {
 		return err
 	}
-	if err := n.do(ctx, OpWipe); err != nil {
+	if err := n.Erase(ctx); err != nil {
 		return err
 	}
 	return n.Restart(ctx)
 }
+
+// Erase deletes the data of a node that is down.
+func (n *Node) Erase(ctx context.Context) error { return n.do(ctx, OpErase) }
+
+// Save copies the data of the node, for Restore. A later Save replaces the copy. Pause
+// the node before, unless it is down: then the copy has each transaction that the node
+// has answered.
+func (n *Node) Save(ctx context.Context) error { return n.do(ctx, OpSave) }
+
+// Restore replaces the data of a node that is down by what Save has copied.
+func (n *Node) Restore(ctx context.Context) error { return n.do(ctx, OpRestore) }
 
 // Cut cuts a member of an ensemble off from its peers and leaves its clients
 // connected. Packets between the node and its peers are lost, so each side

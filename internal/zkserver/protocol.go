@@ -16,7 +16,9 @@ const (
 	OpStop    Op = "stop"  // with SIGTERM; waits until the process has exited
 	OpPause   Op = "pause" // with SIGSTOP
 	OpUnpause Op = "unpause"
-	OpWipe    Op = "wipe" // deletes the data; only while the server is not running
+	OpErase   Op = "erase" // deletes the data; only while the server is not running
+	OpSave    Op = "save"  // copies the data
+	OpRestore Op = "restore"
 	OpCut     Op = "cut"
 	OpHeal    Op = "heal"
 	OpRemove  Op = "remove"
@@ -38,7 +40,8 @@ type Request struct {
 
 // A Spec says which servers OpCreate creates.
 type Spec struct {
-	Servers int // one is standalone, more than one are an ensemble
+	Servers int
+	Quorum  bool // the servers are an ensemble, otherwise one that is standalone
 	Version string
 	Lines   []string // of zoo.cfg
 	Flags   []string // of the JVM

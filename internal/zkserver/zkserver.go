@@ -103,8 +103,8 @@ func (p *Provider) Start(ctx context.Context, cfg Config) (*Node, error) {
 }
 
 // StartEnsemble runs an ensemble of n servers and waits until all of them serve.
-// If n is 1, the server is standalone. Without a deadline in ctx it waits for
-// 90 s.
+// If n is 1, the server is standalone unless cfg.Quorum is set. Without a deadline
+// in ctx it waits for 90 s.
 func (p *Provider) StartEnsemble(ctx context.Context, n int, cfg Config) (*Ensemble, error) {
 	if p.launcher == nil {
 		return nil, fmt.Errorf("zkserver: start: %s cannot be controlled", p)
@@ -141,7 +141,7 @@ func (p *Provider) create(ctx context.Context, n int, cfg Config) ([]ServerInfo,
 		return nil, err
 	}
 	reply, err := p.launcher.call(ctx, Request{Op: OpCreate, Spec: &Spec{
-		Servers: n, Version: cfg.Version, Lines: lines, Flags: cfg.jvmFlags(), TLS: cfg.TLS,
+		Servers: n, Quorum: n > 1 || cfg.Quorum, Version: cfg.Version, Lines: lines, Flags: cfg.jvmFlags(), TLS: cfg.TLS,
 	}})
 	return reply.Servers, err
 }

@@ -191,6 +191,43 @@ func TestAWipedNodeIsEmpty(t *testing.T) {
 	require.False(t, found)
 }
 
+func TestARestoredNodeHasTheDataThatWereSaved(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		quorum bool
+		mode   string
+	}{{"standalone", false, "standalone"}, {"a quorum of one", true, "leader"}} {
+		t.Run(tt.name, func(t *testing.T) {
+			n, err := find(t).Start(t.Context(), Config{Quorum: tt.quorum})
+			require.NoError(t, err)
+			conn := dial(t, n.Addr())
+			create(t, conn, "/kept")
+			require.NoError(t, n.Pause(t.Context()))
+			require.NoError(t, n.Save(t.Context()))
+			require.NoError(t, n.Unpause(t.Context()))
+			create(t, conn, "/lost")
+			before, err := n.status(t.Context())
+			require.NoError(t, err)
+			for range 2 { // the copy remains
+				require.NoError(t, n.Kill(t.Context()))
+				require.NoError(t, n.Restore(t.Context()))
+				require.NoError(t, n.Restart(t.Context()))
+				after, err := n.status(t.Context())
+				require.NoError(t, err)
+				require.Equal(t, tt.mode, after.mode)
+				require.Equal(t, tt.quorum, after.epoch > before.epoch, "a quorum begins an epoch")
+				conn := dial(t, n.Addr())
+				found, _, err := conn.Exists("/kept")
+				require.NoError(t, err)
+				require.True(t, found)
+				found, _, err = conn.Exists("/lost")
+				require.NoError(t, err)
+				require.False(t, found)
+			}
+		})
+	}
+}
+
 func TestEmptyContainersAreReaped(t *testing.T) {
 	_, conn := startOne(t)
 	_, err := conn.CreateContainer("/box", nil, zk.FlagContainer, zk.WorldACL(zk.PermAll))

@@ -154,7 +154,7 @@ func (b *barrier) overlapping(from, to time.Duration) []*member {
 func (b *barrier) leaving(j *Judge, m *member, e Event) {
 	stopped := slices.ContainsFunc(b.stops, func(s stop) bool { return s.process == m.who.process && s.at >= m.begin })
 	cut := slices.ContainsFunc(j.exclusion.cuts, func(c cut) bool { return c.to == 0 || c.to > m.begin-j.zombie() })
-	if stopped || cut {
+	if stopped || cut || j.losses.since(m.begin-j.zombie()) {
 		return // its visit may have ended, and it could not know
 	}
 	for _, other := range m.fellows {

@@ -23,6 +23,7 @@ type term struct {
 	token   int64
 	holder  string
 	granted time.Duration // 0: it has not reported its election
+	known   time.Duration // when it or an observer did
 }
 
 func (j *Judge) takeElection(e Event) {
@@ -70,7 +71,7 @@ func (el *election) know(j *Judge, e Event) *term {
 			el.terms = slices.Delete(el.terms, 0, keptCommits/2)
 			i = max(0, i-keptCommits/2)
 		}
-		el.terms = slices.Insert(el.terms, i, term{token: e.Token, holder: e.Holder})
+		el.terms = slices.Insert(el.terms, i, term{token: e.Token, holder: e.Holder, known: e.At})
 	}
 	if t := el.terms[i]; t.holder != e.Holder {
 		j.violation(e.At, "election", []string{el.key}, "%s: token %d is that of %q and of %q", el.key, e.Token, t.holder, e.Holder)

@@ -83,7 +83,7 @@ func (x *exclusion) compare(key string, a, b *Event) {
 	if newer.Token != 0 && newer.Token < older.Token { // it heard of its grant late
 		stale = newer
 	}
-	if x.cutOff(stale.Server, from) && until-from <= cutNotice {
+	if x.cutOff(stale.Server, from) && until-from <= cutNotice || x.lost(older, newer, until) {
 		x.excused++
 		x.longest = max(x.longest, until-from)
 		return
@@ -99,11 +99,19 @@ func (x *exclusion) compareTokens(key string, older, newer *Event) {
 		return
 	}
 	believed := older.Until > older.From && newer.Until > newer.From
-	if !believed || x.cutOff(newer.Server, newer.From) {
+	if !believed || x.cutOff(newer.Server, newer.From) || x.j.losses.between(older.From, newer.From) {
 		return
 	}
 	x.j.violation(newer.At, "token", []string{key, newer.Key}, "%s: %v held it with token %d from %v on, after %v had held it with token %d",
 		key, newer.caller(), newer.Token, newer.From, older.caller(), older.Token)
+}
+
+// lost reports whether a loss explains why an older hold overlaps a newer one: its grant was
+// lost, and it could not know for as long as its session was good.
+func (x *exclusion) lost(older, newer *Event, until time.Duration) bool {
+	return slices.ContainsFunc(x.j.losses, func(l loss) bool {
+		return losses{l}.between(older.From, newer.From) && until <= l.to+x.j.cfg.Timeout
+	})
 }
 
 // cutOff reports whether a server was cut off for long enough before an overlap that begins at from.

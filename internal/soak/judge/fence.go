@@ -3,6 +3,7 @@ package judge
 import (
 	"cmp"
 	"slices"
+	"time"
 )
 
 // RecipeDowngrade is the Recipe of a downgrade, which waits for nobody. Its Key is the lock's
@@ -18,11 +19,16 @@ const (
 // is that of their tokens, and none comes between a holder's read and its write.
 type fence struct {
 	key       string
-	commits   []Event // Committed, in the order of their zxids; the last ones
-	tokens    []int64 // of exclusive grants, the last ones
-	n         int     // that succeeded
-	doubtful  int     // whose outcome nobody was told
-	lastKnown int32   // the highest version
+	commits   []Event        // Committed, in the order of their zxids; the last ones
+	tokens    []grantedToken // of exclusive grants, the last ones
+	n         int            // that succeeded
+	doubtful  int            // whose outcome nobody was told
+	lastKnown int32          // the highest version
+}
+
+type grantedToken struct {
+	token int64
+	at    time.Duration
 }
 
 const keptCommits = 2000
@@ -47,7 +53,7 @@ func (f *fence) take(j *Judge, e Event) {
 	case Doubted:
 		f.doubtful++
 	case Downgraded:
-		if e.Version != e.Was {
+		if e.Version != e.Was && !j.losses.between(e.From, e.At) {
 			j.violation(e.At, "downgrade", []string{f.key}, "%s: %v (token %d) wrote version %d and found version %d after its downgrade: somebody wrote in between",
 				f.key, e.caller(), e.Token, e.Was, e.Version)
 		}
@@ -55,10 +61,10 @@ func (f *fence) take(j *Judge, e Event) {
 }
 
 func (f *fence) granted(j *Judge, e Event) {
-	if slices.Contains(f.tokens, e.Token) {
+	if slices.ContainsFunc(f.tokens, func(t grantedToken) bool { return t.token == e.Token }) {
 		j.violation(e.At, "token", []string{f.key}, "%s: token %d was granted twice, now to %v", f.key, e.Token, e.caller())
 	}
-	if f.tokens = append(f.tokens, e.Token); len(f.tokens) > keptCommits {
+	if f.tokens = append(f.tokens, grantedToken{e.Token, e.At}); len(f.tokens) > keptCommits {
 		f.tokens = slices.Delete(f.tokens, 0, keptCommits/2)
 	}
 }
@@ -66,7 +72,7 @@ func (f *fence) granted(j *Judge, e Event) {
 func (f *fence) committed(j *Judge, e Event) {
 	f.n++
 	f.lastKnown = max(f.lastKnown, e.Version)
-	if e.Version != e.Was+1 {
+	if e.Version != e.Was+1 && !j.losses.between(e.From, e.At) {
 		j.violation(e.At, "commit", []string{f.key}, "%s: %v (token %d) read version %d and wrote version %d: somebody wrote while it held",
 			f.key, e.caller(), e.Token, e.Was, e.Version)
 	}

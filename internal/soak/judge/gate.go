@@ -55,6 +55,18 @@ func (g *gate) take(j *Judge, e Event) {
 type Znode struct {
 	Path      string
 	Ephemeral bool
+	Owner     string // with Ephemeral: its session
+	Data      string // with Ephemeral
+}
+
+// Rests judges the znodes that are there while all clients are connected, and none of them holds or waits
+// for anything.
+func (j *Judge) Rests(at time.Duration, found []Znode, may func(path string) bool) {
+	for _, z := range found {
+		if z.Ephemeral && !may(z.Path) {
+			j.violation(at, "rests", nil, "nobody holds %s (%q), and its session %s lives", z.Path, z.Data, z.Owner)
+		}
+	}
 }
 
 // Remains judges that only what may stand has remained.

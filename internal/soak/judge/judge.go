@@ -23,16 +23,16 @@ const (
 	Begin   Kind = "begin"   // a call begins; Recipe and Key say what it waits for
 	Granted Kind = "granted" // the call returned what it waited for
 	Failed  Kind = "failed"  // the call returned an error; Uncertain if it may have been carried out
-	Strange Kind = "strange" // it is an error that no fault explains
+	Strange Kind = "strange" // it is an error that no fault explains, unless what was read From a moment on is lost
 
 	// What was granted. A grant that is never over was a killed process's.
 	Held      Kind = "held"      // it is over: From the grant Until that moment the worker could believe in it
-	Committed Kind = "committed" // a fenced transaction wrote Version over Was
+	Committed Kind = "committed" // a fenced transaction wrote Version over Was, which was read at From
 	Doubted   Kind = "doubted"   // the outcome of a fenced transaction is unknown
-	// A writer that has written Was goes on as a reader, and proves that Version is there.
+	// A writer that has written Was at From goes on as a reader, and proves that Version is there.
 	Downgraded Kind = "downgraded"
-	Acked      Kind = "acked"    // the ack of Item succeeded
-	Effect     Kind = "effect"   // what the ack of Item writes was seen in ZooKeeper
+	Acked      Kind = "acked"    // the ack of Item succeeded, that of the claim with the Token
+	Effect     Kind = "effect"   // what that ack writes was seen in ZooKeeper
 	Redriven   Kind = "redriven" // Moved dead letters were moved back to the queue Key
 	Leaving    Kind = "leaving"  // a member of a double barrier begins to leave
 	Gone       Kind = "gone"     // that member's visit was lost instead
@@ -57,6 +57,7 @@ const (
 	Healed  Kind = "healed"
 	Broken  Kind = "broken" // any other fault of Server, and its end
 	Wrote   Kind = "wrote"  // the ensemble has carried out a plain client's write
+	Lost    Kind = "lost"   // what was done From a moment on; Refused: and the servers refuse the sessions at first
 )
 
 // Event is something that happened. At is the time since the beginning of the run, by
@@ -86,6 +87,7 @@ type Event struct {
 	Holder    string        `json:"holder,omitempty"` // a leader's value
 	Index     int           `json:"index,omitempty"`
 	Uncertain bool          `json:"uncertain,omitempty"`
+	Refused   bool          `json:"refused,omitempty"`
 	Err       string        `json:"err,omitempty"`
 }
 
@@ -108,6 +110,7 @@ type Config struct {
 	Chains  map[string]int // by Key: how many locks a holder may wait for, one after the other, before the next is served
 
 	Queues map[string]DeadLetters // by Key: queues with dead letters
+	Steady []string               // Keys for which each process is served all the time
 }
 
 // Violation is a promise that was not kept, with what happened before.
@@ -125,6 +128,8 @@ type Judge struct {
 	violations []Violation
 	history    map[string]*history // by Key and Item; of faults under ""
 
+	strange   map[string]int // errors
+	losses    losses
 	workers   workers
 	served    served
 	exclusion exclusion
@@ -140,7 +145,7 @@ func New(cfg Config) *Judge {
 	j := &Judge{
 		cfg: cfg, history: map[string]*history{}, workers: workers{},
 		fences: map[string]*fence{}, barriers: map[string]*barrier{}, gates: map[string]*gate{},
-		elections: map[string]*election{},
+		elections: map[string]*election{}, strange: map[string]int{},
 	}
 	j.served = newServed(j)
 	j.exclusion = newExclusion(j)
@@ -175,8 +180,11 @@ func (j *Judge) JudgeUntil(moment time.Duration) {
 
 func (j *Judge) judge(e Event) {
 	j.remember(e)
-	if e.Kind == Strange {
-		j.violation(e.At, "error", []string{e.Key}, "%s: %v: %s", e.Key, e.caller(), e.Err)
+	if e.Kind == Lost {
+		j.takeLoss(e)
+	}
+	if e.Kind == Strange && !(e.From > 0 && j.losses.between(e.From, e.At)) {
+		j.takeStrange(e)
 	}
 	j.workers.take(e)
 	j.queues.take(e)
@@ -189,6 +197,15 @@ func (j *Judge) judge(e Event) {
 	j.gateOf(e.Key).take(j, e)
 	j.takeElection(e)
 	j.takeSlots(e)
+}
+
+// takeStrange takes an error that nothing explains. The same one of the same key is one
+// violation, however many callers get it.
+func (j *Judge) takeStrange(e Event) {
+	same := e.Key + ": " + e.Err
+	if j.strange[same]++; j.strange[same] == 1 {
+		j.violation(e.At, "error", []string{e.Key}, "%s: %v: %s", e.Key, e.caller(), e.Err)
+	}
 }
 
 // Violations returns what was found so far.

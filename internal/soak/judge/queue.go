@@ -18,9 +18,9 @@ const (
 // queues judges that no item is lost, and that no ack takes effect twice.
 type queues struct {
 	j        *Judge
-	items    map[string]*item    // that are not finished
-	finished map[string]struct{} // were put and acked, once
-	free     map[string]int      // how many items can be taken, by queue
+	items    map[string]*item  // that are not finished
+	finished map[string]finish // were put and acked, once
+	free     map[string]int    // how many items can be taken, by queue
 	put      int
 	effects  int
 	letters  map[string]*letters // by queue
@@ -30,14 +30,25 @@ type queues struct {
 type item struct {
 	queue    string
 	put      outcome
-	acked    bool
-	effect   bool
-	hands    caller // the one that works on it
+	acks     []int64       // the tokens of claims whose acks succeeded
+	effect   bool          // of an ack was seen
+	token    int64         // of that ack
+	touched  time.Duration // when it was put, acked, or the effect seen, the last time
+	hands    caller        // the one that works on it
 	attempts []Event
 }
 
 // free reports whether a consumer can take the item.
-func (it *item) free() bool { return it.put == yes && !it.acked && !it.effect && it.hands == caller{} }
+func (it *item) free() bool {
+	return it.put == yes && len(it.acks) == 0 && !it.effect && it.hands == caller{}
+}
+
+// finish is the end of an item.
+type finish struct {
+	queue string
+	at    time.Duration
+	token int64 // of the ack
+}
 
 type outcome int8
 
@@ -48,7 +59,7 @@ const (
 )
 
 func newQueues(j *Judge) queues {
-	return queues{j: j, items: map[string]*item{}, finished: map[string]struct{}{}, free: map[string]int{}, letters: map[string]*letters{}}
+	return queues{j: j, items: map[string]*item{}, finished: map[string]finish{}, free: map[string]int{}, letters: map[string]*letters{}}
 }
 
 func (q *queues) take(e Event) {
@@ -71,10 +82,13 @@ func (q *queues) take(e Event) {
 
 func (q *queues) takeItem(e Event) {
 	it := q.items[e.Item]
-	if _, finished := q.finished[e.Item]; finished {
-		if e.Kind == Effect {
+	if f, finished := q.finished[e.Item]; finished {
+		switch {
+		case e.Kind == Effect:
 			q.effects++
 			q.j.violation(e.At, "queue", []string{e.Item, e.Key}, "item %s was acked twice", e.Item)
+		case e.Kind == Acked:
+			q.judgeAcks(e, []int64{e.Token}, f.token)
 		}
 		return // the reports of a consumer may come later than the effect
 	}
@@ -86,20 +100,33 @@ func (q *queues) takeItem(e Event) {
 		q.j.violation(e.At, "queue", []string{e.Item, e.Key}, "item %s was acked twice", e.Item)
 	}
 	q.change(it, e.At, func() { q.apply(it, e) })
-	if it.put == no && (it.effect || it.acked) {
+	if it.put == no && (it.effect || len(it.acks) > 0) {
 		q.j.violation(e.At, "queue", []string{e.Item, e.Key}, "item %s: its put failed, and it was acked", e.Item)
+	}
+	if it.effect && (e.Kind == Acked || e.Kind == Effect) {
+		q.judgeAcks(e, it.acks, it.token)
 	}
 	if it.put == yes && it.effect {
 		delete(q.items, e.Item)
 		delete(q.j.history, e.Item)
-		q.finished[e.Item] = struct{}{}
+		q.finished[e.Item] = finish{it.queue, it.touched, it.token}
+	}
+}
+
+// judgeAcks judges that the acks that succeeded are the one that took effect.
+func (q *queues) judgeAcks(e Event, acks []int64, effect int64) {
+	for _, token := range acks {
+		if token != effect {
+			q.j.violation(e.At, "queue", []string{e.Item, e.Key}, "item %s: the ack of the claim with token %d succeeded, and that with token %d took effect",
+				e.Item, token, effect)
+		}
 	}
 }
 
 func (q *queues) apply(it *item, e Event) {
 	switch {
 	case e.Recipe == RecipePut && e.Kind == Granted:
-		it.put = yes
+		it.put, it.touched = yes, e.At
 		q.put++
 	case e.Recipe == RecipePut && e.Kind == Failed && !e.Uncertain:
 		it.put = no
@@ -116,9 +143,9 @@ func (q *queues) apply(it *item, e Event) {
 			it.hands = caller{}
 		}
 	case e.Kind == Acked:
-		it.acked = true
+		it.acks, it.touched = append(it.acks, e.Token), e.At
 	case e.Kind == Effect:
-		it.effect = true
+		it.effect, it.token, it.touched = true, e.Token, e.At
 		q.effects++
 	}
 }
@@ -155,7 +182,7 @@ func (j *Judge) Drained(at time.Duration) {
 		switch it := j.queues.items[name]; {
 		case it.put == yes:
 			j.violation(at, "queue", []string{name, it.queue}, "item %s is lost: it was put, and its ack was never seen", name)
-		case it.acked && !it.effect:
+		case len(it.acks) > 0 && !it.effect:
 			j.violation(at, "queue", []string{name, it.queue}, "item %s was acked, and its ack was never seen", name)
 		}
 	}

@@ -25,6 +25,8 @@ type served struct {
 	lastWrite time.Duration
 	outages   time.Duration // in all
 	longest   time.Duration // outage
+
+	after recovery
 }
 
 // contest is all calls that wait for the same key.
@@ -49,7 +51,8 @@ type wait struct {
 }
 
 func newServed(j *Judge) served {
-	return served{j: j, contests: map[string]*contest{}, visits: map[string]visits{}, still: map[int]bool{}}
+	return served{j: j, contests: map[string]*contest{}, visits: map[string]visits{}, still: map[int]bool{},
+		after: recovery{served: map[place]time.Duration{}, longest: map[string]time.Duration{}}}
 }
 
 func (s *served) contest(e Event) *contest {
@@ -76,6 +79,7 @@ func (s *served) take(e Event) {
 		c.grants++
 		c.since, c.last, c.told = e.At, e.At, false
 		delete(c.waiting, e.caller())
+		s.servedAgain(e)
 	case Failed:
 		s.update(e, func(c *contest) { delete(c.waiting, e.caller()) })
 	case Opened:
@@ -143,6 +147,7 @@ func (s *served) wrote(at time.Duration) {
 	}
 	s.longest = max(s.longest, at-s.lastWrite)
 	s.lastWrite = at
+	s.recovered(at)
 }
 
 func (s *served) renew(at time.Duration) {
@@ -182,6 +187,7 @@ func (s *served) look(now time.Duration) {
 	if now-s.lastWrite > outageFrom {
 		return // an outage, perhaps
 	}
+	s.lookAfterLoss(now)
 	for _, key := range slices.Sorted(maps.Keys(s.contests)) {
 		c, bound := s.contests[key], s.j.boundOf(key)
 		if !s.servable(key, c) {

@@ -7,6 +7,9 @@ import (
 	"time"
 )
 
+// RecipeGroup is the Recipe of a group.
+const RecipeGroup = "group"
+
 // workers is what each worker reported last. Until its first worker reports, a process
 // stands for them.
 type workers map[caller]Event

@@ -16,8 +16,7 @@ type backend interface {
 	traces() *zkserver.Traces
 	// fetch gets a version of ZooKeeper, see zkserver.Provider.Fetch.
 	fetch(ctx context.Context, version string) error
-	// create makes servers without starting them. One is standalone, more than one are
-	// an ensemble.
+	// create makes servers without starting them.
 	create(ctx context.Context, spec *zkserver.Spec) ([]server, error)
 	// close removes everything that create has made.
 	close(ctx context.Context) error
@@ -33,7 +32,9 @@ type server interface {
 	stop(ctx context.Context) error // with SIGTERM; waits until the process has exited
 	pause(ctx context.Context) error
 	unpause(ctx context.Context) error
-	wipe(ctx context.Context) error // deletes the data; only while not running
+	erase(ctx context.Context) error   // deletes the data; only while not running
+	save(ctx context.Context) error    // copies the data
+	restore(ctx context.Context) error // replaces the data by the copy; only while not running
 	cut(ctx context.Context) error
 	heal(ctx context.Context) error
 	remove(ctx context.Context) error

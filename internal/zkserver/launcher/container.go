@@ -26,7 +26,7 @@ import (
 )
 
 // container is a server in a Docker container. Its data is in the container, so
-// it survives a kill. To wipe it, the container is replaced.
+// it survives a kill. To erase it, the container is replaced.
 type container struct {
 	backend *dockerBackend
 	image   image
@@ -43,7 +43,9 @@ type container struct {
 	isCut bool
 
 	mu      sync.Mutex
-	current testcontainers.Container // replaced by wipe
+	current testcontainers.Container // replaced by erase
+
+	saved map[string][]byte // archives, by the directory that they are of
 }
 
 // peers is the state that the members of an ensemble share.
@@ -179,11 +181,49 @@ func (c *container) signal(ctx context.Context, name string) error {
 	return err
 }
 
-func (c *container) wipe(ctx context.Context) error {
+func (c *container) erase(ctx context.Context) error {
 	if err := c.backend.removeContainer(ctx, c.id()); err != nil {
 		return err
 	}
 	return c.create(ctx)
+}
+
+// dataDirs has the directories of an image that a server may keep data in. Only the
+// official image has the second.
+var dataDirs = []string{"/data", "/datalog"}
+
+func (c *container) save(ctx context.Context) error {
+	saved := map[string][]byte{}
+	for _, dir := range dataDirs {
+		copied, err := c.backend.engine.CopyFromContainer(ctx, c.id(), client.CopyFromContainerOptions{SourcePath: dir})
+		if errdefs.IsNotFound(err) && dir != dataDirs[0] {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		saved[dir], err = io.ReadAll(copied.Content)
+		if err := errors.Join(err, copied.Content.Close()); err != nil {
+			return err
+		}
+	}
+	c.saved = saved
+	return nil
+}
+
+func (c *container) restore(ctx context.Context) error {
+	if err := c.erase(ctx); err != nil {
+		return err
+	}
+	for _, archive := range c.saved {
+		_, err := c.backend.engine.CopyToContainer(ctx, c.id(), client.CopyToContainerOptions{
+			DestinationPath: "/", Content: bytes.NewReader(archive), CopyUIDGID: true,
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (c *container) cut(ctx context.Context) error {

@@ -85,7 +85,7 @@ func (d *dockerBackend) create(ctx context.Context, spec *zkserver.Spec) ([]serv
 			number: i + 1, lines: slices.Concat(spec.Lines, tlsLines(spec.TLS, "/", securePort)), flags: spec.Flags,
 		}
 	}
-	if n > 1 {
+	if spec.Quorum {
 		if err := d.connect(ctx, nodes); err != nil {
 			return nil, err
 		}

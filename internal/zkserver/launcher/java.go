@@ -112,7 +112,7 @@ func (j *javaBackend) create(ctx context.Context, spec *zkserver.Spec) ([]server
 	for i := range n {
 		port := picked[i*portsPerServer]
 		listen := members
-		if n == 1 {
+		if !spec.Quorum {
 			listen = []string{"clientPortAddress=127.0.0.1", fmt.Sprintf("clientPort=%d", port)}
 		}
 		p, err := j.newProcess(i+1, port, slices.Concat(spec.Lines, listen), flags)

@@ -22,7 +22,7 @@ type process struct {
 	tls    *zkserver.TLS
 	secure int // port, with tls
 	id     int
-	dir    string // zoo.cfg, data, log, and pid while it runs
+	dir    string // zoo.cfg, data, saved, log, and pid while it runs
 	args   []string
 	config string
 
@@ -152,12 +152,28 @@ func (p *process) signal(f func(*os.Process) error) error {
 	return f(p.cmd.Process)
 }
 
-func (p *process) wipe(context.Context) error {
-	if err := os.RemoveAll(filepath.Join(p.dir, "data")); err != nil {
+func (p *process) erase(context.Context) error {
+	if err := os.RemoveAll(p.path("data")); err != nil {
 		return err
 	}
 	return p.create()
 }
+
+func (p *process) save(context.Context) error {
+	if err := os.RemoveAll(p.path("saved")); err != nil {
+		return err
+	}
+	return os.CopyFS(p.path("saved"), os.DirFS(p.path("data")))
+}
+
+func (p *process) restore(context.Context) error {
+	if err := os.RemoveAll(p.path("data")); err != nil {
+		return err
+	}
+	return os.CopyFS(p.path("data"), os.DirFS(p.path("saved")))
+}
+
+func (p *process) path(name string) string { return filepath.Join(p.dir, name) }
 
 // cut fails: processes on one machine share its loopback interface. Cutting one
 // off would take firewall rules, which tests should not change.

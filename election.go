@@ -252,7 +252,7 @@ func (e *Election) leadOnce(ctx, leading context.Context, value []byte, f func(c
 	turn.Grant.Store(t.lease.handle.Grant)
 	defer func() { // also if f panics
 		why := t.Err()
-		resigned := t.Resign()
+		resigned := t.lease.releaseWithin(ctx, t.Resign)
 		switch {
 		case errors.Is(why, ErrLost), err != nil && errors.Is(resigned, ErrLost):
 			c.Log(slog.LevelWarn, "leadership lost; campaigning again", "path", path, "cause", resigned, "err", err)

@@ -39,7 +39,9 @@ func LockAll(ctx context.Context, locks ...*Mutex) (*Leases, error) {
 		if err == nil {
 			return newLeases(locks, order, held), nil
 		}
-		releaseAll(held)
+		if len(held) > 0 {
+			held[0].handle.Grant.Line.Client.Finish(ctx, 0, func() error { return releaseAll(held) })
+		}
 		if !lost {
 			return nil, err
 		}
@@ -58,7 +60,7 @@ func DoAll(ctx context.Context, locks []*Mutex, f func(context.Context, *Leases)
 		return err
 	}
 	defer func() {
-		if released := ls.Release(); released != nil {
+		if released := ls.held[0].releaseWithin(ctx, ls.Release); released != nil {
 			err = errors.Join(err, released)
 		}
 	}()

@@ -112,7 +112,7 @@ func (x *Semaphore) Do(ctx context.Context, f func(context.Context, *SlotLease) 
 	if err != nil {
 		return err
 	}
-	return l.lease.releaseAfter(func() error { return f(l.Context(ctx), l) })
+	return l.lease.releaseAfter(ctx, func() error { return f(l.Context(ctx), l) })
 }
 
 func (x *Semaphore) acquire(ctx context.Context, op string, k int, wait bool) (*SlotLease, error) {

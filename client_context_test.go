@@ -55,9 +55,6 @@ var ways = map[string]func(w *recipetest.World, n int){
 	"throttled": func(w *recipetest.World, n int) {
 		w.Plan.Add(zktest.Fault{Do: zktest.Answer, Code: -127, Skip: n, Times: -1})
 	},
-	"timed out although it has carried it out": func(w *recipetest.World, n int) {
-		w.Plan.Add(zktest.Fault{Do: zktest.Answer, After: true, Code: -7, Skip: n, Times: -1})
-	},
 	"not there": func(w *recipetest.World, n int) {
 		w.Plan.Add(zktest.Fault{Do: zktest.Drop, Skip: n, Times: -1}, zktest.Fault{Do: zktest.Refuse, Times: -1})
 	},
@@ -66,7 +63,7 @@ var ways = map[string]func(w *recipetest.World, n int){
 func TestEachCallReturnsWhenItsContextEndsWhateverTheServersDo(t *testing.T) {
 	for _, entry := range slices.Sorted(maps.Keys(callsWithContext)) {
 		for way, breaks := range ways {
-			for n, met := 0, true; met && n < 12; n++ {
+			for n, met := 0, true; met && n < 6; n++ {
 				t.Run(fmt.Sprintf("%s/%s/%d", entry, way, n), func(t *testing.T) {
 					recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 						met = returnsInTime(t, &callWorld{World: w, t: t, c: w.Client(nil), other: w.Client(nil)}, entry, func() { breaks(w, n) })

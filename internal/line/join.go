@@ -129,34 +129,35 @@ func (l *Line) WithPlace(ctx context.Context, k placename.Kind, p *Place, f func
 			gone := p
 			l.Client.Tasks.Start(gone.Withdraw)
 		}
-		if mayBeDone || !errors.Is(err, zkconn.ErrSessionOver) && !(errors.Is(err, errs.ErrEvicted) && p.lineDeleted(ctx)) {
+		if mayBeDone || !errors.Is(err, zkconn.ErrSessionOver) && !(errors.Is(err, errs.ErrEvicted) && p.treeDeleted(ctx)) {
 			return err
 		}
 	}
 }
 
-// lineDeleted reports whether a place was deleted together with its line, in a recipe
-// that joins again then, and not alone. Most tools delete a tree znode by znode,
-// leaves first, so the line gets some time to go as well.
-func (p *Place) lineDeleted(ctx context.Context) bool {
+// treeDeleted reports whether a place was deleted together with the whole tree of a recipe that
+// joins again then. The line, which stands in that tree, tells nothing: the servers reap it when
+// its only place was deleted. Most tools delete a tree znode by znode, leaves first, so the root
+// gets some time to go as well.
+func (p *Place) treeDeleted(ctx context.Context) bool {
 	if p == nil || !p.Line.Rejoins {
 		return false
 	}
 	evicted := time.NewTimer(p.Session.Timeout() / 10)
 	defer evicted.Stop()
 	for {
-		w, err := p.Session.Watch(ctx, p.Line.Abs())
+		root, err := p.Session.WatchChildren(ctx, zkconn.Parent(p.Line.Abs()))
 		switch {
 		case errors.Is(err, zk.ErrNoNode):
 			p.Line.Forget()
 			return true
 		case err != nil:
 			return errors.Is(err, zkconn.ErrSessionOver)
-		case p.Czxid != 0 && w.Stat.Czxid > p.Czxid: // another client has made it anew
+		case p.Czxid != 0 && root.Stat.Czxid > p.Czxid: // another client has made it anew
 			return true
 		}
 		select {
-		case <-w.Fired():
+		case <-root.Fired():
 		case <-evicted.C:
 			return false
 		case <-p.Session.Over():

@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -384,7 +385,7 @@ func (q *Queue) claimed(ctx context.Context, c *claim, reading *zkconn.Reading) 
 	return it, nil
 }
 
-// release deletes the flag and the exclusion, once.
+// release deletes the flag and the exclusion, once. zk.ErrNoNode: one of them was gone.
 func (c *claim) release(_ bool, begin line.BeginFunc) error {
 	c.settle()
 	ops, unseen := c.AckOps(false), c.unseenOps()
@@ -404,7 +405,7 @@ func (c *claim) release(_ bool, begin line.BeginFunc) error {
 		if t, err = begin(ops.flag); err == nil {
 			err = t.Wait(c.Session.Lifetime()).Err()
 		}
-		return err
+		return cmp.Or(err, zk.ErrNoNode) // the claim was lost
 	}
 	// Given back before, or somebody has deleted the flag.
 	c.Line.Client.Tasks.Start(func() { c.sweepExclusion() })

@@ -153,7 +153,8 @@ func (e *Election) campaign(ctx context.Context, op string, value []byte, enter 
 }
 
 // Resign gives the leadership up. It is Lease.Release: it blocks for one round trip at
-// most and can be called again. If the connection is lost, the client goes on in the
+// most and can be called again. ErrLost is returned if the term had ended before, also if only
+// the servers knew. If the connection is lost, the client goes on in the
 // background until both znodes are gone. Cost: one request and one commit.
 func (t *Term) Resign() error { return t.held().Release() }
 

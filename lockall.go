@@ -22,7 +22,8 @@ import (
 // The mutexes must be of one Client: there is no order of paths that all processes share
 // across ensembles. It is an error to give a path twice, or no mutex at all.
 //
-// LockAll blocks and fails like Mutex.Lock, and if it fails it gives back what it has. If
+// LockAll blocks and fails like Mutex.Lock, and if it fails it gives back what it has, in the
+// background if ctx has ended. If
 // the session ends meanwhile, it begins anew with the first lock. If ctx is a context of
 // the holder of one of them, it returns ErrDeadlock before it takes any, or re-enters if
 // that is a Reentrant context. ErrEvicted is returned if somebody else deletes one of the

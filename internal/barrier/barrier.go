@@ -81,7 +81,7 @@ func (b *Barrier) Wait(ctx context.Context) (int, error) {
 		return m.index, m.err
 	}
 	err := c.ContextErr(ctx)
-	if !m.exposure.CompareAndSwap(unexposed, abandoned) {
+	if m.exposure.CompareAndSwap(unexposed, abandoned); m.exposure.Load() == exposed {
 		err = fmt.Errorf("%w: the round may be opened with this member: %w", errs.ErrUncertain, err)
 	}
 	return 0, err

@@ -48,8 +48,8 @@ func (b *Barrier) Path() string { return b.self().path() }
 //   - ctx's error is returned if the round was not, and will not be, opened with this
 //     member. While connected, Wait asks the servers whether that is so, and succeeds
 //     if the round was opened after all.
-//   - ErrUncertain is returned if ctx ended while disconnected, or if the reply was
-//     lost. The round may have been opened with this member. The next Wait of this
+//   - ErrUncertain is returned if ctx ended while disconnected, if the servers did not answer
+//     within a tenth of a second after that, or if the reply was lost. The round may have been opened with this member. The next Wait of this
 //     Client begins when the outcome is known, or fails while the servers refuse to tell.
 //   - ErrSize is returned if the path holds another n. It is noticed at the first use,
 //     when the member could open the round, when it has waited for a tenth of the
@@ -165,8 +165,8 @@ func (d *DoubleBarrier) Path() string { return d.self().path() }
 //   - ErrEvicted is returned if somebody else deleted the member's znode.
 //   - ErrClosed is returned if the Client was closed.
 //
-// On any error the member's znode is deleted. While connected, Enter waits for that.
-// Otherwise it is deleted later, and this Client's next Enter begins when it is gone.
+// On any error the member's znode is deleted. While connected, Enter waits for that, until ctx
+// ends. Otherwise it is deleted later, and this Client's next Enter begins when it is gone.
 // Other members may have entered with this one all the same.
 //
 // Enter costs one request and one commit. A member that waits costs one request more,
@@ -255,8 +255,8 @@ func (v *Visit) Err() error { return v.held().Err() }
 // have left or died. It does not wait for members that came for a later opening. It
 // blocks until then, through disconnections and the end of the session.
 //
-//   - ctx's error is returned if ctx ended first. This member has left then, and others
-//     have not. A second Leave goes on waiting.
+//   - ctx's error is returned if ctx ended first. This member has left then, or leaves in the
+//     background, and others have not left. A second Leave goes on waiting.
 //   - ErrLost or ErrClosed is returned if the visit had ended before. Leave then waits
 //     for nobody.
 //

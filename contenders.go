@@ -76,7 +76,8 @@ type EvictOptions struct {
 // waiter holds: that may be before the holder has noticed, so evict holders only where their
 // writes are fenced, or if they are dead. Without opts.Holder, Evict returns [ErrHolder] for
 // a holder. That is decided by the servers when they delete a place in the line of a lock: it
-// is deleted only while somebody is there for whom it waits. A slot and a leader always hold.
+// is deleted only while somebody is there for whom it waits. So a candidate of an Election at its
+// turn counts as a holder here, although it does not lead yet. A slot and a leader always hold.
 // For a member of a barrier, its field Held decides.
 //
 // If a slot is evicted, the lease is lost, and its Client gives the lease's other slots back. A

@@ -153,7 +153,8 @@ func (e *Election) campaign(ctx context.Context, op string, value []byte, enter 
 }
 
 // Resign gives the leadership up. It is Lease.Release: it blocks for one round trip at
-// most and can be called again. If the connection is lost, the client goes on in the
+// most and can be called again. ErrLost is returned if the term had ended before, also if only
+// the servers knew. If the connection is lost, the client goes on in the
 // background until both znodes are gone. Cost: one request and one commit.
 func (t *Term) Resign() error { return t.held().Release() }
 
@@ -252,7 +253,7 @@ func (e *Election) leadOnce(ctx, leading context.Context, value []byte, f func(c
 	turn.Grant.Store(t.lease.handle.Grant)
 	defer func() { // also if f panics
 		why := t.Err()
-		resigned := t.Resign()
+		resigned := t.lease.releaseWithin(ctx, t.Resign)
 		switch {
 		case errors.Is(why, ErrLost), err != nil && errors.Is(resigned, ErrLost):
 			c.Log(slog.LevelWarn, "leadership lost; campaigning again", "path", path, "cause", resigned, "err", err)

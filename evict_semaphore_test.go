@@ -109,6 +109,20 @@ func TestAnEvictedSlotEndsTheLeaseWithAllItsSlots(t *testing.T) {
 	})
 }
 
+// The servers reap the line as soon as it is empty.
+func TestTheOnlyWaiterOfASemaphoreCanBeEvictedAlthoughItsLineIsReaped(t *testing.T) {
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		holder, operator := zkrecipes.NewSemaphore(w.Stranger(nil), "/s", 1), w.Stranger(nil)
+		recipetest.Acquire(t, holder, 1)
+		waiter := recipetest.WaitsFor(t, zkrecipes.NewSemaphore(w.Stranger(nil), "/s", 1), 1)
+		cs, err := zkrecipes.NewSemaphore(operator, "/s", 0).Contenders(t.Context())
+		require.NoError(t, err)
+		evicts(t, operator, cs[1], nil, true)
+		recipetest.Fails(t, waiter, zkrecipes.ErrEvicted)
+		require.NotContains(t, w.Srv.Children("/s"), "line")
+	}, zktest.ContainerCheckInterval(100*time.Millisecond))
+}
+
 // The first in line holds nothing, unlike the first in the line of a lock.
 func TestEachWaiterOfASemaphoreCanBeEvicted(t *testing.T) {
 	for i := range 2 {

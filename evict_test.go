@@ -2,6 +2,7 @@ package zkrecipes_test
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/zkrecipes/zkrecipes"
 	"github.com/zkrecipes/zkrecipes/internal/harness"
+	"github.com/zkrecipes/zkrecipes/internal/placename"
 	"github.com/zkrecipes/zkrecipes/internal/recipetest"
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
@@ -153,6 +155,24 @@ func TestReadersAreHoldersUnlessAWriterIsAhead(t *testing.T) {
 		for _, l := range []*zkrecipes.Lease{r1, r2, r3} {
 			require.NoError(t, l.Release())
 		}
+	})
+}
+
+// A number beyond the limit may be negative. Then it sorts before the holder's.
+func TestAPlaceBeyondTheLimitIsEvictedAndTheHolderBehindItIsSpared(t *testing.T) {
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		holder := recipetest.LockOn(t, zkrecipes.NewMutex(w.Stranger(nil), w.Path))
+		aside := fmt.Sprintf("%s/_c_%s-lock-%010d", w.Path, placename.NewUUID(true), -5)
+		_, err := w.Bare().Create(aside, nil, zk.FlagEphemeral, zk.WorldACL(zk.PermAll))
+		require.NoError(t, err)
+		operator := w.Stranger(nil)
+		cs, err := zkrecipes.NewMutex(operator, w.Path).Contenders(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, []bool{false, true}, []bool{cs[0].Held, cs[1].Held})
+		spares(t, operator, cs[1])
+		require.NoError(t, holder.Err())
+		evicts(t, operator, cs[0], nil, true)
+		w.Stands(holder)
 	})
 }
 

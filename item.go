@@ -30,7 +30,8 @@ type Item struct {
 	ID   ItemID
 	Data []byte
 	// Attempt counts how often the item was taken, this time included. A znode that
-	// somebody else created below the item's and deleted again counts, too.
+	// somebody else created below the item's and deleted again counts, too. A claim for a call
+	// that had ended by then does not, unless the claim ends with its session.
 	Attempt int
 	// Failure says why the item is a dead letter. It is the zero value for other items.
 	Failure Failure

@@ -22,7 +22,8 @@ import (
 // The mutexes must be of one Client: there is no order of paths that all processes share
 // across ensembles. It is an error to give a path twice, or no mutex at all.
 //
-// LockAll blocks and fails like Mutex.Lock, and if it fails it gives back what it has. If
+// LockAll blocks and fails like Mutex.Lock, and if it fails it gives back what it has, in the
+// background if ctx has ended. If
 // the session ends meanwhile, it begins anew with the first lock. If ctx is a context of
 // the holder of one of them, it returns ErrDeadlock before it takes any, or re-enters if
 // that is a Reentrant context. ErrEvicted is returned if somebody else deletes one of the
@@ -39,7 +40,9 @@ func LockAll(ctx context.Context, locks ...*Mutex) (*Leases, error) {
 		if err == nil {
 			return newLeases(locks, order, held), nil
 		}
-		releaseAll(held)
+		if len(held) > 0 {
+			held[0].handle.Grant.Line.Client.Finish(ctx, 0, func() error { return releaseAll(held) })
+		}
 		if !lost {
 			return nil, err
 		}
@@ -58,7 +61,7 @@ func DoAll(ctx context.Context, locks []*Mutex, f func(context.Context, *Leases)
 		return err
 	}
 	defer func() {
-		if released := ls.Release(); released != nil {
+		if released := ls.held[0].releaseWithin(ctx, ls.Release); released != nil {
 			err = errors.Join(err, released)
 		}
 	}()

@@ -134,7 +134,9 @@ func (m *Mutex) TryLock(ctx context.Context) (*Lease, error) {
 // lease's: it ends when the lock is lost. Do returns f's error, joined with ErrLost
 // if the lock was lost before the end, even if f returned nil. If the Client was closed
 // while f ran, the error is joined with ErrClosed instead. If the lock could not be taken,
-// f does not run, and Do returns the error of Lock.
+// f does not run, and Do returns the error of Lock. Once ctx has ended, Do waits for the servers'
+// answer to the release for a tenth of a second at most: the lock is then released in the
+// background.
 //
 // So ErrLost alone does not say how far f got. f may have returned ErrLost itself, because its
 // Commit was refused, or it may have succeeded, and the loss was noticed by the release. nil

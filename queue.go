@@ -185,7 +185,9 @@ func (q *Queue) putTraced(ctx context.Context, datas [][]byte) ([]ItemID, error)
 //   - ErrEvicted is returned if somebody else deleted the Client's znode in the
 //     consumers' line.
 //
-// On any error nothing is claimed, or what was claimed is given back.
+// On any error nothing is claimed, or what was claimed is given back. If ctx ends while a claim is
+// under way, what it claims goes to the next call of the Client that takes from the queue. If none
+// comes within 50 ms, it is given back, and that counts as no attempt.
 //
 // The item is the caller's until Ack or Nack, or until the claim is lost. The items of a
 // process that dies are given back when its session ends.
@@ -232,7 +234,7 @@ func (q *Queue) TakeN(ctx context.Context, n int) ([]*Item, error) {
 // it knows of the queue may be a moment old. TryTake blocks until the servers answer (while
 // disconnected, until there is a connection again or ctx ends), and returns the errors that
 // Take returns. If it returns ctx's error, nothing is claimed, or what was claimed is given
-// back, and counts as an attempt.
+// back, and that counts as no attempt.
 //
 // It costs one request if nothing is free, and none if nothing has changed since the last
 // try. With an item it costs three requests and one commit.
@@ -400,10 +402,10 @@ func (q *Queue) Redrive(ctx context.Context, n int) (moved int, err error) {
 // time, until ctx ends. Then it takes no more, lets the handlers finish, and returns nil.
 // Client.Shutdown ends Serve in the same way, but then it returns ErrClosed.
 // The handlers' contexts do not end with ctx. If QueueOptions.DrainTimeout ends them, Serve
-// returns ctx's error, or ErrClosed after a Shutdown, once the handlers have returned. Serve
-// waits for the acks of their items until the items are lost: without a connection, after a
-// session timeout at the latest. What is to be given back is given back by then, or in the
-// background once there is a connection.
+// returns ctx's error, or ErrClosed after a Shutdown, once the handlers have returned. If no
+// item is at work when ctx ends, Serve returns at once. Serve waits for the acks of their items for a
+// session timeout at most, and for what is to be given back for a tenth of a second: what the
+// servers have not answered by then goes on in the background.
 //
 // The context of a handler ends in these cases only. context.Cause tells which:
 //

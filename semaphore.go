@@ -103,7 +103,7 @@ func (x *Semaphore) TryAcquireN(ctx context.Context, k int) (*SlotLease, error) 
 // Do runs f with one slot and then releases it, even if f panics. f's context is the
 // lease's: it ends when the slot is lost. Do returns f's error, joined with ErrLost if
 // the slot was lost before the end, even if f returned nil. See Mutex.Do for what ErrLost and
-// nil mean.
+// nil mean, and for the end of ctx.
 func (x *Semaphore) Do(ctx context.Context, f func(context.Context, *SlotLease) error) error {
 	if f == nil {
 		return fail("acquire", x.Path(), errors.New("nil function"))
@@ -112,7 +112,7 @@ func (x *Semaphore) Do(ctx context.Context, f func(context.Context, *SlotLease) 
 	if err != nil {
 		return err
 	}
-	return l.lease.releaseAfter(func() error { return f(l.Context(ctx), l) })
+	return l.lease.releaseAfter(ctx, func() error { return f(l.Context(ctx), l) })
 }
 
 func (x *Semaphore) acquire(ctx context.Context, op string, k int, wait bool) (*SlotLease, error) {

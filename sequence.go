@@ -151,17 +151,25 @@ func (r recipe) withLease(ctx context.Context, op string, k placename.Kind, f fu
 	if err != nil {
 		return err
 	}
-	return l.releaseAfter(func() error { return f(l.Context(ctx), l) })
+	return l.releaseAfter(ctx, func() error { return f(l.Context(ctx), l) })
 }
 
 // releaseAfter runs f and then releases the lease, even if f panics.
-func (l *Lease) releaseAfter(f func() error) (err error) {
+func (l *Lease) releaseAfter(ctx context.Context, f func() error) (err error) {
 	defer func() {
-		if released := l.Release(); released != nil {
+		if released := l.releaseWithin(ctx, l.Release); released != nil {
 			err = errors.Join(err, released)
 		}
 	}()
 	return f()
+}
+
+// releaseWithin calls release, of the lease and maybe of others. Once ctx has ended, it waits for
+// no more than a Grace for the servers' answer, and then returns nil: what is released is deleted
+// in the background.
+func (l *Lease) releaseWithin(ctx context.Context, release func() error) error {
+	_, err := l.handle.Grant.Line.Client.Finish(ctx, session.Grace, release)
+	return err
 }
 
 // checkDeadlock returns ErrDeadlock if ctx is a context of the holder, but not a Reentrant

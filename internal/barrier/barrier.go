@@ -76,17 +76,37 @@ func (b *Barrier) Wait(ctx context.Context) (int, error) {
 		return m.index, m.err
 	case <-ctx.Done():
 	}
-	// Only the servers know whether the round was opened with this member. They are
-	// asked for as long as there is a connection.
+	m.awaitAnswer()
+	if !b.Line.Abandon(m.end) {
+		return m.index, m.err
+	}
+	err := c.ContextErr(ctx)
+	if m.exposure.CompareAndSwap(unexposed, abandoned); m.exposure.Load() == exposed {
+		err = fmt.Errorf("%w: the round may be opened with this member: %w", errs.ErrUncertain, err)
+	}
+	return 0, err
+}
+
+// awaitAnswer waits until the participant whose context has ended has ended, too: only the servers
+// know whether the round was opened with it. They are asked while there is a connection, and not
+// for longer than a Grace.
+func (a *participant) awaitAnswer() {
+	if a.exposure.CompareAndSwap(unexposed, abandoned) {
+		return
+	}
+	c, grace := a.Line.Client, time.NewTimer(session.Grace)
+	defer grace.Stop()
 	for {
 		s, changed := c.Session()
 		up, flipped := s.Connected()
-		if !up && m.exposed.Load() && b.Line.Abandon(m.end) {
-			return 0, fmt.Errorf("%w: the round may be opened with this member: %w", errs.ErrUncertain, c.ContextErr(ctx))
+		if !up {
+			return
 		}
 		select {
-		case <-m.end:
-			return m.index, m.err
+		case <-a.end:
+			return
+		case <-grace.C:
+			return
 		case <-flipped:
 		case <-changed:
 		}

@@ -58,7 +58,7 @@ func (d *DoubleBarrier) Enter(ctx context.Context) (*Visit, error) {
 		}
 		v, err := d.wait(ctx, p)
 		if err != nil {
-			p.AwaitGone(d.depart(p))
+			p.AwaitGone(ctx, d.depart(p))
 		}
 		if errors.Is(err, zkconn.ErrSessionOver) {
 			err = d.Line.Client.Expired()

@@ -24,7 +24,7 @@ func (a *participant) finish(p *line.Place, index int, why error) (int, error) {
 		a.leaveLater(p)
 		return index, nil
 	case why == ErrExcluded:
-		a.exposed.Store(false)
+		a.exposure.CompareAndSwap(exposed, unexposed)
 		select {
 		case <-a.leave(p):
 		case <-a.ctx.Done():

@@ -14,6 +14,7 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/harness"
 	"github.com/zkrecipes/zkrecipes/internal/jute"
 	"github.com/zkrecipes/zkrecipes/internal/recipetest"
+	"github.com/zkrecipes/zkrecipes/internal/session"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
@@ -74,7 +75,7 @@ func TestMemberThatDiesWithItsOpeningAppliedOpensForAll(t *testing.T) {
 // B32: The request that opens the round and the one that withdraws a member, since it is
 // cancelled or its client is closed, are in flight at the same time.
 func TestCancelRacingTheOpeningInEitherOrder(t *testing.T) {
-	late := zktest.Fault{Do: zktest.Delay, Op: recipetest.OpCancelWait, For: time.Second}
+	late := zktest.Fault{Do: zktest.Delay, Op: recipetest.OpCancelWait, For: session.Grace / 3}
 	lost := zktest.Fault{Do: zktest.Answer, After: true, Op: recipetest.OpCancelWait, Code: jute.ErrOperationTimeout, Times: 2}
 	type race struct {
 		faults []zktest.Fault
@@ -88,7 +89,7 @@ func TestCancelRacingTheOpeningInEitherOrder(t *testing.T) {
 		"the reply to the cancel is lost, not opened":   {[]zktest.Fault{lost}, false, false},
 		"the cancel is applied first, the opening late": {[]zktest.Fault{{Do: zktest.Delay, Op: recipetest.OpOpenRound, For: time.Second}}, false, false},
 	}, func(t *testing.T, w *world, race race) {
-		c := w.Stranger(nil)
+		c := w.Stranger(&zkrecipes.Options{SessionTimeout: time.Second}) // it backs off for 20 ms
 		a := w.waitsIn(c, 2)
 		w.Plan.Add(race.faults...)
 		if !race.opens && race.faults[0].Op == recipetest.OpOpenRound {
@@ -120,13 +121,13 @@ func TestCancelRacingTheOpeningInEitherOrder(t *testing.T) {
 // A22: A cancel finds its member deleted, and checks whether the round was opened with it.
 func TestACancelThatFindsItsMemberDeletedChecksWhetherTheRoundWasOpenedWithIt(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
-		first := w.waits(2)
+		first := w.waitsIn(w.Stranger(&zkrecipes.Options{SessionTimeout: 2 * time.Second}), 2)
 		znode := w.member()
 		w.Plan.Add(zktest.Fault{Do: zktest.Answer, Code: jute.ErrOperationTimeout, Op: "multi", Path: znode})
-		first.Cancel(nil) // the server answers that it is too busy, and the client retries in a moment
+		first.Cancel(nil) // the server answers that it is too busy, and the client retries 40 ms later
 		synctest.Wait()
 		require.Equal(t, 1, w.waits(2).Get())
-		recipetest.MembersLeft() // and the round still stands
+		time.Sleep(5 * time.Millisecond) // the others have left, and the round still stands
 		require.NoError(t, w.Bare().Delete(znode, -1))
 		require.True(t, first.Waiting())
 		require.Zero(t, first.Get())

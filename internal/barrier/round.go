@@ -27,10 +27,9 @@ import (
 // participant is one call of Barrier.Wait.
 type participant struct {
 	*Barrier
-	ctx context.Context
-	// exposed: there is a member, or may be.
-	exposed atomic.Bool
-	end     chan struct{}
+	ctx      context.Context
+	exposure atomic.Int32
+	end      chan struct{}
 	// began is the session in which it has sent the creation of a round that it has not joined,
 	// or nil.
 	began *session.Session
@@ -40,6 +39,15 @@ type participant struct {
 	index int
 	err   error
 }
+
+// What others can have seen of a participant.
+const (
+	unexposed int32 = iota
+	// exposed: there is a member, or may be.
+	exposed
+	// abandoned: its caller has left before, and there will be none.
+	abandoned
+)
 
 var (
 	ErrExcluded = errors.New("the round was opened without this member")
@@ -138,7 +146,9 @@ func (a *participant) sendJoin(s *session.Session) (*line.Place, joinRefusal, er
 	member := a.Round.Entry(s, MemberKindOf(a.N), line.LineState{Version: -1})
 	member.Create.Acl, member.Mark.Data = a.childACL(s), []byte{}
 	// Before it is sent: afterwards the member may exist.
-	a.exposed.Store(true)
+	if !a.exposure.CompareAndSwap(unexposed, exposed) && a.exposure.Load() == abandoned {
+		return nil, notRefused, zkconn.ContextErr(a.ctx)
+	}
 	t, err := s.Start(append([]any{notOpen}, member.Ops()...)...)
 	o := zkconn.Failure(err)
 	if err == nil {
@@ -152,7 +162,7 @@ func (a *participant) sendJoin(s *session.Session) (*line.Place, joinRefusal, er
 			return nil, notRefused, fmt.Errorf("%w: %w", errs.ErrUncertain, a.Line.Client.Expired())
 		}
 	}
-	a.exposed.Store(false)
+	a.exposure.CompareAndSwap(exposed, unexposed)
 	switch {
 	case o.Unsent():
 		return nil, notRefused, nil

@@ -62,7 +62,7 @@ func (v *Visit) Leave(ctx context.Context) error {
 		if v.removed == nil {
 			v.removed = v.D.depart(p)
 		}
-		p.AwaitGone(v.removed)
+		p.AwaitGone(ctx, v.removed)
 	}
 	v.left = err == nil
 	return err

@@ -3,11 +3,11 @@ package election_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
 	"github.com/zkrecipes/zkrecipes"
@@ -209,36 +209,55 @@ func TestShutdownOfALeadersClientDoesNotLookLikeThatOfAnother(t *testing.T) {
 	})
 }
 
-// A35: The place is deleted, and nobody notices before the function returns. It may have learned
-// of it by a write of its own.
+// A35: A znode of the leader's is deleted, and nobody notices before the function returns. It may
+// have learned of it by a write of its own.
 func TestLeadGoesOnAfterALossThatOnlyTheServersKnowIfItsFunctionFails(t *testing.T) {
 	for _, fails := range []bool{true, false} {
-		recipetest.InElectionBubble(t, func(t *testing.T, w *recipetest.ElectionWorld, a, _ *zkrecipes.Election) {
-			terms := 0
-			err := a.Lead(t.Context(), nil, func(_ context.Context, term *zkrecipes.Term) error {
-				if terms++; terms > 1 {
-					return nil
-				}
-				w.Evict(recipetest.LeaseOf(term))
-				_, err := w.Operator.Multi(term.Check(), &zk.SetDataRequest{Path: "/x", Version: -1})
-				require.Error(t, err)
-				require.NoError(t, term.Err(), "it is not watched yet")
-				if fails {
-					return err
-				}
-				return nil
+		for name, depose := range map[string]func(*recipetest.ElectionWorld, *zkrecipes.Term){
+			"place":  func(w *recipetest.ElectionWorld, term *zkrecipes.Term) { w.Evict(recipetest.LeaseOf(term)) },
+			"leader": func(w *recipetest.ElectionWorld, _ *zkrecipes.Term) { w.DeleteLeader() },
+		} {
+			t.Run(fmt.Sprintf("%s, fails: %v", name, fails), func(t *testing.T) {
+				recipetest.InElectionBubble(t, func(t *testing.T, w *recipetest.ElectionWorld, a, _ *zkrecipes.Election) {
+					terms := 0
+					err := a.Lead(t.Context(), nil, func(_ context.Context, term *zkrecipes.Term) error {
+						if terms++; terms > 1 {
+							return nil
+						}
+						depose(w, term)
+						require.NoError(t, term.Err(), "it is not watched yet")
+						if fails {
+							return recipetest.ErrHandler
+						}
+						return nil
+					})
+					if fails {
+						require.NoError(t, err)
+						require.Equal(t, 2, terms)
+					} else {
+						require.ErrorIs(t, err, zkrecipes.ErrLost)
+						require.Equal(t, 1, terms)
+					}
+					synctest.Wait()
+					w.NoLeader()
+				})
 			})
-			if fails {
-				require.NoError(t, err)
-				require.Equal(t, 2, terms)
-			} else {
-				require.ErrorIs(t, err, zkrecipes.ErrLost)
-				require.Equal(t, 1, terms)
-			}
-			synctest.Wait()
-			w.NoLeader()
-		})
+		}
 	}
+}
+
+func TestADeposedLeaderLearnsOfItWhenItResigns(t *testing.T) {
+	recipetest.InElectionBubble(t, func(t *testing.T, w *recipetest.ElectionWorld, a, b *zkrecipes.Election) {
+		term := recipetest.Campaigns(t, a, "a")
+		next := recipetest.CampaignLater(t, b, "b")
+		w.DeleteLeader()
+		require.NoError(t, term.Err(), "only the servers know")
+		require.ErrorIs(t, term.Resign(), zkrecipes.ErrLost)
+		require.ErrorIs(t, term.Resign(), zkrecipes.ErrLost, "a second call returns the same")
+		require.NoError(t, next.Get().Resign())
+		synctest.Wait()
+		w.NoLeader()
+	})
 }
 
 func TestCloseEndsLeadAndObservers(t *testing.T) {

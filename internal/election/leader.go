@@ -114,14 +114,17 @@ func (c *candidate) replaceOps(ctx context.Context) ([]any, error) {
 	return []any{&zk.DeleteRequest{Path: c.leader, Version: stat.Version}}, nil
 }
 
-// release deletes the place and the leader's znode, once.
+// release deletes the place and the leader's znode, once. zk.ErrNoNode: one of them was gone, and
+// now both are.
 func (c *candidate) release(signal bool, begin line.BeginFunc) error {
 	leader, err := c.deleteOps()
 	if err != nil {
 		return err
 	}
 	o := c.RemoveWith(signal, begin, leader...)
+	deposed := false
 	if o.RefusedIn(leader) { // somebody has deleted or changed it
+		deposed = o.Is(zk.ErrNoNode)
 		leader = nil
 		o = c.RemoveWith(signal, begin)
 	}
@@ -129,6 +132,8 @@ func (c *candidate) release(signal bool, begin line.BeginFunc) error {
 	case o.Is(zk.ErrNoNode), // given up before, or evicted
 		o.Applied() && len(leader) == 0 && c.czxid == 0: // a server that lagged may not have shown it
 		c.Line.Client.Tasks.Start(c.withdraw)
+	case o.Applied() && deposed:
+		return zk.ErrNoNode
 	}
 	return o.Err()
 }

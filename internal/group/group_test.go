@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/zkrecipes/zkrecipes"
@@ -40,6 +41,35 @@ func TestWatchersOfAGroupSeeWhoComesAndLeaves(t *testing.T) {
 		r.Stop()
 		require.ErrorIs(t, r.Ended(), context.Canceled)
 		require.ErrorContains(t, r.Err, "zkrecipes: watch /app/members: ")
+	})
+}
+
+func TestOneOfSeveralConcurrentJoinsWithTheSameIDIsThere(t *testing.T) {
+	recipetest.InGroupBubble(t, func(t *testing.T, w *recipetest.WatchWorld, a, _ *zkrecipes.Client) {
+		for range 600 {
+			joined := make(chan *zkrecipes.Membership, 4)
+			begin := make(chan struct{})
+			for range cap(joined) {
+				go func() {
+					<-begin
+					m, err := zkrecipes.NewGroup(a, w.Path).Join(t.Context(), nil, zkrecipes.MemberID("1"))
+					if err != nil {
+						assert.ErrorIs(t, err, zk.ErrNodeExists)
+					}
+					joined <- m
+				}()
+			}
+			close(begin)
+			members, there := 0, (*zkrecipes.Membership)(nil)
+			for range cap(joined) {
+				if m := <-joined; m != nil {
+					members++
+					there = m
+				}
+			}
+			require.Equal(t, 1, members)
+			require.NoError(t, there.Leave())
+		}
 	})
 }
 

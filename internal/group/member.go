@@ -68,14 +68,15 @@ func Join(ctx context.Context, c *session.Client, dir, id string, data []byte) (
 	if err := m.checkSize(data); err != nil {
 		return nil, err
 	}
+	m.leaving, m.leave = context.WithCancelCause(c.Closing) // before others can see m
 	if err := m.register(ctx); err != nil {
+		m.leave(nil)
 		return nil, err
 	}
-	m.leaving, m.leave = context.WithCancelCause(c.Closing)
 	c.Tasks.Start(m.run)
 	if err := m.await(ctx, 1); err != nil {
 		m.leave(zkconn.Stopped(errLeft))
-		m.awaitGone()
+		m.awaitGone(ctx)
 		return nil, err
 	}
 	return m, nil
@@ -129,7 +130,7 @@ func (m *Member) Update(ctx context.Context, data []byte) error {
 // Leave deletes the znode. While connected, it returns once that is done.
 func (m *Member) Leave() error {
 	m.leave(zkconn.Stopped(errLeft))
-	return m.awaitGone()
+	return m.awaitGone(context.Background())
 }
 
 // checkSize refuses data too large for one request.
@@ -202,9 +203,9 @@ func (m *Member) ended() error {
 	return errLeft
 }
 
-// awaitGone waits until the znode is gone, or there is no connection. The error says why the
-// servers refuse to delete it.
-func (m *Member) awaitGone() error {
+// awaitGone waits until the znode is gone, ctx ends, or there is no connection. The error says why
+// the servers refuse to delete it.
+func (m *Member) awaitGone(ctx context.Context) error {
 	for {
 		s, next := m.c.Session()
 		up, changed := s.Connected()
@@ -221,6 +222,8 @@ func (m *Member) awaitGone() error {
 		}
 		select {
 		case <-m.done:
+		case <-ctx.Done():
+			return nil
 		case <-noted:
 		case <-changed:
 		case <-next:

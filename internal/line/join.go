@@ -129,34 +129,36 @@ func (l *Line) WithPlace(ctx context.Context, k placename.Kind, p *Place, f func
 			gone := p
 			l.Client.Tasks.Start(gone.Withdraw)
 		}
-		if mayBeDone || !errors.Is(err, zkconn.ErrSessionOver) && !(errors.Is(err, errs.ErrEvicted) && p.lineDeleted(ctx)) {
+		if mayBeDone || !errors.Is(err, zkconn.ErrSessionOver) && !(errors.Is(err, errs.ErrEvicted) && p.treeDeleted(ctx)) {
 			return err
 		}
 	}
 }
 
-// lineDeleted reports whether a place was deleted together with its line, in a recipe
-// that joins again then, and not alone. Most tools delete a tree znode by znode,
-// leaves first, so the line gets some time to go as well.
-func (p *Place) lineDeleted(ctx context.Context) bool {
+// treeDeleted reports whether a place was deleted together with the tree of a recipe that joins
+// again then. The line, which stands in that tree, tells nothing: the servers reap it when its only
+// place was deleted. Most tools delete a tree znode by znode, so the rest gets some time to go.
+func (p *Place) treeDeleted(ctx context.Context) bool {
 	if p == nil || !p.Line.Rejoins {
 		return false
 	}
 	evicted := time.NewTimer(p.Session.Timeout() / 10)
 	defer evicted.Stop()
 	for {
-		w, err := p.Session.Watch(ctx, p.Line.Abs())
+		root, err := p.Session.WatchChildren(ctx, zkconn.Parent(p.Line.Abs()))
+		stands := false
+		if err == nil {
+			stands, err = p.treeStands(ctx, root)
+		}
 		switch {
-		case errors.Is(err, zk.ErrNoNode):
+		case errors.Is(err, zk.ErrNoNode), err == nil && !stands:
 			p.Line.Forget()
 			return true
 		case err != nil:
 			return errors.Is(err, zkconn.ErrSessionOver)
-		case p.Czxid != 0 && w.Stat.Czxid > p.Czxid: // another client has made it anew
-			return true
 		}
 		select {
-		case <-w.Fired():
+		case <-root.Fired():
 		case <-evicted.C:
 			return false
 		case <-p.Session.Over():
@@ -165,6 +167,31 @@ func (p *Place) lineDeleted(ctx context.Context) bool {
 			return false
 		}
 	}
+}
+
+// treeStands reports whether something of the tree with that root is older than the place: the root
+// with its data or, where it has none, what stands in it beside the line.
+func (p *Place) treeStands(ctx context.Context, root *zkconn.Watch) (bool, error) {
+	if p.Czxid != 0 && root.Stat.Czxid > p.Czxid { // another client has made it anew
+		return false, nil
+	}
+	if root.Stat.DataLength > 0 {
+		return true, nil
+	}
+	dir := zkconn.Parent(p.Line.Abs())
+	for _, name := range root.Children {
+		if dir+"/"+name == p.Line.Abs() {
+			continue
+		}
+		stat, err := p.Session.Exists(ctx, dir+"/"+name)
+		switch {
+		case err == nil && (p.Czxid == 0 || stat.Czxid < p.Czxid):
+			return true, nil
+		case err != nil && !errors.Is(err, zk.ErrNoNode):
+			return false, err
+		}
+	}
+	return false, nil
 }
 
 // TryEnter is like enter but returns ErrLocked instead of waiting. A line that is

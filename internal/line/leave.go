@@ -129,9 +129,8 @@ func (p *Place) Departure(signal bool) Departure {
 }
 
 // AwaitGone waits until gone is closed, because until then the place counts. It gives up
-// when there is no connection, and after the time for which a session lasts while no
-// server answers.
-func (p *Place) AwaitGone(gone <-chan struct{}) {
+// when ctx ends, when there is no connection, and after the time for which a session lasts.
+func (p *Place) AwaitGone(ctx context.Context, gone <-chan struct{}) {
 	tooLong := time.NewTimer(p.Session.Timeout())
 	defer tooLong.Stop()
 	for {
@@ -141,6 +140,8 @@ func (p *Place) AwaitGone(gone <-chan struct{}) {
 		}
 		select {
 		case <-gone:
+			return
+		case <-ctx.Done():
 			return
 		case <-changed:
 		case <-tooLong.C:

@@ -69,7 +69,7 @@ func Line(ctx context.Context, s *session.Session, l *line.Line) ([]Contender, e
 	ms, cs, err := readContenders(ctx, s, l, ms)
 	var standing []placename.Parts
 	for i, m := range ms {
-		if m.Ours() && line.IsBeyondLimit(l.Client, m.Number) {
+		if stepsAside(s, m) {
 			continue
 		}
 		cs[i].Held = !slices.ContainsFunc(standing, func(ahead placename.Parts) bool {

@@ -84,12 +84,15 @@ func (c Contender) checksOfWaiter(ctx context.Context, s *session.Session, path 
 	case !ok:
 		return nil, nil
 	}
+	if stepsAside(s, own) {
+		return nil, nil
+	}
 	names, _, err := s.Children(ctx, dir)
 	if err != nil {
 		return nil, err
 	}
 	for _, m := range placename.ParseAll(names, placename.LockKinds) {
-		if m.Compare(own) < 0 && line.WritersBlock(own.Kind, m.Kind) && !own.SharesWith(m) {
+		if !stepsAside(s, m) && m.Compare(own) < 0 && line.WritersBlock(own.Kind, m.Kind) && !own.SharesWith(m) {
 			return []any{&zk.CheckVersionRequest{Path: dir + "/" + m.Name, Version: -1}}, nil
 		}
 	}
@@ -97,6 +100,12 @@ func (c Contender) checksOfWaiter(ctx context.Context, s *session.Session, path 
 		return nil, err
 	}
 	return nil, ErrHolder
+}
+
+// stepsAside reports whether a place is never granted anything, and blocks nobody, because its
+// number is beyond the limit.
+func stepsAside(s *session.Session, m placename.Parts) bool {
+	return m.Ours() && line.IsBeyondLimit(s.Client, m.Number)
 }
 
 // grantsLater reports whether nobody holds in the line with that path, because those that

@@ -98,6 +98,15 @@ var electionMutants = []mutant{
 		test: "env ZK_HARNESS=zktest go test ./internal/election -run ^TestTheNextLeaderReplacesWhatAnEvictedOneLeft$",
 	},
 	{
+		name: "election-resigns-silently",
+		what: "A leader whose znode was deleted resigns as if it had led until then.",
+		edits: []edit{{
+			in:  "candidate.release",
+			old: `deposed = o.Is(zk.ErrNoNode)`,
+		}},
+		test: "env ZK_HARNESS=zktest go test ./internal/election -run ^TestADeposedLeaderLearnsOfItWhenItResigns$",
+	},
+	{
 		name: "election-token-of-place",
 		what: "The token of a Term is its place's, not the one that observers see.",
 		edits: []edit{{

@@ -76,6 +76,26 @@ var lineMutants = []mutant{
 		test: "go test ./internal/sim -run Mutex -seeds 3000",
 	},
 	{
+		name: "line-evicts-behind-those-aside",
+		what: "A holder is evicted as a waiter because a place beyond the limit sorts before its own.",
+		edits: []edit{{
+			in:  "Contender.checksOfWaiter",
+			old: `if !stepsAside(s, m) && m.Compare(own)`,
+			new: `if m.Compare(own)`,
+		}},
+		test: "env ZK_HARNESS=zktest go test . -run ^TestAPlaceBeyondTheLimitIsEvictedAndTheHolderBehindItIsSpared$",
+	},
+	{
+		name: "line-reaped-is-deleted",
+		what: "A waiter that was evicted takes the line, which the servers have reaped, for a tree that was deleted.",
+		edits: []edit{{
+			in:  "Place.treeDeleted",
+			old: `zkconn.Parent(p.Line.Abs())`,
+			new: `p.Line.Abs()`,
+		}},
+		test: "env ZK_HARNESS=zktest go test . -run ^TestTheOnlyWaiterOfASemaphoreCanBeEvictedAlthoughItsLineIsReaped$",
+	},
+	{
 		name: "lost-join-given-up",
 		what: "A search for the place of a lost join that is refused is given up.",
 		edits: []edit{{

@@ -199,6 +199,16 @@ var queueTakeMutants = []mutant{
 		test: "env ZK_HARNESS=zktest go test ./internal/queue -run ^TestSecondInLineLeavesItemsToTheFirstForAGrace$",
 	},
 	{
+		name: "queue-spares-nothing",
+		what: "What was claimed for a call that had ended by then is given back although another one waits.",
+		edits: []edit{{
+			in:  "takerPool.hand",
+			old: `t.spare = append(t.spare, k.items...)`,
+			new: `giveBack(k.items...)`,
+		}},
+		test: "env ZK_HARNESS=zktest go test ./internal/queue -run ^TestAnItemThatWasClaimedForACallThatHasEndedIsTheNextOnes$",
+	},
+	{
 		name: "queue-takes-no-watch",
 		what: "A consumer that finds nothing sets no watch.",
 		edits: []edit{{
@@ -222,6 +232,17 @@ var queueTakeMutants = []mutant{
 				}`,
 		}},
 		test: "env ZK_HARNESS=zktest go test ./internal/queue -run TestUnreadable",
+	},
+	{
+		name: "queue-unseen-counts",
+		what: "A claim for a call that had ended by then counts as an attempt.",
+		edits: []edit{{
+			in:  "claim.unseenOps",
+			old: `return []any{&zk.SetDataRequest{Path: c.Item, Data: data, Version: stat.Version}}`,
+			new: `_, _ = data, stat
+				return nil`,
+		}},
+		test: "env ZK_HARNESS=zktest go test ./internal/queue -run ^TestAnItemThatWasClaimedForNobodyIsGivenBackAndThatIsNoAttempt$",
 	},
 	{
 		name: "queue-watches-open",

@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -61,6 +62,8 @@ type claim struct {
 	q      *Queue
 	Item   string
 	counts atomic.Pointer[queueState]
+	// seen: a consumer has got the item. A claim that ends before it has been seen is no attempt.
+	seen atomic.Bool
 	// attempt is how often the item was taken, this time included, once the claim was made.
 	// Item.Attempt is the user's to change, and so is Item.ID: see id.
 	Attempt int
@@ -382,15 +385,19 @@ func (q *Queue) claimed(ctx context.Context, c *claim, reading *zkconn.Reading) 
 	return it, nil
 }
 
-// release deletes the flag and the exclusion, once.
+// release deletes the flag and the exclusion, once. zk.ErrNoNode: one of them was gone.
 func (c *claim) release(_ bool, begin line.BeginFunc) error {
 	c.settle()
-	ops := c.AckOps(false)
-	t, err := begin(ops.flag, ops.exclusion)
+	ops, unseen := c.AckOps(false), c.unseenOps()
+	t, err := begin(append([]any{ops.flag, ops.exclusion}, unseen...)...)
 	if err != nil {
 		return err
 	}
 	o := t.Wait(c.Session.Lifetime())
+	if o.RefusedIn(unseen) || o.Is(zkconn.ErrTooLarge) && len(unseen) > 0 {
+		c.seen.Store(true) // it counts: somebody has changed the item, or the servers refuse it
+		return c.release(false, begin)
+	}
 	if !o.Is(zk.ErrNoNode) {
 		return o.Err()
 	}
@@ -398,11 +405,24 @@ func (c *claim) release(_ bool, begin line.BeginFunc) error {
 		if t, err = begin(ops.flag); err == nil {
 			err = t.Wait(c.Session.Lifetime()).Err()
 		}
-		return err
+		return cmp.Or(err, zk.ErrNoNode) // the claim was lost
 	}
 	// Given back before, or somebody has deleted the flag.
 	c.Line.Client.Tasks.Start(func() { c.sweepExclusion() })
 	return o.Err()
+}
+
+// unseenOps take back the attempt that the claim counts as, if no consumer has got the item: they
+// write its data as they are, see queuelog.Claims. They cost a read.
+func (c *claim) unseenOps() []any {
+	if c.seen.Load() {
+		return nil
+	}
+	data, stat, err := c.Session.Get(c.Session.Lifetime(), c.Item)
+	if err != nil {
+		return nil
+	}
+	return []any{&zk.SetDataRequest{Path: c.Item, Data: data, Version: stat.Version}}
 }
 
 // sweepExclusion deletes the exclusion where it is still this claim's, whose flag is

@@ -95,6 +95,7 @@ func (q *Queue) letter(it *Item, data []byte, f Failure) queuelog.Item {
 // before it hands the item out, so an item that kills each process that works on it does
 // not stay at the head for ever.
 func (q *Queue) moveToDeadLetters(ctx context.Context, it *Item, data []byte, attempts int, text string) error {
+	it.Claim.seen.Store(true) // if it cannot be moved, the next back-off is longer
 	letter := q.letter(it, data, Failure{Queue: q.Abs(), Attempts: attempts, Text: text})
 	puts := &ackPuts{to: QueueIn(it.Claim.Session, q.DeadLettersPath()).Log, size: q.SegmentSize, items: []queuelog.Item{letter}}
 	err := (&ackTransaction{it: it, puts: puts}).run(ctx)

@@ -18,8 +18,10 @@ type Item struct {
 	failure Failure
 }
 
-// LetGo returns the data and the failure, which are the consumer's from then on.
+// LetGo returns the data and the failure of an item that a consumer gets. They are the consumer's
+// from then on.
 func (it *Item) LetGo() (data []byte, failure Failure) {
+	it.Claim.seen.Store(true)
 	data, failure = it.data, it.failure
 	it.data, it.failure = nil, Failure{}
 	return data, failure

@@ -33,7 +33,7 @@ type taker struct {
 	done  chan struct{}
 	items []*Item
 	err   error
-	// left: the caller is gone, and what was claimed for it is given back.
+	// left: the caller is gone, and what was claimed for it goes to others.
 	left bool
 }
 
@@ -49,6 +49,8 @@ type takerPool struct {
 	changed chan struct{}
 
 	waiting []*taker
+	// spare was claimed for callers that had left by then. The next takers get it.
+	spare []*Item
 	// claiming is for how many takers a claim is under way.
 	claiming int
 	// atWork: the goroutine has a place, or tries without one.
@@ -71,15 +73,15 @@ type takerPool struct {
 	ahead *lookAhead
 }
 
-// linger is for how long a place in the line is kept when the Client's last taker has
-// left. So a caller that takes again and again with short deadlines makes progress.
+// linger is for how long a place in the line, and what was claimed, is kept when the Client's
+// last taker has left. So a caller that takes again and again with short deadlines makes progress.
 const Linger = 50 * time.Millisecond
 
 // errUnwanted: nobody waits for items any more.
 var errUnwanted = errors.New("no takers")
 
 // takeN waits for items, and takes at least one and at most n. If ctx ends while a claim is
-// under way, it waits for the outcome, see quit. It returns either items or an error.
+// under way, others get what it claims. It returns either items or an error.
 func (q *Queue) takeN(ctx context.Context, n int) ([]*Item, error) {
 	c := q.Client
 	if ctx.Err() != nil {
@@ -91,12 +93,13 @@ func (q *Queue) takeN(ctx context.Context, n int) ([]*Item, error) {
 	t := q.pool()
 	t.waiting = append(t.waiting, k)
 	t.noteTaker()
+	t.handSpare()
 	t.noteChange()
 	pools.Mu.Unlock()
 	select {
 	case <-k.done:
 	case <-ctx.Done():
-		if !t.quit(k) {
+		if t.quit(k); !k.served() {
 			return nil, c.ContextErr(ctx)
 		}
 	}
@@ -109,35 +112,20 @@ func (q *Queue) takeN(ctx context.Context, n int) ([]*Item, error) {
 	return nil, c.ContextErr(ctx)
 }
 
-// quit is called by a taker whose context has ended. If a claim is under way for it, it
-// waits for the answer, as long as there is a connection: nothing is claimed for nobody.
-// It returns false if the answer is not there: then what was claimed is given back.
-func (t *takerPool) quit(k *taker) bool {
-	t.pools.Mu.Lock()
-	t.drop(k)
-	t.pools.Mu.Unlock()
-	for up := true; up && t.c.Closing.Err() == nil; {
-		var changed <-chan struct{}
-		if s, _ := t.c.Session(); s != nil {
-			up, changed = s.Connected()
-		}
-		if !up {
-			break
-		}
-		select {
-		case <-k.done:
-			return true
-		case <-changed:
-		case <-t.c.Closing.Done():
-		}
-	}
+// quit is called by a taker whose context has ended.
+func (t *takerPool) quit(k *taker) {
 	t.pools.Mu.Lock()
 	defer t.pools.Mu.Unlock()
+	t.drop(k)
+	k.left = !k.served()
+}
+
+// served reports whether the call is over.
+func (k *taker) served() bool {
 	select {
 	case <-k.done:
 		return true
 	default:
-		k.left = true
 		return false
 	}
 }
@@ -258,13 +246,42 @@ func (t *takerPool) hand(picked []share, done bool) {
 		}
 		close(k.done)
 		if k.left {
-			for _, it := range k.items {
-				t.c.Tasks.Start(func() { it.Handle.Release() })
-			}
+			t.spare = append(t.spare, k.items...)
 		}
 	}
 	t.waiting = slices.Concat(again, t.waiting)
+	t.handSpare()
 	t.noteChange()
+}
+
+// handSpare gives the items that are spare to takers that wait. takerPools.mu must be held.
+func (t *takerPool) handSpare() {
+	for len(t.spare) > 0 && len(t.waiting) > 0 {
+		k := t.waiting[0]
+		for len(t.spare) > 0 && len(k.items) < k.n {
+			it := t.spare[0]
+			t.spare = t.spare[1:]
+			switch {
+			case it.err() != nil: // it was lost
+			case k.q.takenTooOften(it): // its options differ
+				giveBack(it)
+			default:
+				it.Queue, it.Claim.q = k.q, k.q
+				k.items = append(k.items, it)
+			}
+		}
+		if len(k.items) > 0 {
+			t.waiting = t.waiting[1:]
+			close(k.done)
+		}
+	}
+}
+
+// giveBack gives items back, in the background, that no consumer has got.
+func giveBack(items ...*Item) {
+	for _, it := range items {
+		it.Queue.Client.Tasks.Start(func() { it.Handle.Release() })
+	}
 }
 
 // fail ends the calls of the takers that a failed turn was for. Takers that have come
@@ -349,6 +366,7 @@ func (t *takerPool) run() {
 	}
 	t.pools.Mu.Lock()
 	p := t.place
+	giveBack(t.spare...)
 	if t.pools.All[t.path] == t { // the Client is closing
 		delete(t.pools.All, t.path)
 	}

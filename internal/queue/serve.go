@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/zkrecipes/zkrecipes/internal/errs"
+	"github.com/zkrecipes/zkrecipes/internal/session"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
@@ -29,6 +30,7 @@ func (q *Queue) Serve(ctx context.Context, handler func(context.Context, *Item) 
 		handler: handler,
 		takes:   make(chan struct{}, q.Opts.Workers),
 		taken:   make(chan struct{}),
+		ctx:     taking,
 	}
 	defer s.drainAfter(bound)()
 	s.all.Go(func() { s.endTakes(taking) })
@@ -64,6 +66,8 @@ type serving struct {
 	// more.
 	takes chan struct{}
 	taken chan struct{}
+	// ctx ends when no more is to be taken.
+	ctx context.Context
 	// all are the workers, endTakes and the parked items.
 	all sync.WaitGroup
 
@@ -140,8 +144,8 @@ func (s *serving) next(ctx context.Context) (*Item, error) {
 	}
 	ctx, end := s.hooks.Acquire(ctx, s.Path, "serve")
 	items, err := s.takeWithRoom(ctx)
-	if err == nil && ctx.Err() != nil { // its claim was under way
-		s.release(items[0])
+	if err == nil && ctx.Err() != nil { // just then
+		giveBack(items...)
 		err = zkconn.ContextErr(ctx)
 	}
 	if err != nil {
@@ -162,12 +166,14 @@ func (s *serving) serve(ctx context.Context, it *Item) {
 	if s.handling.Err() != nil {
 		s.cutShort.Store(true)
 	}
+	settling, done := s.settling(claimed, it)
+	defer done()
 	if err == nil && it.err() == nil {
 		ack := &ackTransaction{it: it, ahead: true}
 		if ctx.Err() == nil {
 			ack.reserve(s.Queue, Linger)
 		}
-		if err = ack.run(claimed); err == nil {
+		if err = ack.run(settling); err == nil {
 			s.failures.Store(0)
 			return
 		}
@@ -183,9 +189,30 @@ func (s *serving) serve(ctx context.Context, it *Item) {
 	if s.Opts.MaxAttempts < 0 || it.Claim.Attempt < s.Opts.MaxAttempts {
 		s.park(claimed, it)
 	} else {
-		s.moveFailed(claimed, it, err)
+		s.moveFailed(settling, it, err)
 	}
 }
+
+// settling returns a context for what follows the handler of an item. Once no more is to be taken,
+// it lasts for a session timeout, so that Serve returns although a server does not answer.
+func (s *serving) settling(claimed context.Context, it *Item) (_ context.Context, done context.CancelFunc) {
+	ctx, cancel := context.WithCancelCause(claimed)
+	stop := context.AfterFunc(s.ctx, func() {
+		late := time.NewTimer(it.Claim.Session.Timeout())
+		defer late.Stop()
+		select {
+		case <-late.C:
+			cancel(errUnsettled)
+		case <-ctx.Done():
+		}
+	})
+	return ctx, func() {
+		stop()
+		cancel(nil)
+	}
+}
+
+var errUnsettled = errors.New("Serve was stopped a session timeout ago, and the servers have not answered")
 
 // park gives an item back after its Backoff, when the workers' takes have ended, or when
 // its claim ends. A take that is under way would claim the item again, and that claim would
@@ -223,8 +250,9 @@ func (s *serving) park(claimed context.Context, it *Item) {
 	})
 }
 
+// release gives an item back, in the background if that takes long and no more is to be taken.
 func (s *serving) release(it *Item) {
-	if err := it.Handle.Release(); err != nil {
+	if _, err := s.Client.Finish(s.ctx, session.Grace, it.Handle.Release); err != nil {
 		s.Client.Log(slog.LevelWarn, "item was lost before it was given back", "item", it.Claim.logged(), "queue", s.Path, "err", err)
 	}
 }

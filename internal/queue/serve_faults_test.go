@@ -13,6 +13,7 @@ import (
 	"github.com/zkrecipes/zkrecipes"
 	"github.com/zkrecipes/zkrecipes/internal/queue"
 	"github.com/zkrecipes/zkrecipes/internal/recipetest"
+	"github.com/zkrecipes/zkrecipes/internal/session"
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
@@ -139,9 +140,8 @@ func hourly(workers int) *zkrecipes.QueueOptions {
 	return &zkrecipes.QueueOptions{Workers: workers, Backoff: func(int) time.Duration { return time.Hour }}
 }
 
-// A take that is under way as Serve ends would claim the item that is given back, and count
-// as an attempt.
-func TestServeGivesBackOnceItsTakesHaveEnded(t *testing.T) {
+// What a take that is under way as Serve ends claims is given back, too, and that is no attempt.
+func TestServeGivesBackWhatItHasAndWhatItsTakesClaim(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		q := zkrecipes.NewQueue(w.Stranger(nil), w.Path, hourly(1))
 		recipetest.PutOn(t, q, "failed")
@@ -156,17 +156,19 @@ func TestServeGivesBackOnceItsTakesHaveEnded(t *testing.T) {
 		}
 		recipetest.PutOn(t, q, "being taken")
 		synctest.Wait()
-		a.Cancel(nil)
-		time.Sleep(time.Millisecond)
 		require.Len(t, w.Flags(), 2)
-		require.True(t, a.Waiting())
+		a.Cancel(nil)
+		time.Sleep(session.Grace)
+		synctest.Wait()
+		require.False(t, a.Waiting())
 		require.NoError(t, stop(a))
+		time.Sleep(2 * time.Second)
 		synctest.Wait()
 		require.Empty(t, w.Flags())
 		require.Equal(t, 1, handled)
-		for range 2 {
+		for _, attempt := range []int{2, 1} {
 			it := recipetest.TakeOn(t, q)
-			require.Equal(t, 2, it.Attempt)
+			require.Equal(t, attempt, it.Attempt)
 			recipetest.AckOn(t, it)
 		}
 	})

@@ -152,13 +152,15 @@ func Creates(stat *zk.Stat) int64 {
 	return (int64(uint32(stat.Cversion)) + int64(stat.NumChildren)) / 2
 }
 
-// Claims returns how often an item was claimed. claimed: it is claimed now, so one of its
-// children is the exclusion. The others are foreign. A foreign child that was deleted
-// looks like a claim that has ended, and counts.
+// Claims returns how often an item was claimed for a consumer that got it. claimed: it is claimed
+// now, so one of its children is the exclusion. The others are foreign. A foreign child that was
+// deleted looks like a claim that has ended, and counts. A claim that ends before a consumer has
+// got the item writes the item's data: so their version counts those.
 func Claims(stat *zk.Stat, claimed bool) int {
-	foreign := int64(stat.NumChildren)
+	foreign, least := int64(stat.NumChildren), int64(0)
 	if claimed && foreign > 0 {
 		foreign--
+		least = 1
 	}
-	return int(Creates(stat) - foreign)
+	return int(max(Creates(stat)-foreign-int64(stat.Version), least)) // somebody may have written the data
 }

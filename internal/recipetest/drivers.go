@@ -101,7 +101,6 @@ func LockAllDriver() Driver {
 			return Use{Held: ls, Places: places, Give: func(context.Context) error { return ls.Release() }}, nil
 		},
 		Rival: locked(second), Try: tried(second), Busy: zkrecipes.ErrLocked,
-		Slow: true, // it gives back what it has
 	}
 }
 
@@ -185,7 +184,6 @@ func QueueDrivers() []Driver {
 	taker := func(name string, end func(*zkrecipes.Item) func(context.Context) error, gone bool) Driver {
 		return Driver{
 			Name: name, Busy: zkrecipes.ErrEmpty, Uncertain: true, Loose: true, Stays: segments, Ready: put,
-			Slow: true, // a claim that is under way is the caller's, or is given back
 			Take: func(ctx context.Context, c *zkrecipes.Client) (Use, error) {
 				it, err := queue(c).Take(ctx)
 				if err != nil {
@@ -305,7 +303,7 @@ func BarrierDrivers() []Driver {
 	}
 	return []Driver{
 		{
-			Name: "barrier", AlwaysWaits: true, Member: true, Uncertain: true, Loose: true, Slow: true,
+			Name: "barrier", AlwaysWaits: true, Member: true, Uncertain: true, Loose: true, Slow: true, // the servers are asked how it went
 			// The next round deletes one whose last member was lost.
 			Stays: []string{driven + "/round", driven + "/round/ready", driven + "/round/ready/*", driven + "/round/ready/*/open"},
 			Observe: func() (func(zktest.Change), func(testing.TB)) {
@@ -325,7 +323,7 @@ func BarrierDrivers() []Driver {
 			},
 		},
 		{
-			Name: "double barrier", AlwaysWaits: true, Member: true, Loose: true, Slow: true,
+			Name: "double barrier", AlwaysWaits: true, Member: true, Loose: true,
 			Take: func(ctx context.Context, c *zkrecipes.Client) (Use, error) {
 				v, err := double(c).Enter(ctx)
 				if err != nil {
@@ -353,7 +351,7 @@ func GroupDriver() Driver {
 		return zkrecipes.NewGroup(c, driven).Join(ctx, nil, zkrecipes.MemberID("1"))
 	}
 	return Driver{
-		Name: "group", Loose: true, Slow: true, // Join waits for the request that is under way
+		Name: "group", Loose: true, Slow: true, // Leave has no context
 		Take: func(ctx context.Context, c *zkrecipes.Client) (Use, error) {
 			m, err := join(ctx, c)
 			if err != nil {

@@ -77,7 +77,7 @@ type Driver struct {
 	Uncertain   bool     // a write whose outcome is unknown returns ErrUncertain
 	AlwaysWaits bool     // a Take is never at once
 	Member      bool     // a Take that waits is over with its session
-	Slow        bool     // a Take whose context ends finds out first what has become of it
+	Slow        bool     // a Take whose context ends may wait for the servers' answer
 	Loose       bool     // a fault may change how often znodes come and go
 	Stays       []string // patterns of the znodes that outlive a use
 }

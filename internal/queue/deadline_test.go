@@ -1,0 +1,116 @@
+package queue_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/zkrecipes/zkrecipes"
+	"github.com/zkrecipes/zkrecipes/internal/harness"
+	"github.com/zkrecipes/zkrecipes/internal/queuelog"
+	"github.com/zkrecipes/zkrecipes/internal/recipetest"
+	"github.com/zkrecipes/zkrecipes/zktest"
+)
+
+// Contexts that end while the servers take their time.
+
+// opClaim is the claim of an item without a place in the line.
+const opClaim = "multi(create,create,setData,check)"
+
+func TestAnItemThatWasClaimedForACallThatHasEndedIsTheNextOnes(t *testing.T) {
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		q := w.Queue(w.Stranger(nil))
+		recipetest.PutOn(t, q, "x")
+		time.Sleep(time.Second)
+		w.Plan.Add(zktest.Fault{Do: zktest.Delay, Op: opClaim, After: true, For: 100 * time.Millisecond})
+		began := time.Now()
+		_, err := q.Take(harness.Within(t, 30*time.Millisecond))
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.Equal(t, 30*time.Millisecond, time.Since(began))
+		it := recipetest.TakeOn(t, q)
+		require.Equal(t, 100*time.Millisecond, time.Since(began))
+		require.Equal(t, 1, it.Attempt)
+		recipetest.AckOn(t, it)
+	})
+}
+
+func TestAnItemThatWasClaimedForNobodyIsGivenBackAndThatIsNoAttempt(t *testing.T) {
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		q := zkrecipes.NewQueue(w.Stranger(nil), w.Path, &zkrecipes.QueueOptions{MaxAttempts: 3})
+		recipetest.PutOn(t, q, "x")
+		for range 20 {
+			time.Sleep(time.Second)
+			w.Plan.Add(zktest.Fault{Do: zktest.Delay, Op: opClaim, After: true, For: 100 * time.Millisecond})
+			for _, take := range []func(context.Context) (*zkrecipes.Item, error){q.Take, q.TryTake} {
+				_, err := take(harness.Within(t, 30*time.Millisecond))
+				require.ErrorIs(t, err, context.DeadlineExceeded)
+			}
+			time.Sleep(time.Second)
+			require.Empty(t, w.Flags())
+		}
+		it := recipetest.TakeOn(t, zkrecipes.NewQueue(w.Stranger(nil), w.Path, nil))
+		require.Equal(t, 1, it.Attempt)
+		recipetest.NackOn(t, it)
+		require.Equal(t, 2, recipetest.TakeOn(t, q).Attempt)
+	})
+}
+
+// Whatever moment they end at.
+func TestTakesWithDeadlinesOfAnyLengthUseUpNoAttempts(t *testing.T) {
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		q := w.Distant(20*time.Millisecond, 100)
+		recipetest.QueueOf(q).Opts.MaxAttempts = 1000
+		recipetest.PutOn(t, q, "x")
+		taken := 0
+		for d := time.Millisecond; d < 150*time.Millisecond; d += 7 * time.Millisecond {
+			for range 3 {
+				if it, err := q.Take(harness.Within(t, d)); err == nil {
+					taken++
+					require.Equal(t, taken, it.Attempt)
+					recipetest.NackOn(t, it)
+				}
+			}
+			time.Sleep(time.Second)
+		}
+		require.NotZero(t, taken)
+		require.Equal(t, taken+1, recipetest.TakeOn(t, q).Attempt)
+	})
+}
+
+func TestServeWaitsForAnAckNoLongerThanASessionTimeout(t *testing.T) {
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		q := w.Queue(w.Stranger(nil))
+		recipetest.PutOn(t, q, "x")
+		release := make(chan struct{})
+		a := recipetest.ServeLater(t, q, func(context.Context, *zkrecipes.Item) error { <-release; return nil })
+		time.Sleep(time.Second)
+		a.Cancel(nil)
+		time.Sleep(time.Hour)
+		require.True(t, a.Waiting(), "for the handler")
+		w.Plan.Add(zktest.Fault{Do: zktest.Answer, Code: -127, Times: -1})
+		close(release)
+		time.Sleep(recipetest.DefaultSessionTimeout - time.Second)
+		require.True(t, a.Waiting(), "for the ack")
+		time.Sleep(2 * time.Second)
+		require.False(t, a.Waiting())
+		w.Plan.Stop()
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		require.Empty(t, w.Items(), "it was acked in the background")
+	})
+}
+
+func TestAConsumerWhoseClaimWasDeletedLearnsOfItWhenItGivesTheItemBack(t *testing.T) {
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		q := w.Queue(w.Stranger(nil))
+		recipetest.PutOn(t, q, "x")
+		it := recipetest.TakeOn(t, q)
+		segment := w.Path + "/s/0000000000"
+		require.NoError(t, w.Bare().Delete(segment+"/"+queuelog.Entries(w.Srv.Children(segment))[0].Name+queuelog.ClaimName, -1))
+		require.NoError(t, it.Err(), "only the servers know")
+		require.ErrorIs(t, it.Nack(t.Context()), zkrecipes.ErrLost)
+	})
+}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -55,7 +56,6 @@ func TestCloseEndsAllContextsAndThenTheSession(t *testing.T) {
 			_, err := one.Wait()
 			require.ErrorIs(t, err, zkrecipes.ErrClosed)
 		}
-		t.Log(requests)
 		require.Equal(t, 1, requests["closeSession"])
 		require.Equal(t, others, requests["getChildren2"], "those who were next")
 		require.Equal(t, 1+others, recipetest.Sum(requests))
@@ -77,10 +77,14 @@ func TestCloseSaysHowManyZnodesItHadNoTimeToDelete(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		var log recipetest.Warnings
 		c, away := w.Stranger(&zkrecipes.Options{Logger: log.Logger()}), w.Stranger(nil)
-		w.LockMany(c, 5)
+		ls := w.LockMany(c, 5)
 		recipetest.LockOn(t, zkrecipes.NewMutex(away, "/other"))
 		began := time.Now()
 		w.Plan.Add(zktest.Fault{Do: zktest.Withhold, Op: "multi", Times: -1})
+		for _, l := range ls {
+			go l.Release()
+		}
+		synctest.Wait()
 		_ = c.Close()
 		require.Less(t, time.Since(began), 10*time.Second)
 		some := log.With("no time to delete")

@@ -399,3 +399,13 @@ func TestNoContainerStaysForEverAfterACallThatGaveUp(t *testing.T) {
 		}
 	}
 }
+
+// The list of a container may forbid its creator to use it.
+func TestAContainerIsCreatedAlthoughItsACLForbidsToDelete(t *testing.T) {
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		c := w.Stranger(&zkrecipes.Options{ACL: zk.WorldACL(zk.PermAll &^ zk.PermDelete)})
+		_, err := zkrecipes.NewGroup(c, "/a/b").Join(t.Context(), nil)
+		require.NoError(t, err)
+		require.Len(t, w.Srv.Children("/a/b"), 1)
+	})
+}

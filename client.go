@@ -90,10 +90,13 @@ func newClient(ctx context.Context, servers []string, opts *Options) (*Client, e
 	return &Client{c}, nil
 }
 
-// Close ends every lease, deletes their znodes and ends the session. The leases'
-// contexts end before the first deletion is sent. Waiting calls and later ones
-// return ErrClosed. Close does not wait for the code that still runs with a lease or an
-// item: use Shutdown for that.
+// Close ends every lease, and then the session, with which the servers delete all its
+// znodes at once. The leases' contexts end before that request is sent. Waiting calls and
+// later ones return ErrClosed. Close does not wait for the code that still runs with a lease
+// or an item: use Shutdown for that. For LockDelay, a lease that Close ends was not released.
+//
+// Close costs one request, however much the Client holds, and one for each member of a Barrier.
+// Each client that is next lists its line, with one request.
 //
 // Close blocks until all is done and the client's goroutines have ended, at most
 // about half the session timeout plus 3 s. It does not wait for Trace functions.
@@ -253,7 +256,8 @@ func (c *Client) ping(ctx context.Context) error {
 // function may call it, but not AcquireStart. The functions that follow are called after it
 // has returned.
 //
-// Shutdown costs nothing but the deletion of the kept places, and what Close costs.
+// Shutdown costs nothing but the deletion of the kept places and of those that wait, and what
+// Close costs.
 func (c *Client) Shutdown(ctx context.Context) error {
 	if err := c.check(ctx); err != nil {
 		return fail("shut down", c.servers(), err)

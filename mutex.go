@@ -162,10 +162,10 @@ func (m *Mutex) self() recipe {
 }
 
 // LockDelay, an option of NewMutex and NewElection, delays the next grant by d if the last
-// holder went without a release: its session ended, or somebody deleted its znode. Use it where
-// a lock protects something that can check neither a Token nor a Commit. A holder that was
-// suspended then has d to notice that it has lost the lock, before anybody else holds it. It is
-// no proof: a holder may be suspended for longer. A release delays nothing.
+// holder went without a release: its session ended, by Client.Close, too, or somebody deleted its
+// znode. Use it where a lock protects something that can check neither a Token nor a Commit. A
+// holder that was suspended then has d to notice that it has lost the lock, before anybody else
+// holds it. It is no proof: a holder may be suspended for longer. A release delays nothing.
 //
 // d is counted from when the next in line sees that the holder has gone, or a newcomer to an
 // empty line does. It waits as a waiter does: others queue behind it, and the Trace says that it

@@ -142,7 +142,7 @@ func TestRoundThatWasCreatedForAnotherNIsUsed(t *testing.T) {
 
 // B102: The first member of a round is canceled, or its session ends, at any of its requests.
 func TestFirstMemberLeavesNothing(t *testing.T) {
-	for _, op := range []string{"createContainer", recipetest.OpMakeRound, recipetest.OpJoinRound, "getData", "getChildren2"} {
+	for _, op := range []string{recipetest.OpMakeContainer, recipetest.OpMakeRound, recipetest.OpJoinRound, "getData", "getChildren2"} {
 		for _, do := range []zktest.Fault{
 			{Do: zktest.Delay, For: 2 * time.Second}, {Do: zktest.Delay, For: 2 * time.Second, After: true},
 			{Do: zktest.Drop}, {Do: zktest.Drop, After: true}, {Do: zktest.Expire}, {Do: zktest.Expire, After: true},

@@ -25,4 +25,28 @@ var containerCases = []Case{
 		a.Ok(GetChildren2(s.Path(""), false))
 		a.Ok(Delete(s.Path("unused"), -1))
 	}},
+	// The library creates containers like this, so that none stays that is never used.
+	{Name: "is reaped if it had a child only within the transaction that created it", Exclusive: true, Run: func(s *Script) {
+		a := s.Connect("a")
+		unused, box := s.Path("unused"), s.Path("box")
+		a.Ok(AddWatch(s.Path(""), jute.WatchPersistentRecursive))
+		r := a.Ok(Multi(hadChild(unused)...))
+		s.Equal([]int32{0, 0, 0}, r.Results, "all succeed")
+		a.Receive() // it is reaped
+		a.Fails(jute.ErrNoNode, Exists(unused, false))
+		// A sequential child has the next number.
+		a.Ok(Multi(append(hadChild(box), Create(box+"/n-", nil, Open, jute.FlagSequential))...))
+		a.Ok(Delete(box+"/n-0000000001", -1))
+		a.Receive()
+		a.Fails(jute.ErrNoNode, Exists(box, false))
+	}},
+}
+
+// hadChild creates a container, and a child for a moment.
+func hadChild(path string) []Request {
+	return []Request{
+		CreateContainer(path, []byte("data"), Open, jute.FlagContainer),
+		Create(path+"/x", nil, Open, 0),
+		Delete(path+"/x", -1),
+	}
 }

@@ -23,4 +23,22 @@ var restartCases = []Case{
 		again.Ok(Create(p+"/n-", nil, Open, jute.FlagSequential))
 		again.Ok(Exists(p+"/e-0000000001", false))
 	}},
+	{Name: "a container that had a child within the transaction that created it", Exclusive: true, Run: func(s *Script) {
+		a := s.Connect("a")
+		box := s.Path("box")
+		a.Ok(Multi(append(hadChild(box), Create(box+"/n-", nil, Open, jute.FlagSequential))...))
+		for range 2 { // by the log, and by a snapshot
+			s.Fail(s.server.Restart(), "restart")
+		}
+		a.Closed()
+		b := s.Connect("b")
+		b.Ok(GetData(box, false))
+		b.Ok(GetChildren2(box, false))
+		b.Ok(Create(box+"/n-", nil, Open, jute.FlagSequential))
+		b.Ok(AddWatch(box, jute.WatchPersistentRecursive))
+		b.Ok(Delete(box+"/n-0000000001", -1))
+		b.Ok(Delete(box+"/n-0000000002", -1))
+		b.Receive() // it is reaped
+		b.Fails(jute.ErrNoNode, Exists(box, false))
+	}},
 }

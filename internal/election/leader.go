@@ -57,7 +57,7 @@ func Enter(ctx context.Context, l *line.Line, k placename.Kind, value []byte) (g
 // leader's znode is deleted with the place.
 func newCandidate(p *line.Place) *candidate {
 	c := &candidate{Place: p, leader: p.Line.Abs() + LeaderName}
-	p.Release, p.Deletes = c.release, c.leaveOps
+	p.Release = c.release
 	return c
 }
 
@@ -263,13 +263,4 @@ func CheckValue(l *line.Line, value []byte) error {
 		return zkconn.TooLarge(n)
 	}
 	return nil
-}
-
-// leaveOps delete the place and the leader's znode. nil: it is not known whether that is
-// this candidate's.
-func (c *candidate) leaveOps(signal bool) []any {
-	if c.czxid == 0 || c.leaderGone.Load() {
-		return nil
-	}
-	return append(c.Departure(signal).Ops, &zk.DeleteRequest{Path: c.leader, Version: -1})
 }

@@ -167,7 +167,7 @@ func RequestOf(body []byte) (xid int32, op string) {
 		parts = append(parts, jute.OpName(code))
 		_ = d.String() // path
 		switch code {
-		case jute.OpCreate:
+		case jute.OpCreate, jute.OpCreateContainer:
 			d.Buffer()
 			for range d.Int32() {
 				d.Int32()

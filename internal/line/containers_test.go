@@ -352,3 +352,60 @@ func testPile(t *testing.T, p pile) {
 	require.LessOrEqual(t, peak, p.most)
 	require.Less(t, rest, p.left)
 }
+
+// emptyContainers returns the paths of the containers that have no children.
+func emptyContainers(srv *zktest.Server) (paths []string) {
+	for line := range strings.Lines(srv.Tree()) {
+		path, rest, _ := strings.Cut(line, " ")
+		if strings.Contains(rest, " container") && len(srv.Children(path)) == 0 {
+			paths = append(paths, path)
+		}
+	}
+	return paths
+}
+
+// Before ZooKeeper 3.10, servers never delete a container that has had no child.
+func TestNoContainerStaysForEverAfterACallThatGaveUp(t *testing.T) {
+	for recipe, call := range recipetest.Recipes {
+		for _, end := range []struct {
+			name   string
+			fault  zktest.Fault
+			closes bool
+		}{
+			{"the context ends", zktest.Fault{Do: zktest.Delay, For: time.Second}, false},
+			{"Close", zktest.Fault{Do: zktest.Delay, For: time.Second}, true},
+			{"the reply is lost, the context ends", zktest.Fault{Do: zktest.Drop, After: true}, false},
+		} {
+			t.Run(recipe+", "+end.name, func(t *testing.T) {
+				for fired := true; fired; end.fault.Skip++ { // at each request
+					require.Less(t, end.fault.Skip, 100)
+					recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+						c := w.Stranger(nil)
+						w.Plan.Add(end.fault)
+						called := harness.Go(t, func(ctx context.Context) (func() error, error) { return call(ctx, c, "/a/b") })
+						synctest.Wait()
+						fired = recipetest.Sum(w.Plan.Fired()) > 0
+						if end.closes {
+							_ = c.Close()
+						}
+						called.Cancel(nil)
+						_, _ = called.Wait()
+						_ = c.Close()
+						time.Sleep(5 * time.Minute) // a level each minute
+						require.Empty(t, emptyContainers(w.Srv), "ended at request %d\n%s", end.fault.Skip, w.Srv.Tree())
+					}, zktest.ContainerCheckInterval(time.Minute))
+				}
+			})
+		}
+	}
+}
+
+// The list of a container may forbid its creator to use it.
+func TestAContainerIsCreatedAlthoughItsACLForbidsToDelete(t *testing.T) {
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		c := w.Stranger(&zkrecipes.Options{ACL: zk.WorldACL(zk.PermAll &^ zk.PermDelete)})
+		_, err := zkrecipes.NewGroup(c, "/a/b").Join(t.Context(), nil)
+		require.NoError(t, err)
+		require.Len(t, w.Srv.Children("/a/b"), 1)
+	})
+}

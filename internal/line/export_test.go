@@ -8,8 +8,6 @@ import (
 
 // What the tests beside this package see of its inside.
 
-const MaxDepartures = maxDepartures
-
 // UsedAt makes the client believe that it has used the line then.
 func (l *Line) UsedAt(t time.Time) { l.note(func(s *LineState) { s.used = t }) }
 

@@ -202,16 +202,13 @@ func (g *Grant) EndIdle(cause error) {
 // successor gets a signal that it is next only if the place was held for certain until
 // now, so not if the grant was lost.
 func (g *Grant) abandon() {
-	d, why := g.leaving(), (*errs.Deletion)(nil)
+	p, signal, why := g.Place(), !errors.Is(g.err, errs.ErrLost), (*errs.Deletion)(nil)
 	if !errors.As(g.err, &why) {
-		d.place.abandon(d.signal)
+		p.abandon(signal)
 		return
 	}
-	g.Line.Background(func() { why.Settle(g.Session.Session, d.place.leave(d.signal)) })
+	g.Line.Background(func() { why.Settle(g.Session.Session, p.leave(signal)) })
 }
-
-// leaving returns how the place of a grant that has ended is deleted.
-func (g *Grant) leaving() leaving { return leaving{g.Place(), !errors.Is(g.err, errs.ErrLost)} }
 
 // markEnded marks the grant as ended, tells the Trace, and takes the handles. ok is false
 // if it had ended before. g.mu must be held. A caller that gets true must call

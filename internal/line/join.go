@@ -56,9 +56,6 @@ type Place struct {
 	// release, if set, is called instead of remove: for places that are more than one
 	// znode.
 	Release func(signal bool, begin BeginFunc) error
-	// deletes, set with release, are the operations that delete all of it together with other
-	// places; nil where it must be deleted by itself.
-	Deletes func(signal bool) []any
 	// others are paths of further znodes without which the place does not hold.
 	Others []string
 	// checked are paths of znodes that are not the place's, and without which it does not hold

@@ -28,22 +28,10 @@ func (p *Place) abandon(signal bool) {
 }
 
 // leave deletes the place, until it is gone or its session has ended, which it returns as
-// ErrSessionOver. While the Client is being closed, places are deleted together.
+// ErrSessionOver. Where the servers refuse, it goes on in longer and longer intervals. A Client
+// that is being closed is about to end its session, which deletes all its places at once.
 func (p *Place) leave(signal bool) error {
-	if p.Line.Client.Closing.Err() == nil {
-		return p.leaveAlone(signal)
-	}
-	<-departuresOf(p.Session).add(leaving{p, signal})
-	if p.Session.IsOver() {
-		return zkconn.ErrSessionOver
-	}
-	return nil
-}
-
-// leaveAlone is leave by a transaction of its own. Where the servers refuse, it goes on in
-// longer and longer intervals.
-func (p *Place) leaveAlone(signal bool) error {
-	for wait := 100 * time.Millisecond; ; {
+	for wait := 100 * time.Millisecond; p.Line.Client.Closing.Err() == nil; {
 		err := p.remove(signal, func(ops ...any) (*zkconn.Transaction, error) {
 			return p.Session.Begin(p.Session.Lifetime(), ops...)
 		})
@@ -61,6 +49,7 @@ func (p *Place) leaveAlone(signal bool) error {
 		}
 		wait = min(2*wait, p.Session.Timeout())
 	}
+	return zkconn.ErrSessionOver
 }
 
 // Pause waits. It returns false if the session or the Client ends first.

@@ -73,7 +73,7 @@ func TestContainerReapedBeforeTheJoinIsCreatedAgain(t *testing.T) {
 		err              error
 	}{
 		"once":                        {recipetest.OpJoin, "/a/line", "/a/line", 1, nil},
-		"its parent, before the line": {"createContainer", "/b/line", "/b", 1, nil},
+		"its parent, before the line": {recipetest.OpMakeContainer, "/b/line", "/b", 1, nil},
 		"for ever":                    {recipetest.OpJoin, "/c/line", "/c/line", 1000, zkrecipes.ErrContended},
 	} {
 		t.Run(name, func(t *testing.T) {

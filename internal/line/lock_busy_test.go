@@ -33,7 +33,7 @@ func TestRequestsAreRetriedWhileAServerIsBusy(t *testing.T) {
 		use func(t *testing.T, w world, busy func()) // calls busy once
 	}{
 		"a new line, read":    {"getData", newLine},
-		"a new line, created": {"createContainer", newLine},
+		"a new line, created": {recipetest.OpMakeContainer, newLine},
 		"join":                {recipetest.OpJoin, joinsWhileBusy},
 		"list":                {"getChildren2", joinsWhileBusy},
 		"watch":               {"getData", joinsWhileBusy},
@@ -132,12 +132,12 @@ func TestACommitOnABusyServerIsUncertainAndNotRetried(t *testing.T) {
 
 // B37: A server that enforces a quota refuses a write before it carries it out.
 func TestAnExceededQuotaIsAnErrorAtOnce(t *testing.T) {
-	for _, op := range []string{recipetest.OpJoin, "createContainer", "multi(check,create)"} {
+	for _, op := range []string{recipetest.OpJoin, recipetest.OpMakeContainer, "multi(check,create)"} {
 		t.Run(op, func(t *testing.T) {
 			recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 				c := w.Stranger(nil)
 				m := zkrecipes.NewMutex(c, w.Path)
-				if op != "createContainer" {
+				if op != recipetest.OpMakeContainer {
 					require.NoError(t, m.Do(t.Context(), recipetest.Nothing))
 				}
 				calls := []func(context.Context) error{only(m.Lock), only(m.TryLock)}

@@ -3,6 +3,8 @@ package line
 import (
 	"math"
 
+	"github.com/go-zookeeper/zk"
+
 	"github.com/zkrecipes/zkrecipes/internal/session"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
@@ -31,7 +33,10 @@ func New(cfg session.Config, set Settings) *session.Client {
 	c := session.New(cfg, func(s *session.Session, conn *zkconn.Config) func(error) {
 		w := watchdogOf(s)
 		conn.Leases, conn.Event, conn.Sooner = w.hasAny, w.onEvent, w.onSooner
-		conn.Created, conn.Emptied = t.noteCreated, t.touch
+		conn.Created, conn.Emptied = func(path string, data []byte, stat *zk.Stat) {
+			t.noteCreated(path, data, stat)
+			s.NoteParentOf(path)
+		}, t.touch
 		return w.end
 	}, t.stop)
 	t.client, t.usedWith = c, set.UsedWith

@@ -115,16 +115,12 @@ func (w *watchdog) list() []*Grant {
 	return slices.Collect(maps.Values(w.all))
 }
 
-// end ends every grant. No place is deleted before the contexts of all leases have
-// ended.
+// end ends every grant. The session is over, or about to be: then it ends when the contexts of
+// all leases have ended.
 func (w *watchdog) end(cause error) {
-	var ds []leaving
 	for _, g := range w.list() {
-		if g.endHeld(cause) {
-			ds = append(ds, g.leaving())
-		}
+		g.endHeld(cause)
 	}
-	departuresOf(w.session).add(ds...)
 }
 
 // onEvent ends the grant whose place was deleted, and watches a place again whose

@@ -3,6 +3,16 @@ package main
 // idleMutants are about the deletion of lines that nobody uses.
 var idleMutants = []mutant{
 	{
+		name: "container-without-a-child",
+		what: "A container is created without a child, and then old servers never delete it.",
+		edits: []edit{{
+			in:  "Session.CreateContainer",
+			old: `o := s.Multi(ctx, ops...)`,
+			new: `o := s.Multi(ctx, ops[:1]...)`,
+		}},
+		test: "env ZK_HARNESS=zktest go test ./internal/line -run ^TestNoContainerStaysForEver",
+	},
+	{
 		name: "idle-line-another-znode",
 		what: "The client does not look whether a znode of another incarnation stands in the place of its line.",
 		edits: []edit{{

@@ -3,17 +3,24 @@ package main
 // shutdownMutants are about Close and Shutdown.
 var shutdownMutants = []mutant{
 	{
-		name: "close-one-by-one",
-		what: "Close ends one lease after the other, and begins to delete at once.",
+		name: "close-before-contexts",
+		what: "Close ends the session before the contexts of its leases.",
 		edits: []edit{{
-			in: "watchdog.end",
-			old: `
-				if g.endHeld(cause) {
-					ds = append(ds, g.leaving())
-				}`,
-			new: `g.End(cause)`,
+			in:  "Client.shutdown",
+			old: `s.end(errs.ErrClosed)`,
+			new: `defer s.end(errs.ErrClosed)`,
 		}},
-		test: "env ZK_HARNESS=zktest go test ./internal/line -run ^TestCloseDeletesPlacesTogether",
+		test: "env ZK_HARNESS=zktest go test ./internal/line -run ^TestCloseEndsAllContexts",
+	},
+	{
+		name: "close-one-by-one",
+		what: "Close deletes the places of its waiters one by one.",
+		edits: []edit{{
+			in:  "Place.leave",
+			old: `p.Line.Client.Closing.Err() == nil`,
+			new: `true`,
+		}},
+		test: "env ZK_HARNESS=zktest go test ./internal/line -run ^TestCloseEndsAllContexts",
 	},
 	{
 		name: "shutdown-cuts-puts",

@@ -94,7 +94,7 @@ func (q *Queue) NewClaim(s *session.Session, item string) *claim {
 		q:    q,
 		Item: item,
 	}
-	c.Release, c.Deletes = c.release, c.deleteOps
+	c.Release = c.release
 	return c
 }
 
@@ -471,10 +471,4 @@ func (c *claim) owns(stat *zk.Stat, data []byte) bool {
 		return false
 	}
 	return stat.Czxid == c.Czxid || c.Czxid == 0 && string(data) == c.Name
-}
-
-// deleteOps delete the claim, and give the item back.
-func (c *claim) deleteOps(bool) []any {
-	ops := c.AckOps(false)
-	return []any{ops.flag, ops.exclusion}
 }

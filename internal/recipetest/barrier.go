@@ -66,7 +66,7 @@ var BothBarriers = []BarrierCase{
 		},
 		Quota: map[string]string{
 			OpJoinRound: "quota exceeded", OpMakeRound: "quota exceeded", OpOpenRound: "quota exceeded",
-			"createContainer": "-125", // go-zookeeper has no name for this code
+			OpMakeContainer: "quota exceeded",
 		},
 		Data: otherData("mine", "-2", "0", "2 ", "zkrecipes/1 mutex", "99999999999999999999"),
 		Refused: []refusal{

@@ -61,6 +61,8 @@ func (w *World) Has(path string) bool {
 func (w *World) Busy(op string) bool { return w.Srv.Counts().Requests[op] > 0 }
 
 const (
+	OpMakeContainer = "multi(createContainer,create,delete)" // and a child that it has for a moment
+
 	OpJoin    = "multi(create,setData)"
 	OpRelease = "multi(setData,delete)"
 )

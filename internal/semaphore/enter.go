@@ -64,8 +64,8 @@ func (v *view) free(k, from int) (numbers []int32, ok bool) {
 func (v *view) lowest(k int) (numbers []int32, ok bool) { return v.free(k, 0) }
 
 var (
-	// errUnused: the line has never been used. It is to be joined, because the servers
-	// do not delete a container that never had a child.
+	// errUnused: the line has never been used. It is to be joined: then its data tell whether
+	// its list is the session's own.
 	errUnused = errors.New("line has never been used")
 	// errStale: what was seen is no longer so.
 	errStale = errors.New("semaphore has changed")
@@ -208,7 +208,7 @@ func (x *Semaphore) lookOnce(ctx context.Context, s *session.Session, k int) (*v
 		return nil, tooMany(k, n)
 	case waiters.err != nil && !errors.Is(waiters.err, zk.ErrNoNode):
 		return nil, waiters.err
-	case waiters.err != nil, waiters.stat.Cversion == 0:
+	case waiters.err != nil, waiters.stat.Version == 0:
 		return nil, errUnused
 	}
 	m, ok := layout.ParseMark(x.Line.Recipe, waiters.data)

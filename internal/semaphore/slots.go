@@ -82,7 +82,6 @@ func (x *Semaphore) newSlots(s *session.Session, numbers []int32) *slotPlace {
 	if len(numbers) == 1 {
 		h.Others = nil
 	}
-	h.Deletes = func(bool) []any { return h.deleteOps() }
 	h.Release = func(_ bool, begin line.BeginFunc) error {
 		err := h.release(begin)
 		if err == nil || errors.Is(err, zk.ErrNoNode) {

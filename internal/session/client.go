@@ -152,12 +152,12 @@ func (c *Client) Dial(ctx context.Context) error {
 	}
 }
 
-// Close ends every grant, deletes their znodes and ends the session. A second close waits for
-// the first.
+// Close ends every grant, and then the session, with which their znodes go. A second close waits
+// for the first.
 func (c *Client) Close() error {
 	c.stop()
-	c.StopGrants() // before Session.end looks for those that there are
-	c.beginClose(errs.ErrClosed)
+	c.Held.Stop()                // before Session.end looks for the grants that there are
+	c.beginClose(errs.ErrClosed) // and Waiting after it: what waits leaves its place to the session's end
 	<-c.closed
 	return c.result
 }

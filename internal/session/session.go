@@ -33,6 +33,7 @@ func openSession(c *Client) (*Session, error) {
 		Since:  since, MaxBuffer: c.MaxBuffer,
 		Log:        c.Log,
 		NearlyFull: s.onNearlyFull,
+		ReadACL:    c.noteACL,
 	}
 	s.end = c.begin(s, &conn)
 	s.Session = zkconn.New(conn)

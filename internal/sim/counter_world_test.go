@@ -36,7 +36,7 @@ func newCounterWorld(seed uint64) *world {
 	g, r := newWaitWorld(seed, func(int) []string {
 		return []string{
 			"multi(setData,setData)", "multi(setData,setData,setData,delete)", "multi(setData,setData,delete)", "multi(create)",
-			"multi(create,setData)", "getData", "sync", "createContainer",
+			"multi(create,setData)", "getData", "sync", "multi(createContainer,create,delete)",
 		}
 	}, "/app/counters/a", "/app/counters/b")
 	w := &counterWorld{waitWorld: g}

@@ -38,7 +38,7 @@ func newSemaphoreWorld(seed uint64) *world {
 			shapes("create", "check", "setData", "delete"), shapes("create", "create", "check", "setData", "delete"),
 			shapes("create", "setData"), shapes("setData", "delete"), shapes("setData"),
 			shapes("delete"), shapes("delete", "delete"), shapes("create", "check", "setData"), shapes("delete"),
-			"getData", "getChildren2", "sync", "createContainer",
+			"getData", "getChildren2", "sync", "multi(createContainer,create,delete)",
 		}
 	}, "/app/semaphores/a", "/app/semaphores/b")
 	w := &semaphoreWorld{waitWorld: g, holders: map[*slotGrant]struct{}{}}

@@ -100,7 +100,7 @@ func TestACallEndsWithALeaseOfAnotherClient(t *testing.T) {
 			_, err := zkrecipes.NewMutex(c, "/line").Lock(ctx)
 			return err
 		}},
-		"opening": {"createContainer", func(ctx context.Context, c *zkrecipes.Client) error {
+		"opening": {recipetest.OpMakeContainer, func(ctx context.Context, c *zkrecipes.Client) error {
 			_, err := zkrecipes.NewMutex(c, "/new").Lock(ctx)
 			return err
 		}},
@@ -136,7 +136,7 @@ func TestALineIsCreatedWithItsParents(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-				test.fault.Op = "createContainer"
+				test.fault.Op = recipetest.OpMakeContainer
 				w.Plan.Add(test.fault)
 				err := zkrecipes.NewMutex(w.Stranger(nil), "/a/b").Do(t.Context(), recipetest.Nothing)
 				require.ErrorIs(t, err, test.want)

@@ -7,66 +7,46 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/zkrecipes/zkrecipes/internal/jute"
-	"github.com/zkrecipes/zkrecipes/internal/wire"
 )
 
 // CreateContainer creates a container znode, and containers without data above it
 // where they are missing, with the session's ACL. zk.ErrNodeExists is returned where
-// it exists. The servers may reap a container before its first child is created, so
-// this is repeated, at most MaxTries times.
+// it exists. The servers may reap a container that is not in use, so this is repeated, at
+// most MaxTries times.
+//
+// Before ZooKeeper 3.10 the servers never reap a container that has had no child
+// (ContainerManager.getCandidates), and the caller may never come to create one. So the
+// transaction that creates the container also creates a child, and deletes it.
 func (s *Session) CreateContainer(ctx context.Context, path string, data []byte) error {
 	acl := s.ACL()
-	if n := 8 + CreateSize(path, data, acl); n > jute.MaxFrame {
+	create := &zk.CreateRequest{Path: path, Data: data, Acl: acl, Flags: zk.FlagContainer}
+	ops := []any{create,
+		&zk.CreateRequest{Path: path + "/x", Acl: acl},
+		&zk.DeleteRequest{Path: path + "/x", Version: -1}}
+	if n := MultiSize(ops); n > jute.MaxFrame {
 		return TooLarge(n)
 	}
-	if err := s.CheckIDs(ctx, acl); err != nil {
-		return err
-	}
 	for tries := 0; tries < MaxTries; {
-		stat, err := s.createContainer(ctx, &zk.CreateRequest{Path: path, Data: data, Acl: acl, Flags: zk.FlagContainer})
+		o := s.Multi(ctx, ops...)
 		switch {
-		case err == nil:
-			s.cfg.Created(path, data, stat)
+		case o.Applied():
+			s.cfg.Created(path, data, o.results[0].Stat)
 			return nil
-		case Transient(err): // the next attempt shows whether it was created
+		case o.Transient(): // the next attempt shows whether it was created
 			continue
-		case errors.Is(err, zk.ErrNoNode) && Parent(path) != "":
+		case o.RefusedIn(ops[1:], zk.ErrNoAuth): // the ACL forbids this session to use it
+			ops = ops[:1]
+		case o.Is(zk.ErrNoNode) && Parent(path) != "":
 			err := s.CreateContainer(ctx, Parent(path), nil)
 			if err != nil && !errors.Is(err, zk.ErrNodeExists) {
 				return err
 			}
 			tries++
 		default:
-			return err
+			return o.Err()
 		}
 	}
 	return ErrContended
-}
-
-// createContainer sends one request, and returns the Stat of the new znode.
-func (s *Session) createContainer(ctx context.Context, create *zk.CreateRequest) (stat *zk.Stat, err error) {
-	frame := appendCreate(make([]byte, wire.Headroom, wire.Headroom+CreateSize(create.Path, create.Data, create.Acl)), create)
-	if err := s.Ready(ctx); err != nil {
-		return nil, err
-	}
-	call, err := s.send(jute.OpCreateContainer, frame)
-	if err != nil {
-		return nil, err
-	}
-	select {
-	case <-call.Done():
-	case <-ctx.Done():
-		return nil, s.ContextErr(ctx)
-	}
-	err = (&Reading{call}).result(func(d *jute.Decoder) {
-		_ = d.String()
-		stat = decodeStat(d)
-	})
-	if s.IsOver() && Transient(err) {
-		err = ErrSessionOver
-	}
-	s.backOff(ctx, err)
-	return stat, err
 }
 
 // CreateSize returns the size of a create request's record.

@@ -51,7 +51,7 @@ func cutAt(n int) malformed {
 func hostileReplies() map[string][]malformed {
 	hostile := map[string][]malformed{}
 	for op, offsets := range map[string][]int{ // where lengths and counts are
-		"connect": {16}, "event": {8}, "getData": {0}, "getChildren2": {0, 4}, "createContainer": {0},
+		"connect": {16}, "event": {8}, "getData": {0}, "getChildren2": {0, 4}, recipetest.OpMakeContainer: {0, 9},
 		"multi(create,setData)": {0, 9}, "multi(setData,delete)": {0},
 	} {
 		for _, at := range offsets {

@@ -212,7 +212,7 @@ func (t *Transaction) answeredBy(rs []zk.MultiResponse) bool {
 	for i, op := range t.ops {
 		switch op := op.(type) {
 		case *zk.CreateRequest:
-			if !strings.HasPrefix(rs[i].String, op.Path) {
+			if !strings.HasPrefix(rs[i].String, op.Path) || op.Flags == zk.FlagContainer && rs[i].Stat == nil {
 				return false
 			}
 		case *zk.SetDataRequest:
@@ -248,7 +248,11 @@ func appendOpHeader(b []byte, op int32, done bool) []byte {
 func appendOp(b []byte, op any) []byte {
 	switch op := op.(type) {
 	case *zk.CreateRequest:
-		return appendCreate(appendOpHeader(b, jute.OpCreate, false), op)
+		code := jute.OpCreate
+		if op.Flags == zk.FlagContainer {
+			code = jute.OpCreateContainer
+		}
+		return appendCreate(appendOpHeader(b, code, false), op)
 	case *zk.SetDataRequest:
 		b = appendOpHeader(b, jute.OpSetData, false)
 		b = appendData(jute.AppendString(b, op.Path), op.Data)
@@ -307,6 +311,8 @@ func decodeMulti(record []byte) ([]zk.MultiResponse, error) {
 			r.Error = codeError(d.Int32())
 		case jute.OpCreate:
 			r.String = d.String()
+		case jute.OpCreate2: // of a createContainer
+			r.String, r.Stat = d.String(), decodeStat(d)
 		case jute.OpSetData:
 			r.Stat = decodeStat(d)
 		case jute.OpDelete, jute.OpCheck:

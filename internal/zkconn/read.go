@@ -82,6 +82,9 @@ func (s *Session) GetACL(ctx context.Context, path string) (acl []zk.ACL, stat *
 		}
 		stat = decodeStat(d)
 	})
+	if err == nil {
+		s.cfg.ReadACL(path, acl)
+	}
 	return acl, stat, err
 }
 

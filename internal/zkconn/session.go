@@ -49,6 +49,8 @@ type Config struct {
 	NearlyFull func(Load)
 	// Created: CreateContainer has created a container.
 	Created func(path string, data []byte, stat *zk.Stat)
+	// ReadACL: a server has told the ACL of the znode at path. It must not block.
+	ReadACL func(path string, acl []zk.ACL)
 	// Emptied: the last of the session's ephemeral znodes right below path has gone. Like
 	// NearlyFull, it must not call the Session's methods, nor block.
 	Emptied func(path string)

@@ -28,7 +28,7 @@ func (p *Place) abandon(signal bool) {
 }
 
 // leave deletes the place, until it is gone or its session has ended, which it returns as
-// ErrSessionOver. While the Client is being closed, places are deleted together.
+// ErrSessionOver. It returns zk.ErrNoNode if it was gone before. While the Client is being closed, places are deleted together.
 func (p *Place) leave(signal bool) error {
 	if p.Line.Client.Closing.Err() == nil {
 		return p.leaveAlone(signal)
@@ -49,7 +49,7 @@ func (p *Place) leaveAlone(signal bool) error {
 		})
 		switch {
 		case err == nil, errors.Is(err, zk.ErrNoNode):
-			return nil
+			return err
 		case errors.Is(err, zkconn.ErrSessionOver):
 			return zkconn.ErrSessionOver
 		case zkconn.Transient(err):

@@ -402,7 +402,36 @@ func (c *claim) release(_ bool, begin line.BeginFunc) error {
 	}
 	// Given back before, or somebody has deleted the flag.
 	c.Line.Client.Tasks.Start(func() { c.sweepExclusion() })
-	return o.Err()
+	return fmt.Errorf("%w: %w", c.whyDeleted(c.Session.Lifetime()), o.Err())
+}
+
+// whyDeleted returns how a claim ended that was deleted.
+func (c *claim) whyDeleted(ctx context.Context) error {
+	if c.isItemGone(ctx) {
+		return errs.ErrItemDeleted
+	}
+	return errs.ErrDeleted
+}
+
+// isItemGone reports whether the item of a claim that was deleted is gone or done, too, as far as
+// a server can be asked now and answers before ctx ends.
+func (c *claim) isItemGone(ctx context.Context) bool {
+	item, err := c.Session.StartGet(c.Item)
+	if err != nil {
+		return false
+	}
+	mark, err := c.Session.StartGet(c.Item + queuelog.DoneName)
+	if err != nil {
+		return false
+	}
+	select {
+	case <-mark.Done():
+	case <-ctx.Done():
+		return false
+	}
+	_, _, gone := item.Data()
+	_, _, notDone := mark.Data()
+	return errors.Is(gone, zk.ErrNoNode) || notDone == nil
 }
 
 // sweepExclusion deletes the exclusion where it is still this claim's, whose flag is

@@ -382,9 +382,9 @@ func (q *Queue) Remove(ctx context.Context, id ItemID) error {
 // Dead letters cannot be buried. If a part of a claim was deleted by somebody else, Bury waits
 // until its session has deleted the rest.
 //
-// Bury costs two requests, one for each segment of about a hundred items up to the item's, one
-// for the item, two for its claim, and one request and one commit. It costs three reads more the
-// first time in a session, and what the first Put into the dead letters costs.
+// Bury costs two requests, one for each segment of about a hundred items up to the item's, two
+// reads, three if a consumer has the item, and one request and one commit. The first time in a
+// session it costs what the first Put into the dead letters costs, too.
 func (q *Queue) Bury(ctx context.Context, id ItemID) error {
 	return q.fail("bury an item of", q.core().Bury(ctx, string(id)))
 }

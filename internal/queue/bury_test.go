@@ -100,7 +100,7 @@ func TestBuryOfAnItemThatNobodyHas(t *testing.T) {
 	})
 }
 
-// While Bury's transaction is under way, the item is acked, given back, or taken by another
+// B108: While Bury's transaction is under way, the item is acked, given back, or taken by another
 // consumer. Bury ends the claim that there is then, and no other one.
 func TestBuryOfAnItemThatChangesHandsMeanwhile(t *testing.T) {
 	eachInBubble(t, map[string]bool{"taken": true, "free": false}, func(t *testing.T, w *recipetest.World, taken bool) {
@@ -155,7 +155,7 @@ func TestBuryOfAnItemThatChangesHandsMeanwhile(t *testing.T) {
 	})
 }
 
-// B42: The reply to Bury's transaction is lost. There is one letter, which a consumer may have
+// B42, B108: The reply to Bury's transaction is lost. There is one letter, which a consumer may have
 // taken before the transaction is sent again, or an operator have moved back.
 func TestBuryWhoseReplyIsLostMakesOneLetter(t *testing.T) {
 	beforeAndAfter(t, func(t *testing.T, w *recipetest.World, after bool) {

@@ -3,6 +3,17 @@ package main
 // queueDeadMutants are about dead letters and removals.
 var queueDeadMutants = []mutant{
 	{
+		name: "queue-bury-evicts",
+		what: "A consumer whose claim was made, and buried before it is sent again, takes its place in the line to be there still.",
+		edits: []edit{{
+			in: "claimTransaction.whyNotCreated",
+			old: `
+				case repeated && o.Is(zk.ErrNoNode):
+					return ErrLostAtOnce // the item may have been buried together with its claim`,
+		}},
+		test: "env ZK_HARNESS=zktest go test ./internal/queue -run ^TestTakeGoesOnIfItsItemIsBuried",
+	},
+	{
 		name: "queue-bury-any-claim",
 		what: "Bury ends the claim of a consumer that has taken the item since Bury has read who has it.",
 		edits: []edit{{

@@ -246,6 +246,30 @@ func TestBuryWaitsForTheRestOfAClaim(t *testing.T) {
 	})
 }
 
+// B43, B108: The reply to a claim is lost, and the item is buried before it is sent again. The
+// consumer has left its place in the line by then: it goes on with another one.
+func TestTakeGoesOnIfItsItemIsBuriedBeforeTheClaimIsSentAgain(t *testing.T) {
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		q, operator := w.Queue(w.Stranger(nil)), w.Queue(w.Stranger(nil))
+		a := recipetest.TakeLater(t, q)
+		time.Sleep(time.Minute)
+		require.Len(t, w.Srv.Children(w.Path+"/line"), 1, "it waits in line")
+		w.Plan.Add(zktest.Fault{Do: zktest.Drop, After: true, Op: "multi", Path: w.Path + "/line/*"}, zktest.Fault{Do: zktest.Refuse, Times: 3})
+		ids := recipetest.PutOn(t, operator, "x")
+		synctest.Wait()
+		require.Len(t, w.Flags(), 1)
+		require.NoError(t, operator.Bury(t.Context(), ids[0]))
+		time.Sleep(time.Minute)
+		require.Len(t, w.Plan.Fired(), 2)
+		recipetest.PutOn(t, operator, "y")
+		it, err := a.Wait()
+		require.NoError(t, err)
+		require.Equal(t, "y", string(it.Data))
+		recipetest.AckOn(t, it)
+		require.Equal(t, []string{"x"}, recipetest.Drain(t, q.DeadLetters()))
+	})
+}
+
 func create(t *testing.T, conn *zk.Conn, path string) {
 	t.Helper()
 	_, err := conn.Create(path, nil, 0, zk.WorldACL(zk.PermAll))

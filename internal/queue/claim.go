@@ -283,6 +283,8 @@ func (a *claimTransaction) whyNotCreated(o zkconn.Outcome, i int, repeated bool)
 	switch {
 	case i == 0 && repeated && o.Is(zk.ErrNodeExists):
 		return nil // an earlier attempt's; nobody else has this name
+	case repeated && o.Is(zk.ErrNoNode):
+		return ErrLostAtOnce // the item may have been buried together with its claim
 	case o.Is(zk.ErrNoNode):
 		return &unclaimable{item: c.Item}
 	case repeated && o.Is(zk.ErrNodeExists):

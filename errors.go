@@ -111,7 +111,9 @@ var (
 	ErrEmpty = queue.ErrEmpty
 	// ErrItemTaken is returned by Remove if a consumer has the item.
 	ErrItemTaken = queue.ErrItemTaken
-	// ErrItemGone is returned by Find and Remove if there is no such item (any more).
+	// ErrItemGone is returned by Find, Remove and Bury if there is no such item (any more), and
+	// with ErrLost by Ack, AckPut and Nack if the item has gone together with its claim: it was
+	// buried, or somebody else has acked or removed it since. It is not delivered again.
 	ErrItemGone = queue.ErrItemGone
 )
 

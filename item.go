@@ -60,7 +60,8 @@ type Failure struct {
 	Attempts int
 	// Text is the error that the handler given to Serve returned for the last attempt,
 	// with the stack if the handler panicked. It is cut after 4,096 bytes. If no handler
-	// has failed, because the last consumer died or gave the item back, the text says so.
+	// has failed, because the last consumer died or gave the item back, or because the item
+	// was buried, the text says so.
 	Text string
 }
 
@@ -89,7 +90,8 @@ func (it *Item) check(ctx context.Context) error {
 
 // Context returns a context that ends with parent or with the claim. Its cause is
 // ErrReleased if the item was acked or given back, ErrLost if it was lost, and
-// ErrClosed if the Client was closed. parent must not be nil.
+// ErrClosed if the Client was closed. If the item was buried, the cause is ErrLost, and
+// ErrItemGone, too, once a server has answered. parent must not be nil.
 func (it *Item) Context(parent context.Context) context.Context { return it.held().Context(parent) }
 
 // Err returns nil while the item is claimed, and from then on an error that is
@@ -112,12 +114,15 @@ func (it *Item) Token() Token { return it.held().Token() }
 // server answers or ctx ends.
 //
 // nil means that it was done: now, or before if a reply was lost. But without ops, if
-// both the reply and the claim were lost, the item may be delivered once more. If
+// both the reply and the claim were lost, the item may be delivered once more, or be
+// buried. If
 // somebody has created znodes below the item's, the servers cannot delete it. Then a
 // znode beside it, of the same name and ".done", marks it as acked, and an error is logged
 // that names them.
 //
-//   - ErrLost is returned if the item is no longer claimed. Nothing was done.
+//   - ErrLost is returned if the item is no longer claimed. Nothing was done. The error is
+//     ErrItemGone, too, if the item was buried with its claim, or has otherwise gone since: then
+//     it is not delivered again.
 //   - An operation's own error, which names the operation, is returned if the servers
 //     refuse it. Nothing was done, and the item is still claimed.
 //   - A request above the servers' limit is refused before it is sent. The item is still

@@ -61,6 +61,12 @@ type QueueOptions struct {
 	// that goes on, or to leave handlers some time to stop before that deadline, use
 	// DrainTimeout.
 	DrainTimeout time.Duration
+	// HandlerTimeout is how long a handler of Serve may work on an item. Then its context
+	// ends, with context.DeadlineExceeded as its cause. A handler that has not returned a
+	// second later has failed: its item is given back after Backoff, or moved to the dead
+	// letters, an Error record says so, and its worker takes no other item until the handler
+	// has returned. 0 means any time.
+	HandlerTimeout time.Duration
 	// Backoff returns how long Serve waits before it gives back an item whose handler
 	// failed. attempt is the item's Attempt. nil means 100 ms, doubled with each attempt,
 	// up to 30 s.
@@ -357,6 +363,34 @@ func (q *Queue) Remove(ctx context.Context, id ItemID) error {
 	return q.fail("remove an item of", q.core().Remove(ctx, string(id)))
 }
 
+// Bury moves an item to the dead letters, with a Failure that says who has buried it, also
+// while a consumer has it: so that an item whose consumer hangs does not come back, and hang the
+// next one. The consumer's claim ends in the same transaction. The context of its Item ends with
+// ErrLost, at the latest after a tenth of its session timeout if it is connected, and Ack returns
+// ErrItemGone. What the consumer has begun goes on until then. Bury blocks until the servers
+// answer or ctx ends. Consumers and producers may be at work meanwhile.
+//
+// nil means that this call moved the item: no consumer has acked it. If somebody has created
+// znodes below the item, it is marked as done, as by Ack.
+//
+//   - ErrItemGone is returned if there is no such item. It may have been acked, or moved.
+//   - ErrItemTaken is returned if somebody else has created a znode named "c" below the item. It
+//     stays.
+//   - ErrUncertain is returned if the session or ctx ended before the reply came. The item may
+//     be a dead letter or not.
+//   - ErrContended is returned if the item was given back and taken again sixteen times
+//     meanwhile. It stays.
+//
+// Dead letters cannot be buried. If a part of a claim was deleted by somebody else, Bury waits
+// until its session has deleted the rest.
+//
+// Bury costs two requests, one for each segment of about a hundred items up to the item's, two
+// reads, three if a consumer has the item, and one request and one commit. The first time in a
+// session it costs what the first Put into the dead letters costs, too.
+func (q *Queue) Bury(ctx context.Context, id ItemID) error {
+	return q.fail("bury an item of", q.core().Bury(ctx, string(id)))
+}
+
 // Purge removes all items that no consumer has, for good, and returns how many it
 // removed. Items that are taken stay, and those that are put meanwhile may. It blocks
 // until the servers answer or ctx ends. Consumers and producers may be at work meanwhile.
@@ -413,9 +447,17 @@ func (q *Queue) Redrive(ctx context.Context, n int) (moved int, err error) {
 //   - ErrClosed: the Client was closed, or the context of Client.Shutdown has ended.
 //   - ErrReleased: the handler has acked the item, or given it back.
 //   - context.DeadlineExceeded: DrainTimeout has passed since ctx ended or Shutdown was
-//     called.
+//     called, or HandlerTimeout has passed since the handler was called.
 //
-// After the first two, another consumer gets the item. So stop the work, and write nothing.
+// After the first two, another consumer gets the item, unless it was buried (ErrItemGone). So
+// stop the work, and write nothing.
+//
+// With HandlerTimeout, a handler has a second more to return: what it returns by then counts as
+// ever. If it does not return, the attempt has failed as if the handler had returned an error, and
+// another consumer may get the item while the handler is still at work on it. Its result is then
+// ignored, and logged. Until it returns, its worker takes no other item: Serve never runs more
+// handlers than Workers, and takes nothing when none of them returns. Serve and Shutdown wait
+// for it as for any other handler.
 //
 // If handler returns nil, Serve acks the item. An item that the handler has acked
 // itself, with operations or by AckPut, is left alone. If handler fails or panics, the

@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -127,6 +128,18 @@ func TestQueue(t *testing.T) {
 	require.Equal(t, 1, code, "nobody has answered")
 	require.Equal(t, "removed 2\n", run("purge", "/q", "--yes"))
 	require.Len(t, objects(t, run("ls", "/q", "-o", "json")), 1, "the one that is taken stays")
+
+	require.Equal(t, "buried 1\n", run("bury", "/q", id))
+	require.Empty(t, objects(t, run("ls", "/q", "-o", "json")))
+	failure := objects(t, run("ls", "/q", "--dead", "-o", "json"))[0]["failure"].(map[string]any)
+	require.Contains(t, failure["text"], fmt.Sprintf("while %v had it", items[0]["consumer"]))
+	require.ErrorIs(t, taken.Ack(t.Context()), zkrecipes.ErrItemGone)
+	code, stdout, stderr := zkr(t, srv.Addr(), "queue", "bury", "/q", "none")
+	require.Equal(t, 1, code)
+	require.Equal(t, "buried 0\n", stdout)
+	require.Contains(t, stderr, "none: zkrecipes: bury an item of /q: no such item")
+	require.Equal(t, "buried 1\n", run("bury", "--dead-letter", "/letters", "/q", strings.TrimSpace(run("put", "/q", "last"))))
+	require.Equal(t, "last", run("peek", "/q", "--dead", "--dead-letter", "/letters"))
 }
 
 func TestDeadLettersAreRedriven(t *testing.T) {

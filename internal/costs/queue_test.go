@@ -111,6 +111,11 @@ func find(i int) step {
 	return func(w *world) { _, err := w.queue.Find(w.ctx(), w.ids[i]); w.ok(err) }
 }
 
+func buryID(i int) step { return func(w *world) { w.ok(w.queue.Bury(w.ctx(), w.ids[i])) } }
+
+// hasBuried is a session that has buried an item before.
+var hasBuried = all(put("z"), buryID(0))
+
 // hasRemoved is a session that has removed an item before.
 var hasRemoved = all(put("z"), removeID(0))
 
@@ -202,6 +207,9 @@ var queueRows = []row{
 	{"Find, the first, which is taken", steps{myWarmQueue, put("a", "b"), take, find(0)}},
 	{"Remove, the only one", steps{myQueue, hasRemoved, put("a"), removeID(0)}},
 	{"Remove, the second of 20 in segments of four creates", steps{small, removeID(0), removeID(1)}},
+	{"Bury, a free item", steps{myQueue, hasBuried, put("a"), buryID(0)}},
+	{"Bury, an item that another client has", steps{theirWarmQueue, put("a"), take, myQueue, func(w *world) { ids := w.ids; hasBuried(w); w.ids = ids }, buryID(0)}},
+	{"Bury, the first of all", steps{myQueue, put("a"), buryID(0)}},
 	{"Purge of two, one segment", steps{myQueue, put("a", "b"), hasRemoved, purge}},
 	{"Redrive of one of two letters", steps{letters, redrive(1)}},
 	{"Redrive of the last letter", steps{letters, redrive(1), redrive(1)}},

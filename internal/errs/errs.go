@@ -26,6 +26,7 @@ var (
 	ErrSessionNotClosed = errors.New("session is left to time out")
 	ErrSize             = errors.New("wrong size")
 	ErrUnused           = errors.New("nobody uses this path")
+	ErrItemGone         = errors.New("no such item")
 )
 
 // ErrExpired is the end of a call that waits as a member, by the end of its session.

@@ -12,6 +12,8 @@ var (
 	ErrSilent  = errors.New("no answer from the servers for as long as the session is known to live")
 	ErrGone    = errors.New("its znode was deleted")
 	ErrDeleted = fmt.Errorf("%w by somebody else", ErrGone)
+	// ErrItemDeleted is the end of a claim whose item is gone, too.
+	ErrItemDeleted = fmt.Errorf("%w: %w", ErrDeleted, ErrItemGone)
 )
 
 // Deletion is the cause of a grant's end if its znode was deleted: by somebody else, or by the
@@ -31,11 +33,14 @@ func (d *Deletion) Unwrap() error {
 	return ErrGone
 }
 
-// settle notes how the deletion of the place went, which is a write.
+// Settle notes how the deletion of the place went, which is a write.
 func (d *Deletion) Settle(s *zkconn.Session, err error) {
 	cause := d.BySomebody
-	if errors.Is(err, zkconn.ErrSessionOver) {
+	switch {
+	case errors.Is(err, zkconn.ErrSessionOver):
 		cause = s.Cause()
+	case errors.Is(err, ErrItemDeleted):
+		cause = ErrItemDeleted
 	}
 	if cause != nil && !errors.Is(cause, ErrClosed) { // else nobody will know
 		d.cause.Store(&cause)

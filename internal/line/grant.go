@@ -328,6 +328,8 @@ func (g *Grant) ReleasePlace() error {
 	switch {
 	case err == nil:
 		return nil
+	case errors.Is(err, errs.ErrItemDeleted):
+		return errs.Lost(errs.ErrItemDeleted)
 	case errors.Is(err, zk.ErrNoNode):
 		return errs.Lost(errs.ErrDeleted)
 	}

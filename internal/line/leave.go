@@ -28,8 +28,9 @@ func (p *Place) abandon(signal bool) {
 }
 
 // leave deletes the place, until it is gone or its session has ended, which it returns as
-// ErrSessionOver. Where the servers refuse, it goes on in longer and longer intervals. A Client
-// that is being closed is about to end its session, which deletes all its places at once.
+// ErrSessionOver, or zk.ErrNoNode if it was gone before. Where the servers refuse, it goes on in
+// longer and longer intervals. A Client that is being closed is about to end its session, which
+// deletes all its places at once.
 func (p *Place) leave(signal bool) error {
 	for wait := 100 * time.Millisecond; p.Line.Client.Closing.Err() == nil; {
 		err := p.remove(signal, func(ops ...any) (*zkconn.Transaction, error) {
@@ -37,7 +38,7 @@ func (p *Place) leave(signal bool) error {
 		})
 		switch {
 		case err == nil, errors.Is(err, zk.ErrNoNode):
-			return nil
+			return err
 		case errors.Is(err, zkconn.ErrSessionOver):
 			return zkconn.ErrSessionOver
 		case zkconn.Transient(err):

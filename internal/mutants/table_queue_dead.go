@@ -3,6 +3,70 @@ package main
 // queueDeadMutants are about dead letters and removals.
 var queueDeadMutants = []mutant{
 	{
+		name: "queue-bury-evicts",
+		what: "A consumer whose claim was made, and buried before it is sent again, takes its place in the line to be there still.",
+		edits: []edit{{
+			in: "claimTransaction.whyNotCreated",
+			old: `
+				case repeated && o.Is(zk.ErrNoNode):
+					return ErrLostAtOnce // the item may have been buried together with its claim`,
+		}},
+		test: "env ZK_HARNESS=zktest go test ./internal/queue -run ^TestTakeGoesOnIfItsItemIsBuried",
+	},
+	{
+		name: "queue-bury-any-claim",
+		what: "Bury ends the claim of a consumer that has taken the item since Bury has read who has it.",
+		edits: []edit{{
+			in:  "removal.ops",
+			old: `if o.flag.Path = r.flag; r.flag != "" {`,
+			new: `if o.flag.Path = r.flag; r.flag != "" && !r.taken {`,
+		}},
+		test: "env ZK_HARNESS=zktest go test ./internal/queue -run ^TestBuryOfAnItemThatChangesHandsMeanwhile$",
+	},
+	{
+		name: "queue-bury-beside-nobody",
+		what: "Bury ends a claim of which somebody has deleted the flag, and with it perhaps the next one.",
+		edits: []edit{{
+			in: "removal.readClaim",
+			old: `
+				if err := awaitEnd(ctx, s, exclusion, stat.Czxid); err != nil {
+					return "", err
+				}`,
+			new: `
+				r.flag = ""
+				return "", nil`,
+		}},
+		test: "env ZK_HARNESS=zktest go test ./internal/queue -run ^TestBuryWaitsForTheRestOfAClaim$",
+	},
+	{
+		name: "queue-bury-not-atomic",
+		what: "Bury removes the item, and then puts its dead letter.",
+		edits: []edit{{
+			in:  "removal.move",
+			old: `err = to.putItems(ctx, []queuelog.Item{item}, r.ops(s)...)`,
+			new: `
+				if _, err = r.q.remove(ctx, s, []*removal{r}); err == nil {
+					err = to.putItems(ctx, []queuelog.Item{item})
+				}`,
+		}},
+		test: "env ZK_HARNESS=zktest go test ./internal/queue -run ^TestQueueUnderEachFaultAtEachRequest$/burial_of_a_taken",
+	},
+	{
+		name: "queue-bury-sent-twice",
+		what: "Bury begins again if it is not known whether it was carried out, and says that the item was gone.",
+		edits: []edit{{
+			in: "removal.move",
+			old: `
+				if !errors.As(err, &refused) {`,
+			new: `
+				if errors.Is(err, errs.ErrUncertain) {
+					continue
+				}
+				if !errors.As(err, &refused) {`,
+		}},
+		test: "env ZK_HARNESS=zktest go test ./internal/queue -run ^TestQueueUnderEachFaultAtEachRequest$/burial_of_a_taken",
+	},
+	{
 		name: "queue-dead-letters-unused",
 		what: "DeadLetters of a queue that has had none are not empty, but unused.",
 		edits: []edit{{
@@ -88,10 +152,10 @@ var queueDeadMutants = []mutant{
 		name: "queue-redrive-not-atomic",
 		what: "Redrive puts the item first, and then removes its dead letter.",
 		edits: []edit{{
-			in:  "Queue.redriveOne",
-			old: `err = q.putItems(ctx, []queuelog.Item{item}, r.ops(s)...)`,
+			in:  "removal.move",
+			old: `err = to.putItems(ctx, []queuelog.Item{item}, r.ops(s)...)`,
 			new: `
-				if err = q.putItems(ctx, []queuelog.Item{item}); err == nil {
+				if err = to.putItems(ctx, []queuelog.Item{item}); err == nil {
 					_, err = r.q.remove(ctx, s, []*removal{r})
 				}`,
 		}},
@@ -131,7 +195,7 @@ var queueDeadMutants = []mutant{
 		name: "queue-remove-claimed",
 		what: "An item that a consumer has is removed, together with the claim.",
 		edits: []edit{{
-			in:  "removal.taken",
+			in:  "removal.whyTaken",
 			old: `r.stays = ErrItemTaken`,
 			new: `
 				err := s.Multi(ctx, &zk.DeleteRequest{Path: exclusion, Version: -1}).Err()

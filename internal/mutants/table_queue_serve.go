@@ -13,6 +13,16 @@ var queueServeMutants = []mutant{
 		test: "env ZK_HARNESS=zktest go test ./internal/queue -run TestItemsBehind",
 	},
 	{
+		name: "queue-overrun-frees-worker",
+		what: "A worker whose handler does not return takes the next item.",
+		edits: []edit{{
+			in:  "serving.overrun",
+			old: `err := <-result`,
+			new: `err := error(nil)`,
+		}},
+		test: "env ZK_HARNESS=zktest go test ./internal/queue -run ^TestServeTakesNothingWhileNoHandlerReturns$",
+	},
+	{
 		name: "queue-parked-item-lost",
 		what: "An item that waits for its back-off is not given back at shutdown.",
 		edits: []edit{{

@@ -104,6 +104,9 @@ func (a *ackTransaction) run(ctx context.Context) error {
 	a.reserved(err)
 	if errors.Is(err, errs.ErrLost) {
 		a.it.Claim.settle()
+		if errors.Is(err, errs.ErrGone) && !errors.Is(err, errs.ErrDeleted) { // an event said so
+			err = errs.Lost(a.it.Claim.whyDeleted(ctx))
+		}
 	}
 	a.it.Queue.noteAck(time.Since(began))
 	return err
@@ -264,7 +267,7 @@ func (a *ackTransaction) refused(ctx context.Context, parts ackParts, x *zkconn.
 		done, err := a.repeatedAck(parts, o)
 		return done, false, err
 	case o.RefusedAt(claim.flag, zk.ErrNoNode), o.RefusedAt(claim.exclusion, zk.ErrNoNode):
-		return false, false, errs.Lost(errs.ErrDeleted)
+		return false, false, errs.Lost(a.it.Claim.whyDeleted(ctx))
 	case o.RefusedAt(claim.item[0], zk.ErrNotEmpty):
 		a.notEmpty(ctx)
 		return false, true, nil

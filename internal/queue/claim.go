@@ -286,6 +286,8 @@ func (a *claimTransaction) whyNotCreated(o zkconn.Outcome, i int, repeated bool)
 	switch {
 	case i == 0 && repeated && o.Is(zk.ErrNodeExists):
 		return nil // an earlier attempt's; nobody else has this name
+	case repeated && o.Is(zk.ErrNoNode):
+		return ErrLostAtOnce // the item may have been buried together with its claim
 	case o.Is(zk.ErrNoNode):
 		return &unclaimable{item: c.Item}
 	case repeated && o.Is(zk.ErrNodeExists):
@@ -409,7 +411,36 @@ func (c *claim) release(_ bool, begin line.BeginFunc) error {
 	}
 	// Given back before, or somebody has deleted the flag.
 	c.Line.Client.Tasks.Start(func() { c.sweepExclusion() })
-	return o.Err()
+	return fmt.Errorf("%w: %w", c.whyDeleted(c.Session.Lifetime()), o.Err())
+}
+
+// whyDeleted returns how a claim ended that was deleted.
+func (c *claim) whyDeleted(ctx context.Context) error {
+	if c.isItemGone(ctx) {
+		return errs.ErrItemDeleted
+	}
+	return errs.ErrDeleted
+}
+
+// isItemGone reports whether the item of a claim that was deleted is gone or done, too, as far as
+// a server can be asked now and answers before ctx ends.
+func (c *claim) isItemGone(ctx context.Context) bool {
+	item, err := c.Session.StartGet(c.Item)
+	if err != nil {
+		return false
+	}
+	mark, err := c.Session.StartGet(c.Item + queuelog.DoneName)
+	if err != nil {
+		return false
+	}
+	select {
+	case <-mark.Done():
+	case <-ctx.Done():
+		return false
+	}
+	_, _, gone := item.Data()
+	_, _, notDone := mark.Data()
+	return errors.Is(gone, zk.ErrNoNode) || notDone == nil
 }
 
 // unseenOps take back the attempt that the claim counts as, if no consumer has got the item: they

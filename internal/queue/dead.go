@@ -76,18 +76,18 @@ func CutNote(name string, data []byte) (_ []byte, f Failure) {
 	return rest, Failure(n)
 }
 
-// letter returns the dead letter of an item. For an item that is almost too large, the
-// failure's text is left out, or all of the Failure.
-func (q *Queue) letter(it *Item, data []byte, f Failure) queuelog.Item {
-	log, remove := NewQueueLog(it.Claim.Session, q.DeadLettersPath()), it.Claim.AckOps(true).All()
+// letter returns the dead letter of an item, which log gets by a transaction with the operations
+// beside. For an item that is almost too large, the failure's text is left out, or all of the
+// Failure.
+func (q *Queue) letter(log *queuelog.Log, id string, data []byte, f Failure, beside []any) queuelog.Item {
 	for _, text := range []string{f.Text, ""} {
 		f.Text = text
-		letter := WithNote(it.Claim.ID(), data, f)
-		if zkconn.MultiSize(remove, log.LargestAppend([]queuelog.Item{letter}, q.SegmentSize).Ops) <= jute.MaxFrame {
+		letter := WithNote(id, data, f)
+		if zkconn.MultiSize(beside, log.LargestAppend([]queuelog.Item{letter}, q.SegmentSize).Ops) <= jute.MaxFrame {
 			return letter
 		}
 	}
-	return queuelog.Item{ID: it.Claim.ID(), Data: data}
+	return queuelog.Item{ID: id, Data: data}
 }
 
 // moveToDeadLetters moves an item, with those data, that was taken too often. A worker of
@@ -96,8 +96,9 @@ func (q *Queue) letter(it *Item, data []byte, f Failure) queuelog.Item {
 // not stay at the head for ever.
 func (q *Queue) moveToDeadLetters(ctx context.Context, it *Item, data []byte, attempts int, text string) error {
 	it.Claim.seen.Store(true) // if it cannot be moved, the next back-off is longer
-	letter := q.letter(it, data, Failure{Queue: q.Abs(), Attempts: attempts, Text: text})
-	puts := &ackPuts{to: QueueIn(it.Claim.Session, q.DeadLettersPath()).Log, size: q.SegmentSize, items: []queuelog.Item{letter}}
+	letters := QueueIn(it.Claim.Session, q.DeadLettersPath()).Log
+	letter := q.letter(letters, it.Claim.ID(), data, Failure{Queue: q.Abs(), Attempts: attempts, Text: text}, it.Claim.AckOps(true).All())
+	puts := &ackPuts{to: letters, size: q.SegmentSize, items: []queuelog.Item{letter}}
 	err := (&ackTransaction{it: it, puts: puts}).run(ctx)
 	if err == nil {
 		q.Client.Log(slog.LevelWarn, "item was moved to the dead letters", "item", it.Claim.logged(), "queue", q.Path,
@@ -203,38 +204,9 @@ func (q *Queue) Redrive(ctx context.Context, n int) (moved int, err error) {
 func (q *Queue) redriveOne(ctx context.Context, letter string) (moved bool, err error) {
 	r := &removal{q: q.DeadLetters(), item: letter}
 	name := letter[strings.LastIndexByte(letter, '/')+1:]
-	for range zkconn.MaxTries {
-		data, s, err := readAgain(ctx, q.Client, letter)
-		if errors.Is(err, zk.ErrNoNode) {
-			return false, nil
-		}
-		if err != nil {
-			return false, err
-		}
+	return r.move(ctx, q, func(_ *session.Session, data []byte, _ *zk.Stat) (_ queuelog.Item, ok bool, _ error) {
 		data, failure := CutNote(name, data)
-		if failure != (Failure{}) && failure.Queue != q.Abs() {
-			return false, nil
-		}
-		item := queuelog.Item{ID: name[:queuelog.IDLength], Data: data}
-		err = q.putItems(ctx, []queuelog.Item{item}, r.ops(s)...)
-		refused := refusedOp{}
-		if !errors.As(err, &refused) {
-			return err == nil, err
-		}
-		again, err := r.refused(ctx, s, refused.error)
-		if !again && !errors.Is(err, zkconn.ErrSessionOver) {
-			return false, err
-		}
-	}
-	return false, zkconn.ErrContended
-}
-
-// read reads a znode, in the next session if this one ends, and returns the session.
-func readAgain(ctx context.Context, c *session.Client, path string) (data []byte, s *session.Session, err error) {
-	err = c.InSessions(ctx, func(live *session.Session) error {
-		s = live
-		data, _, err = s.Get(ctx, path)
-		return err
+		ok = failure == (Failure{}) || failure.Queue == q.Abs()
+		return queuelog.Item{ID: name[:queuelog.IDLength], Data: data}, ok, nil
 	})
-	return data, s, err
 }

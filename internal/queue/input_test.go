@@ -50,6 +50,7 @@ func TestQueueErrorsNameTheInvalidPathOrOption(t *testing.T) {
 				`QueueOptions.MaxItemBytes is -1`:                              {MaxItemBytes: -1},
 				`QueueOptions.Workers is -1`:                                   {Workers: -1},
 				`QueueOptions.DrainTimeout is -1s`:                             {DrainTimeout: -time.Second},
+				`QueueOptions.HandlerTimeout is -1s`:                           {HandlerTimeout: -time.Second},
 				`QueueOptions.DeadLetter is the queue itself`:                  {DeadLetter: w.Path},
 				`QueueOptions.DeadLetter "dead": path does not begin with "/"`: {DeadLetter: "dead"},
 				`QueueOptions.DeadLetter "/dead/": path ends with "/"`:         {DeadLetter: "/dead/"},
@@ -88,6 +89,7 @@ func callsOn(q *zkrecipes.Queue, ctx context.Context) map[string]error {
 	_, errs["find an item of"] = q.Find(ctx, "x")
 	_, errs["redrive"] = q.Redrive(ctx, 1)
 	errs["remove an item of"] = q.Remove(ctx, "x")
+	errs["bury an item of"] = q.Bury(ctx, "x")
 	errs["serve"] = q.Serve(ctx, func(context.Context, *zkrecipes.Item) error { return nil })
 	for _, err := range q.Items(ctx) {
 		errs["list"] = err

@@ -25,7 +25,7 @@ import (
 var (
 	ErrEmpty     = errors.New("no item is free")
 	ErrItemTaken = errors.New("item is taken")
-	ErrItemGone  = errors.New("no such item")
+	ErrItemGone  = errs.ErrItemGone
 )
 
 // Queue is a queue.
@@ -51,9 +51,10 @@ type Options struct {
 	DeadLetter   string
 	MaxItemBytes int
 
-	Workers      int
-	DrainTimeout time.Duration
-	Backoff      func(attempt int) time.Duration
+	Workers        int
+	DrainTimeout   time.Duration
+	HandlerTimeout time.Duration
+	Backoff        func(attempt int) time.Duration
 }
 
 // Hooks are functions of the package above.
@@ -122,6 +123,8 @@ func (q *Queue) Check(ctx context.Context) error {
 		return fmt.Errorf("QueueOptions.Workers is %d", q.Opts.Workers)
 	case q.Opts.DrainTimeout < 0:
 		return fmt.Errorf("QueueOptions.DrainTimeout is %v", q.Opts.DrainTimeout)
+	case q.Opts.HandlerTimeout < 0:
+		return fmt.Errorf("QueueOptions.HandlerTimeout is %v", q.Opts.HandlerTimeout)
 	case q.Opts.DeadLetter == q.Path:
 		return errors.New("QueueOptions.DeadLetter is the queue itself")
 	}

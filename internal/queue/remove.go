@@ -140,20 +140,41 @@ func (q *Queue) remove(ctx context.Context, s *session.Session, rs []*removal) (
 // removal removes a free item, as part of a transaction. It needs no claim: the servers
 // do not delete an item with a claim's exclusion below it, and one with other znodes below
 // it is marked, which takes an exclusion of its own.
+//
+// With buries it removes an item that a consumer has, too, together with the claim. No other
+// claim has the flag's name, so if the claim has ended since it was read the transaction fails:
+// it never ends the next consumer's.
 type removal struct {
 	q     *Queue
 	item  string
 	marks bool
+
+	buries bool
+	flag   string // its path; empty: none was seen
+	taken  bool   // there is the exclusion to which the flag belongs
+
 	// stays is ErrItemTaken or ErrItemGone if the item was not removed.
 	stays error
 }
 
-func (r *removal) ops(s *session.Session) []any { return r.q.NewClaim(s, r.item).AckOps(r.marks).item }
+func (r *removal) ops(s *session.Session) (ops []any) {
+	o := r.q.NewClaim(s, r.item).AckOps(r.marks)
+	if o.flag.Path = r.flag; r.flag != "" {
+		ops = append(ops, o.flag)
+	}
+	if r.taken {
+		ops = append(ops, o.exclusion)
+	}
+	return append(ops, o.item...)
+}
 
 // refused is called when one of the operations was refused, with its error. again: the
 // next attempt may be carried out. Otherwise there is an error, or stays is set.
 func (r *removal) refused(ctx context.Context, s *session.Session, err error) (again bool, _ error) {
 	switch {
+	case errors.Is(err, zk.ErrNoNode) && r.buries: // the item, or only the claim
+		r.flag = ""
+		return true, nil
 	case errors.Is(err, zk.ErrNoNode):
 		r.stays = ErrItemGone
 		return false, nil
@@ -167,8 +188,10 @@ func (r *removal) refused(ctx context.Context, s *session.Session, err error) (a
 		return false, nil
 	case err != nil:
 		return false, err
+	case r.buries: // a claim is read again
+		below = slices.DeleteFunc(below, func(name string) bool { return name == queuelog.ClaimName[1:] })
 	case slices.Contains(below, queuelog.ClaimName[1:]):
-		return r.taken(ctx, s)
+		return r.whyTaken(ctx, s)
 	}
 	if r.marks = len(below) > 0; r.marks {
 		r.q.Client.Log(slog.LevelError, "an item cannot be removed, because there are znodes below it; it is marked as done instead",
@@ -190,8 +213,8 @@ func childrenOf(ctx context.Context, s *session.Session, item string) ([]string,
 	return below, err
 }
 
-// taken is for an item with a znode in a claim's place.
-func (r *removal) taken(ctx context.Context, s *session.Session) (again bool, _ error) {
+// whyTaken is for an item with a znode in a claim's place.
+func (r *removal) whyTaken(ctx context.Context, s *session.Session) (again bool, _ error) {
 	exclusion := r.item + queuelog.ClaimName
 	_, stat, err := s.Get(ctx, exclusion)
 	switch {
@@ -200,9 +223,59 @@ func (r *removal) taken(ctx context.Context, s *session.Session) (again bool, _ 
 	case err != nil && !errors.Is(err, zk.ErrNoAuth):
 		return false, err
 	case err != nil || stat.EphemeralOwner == 0: // not a consumer's
-		r.stays = fmt.Errorf("%w, or somebody else has created %s", ErrItemTaken, exclusion)
+		r.stays = errNotAClaim(exclusion)
 	default:
 		r.stays = ErrItemTaken
 	}
 	return false, nil
+}
+
+// errNotAClaim is for a znode in a claim's place that is no consumer's, as far as is known.
+func errNotAClaim(exclusion string) error {
+	return fmt.Errorf("%w, or somebody else has created %s", ErrItemTaken, exclusion)
+}
+
+// replacement returns what a removal puts into another queue for the item that was read, in that
+// session. ok is false if the item is to stay.
+type replacement func(s *session.Session, data []byte, stat *zk.Stat) (_ queuelog.Item, ok bool, _ error)
+
+// move removes the item and puts another one into the queue to for it, in one transaction.
+func (r *removal) move(ctx context.Context, to *Queue, replace replacement) (moved bool, err error) {
+	for range zkconn.MaxTries {
+		data, stat, s, err := readAgain(ctx, r.q.Client, r.item)
+		if errors.Is(err, zk.ErrNoNode) {
+			r.stays = ErrItemGone
+			return false, nil
+		}
+		if err != nil {
+			return false, err
+		}
+		item, ok, err := replace(s, data, stat)
+		switch {
+		case errors.Is(err, zkconn.ErrSessionOver):
+			continue
+		case err != nil || !ok:
+			return false, err
+		}
+		err = to.putItems(ctx, []queuelog.Item{item}, r.ops(s)...)
+		refused := refusedOp{}
+		if !errors.As(err, &refused) {
+			return err == nil, err
+		}
+		again, err := r.refused(ctx, s, refused.error)
+		if !again && !errors.Is(err, zkconn.ErrSessionOver) {
+			return false, err
+		}
+	}
+	return false, zkconn.ErrContended
+}
+
+// readAgain reads a znode, in the next session if this one ends, and returns the session.
+func readAgain(ctx context.Context, c *session.Client, path string) (data []byte, stat *zk.Stat, s *session.Session, err error) {
+	err = c.InSessions(ctx, func(live *session.Session) error {
+		s = live
+		data, stat, err = s.Get(ctx, path)
+		return err
+	})
+	return data, stat, s, err
 }

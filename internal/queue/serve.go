@@ -156,16 +156,56 @@ func (s *serving) next(ctx context.Context) (*Item, error) {
 	return items[0], nil
 }
 
-// serve calls the handler for an item, and then acks the item or gives it back.
+// serve calls the handler for an item, and then acks the item or gives it back. It returns once
+// the handler has returned.
 func (s *serving) serve(ctx context.Context, it *Item) {
-	// It outlives ctx but not the claim: an ack that is sent while the connection is
-	// lost may stay without a reply for as long as the session lives.
-	claimed := it.Handle.Context(context.WithoutCancel(ctx))
-	handling := it.Handle.Context(s.handling)
-	err := guarded("handler", func() error { return s.handler(handling, it) })
+	handling, overdue, end := s.handlingOf(it)
+	defer end()
+	result := guard("handler", func() error { return s.handler(handling, it) })
+	select {
+	case err := <-result:
+		s.finish(ctx, it, err)
+	case <-overdue:
+		s.overrun(ctx, it, result)
+	}
 	if s.handling.Err() != nil {
 		s.cutShort.Store(true)
 	}
+}
+
+// handlingOf returns the context of an item's handler, and what fires when the handler has to have
+// returned.
+func (s *serving) handlingOf(it *Item) (_ context.Context, overdue <-chan time.Time, end func()) {
+	handling, limit := it.Handle.Context(s.handling), s.Opts.HandlerTimeout
+	if limit == 0 {
+		return handling, nil, func() {}
+	}
+	cause := fmt.Errorf("HandlerTimeout: %v have passed since the handler was called: %w", limit, context.DeadlineExceeded)
+	handling, cancel := context.WithTimeoutCause(handling, limit, cause)
+	timer := time.NewTimer(limit + HandlerGrace)
+	return handling, timer.C, func() { timer.Stop(); cancel() }
+}
+
+// HandlerGrace is how long a handler has to return once its HandlerTimeout has passed.
+const HandlerGrace = time.Second
+
+// overrun gives up the attempt of a handler that does not return, and then waits until it does.
+func (s *serving) overrun(ctx context.Context, it *Item, result <-chan error) {
+	called := time.Now().Add(-s.Opts.HandlerTimeout - HandlerGrace)
+	item, attempt := it.Claim.logged(), it.Claim.Attempt
+	s.Client.Log(slog.LevelError, "a handler does not return; its worker takes no other item until it does",
+		"item", item, "queue", s.Path, "attempt", attempt, "timeout", s.Opts.HandlerTimeout)
+	s.finish(ctx, it, fmt.Errorf("the handler has not returned after HandlerTimeout, %v: %w", s.Opts.HandlerTimeout, context.DeadlineExceeded))
+	err := <-result
+	s.Client.Log(slog.LevelWarn, "a handler has returned too late; its result is ignored",
+		"item", item, "queue", s.Path, "attempt", attempt, "after", time.Since(called), "err", err)
+}
+
+// finish acks an item whose handler has returned nil, and else gives it back.
+func (s *serving) finish(ctx context.Context, it *Item, err error) {
+	// It outlives ctx but not the claim: an ack that is sent while the connection is
+	// lost may stay without a reply for as long as the session lives.
+	claimed := it.Handle.Context(context.WithoutCancel(ctx))
 	settling, done := s.settling(claimed, it)
 	defer done()
 	if err == nil && it.err() == nil {
@@ -182,7 +222,7 @@ func (s *serving) serve(ctx context.Context, it *Item) {
 	case errors.Is(it.err(), errs.ErrReleased):
 		return
 	case it.err() != nil:
-		s.Client.Log(slog.LevelWarn, "item was lost; unless it is acked it is delivered again", "item", it.Claim.logged(), "queue", s.Path, "err", it.err())
+		s.Client.Log(slog.LevelWarn, "item was lost; if it is still in the queue it is delivered again", "item", it.Claim.logged(), "queue", s.Path, "err", it.err())
 		return
 	}
 	s.Client.Log(slog.LevelWarn, "item failed", "item", it.Claim.logged(), "queue", s.Path, "attempt", it.Claim.Attempt, "err", err)
@@ -252,7 +292,7 @@ func (s *serving) park(claimed context.Context, it *Item) {
 
 // release gives an item back, in the background if that takes long and no more is to be taken.
 func (s *serving) release(it *Item) {
-	if _, err := s.Client.Finish(s.ctx, session.Grace, it.Handle.Release); err != nil {
+	if _, err := s.Client.Finish(s.ctx, session.Grace, it.Handle.Release); err != nil && !errors.Is(err, errs.ErrReleased) {
 		s.Client.Log(slog.LevelWarn, "item was lost before it was given back", "item", it.Claim.logged(), "queue", s.Path, "err", err)
 	}
 }
@@ -270,9 +310,12 @@ func (q *Queue) backoff(it *Item) (d time.Duration) {
 	return d
 }
 
-// guarded calls a function of the caller's in a goroutine of its own, which the function
-// may end. The error after a panic has the panic's stack.
-func guarded(what string, f func() error) error {
+// guarded calls a function of the caller's as guard does.
+func guarded(what string, f func() error) error { return <-guard(what, f) }
+
+// guard calls a function of the caller's in a goroutine of its own, which the function may end,
+// and sends its error. The error after a panic has the panic's stack.
+func guard(what string, f func() error) <-chan error {
 	result := make(chan error, 1)
 	go func() {
 		err := fmt.Errorf("%s has ended its goroutine (runtime.Goexit)", what)
@@ -284,7 +327,7 @@ func guarded(what string, f func() error) error {
 		}()
 		err = f()
 	}()
-	return <-result
+	return result
 }
 
 // BackOff is the default of QueueOptions.Backoff.

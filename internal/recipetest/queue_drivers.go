@@ -121,19 +121,41 @@ func QueueTransactionDrivers() []Driver {
 			return one(queue(c).Redrive(ctx, 9))
 		}), "dead bad", "bad"),
 		driver("remove", put, call(func(ctx context.Context, c *zkrecipes.Client) error {
-			e, err := queue(c).Peek(ctx)
-			for errors.Is(err, zkrecipes.ErrEmpty) { // its server lags
-				time.Sleep(time.Second)
-				e, err = queue(c).Peek(ctx)
-			}
+			e, err := peek(ctx, queue(c))
 			if err != nil {
 				return err
 			}
 			return queue(c).Remove(ctx, e.ID)
 		}), "item", ""),
+		driver("burial of a taken item", put, call(func(ctx context.Context, c *zkrecipes.Client) error {
+			it, err := queue(c).Take(ctx)
+			if err != nil {
+				return err
+			}
+			defer it.Nack(context.WithoutCancel(ctx)) // if it is not buried
+			return queue(c).Bury(ctx, it.ID)
+		}), "item", "dead item"),
+		driver("burial of a free item", put, call(func(ctx context.Context, c *zkrecipes.Client) error {
+			e, err := peek(ctx, queue(c))
+			if err != nil {
+				return err
+			}
+			return queue(c).Bury(ctx, e.ID)
+		}), "item", "dead item"),
 		driver("purge", put, call(func(ctx context.Context, c *zkrecipes.Client) error {
 			return one(queue(c).Purge(ctx))
 		}), "item", ""),
+	}
+}
+
+// peek returns the first item.
+func peek(ctx context.Context, q *zkrecipes.Queue) (zkrecipes.Entry, error) {
+	for {
+		e, err := q.Peek(ctx)
+		if !errors.Is(err, zkrecipes.ErrEmpty) {
+			return e, err
+		}
+		time.Sleep(time.Second) // its server lags
 	}
 }
 

@@ -146,9 +146,9 @@ func (w *queueWorld) checkClaim(d *delivery) {
 		return
 	}
 	w.observer.mu.Lock()
-	flag, c := d.claim.flagExists, d.claim.claimExists
+	flag, c, buried := d.claim.flagExists, d.claim.claimExists, d.claim.item.buried
 	w.observer.mu.Unlock()
-	if err := d.Err(); err == nil && !(flag && c) {
+	if err := d.Err(); err == nil && !(flag && c) && !buried {
 		w.log.violation("%s has %s under 0x%x without a claim", d.client, d.ID, int64(d.token))
 	}
 }

@@ -72,7 +72,7 @@ func (w *queueWorld) checkPut(a *putCall, by map[string][]*item) {
 // the dead letters while no consumer had it.
 func (w *queueWorld) checkItem(it *item) {
 	switch {
-	case it.deletedByOperator, it.removed:
+	case it.deletedByOperator, it.removed, it.buried:
 	case it.deletedZxid == 0:
 		w.log.violation("item %s is left", it.id)
 	case it.deletedBy == nil: // itemDeleted has reported it
@@ -90,7 +90,7 @@ func (w *queueWorld) checkDelivery(d *delivery) {
 	if cl == nil {
 		return
 	}
-	acked := cl.item.deletedBy == cl && !cl.item.movedToDead
+	acked := cl.item.deletedBy == cl && !cl.item.movedToDead && !cl.item.buried
 	may, must, effect, moves := d.handled, false, false, false
 	mayMove := false
 	for _, a := range d.acks {
@@ -98,12 +98,12 @@ func (w *queueWorld) checkDelivery(d *delivery) {
 		case a.err == nil:
 			// If the reply to an Ack without operations is lost, and the operator has
 			// deleted the claim, the worst is one more delivery.
-			may, must = true, must || a.effect || a.moves || !w.observer.operatorDeletedClaim(cl)
+			may, must = true, must || a.effect || a.moves || !w.observer.mayBeGone(cl)
 			effect, moves, mayMove = effect || a.effect, moves || a.moves, mayMove || a.moves
 		case errors.Is(a.err, zkrecipes.ErrUncertain):
 			may, mayMove = true, mayMove || a.moves
 		case errors.Is(a.err, zkrecipes.ErrReleased):
-			must = must || !d.nacked && !d.handled && !w.observer.operatorDeletedClaim(cl)
+			must = must || !d.nacked && !d.handled && !w.observer.mayBeGone(cl)
 		}
 	}
 	switch {

@@ -54,6 +54,7 @@ type item struct {
 	movedOn           int    // items that an AckPut has put into the next queue with it
 	redriven          bool   // moved back from the dead letters
 	removed           bool   // without a claim, by Remove, Purge or Redrive
+	buried            bool   // by Bury, with or without a claim
 	deletedByOperator bool
 	notes             int // znodes that the operator has created below it
 	notesDeleted      int // they count as attempts
@@ -165,6 +166,13 @@ func (o *queueObserver) itemCreated(q *observedQueue, name string, c zktest.Chan
 		it.data, it.failure = data, note
 	}
 	for _, dead := range o.queue.items {
+		if dead.id == it.id && dead.deletedZxid == c.Zxid && dead.data == it.data && strings.Contains(it.failure, `"text":"buried by `) {
+			dead.buried, dead.removed, dead.deletedByOperator = true, false, false
+			if o.events.add("buried"); dead.deletedBy != nil {
+				o.events.add("buried while a consumer had it")
+			}
+			return
+		}
 		if dead.id == it.id && dead.deletedZxid == c.Zxid && dead.deletedBy != nil && dead.data == it.data &&
 			o.maxAttempts > 0 && o.mayBeDead(dead, it.failure) {
 			dead.movedToDead = true
@@ -235,6 +243,12 @@ func (o *queueObserver) isClaimed(it *item) bool {
 func (o *queueObserver) operatorDeletedClaim(cl *claim) bool {
 	item, _, _ := strings.Cut(cl.path, ".")
 	return o.hasDeleted(cl.path) || o.hasDeleted(item+"/c")
+}
+
+// mayBeGone reports whether a claim may have gone without its consumer: an operator has deleted
+// it, or has buried its item.
+func (o *queueObserver) mayBeGone(cl *claim) bool {
+	return o.operatorDeletedClaim(cl) || cl.item.buried && cl.item.deletedBy == cl
 }
 
 // hasDeleted reports whether the operator has deleted a znode, or is about to.

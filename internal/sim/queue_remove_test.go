@@ -9,15 +9,15 @@ import (
 	"github.com/zkrecipes/zkrecipes"
 )
 
-// removeCall is a call of Remove, Purge or Redrive, as its caller saw it.
+// removeCall is a call of Remove, Bury, Purge or Redrive, as its caller saw it.
 type removeCall struct {
 	what string
-	id   zkrecipes.ItemID // of Remove
+	id   zkrecipes.ItemID // of Remove and Bury
 	n    int              // how many items it has removed or moved
 	err  error
 }
 
-// manage removes an item of a put, purges the queue, or moves dead letters back, now and
+// manage removes or buries an item of a put, purges the queue, or moves dead letters back, now and
 // then.
 func (w *queueWorld) manage(ctx context.Context, r *rand.Rand, q *zkrecipes.Queue, a *putCall) error {
 	call := &removeCall{}
@@ -27,6 +27,11 @@ func (w *queueWorld) manage(ctx context.Context, r *rand.Rand, q *zkrecipes.Queu
 			return nil
 		}
 		call.what, call.id = "remove", a.ids[r.IntN(len(a.ids))]
+	case 5, 6:
+		if len(a.ids) == 0 {
+			return nil
+		}
+		call.what, call.id = "bury", a.ids[r.IntN(len(a.ids))]
 	case 1:
 		if r.IntN(3) > 0 {
 			return nil
@@ -43,6 +48,10 @@ func (w *queueWorld) manage(ctx context.Context, r *rand.Rand, q *zkrecipes.Queu
 	switch call.what {
 	case "remove":
 		if call.err = q.Remove(ctx, call.id); call.err == nil {
+			call.n = 1
+		}
+	case "bury":
+		if call.err = q.Bury(ctx, call.id); call.err == nil {
 			call.n = 1
 		}
 	case "purge":
@@ -73,6 +82,10 @@ func (w *queueWorld) checkRemovals() {
 		if call.what == "remove" && call.err == nil && !gone {
 			w.log.violation("Remove returned nil, and %s was not removed", call.id)
 		}
+		buried := slices.ContainsFunc(w.observer.queue.items, func(it *item) bool { return it.id == string(call.id) && it.buried })
+		if call.what == "bury" && call.err == nil && !buried {
+			w.log.violation("Bury returned nil, and %s was not buried", call.id)
+		}
 	}
 	seen, operator := map[string]int{}, map[string]int{}
 	for _, it := range w.observer.queue.items {
@@ -85,13 +98,16 @@ func (w *queueWorld) checkRemovals() {
 		if it.redriven {
 			seen["redrive"]++
 		}
+		if it.buried {
+			seen["bury"]++
+		}
 	}
 	for _, it := range w.observer.deadLetters.items {
 		if it.removed {
 			seen["letter"]++
 		}
 	}
-	for _, kind := range []string{"remove", "redrive"} {
+	for _, kind := range []string{"remove", "redrive", "bury"} {
 		if n := seen[kind]; n+operator[kind] < known[kind] || n > known[kind] && !uncertain[kind] {
 			w.log.violation("%s: calls have returned %d, and the server did %d", kind, known[kind], n)
 		}

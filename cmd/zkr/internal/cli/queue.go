@@ -28,7 +28,7 @@ func (a *app) queue() *cobra.Command {
 			"PATH-dead unless the service has chosen another path. With --dead, ls and peek show them, and\n" +
 			"purge and remove remove them.",
 	}
-	c.AddCommand(a.queueList(), a.queuePut(), a.queuePeek(), a.queueRedrive(), a.queuePurge(), a.queueRemove())
+	c.AddCommand(a.queueList(), a.queuePut(), a.queuePeek(), a.queueRedrive(), a.queuePurge(), a.queueRemove(), a.queueBury())
 	return c
 }
 
@@ -250,23 +250,39 @@ func (a *app) queuePurge() *cobra.Command {
 
 func (a *app) queueRemove() *cobra.Command {
 	f := &queueFlags{}
-	c := f.add(&cobra.Command{
+	return f.add(a.eachItem(&cobra.Command{
 		Use:   "remove [flags] PATH ID..",
 		Short: "Remove items that no consumer has, for good; flags come before PATH",
-		Args:  cobra.MinimumNArgs(2),
-		RunE: func(c *cobra.Command, args []string) error {
-			return a.with(c, func(ctx context.Context, client *zkrecipes.Client) error {
-				q, removed := f.open(client, args[0]), 0
-				for _, id := range args[1:] {
-					if err := q.Remove(ctx, zkrecipes.ItemID(id)); err != nil {
-						return errors.Join(fmt.Errorf("%s: %w", id, err), a.printCount("removed", removed))
-					}
-					removed++
+	}, f, "removed", (*zkrecipes.Queue).Remove), true)
+}
+
+func (a *app) queueBury() *cobra.Command {
+	f := &queueFlags{}
+	return f.add(a.eachItem(&cobra.Command{
+		Use:   "bury [flags] PATH ID..",
+		Short: "Move items to the dead letters, also those that consumers have; flags come before PATH",
+		Long: "Bury moves items to the dead letters, also those that consumers have. Use it for an item that hangs\n" +
+			"each consumer. A consumer that has it learns of that, and what it has begun goes on until it stops by itself:\n" +
+			"end its process if it does not. Redrive moves the items back.",
+	}, f, "buried", (*zkrecipes.Queue).Bury), false)
+}
+
+// eachItem has a command do something with each item whose ID is among its arguments, and print
+// with how many it did so.
+func (a *app) eachItem(c *cobra.Command, f *queueFlags, done string, do func(*zkrecipes.Queue, context.Context, zkrecipes.ItemID) error) *cobra.Command {
+	c.Args = cobra.MinimumNArgs(2)
+	c.RunE = func(c *cobra.Command, args []string) error {
+		return a.with(c, func(ctx context.Context, client *zkrecipes.Client) error {
+			q, n := f.open(client, args[0]), 0
+			for _, id := range args[1:] {
+				if err := do(q, ctx, zkrecipes.ItemID(id)); err != nil {
+					return errors.Join(fmt.Errorf("%s: %w", id, err), a.printCount(done, n))
 				}
-				return a.printCount("removed", removed)
-			})
-		},
-	}, true)
+				n++
+			}
+			return a.printCount(done, n)
+		})
+	}
 	c.Flags().SetInterspersed(false) // an ID may begin with -
 	return c
 }

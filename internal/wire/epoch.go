@@ -34,6 +34,12 @@ func (c *Conn) sawEpoch(zxid int64) {
 	c.sendOwn(jute.Frame(jute.AppendString(ask, "/")))
 }
 
+// askEpoch sends a ping at once, for a connection on which nothing else may be sent for a while.
+// The answer tells the epoch.
+func (c *Conn) askEpoch() {
+	c.startWrite(jute.Frame(jute.AppendInt32(jute.AppendInt32(nil, jute.XidPing), jute.OpPing)))
+}
+
 func (s *Session) isNewEpoch(epoch int64) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -42,14 +42,18 @@ func (c *Conn) allArmed() {
 	c.sendOwn(jute.Frame(jute.AppendString(sync, "/")))
 }
 
-// sendOwn sends a request of the Conn's own, for whose answer the gate waits. It may
-// write, and the reading goroutine must not wait until the server reads, so
-// another goroutine does it. That goroutine ends with its write, at the latest
-// when the connection is closed.
+// sendOwn sends a request of the Conn's own, for whose answer the gate waits.
 func (c *Conn) sendOwn(frame []byte) {
 	c.mu.Lock()
 	c.gateWaits++
 	c.mu.Unlock()
+	c.startWrite(frame)
+}
+
+// startWrite writes a frame of the Conn's own. The reading goroutine must not wait until the
+// server reads, so another goroutine writes. That goroutine ends with its write, at the latest
+// when the connection is closed.
+func (c *Conn) startWrite(frame []byte) {
 	go func() {
 		c.mu.Lock()
 		write := c.enqueue(c.parse(frame))

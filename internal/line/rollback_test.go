@@ -1,0 +1,11 @@
+package line_test
+
+import (
+	"testing"
+
+	"github.com/zkrecipes/zkrecipes/internal/recipetest"
+)
+
+func TestEachRecipeGoesOnAfterTheServersHaveLostTransactions(t *testing.T) {
+	recipetest.Rollbacks(t, recipetest.AllDrivers())
+}

@@ -17,6 +17,7 @@ import (
 // epochs are those that a session has seen.
 type epochs struct {
 	first    bool  // there was a reply
+	seen     int64 // the newest
 	compared int64 // no ephemerals need to be asked for up to this one
 }
 
@@ -40,21 +41,22 @@ func (c *Conn) askEpoch() {
 	c.startWrite(jute.Frame(jute.AppendInt32(jute.AppendInt32(nil, jute.XidPing), jute.OpPing)))
 }
 
+// isNewEpoch notes the epoch of a reply.
 func (s *Session) isNewEpoch(epoch int64) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.epochs.first {
 		s.epochs = epochs{first: true, compared: epoch}
 	}
+	s.epochs.seen = max(s.epochs.seen, epoch)
 	return epoch > s.epochs.compared
 }
 
-// Epoch returns the newest epoch in which the session's ephemeral znodes were compared, which
-// first is that of its first reply.
+// Epoch returns the newest epoch of a reply.
 func (s *Session) Epoch() int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.epochs.compared
+	return s.epochs.seen
 }
 
 // ephemeralsAnswered passes the znodes on. If the reply is lost, the next connection asks

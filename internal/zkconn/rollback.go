@@ -26,7 +26,7 @@ type Rollback struct {
 // onEphemerals is called by internal/wire, in the order of the replies, and before requests
 // pass if the session has watches, or leases.
 func (s *Session) onEphemerals(paths []string, epoch int64) {
-	missing, _, _ := s.account.compare(paths)
+	missing, strange, doubt := s.account.compare(paths)
 	s.mu.Lock()
 	s.lost = map[string]bool{}
 	for _, path := range slices.Concat(missing, s.mayBeLost) {
@@ -42,11 +42,13 @@ func (s *Session) onEphemerals(paths []string, epoch int64) {
 		s.onEvent(wire.Event{Type: jute.EventDeleted, Path: path})
 	}
 	s.cfg.Tasks.Start(func() { s.recheck(watches) })
-	s.cfg.Tasks.Start(func() { s.deleteReturned(lost) })
+	if len(strange) > 0 || doubt {
+		s.cfg.Tasks.Start(func() { s.deleteReturned(lost) })
+	}
 }
 
-// Epoch returns the epoch in which the session's znodes were compared last, or of its first
-// reply.
+// Epoch returns the epoch of the servers, as far as replies have told it. It is noted before a
+// reply is passed on.
 func (s *Session) Epoch() int64 { return s.wire.Epoch() }
 
 // NewEpoch returns a channel that is closed when there is a new epoch, in which the servers may

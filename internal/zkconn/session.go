@@ -98,7 +98,7 @@ type Session struct {
 	cause     error // why the session has ended
 	draining  bool  // no request begins any more
 	watches   map[watchKey]*Watch
-	newEpoch  chan struct{}   // closed and replaced in each new epoch
+	newEpoch  chan struct{}   // closed and replaced when the znodes are compared in a new epoch
 	lost      map[string]bool // see WasLost
 	mayBeLost []string        // those of which it is known when requests pass; see noteRearmed
 	probe     *aclProbe

@@ -200,6 +200,9 @@ func (t *tracing) tellSession(s *session.Session, state session.State, server st
 		Time: time.Now(), State: SessionState(state), ID: s.ID(), Server: server, Timeout: s.Timeout(), Err: err,
 		validUntil: s.KnownUntil,
 	}
+	if state == session.RolledBack {
+		e.State, e.RolledBack = SessionConnected, true
+	}
 	t.Tell(func(dropped int) {
 		e.Dropped = dropped
 		f(e)

@@ -42,7 +42,8 @@ func (c Children) None() bool { return c.Stat == nil }
 //
 // The first state is no older than the call. From then on Watch never yields a state that is
 // older than one before, although the Client's server may lag behind the others. The last
-// state is yielded in the end. States between may be skipped: a slow reader gets the latest
+// state is yielded in the end. If the servers have lost transactions, it yields what they have
+// gone back to. States between may be skipped: a slow reader gets the latest
 // one. Watch goes on through disconnections, during which nothing is yielded, and in the next
 // session. What is yielded belongs to the caller.
 //

@@ -231,6 +231,10 @@ type TraceSession struct {
 	// empty once the session has ended.
 	Server  string
 	Timeout time.Duration // as negotiated with the server
+	// RolledBack: the servers have lost transactions that they had confirmed, since the
+	// session was resumed with znodes that it had deleted. They are deleted again. The State is
+	// SessionConnected, as it was before. See docs/operations.md.
+	RolledBack bool
 	// Err says why the client is disconnected. It is ErrLost, with the cause, if the
 	// session expired. It is the error of Close if the Client was closed.
 	Err     error

@@ -37,7 +37,9 @@
 //
 // [Server.Expire] and [Server.ExpireWithEvents] expire a session and [Server.Disconnect]
 // closes its connection, at once. [Server.Stop] and [Server.Restart] restart the server; data
-// and sessions survive that as they survive the restart of a real one. A [Plan]
+// and sessions survive that as they survive the restart of a real one. [Server.Restore] makes
+// the server lose all transactions since a [Server.Snapshot], as an ensemble does that loses its
+// disks. A [Plan]
 // makes the server fail at chosen requests: it loses requests or replies, delays
 // them, replaces them with errors, expires sessions, refuses connections, or
 // serves stale reads. Pass a plan to [WithPlan], or add a [Fault] to that of a

@@ -51,6 +51,7 @@ type writer struct {
 
 // base is what a write rests on.
 type base struct {
+	on      session.Connection
 	value   int64
 	version int32
 	known   bool
@@ -239,7 +240,7 @@ func (w *writer) writeIn(ctx context.Context, s *session.Session, p *line.Place)
 		o := w.logIn(s).Transact(ctx, "counter", errs.ErrUncertain, slices.Concat([]any{set}, keep, leave.Ops))
 		switch {
 		case o.Applied():
-			w.base = base{known: o.HasResults(), value: value}
+			w.base = base{on: w.base.on, known: o.HasResults(), value: value}
 			if o.HasResults() {
 				w.base.version = o.Stat(set).Version
 			}
@@ -272,10 +273,14 @@ func (w *writer) writeIn(ctx context.Context, s *session.Session, p *line.Place)
 
 // read reads the value, unless it is known, and creates the znode if there is none.
 func (w *writer) read(ctx context.Context, s *session.Session) error {
+	if w.base.on != s.On() {
+		w.base.known = false
+	}
 	for range zkconn.MaxTries {
 		if w.base.known {
 			return nil
 		}
+		on := s.On()
 		data, stat, err := s.Get(ctx, w.path.Abs())
 		if errors.Is(err, zk.ErrNoNode) {
 			if err = w.create(ctx, s); err != nil {
@@ -286,7 +291,7 @@ func (w *writer) read(ctx context.Context, s *session.Session) error {
 		if err != nil {
 			return err
 		}
-		b := base{version: stat.Version, known: true}
+		b := base{on: on, version: stat.Version, known: true}
 		if b.value, err = w.parse(ctx, s, data, stat); err != nil {
 			return err
 		}

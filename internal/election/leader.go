@@ -213,9 +213,10 @@ func (c *candidate) withdrawOnce() error {
 	return err
 }
 
-// owns reports whether the leader's znode with that Stat is this candidate's.
+// owns reports whether the leader's znode with that Stat is this candidate's, or that of an
+// earlier term of the session, which is back because the servers have lost its deletion.
 func (c *candidate) owns(stat *zk.Stat) bool {
-	return stat.EphemeralOwner == c.Session.ID() && (c.czxid == 0 || stat.Czxid == c.czxid)
+	return stat.EphemeralOwner == c.Session.ID() && (c.czxid == 0 || stat.Czxid <= c.czxid)
 }
 
 var errLeaderDeleted = fmt.Errorf("%q was deleted by somebody else", LeaderName[1:])
@@ -236,7 +237,7 @@ func (c *candidate) watchLeader(g *line.Grant) {
 		c.Session.NoteWatched(c.leader, w, err)
 		switch {
 		case errors.Is(err, zk.ErrNoNode), err == nil && w.Stat.Czxid != c.czxid:
-			c.leaderGone.Store(true)
+			c.leaderGone.Store(err != nil || !c.owns(&w.Stat))
 			g.End(errs.Lost(&errs.Deletion{BySomebody: errLeaderDeleted}))
 			return
 		case err != nil:

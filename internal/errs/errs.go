@@ -32,6 +32,10 @@ var (
 // ErrExpired is the end of a call that waits as a member, by the end of its session.
 var ErrExpired = fmt.Errorf("%w: the session ended while waiting: %w", ErrLost, zk.ErrSessionExpired)
 
+// ErrPlaceLost is the error of a place that is gone, if the servers may have lost it. A call that
+// waits in a line joins again. For a member it is like the end of its session.
+var ErrPlaceLost = fmt.Errorf("%w: the servers have lost its znode", ErrLost)
+
 // Unused is ErrUnused for an error that says that there is no znode.
 func Unused(err error) error {
 	if errors.Is(err, zk.ErrNoNode) {

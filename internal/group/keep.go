@@ -1,6 +1,7 @@
 package group
 
 import (
+	"bytes"
 	"errors"
 	"log/slog"
 	"time"
@@ -82,7 +83,7 @@ func (m *Member) stay(s *session.Session) error {
 
 // keepWritten writes what Update says, until the znode is gone or the session is over.
 func (m *Member) keepWritten(s *session.Session, w *zkconn.Watch, version int) (gone bool, err error) {
-	for {
+	for epoch := s.NewEpoch(); ; {
 		data, wanted, changed := m.wanted()
 		if wanted > version && !w.HasFired() {
 			switch err := m.write(s, data); {
@@ -102,6 +103,11 @@ func (m *Member) keepWritten(s *session.Session, w *zkconn.Watch, version int) (
 		case <-w.Fired():
 			return true, nil
 		case <-changed:
+		case <-epoch: // the servers may have lost an Update
+			epoch = s.NewEpoch()
+			if has, _, err := s.Get(m.leaving, m.path); err == nil && !bytes.Equal(has, data) {
+				version = 0
+			}
 		case <-s.Over():
 			return false, zkconn.ErrSessionOver
 		case <-m.leaving.Done():

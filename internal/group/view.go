@@ -76,8 +76,9 @@ type View struct {
 type sighting struct {
 	Present
 	// w is on its data, of this session, nil if it may not be read.
-	w    *zkconn.Watch
-	read bool
+	w     *zkconn.Watch
+	read  bool
+	epoch int64 // of the session then
 }
 
 // NewView returns a View of the group at the absolute path dir.
@@ -168,7 +169,7 @@ func (v *View) read(ctx context.Context, s *session.Session, names []string, eve
 		w, err := s.Await(ctx, w)
 		switch {
 		case err == nil:
-			v.saw(name, w)
+			v.saw(name, w, s.Epoch())
 			w.Notify(events)
 		case errors.Is(err, zk.ErrNoAuth):
 			v.mayNotRead(name)
@@ -181,13 +182,15 @@ func (v *View) read(ctx context.Context, s *session.Session, names []string, eve
 	return nil
 }
 
-// saw notes a member, unless what was seen before is newer: a server may lag.
-func (v *View) saw(name string, w *zkconn.Watch) {
-	if last := v.members[name]; last != nil && last.Stat.Mzxid >= w.Stat.Mzxid {
-		last.w, last.read = w, true
+// saw notes a member, unless what was seen before is newer: a server may lag. In a new epoch,
+// the servers may have lost what was seen.
+func (v *View) saw(name string, w *zkconn.Watch, epoch int64) {
+	last := v.members[name]
+	if last != nil && (last.Stat.Mzxid == w.Stat.Mzxid || last.Stat.Mzxid > w.Stat.Mzxid && last.epoch == epoch) {
+		last.w, last.read, last.epoch = w, true, epoch
 		return
 	}
-	v.members[name] = &sighting{Present{strings.Clone(name), w.Data, w.Stat}, w, true}
+	v.members[name] = &sighting{Present{strings.Clone(name), w.Data, w.Stat}, w, true, epoch}
 	v.news = true
 }
 

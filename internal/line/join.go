@@ -109,8 +109,8 @@ func (l *Line) InTurn(ctx context.Context, k placename.Kind, p *Place, f func(*P
 
 // WithPlace joins the line, unless the caller has a place in it already, and calls f
 // with the place. When the session ends it joins again in the next one, at the tail,
-// for as long as ctx lives. On any error the place is deleted, in the background if
-// need be.
+// for as long as ctx lives. It also does so if the servers have lost the place. On any error the
+// place is deleted, in the background if need be.
 func (l *Line) WithPlace(ctx context.Context, k placename.Kind, p *Place, f func(*Place) error) error {
 	for ; ; p = nil {
 		var err error
@@ -126,7 +126,7 @@ func (l *Line) WithPlace(ctx context.Context, k placename.Kind, p *Place, f func
 			gone := p
 			l.Client.Tasks.Start(gone.Withdraw)
 		}
-		if mayBeDone || !errors.Is(err, zkconn.ErrSessionOver) && !(errors.Is(err, errs.ErrEvicted) && p.treeDeleted(ctx)) {
+		if mayBeDone || !errors.Is(err, zkconn.ErrSessionOver) && !errors.Is(err, errs.ErrPlaceLost) && !(errors.Is(err, errs.ErrEvicted) && p.treeDeleted(ctx)) {
 			return err
 		}
 	}

@@ -238,11 +238,14 @@ func (p *Place) awaitOwn(ctx context.Context, own *zkconn.Watch) error {
 
 // WhyGone distinguishes an eviction from the end of the session, which deletes the place as
 // well, and of which the client may learn later. It sends a write, because the servers carry
-// out none for a session that has ended.
+// out none for a session that has ended. ErrPlaceLost: servers that have lost transactions may
+// have lost the place.
 func (p *Place) WhyGone(ctx context.Context) error {
 	for {
 		err := p.Session.Multi(ctx, &zk.DeleteRequest{Path: p.Path, Version: -1}).Err()
 		switch {
+		case (err == nil || errors.Is(err, zk.ErrNoNode)) && p.Session.WasLost(p.Path):
+			return errs.ErrPlaceLost
 		case err == nil, errors.Is(err, zk.ErrNoNode):
 			return errs.ErrEvicted
 		case !zkconn.Transient(err):

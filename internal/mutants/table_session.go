@@ -101,7 +101,7 @@ var sessionMutants = []mutant{
 		name: "session-addresses-forgotten",
 		what: "A lookup that fails takes the addresses that are known.",
 		edits: []edit{{
-			in:  "Servers.lookUp",
+			in: "Servers.lookUp",
 			old: `if err == nil {
 				n.servers = nil`,
 			new: `n.servers = nil
@@ -118,6 +118,34 @@ var sessionMutants = []mutant{
 			new: `round, in := n/servers, n%servers`,
 		}},
 		test: "go test ./internal/zkconn -run ^TestAttemptsAt",
+	},
+	{
+		name: "session-keeps-what-is-back",
+		what: "Znodes that are back after the servers have lost their deletion are left.",
+		edits: []edit{{
+			in:  "account.compare",
+			old: `strange = append(strange, path)`,
+		}},
+		test: "env ZK_HARNESS=zktest go test . -run ^TestAPlaceThatIsBack",
+	},
+	{
+		name: "session-keeps-what-is-lost",
+		what: "Znodes that the servers have lost are taken to stand.",
+		edits: []edit{{
+			in:  "account.compare",
+			old: `missing = append(missing, path)`,
+		}},
+		test: "env ZK_HARNESS=zktest go test . -run ^TestALeaseWhosePlaceTheServers",
+	},
+	{
+		name: "session-believes-a-receipt-that-went-back",
+		what: "A put is taken for done because the servers have lost transactions of its receipt.",
+		edits: []edit{{
+			in:  "Receipt.Refused",
+			old: `case stat.Version < r.version:`,
+			new: `case false:`,
+		}},
+		test: "env ZK_HARNESS=zktest go test . -run ^TestAPutThatReturnsNil",
 	},
 	{
 		name: "session-never-given-up",

@@ -496,10 +496,11 @@ func (c *claim) sweepExclusion() (swept bool) {
 	}
 }
 
-// owns reports whether the exclusion with that Stat and those data is this claim's.
+// owns reports whether the exclusion with that Stat and those data is this claim's, or that of
+// an earlier one of the session, which is back because the servers have lost its deletion.
 func (c *claim) owns(stat *zk.Stat, data []byte) bool {
 	if stat.EphemeralOwner != c.Session.ID() {
 		return false
 	}
-	return stat.Czxid == c.Czxid || c.Czxid == 0 && string(data) == c.Name
+	return stat.Czxid <= c.Czxid || c.Czxid == 0 && string(data) == c.Name
 }

@@ -37,6 +37,7 @@ type Log struct {
 	counter *counter
 
 	mu     sync.Mutex
+	epoch  int64      // of the session when the rest was read
 	born   int64      // czxid of the segments' parent; 0: not read yet
 	known  []segment  // segments that were listed, ascending; nil: not listed
 	lists  int        // how often they were listed
@@ -89,6 +90,7 @@ var ErrStale = errors.New("segments have changed")
 // learn lists the segments, unless they are known.
 func (l *Log) learn(ctx context.Context) error {
 	l.mu.Lock()
+	l.noteEpoch()
 	known := len(l.known) > 0
 	l.mu.Unlock()
 	if known {
@@ -106,6 +108,14 @@ func (l *Log) learn(ctx context.Context) error {
 		l.known[i] = segment{number: n, listed: pzxid}
 	}
 	return nil
+}
+
+// noteEpoch forgets everything in a new epoch: the servers may have lost transactions, so that
+// segments are back, or gone. l.mu must be held.
+func (l *Log) noteEpoch() {
+	if epoch := l.s.Epoch(); epoch != l.epoch {
+		l.epoch, l.born, l.known, l.tail = epoch, 0, nil, tail{}
+	}
 }
 
 // forget has the segments listed again.

@@ -108,6 +108,9 @@ func (l *Log) listSegment(ctx context.Context, n int64, watch bool) (*Listing, e
 	if err != nil {
 		return nil, err
 	}
+	if !isSealed(&w.Stat) { // a consumer that sleeps has to look for older segments, which may be back
+		w.FireInNewEpoch()
+	}
 	return &Listing{Children: w.Children, Stat: &w.Stat, Watch: w}, nil
 }
 

@@ -29,7 +29,8 @@ import (
 // this version, nobody waits, and no slot that is missing in taken has been taken. n holds as
 // long as the path's data have their version.
 type view struct {
-	n int
+	on session.Connection
+	n  int
 	// path and line are versions of the data there.
 	path int32
 	line int32
@@ -112,7 +113,7 @@ func (x *Semaphore) enterFreeIn(ctx context.Context, s *session.Session, k int) 
 	if err := s.CheckRoom(k * zkconn.Weight(x.slotPath(0, placename.NoUUID), false)); err != nil {
 		return nil, err
 	}
-	v, known := x.takeKnown(), true
+	v, known := x.takeKnown(s), true
 	var free []int32
 	enough := false
 	if v != nil {
@@ -196,6 +197,7 @@ func (x *Semaphore) look(ctx context.Context, s *session.Session, k int) (*view,
 func (x *Semaphore) lookOnce(ctx context.Context, s *session.Session, k int) (*view, error) {
 	// The line must be read before the slots: then the slots show all that were taken up
 	// to the line's version.
+	on := s.On()
 	path, waiters, names, err := x.readAll(ctx, s)
 	if err != nil {
 		return nil, err
@@ -216,7 +218,7 @@ func (x *Semaphore) lookOnce(ctx context.Context, s *session.Session, k int) (*v
 		return nil, errUnused
 	}
 	v := &view{
-		n: n, path: path.stat.Version, line: waiters.stat.Version, lineCzxid: waiters.stat.Czxid,
+		on: on, n: n, path: path.stat.Version, line: waiters.stat.Version, lineCzxid: waiters.stat.Czxid,
 		empty: waiters.stat.NumChildren == 0, seal: m.Seal, taken: SlotsAmong(names),
 	}
 	if !v.empty {
@@ -284,12 +286,17 @@ func (x *Semaphore) readAll(ctx context.Context, s *session.Session) (path, line
 	return path, line, slots, nil
 }
 
-// takeKnown returns what is known, and forgets it: it is good for one transaction.
-func (x *Semaphore) takeKnown() *view {
+// takeKnown returns what is known on the session's connection, and forgets it: it is good for
+// one transaction.
+func (x *Semaphore) takeKnown(s *session.Session) *view {
+	on := s.On()
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	v := x.Known
 	x.Known = nil
+	if v != nil && v.on != on {
+		return nil
+	}
 	return v
 }
 

@@ -61,6 +61,8 @@ const (
 	Disconnected
 	Expired
 	Closed
+	// RolledBack: the servers have lost transactions. The session goes on, connected.
+	RolledBack
 )
 
 // Client holds a session, and opens the next one when it ends.

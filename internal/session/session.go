@@ -3,6 +3,7 @@ package session
 import (
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
@@ -34,6 +35,7 @@ func openSession(c *Client) (*Session, error) {
 		Log:        c.Log,
 		NearlyFull: s.onNearlyFull,
 		ReadACL:    c.noteACL,
+		RolledBack: s.onRolledBack,
 	}
 	s.end = c.begin(s, &conn)
 	s.Session = zkconn.New(conn)
@@ -86,6 +88,29 @@ func (s *Session) onUp(server string) {
 func (s *Session) onDown(server string, err error) {
 	s.Client.Log(slog.LevelWarn, "connection lost", "session", s.name(), "err", err)
 	s.Client.Told(s, Disconnected, server, err)
+}
+
+// onRolledBack logs that the servers have lost transactions, since znodes are back that the
+// session had deleted.
+func (s *Session) onRolledBack(r zkconn.Rollback) {
+	s.Client.Log(slog.LevelError, "servers have lost transactions that they had confirmed",
+		"session", s.name(), "deleted_again", len(r.Returned), "lost", r.Lost, "first", slices.Min(r.Returned))
+	_, server, _ := s.State()
+	s.Client.Told(s, RolledBack, server, nil)
+}
+
+// Connection identifies a connection of a session. What rests on versions of znodes is known
+// only on the connection on which they were read: the servers that resume the session may have
+// lost transactions, and give the same versions to other data.
+type Connection struct {
+	session *Session
+	number  uint64
+}
+
+// On returns the newest connection.
+func (s *Session) On() Connection {
+	number, _ := s.Connection()
+	return Connection{s, number}
 }
 
 // IsValid reports whether the session is known to be alive. The wall clock is looked at

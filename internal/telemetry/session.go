@@ -21,6 +21,7 @@ type session struct {
 
 func (s *session) changed(e zkrecipes.TraceSession) {
 	switch {
+	case e.RolledBack: // it was connected before
 	case e.State == zkrecipes.SessionConnected && e.ID == s.last.ID:
 		s.reconnects++
 	case e.State == zkrecipes.SessionExpired:

@@ -24,7 +24,7 @@ type State struct {
 var ErrWentBack = errors.New("the servers report an earlier state than before")
 
 // Follower tells what a znode is, and then what has become of it after each change. It tells
-// no state that is older than one before. A slow caller gets the latest state and skips those
+// no state that is older than one before, unless the servers have lost transactions. A slow caller gets the latest state and skips those
 // between.
 //
 // What orders the states of a session is its connection: a server that is behind what the
@@ -37,10 +37,11 @@ type Follower struct {
 	Children bool
 	Tell     func(State) error
 
-	told bool
-	zxid int64 // of the newest znode that was told, see zxidOf
-	gone bool
-	last *zkconn.Watch
+	told  bool
+	zxid  int64 // of the znode that was told last, see zxidOf
+	epoch int64 // of the session then
+	gone  bool
+	last  *zkconn.Watch
 }
 
 // Follow follows the znode until the session ends, and returns ErrSessionOver then. Call it
@@ -85,9 +86,9 @@ func (f *Follower) Next(ctx context.Context, s *zkconn.Session) (now State, isNe
 		switch {
 		case err != nil:
 			return now, false, nil, err
-		case !f.isOld(now):
+		case !f.isOld(now, s.Epoch()):
 			f.last = w
-			return now, f.note(now), w, nil
+			return now, f.note(now, s.Epoch()), w, nil
 		case old == zkconn.MaxTries:
 			return now, false, nil, ErrWentBack
 		}
@@ -132,9 +133,10 @@ func (f *Follower) zxidOf(stat *zk.Stat) int64 {
 	return stat.Mzxid
 }
 
-// isOld reports whether something newer was told.
-func (f *Follower) isOld(now State) bool {
-	if now.Stat == nil {
+// isOld reports whether something newer was told. In a new epoch of the session, the servers
+// show all that they have not lost.
+func (f *Follower) isOld(now State, epoch int64) bool {
+	if now.Stat == nil || epoch > f.epoch {
 		return false
 	}
 	zxid := f.zxidOf(now.Stat)
@@ -142,9 +144,9 @@ func (f *Follower) isOld(now State) bool {
 }
 
 // note notes what is to be told, and reports whether it is another state than before.
-func (f *Follower) note(now State) bool {
+func (f *Follower) note(now State, epoch int64) bool {
 	last := *f
-	f.told, f.gone = true, now.Stat == nil
+	f.told, f.gone, f.epoch = true, now.Stat == nil, epoch
 	if !f.gone {
 		f.zxid = f.zxidOf(now.Stat)
 	}

@@ -16,8 +16,11 @@ var (
 	errSilence      = errors.New("this process has sent nothing")
 )
 
-// xidSync is the xid of the only request that the Conn itself sends.
-const xidSync int32 = -1000
+// The xids of the requests that the Conn itself sends.
+const (
+	xidSync       int32 = -1000
+	xidEphemerals int32 = -999
+)
 
 // request is what a Conn remembers of a request until its reply comes.
 type request struct {
@@ -25,7 +28,7 @@ type request struct {
 	path  string // of a request that can set a watch
 	watch bool
 	paths map[watch]struct{} // of a setWatches
-	call  *Call              // nil: go-zookeeper's request, or the Conn's own sync
+	call  *Call              // nil: go-zookeeper's request, or the Conn's own
 	size  int
 	sent  time.Time
 }
@@ -45,6 +48,7 @@ type Conn struct {
 	off          int
 	buf          []byte // for the next frame; see maxReusedBuffer
 	onDelivered  func()
+	asking       int64     // the epoch in which it asks for the session's ephemerals, 0: it does not
 	readDeadline time.Time // as set last; zero while the handshake's holds
 
 	closeOnce   sync.Once
@@ -62,6 +66,7 @@ type Conn struct {
 	pendingBytes  int // the size of the requests in pending
 	pings         []time.Time
 	gateClosed    bool
+	gateWaits     int                // requests of the Conn's own that must be answered before the gate opens
 	alive         time.Time          // when the latest request was sent that was answered while the gate was closed
 	served        bool               // the gate has opened, or a request was answered
 	held          []outgoing         // frames that wait for the gate to open

@@ -15,7 +15,8 @@ import "github.com/zkrecipes/zkrecipes/internal/jute"
 //
 // If any lease is held, the gate then also waits for the reply to a sync.
 // Events advance no zxid. The holder may have been granted its lease because of
-// a change that a lagging follower does not have yet.
+// a change that a lagging follower does not have yet. And if the epoch is new, it waits until
+// the session's znodes were compared, see epoch.go.
 
 // armedAgain notes that an answered setWatches has armed these watches.
 func (c *Conn) armedAgain(paths map[watch]struct{}) {
@@ -31,25 +32,48 @@ func (c *Conn) armedAgain(paths map[watch]struct{}) {
 	}
 }
 
-// allArmed opens the gate, or sends the sync that must be answered first. Both
-// write, and the reading goroutine must not wait until the server reads, so
-// another goroutine does it. That goroutine ends with its write, at the latest
-// when the connection is closed.
+// allArmed opens the gate, or sends the sync that must be answered first.
 func (c *Conn) allArmed() {
 	if !c.session.cfg.Leases() {
-		go c.openGate()
+		c.ownAnswered(0)
 		return
 	}
 	sync := jute.AppendInt32(jute.AppendInt32(nil, xidSync), jute.OpSync)
-	sync = jute.Frame(jute.AppendString(sync, "/"))
+	c.sendOwn(jute.Frame(jute.AppendString(sync, "/")))
+}
+
+// sendOwn sends a request of the Conn's own, for whose answer the gate waits.
+func (c *Conn) sendOwn(frame []byte) {
+	c.mu.Lock()
+	c.gateWaits++
+	c.mu.Unlock()
+	c.startWrite(frame)
+}
+
+// startWrite writes a frame of the Conn's own. The reading goroutine must not wait until the
+// server reads, so another goroutine writes. That goroutine ends with its write, at the latest
+// when the connection is closed.
+func (c *Conn) startWrite(frame []byte) {
 	go func() {
 		c.mu.Lock()
-		write := c.enqueue(c.parse(sync))
+		write := c.enqueue(c.parse(frame))
 		c.mu.Unlock()
 		if write {
 			c.flush(true)
 		}
 	}()
+}
+
+// ownAnswered opens the gate if it waits for nothing any more, after n requests of the
+// Conn's own were answered. Like sendOwn, it must not write itself.
+func (c *Conn) ownAnswered(n int) {
+	c.mu.Lock()
+	c.gateWaits -= n
+	open := c.gateClosed && c.gateWaits == 0 && len(c.unarmed) == 0
+	c.mu.Unlock()
+	if open {
+		go c.openGate()
+	}
 }
 
 // openGate lets the held frames through, in order, before any later frame.

@@ -181,6 +181,9 @@ func (c *Conn) establish(r connectResponse) {
 			s.markAlive(c.connectSent)
 		}
 		s.cfg.Up(c.number)
+		if resumed {
+			c.askEpoch()
+		}
 		return
 	}
 	c.mu.Lock()

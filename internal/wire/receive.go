@@ -91,7 +91,7 @@ func (c *Conn) dispatch(frame []byte) error {
 	}
 	switch xid {
 	case jute.XidEvent:
-		event := Event{Type: d.Int32(), Conn: c.number}
+		event := Event{Type: d.Int32(), Conn: c.number, Rearmed: c.isGateClosed()}
 		d.Int32() // state
 		event.Path = d.Text()
 		if d.Err != nil {
@@ -102,10 +102,15 @@ func (c *Conn) dispatch(frame []byte) error {
 			c.session.cfg.Event(event)
 		}
 	case jute.XidPing:
+		c.sawEpoch(zxid)
 		c.pingAnswered()
 	case xidSync:
+		c.sawEpoch(zxid)
 		return c.syncAnswered(zxid, code)
+	case xidEphemerals:
+		return c.ephemeralsAnswered(zxid, code, frame[20:])
 	default:
+		c.sawEpoch(zxid)
 		r, ok := c.removePending(xid, code, frame[20:])
 		if xid <= xidFirstCall {
 			c.session.sawZxid(zxid)
@@ -128,14 +133,14 @@ func (c *Conn) dispatch(frame []byte) error {
 	return nil
 }
 
-// syncAnswered opens the gate.
+// syncAnswered opens the gate, if the sync was the last thing for which that waits.
 func (c *Conn) syncAnswered(zxid int64, code int32) error {
 	_, ok := c.removePending(xidSync, code, nil)
 	if code != 0 || !ok {
 		return fmt.Errorf("sync after a reconnect: error %d", code)
 	}
 	c.session.sawZxid(zxid)
-	go c.openGate()
+	c.ownAnswered(1)
 	return nil
 }
 

@@ -29,6 +29,8 @@ type Event struct {
 	Type int32 // jute.EventDeleted and so on
 	Path string
 	Conn uint64 // the number of the connection, from Session.Attempt
+	// Rearmed: it came on a resumed connection before requests passed there.
+	Rearmed bool
 }
 
 // Config configures a Session. The functions are called in the order of what
@@ -45,6 +47,9 @@ type Config struct {
 	Up     func(conn uint64)            // requests pass
 	Down   func(conn uint64, err error) // the connection is closed
 	Sooner func()                       // ValidUntil has moved to an earlier time
+	// Ephemerals is called with the session's ephemeral znodes, once in each new epoch in which
+	// it is resumed, see epoch.go.
+	Ephemerals func(paths []string, epoch int64)
 }
 
 // Session is the state of one ZooKeeper session that outlives its connections.
@@ -57,6 +62,7 @@ type Session struct {
 	password   []byte
 	timeout    time.Duration
 	lastZxid   int64
+	epochs     epochs
 	validUntil time.Time
 	refused    map[int]bool
 	over       bool

@@ -3,6 +3,7 @@ package zkconn
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -116,10 +117,16 @@ func (s *Session) resolve(ctx context.Context, network string, server Server, an
 	}
 	known, err := ask(false, answers)
 	closed := known && answers
-	if err == nil && known && !closed { // the server serves; now with the zxid that was seen
-		if known, err = ask(true, false); wire.IsRejected(err) {
-			known, err = ask(false, true)
-			closed = known
+	if err == nil && !closed { // the server serves; now with the zxid that was seen
+		if still, refused := ask(true, false); wire.IsRejected(refused) {
+			s.cfg.Log(slog.LevelError, "servers are behind what this session has seen; they have lost data",
+				"session", fmt.Sprintf("0x%x", s.ID()), "server", server.String())
+			if known {
+				known, err = ask(false, true)
+				closed = known
+			}
+		} else if known {
+			known, err = still, refused
 		}
 	}
 	switch {

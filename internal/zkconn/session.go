@@ -41,6 +41,8 @@ type Config struct {
 	Up     func(server string)            // requests pass, for the first time or again
 	Down   func(server string, err error) // they no longer do, and not because of Close
 	Sooner func()                         // ValidUntil has moved to an earlier time
+	// RolledBack: the servers have lost transactions, and the session goes on.
+	RolledBack func(Rollback)
 	// Failed: an attempt to connect to that server has failed. Like Down, it must not
 	// call the Session's methods, except ID and Timeout.
 	Failed func(server string, err error)
@@ -98,6 +100,9 @@ type Session struct {
 	cause     error // why the session has ended
 	draining  bool  // no request begins any more
 	watches   map[watchKey]*Watch
+	newEpoch  chan struct{}   // closed and replaced when the znodes are compared in a new epoch
+	lost      map[string]bool // see WasLost
+	mayBeLost []string        // those of which it is known when requests pass; see noteRearmed
 	probe     *aclProbe
 	idProbe   *idProbe
 }
@@ -112,6 +117,7 @@ func New(cfg Config) *Session {
 		unserved:  map[Server]*contact{},
 		dials:     map[string]*dialCall{},
 		watches:   map[watchKey]*Watch{},
+		newEpoch:  make(chan struct{}),
 		since:     cfg.Since,
 	}
 	s.account = newAccount(cmp.Or(cfg.MaxBuffer, jute.MaxFrame))
@@ -129,6 +135,7 @@ func New(cfg Config) *Session {
 		Up:          s.onUp,
 		Down:        s.onDown,
 		Sooner:      cfg.Sooner,
+		Ephemerals:  s.onEphemerals,
 	})
 	return s
 }
@@ -270,6 +277,7 @@ func (s *Session) onUp(conn uint64) {
 		return
 	}
 	s.setUp(true)
+	s.mayBeLost = nil
 	s.upSince, s.lastErr = time.Now(), nil
 	if !s.IsEstablished() {
 		close(s.established)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"github.com/go-zookeeper/zk"
 
@@ -35,6 +36,7 @@ type Watch struct {
 	// which a watch on data or children was answered, 0 if the event came first.
 	event     wire.Event
 	confirmed uint64
+	volatile  atomic.Bool // see FireInNewEpoch
 
 	mu     sync.Mutex // while it is held, no lock is taken but a WatchSet's
 	notify []chan<- struct{}
@@ -250,6 +252,9 @@ func (s *Session) onArmed(path string, children bool, conn uint64) {
 // receives the event.
 func (s *Session) onEvent(e wire.Event) {
 	if e.Type == jute.EventDeleted {
+		if e.Rearmed {
+			s.noteRearmed(e.Path)
+		}
 		s.NoteGone(e.Path)
 	}
 	s.mu.Lock()

@@ -39,6 +39,7 @@ type znode struct {
 	weight   int
 	underWay int  // attempts to create it
 	stays    bool // it exists, or an attempt whose outcome is unknown may have created it
+	known    bool // a server has said that it exists
 }
 
 // The bound is 9/10 of the servers' limit: the record has a header, and some of what lets go
@@ -172,7 +173,7 @@ func (a *account) lostAt(path string) []*zk.CreateRequest {
 // not known, the path without the number will do.
 func (a *account) remove(path string) {
 	if z := a.znodes[path]; z != nil {
-		z.stays = false
+		z.stays, z.known = false, false
 		a.dropPath(path, z)
 		return
 	}
@@ -240,7 +241,7 @@ func (a *account) carriedOut(ops []any, created func(i int) string) {
 			default:
 				z := a.znodes[op.Path]
 				z.underWay--
-				z.stays = true
+				z.stays, z.known = true, true
 			}
 		}
 	}
@@ -255,9 +256,9 @@ func (a *account) number(op *zk.CreateRequest, path string) {
 		a.found(op)
 	}
 	if named := a.znodes[path]; named != nil { // another one had the same name before, or is about to
-		named.stays = true
+		named.stays, named.known = true, true
 	} else {
-		a.znodes[path] = &znode{weight: Weight(path, false), stays: true}
+		a.znodes[path] = &znode{weight: Weight(path, false), stays: true, known: true}
 		a.below[Parent(path)]++
 		a.weight += Weight(path, false)
 	}
@@ -315,7 +316,7 @@ func (a *account) notCreated(op *zk.CreateRequest, never bool) {
 		if isNumbered(op) && z.stays {
 			a.found(op)
 		}
-		z.stays = false
+		z.stays, z.known = false, false
 	}
 	a.drop(op)
 }
@@ -364,7 +365,40 @@ func (a *account) there(path string) {
 	if z == nil {
 		z = a.add(&zk.CreateRequest{Path: path, Flags: zk.FlagEphemeral})
 	}
-	z.stays = true
+	z.stays, z.known = true, true
+}
+
+// knows reports whether a server has said that a znode with that path exists.
+func (a *account) knows(path string) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	z := a.znodes[path]
+	return z != nil && z.known
+}
+
+// compare compares the account with a list of the session's znodes, in the order of the
+// replies: all that was sent before on this connection has been settled, and nothing that was
+// sent later is in the list. missing exist no more, although a server has said that they do.
+// strange should not exist. doubt: what may have created a znode in the list is under way.
+func (a *account) compare(listed []string) (missing, strange []string, doubt bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	there := make(map[string]bool, len(listed))
+	for _, path := range listed {
+		there[path] = true
+		switch z := a.at(path); {
+		case z == nil:
+			strange = append(strange, path)
+		case !z.stays:
+			doubt = true
+		}
+	}
+	for path, z := range a.znodes {
+		if z.known && z.underWay == 0 && !there[path] {
+			missing = append(missing, path)
+		}
+	}
+	return missing, strange, doubt
 }
 
 // nearlyFull reports, once, that the weight has passed 3/4 of the bound. It does so again

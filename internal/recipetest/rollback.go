@@ -1,0 +1,170 @@
+package recipetest
+
+import (
+	"context"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/zkrecipes/zkrecipes/internal/harness"
+	"github.com/zkrecipes/zkrecipes/zktest"
+)
+
+// Rollbacks uses a recipe as its Driver says, by two clients one after the other. At each step
+// the servers lose what they have done since an earlier step. Whatever they lose:
+//   - what is held afterwards stands on the servers
+//   - a newcomer gets through within a session timeout
+//   - in the end nothing is left of what the servers had lost the deletion of.
+func Rollbacks(t *testing.T, drivers []Driver) {
+	for _, d := range drivers {
+		for to := range rollbackSteps {
+			for from := to + 1; from <= rollbackSteps; from++ {
+				t.Run(fmt.Sprintf("%s/from %d to %d", d.Name, from, to), func(t *testing.T) {
+					InBubble(t, func(t *testing.T, w *World) { (&rolled{World: w, d: d, to: to, from: from}).run() })
+				})
+			}
+		}
+	}
+}
+
+// rolled is a run of Rollbacks.
+type rolled struct {
+	*World
+	d        Driver
+	to, from int // steps
+	at       int
+	snap     *zktest.Snapshot
+	uses     []Use
+}
+
+// rollbackSteps is how often step is called after the first time.
+const rollbackSteps = 4
+
+// step is called when the next step has been done.
+func (r *rolled) step() {
+	time.Sleep(3 * time.Second) // so that what is held for long is watched
+	synctest.Wait()
+	if r.at == r.to {
+		r.snap = r.Srv.Snapshot()
+	}
+	if r.at == r.from {
+		r.Srv.Restore(r.snap)
+		time.Sleep(3 * time.Second)
+		synctest.Wait()
+		r.standsWhatIsHeld()
+	}
+	r.at++
+}
+
+// standsWhatIsHeld requires that the znodes exist of whatever still is held.
+func (r *rolled) standsWhatIsHeld() {
+	r.T.Helper()
+	for _, u := range r.uses {
+		if u.Held == nil || u.Held.Err() != nil {
+			continue
+		}
+		for _, place := range u.Places {
+			require.Contains(r.T, r.Srv.Children(path.Dir(place)), path.Base(place), "a place that is held")
+		}
+	}
+}
+
+func (r *rolled) run() {
+	t, d := r.T, r.d
+	a, b := r.Stranger(nil), r.Stranger(nil)
+	helper := r.Stranger(nil)
+	if d.Ready != nil {
+		d.Ready(t, helper)
+	}
+	r.step()
+	first := harness.Go(t, func(ctx context.Context) (Use, error) { return d.Take(ctx, a) })
+	r.step()
+	second := harness.Go(t, func(ctx context.Context) (Use, error) { return d.Take(ctx, b) })
+	r.step()
+	for _, call := range []*harness.Call[Use]{first, second} {
+		r.end(call)
+		r.step()
+	}
+	for _, call := range []*harness.Call[Use]{first, second} { // if they wait, or have got something since
+		call.Cancel(context.Canceled)
+		call.Wait()
+		r.end(call)
+	}
+	if d.Ready != nil {
+		d.Ready(t, helper)
+	}
+	r.newcomers()
+	time.Sleep(time.Minute) // sessions that are back have expired
+	synctest.Wait()
+	r.nothingIsLeft()
+}
+
+// newcomers use the recipe.
+func (r *rolled) newcomers() {
+	r.T.Helper()
+	n := 1
+	if r.d.AlwaysWaits {
+		n = 2 // members of a round
+	}
+	ctx := harness.Within(r.T, 20*time.Second)
+	var all []*harness.Call[error]
+	for range n {
+		c := r.Stranger(nil)
+		all = append(all, harness.Go(r.T, func(context.Context) (error, error) {
+			u, err := r.d.Take(ctx, c)
+			if err == nil && u.Give != nil {
+				err = u.Give(ctx)
+			}
+			return err, nil
+		}))
+	}
+	for _, call := range all {
+		require.NoError(r.T, call.Get(), "a newcomer gets through:\n%s", r.Srv.Tree())
+	}
+}
+
+// end gives back what a call has got, if it has returned.
+func (r *rolled) end(call *harness.Call[Use]) {
+	select {
+	case <-call.Done():
+	default:
+		return // it waits on
+	}
+	u, err := call.Wait()
+	if err != nil || u.Give == nil {
+		return
+	}
+	r.uses = append(r.uses, u)
+	_ = u.Give(harness.Within(r.T, time.Minute)) // it may be lost
+	r.uses = r.uses[:len(r.uses)-1]
+}
+
+// nothingIsLeft requires that no session has a znode that the recipe does not leave.
+func (r *rolled) nothingIsLeft() {
+	r.T.Helper()
+	for _, s := range r.Srv.Sessions() {
+		for _, znode := range s.Ephemerals {
+			stays := slices.ContainsFunc(r.d.Stays, func(pattern string) bool {
+				ok, _ := path.Match(pattern, znode)
+				return ok
+			})
+			require.True(r.T, stays || strings.Contains(znode, "/puts/"), "%s is left:\n%s", znode, r.Srv.Tree())
+		}
+	}
+}
+
+// AllDrivers are those of all recipes.
+func AllDrivers() []Driver {
+	return slices.Concat(LockDrivers(),
+		[]Driver{KeepDriver(), DowngradeDriver(), LockAllDriver(), GateDriver(), ElectionDriver(), GroupDriver()},
+		[]Driver{
+			SemaphoreDriver("one slot of one", 1, 1, false), SemaphoreDriver("two slots of three", 3, 2, false), SemaphoreDriver("a crowd", 3, 1, true),
+		},
+		QueueDrivers()[:2], BarrierDrivers()) // a put waits for room, which nobody makes there
+}

@@ -1,0 +1,228 @@
+package zkconn
+
+import (
+	"errors"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/zkrecipes/zkrecipes/internal/jute"
+	"github.com/zkrecipes/zkrecipes/internal/wire"
+)
+
+// An ensemble that has lost transactions: see wire/epoch.go. In each new epoch the session's
+// znodes are compared with its account. Those that it does not know were deleted once, and are
+// deleted again: otherwise they would stand for as long as the session lives. Those that are
+// missing are as good as deleted by somebody else.
+
+// Rollback is what has become of a session when the servers have lost transactions.
+type Rollback struct {
+	Returned []string // znodes that the session had deleted, and that are back
+	Lost     int      // znodes that are missing
+}
+
+// onEphemerals is called by internal/wire, in the order of the replies, and before requests
+// pass if the session has watches, or leases.
+func (s *Session) onEphemerals(paths []string, epoch int64) {
+	missing, strange, doubt := s.account.compare(paths)
+	s.mu.Lock()
+	s.lost = map[string]bool{}
+	for _, path := range slices.Concat(missing, s.mayBeLost) {
+		s.lost[path] = true
+	}
+	lost := len(s.lost)
+	s.mayBeLost = nil
+	watches := slices.Collect(maps.Values(s.watches))
+	close(s.newEpoch)
+	s.newEpoch = make(chan struct{})
+	s.mu.Unlock()
+	for _, path := range missing {
+		s.onEvent(wire.Event{Type: jute.EventDeleted, Path: path})
+	}
+	s.cfg.Tasks.Start(func() { s.recheck(watches) })
+	if len(strange) > 0 || doubt {
+		s.cfg.Tasks.Start(func() { s.deleteReturned(lost) })
+	}
+}
+
+// Epoch returns the epoch of the servers, as far as replies have told it. It is noted before a
+// reply is passed on.
+func (s *Session) Epoch() int64 { return s.wire.Epoch() }
+
+// NewEpoch returns a channel that is closed when there is a new epoch, in which the servers may
+// have lost transactions.
+func (s *Session) NewEpoch() <-chan struct{} {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.newEpoch
+}
+
+// WasLost reports whether the znode of the session at that path, which is gone, was found
+// missing at the beginning of the newest epoch: the servers have lost it, or somebody has deleted
+// it while there was no connection.
+func (s *Session) WasLost(path string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.lost[path]
+}
+
+// noteRearmed notes that the first events on a connection say that a znode is gone.
+func (s *Session) noteRearmed(path string) {
+	if !s.account.knows(path) {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.mayBeLost = append(s.mayBeLost, path)
+}
+
+// deleteReturned deletes znodes that the session does not know, until there are none. It asks
+// again, behind a sync, before it deletes any: that a znode is gone may have been learned of by
+// an event, which does not keep a server that lags from showing it.
+//
+// No other session has them: nearly all have names that no other session uses. The others go
+// in one transaction with those with which they came.
+func (s *Session) deleteReturned(lost int) {
+	told := false
+	for wait := 50 * time.Millisecond; ; wait = min(2*wait, s.Timeout()) {
+		strange, doubt, err := s.strangeZnodes()
+		switch {
+		case Transient(err):
+			continue
+		case err != nil: // the session is over, or the servers do not know the request
+			return
+		case len(strange) == 0 && !doubt:
+			return
+		case len(strange) > 0 && !told:
+			told = true
+			s.cfg.RolledBack(Rollback{Returned: strange, Lost: lost})
+		}
+		s.deleteTogether(strange)
+		select {
+		case <-time.After(wait):
+		case <-s.over:
+			return
+		}
+	}
+}
+
+// strangeZnodes asks the leader for the session's znodes that the account does not know.
+func (s *Session) strangeZnodes() (strange []string, doubt bool, err error) {
+	ctx := s.Lifetime()
+	if err := s.Sync(ctx, "/"); err != nil {
+		return nil, false, err
+	}
+	frame := jute.AppendString(make([]byte, wire.Headroom), "/")
+	nc, err := s.passing(frame)
+	if err != nil {
+		return nil, false, err
+	}
+	r := &Reading{nc.CallThen(jute.OpGetEphemerals, frame, func(call *wire.Call) {
+		if code, record, err := call.Result(); err == nil && code == 0 {
+			_, strange, doubt = s.account.compare(jute.NewDecoder(record).Strings())
+		}
+	})}
+	<-r.Done()
+	err = r.result(func(d *jute.Decoder) { d.Strings() })
+	if Transient(err) && s.IsOver() {
+		err = ErrSessionOver
+	}
+	s.backOff(ctx, err)
+	return strange, doubt, err
+}
+
+// deleteTogether deletes znodes, those with neighbouring paths in one transaction: a recipe's
+// znodes that came together then go together, so that no other client finds a part of them.
+func (s *Session) deleteTogether(paths []string) {
+	slices.Sort(paths)
+	for batch := range slices.Chunk(paths, 100) {
+		var together []any
+		var each []*zk.DeleteRequest
+		for _, path := range batch {
+			del := &zk.DeleteRequest{Path: path, Version: -1}
+			together, each = append(together, del), append(each, del)
+		}
+		o := s.Multi(s.Lifetime(), together...)
+		if o.Refused() || errors.Is(o.Err(), ErrTooLarge) {
+			s.DeleteAll(s.Lifetime(), each)
+		}
+	}
+}
+
+// recheck has the watches fire whose znodes are not as they were told. The servers compare
+// zxids when watches are set again: they report what is newer than what the client has seen,
+// and not what is older.
+func (s *Session) recheck(watches []*Watch) {
+	var changeable []*Watch
+	for _, w := range watches {
+		select {
+		case <-w.armed:
+		default: // it is being set, and so will tell what is
+			continue
+		}
+		switch {
+		case w.err != nil || w.HasFired():
+		case w.volatile.Load():
+			s.fireAnew(w)
+		case w.mayGoBack():
+			changeable = append(changeable, w)
+		}
+	}
+	for batch := range slices.Chunk(changeable, 50) {
+		for !s.recheckBatch(batch) {
+		}
+	}
+}
+
+// recheckBatch returns false if it has to be done again.
+func (s *Session) recheckBatch(batch []*Watch) (done bool) {
+	paths := make([]string, len(batch))
+	for i, w := range batch {
+		paths[i] = w.key.path
+	}
+	stats, errs := s.ExistAll(s.Lifetime(), paths)
+	done = true
+	for i, w := range batch {
+		switch err := errs[i]; {
+		case Transient(err) && !s.IsOver():
+			done = false
+		case errors.Is(err, zk.ErrNoNode), err == nil && w.wentBack(stats[i]):
+			s.fireAnew(w)
+		}
+	}
+	return done
+}
+
+// fireAnew fires a watch whose znode may have changed in any way. go-zookeeper keeps its own,
+// which shares the next one on the server.
+func (s *Session) fireAnew(w *Watch) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.watches[w.key] == w {
+		delete(s.watches, w.key)
+		w.fire(wire.Event{Path: w.key.path})
+	}
+}
+
+// mayGoBack reports whether the znode can be in an earlier state without being gone. An
+// ephemeral one that was never written is there, or it is not.
+func (w *Watch) mayGoBack() bool {
+	return !w.Absent && (w.key.kind == ofChildren || w.Stat.EphemeralOwner == 0 || w.Stat.Version > 0)
+}
+
+// wentBack reports whether the znode, which has that Stat, is another than was told.
+func (w *Watch) wentBack(now *zk.Stat) bool {
+	if now.Czxid != w.Stat.Czxid {
+		return true
+	}
+	if w.key.kind == ofChildren {
+		return now.Pzxid != w.Stat.Pzxid
+	}
+	return now.Mzxid != w.Stat.Mzxid
+}
+
+// FireInNewEpoch has the watch fire when there is a new epoch, whatever has become of its znode:
+// the caller has to look at more than that.
+func (w *Watch) FireInNewEpoch() { w.volatile.Store(true) }

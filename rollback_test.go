@@ -1,0 +1,302 @@
+package zkrecipes_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/require"
+
+	"github.com/zkrecipes/zkrecipes"
+	"github.com/zkrecipes/zkrecipes/internal/harness"
+	"github.com/zkrecipes/zkrecipes/internal/recipetest"
+	"github.com/zkrecipes/zkrecipes/zktest"
+)
+
+// Servers that have lost transactions, and resume the sessions. recipetest.Rollbacks does so with
+// each recipe.
+
+// report has what a Client has said of a rollback.
+type report struct {
+	mu     sync.Mutex
+	log    bytes.Buffer
+	traced int
+}
+
+func (r *report) options() *zkrecipes.Options {
+	return &zkrecipes.Options{
+		Logger: slog.New(slog.NewTextHandler(r, &slog.HandlerOptions{Level: slog.LevelError})),
+		Trace: &zkrecipes.Trace{Session: func(e zkrecipes.TraceSession) {
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			if e.RolledBack && e.State == zkrecipes.SessionConnected {
+				r.traced++
+			}
+		}},
+	}
+}
+
+func (r *report) Write(b []byte) (int, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.log.Write(b)
+}
+
+// said returns the error records, and how many events of the trace there were.
+func (r *report) said() (log string, traced int) {
+	synctest.Wait()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.log.String(), r.traced
+}
+
+// lockedBy requires that a client gets the lock within a second.
+func lockedBy(w *recipetest.World, c *zkrecipes.Client) *zkrecipes.Lease {
+	w.T.Helper()
+	l, err := zkrecipes.NewMutex(c, w.Path).Lock(harness.Within(w.T, time.Second))
+	require.NoError(w.T, err, w.Srv.Tree())
+	return l
+}
+
+func TestAPlaceThatIsBackAfterItsReleaseIsDeletedAndReported(t *testing.T) {
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		var said report
+		a, b := w.Client(said.options()), w.Client(nil)
+		l := recipetest.LockOn(t, zkrecipes.NewMutex(a, w.Path))
+		held := w.Srv.Snapshot()
+		require.NoError(t, l.Release())
+		w.Srv.Restore(held)
+		require.NoError(t, lockedBy(w, b).Release())
+		require.Empty(t, w.Line())
+		log, traced := said.said()
+		require.Contains(t, log, "servers have lost transactions")
+		require.Equal(t, 1, traced)
+	})
+}
+
+func TestALeaseWhosePlaceTheServersHaveLostEnds(t *testing.T) {
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		c := w.Client(nil)
+		free := w.Srv.Snapshot()
+		l := recipetest.LockOn(t, zkrecipes.NewMutex(c, w.Path)) // too young to be watched
+		w.Srv.Restore(free)
+		time.Sleep(100 * time.Millisecond)
+		require.ErrorIs(t, l.Err(), zkrecipes.ErrLost)
+		again := lockedBy(w, c)
+		require.Greater(t, again.Token(), l.Token())
+	})
+}
+
+func TestAWaiterWhosePlaceTheServersHaveLostJoinsAgain(t *testing.T) {
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		a, b := w.Client(nil), w.Client(nil)
+		l := recipetest.LockOn(t, zkrecipes.NewMutex(a, w.Path))
+		time.Sleep(3 * time.Second)
+		alone := w.Srv.Snapshot()
+		waits := w.LockLater(b)
+		w.Srv.Restore(alone)
+		time.Sleep(time.Second)
+		synctest.Wait()
+		require.Len(t, w.Line(), 2, "it waits behind the holder")
+		w.Stands(l)
+		require.NoError(t, l.Release())
+		waits.Get()
+	})
+}
+
+func TestANewEpochCostsASessionOneRequest(t *testing.T) {
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		var said report
+		c := w.Client(said.options())
+		l := recipetest.LockOn(t, zkrecipes.NewMutex(c, w.Path))
+		time.Sleep(3 * time.Second)
+		requests := w.Requests(func() {
+			w.Srv.Restore(w.Srv.Snapshot()) // nothing is lost
+			time.Sleep(time.Second)
+			w.Srv.Disconnect(recipetest.SessionID(c))
+			time.Sleep(time.Second)
+		})
+		require.Equal(t, 1, requests["getEphemerals"], "%v", requests)
+		w.Stands(l)
+		log, traced := said.said()
+		require.Empty(t, log)
+		require.Zero(t, traced)
+	})
+}
+
+func TestTheComparisonIsRepeatedWhenItsReplyIsLost(t *testing.T) {
+	for _, after := range []bool{false, true} {
+		t.Run(fmt.Sprint("after: ", after), func(t *testing.T) {
+			recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+				a, b := w.Client(nil), w.Client(nil)
+				l := recipetest.LockOn(t, zkrecipes.NewMutex(a, w.Path))
+				held := w.Srv.Snapshot()
+				require.NoError(t, l.Release())
+				w.Plan.Add(zktest.Fault{Op: "getEphemerals", Do: zktest.Drop, After: after, Times: 3})
+				w.Srv.Restore(held)
+				lockedBy(w, b)
+				require.Len(t, w.Line(), 1)
+			})
+		})
+	}
+}
+
+func TestServersMayLoseTransactionsAgainDuringTheComparison(t *testing.T) {
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		a, b := w.Client(nil), w.Client(nil)
+		l := recipetest.LockOn(t, zkrecipes.NewMutex(a, w.Path))
+		held := w.Srv.Snapshot()
+		require.NoError(t, l.Release())
+		w.Plan.Add(zktest.Fault{Op: "getEphemerals", Do: zktest.Delay, For: 200 * time.Millisecond, Times: -1})
+		for range 3 {
+			w.Srv.Restore(held)
+			time.Sleep(300 * time.Millisecond)
+		}
+		w.Plan.Stop()
+		lockedBy(w, b)
+		require.Len(t, w.Line(), 1)
+	})
+}
+
+func TestCloseEndsTheComparison(t *testing.T) {
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		a := w.Client(nil)
+		l := recipetest.LockOn(t, zkrecipes.NewMutex(a, w.Path))
+		held := w.Srv.Snapshot()
+		require.NoError(t, l.Release())
+		w.Plan.Add(zktest.Fault{Op: "getEphemerals", Do: zktest.Withhold, Times: -1})
+		w.Srv.Restore(held)
+		time.Sleep(100 * time.Millisecond)
+		a.Close()
+		w.Plan.Stop()
+		time.Sleep(15 * time.Second) // its session was left to expire
+		lockedBy(w, w.Stranger(nil))
+	})
+}
+
+func TestWatchYieldsTheEarlierStateThatTheServersHaveGoneBackTo(t *testing.T) {
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		c, raw := w.Client(nil), w.Bare()
+		_, err := raw.Create("/config", []byte("one"), 0, zk.WorldACL(zk.PermAll))
+		require.NoError(t, err)
+		one := w.Srv.Snapshot()
+		_, err = raw.Set("/config", []byte("two"), -1)
+		require.NoError(t, err)
+		var seen []string
+		go func() {
+			for node, err := range c.Watch(t.Context(), "/config") {
+				if err != nil {
+					return
+				}
+				seen = append(seen, string(node.Data))
+			}
+		}()
+		synctest.Wait()
+		w.Srv.Restore(one)
+		time.Sleep(time.Second)
+		synctest.Wait()
+		require.Equal(t, []string{"two", "one"}, seen)
+	})
+}
+
+func TestItemsOfSegmentsThatAreBackAreDelivered(t *testing.T) {
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		c := w.Client(nil)
+		q := zkrecipes.NewQueue(c, "/jobs", nil)
+		const n = 250 // three segments
+		for i := range n {
+			recipetest.PutOn(t, q, fmt.Sprint(i))
+		}
+		all := w.Srv.Snapshot()
+		for range n {
+			it, err := q.Take(harness.Within(t, time.Minute))
+			require.NoError(t, err)
+			require.NoError(t, it.Ack(t.Context()))
+		}
+		sleeping := harness.Go(t, q.Take)
+		time.Sleep(3 * time.Second)
+		w.Srv.Restore(all)
+		it := sleeping.Get()
+		require.NoError(t, it.Ack(t.Context()))
+		require.Len(t, recipetest.Drain(t, q), n-1)
+	})
+}
+
+func TestAPutThatReturnsNilWasNotLostBefore(t *testing.T) {
+	for _, after := range []bool{false, true} {
+		t.Run(fmt.Sprint("after: ", after), func(t *testing.T) {
+			recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+				q := zkrecipes.NewQueue(w.Client(nil), "/jobs", nil)
+				recipetest.PutOn(t, q, "0")
+				early := w.Srv.Snapshot()
+				recipetest.PutOn(t, q, "1", "2")
+				w.Plan.Add(zktest.Fault{Op: "multi", Do: zktest.Drop, After: after}, zktest.Fault{Do: zktest.Refuse, Times: 1000})
+				put := harness.GoErr(t, func(ctx context.Context) error { _, err := q.Put(ctx, []byte("3")); return err })
+				time.Sleep(100 * time.Millisecond)
+				w.Srv.Restore(early)
+				w.Plan.Stop()
+				put.Get()
+				require.Contains(t, recipetest.Drain(t, q), "3")
+			})
+		})
+	}
+}
+
+func TestAMemberHasTheDataOfItsLastUpdateAgain(t *testing.T) {
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		g := zkrecipes.NewGroup(w.Client(nil), "/group")
+		m, err := g.Join(t.Context(), []byte("one"), zkrecipes.MemberID("1"))
+		require.NoError(t, err)
+		one := w.Srv.Snapshot()
+		require.NoError(t, m.Update(t.Context(), []byte("two")))
+		w.Srv.Restore(one)
+		time.Sleep(time.Second)
+		members, err := g.Members(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, "two", string(members[0].Data))
+	})
+}
+
+func TestATermThatIsBackLeavesNoLeader(t *testing.T) {
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		e := zkrecipes.NewElection(w.Client(nil), "/election")
+		first, err := e.Campaign(t.Context(), []byte("one"))
+		require.NoError(t, err)
+		led := w.Srv.Snapshot()
+		require.NoError(t, first.Resign())
+		second, err := e.Campaign(t.Context(), []byte("two"))
+		require.NoError(t, err)
+		w.Srv.Restore(led)
+		time.Sleep(3 * time.Second)
+		require.ErrorIs(t, second.Err(), zkrecipes.ErrLost)
+		require.Empty(t, w.Srv.Children("/election"))
+		third, err := e.Campaign(harness.Within(t, time.Second), []byte("three"))
+		require.NoError(t, err)
+		require.Greater(t, third.Token(), second.Token())
+	})
+}
+
+func TestAnItemThatWasTakenTwiceIsFreeAgain(t *testing.T) {
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		q := zkrecipes.NewQueue(w.Client(nil), "/jobs", nil)
+		recipetest.PutOn(t, q, "job")
+		it, err := q.Take(t.Context())
+		require.NoError(t, err)
+		taken := w.Srv.Snapshot()
+		require.NoError(t, it.Nack(t.Context()))
+		again, err := q.Take(t.Context())
+		require.NoError(t, err)
+		w.Srv.Restore(taken)
+		time.Sleep(3 * time.Second)
+		require.ErrorIs(t, again.Err(), zkrecipes.ErrLost)
+		third, err := zkrecipes.NewQueue(w.Stranger(nil), "/jobs", nil).Take(harness.Within(t, time.Second))
+		require.NoError(t, err, w.Srv.Tree())
+		require.Equal(t, "job", string(third.Data))
+	})
+}

@@ -89,14 +89,14 @@ func newTests() *tests {
 	return ts
 }
 
-// parse reads a file, whose name in the repository is name. Its text is read from path if it
+// parse reads a file, which is called file in the repository. Its text is read from path if it
 // is nil.
-func (ts *tests) parse(path, name string, text any) error {
+func (ts *tests) parse(path, file string, text any) error {
 	f, err := parser.ParseFile(ts.fset, path, text, parser.SkipObjectResolution)
 	if err != nil {
 		return err
 	}
-	src := &source{File: f, dir: filepath.ToSlash(filepath.Dir(name)), name: name, imports: map[string]string{}}
+	src := &source{File: f, dir: filepath.ToSlash(filepath.Dir(file)), name: file, imports: map[string]string{}}
 	for _, imp := range f.Imports {
 		path, _ := strconv.Unquote(imp.Path.Value)
 		as := path[strings.LastIndex(path, "/")+1:]
@@ -104,16 +104,13 @@ func (ts *tests) parse(path, name string, text any) error {
 			as = imp.Name.Name
 		}
 		if inside(path) {
-			path = folder(path)
+			path = name(path)
 		}
 		src.imports[as] = path
 	}
 	ts.all = append(ts.all, src)
 	return nil
 }
-
-// folder returns the folder of a package of this repository.
-func folder(path string) string { return name(path) }
 
 // sort finds the files of tests, and those of folders that help them.
 func (ts *tests) sort() {

@@ -197,7 +197,7 @@ func TestCloseEndsLeasesAndWaiters(t *testing.T) {
 			}
 			synctest.Wait()
 			if connected {
-				w.Plan.Add(zktest.Fault{Do: zktest.Delay, For: time.Second})
+				w.Plan.Add(zktest.Fault{Do: zktest.Delay, For: time.Second / 2})
 			} else {
 				w.Away(c)
 			}
@@ -206,7 +206,7 @@ func TestCloseEndsLeasesAndWaiters(t *testing.T) {
 				closed[i] = harness.GoErr(t, func(context.Context) error { return c.Close() })
 			}
 			synctest.Wait()
-			require.True(t, closed[0].Waiting() || !connected, "the deletions are not sent yet")
+			require.True(t, closed[0].Waiting() || !connected, "the session has not ended yet")
 			for i, l := range leases {
 				require.ErrorIs(t, context.Cause(works[i]), zkrecipes.ErrClosed)
 				require.ErrorIs(t, l.Err(), zkrecipes.ErrClosed)

@@ -101,7 +101,7 @@ var sessionMutants = []mutant{
 		name: "session-addresses-forgotten",
 		what: "A lookup that fails takes the addresses that are known.",
 		edits: []edit{{
-			in:  "Servers.lookUp",
+			in: "Servers.lookUp",
 			old: `if err == nil {
 				n.servers = nil`,
 			new: `n.servers = nil

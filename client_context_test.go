@@ -18,7 +18,7 @@ import (
 
 	"github.com/zkrecipes/zkrecipes/internal/harness"
 	"github.com/zkrecipes/zkrecipes/internal/recipetest"
-	"github.com/zkrecipes/zkrecipes/internal/session"
+	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
@@ -78,14 +78,14 @@ func TestEachCallReturnsWhenItsContextEndsWhateverTheServersDo(t *testing.T) {
 var longer = map[string]time.Duration{
 	"Dial":               3 * time.Millisecond, // go-zookeeper's connection ends
 	"(*Client).Shutdown": 5 * time.Second,      // it closes the Client
-	"(*Barrier).Wait":    session.Grace,        // for an outcome that only the servers know
-	"(*Mutex).Do":        session.Grace,        // what was held is given up
-	"(*RWLock).Do":       session.Grace,
-	"(*RWLock).RDo":      session.Grace,
-	"(*Semaphore).Do":    session.Grace,
-	"DoAll":              session.Grace,
-	"(*Election).Lead":   session.Grace,
-	"(*Queue).Serve":     session.Grace,
+	"(*Barrier).Wait":    zkconn.Grace,         // for an outcome that only the servers know
+	"(*Mutex).Do":        zkconn.Grace,         // what was held is given up
+	"(*RWLock).Do":       zkconn.Grace,
+	"(*RWLock).RDo":      zkconn.Grace,
+	"(*Semaphore).Do":    zkconn.Grace,
+	"DoAll":              zkconn.Grace,
+	"(*Election).Lead":   zkconn.Grace,
+	"(*Queue).Serve":     zkconn.Grace,
 }
 
 // returnsInTime makes a call while the server is broken, and reports whether the call has met that.

@@ -41,7 +41,7 @@ func LockAll(ctx context.Context, locks ...*Mutex) (*Leases, error) {
 			return newLeases(locks, order, held), nil
 		}
 		if len(held) > 0 {
-			held[0].handle.Grant.Line.Client.Finish(ctx, 0, func() error { return releaseAll(held) })
+			held[0].handle.Grant.Line.Client.Tasks.Within(ctx, 0, func() error { return releaseAll(held) })
 		}
 		if !lost {
 			return nil, err

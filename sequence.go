@@ -168,7 +168,7 @@ func (l *Lease) releaseAfter(ctx context.Context, f func() error) (err error) {
 // no more than a Grace for the servers' answer, and then returns nil: what is released is deleted
 // in the background.
 func (l *Lease) releaseWithin(ctx context.Context, release func() error) error {
-	_, err := l.handle.Grant.Line.Client.Finish(ctx, session.Grace, release)
+	_, err := l.handle.Grant.Line.Client.Tasks.Within(ctx, zkconn.Grace, release)
 	return err
 }
 

@@ -94,7 +94,7 @@ func (a *participant) awaitAnswer() {
 	if a.exposure.CompareAndSwap(unexposed, abandoned) {
 		return
 	}
-	c, grace := a.Line.Client, time.NewTimer(session.Grace)
+	c, grace := a.Line.Client, time.NewTimer(zkconn.Grace)
 	defer grace.Stop()
 	for {
 		s, changed := c.Session()

@@ -19,7 +19,6 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/jute"
 	"github.com/zkrecipes/zkrecipes/internal/line"
 	"github.com/zkrecipes/zkrecipes/internal/recipetest"
-	"github.com/zkrecipes/zkrecipes/internal/session"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 	"github.com/zkrecipes/zkrecipes/internal/zkserver"
 	"github.com/zkrecipes/zkrecipes/zktest"
@@ -93,13 +92,13 @@ func TestCallsOfOneClientAreSeparateMembers(t *testing.T) {
 func TestCancelledMemberLeavesNothingAndMayComeAgain(t *testing.T) {
 	each(t, kinds, func(t *testing.T, w *world, k kind) {
 		c, reason := w.Stranger(nil), errors.New("changed my mind")
-		w.Plan.Add(zktest.Fault{Do: zktest.Delay, Op: k.depart, For: session.Grace / 2})
+		w.Plan.Add(zktest.Fault{Do: zktest.Delay, Op: k.depart, For: zkconn.Grace / 2})
 		for range 1000 {
 			a := k.arrivesIn(w, c)
 			require.Len(t, k.members(w), 1)
 			a.Cancel(reason)
 			recipetest.Fails(t, a, context.Canceled, reason)
-			time.Sleep(session.Grace)
+			time.Sleep(zkconn.Grace)
 			synctest.Wait()
 			require.Empty(t, k.members(w))
 			require.Empty(t, w.Srv.Children(k.Path), "the empty round is deleted, too")
@@ -324,7 +323,7 @@ func TestLastMemberThatIsCancelledIsThroughOrGone(t *testing.T) {
 		for _, after := range []bool{false, true} {
 			for _, late := range k.opening(zktest.Delay) {
 				reason, partner := errors.New("enough"), k.arrives(w)
-				late.For, late.After = session.Grace/2, after
+				late.For, late.After = zkconn.Grace/2, after
 				w.Plan.Add(late)
 				a := k.arrives(w)
 				a.Cancel(reason)

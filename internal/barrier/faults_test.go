@@ -14,7 +14,6 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/harness"
 	"github.com/zkrecipes/zkrecipes/internal/jute"
 	"github.com/zkrecipes/zkrecipes/internal/recipetest"
-	"github.com/zkrecipes/zkrecipes/internal/session"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
@@ -75,7 +74,7 @@ func TestMemberThatDiesWithItsOpeningAppliedOpensForAll(t *testing.T) {
 // B32: The request that opens the round and the one that withdraws a member, since it is
 // cancelled or its client is closed, are in flight at the same time.
 func TestCancelRacingTheOpeningInEitherOrder(t *testing.T) {
-	late := zktest.Fault{Do: zktest.Delay, Op: recipetest.OpCancelWait, For: session.Grace / 3}
+	late := zktest.Fault{Do: zktest.Delay, Op: recipetest.OpCancelWait, For: zkconn.Grace / 3}
 	lost := zktest.Fault{Do: zktest.Answer, After: true, Op: recipetest.OpCancelWait, Code: jute.ErrOperationTimeout, Times: 2}
 	type race struct {
 		faults []zktest.Fault

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/zkrecipes/zkrecipes/internal/errs"
-	"github.com/zkrecipes/zkrecipes/internal/session"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
@@ -292,7 +291,7 @@ func (s *serving) park(claimed context.Context, it *Item) {
 
 // release gives an item back, in the background if that takes long and no more is to be taken.
 func (s *serving) release(it *Item) {
-	if _, err := s.Client.Finish(s.ctx, session.Grace, it.Handle.Release); err != nil && !errors.Is(err, errs.ErrReleased) {
+	if _, err := s.Client.Tasks.Within(s.ctx, zkconn.Grace, it.Handle.Release); err != nil && !errors.Is(err, errs.ErrReleased) {
 		s.Client.Log(slog.LevelWarn, "item was lost before it was given back", "item", it.Claim.logged(), "queue", s.Path, "err", err)
 	}
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/zkrecipes/zkrecipes"
 	"github.com/zkrecipes/zkrecipes/internal/queue"
 	"github.com/zkrecipes/zkrecipes/internal/recipetest"
-	"github.com/zkrecipes/zkrecipes/internal/session"
+	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
@@ -158,7 +158,7 @@ func TestServeGivesBackWhatItHasAndWhatItsTakesClaim(t *testing.T) {
 		synctest.Wait()
 		require.Len(t, w.Flags(), 2)
 		a.Cancel(nil)
-		time.Sleep(session.Grace)
+		time.Sleep(zkconn.Grace)
 		synctest.Wait()
 		require.False(t, a.Waiting())
 		require.NoError(t, stop(a))

@@ -3,7 +3,6 @@ package session
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"github.com/zkrecipes/zkrecipes/internal/errs"
 	"github.com/zkrecipes/zkrecipes/internal/work"
@@ -36,30 +35,6 @@ func (c *Client) AwaitEnd(ctx context.Context, end <-chan struct{}) error {
 		return nil
 	case <-ctx.Done():
 		return c.ContextErr(ctx)
-	}
-}
-
-// Grace is for how long a call whose context has ended waits for the servers to confirm what it
-// gives up, or to tell an outcome that only they know. Servers that are well answer within it.
-const Grace = 100 * time.Millisecond
-
-// Finish calls f, and returns its result. Once ctx has ended, it waits for so long and no longer:
-// then f goes on in the background, and finished is false.
-func (c *Client) Finish(ctx context.Context, grace time.Duration, f func() error) (finished bool, err error) {
-	done := make(chan error, 1)
-	c.Tasks.Start(func() { done <- f() })
-	select {
-	case err := <-done:
-		return true, err
-	case <-ctx.Done():
-	}
-	over := time.NewTimer(grace)
-	defer over.Stop()
-	select {
-	case err := <-done:
-		return true, err
-	case <-over.C:
-		return false, nil
 	}
 }
 

@@ -1,6 +1,10 @@
 package zkconn
 
-import "sync"
+import (
+	"context"
+	"sync"
+	"time"
+)
 
 // Tasks counts goroutines that somebody waits for. Unlike a sync.WaitGroup it
 // allows Add while somebody waits.
@@ -17,6 +21,30 @@ func (t *Tasks) Start(f func()) {
 		defer t.Finish()
 		f()
 	}()
+}
+
+// Grace is for how long a call whose context has ended waits for the servers to confirm what it
+// gives up, or to tell an outcome that only they know. Servers that are well answer within it.
+const Grace = 100 * time.Millisecond
+
+// Within runs f as a task, and returns its result. Once ctx has ended, it waits for so long and no
+// longer: then f goes on in the background, and finished is false.
+func (t *Tasks) Within(ctx context.Context, grace time.Duration, f func() error) (finished bool, err error) {
+	done := make(chan error, 1)
+	t.Start(func() { done <- f() })
+	select {
+	case err := <-done:
+		return true, err
+	case <-ctx.Done():
+	}
+	over := time.NewTimer(grace)
+	defer over.Stop()
+	select {
+	case err := <-done:
+		return true, err
+	case <-over.C:
+		return false, nil
+	}
 }
 
 // Add counts a task that ends with Finish.

@@ -18,7 +18,7 @@ var doors = map[string]int{
 	"internal/session":   64,
 	"internal/line":      148,
 	"internal/hooks":     10,
-	"internal/queue":     104,
+	"internal/queue":     107,
 	"internal/barrier":   30,
 	"internal/semaphore": 24,
 	"internal/keep":      9,

@@ -86,7 +86,7 @@ func (d *departures) next() (batch []leaving, ops []any) {
 		one := d.queue[len(batch)]
 		more := one.ops()
 		bytes += zkconn.MultiSize(more)
-		if len(batch) > 0 && (more == nil || bytes > maxDepartureBytes) {
+		if len(batch) > 0 && (more == nil || bytes > min(maxDepartureBytes, zkconn.MaxRequest(one.place.Line.Client.MaxBuffer))) {
 			break
 		}
 		batch, ops = append(batch, one), append(ops, more...)

@@ -16,9 +16,6 @@ import (
 // this is repeated, at most MaxTries times.
 func (s *Session) CreateContainer(ctx context.Context, path string, data []byte) error {
 	acl := s.ACL()
-	if n := 8 + CreateSize(path, data, acl); n > jute.MaxFrame {
-		return TooLarge(n)
-	}
 	if err := s.CheckIDs(ctx, acl); err != nil {
 		return err
 	}
@@ -65,7 +62,7 @@ func (s *Session) createContainer(ctx context.Context, create *zk.CreateRequest)
 	if s.IsOver() && Transient(err) {
 		err = ErrSessionOver
 	}
-	s.backOff(ctx, err)
+	s.backOff(ctx, jute.OpCreateContainer, err)
 	return stat, err
 }
 

@@ -6,6 +6,7 @@ import (
 	"crypto"
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net"
 	"slices"
@@ -47,6 +48,12 @@ type Config struct {
 	// NearlyFull: the session has passed 3/4 of its limit. It must not call the Session's
 	// methods, except ID and Timeout.
 	NearlyFull func(Load)
+	// Kills: servers close the connection at requests of so many bytes, which are given up.
+	// Like NearlyFull, it must not call the Session's methods.
+	Kills func(bytes int)
+	// Refused: servers have begun to refuse an operation for now, for a reason that may pass.
+	// It must not block.
+	Refused func(operation string, err error)
 	// Created: CreateContainer has created a container.
 	Created func(path string, data []byte, stat *zk.Stat)
 	// Emptied: the last of the session's ephemeral znodes right below path has gone. Like
@@ -98,6 +105,9 @@ type Session struct {
 	watches   map[watchKey]*Watch
 	probe     *aclProbe
 	idProbe   *idProbe
+
+	killers  killers
+	refusals refusals
 }
 
 // New returns a Session that has not begun to connect.
@@ -284,6 +294,11 @@ func (s *Session) onDown(conn uint64, err error) {
 		return
 	}
 	s.noteContact(err)
+	if s.up && wire.IsServers(err) {
+		if n := s.killers.note(s.nc.LargestUnanswered(), s.wire.LargestAnswered()); n > 0 {
+			s.cfg.Kills(n)
+		}
+	}
 	var refused *wire.AuthError
 	switch own := errors.As(err, &refused) && s.refusedOwn(refused); {
 	case s.up && s.cause == nil: // else the owner has closed the session, and knows
@@ -293,7 +308,7 @@ func (s *Session) onDown(conn uint64, err error) {
 	}
 	s.setUp(false)
 	s.nc = nil
-	s.lastErr = err
+	s.lastErr = fmt.Errorf("%s: %w", s.server, err)
 	s.mu.Unlock()
 	switch {
 	case s.wire.Over():

@@ -122,7 +122,7 @@ func TestACancelThatFindsItsMemberDeletedChecksWhetherTheRoundWasOpenedWithIt(t 
 	inBubble(t, func(t *testing.T, w *world) {
 		first := w.waits(2)
 		znode := w.member()
-		w.Plan.Add(zktest.Fault{Do: zktest.Answer, Code: jute.ErrOperationTimeout, Op: "multi", Path: znode, Times: 4})
+		w.Plan.Add(zktest.Fault{Do: zktest.Answer, Code: jute.ErrOperationTimeout, Op: "multi", Path: znode, Times: 8})
 		first.Cancel(nil) // the server answers that it is too busy, and the client retries in a moment
 		synctest.Wait()
 		require.Equal(t, 1, w.waits(2).Get())

@@ -78,8 +78,9 @@ var (
 	// were deleted when they had been idle, or it is the wrong path. If there is no znode at
 	// the path, it is zk.ErrNoNode, too.
 	ErrUnused = errs.ErrUnused
-	// ErrTooLarge is returned for a request above the servers' limit (1,048,575 bytes),
-	// and for an item above QueueOptions.MaxItemBytes. It was not sent.
+	// ErrTooLarge is returned for a request above the servers' limit (Options.MaxBuffer), and
+	// for an item above QueueOptions.MaxItemBytes. It was not sent, or the servers have closed
+	// three connections in a row on which it was: see Options.MaxBuffer.
 	ErrTooLarge = zkconn.ErrTooLarge
 	// ErrSessionFull is returned by a call whose znodes would make the Client's session too
 	// large. Nothing was written. Every lock that is held or waited for, every slot, every item

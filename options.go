@@ -61,7 +61,13 @@ type Options struct {
 	// option. Without Auth everything works, but waiters are not notified directly.
 	DigestAlgorithm crypto.Hash
 	// MaxBuffer is the servers' jute.maxbuffer, in bytes. Set it if theirs is not the default,
-	// which is 1,048,575. It bounds what one session may hold: see ErrSessionFull.
+	// which is 1,048,575, to the smallest of them. It bounds each request (ErrTooLarge), which
+	// may have 4,096 bytes in any case, and what one session may hold (ErrSessionFull).
+	//
+	// If it is larger than theirs, the servers close the connection at a request above their
+	// limit. After three such connections in a row, the request is given up, and none as large
+	// is sent for a minute: the call returns ErrTooLarge, which is also ErrUncertain if a
+	// server may have applied it.
 	MaxBuffer int
 	// TLS, if set, is used for every connection. Server names are verified against
 	// those given to Dial unless ServerName is set.

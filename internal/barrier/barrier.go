@@ -14,7 +14,6 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/zkrecipes/zkrecipes/internal/errs"
-	"github.com/zkrecipes/zkrecipes/internal/jute"
 	"github.com/zkrecipes/zkrecipes/internal/layout"
 	"github.com/zkrecipes/zkrecipes/internal/line"
 	"github.com/zkrecipes/zkrecipes/internal/lineacl"
@@ -55,7 +54,7 @@ func New(c *session.Client, path string, n int) *Barrier {
 }
 
 // Check refuses an n below 1, and one for which a transaction has no room.
-func (b *Barrier) Check() error { return checkMembers("barrier", b.N, b.OpeningSize()) }
+func (b *Barrier) Check() error { return checkMembers(b.Line.Client, "barrier", b.N, b.OpeningSize()) }
 
 // Wait joins the round and returns the member's index once the round has been opened.
 func (b *Barrier) Wait(ctx context.Context) (int, error) {
@@ -115,12 +114,12 @@ func (a *participant) awaitAnswer() {
 
 // checkMembers refuses a number of members below 1, and one for which the transaction
 // that lets them go has no room.
-func checkMembers(recipe string, n, size int) error {
-	switch {
-	case n < 1:
+func checkMembers(c *session.Client, recipe string, n, size int) error {
+	if n < 1 {
 		return fmt.Errorf("a %s of %d members", recipe, n)
-	case size > jute.MaxFrame:
-		return fmt.Errorf("a %s of %d members: %w", recipe, n, zkconn.TooLarge(size))
+	}
+	if err := zkconn.CheckSize(size, c.MaxBuffer); err != nil {
+		return fmt.Errorf("a %s of %d members: %w", recipe, n, err)
 	}
 	return nil
 }
@@ -157,7 +156,7 @@ func (b *Barrier) CheckSize(ctx context.Context, s *session.Session) error {
 	if b.knowsSize() {
 		return nil
 	}
-	for range zkconn.MaxTries {
+	for tries := 0; tries < zkconn.MaxTries; {
 		data, stat, err := s.Get(ctx, b.Line.Abs())
 		var bears lineacl.ACL
 		switch {
@@ -178,7 +177,9 @@ func (b *Barrier) CheckSize(ctx context.Context, s *session.Session) error {
 			return nil
 		case errs.IsContextErr(ctx, err):
 			return err
-		case zkconn.Transient(err), errors.Is(err, zk.ErrNodeExists), errors.Is(err, zk.ErrNoNode), errors.Is(err, zk.ErrBadVersion):
+		case zkconn.Transient(err):
+		case errors.Is(err, zk.ErrNodeExists), errors.Is(err, zk.ErrNoNode), errors.Is(err, zk.ErrBadVersion):
+			tries++
 		default:
 			return err
 		}

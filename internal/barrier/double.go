@@ -37,7 +37,7 @@ func NewDouble(c *session.Client, path string, n int) *DoubleBarrier {
 }
 
 // Check refuses an n below 1.
-func (d *DoubleBarrier) Check() error { return checkMembers(d.Line.Recipe, d.n, 0) }
+func (d *DoubleBarrier) Check() error { return checkMembers(d.Line.Client, d.Line.Recipe, d.n, 0) }
 
 func (d *DoubleBarrier) Ready() string { return d.Line.Abs() + "/ready" }
 

@@ -122,8 +122,8 @@ func TestACancelThatFindsItsMemberDeletedChecksWhetherTheRoundWasOpenedWithIt(t 
 	inBubble(t, func(t *testing.T, w *world) {
 		first := w.waitsIn(w.Stranger(&zkrecipes.Options{SessionTimeout: 2 * time.Second}), 2)
 		znode := w.member()
-		w.Plan.Add(zktest.Fault{Do: zktest.Answer, Code: jute.ErrOperationTimeout, Op: "multi", Path: znode})
-		first.Cancel(nil) // the server answers that it is too busy, and the client retries 40 ms later
+		w.Plan.Add(zktest.Fault{Do: zktest.Answer, Code: jute.ErrOperationTimeout, Op: "multi", Path: znode, Times: 8})
+		first.Cancel(nil) // the server answers that it is too busy, and the client retries in a moment
 		synctest.Wait()
 		require.Equal(t, 1, w.waits(2).Get())
 		time.Sleep(5 * time.Millisecond) // the others have left, and the round still stands

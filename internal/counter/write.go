@@ -315,6 +315,9 @@ func (w *writer) read(ctx context.Context, s *session.Session) error {
 // create creates the znode, with 0. It stays when it is idle.
 func (w *writer) create(ctx context.Context, s *session.Session) error {
 	o := s.Multi(ctx, &zk.CreateRequest{Path: w.path.Abs(), Data: []byte("0"), Acl: s.Client.ACL})
+	for o.Transient() {
+		o = s.Multi(ctx, &zk.CreateRequest{Path: w.path.Abs(), Data: []byte("0"), Acl: s.Client.ACL})
+	}
 	switch parent := zkconn.Parent(w.path.Abs()); {
 	case o.Is(zk.ErrNoNode) && parent != "":
 		err := s.CreateContainer(ctx, parent, nil)
@@ -322,7 +325,7 @@ func (w *writer) create(ctx context.Context, s *session.Session) error {
 			return nil
 		}
 		return err
-	case o.Applied(), o.Is(zk.ErrNodeExists), o.Transient():
+	case o.Applied(), o.Is(zk.ErrNodeExists):
 		return nil
 	}
 	return o.Err()

@@ -12,7 +12,6 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/zkrecipes/zkrecipes/internal/errs"
-	"github.com/zkrecipes/zkrecipes/internal/jute"
 	"github.com/zkrecipes/zkrecipes/internal/line"
 	"github.com/zkrecipes/zkrecipes/internal/placename"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
@@ -254,14 +253,10 @@ func (c *candidate) watchLeader(g *line.Grant) {
 // CheckValue refuses a value too large for one request.
 func CheckValue(l *line.Line, value []byte) error {
 	path := l.Abs() + LeaderName
-	n := zkconn.MultiSize([]any{
+	return zkconn.CheckSize(zkconn.MultiSize([]any{
 		&zk.CheckVersionRequest{Path: l.Abs() + "/_c_" + placename.NewUUID(true) + "-" + string(placename.KindLock) + "0123456789"},
 		&zk.DeleteRequest{Path: path},
 		&zk.CreateRequest{Path: path, Acl: l.Client.Created},
 		&zk.SetDataRequest{Path: path, Data: value},
-	})
-	if n > jute.MaxFrame {
-		return zkconn.TooLarge(n)
-	}
-	return nil
+	}), l.Client.MaxBuffer)
 }

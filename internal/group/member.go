@@ -10,7 +10,6 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/zkrecipes/zkrecipes/internal/errs"
-	"github.com/zkrecipes/zkrecipes/internal/jute"
 	"github.com/zkrecipes/zkrecipes/internal/session"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
@@ -136,10 +135,7 @@ func (m *Member) Leave() error {
 // checkSize refuses data too large for one request.
 func (m *Member) checkSize(data []byte) error {
 	create := &zk.CreateRequest{Path: m.path, Data: data, Acl: m.c.Created}
-	if n := zkconn.MultiSize([]any{&zk.DeleteRequest{Path: m.path}, create}); n > jute.MaxFrame {
-		return zkconn.TooLarge(n)
-	}
-	return nil
+	return zkconn.CheckSize(zkconn.MultiSize([]any{&zk.DeleteRequest{Path: m.path}, create}), m.c.MaxBuffer)
 }
 
 // note wakes those who wait for a change. m.mu must be held.

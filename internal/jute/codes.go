@@ -82,11 +82,37 @@ const (
 	ErrAuthFailed              int32 = -115
 	ErrNothing                 int32 = -117 // no server sends it
 	ErrSessionMoved            int32 = -118
+	ErrNotReadOnly             int32 = -119
+	ErrLocalSession            int32 = -120
 	ErrNoWatcher               int32 = -121
 	ErrReconfigDisabled        int32 = -123
+	ErrSASL                    int32 = -124
 	ErrQuotaExceeded           int32 = -125
 	ErrThrottled               int32 = -127
 )
+
+// errorNames are the names of all codes, as ZooKeeper's documentation spells them.
+var errorNames = map[int32]string{
+	-1: "SystemError", ErrRuntimeInconsistency: "RuntimeInconsistency", -3: "DataInconsistency",
+	ErrConnectionLoss: "ConnectionLoss", ErrMarshalling: "MarshallingError", ErrUnimplemented: "Unimplemented",
+	ErrOperationTimeout: "OperationTimeout", ErrBadArguments: "BadArguments", ErrUnknownSession: "UnknownSession",
+	-13: "NewConfigNoQuorum", -14: "ReconfigInProgress", -100: "APIError",
+	ErrNoNode: "NoNode", ErrNoAuth: "NoAuth", ErrBadVersion: "BadVersion",
+	ErrNoChildrenForEphemerals: "NoChildrenForEphemerals", ErrNodeExists: "NodeExists", ErrNotEmpty: "NotEmpty",
+	ErrSessionExpired: "SessionExpired", -113: "InvalidCallback", ErrInvalidACL: "InvalidACL",
+	ErrAuthFailed: "AuthFailed", ErrNothing: "Nothing", ErrSessionMoved: "SessionMoved", ErrNotReadOnly: "NotReadOnly",
+	ErrLocalSession: "EphemeralOnLocalSession", ErrNoWatcher: "NoWatcher", -122: "RequestTimeout",
+	ErrReconfigDisabled: "ReconfigDisabled", ErrSASL: "SessionClosedRequireSaslAuth",
+	ErrQuotaExceeded: "QuotaExceeded", ErrThrottled: "ThrottledOp",
+}
+
+// ErrorName returns the name of an error code with its number.
+func ErrorName(code int32) string {
+	if name, ok := errorNames[code]; ok {
+		return fmt.Sprintf("%s (error %d of the server)", name, code)
+	}
+	return fmt.Sprintf("error %d of the server", code)
+}
 
 // Xids that the protocol reserves. The xids of a client's requests count up from
 // 1.

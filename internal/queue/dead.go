@@ -13,7 +13,6 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/zkrecipes/zkrecipes/internal/errs"
-	"github.com/zkrecipes/zkrecipes/internal/jute"
 	"github.com/zkrecipes/zkrecipes/internal/queuelog"
 	"github.com/zkrecipes/zkrecipes/internal/session"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
@@ -83,7 +82,7 @@ func (q *Queue) letter(log *queuelog.Log, id string, data []byte, f Failure, bes
 	for _, text := range []string{f.Text, ""} {
 		f.Text = text
 		letter := WithNote(id, data, f)
-		if zkconn.MultiSize(beside, log.LargestAppend([]queuelog.Item{letter}, q.SegmentSize).Ops) <= jute.MaxFrame {
+		if zkconn.MultiSize(beside, log.LargestAppend([]queuelog.Item{letter}, q.SegmentSize).Ops) <= zkconn.MaxRequest(q.Client.MaxBuffer) {
 			return letter
 		}
 	}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 
 	"github.com/zkrecipes/zkrecipes/internal/errs"
-	"github.com/zkrecipes/zkrecipes/internal/jute"
 	"github.com/zkrecipes/zkrecipes/internal/line"
 	"github.com/zkrecipes/zkrecipes/internal/placename"
 	"github.com/zkrecipes/zkrecipes/internal/queuelog"
@@ -123,7 +122,7 @@ func (q *Queue) CheckFits(s *session.Session, items []queuelog.Item) error {
 	// More than there can be beside the data, so that most puts need not be measured.
 	op := len(q.Abs()) + len(q.DeadLettersPath()) + zkconn.CreateSize("", nil, s.ACL()) + 200
 	segments := len(items)/int(q.SegmentSize) + 1
-	if sum+(len(items)+2*segments+12)*op < jute.MaxFrame {
+	if sum+(len(items)+2*segments+12)*op < zkconn.MaxRequest(q.Client.MaxBuffer) {
 		return nil
 	}
 	log := QueueIn(s, q.Abs())
@@ -133,8 +132,7 @@ func (q *Queue) CheckFits(s *session.Session, items []queuelog.Item) error {
 		p := &line.Place{Parts: placename.Parts{Kind: placename.KindLock}, Line: q.producers, Session: s, Path: q.producers.Abs() + "/_c_" + placename.NewUUID(true) + "-" + string(placename.KindLock) + "0000000000"}
 		leave = p.Departure(true)
 	}
-	if n := zkconn.MultiSize(receipt, log.LargestAppend(items, q.SegmentSize).Ops, leave.Ops); n > jute.MaxFrame {
-		err := zkconn.TooLarge(n)
+	if err := zkconn.CheckSize(zkconn.MultiSize(receipt, log.LargestAppend(items, q.SegmentSize).Ops, leave.Ops), q.Client.MaxBuffer); err != nil {
 		if len(items) > 1 {
 			err = fmt.Errorf("%d items: %w", len(items), err)
 		}
@@ -146,8 +144,8 @@ func (q *Queue) CheckFits(s *session.Session, items []queuelog.Item) error {
 	letters := NewQueueLog(s, q.DeadLettersPath())
 	claim := q.NewClaim(s, log.Segment(0)+"/"+queuelog.NewID()+"0000000000")
 	for _, it := range items {
-		if n := zkconn.MultiSize(claim.AckOps(true).All(), letters.LargestAppend([]queuelog.Item{it}, q.SegmentSize).Ops); n > jute.MaxFrame {
-			return fmt.Errorf("an item could not be moved to the dead letters: %w", zkconn.TooLarge(n))
+		if err := zkconn.CheckSize(zkconn.MultiSize(claim.AckOps(true).All(), letters.LargestAppend([]queuelog.Item{it}, q.SegmentSize).Ops), q.Client.MaxBuffer); err != nil {
+			return fmt.Errorf("an item could not be moved to the dead letters: %w", err)
 		}
 	}
 	return nil

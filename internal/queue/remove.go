@@ -10,7 +10,6 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/zkrecipes/zkrecipes/internal/errs"
-	"github.com/zkrecipes/zkrecipes/internal/jute"
 	"github.com/zkrecipes/zkrecipes/internal/queuelog"
 	"github.com/zkrecipes/zkrecipes/internal/session"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
@@ -52,7 +51,7 @@ func (q *Queue) Purge(ctx context.Context) (removed int, err error) {
 			}
 		}
 		before := removed
-		for part := range slices.Chunk(all, removalsAtOnce(seg.path)) {
+		for part := range slices.Chunk(all, removalsAtOnce(zkconn.MaxRequest(q.Client.MaxBuffer), seg.path)) {
 			n, err := q.remove(ctx, seg.s, part)
 			removed += n
 			if err != nil {
@@ -67,8 +66,8 @@ func (q *Queue) Purge(ctx context.Context) (removed int, err error) {
 
 // removalsAtOnce returns for how many items of a segment a transaction has room, and no
 // more than a server carries out quickly.
-func removalsAtOnce(segment string) int {
-	return min(max(jute.MaxFrame/2/(2*len(segment)+500), 1), 100)
+func removalsAtOnce(maxRequest int, segment string) int {
+	return min(max(maxRequest/2/(2*len(segment)+500), 1), 100)
 }
 
 // eachSegment is like browse, but begins with a sync, and anew in the next session.

@@ -9,7 +9,6 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
-	"github.com/zkrecipes/zkrecipes/internal/jute"
 	"github.com/zkrecipes/zkrecipes/internal/line"
 	"github.com/zkrecipes/zkrecipes/internal/queuelog"
 	"github.com/zkrecipes/zkrecipes/internal/session"
@@ -162,7 +161,7 @@ func (t *takerPool) fitting(s *session.Session, items []string, p *line.Place) i
 		room += zkconn.Weight(p.Path, false)
 	}
 	room /= zkconn.Weight(flag, false) + zkconn.Weight(items[0]+queuelog.ClaimName, false)
-	return max(1, min(len(items), (jute.MaxFrame-rest)/one, room))
+	return max(1, min(len(items), (zkconn.MaxRequest(t.c.MaxBuffer)-rest)/one, room))
 }
 
 // deliver hands out the items of a claim. Those that were taken too often come last,

@@ -140,10 +140,7 @@ func (x *Semaphore) checkCount(k int) error {
 	if k < 1 {
 		return fmt.Errorf("%d slots requested", k)
 	}
-	const other = 4096 // more than the transaction's other operations take, but for paths
+	const other = 1024 // more than the transaction's other operations take, but for paths
 	slot := zkconn.CreateSize(x.slotPath(k, placename.NewUUID(true)), []byte(x.Held.Client.Identity), x.Held.Client.Created) + 16
-	if size := min(k, jute.MaxFrame)*slot + 4*len(x.Held.Abs()) + other; size > jute.MaxFrame {
-		return zkconn.TooLarge(size)
-	}
-	return nil
+	return zkconn.CheckSize(min(k, jute.MaxFrame)*slot+4*len(x.Held.Abs())+other, x.Held.Client.MaxBuffer)
 }

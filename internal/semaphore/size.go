@@ -111,10 +111,13 @@ func (x *Semaphore) agree(ctx context.Context, s *session.Session, path answer) 
 		n, err = layout.SizeIn(x.Held.Recipe, "slots", path.data, path.stat)
 		if err == nil && n == 0 {
 			err = x.writeFirst(ctx, s, path.stat)
+			for zkconn.Transient(err) {
+				err = x.writeFirst(ctx, s, path.stat)
+			}
 		}
 	}
 	switch {
-	case n == 0 && (err == nil || zkconn.Transient(err) || isOvertaken(err)):
+	case n == 0 && (err == nil || isOvertaken(err)):
 		return 0, errStale
 	case err != nil:
 		return 0, err

@@ -177,12 +177,14 @@ func (h *slotPlace) granted(ctx context.Context) (*slotGrant, error) {
 	return &slotGrant{l, numbers}, nil
 }
 
-// release deletes the slots: in one transaction, or one by one if one of them is gone.
+// release deletes the slots: in one transaction, or one by one if one of them is gone, or if
+// they are too many for one that the servers accept.
 // zk.ErrNoNode: one of them was gone, and now all are.
 func (h *slotPlace) release(begin line.BeginFunc) error {
 	ops := h.deleteOps()
 	gone := h.await(begin(ops...))
-	if !errors.Is(gone, zk.ErrNoNode) || len(ops) == 1 {
+	tooMany := errors.Is(gone, zkconn.ErrTooLarge)
+	if !errors.Is(gone, zk.ErrNoNode) && !tooMany || len(ops) == 1 {
 		return gone
 	}
 	for _, op := range ops {
@@ -191,6 +193,9 @@ func (h *slotPlace) release(begin line.BeginFunc) error {
 		if err := h.await(begin(op)); err != nil && !errors.Is(err, zk.ErrNoNode) {
 			return err
 		}
+	}
+	if tooMany {
+		return nil
 	}
 	return gone
 }

@@ -85,7 +85,7 @@ type Client struct {
 	began  time.Time
 	// servers are those that all sessions use.
 	servers *zkconn.Servers
-	// warned has when there was a warning about each server.
+	// warned has when there was a warning for each reason.
 	warned struct {
 		sync.Mutex
 		at map[string]time.Time
@@ -369,11 +369,12 @@ func (c *Client) Resolve(path string) (string, error) {
 	return c.Abs(path), c.CheckPath(path)
 }
 
-// CheckPath also refuses paths too long for one request.
+// CheckPath also refuses paths too long for one request. go-zookeeper, which sends those that
+// set watches, has room for jute.MaxFrame.
 func (c *Client) CheckPath(path string) error {
 	const room = 1024 // for the rest of a request, and for the name of a place
-	if n := len(c.Prefix) + len(path); n > jute.MaxFrame-room {
-		return zkconn.TooLarge(n + room)
+	if err := zkconn.CheckSize(len(c.Prefix)+len(path)+room, min(zkconn.MaxRequest(c.MaxBuffer), jute.MaxFrame)); err != nil {
+		return err
 	}
 	return zkconn.CheckPath(path)
 }

@@ -305,9 +305,13 @@ func TestATakeClaimsAsManyItemsAsTheSessionHasRoomFor(t *testing.T) {
 		items, err := mine.TakeN(t.Context(), 20)
 		require.NoError(t, err)
 		require.Greater(t, len(items), 5)
-		require.Less(t, len(items), 20)
-		_, err = mine.TakeN(t.Context(), 20)
+		taken := len(items)
+		for err == nil { // a request has less room than the session
+			items, err = mine.TakeN(t.Context(), 20)
+			taken += len(items)
+		}
 		recipetest.FullErr(t, err)
+		require.Less(t, taken, 20)
 		w.Accounted(c)
 	})
 }

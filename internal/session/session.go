@@ -1,11 +1,13 @@
 package session
 
 import (
-	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
+	"strings"
 	"time"
 
+	"github.com/zkrecipes/zkrecipes/internal/wire"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
@@ -36,20 +38,22 @@ func openSession(c *Client) (*Session, error) {
 		NearlyFull: s.onNearlyFull,
 		ReadACL:    c.noteACL,
 		RolledBack: s.onRolledBack,
+		Kills:      s.onKills,
+		Refused:    s.onRefused,
 	}
 	s.end = c.begin(s, &conn)
 	s.Session = zkconn.New(conn)
 	return s, s.Open()
 }
 
-// name returns the session id as ZooKeeper's tools print it.
-func (s *Session) name() string { return fmt.Sprintf("0x%x", s.ID()) }
+// name returns the session id as ZooKeeper's tools print it, which is unsigned.
+func (s *Session) name() string { return wire.SessionName(s.ID()) }
 
-// onFailed logs why there is no connection: the first attempt at each server, and then one
-// in failureInterval.
+// onFailed logs why there is no connection: each reason at each server, once in
+// failureInterval.
 func (s *Session) onFailed(server string, err error) {
 	level := slog.LevelDebug
-	if s.Client.isDue(server) {
+	if s.Client.isDue(server, err) {
 		level = slog.LevelWarn
 	}
 	s.Client.Log(level, "cannot connect", "server", server, "err", err)
@@ -59,25 +63,45 @@ func (s *Session) onFailed(server string, err error) {
 // are known from before.
 func (c *Client) onUnresolved(name string, kept int, err error) {
 	level := slog.LevelDebug
-	if c.isDue(name) {
+	if c.isDue(name, err) {
 		level = slog.LevelWarn
 	}
 	c.Log(level, "cannot look up a server", "server", name, "kept", kept, "err", err)
 }
 
-// failureInterval is between two warnings that a server cannot be reached.
+// failureInterval is between two warnings for the same reason.
 const failureInterval = 10 * time.Second
 
-// isDue reports whether a warning about that server is due, and notes that it is given.
-func (c *Client) isDue(server string) bool {
+// isDue reports whether a warning about that server, name or operation is due, and notes that it
+// is given. Numbers do not distinguish reasons: ports change with each attempt.
+func (c *Client) isDue(about string, why error) bool {
+	reason := about + ": " + strings.Map(func(r rune) rune {
+		if r >= '0' && r <= '9' {
+			return '0'
+		}
+		return r
+	}, why.Error())
 	c.warned.Lock()
 	defer c.warned.Unlock()
 	now := time.Now()
-	if last, ok := c.warned.at[server]; ok && now.Sub(last) < failureInterval {
+	maps.DeleteFunc(c.warned.at, func(_ string, last time.Time) bool { return now.Sub(last) >= failureInterval })
+	if _, ok := c.warned.at[reason]; ok {
 		return false
 	}
-	c.warned.at[server] = now
+	c.warned.at[reason] = now
 	return true
+}
+
+// onKills logs that requests of that size are given up.
+func (s *Session) onKills(bytes int) {
+	s.Client.Log(slog.LevelError, "servers close the connection at a request of this size, so it is given up", "session", s.name(), "bytes", bytes)
+}
+
+// onRefused logs that servers refuse an operation for now.
+func (s *Session) onRefused(operation string, err error) {
+	if s.Client.isDue(operation, err) {
+		s.Client.Log(slog.LevelWarn, "servers refuse requests for now", "session", s.name(), "operation", operation, "err", err)
+	}
 }
 
 func (s *Session) onUp(server string) {

@@ -36,7 +36,7 @@ func (c *Call) Result() (code int32, record []byte, err error) { return c.code, 
 
 // Reject closes the connection on which the reply came, because the reply makes no
 // sense.
-func (c *Call) Reject(why error) { c.conn.closeWith(why) }
+func (c *Call) Reject(why error) { c.conn.Reject(why) }
 
 func (c *Call) fail(err error) {
 	c.err = err

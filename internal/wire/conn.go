@@ -75,6 +75,7 @@ type Conn struct {
 	closed        bool
 	downDone      bool // Config.Down has returned
 	cause         error
+	unanswered    int // see LargestUnanswered
 }
 
 // Wrap makes nc a connection of the session. number comes from Attempt, called
@@ -100,6 +101,9 @@ func (c *Conn) Close() error {
 	return nil
 }
 
+// Reject closes the connection, because what the server answers makes no sense.
+func (c *Conn) Reject(why error) { c.closeWith(why) }
+
 // closeWith closes the connection. Only the first cause is kept. It returns
 // after Config.Down has returned, whichever goroutine calls Down, because
 // go-zookeeper must not dial again before that.
@@ -115,6 +119,7 @@ func (c *Conn) closeWith(cause error) {
 		for xid, r := range c.pending {
 			if r.call != nil { // go-zookeeper may still read replies to its own requests
 				unanswered = append(unanswered, r.call)
+				c.unanswered = max(c.unanswered, r.size)
 				delete(c.pending, xid)
 			}
 		}
@@ -152,6 +157,20 @@ func (c *Conn) Served() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.served
+}
+
+// LargestUnanswered returns the size of the largest Call that was under way when the
+// connection was lost, 0 if there was none.
+func (c *Conn) LargestUnanswered() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.unanswered
+}
+
+// IsServers reports whether err means that the server closed the connection, and not this
+// process.
+func IsServers(err error) bool {
+	return IsRejected(err) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.EPIPE) || errors.Is(err, io.ErrClosedPipe)
 }
 
 // IsRejected reports whether err means that the server closed the connection

@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"slices"
@@ -74,7 +75,7 @@ func (c *Conn) rewriteConnectRequest(body []byte) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.over || id != s.id {
-		return fmt.Errorf("connect request for session 0x%x on a connection of session 0x%x", id, s.id)
+		return fmt.Errorf("connect request for session %s on a connection of session %s", SessionName(id), SessionName(s.id))
 	}
 	jute.AppendInt64(body[:4], s.lastZxid) // in place: body[4:12]
 	return nil
@@ -85,7 +86,14 @@ func (c *Conn) rewriteConnectRequest(body []byte) error {
 // connection yet. go-zookeeper's own AddAuth hangs forever if the connection is
 // lost halfway.
 func (c *Conn) finishHandshake() error {
+	if head, err := c.r.Peek(4); err == nil && speaks(head) != "" {
+		return fmt.Errorf("handshake: the server speaks %s, not ZooKeeper's protocol: is the port wrong?", speaks(head))
+	}
 	frame, err := jute.ReadFrame(c.r, maxConnectResponse)
+	if IsRejected(err) {
+		return fmt.Errorf("handshake: %w: the server closed the connection without an answer: it has no quorum, "+
+			"has not seen what the session has, refuses more connections of this address (maxClientCnxns), or expects TLS", err)
+	}
 	if err != nil {
 		return fmt.Errorf("handshake: %w", err)
 	}
@@ -105,7 +113,7 @@ func (c *Conn) finishHandshake() error {
 		return nil
 	}
 	if id := s.ID(); id != 0 && r.id != id {
-		return fmt.Errorf("handshake: server answered with session 0x%x instead of 0x%x", r.id, id)
+		return fmt.Errorf("handshake: server answered with session %s instead of %s", SessionName(r.id), SessionName(id))
 	}
 	// The timeout holds from now on, even if this connection fails at the credentials.
 	if s.shorten(r.timeout, c.connectSent) {
@@ -116,6 +124,20 @@ func (c *Conn) finishHandshake() error {
 	}
 	c.onDelivered = func() { c.establish(r) }
 	return nil
+}
+
+// speaks returns which other protocol the first bytes of a server's answer belong to, and
+// nothing if they may be ZooKeeper's.
+func speaks(head []byte) string {
+	switch {
+	case string(head) == "HTTP":
+		return "HTTP"
+	case head[0] == 0x15 && head[1] == 3, head[0] == 0x16 && head[1] == 3: // an alert, or a handshake
+		return "TLS"
+	case !bytes.ContainsFunc(head, func(r rune) bool { return r < ' ' || r > '~' }):
+		return fmt.Sprintf("something that begins with %q", head)
+	}
+	return ""
 }
 
 func (c *Conn) authenticate() error {

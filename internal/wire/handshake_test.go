@@ -220,3 +220,9 @@ func TestHandshakeBudgetIsASixthOfTheTimeoutOrASecond(t *testing.T) {
 		require.Equal(t, budget, HandshakeBudget(timeout), "%v", timeout)
 	}
 }
+
+// B144: Those of a server with myid 200.
+func TestSessionIDsAreNamedUnsigned(t *testing.T) {
+	require.Equal(t, "0xc800000000000001", SessionName(-56<<56|1))
+	require.Equal(t, "0x100000000000001", SessionName(1<<56|1))
+}

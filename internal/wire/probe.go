@@ -43,7 +43,7 @@ func (s *Session) Probe(nc net.Conn, sendZxid bool) (known bool, err error) {
 		s.markOver()
 		return false, nil
 	case r.id != id:
-		return false, fmt.Errorf("server answered with session 0x%x instead of 0x%x", r.id, id)
+		return false, fmt.Errorf("server answered with session %s instead of %s", SessionName(r.id), SessionName(id))
 	}
 	return true, nil
 }

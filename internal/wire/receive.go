@@ -154,6 +154,9 @@ func (c *Conn) removePending(xid, code int32, record []byte) (r request, ok bool
 	delete(c.pending, xid)
 	c.pendingBytes -= r.size
 	c.mu.Unlock()
+	if ok {
+		c.session.noteAnswered(r.size)
+	}
 	if ok && code == 0 && r.op == jute.OpMulti {
 		code = firstError(record)
 	}

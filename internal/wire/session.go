@@ -9,6 +9,7 @@
 package wire
 
 import (
+	"fmt"
 	"maps"
 	"sync"
 	"time"
@@ -67,12 +68,17 @@ type Session struct {
 	refused    map[int]bool
 	over       bool
 	watches    map[watch]struct{} // mirrors go-zookeeper's table of armed watches
+	largest    int                // see LargestAnswered
 }
 
 // NewSession returns a Session that has no connection yet.
 func NewSession(cfg Config) *Session {
 	return &Session{cfg: cfg, timeout: cfg.Timeout, refused: map[int]bool{}, watches: map[watch]struct{}{}}
 }
+
+// SessionName returns a session id as ZooKeeper's tools print it: unsigned. Those of servers
+// whose myid is above 127 are negative numbers in Go.
+func SessionName(id int64) string { return fmt.Sprintf("%#x", uint64(id)) }
 
 // Attempt returns a number for the next connection. Numbers increase from 1.
 func (s *Session) Attempt() uint64 {
@@ -184,6 +190,20 @@ func (s *Session) shorten(timeout time.Duration, sent time.Time) (sooner bool) {
 		s.validUntil, sooner = until, true
 	}
 	return sooner
+}
+
+// noteAnswered notes that a request of that size was answered.
+func (s *Session) noteAnswered(size int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.largest = max(s.largest, size)
+}
+
+// LargestAnswered returns the size of the largest request that any server has answered.
+func (s *Session) LargestAnswered() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.largest
 }
 
 func (s *Session) markOver() {

@@ -22,6 +22,6 @@ func call[A any](s *Session, f func(*zk.Conn) (A, error)) (a A, err error) {
 	if Transient(err) && s.IsOver() {
 		err = ErrSessionOver
 	}
-	s.backOff(s.Lifetime(), err)
+	s.backOff(s.Lifetime(), opWatch, err)
 	return a, err
 }

@@ -5,8 +5,6 @@ import (
 	"errors"
 
 	"github.com/go-zookeeper/zk"
-
-	"github.com/zkrecipes/zkrecipes/internal/jute"
 )
 
 // CreateContainer creates a container znode, and containers without data above it
@@ -23,8 +21,8 @@ func (s *Session) CreateContainer(ctx context.Context, path string, data []byte)
 	ops := []any{create,
 		&zk.CreateRequest{Path: path + "/x", Acl: acl},
 		&zk.DeleteRequest{Path: path + "/x", Version: -1}}
-	if n := MultiSize(ops); n > jute.MaxFrame {
-		return TooLarge(n)
+	if err := s.CheckIDs(ctx, acl); err != nil {
+		return err
 	}
 	for tries := 0; tries < MaxTries; {
 		o := s.Multi(ctx, ops...)

@@ -141,7 +141,19 @@ func (s *Session) dialServer(ctx context.Context, network string, server Server)
 	tc := tls.Client(nc, config)
 	if err := tc.HandshakeContext(ctx); err != nil {
 		nc.Close()
-		return nil, fmt.Errorf("TLS: %w", err)
+		return nil, fmt.Errorf("TLS: %w", withoutTLS(err))
 	}
 	return tc, nil
+}
+
+// withoutTLS adds to the error of a TLS handshake that the server may not speak TLS.
+func withoutTLS(err error) error {
+	var other tls.RecordHeaderError
+	switch {
+	case errors.As(err, &other):
+		return fmt.Errorf("%w: the server does not speak TLS", err)
+	case wire.IsRejected(err):
+		return fmt.Errorf("%w: the server closed the connection: does it speak TLS on this port?", err)
+	}
+	return err
 }

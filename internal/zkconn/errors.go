@@ -1,6 +1,7 @@
 package zkconn
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -28,7 +29,7 @@ var (
 	// ErrPathInUse is returned for a znode that something else has made its own.
 	ErrPathInUse = errors.New("path is in use by something else")
 
-	// ErrTooLarge is what TooLarge returns.
+	// ErrTooLarge is what CheckSize returns.
 	ErrTooLarge = errors.New("too large")
 
 	// ErrSessionFull is the error of a transaction that was not sent, because the session has
@@ -95,8 +96,8 @@ func IsContextErr(ctx context.Context, err error) bool {
 	return ctx.Err() != nil && (errors.Is(err, ctx.Err()) || err == ContextErr(ctx))
 }
 
-// ContextErr is like the function ContextErr. While requests do not pass, the result
-// also says why not.
+// ContextErr is like the function ContextErr. While requests do not pass, or are refused for
+// now, the result also says why.
 func (s *Session) ContextErr(ctx context.Context) error {
 	s.mu.Lock()
 	offline := s.lastErr
@@ -104,15 +105,16 @@ func (s *Session) ContextErr(ctx context.Context) error {
 		offline = nil
 	}
 	s.mu.Unlock()
-	err := ContextErr(ctx)
-	if _, ended := context.Cause(ctx).(stopped); ended || offline == nil {
+	err, refused := ContextErr(ctx), s.refusals.last()
+	if _, ended := context.Cause(ctx).(stopped); ended || offline == nil && refused == nil {
 		return err
 	}
-	if e, ok := err.(*ContextError); ok {
-		e.Offline = offline
-		return e
+	e, ok := err.(*ContextError)
+	if !ok {
+		e = &ContextError{Err: err}
 	}
-	return &ContextError{Err: err, Offline: offline}
+	e.Offline, e.Refused = offline, refused
+	return e
 }
 
 // ContextError keeps the cause of a context apart from the outcome of a request:
@@ -122,6 +124,7 @@ type ContextError struct {
 	Err     error
 	Cause   error // nil: Err itself
 	Offline error // why there was no connection; nil: there was one
+	Refused error // why the servers refuse requests for now; nil: they do not
 }
 
 func (e *ContextError) Error() string {
@@ -131,6 +134,9 @@ func (e *ContextError) Error() string {
 	}
 	if e.Offline != nil {
 		text += ": no connection: " + e.Offline.Error()
+	}
+	if e.Refused != nil {
+		text += ": refused for now: " + e.Refused.Error()
 	}
 	return text
 }
@@ -151,9 +157,20 @@ type stopped struct{ error }
 
 func (s stopped) Unwrap() error { return s.error }
 
-// TooLarge returns the error for a request of n bytes.
-func TooLarge(n int) error {
-	return Errorf(ErrTooLarge, "request of %d bytes: servers accept %d (jute.maxbuffer)", n, jute.MaxFrame)
+// MaxRequest returns the size of the largest request that servers with that jute.maxbuffer
+// accept; 0: the default. The session itself needs smallestBuffer.
+func MaxRequest(maxBuffer int) int { return max(cmp.Or(maxBuffer, jute.MaxFrame), smallestBuffer) }
+
+// smallestBuffer is less than the jute.maxbuffer of any server.
+const smallestBuffer = 4 << 10
+
+// CheckSize returns ErrTooLarge for a request of n bytes, if that is more than servers with
+// that jute.maxbuffer accept.
+func CheckSize(n, maxBuffer int) error {
+	if most := MaxRequest(maxBuffer); n > most {
+		return Errorf(ErrTooLarge, "request of %d bytes: servers accept %d (jute.maxbuffer)", n, most)
+	}
+	return nil
 }
 
 // codeError returns go-zookeeper's error for a server's code, nil for 0.
@@ -161,7 +178,18 @@ func codeError(code int32) error {
 	if err, ok := codeErrors[code]; ok {
 		return err
 	}
-	return fmt.Errorf("error %d of the server (KeeperException.Code)", code)
+	if why := codeReasons[code]; why != "" {
+		return fmt.Errorf("%s: %s", jute.ErrorName(code), why)
+	}
+	return errors.New(jute.ErrorName(code))
+}
+
+// codeReasons say what it means that a server answers so.
+var codeReasons = map[int32]string{
+	jute.ErrUnimplemented: "the server does not know the operation; is it older than ZooKeeper 3.5?",
+	jute.ErrNotReadOnly:   "the server has no quorum and only serves reads",
+	jute.ErrLocalSession:  "the session is local to its server and may not have ephemeral znodes (localSessionsEnabled without localSessionsUpgradingEnabled)",
+	jute.ErrSASL:          "the server requires SASL, which this library does not have",
 }
 
 var codeErrors = map[int32]error{
@@ -169,10 +197,10 @@ var codeErrors = map[int32]error{
 
 	jute.ErrQuotaExceeded: ErrQuotaExceeded,
 
-	// go-zookeeper has no names for these. internal/wire shows it the same one.
-	jute.ErrConnectionLoss:   zk.ErrNothing,
-	jute.ErrOperationTimeout: zk.ErrNothing,
-	jute.ErrThrottled:        zk.ErrNothing,
+	// go-zookeeper has no names for these. internal/wire shows it zk.ErrNothing.
+	jute.ErrConnectionLoss:   Errorf(zk.ErrNothing, "%s", jute.ErrorName(jute.ErrConnectionLoss)),
+	jute.ErrOperationTimeout: Errorf(zk.ErrNothing, "%s", jute.ErrorName(jute.ErrOperationTimeout)),
+	jute.ErrThrottled:        Errorf(zk.ErrNothing, "%s", jute.ErrorName(jute.ErrThrottled)),
 
 	jute.ErrBadArguments:            zk.ErrBadArguments,
 	jute.ErrNoNode:                  zk.ErrNoNode,

@@ -87,9 +87,12 @@ func TestCodeErrorNamesUnknownCodes(t *testing.T) {
 	require.NoError(t, codeError(0))
 	require.Equal(t, zk.ErrNoNode, codeError(jute.ErrNoNode))
 	for _, code := range []int32{jute.ErrConnectionLoss, jute.ErrOperationTimeout, jute.ErrThrottled} {
-		require.Equal(t, zk.ErrNothing, codeError(code))
+		require.ErrorIs(t, codeError(code), zk.ErrNothing)
+		require.ErrorContains(t, codeError(code), fmt.Sprintf("(error %d of the server)", code))
 	}
-	require.EqualError(t, codeError(-999), "error -999 of the server (KeeperException.Code)")
+	require.EqualError(t, codeError(-1), "SystemError (error -1 of the server)")
+	require.EqualError(t, codeError(-999), "error -999 of the server")
+	require.ErrorContains(t, codeError(jute.ErrSASL), "the server requires SASL")
 }
 
 func TestErrorsInResultsAreDecodedAsByGoZookeeper(t *testing.T) {

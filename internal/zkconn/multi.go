@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/go-zookeeper/zk"
 
@@ -85,6 +84,11 @@ func sendMulti(nc *wire.Conn, frame []byte, ended func(*wire.Call)) *wire.Call {
 
 func (s *Session) start(ops []any, over int, send func(*wire.Conn, []byte, func(*wire.Call)) *wire.Call) (*Transaction, error) {
 	frame := multiFrame(ops)
+	if !letsGo(ops) {
+		if err := s.killers.check(frame); err != nil {
+			return nil, err
+		}
+	}
 	nc, err := s.passing(frame)
 	if err != nil {
 		return nil, err
@@ -168,7 +172,7 @@ func (t *Transaction) Wait(ctx context.Context) Outcome {
 		}
 	}
 	o := t.Outcome()
-	t.s.backOff(ctx, o.err)
+	t.s.backOff(ctx, jute.OpMulti, o.err)
 	return o
 }
 
@@ -222,19 +226,6 @@ func (t *Transaction) answeredBy(rs []zk.MultiResponse) bool {
 		}
 	}
 	return true
-}
-
-// backOff waits a moment where the server is overloaded or about to close the
-// connection, before the caller asks again.
-func (s *Session) backOff(ctx context.Context, err error) {
-	switch err {
-	case zk.ErrNothing, zk.ErrSessionExpired, zk.ErrSessionMoved:
-		select {
-		case <-time.After(s.Timeout() / 50):
-		case <-s.over:
-		case <-ctx.Done():
-		}
-	}
 }
 
 // The records are those of org.apache.zookeeper.MultiOperationRecord and

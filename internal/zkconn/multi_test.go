@@ -15,7 +15,6 @@ import (
 
 	"github.com/zkrecipes/zkrecipes/internal/harness"
 	"github.com/zkrecipes/zkrecipes/internal/jute"
-	"github.com/zkrecipes/zkrecipes/internal/wire"
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
@@ -161,13 +160,12 @@ func FuzzDecodeMulti(f *testing.F) {
 
 func TestBackOffEndsWithItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &Session{wire: wire.NewSession(wire.Config{Timeout: time.Hour}), over: make(chan struct{})}
+		s := &Session{over: make(chan struct{})}
+		s.cfg.Refused = func(string, error) {}
 		began := time.Now()
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), firstPause/4)
 		defer cancel()
-		s.backOff(ctx, zk.ErrNothing)
-		require.Equal(t, time.Second, time.Since(began), "no longer than its context")
-		s.backOff(context.Background(), zk.ErrNothing)
-		require.Equal(t, time.Second+time.Hour/50, time.Since(began))
+		s.backOff(ctx, jute.OpMulti, zk.ErrNothing)
+		require.Equal(t, firstPause/4, time.Since(began), "no longer than its context")
 	})
 }

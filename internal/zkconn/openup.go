@@ -56,5 +56,5 @@ func (s *Session) setACL(ctx context.Context, path string, acl []zk.ACL, version
 		frame := jute.AppendString(make([]byte, wire.Headroom), path)
 		return s.startCall(jute.OpSetACL, jute.AppendInt32(appendACL(frame, acl), version))
 	}
-	return s.untilAnswered(ctx, start, func(d *jute.Decoder) { decodeStat(d) })
+	return s.untilAnswered(ctx, jute.OpSetACL, start, func(d *jute.Decoder) { decodeStat(d) })
 }

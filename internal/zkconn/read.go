@@ -17,6 +17,9 @@ import (
 // send sends a request now, or fails with ErrNotSent. It does not block. frame is
 // wire.Headroom bytes and the record.
 func (s *Session) send(op int32, frame []byte) (*wire.Call, error) {
+	if err := s.killers.check(frame); err != nil {
+		return nil, err
+	}
 	nc, err := s.passing(frame)
 	if err != nil {
 		return nil, err
@@ -27,8 +30,8 @@ func (s *Session) send(op int32, frame []byte) (*wire.Call, error) {
 // passing returns the connection, if the frames can be sent on it now.
 func (s *Session) passing(frames ...[]byte) (*wire.Conn, error) {
 	for _, frame := range frames {
-		if n := len(frame) - 4; n > jute.MaxFrame {
-			return nil, TooLarge(n)
+		if err := CheckSize(len(frame)-4, s.cfg.MaxBuffer); err != nil {
+			return nil, err
 		}
 	}
 	s.mu.Lock()
@@ -95,11 +98,11 @@ func (s *Session) Sync(ctx context.Context, path string) error {
 
 // read sends a read until it is answered. decode reads the answer's record.
 func (s *Session) read(ctx context.Context, op int32, path string, decode func(*jute.Decoder)) error {
-	return s.untilAnswered(ctx, func() (*Reading, error) { return s.startRead(op, path) }, decode)
+	return s.untilAnswered(ctx, op, func() (*Reading, error) { return s.startRead(op, path) }, decode)
 }
 
 // untilAnswered is read for a request that start sends.
-func (s *Session) untilAnswered(ctx context.Context, start func() (*Reading, error), decode func(*jute.Decoder)) error {
+func (s *Session) untilAnswered(ctx context.Context, op int32, start func() (*Reading, error), decode func(*jute.Decoder)) error {
 	for {
 		if err := s.Ready(ctx); err != nil {
 			return err
@@ -112,13 +115,10 @@ func (s *Session) untilAnswered(ctx context.Context, start func() (*Reading, err
 				return s.ContextErr(ctx)
 			}
 			err = r.result(decode)
-			if err == nil {
-				return nil
-			}
 			if s.IsOver() && Transient(err) {
 				return ErrSessionOver
 			}
-			s.backOff(ctx, err)
+			s.backOff(ctx, op, err)
 		}
 		if !Transient(err) {
 			return err

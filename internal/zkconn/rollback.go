@@ -129,7 +129,7 @@ func (s *Session) strangeZnodes() (strange []string, doubt bool, err error) {
 	if Transient(err) && s.IsOver() {
 		err = ErrSessionOver
 	}
-	s.backOff(ctx, err)
+	s.backOff(ctx, jute.OpGetEphemerals, err)
 	return strange, doubt, err
 }
 

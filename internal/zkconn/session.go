@@ -6,6 +6,7 @@ import (
 	"crypto"
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net"
 	"slices"
@@ -49,6 +50,12 @@ type Config struct {
 	// NearlyFull: the session has passed 3/4 of its limit. It must not call the Session's
 	// methods, except ID and Timeout.
 	NearlyFull func(Load)
+	// Kills: servers close the connection at requests of so many bytes, which are given up.
+	// Like NearlyFull, it must not call the Session's methods.
+	Kills func(bytes int)
+	// Refused: servers have begun to refuse an operation for now, for a reason that may pass.
+	// It must not block.
+	Refused func(operation string, err error)
 	// Created: CreateContainer has created a container.
 	Created func(path string, data []byte, stat *zk.Stat)
 	// ReadACL: a server has told the ACL of the znode at path. It must not block.
@@ -105,6 +112,9 @@ type Session struct {
 	mayBeLost []string        // those of which it is known when requests pass; see noteRearmed
 	probe     *aclProbe
 	idProbe   *idProbe
+
+	killers  killers
+	refusals refusals
 }
 
 // New returns a Session that has not begun to connect.
@@ -293,6 +303,11 @@ func (s *Session) onDown(conn uint64, err error) {
 		return
 	}
 	s.noteContact(err)
+	if s.up && wire.IsServers(err) {
+		if n := s.killers.note(s.nc.LargestUnanswered(), s.wire.LargestAnswered()); n > 0 {
+			s.cfg.Kills(n)
+		}
+	}
 	var refused *wire.AuthError
 	switch own := errors.As(err, &refused) && s.refusedOwn(refused); {
 	case s.up && s.cause == nil: // else the owner has closed the session, and knows
@@ -302,7 +317,7 @@ func (s *Session) onDown(conn uint64, err error) {
 	}
 	s.setUp(false)
 	s.nc = nil
-	s.lastErr = err
+	s.lastErr = fmt.Errorf("%s: %w", s.server, err)
 	s.mu.Unlock()
 	switch {
 	case s.wire.Over():

@@ -18,7 +18,7 @@ func ShowContenders(ctx context.Context, w io.Writer, orders *zkrecipes.Mutex) e
 	}
 	for _, c := range contenders {
 		fmt.Fprintf(w, "%s held=%t since=%s session=%#x place=%s\n",
-			c.Identity, c.Held, c.Since.Format(time.RFC3339), c.Session, c.Place)
+			c.Identity, c.Held, c.Since.Format(time.RFC3339), uint64(c.Session), c.Place)
 	}
 	return nil
 }

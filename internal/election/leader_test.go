@@ -215,7 +215,7 @@ func TestAnElectionBeginsItsNumbersAnew(t *testing.T) {
 		w.Plan.Add(zktest.Fault{Do: zktest.Silence, Times: -1})
 		require.NoError(t, w.Srv.SetCounter(w.Path, math.MaxInt32-10))
 		term := recipetest.Campaigns(t, b, "b")
-		require.Zero(t, w.Line()[0].Number)
+		require.EqualValues(t, 1, w.Line()[0].Number, "a container has had a child when it is new")
 		require.Greater(t, term.Token(), first.Token())
 		w.LeaderIs("b")
 		require.NoError(t, term.Resign())
@@ -333,7 +333,7 @@ func TestSomebodysZnodeAtTheLeadersPathKeepsTheNumbersFromBeginningAnew(t *testi
 		w.LeaderIs("by hand")
 		w.DeleteLeader()
 		term := recipetest.Campaigns(t, a, "a")
-		require.Zero(t, w.Line()[0].Number)
+		require.EqualValues(t, 1, w.Line()[0].Number, "a container has had a child when it is new")
 		require.NoError(t, term.Resign())
 	})
 }

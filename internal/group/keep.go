@@ -83,7 +83,7 @@ func (m *Member) stay(s *session.Session) error {
 
 // keepWritten writes what Update says, until the znode is gone or the session is over.
 func (m *Member) keepWritten(s *session.Session, w *zkconn.Watch, version int) (gone bool, err error) {
-	for epoch := s.NewEpoch(); ; {
+	for history := s.NewHistory(); ; {
 		data, wanted, changed := m.wanted()
 		if wanted > version && !w.HasFired() {
 			switch err := m.write(s, data); {
@@ -103,8 +103,8 @@ func (m *Member) keepWritten(s *session.Session, w *zkconn.Watch, version int) (
 		case <-w.Fired():
 			return true, nil
 		case <-changed:
-		case <-epoch: // the servers may have lost an Update
-			epoch = s.NewEpoch()
+		case <-history: // the servers may have lost an Update
+			history = s.NewHistory()
 			if has, _, err := s.Get(m.leaving, m.path); err == nil && !bytes.Equal(has, data) {
 				version = 0
 			}

@@ -76,9 +76,9 @@ type View struct {
 type sighting struct {
 	Present
 	// w is on its data, of this session, nil if it may not be read.
-	w     *zkconn.Watch
-	read  bool
-	epoch int64 // of the session then
+	w       *zkconn.Watch
+	read    bool
+	history int64 // of the session then
 }
 
 // NewView returns a View of the group at the absolute path dir.
@@ -169,7 +169,7 @@ func (v *View) read(ctx context.Context, s *session.Session, names []string, eve
 		w, err := s.Await(ctx, w)
 		switch {
 		case err == nil:
-			v.saw(name, w, s.Epoch())
+			v.saw(name, w, s.History())
 			w.Notify(events)
 		case errors.Is(err, zk.ErrNoAuth):
 			v.mayNotRead(name)
@@ -182,15 +182,15 @@ func (v *View) read(ctx context.Context, s *session.Session, names []string, eve
 	return nil
 }
 
-// saw notes a member, unless what was seen before is newer: a server may lag. In a new epoch,
+// saw notes a member, unless what was seen before is newer: a server may lag. In a new history,
 // the servers may have lost what was seen.
-func (v *View) saw(name string, w *zkconn.Watch, epoch int64) {
+func (v *View) saw(name string, w *zkconn.Watch, history int64) {
 	last := v.members[name]
-	if last != nil && (last.Stat.Mzxid == w.Stat.Mzxid || last.Stat.Mzxid > w.Stat.Mzxid && last.epoch == epoch) {
-		last.w, last.read, last.epoch = w, true, epoch
+	if last != nil && (last.Stat.Mzxid == w.Stat.Mzxid || last.Stat.Mzxid > w.Stat.Mzxid && last.history == history) {
+		last.w, last.read, last.history = w, true, history
 		return
 	}
-	v.members[name] = &sighting{Present{strings.Clone(name), w.Data, w.Stat}, w, true, epoch}
+	v.members[name] = &sighting{Present{strings.Clone(name), w.Data, w.Stat}, w, true, history}
 	v.news = true
 }
 

@@ -216,7 +216,7 @@ func (a *Append) Moved(o zkconn.Outcome) bool {
 // findTail returns the open segment, as far as is known.
 func (l *Log) findTail(ctx context.Context) (tail, error) {
 	l.mu.Lock()
-	l.noteEpoch()
+	l.noteHistory()
 	t := l.tail
 	l.mu.Unlock()
 	if t.known {

@@ -36,14 +36,14 @@ type Log struct {
 	s       *zkconn.Session
 	counter *counter
 
-	mu     sync.Mutex
-	epoch  int64      // of the session when the rest was read
-	born   int64      // czxid of the segments' parent; 0: not read yet
-	known  []segment  // segments that were listed, ascending; nil: not listed
-	lists  int        // how often they were listed
-	tail   tail       // the segment to append to
-	free   []*Receipt // receipts that no transaction uses
-	closed bool
+	mu      sync.Mutex
+	history int64      // of the session when the rest was read
+	born    int64      // czxid of the segments' parent; 0: not read yet
+	known   []segment  // segments that were listed, ascending; nil: not listed
+	lists   int        // how often they were listed
+	tail    tail       // the segment to append to
+	free    []*Receipt // receipts that no transaction uses
+	closed  bool
 }
 
 // segment is one that was listed, or that follows a sealed one. A queue that was
@@ -90,7 +90,7 @@ var ErrStale = errors.New("segments have changed")
 // learn lists the segments, unless they are known.
 func (l *Log) learn(ctx context.Context) error {
 	l.mu.Lock()
-	l.noteEpoch()
+	l.noteHistory()
 	known := len(l.known) > 0
 	l.mu.Unlock()
 	if known {
@@ -110,11 +110,11 @@ func (l *Log) learn(ctx context.Context) error {
 	return nil
 }
 
-// noteEpoch forgets everything in a new epoch: the servers may have lost transactions, so that
+// noteHistory forgets everything in a new history: the servers may have lost transactions, so that
 // segments are back, or gone. l.mu must be held.
-func (l *Log) noteEpoch() {
-	if epoch := l.s.Epoch(); epoch != l.epoch {
-		l.epoch, l.born, l.known, l.tail = epoch, 0, nil, tail{}
+func (l *Log) noteHistory() {
+	if history := l.s.History(); history != l.history {
+		l.history, l.born, l.known, l.tail = history, 0, nil, tail{}
 	}
 }
 

@@ -23,7 +23,7 @@ type Receipt struct {
 	l       *Log
 	path    string
 	version int32 // of its data, -1 while it may not exist
-	epoch   int64 // of the session when its use began
+	history int64 // of the session when its use began
 }
 
 func (l *Log) receipts() string { return l.cfg.Path + "/puts" }
@@ -50,7 +50,7 @@ func (l *Log) receipt(ctx context.Context, start startFunc) (*Receipt, error) {
 		r = &Receipt{l: l, path: fmt.Sprintf("%s/%016x-%d", l.receipts(), uint64(l.s.ID()), l.cfg.Receipts.Add(1)), version: -1}
 	}
 	l.mu.Unlock()
-	r.epoch = l.s.Epoch()
+	r.history = l.s.History()
 	if r.version < 0 {
 		if err := r.create(ctx, start); err != nil {
 			if zkconn.IsContextErr(ctx, err) { // it may be created
@@ -216,7 +216,7 @@ func (l *Log) Transact(ctx context.Context, what string, uncertain error, altern
 // earlier attempt was carried out, an error that is uncertain if that cannot be known.
 // Neither: nothing was done, and another receipt may work.
 func (r *Receipt) Refused(x *zkconn.Retry, err, uncertain error) (done bool, _ error) {
-	if x.Repeated() && errors.Is(err, zk.ErrBadVersion) && r.l.s.Epoch() != r.epoch {
+	if x.Repeated() && errors.Is(err, zk.ErrBadVersion) && r.l.s.History() != r.history {
 		// The servers may have lost transactions of the receipt. Then they have lost the one
 		// that was sent, too, or never had it.
 		stat, unknown := r.l.s.Exists(r.l.s.Lifetime(), r.path)

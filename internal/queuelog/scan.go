@@ -109,7 +109,7 @@ func (l *Log) listSegment(ctx context.Context, n int64, watch bool) (*Listing, e
 		return nil, err
 	}
 	if !isSealed(&w.Stat) { // a consumer that sleeps has to look for older segments, which may be back
-		w.FireInNewEpoch()
+		w.FireInNewHistory()
 	}
 	return &Listing{Children: w.Children, Stat: &w.Stat, Watch: w}, nil
 }

@@ -22,9 +22,10 @@ type Session struct {
 // openSession starts to connect, and returns at once.
 func openSession(c *Client) (*Session, error) {
 	s := &Session{Client: c}
-	since := c.began
+	since, losses := c.began, int64(0)
 	if last, _ := c.Session(); last != nil {
 		_, _, since = last.State()
+		losses = last.Losses()
 	}
 	conn := zkconn.Config{
 		Servers: c.servers, Timeout: c.Timeout, Credentials: c.Auth(), Digest: c.Digest,
@@ -33,7 +34,7 @@ func openSession(c *Client) (*Session, error) {
 		Up:     s.onUp,
 		Down:   s.onDown,
 		Failed: s.onFailed,
-		Since:  since, MaxBuffer: c.MaxBuffer,
+		Since:  since, Losses: losses, MaxBuffer: c.MaxBuffer,
 		Log:        c.Log,
 		NearlyFull: s.onNearlyFull,
 		ReadACL:    c.noteACL,

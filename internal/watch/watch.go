@@ -37,11 +37,11 @@ type Follower struct {
 	Children bool
 	Tell     func(State) error
 
-	told  bool
-	zxid  int64 // of the znode that was told last, see zxidOf
-	epoch int64 // of the session then
-	gone  bool
-	last  *zkconn.Watch
+	told    bool
+	zxid    int64 // of the znode that was told last, see zxidOf
+	history int64 // of the session then
+	gone    bool
+	last    *zkconn.Watch
 }
 
 // Follow follows the znode until the session ends, and returns ErrSessionOver then. Call it
@@ -86,9 +86,9 @@ func (f *Follower) Next(ctx context.Context, s *zkconn.Session) (now State, isNe
 		switch {
 		case err != nil:
 			return now, false, nil, err
-		case !f.isOld(now, s.Epoch()):
+		case !f.isOld(now, s.History()):
 			f.last = w
-			return now, f.note(now, s.Epoch()), w, nil
+			return now, f.note(now, s.History()), w, nil
 		case old == zkconn.MaxTries:
 			return now, false, nil, ErrWentBack
 		}
@@ -133,10 +133,10 @@ func (f *Follower) zxidOf(stat *zk.Stat) int64 {
 	return stat.Mzxid
 }
 
-// isOld reports whether something newer was told. In a new epoch of the session, the servers
+// isOld reports whether something newer was told. In a new history of the session, the servers
 // show all that they have not lost.
-func (f *Follower) isOld(now State, epoch int64) bool {
-	if now.Stat == nil || epoch > f.epoch {
+func (f *Follower) isOld(now State, history int64) bool {
+	if now.Stat == nil || history > f.history {
 		return false
 	}
 	zxid := f.zxidOf(now.Stat)
@@ -144,9 +144,9 @@ func (f *Follower) isOld(now State, epoch int64) bool {
 }
 
 // note notes what is to be told, and reports whether it is another state than before.
-func (f *Follower) note(now State, epoch int64) bool {
+func (f *Follower) note(now State, history int64) bool {
 	last := *f
-	f.told, f.gone, f.epoch = true, now.Stat == nil, epoch
+	f.told, f.gone, f.history = true, now.Stat == nil, history
 	if !f.gone {
 		f.zxid = f.zxidOf(now.Stat)
 	}

@@ -48,7 +48,7 @@ type Conn struct {
 	off          int
 	buf          []byte // for the next frame; see maxReusedBuffer
 	onDelivered  func()
-	asking       int64     // the epoch in which it asks for the session's ephemerals, 0: it does not
+	asking       bool      // for the session's ephemeral znodes
 	readDeadline time.Time // as set last; zero while the handshake's holds
 
 	closeOnce   sync.Once

@@ -8,87 +8,118 @@ import (
 
 // An ensemble that has lost transactions, because servers have lost their disks or a backup was
 // restored, resumes sessions without some of their znodes, and with some that had been
-// deleted. The upper half of a zxid is the epoch of the leader, which is a new one then: a
-// server that has not reached it refuses a client that has seen something later than the
-// server has. So a client that may have lost something sees the new epoch in the first replies
-// on the resumed connection. Then the Conn asks for the session's ephemeral znodes, once.
-// Every other change of the leader has a new epoch, too.
+// deleted. So a resumed connection first asks for the session's ephemeral znodes.
+//
+// A server that is behind what a client has seen refuses the client, so mostly one can tell
+// whether transactions may be lost: the upper half of a zxid is the epoch of the leader, which
+// is a new one then, as after every other change of the leader. Or the servers have refused the
+// session: if they have also lost that there was an epoch, its number is given again.
 
-// epochs are those that a session has seen.
-type epochs struct {
-	first    bool  // there was a reply
-	seen     int64 // the newest
-	compared int64 // no ephemerals need to be asked for up to this one
+// history counts the times at which the servers may have lost transactions.
+type history struct {
+	epoch    int64 // the newest of a reply; 0: there was none
+	times    int64
+	compared int64 // the times when the znodes were last asked for
 }
 
-// epochOf returns the epoch of a transaction.
-func epochOf(zxid int64) int64 { return zxid >> 32 }
-
-// sawEpoch asks for the session's ephemeral znodes if a reply with that zxid is the first of a
-// new epoch on this connection.
+// sawEpoch notes the epoch of a reply, and asks for the session's ephemeral znodes if it is a
+// new one.
 func (c *Conn) sawEpoch(zxid int64) {
-	if zxid <= 0 || !c.session.isNewEpoch(epochOf(zxid)) || c.asking != 0 {
+	if zxid > 0 && c.session.isNewEpoch(zxid>>32) {
+		c.askEphemerals()
+	}
+}
+
+// isNewEpoch notes the epoch of a reply. It reports whether the servers may have lost
+// transactions since the znodes were asked for.
+func (s *Session) isNewEpoch(epoch int64) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	h := &s.history
+	if epoch > h.epoch {
+		if h.epoch > 0 {
+			h.times++
+		}
+		h.epoch = epoch
+	}
+	return h.times > h.compared
+}
+
+// noteRefused notes that a server has closed a connection without an answer to the handshake.
+func (s *Session) noteRefused() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.history.times++
+}
+
+// NoteLoss notes that the znodes have shown that the servers have lost transactions.
+func (s *Session) NoteLoss() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.history.times++
+	s.history.compared = s.history.times
+}
+
+// History returns a number that grows whenever the servers may have lost transactions, also from
+// one session to the next, if it has had a reply. It is noted before a reply is passed on.
+func (s *Session) History() int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.history.epoch<<31 | s.history.times
+}
+
+// Losses returns how often the servers may have lost transactions without a new epoch, for the
+// Config of the next session.
+func (s *Session) Losses() int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.history.times
+}
+
+// askEphemerals asks for the session's ephemeral znodes, unless that is under way. If the reply
+// is lost, the next connection asks again.
+func (c *Conn) askEphemerals() {
+	if c.asking {
 		return
 	}
-	c.asking = epochOf(zxid)
+	c.asking = true
 	ask := jute.AppendInt32(jute.AppendInt32(nil, xidEphemerals), jute.OpGetEphemerals)
 	c.sendOwn(jute.Frame(jute.AppendString(ask, "/")))
 }
 
-// askEpoch sends a ping at once, for a connection on which nothing else may be sent for a while.
-// The answer tells the epoch.
-func (c *Conn) askEpoch() {
-	c.startWrite(jute.Frame(jute.AppendInt32(jute.AppendInt32(nil, jute.XidPing), jute.OpPing)))
-}
-
-// isNewEpoch notes the epoch of a reply.
-func (s *Session) isNewEpoch(epoch int64) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if !s.epochs.first {
-		s.epochs = epochs{first: true, compared: epoch}
-	}
-	s.epochs.seen = max(s.epochs.seen, epoch)
-	return epoch > s.epochs.compared
-}
-
-// Epoch returns the newest epoch of a reply.
-func (s *Session) Epoch() int64 {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.epochs.seen
-}
-
-// ephemeralsAnswered passes the znodes on. If the reply is lost, the next connection asks
-// again. Servers before 3.6 do not know the request.
+// ephemeralsAnswered passes the znodes on. A server that does not want to answer is asked no
+// more on this connection if nothing says that transactions may be lost. Servers before 3.6 do
+// not know the request.
 func (c *Conn) ephemeralsAnswered(zxid int64, code int32, record []byte) error {
 	_, ok := c.removePending(xidEphemerals, code, nil)
-	epoch, d := c.asking, jute.NewDecoder(record)
-	c.asking = 0
+	d := jute.NewDecoder(record)
+	c.asking = false
+	mayHaveLost := zxid > 0 && c.session.isNewEpoch(zxid>>32)
 	switch {
 	case !ok:
 		return fmt.Errorf("ephemeral znodes that were not asked for")
 	case code == jute.ErrUnimplemented:
-		c.session.compared(epoch)
-	case code != 0:
+		c.session.compared()
+	case code != 0 && mayHaveLost:
 		return fmt.Errorf("asking for the session's ephemeral znodes: error %d", code)
-	default:
+	case code == 0:
 		paths := d.Strings()
 		if d.Err != nil {
 			return fmt.Errorf("malformed list of ephemeral znodes: %w", d.Err)
 		}
-		c.session.compared(epoch)
-		c.session.cfg.Ephemerals(paths, epoch)
+		c.session.compared()
+		c.session.cfg.Ephemerals(paths, mayHaveLost)
 		c.session.sawZxid(zxid)
 	}
 	c.ownAnswered(1)
 	return nil
 }
 
-func (s *Session) compared(epoch int64) {
+// compared notes that the znodes were asked for.
+func (s *Session) compared() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.epochs.compared = max(s.epochs.compared, epoch)
+	s.history.compared = s.history.times
 }
 
 // isGateClosed reports whether requests are held back.

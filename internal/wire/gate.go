@@ -15,8 +15,8 @@ import "github.com/zkrecipes/zkrecipes/internal/jute"
 //
 // If any lease is held, the gate then also waits for the reply to a sync.
 // Events advance no zxid. The holder may have been granted its lease because of
-// a change that a lagging follower does not have yet. And if the epoch is new, it waits until
-// the session's znodes were compared, see epoch.go.
+// a change that a lagging follower does not have yet. And it waits until the session's znodes
+// were compared, see epoch.go.
 
 // armedAgain notes that an answered setWatches has armed these watches.
 func (c *Conn) armedAgain(paths map[watch]struct{}) {
@@ -42,18 +42,13 @@ func (c *Conn) allArmed() {
 	c.sendOwn(jute.Frame(jute.AppendString(sync, "/")))
 }
 
-// sendOwn sends a request of the Conn's own, for whose answer the gate waits.
+// sendOwn sends a request of the Conn's own, for whose answer the gate waits. It may write, and
+// the reading goroutine must not wait until the server reads, so another goroutine does it.
+// That goroutine ends with its write, at the latest when the connection is closed.
 func (c *Conn) sendOwn(frame []byte) {
 	c.mu.Lock()
 	c.gateWaits++
 	c.mu.Unlock()
-	c.startWrite(frame)
-}
-
-// startWrite writes a frame of the Conn's own. The reading goroutine must not wait until the
-// server reads, so another goroutine writes. That goroutine ends with its write, at the latest
-// when the connection is closed.
-func (c *Conn) startWrite(frame []byte) {
 	go func() {
 		c.mu.Lock()
 		write := c.enqueue(c.parse(frame))

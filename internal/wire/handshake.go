@@ -91,6 +91,7 @@ func (c *Conn) finishHandshake() error {
 	}
 	frame, err := jute.ReadFrame(c.r, maxConnectResponse)
 	if IsRejected(err) {
+		c.session.noteRefused()
 		return fmt.Errorf("handshake: %w: the server closed the connection without an answer: it has no quorum, "+
 			"has not seen what the session has, refuses more connections of this address (maxClientCnxns), or expects TLS", err)
 	}
@@ -198,14 +199,14 @@ func (c *Conn) establish(r connectResponse) {
 	c.alive, c.lastSent = c.connectSent, c.connectSent
 	gateClosed := c.gateClosed
 	c.mu.Unlock()
+	if resumed {
+		c.askEphemerals()
+	}
 	if !gateClosed {
 		if !resumed {
 			s.markAlive(c.connectSent)
 		}
 		s.cfg.Up(c.number)
-		if resumed {
-			c.askEpoch()
-		}
 		return
 	}
 	c.mu.Lock()

@@ -41,6 +41,7 @@ type Event struct {
 type Config struct {
 	Timeout     time.Duration // requested; the server may change it
 	Credentials []Credential
+	Losses      int64       // of the session before
 	Leases      func() bool // reports whether any lease is held
 	// Armed is called when conn has answered a watch on a znode's data, or on its children.
 	Armed  func(path string, children bool, conn uint64)
@@ -48,9 +49,9 @@ type Config struct {
 	Up     func(conn uint64)            // requests pass
 	Down   func(conn uint64, err error) // the connection is closed
 	Sooner func()                       // ValidUntil has moved to an earlier time
-	// Ephemerals is called with the session's ephemeral znodes, once in each new epoch in which
-	// it is resumed, see epoch.go.
-	Ephemerals func(paths []string, epoch int64)
+	// Ephemerals is called with the session's ephemeral znodes when it is resumed. mayHaveLost:
+	// the servers may have lost transactions since it was called before, see epoch.go.
+	Ephemerals func(paths []string, mayHaveLost bool)
 }
 
 // Session is the state of one ZooKeeper session that outlives its connections.
@@ -63,7 +64,7 @@ type Session struct {
 	password   []byte
 	timeout    time.Duration
 	lastZxid   int64
-	epochs     epochs
+	history    history
 	validUntil time.Time
 	refused    map[int]bool
 	over       bool
@@ -73,7 +74,10 @@ type Session struct {
 
 // NewSession returns a Session that has no connection yet.
 func NewSession(cfg Config) *Session {
-	return &Session{cfg: cfg, timeout: cfg.Timeout, refused: map[int]bool{}, watches: map[watch]struct{}{}}
+	return &Session{
+		cfg: cfg, timeout: cfg.Timeout, refused: map[int]bool{}, watches: map[watch]struct{}{},
+		history: history{times: cfg.Losses, compared: cfg.Losses},
+	}
 }
 
 // SessionName returns a session id as ZooKeeper's tools print it: unsigned. Those of servers
@@ -176,6 +180,9 @@ func (s *Session) markRefused(i int) {
 func (s *Session) accept(r connectResponse) (unarmed map[watch]struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.id == 0 {
+		s.history.compared = s.history.times
+	}
 	s.id, s.password, s.timeout = r.id, r.password, r.timeout
 	return maps.Clone(s.watches)
 }

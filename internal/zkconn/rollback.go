@@ -12,10 +12,10 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/wire"
 )
 
-// An ensemble that has lost transactions: see wire/epoch.go. In each new epoch the session's
+// An ensemble that has lost transactions: see wire/epoch.go. Whenever the session is resumed, its
 // znodes are compared with its account. Those that it does not know were deleted once, and are
-// deleted again: otherwise they would stand for as long as the session lives. Those that are
-// missing are as good as deleted by somebody else.
+// deleted again: otherwise they would stand for as long as the session lives. If the servers may
+// have lost transactions, those that are missing are as good as deleted by somebody else.
 
 // Rollback is what has become of a session when the servers have lost transactions.
 type Rollback struct {
@@ -25,42 +25,54 @@ type Rollback struct {
 
 // onEphemerals is called by internal/wire, in the order of the replies, and before requests
 // pass if the session has watches, or leases.
-func (s *Session) onEphemerals(paths []string, epoch int64) {
+func (s *Session) onEphemerals(paths []string, mayHaveLost bool) {
 	missing, strange, doubt := s.account.compare(paths)
+	lost := 0
+	if mayHaveLost {
+		lost = s.beginHistory(missing)
+	}
+	if len(strange) > 0 || mayHaveLost && doubt {
+		s.cfg.Tasks.Start(func() { s.deleteReturned(mayHaveLost, lost) })
+	}
+}
+
+// beginHistory takes the znodes that are missing for lost, and has all be read again that may have
+// gone back. It returns how many are lost.
+func (s *Session) beginHistory(missing []string) (lost int) {
 	s.mu.Lock()
 	s.lost = map[string]bool{}
 	for _, path := range slices.Concat(missing, s.mayBeLost) {
 		s.lost[path] = true
 	}
-	lost := len(s.lost)
+	lost = len(s.lost)
 	s.mayBeLost = nil
 	watches := slices.Collect(maps.Values(s.watches))
-	close(s.newEpoch)
-	s.newEpoch = make(chan struct{})
+	close(s.newHistory)
+	s.newHistory = make(chan struct{})
 	s.mu.Unlock()
 	for _, path := range missing {
 		s.onEvent(wire.Event{Type: jute.EventDeleted, Path: path})
 	}
 	s.cfg.Tasks.Start(func() { s.recheck(watches) })
-	if len(strange) > 0 || doubt {
-		s.cfg.Tasks.Start(func() { s.deleteReturned(lost) })
-	}
+	return lost
 }
 
-// Epoch returns the epoch of the servers, as far as replies have told it. It is noted before a
-// reply is passed on.
-func (s *Session) Epoch() int64 { return s.wire.Epoch() }
+// History returns a number that grows whenever the servers may have lost transactions: what was
+// read in an earlier history may not be so any more. It is noted before a reply is passed on.
+func (s *Session) History() int64 { return s.wire.History() }
 
-// NewEpoch returns a channel that is closed when there is a new epoch, in which the servers may
-// have lost transactions.
-func (s *Session) NewEpoch() <-chan struct{} {
+// Losses is for the Config of the next session.
+func (s *Session) Losses() int64 { return s.wire.Losses() }
+
+// NewHistory returns a channel that is closed when the servers may have lost transactions.
+func (s *Session) NewHistory() <-chan struct{} {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.newEpoch
+	return s.newHistory
 }
 
 // WasLost reports whether the znode of the session at that path, which is gone, was found
-// missing at the beginning of the newest epoch: the servers have lost it, or somebody has deleted
+// missing when the newest history began: the servers have lost it, or somebody has deleted
 // it while there was no connection.
 func (s *Session) WasLost(path string) bool {
 	s.mu.Lock()
@@ -84,10 +96,13 @@ func (s *Session) noteRearmed(path string) {
 //
 // No other session has them: nearly all have names that no other session uses. The others go
 // in one transaction with those with which they came.
-func (s *Session) deleteReturned(lost int) {
+//
+// begun: it was known before that the servers may have lost transactions, and that so many
+// znodes are lost.
+func (s *Session) deleteReturned(begun bool, lost int) {
 	told := false
 	for wait := 50 * time.Millisecond; ; wait = min(2*wait, s.Timeout()) {
-		strange, doubt, err := s.strangeZnodes()
+		missing, strange, doubt, err := s.strangeZnodes()
 		switch {
 		case Transient(err):
 			continue
@@ -97,6 +112,10 @@ func (s *Session) deleteReturned(lost int) {
 			return
 		case len(strange) > 0 && !told:
 			told = true
+			if !begun {
+				s.wire.NoteLoss()
+				lost = s.beginHistory(missing)
+			}
 			s.cfg.RolledBack(Rollback{Returned: strange, Lost: lost})
 		}
 		s.deleteTogether(strange)
@@ -108,20 +127,20 @@ func (s *Session) deleteReturned(lost int) {
 	}
 }
 
-// strangeZnodes asks the leader for the session's znodes that the account does not know.
-func (s *Session) strangeZnodes() (strange []string, doubt bool, err error) {
+// strangeZnodes asks the leader for the session's znodes, and compares them with the account.
+func (s *Session) strangeZnodes() (missing, strange []string, doubt bool, err error) {
 	ctx := s.Lifetime()
 	if err := s.Sync(ctx, "/"); err != nil {
-		return nil, false, err
+		return nil, nil, false, err
 	}
 	frame := jute.AppendString(make([]byte, wire.Headroom), "/")
 	nc, err := s.passing(frame)
 	if err != nil {
-		return nil, false, err
+		return nil, nil, false, err
 	}
 	r := &Reading{nc.CallThen(jute.OpGetEphemerals, frame, func(call *wire.Call) {
 		if code, record, err := call.Result(); err == nil && code == 0 {
-			_, strange, doubt = s.account.compare(jute.NewDecoder(record).Strings())
+			missing, strange, doubt = s.account.compare(jute.NewDecoder(record).Strings())
 		}
 	})}
 	<-r.Done()
@@ -130,7 +149,7 @@ func (s *Session) strangeZnodes() (strange []string, doubt bool, err error) {
 		err = ErrSessionOver
 	}
 	s.backOff(ctx, jute.OpGetEphemerals, err)
-	return strange, doubt, err
+	return missing, strange, doubt, err
 }
 
 // deleteTogether deletes znodes, those with neighbouring paths in one transaction: a recipe's
@@ -223,6 +242,6 @@ func (w *Watch) wentBack(now *zk.Stat) bool {
 	return now.Mzxid != w.Stat.Mzxid
 }
 
-// FireInNewEpoch has the watch fire when there is a new epoch, whatever has become of its znode:
+// FireInNewHistory has the watch fire when a new history begins, whatever has become of its znode:
 // the caller has to look at more than that.
-func (w *Watch) FireInNewEpoch() { w.volatile.Store(true) }
+func (w *Watch) FireInNewHistory() { w.volatile.Store(true) }

@@ -35,6 +35,7 @@ type Config struct {
 	Dial        func(ctx context.Context, network, address string) (net.Conn, error)
 	Tasks       *Tasks    // goroutines that outlive their callers are counted here
 	Since       time.Time // when State of the session before has changed last
+	Losses      int64     // of the session before, see Session.Losses
 	MaxBuffer   int       // the servers' jute.maxbuffer; 0: the default
 
 	Leases func() bool                    // reports whether grants rest on this session
@@ -90,28 +91,28 @@ type Session struct {
 	parked      chan struct{} // closed when go-zookeeper's loop is held in the dialer
 	releaseLoop chan struct{} // closed when that loop may return
 
-	mu        sync.Mutex
-	up        bool
-	upChanged chan struct{} // closed and replaced whenever up changes
-	upSince   time.Time
-	since     time.Time            // when State has changed last
-	unserved  map[Server]*contact  // see isHopeless
-	failures  int                  // attempts to connect since a connection has lasted
-	dials     map[string]*dialCall // by address, see dialNet
-	hanging   int                  // calls that leaveDial has left
-	nc        *wire.Conn
-	number    uint64 // of nc
-	server    Server // of nc
-	ncSince   time.Time
-	lastErr   error // why there is no connection
-	cause     error // why the session has ended
-	draining  bool  // no request begins any more
-	watches   map[watchKey]*Watch
-	newEpoch  chan struct{}   // closed and replaced when the znodes are compared in a new epoch
-	lost      map[string]bool // see WasLost
-	mayBeLost []string        // those of which it is known when requests pass; see noteRearmed
-	probe     *aclProbe
-	idProbe   *idProbe
+	mu         sync.Mutex
+	up         bool
+	upChanged  chan struct{} // closed and replaced whenever up changes
+	upSince    time.Time
+	since      time.Time            // when State has changed last
+	unserved   map[Server]*contact  // see isHopeless
+	failures   int                  // attempts to connect since a connection has lasted
+	dials      map[string]*dialCall // by address, see dialNet
+	hanging    int                  // calls that leaveDial has left
+	nc         *wire.Conn
+	number     uint64 // of nc
+	server     Server // of nc
+	ncSince    time.Time
+	lastErr    error // why there is no connection
+	cause      error // why the session has ended
+	draining   bool  // no request begins any more
+	watches    map[watchKey]*Watch
+	newHistory chan struct{}   // closed and replaced when the servers may have lost transactions
+	lost       map[string]bool // see WasLost
+	mayBeLost  []string        // those of which it is known when requests pass; see noteRearmed
+	probe      *aclProbe
+	idProbe    *idProbe
 
 	killers  killers
 	refusals refusals
@@ -123,12 +124,12 @@ func New(cfg Config) *Session {
 		cfg: cfg, hosts: &hosts{servers: cfg.Servers}, ids: cfg.digestIDs(),
 		established: make(chan struct{}), over: make(chan struct{}),
 		parked: make(chan struct{}), releaseLoop: make(chan struct{}),
-		upChanged: make(chan struct{}),
-		unserved:  map[Server]*contact{},
-		dials:     map[string]*dialCall{},
-		watches:   map[watchKey]*Watch{},
-		newEpoch:  make(chan struct{}),
-		since:     cfg.Since,
+		upChanged:  make(chan struct{}),
+		unserved:   map[Server]*contact{},
+		dials:      map[string]*dialCall{},
+		watches:    map[watchKey]*Watch{},
+		newHistory: make(chan struct{}),
+		since:      cfg.Since,
 	}
 	s.account = newAccount(cmp.Or(cfg.MaxBuffer, jute.MaxFrame))
 	s.account.emptied = cfg.Emptied
@@ -139,6 +140,7 @@ func New(cfg Config) *Session {
 	s.wire = wire.NewSession(wire.Config{
 		Timeout:     cfg.Timeout,
 		Credentials: slices.Concat(cfg.Credentials, cfg.Identities),
+		Losses:      cfg.Losses,
 		Leases:      cfg.Leases,
 		Armed:       s.onArmed,
 		Event:       s.onEvent,

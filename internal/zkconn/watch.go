@@ -36,7 +36,7 @@ type Watch struct {
 	// which a watch on data or children was answered, 0 if the event came first.
 	event     wire.Event
 	confirmed uint64
-	volatile  atomic.Bool // see FireInNewEpoch
+	volatile  atomic.Bool // see FireInNewHistory
 
 	mu     sync.Mutex // while it is held, no lock is taken but a WatchSet's
 	notify []chan<- struct{}

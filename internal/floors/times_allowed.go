@@ -22,6 +22,9 @@ var allowedTimes = map[string]string{
 	"docs/code/fromcurator/fromcurator_test.go TestOnlyTheLimitOfTheWaitIsReportedAsBusy": "the lock is held",
 	"internal/zkserver/zkserver_test.go TestACallEndsWithItsContext":                      "a server that is paused does not stop",
 
+	// In simulated time, in functions that the bubble calls from a table.
+	"internal/queue/handlertimeout_test.go TestOverrunOfAnItemThatIsOver": "eachInBubble",
+
 	// Nothing happens meanwhile.
 	"cmd/zkr/internal/guard/guard_linux_test.go TestTheCommandDiesWithItsGuard": "a dead command writes nothing",
 	"cmd/zkr/internal/serve/hub_test.go TestAChangeIsReadOnceForAllBrowsers":    "without a change nothing is read",

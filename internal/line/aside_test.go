@@ -41,7 +41,7 @@ func TestSequenceNumbersUpToTheLimitAreGranted(t *testing.T) {
 	recipetest.EachSideInBubble(t, func(t *testing.T, w *recipetest.SideWorld) {
 		c := w.Client(nil)
 		require.NoError(t, w.Srv.SetCounter(w.Path, line.MaxNumber-1))
-		for _, number := range []int32{line.MaxNumber - 1, line.MaxNumber, 0, 1} {
+		for _, number := range []int32{line.MaxNumber - 1, line.MaxNumber, 1, 2} {
 			l := w.Holds(c)
 			require.Equal(t, number, w.Line()[0].Number)
 			require.NoError(t, l.Release())
@@ -162,7 +162,7 @@ func TestAFreeLineBeginsAnewBeyondTheLimit(t *testing.T) {
 			w.AtLimit()
 			var l *zkrecipes.Lease
 			requests := w.Requests(func() { l = recipetest.Held(t, lock) })
-			require.Zero(t, w.Line()[0].Number, name)
+			require.EqualValues(t, 1, w.Line()[0].Number, name)
 			require.Greater(t, l.Token(), last.Token())
 			require.Equal(t, 2, requests[recipetest.OpJoin], "%s: %v", name, requests)
 			require.Equal(t, 2, requests[recipetest.OpDelete], "%s: %v", name, requests)
@@ -403,7 +403,7 @@ func TestALineThatChangesBeforeItsDeletionIsNotDeleted(t *testing.T) {
 		},
 		"another client begins it anew": func(t *testing.T, w *recipetest.SideWorld, conn *zk.Conn) func(*harness.Call[*zkrecipes.Lease]) {
 			l := w.Excludes(w.Stranger(nil))
-			require.Zero(t, w.Line()[0].Number)
+			require.EqualValues(t, 1, w.Line()[0].Number)
 			return func(a *harness.Call[*zkrecipes.Lease]) {
 				require.True(t, a.Waiting())
 				require.Len(t, w.Line(), 2, "it has joined the new line")

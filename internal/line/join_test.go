@@ -32,7 +32,7 @@ func TestJoinAnsweredAfterTheSessionExpiredGrantsNothing(t *testing.T) {
 			var c *harness.Link
 			joins := 0
 			standStill := zktest.OnChange(func(ch zktest.Change) {
-				if ch.Created && strings.HasPrefix(ch.Path, "/line/") {
+				if ch.Created && strings.HasPrefix(ch.Path, "/line/_c_") {
 					if joins++; joins == 2 { // the first was that of w.client
 						c.Stop()
 					}
@@ -67,7 +67,7 @@ func TestSignalReadAfterTheSessionExpiredGrantsNothing(t *testing.T) {
 			var once sync.Once
 			standStill := zktest.OnChange(func(ch zktest.Change) {
 				// The holder leaves. It sends a signal if it held alone.
-				if !ch.Created && strings.HasPrefix(ch.Path, "/line/") {
+				if !ch.Created && strings.HasPrefix(ch.Path, "/line/_c_") {
 					once.Do(func() { c.Stop() })
 				}
 			})

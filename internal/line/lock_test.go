@@ -55,7 +55,7 @@ func TestALockWorksUnderAPrefix(t *testing.T) {
 		rs, err := l.Commit(t.Context(), zkrecipes.OpCreate("/locks/data", []byte("1"), 0, nil), zkrecipes.OpCreate("/locks/seq-", nil, zk.FlagSequence, nil))
 		require.NoError(t, err)
 		require.Equal(t, "/locks/data", rs[0].Path)
-		require.Equal(t, "/locks/seq-0000000002", rs[1].Path, "the parent's first child was the line")
+		require.Equal(t, "/locks/seq-0000000003", rs[1].Path, "the parent's children were the first of a new container, the line and its sibling")
 		data, _, err := l.Get(t.Context(), "/locks/data")
 		require.NoError(t, err)
 		require.Equal(t, "1", string(data))

@@ -126,7 +126,7 @@ var sessionMutants = []mutant{
 			in:  "account.compare",
 			old: `strange = append(strange, path)`,
 		}},
-		test: "env ZK_HARNESS=zktest go test . -run ^TestAPlaceThatIsBack",
+		test: "env ZK_HARNESS=zktest go test ./internal/session -run ^TestAPlaceThatIsBack",
 	},
 	{
 		name: "session-keeps-what-is-lost",
@@ -135,7 +135,7 @@ var sessionMutants = []mutant{
 			in:  "account.compare",
 			old: `missing = append(missing, path)`,
 		}},
-		test: "env ZK_HARNESS=zktest go test . -run ^TestALeaseWhosePlaceTheServers",
+		test: "env ZK_HARNESS=zktest go test ./internal/session -run ^TestALeaseWhosePlaceTheServers",
 	},
 	{
 		name: "session-believes-a-receipt-that-went-back",
@@ -145,7 +145,7 @@ var sessionMutants = []mutant{
 			old: `case stat.Version < r.version:`,
 			new: `case false:`,
 		}},
-		test: "env ZK_HARNESS=zktest go test . -run ^TestAPutThatReturnsNil",
+		test: "env ZK_HARNESS=zktest go test ./internal/session -run ^TestAPutThatReturnsNil",
 	},
 	{
 		name: "session-never-given-up",

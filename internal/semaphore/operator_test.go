@@ -53,19 +53,14 @@ func TestSemaphoreHolderOfADeletedSlotLosesItsLease(t *testing.T) {
 
 // B23: Everything is deleted under holders and waiters, who go on.
 func TestSemaphoreThatIsDeletedIsMadeAnew(t *testing.T) {
-	for _, path := range []string{"/s", "/s/line", "/s/slots"} {
+	for _, path := range []string{"/s", "/s/slots"} {
 		inBubble(t, func(t *testing.T, w *recipetest.World) {
 			x := w.Semaphore(2)
 			l := recipetest.Acquire(t, x, 2)
 			as := []*harness.Call[*zkrecipes.SlotLease]{waits(w, 2, 1), waits(w, 2, 2)}
 			recipetest.RemoveTree(t, w.Bare(), path)
 			time.Sleep(time.Minute)
-			if path == "/s/line" {
-				require.NoError(t, l.Err())
-				recipetest.ReleaseSlots(t, l)
-			} else {
-				require.ErrorIs(t, l.Err(), zkrecipes.ErrLost)
-			}
+			require.ErrorIs(t, l.Err(), zkrecipes.ErrLost)
 			synctest.Wait()
 			if as[0].Waiting() { // they join the new line in any order
 				as[0], as[1] = as[1], as[0]
@@ -75,6 +70,24 @@ func TestSemaphoreThatIsDeletedIsMadeAnew(t *testing.T) {
 			}
 		})
 	}
+}
+
+// B23: That is no different from the eviction of each waiter, after which the servers reap the
+// line.
+func TestSemaphoreWhoseLineIsDeletedEvictsItsWaiters(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *recipetest.World) {
+		x := w.Semaphore(2)
+		l := recipetest.Acquire(t, x, 2)
+		as := []*harness.Call[*zkrecipes.SlotLease]{waits(w, 2, 1), waits(w, 2, 2)}
+		recipetest.RemoveTree(t, w.Bare(), "/s/line")
+		for _, a := range as {
+			_, err := a.Wait()
+			require.ErrorIs(t, err, zkrecipes.ErrEvicted)
+		}
+		require.NoError(t, l.Err())
+		recipetest.ReleaseSlots(t, l)
+		recipetest.ReleaseSlots(t, recipetest.Acquire(t, x, 2))
+	})
 }
 
 // B25

@@ -17,7 +17,7 @@ import (
 
 // history counts the times at which the servers may have lost transactions.
 type history struct {
-	epoch    int64 // the newest of a reply; 0: there was none
+	epoch    int64 // the newest of a reply; -1: there was none
 	times    int64
 	compared int64 // the times when the znodes were last asked for
 }
@@ -25,19 +25,19 @@ type history struct {
 // sawEpoch notes the epoch of a reply, and asks for the session's ephemeral znodes if it is a
 // new one.
 func (c *Conn) sawEpoch(zxid int64) {
-	if zxid > 0 && c.session.isNewEpoch(zxid>>32) {
+	if c.session.mayHaveLost(zxid) {
 		c.askEphemerals()
 	}
 }
 
-// isNewEpoch notes the epoch of a reply. It reports whether the servers may have lost
+// mayHaveLost notes the epoch of a reply. It reports whether the servers may have lost
 // transactions since the znodes were asked for.
-func (s *Session) isNewEpoch(epoch int64) bool {
+func (s *Session) mayHaveLost(zxid int64) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	h := &s.history
-	if epoch > h.epoch {
-		if h.epoch > 0 {
+	if epoch := zxid >> 32; epoch > h.epoch {
+		if h.epoch >= 0 {
 			h.times++
 		}
 		h.epoch = epoch
@@ -65,7 +65,7 @@ func (s *Session) NoteLoss() {
 func (s *Session) History() int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.history.epoch<<31 | s.history.times
+	return max(s.history.epoch, 0)<<31 | s.history.times
 }
 
 // Losses returns how often the servers may have lost transactions without a new epoch, for the
@@ -94,7 +94,7 @@ func (c *Conn) ephemeralsAnswered(zxid int64, code int32, record []byte) error {
 	_, ok := c.removePending(xidEphemerals, code, nil)
 	d := jute.NewDecoder(record)
 	c.asking = false
-	mayHaveLost := zxid > 0 && c.session.isNewEpoch(zxid>>32)
+	mayHaveLost := c.session.mayHaveLost(zxid)
 	switch {
 	case !ok:
 		return fmt.Errorf("ephemeral znodes that were not asked for")

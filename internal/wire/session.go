@@ -76,7 +76,7 @@ type Session struct {
 func NewSession(cfg Config) *Session {
 	return &Session{
 		cfg: cfg, timeout: cfg.Timeout, refused: map[int]bool{}, watches: map[watch]struct{}{},
-		history: history{times: cfg.Losses, compared: cfg.Losses},
+		history: history{epoch: -1, times: cfg.Losses, compared: cfg.Losses},
 	}
 }
 

@@ -1,0 +1,104 @@
+package wire
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/zkrecipes/zkrecipes/internal/jute"
+)
+
+// resumeAsking makes the next connection of a session, and leaves its request for the session's
+// ephemeral znodes to the test.
+func (r *rig) resumeAsking(last *link) *link {
+	r.t.Helper()
+	last.server.Close()
+	r.reported()
+	l := r.dial()
+	l.mu.Lock()
+	l.hasZnodes = true
+	l.mu.Unlock()
+	l.write(connectRequest(r.ID()))
+	l.answer(welcome())
+	require.Contains(r.t, l.sent(), "getEphemerals -999")
+	return l
+}
+
+// refuse makes a connection that the server closes without an answer.
+func (r *rig) refuse(last *link) {
+	r.t.Helper()
+	last.server.Close()
+	l := r.dial()
+	l.write(connectRequest(r.ID()))
+	l.server.Close()
+	r.reported()
+}
+
+func ephemerals(zxid int64, path string) []byte {
+	return reply(xidEphemerals, zxid, 0, jute.AppendString(jute.AppendInt32(nil, 1), path)...)
+}
+
+// B118
+func TestAResumedConnectionTellsWhetherTransactionsMayBeLost(t *testing.T) {
+	const old, newEpoch = 7, 1<<32 | 1
+	for name, c := range map[string]struct {
+		before func(r *rig, l *link) // between the connections
+		zxid   int64
+		lost   bool
+	}{
+		"the same epoch":                  {func(*rig, *link) {}, old + 1, false},
+		"a new epoch":                     {func(*rig, *link) {}, newEpoch, true},
+		"the same epoch, after a refusal": {func(r *rig, l *link) { r.refuse(l) }, old + 1, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, nil, func(t *testing.T, r *rig) {
+				l := r.connect()
+				l.write(ping())
+				l.answer(reply(jute.XidPing, old, 0))
+				history := r.History()
+				c.before(r, l)
+				l = r.resumeAsking(l)
+				l.answer(ephemerals(c.zxid, "/a"))
+				says := "ephemerals [/a], may have lost: false"
+				if c.lost {
+					says = "ephemerals [/a], may have lost: true"
+				}
+				require.Contains(t, r.reported(), says)
+				require.Equal(t, c.lost, r.History() > history)
+
+				l = r.resumeAsking(l)
+				l.answer(ephemerals(c.zxid+1, "/a"))
+				require.Contains(t, r.reported(), "ephemerals [/a], may have lost: false", "it was asked since")
+			})
+		})
+	}
+}
+
+// B118: The next connection asks again, and knows it still.
+func TestThatTransactionsMayBeLostIsRememberedUntilTheZnodesWereCompared(t *testing.T) {
+	inBubble(t, nil, func(t *testing.T, r *rig) {
+		l := r.connect()
+		r.refuse(l)
+		l = r.resumeAsking(l)
+		l.answer(reply(xidEphemerals, 0, jute.ErrOperationTimeout))
+		require.Error(t, l.down())
+		l = r.resumeAsking(l)
+		l.answer(ephemerals(9, "/a"))
+		require.Contains(t, r.reported(), "ephemerals [/a], may have lost: true")
+	})
+}
+
+// A server that does not answer that question is of use all the same if nothing is lost.
+func TestAServerThatDoesNotTellTheZnodesServes(t *testing.T) {
+	inBubble(t, nil, func(t *testing.T, r *rig) {
+		l := r.connect()
+		l.setDataWatches("/a")
+		l = r.resumeAsking(l)
+		l.answer(reply(xidEphemerals, 0, jute.ErrUnimplemented))
+		require.Empty(t, r.reported(), "the gate is closed")
+		l.write(setWatches(3, []string{"/a"}, nil, nil))
+		l.answer(reply(3, 0, 0))
+		l.requireUp()
+		require.Equal(t, []string{"up 2"}, r.reported())
+	})
+}

@@ -110,19 +110,19 @@ func TestAWaiterWhosePlaceTheServersHaveLostJoinsAgain(t *testing.T) {
 	})
 }
 
-func TestANewEpochCostsASessionOneRequest(t *testing.T) {
+func TestAResumedSessionCostsOneRequest(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		var said report
 		c := w.Client(said.options())
 		l := recipetest.LockOn(t, zkrecipes.NewMutex(c, w.Path))
 		time.Sleep(3 * time.Second)
 		requests := w.Requests(func() {
-			w.Srv.Restore(w.Srv.Snapshot()) // nothing is lost
+			w.Srv.Restore(w.Srv.Snapshot()) // nothing is lost, in a new epoch
 			time.Sleep(time.Second)
-			w.Srv.Disconnect(recipetest.SessionID(c))
+			w.Srv.Disconnect(recipetest.SessionID(c)) // the same epoch
 			time.Sleep(time.Second)
 		})
-		require.Equal(t, 1, requests["getEphemerals"], "%v", requests)
+		require.Equal(t, 2, requests["getEphemerals"], "%v", requests)
 		w.Stands(l)
 		log, traced := said.said()
 		require.Empty(t, log)

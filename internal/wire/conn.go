@@ -49,6 +49,7 @@ type Conn struct {
 	buf          []byte // for the next frame; see maxReusedBuffer
 	onDelivered  func()
 	asking       bool      // for the session's ephemeral znodes
+	asked        bool      // for them, on this connection
 	readDeadline time.Time // as set last; zero while the handshake's holds
 
 	closeOnce   sync.Once

@@ -82,7 +82,7 @@ func (c *Conn) askEphemerals() {
 	if c.asking {
 		return
 	}
-	c.asking = true
+	c.asking, c.asked = true, true
 	ask := jute.AppendInt32(jute.AppendInt32(nil, xidEphemerals), jute.OpGetEphemerals)
 	c.sendOwn(jute.Frame(jute.AppendString(ask, "/")))
 }

@@ -32,8 +32,11 @@ func (c *Conn) armedAgain(paths map[watch]struct{}) {
 	}
 }
 
-// allArmed opens the gate, or sends the sync that must be answered first.
+// allArmed sends what must be answered before the gate opens.
 func (c *Conn) allArmed() {
+	if !c.asked {
+		c.askEphemerals()
+	}
 	if !c.session.cfg.Leases() {
 		c.ownAnswered(0)
 		return

@@ -199,14 +199,14 @@ func (c *Conn) establish(r connectResponse) {
 	c.alive, c.lastSent = c.connectSent, c.connectSent
 	gateClosed := c.gateClosed
 	c.mu.Unlock()
-	if resumed {
-		c.askEphemerals()
-	}
 	if !gateClosed {
 		if !resumed {
 			s.markAlive(c.connectSent)
 		}
 		s.cfg.Up(c.number)
+		if resumed {
+			c.askEphemerals()
+		}
 		return
 	}
 	c.mu.Lock()

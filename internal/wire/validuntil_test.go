@@ -187,9 +187,9 @@ func TestWhatIsAnsweredBehindTheGateCountsOnceItOpens(t *testing.T) {
 		l.answer(reply(jute.XidPing, 0, 0))
 		require.Equal(t, before, r.ValidUntil(), "a ping was answered")
 		require.False(t, l.conn.Served())
-		sent := time.Now()
 		l.write(setWatches(2, []string{"/a"}, nil, nil))
 		time.Sleep(time.Second)
+		sent := time.Now() // the Conn asks for the session's znodes
 		l.answer(reply(2, 0, 0))
 		require.Equal(t, sent.Add(validFor), r.ValidUntil(), "the gate is open")
 		require.True(t, l.conn.Served())

@@ -113,7 +113,7 @@ func TestRealQueuedRequestsWaitUntilTheWatchesAreArmed(t *testing.T) {
 		require.NoError(t, <-errs)
 	}
 	ops := slices.DeleteFunc(taps.Newest().Sent(), func(op string) bool { return op == "ping" })
-	want := []string{"connect", "auth", "setWatches", "setWatches"}
+	want := []string{"connect", "auth", "setWatches", "setWatches", "getEphemerals"}
 	require.Equal(t, append(want, slices.Repeat([]string{"getData"}, queued)...), ops)
 	requireArmed(t, s, look, nodes[len(changed):], watches[len(changed):])
 }

@@ -241,6 +241,10 @@ var callsWithContext = map[string]func(w *callWorld) func(context.Context) error
 	"(*Queue).Peek":          func(w *callWorld) func(context.Context) error { return errOf(w.queue(1, nil).Peek) },
 	"(*Queue).Purge":         func(w *callWorld) func(context.Context) error { return errOf(w.queue(2, nil).Purge) },
 	"(*Queue).Items":         func(w *callWorld) func(context.Context) error { return each(w.queue(2, nil).Items) },
+	"(*Queue).Bury": func(w *callWorld) func(context.Context) error {
+		q := w.queue(1, nil)
+		return with(q.Bury, recipetest.PutOn(w.t, q, "x")[0])
+	},
 	"(*Queue).Find": func(w *callWorld) func(context.Context) error {
 		q := w.queue(1, nil)
 		return get(q.Find, recipetest.PutOn(w.t, q, "x")[0])

@@ -100,7 +100,7 @@ func TestBadOptionsAreNamed(t *testing.T) {
 	}{
 		{nil, zkrecipes.Options{}, `"": no servers`},
 		{[]string{""}, zkrecipes.Options{}, `"": server "" is not host or host:port`},
-		{[]string{"a/b:1"}, zkrecipes.Options{}, `a/b:1: server "a/b:1" is not host or host:port`},
+		{[]string{"a/b:1"}, zkrecipes.Options{}, `a/b:1: server "a/b:1" is not host or host:port: use ParseServers to split a connect string`},
 		{h, zkrecipes.Options{SessionTimeout: -time.Second}, `h: Options.SessionTimeout is -1s`},
 		{h, zkrecipes.Options{SessionTimeout: time.Microsecond}, `h: Options.SessionTimeout is 1µs`},
 		{h, zkrecipes.Options{SessionTimeout: math.MaxInt64}, fmt.Sprint(`h: Options.SessionTimeout is `, time.Duration(math.MaxInt64))},

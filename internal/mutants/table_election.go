@@ -41,7 +41,7 @@ var electionMutants = []mutant{
 		what: "A term whose znode was replaced deletes the other one at its end.",
 		edits: []edit{{
 			in:  "candidate.watchLeader",
-			old: `c.leaderGone.Store(true)`,
+			old: `c.leaderGone.Store(err != nil || !c.owns(&w.Stat))`,
 		}},
 		test: "env ZK_HARNESS=zktest go test ./internal/election -run ^TestATermThatEndsKeepsSomebodysZnodeAtTheLeadersPath$",
 	},

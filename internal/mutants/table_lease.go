@@ -142,7 +142,8 @@ var leaseMutants = []mutant{
 		what: "LockAll keeps what it has locked if it fails.",
 		edits: []edit{{
 			in:  "LockAll",
-			old: `releaseAll(held)`,
+			old: `return releaseAll(held)`,
+			new: `return nil`,
 		}},
 		test: "env ZK_HARNESS=zktest go test ./internal/line -run ^TestLockAllGivesBackWhatItHasIfItFails$",
 	},

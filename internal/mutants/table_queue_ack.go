@@ -15,8 +15,8 @@ var queueAckMutants = []mutant{
 		name: "queue-ack-outlasts-claim",
 		what: "Serve waits for an ack for as long as the session lives.",
 		edits: []edit{{
-			in:  "serving.serve",
-			old: `if err = ack.run(claimed); err == nil {`,
+			in:  "serving.finish",
+			old: `if err = ack.run(settling); err == nil {`,
 			new: `if err = ack.run(context.WithoutCancel(ctx)); err == nil {`,
 		}},
 		test: "env ZK_HARNESS=zktest go test ./internal/queue -run ^TestServeEndsWith",

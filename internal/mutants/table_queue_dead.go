@@ -80,8 +80,8 @@ var queueDeadMutants = []mutant{
 		name: "queue-failure-lost",
 		what: "A worker whose handler fails for the last time gives the item back, and the reason is lost.",
 		edits: []edit{{
-			in:  "serving.serve",
-			old: `s.moveFailed(claimed, it, err)`,
+			in:  "serving.finish",
+			old: `s.moveFailed(settling, it, err)`,
 			new: `s.release(it)`,
 		}},
 		test: "env ZK_HARNESS=zktest go test ./internal/queue -run TestDeadLetterTells",
@@ -143,8 +143,8 @@ var queueDeadMutants = []mutant{
 			new: `_, failure := CutNote(name, data)`,
 		}, {
 			in:  "Queue.redriveOne",
-			old: `item := queuelog.Item{ID: name[:queuelog.IDLength], Data: data}`,
-			new: `item := queuelog.Item{ID: name[:queuelog.IDLength], Data: data, Noted: queuelog.HasNote(name)}`,
+			old: `queuelog.Item{ID: name[:queuelog.IDLength], Data: data}`,
+			new: `queuelog.Item{ID: name[:queuelog.IDLength], Data: data, Noted: queuelog.HasNote(name)}`,
 		}},
 		test: "env ZK_HARNESS=zktest go test ./internal/queue -run ^TestRedriveMoves",
 	},
@@ -166,8 +166,8 @@ var queueDeadMutants = []mutant{
 		what: "Redrive moves the dead letters of other queues, too.",
 		edits: []edit{{
 			in:  "Queue.redriveOne",
-			old: `if failure != (Failure{}) && failure.Queue != q.Abs() {`,
-			new: `if failure != (Failure{}) && failure.Queue == "" {`,
+			old: `failure.Queue == q.Abs()`,
+			new: `failure.Queue != ""`,
 		}},
 		test: "env ZK_HARNESS=zktest go test ./internal/queue -run TestRedriveLeaves",
 	},

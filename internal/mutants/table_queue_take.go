@@ -62,14 +62,9 @@ var queueTakeMutants = []mutant{
 		name: "queue-attempts-foreign",
 		what: "Znodes that others create below an item count as attempts.",
 		edits: []edit{{
-			in: "Claims",
-			old: `
-				foreign := int64(stat.NumChildren)
-				if claimed && foreign > 0 {
-					foreign--
-				}
-				return int(Creates(stat) - foreign)`,
-			new: `return int(Creates(stat))`,
+			in:  "Claims",
+			old: `Creates(stat)-foreign-int64(stat.Version)`,
+			new: `Creates(stat)-int64(stat.Version)`,
 		}},
 		test: "env ZK_HARNESS=zktest go test ./internal/queue -run TestForeignZnodesBelow",
 	},

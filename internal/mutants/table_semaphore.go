@@ -149,8 +149,8 @@ var semaphoreMutants = []mutant{
 		what: "A release that finds a slot gone leaves the others.",
 		edits: []edit{{
 			in:  "slotPlace.release",
-			old: `if !errors.Is(gone, zk.ErrNoNode) || len(ops) == 1 {`,
-			new: `if gone != nil || len(ops) == 1 {`,
+			old: `if !errors.Is(gone, zk.ErrNoNode) && !tooMany || len(ops) == 1 {`,
+			new: `if !tooMany || len(ops) == 1 {`,
 		}},
 		test: "env ZK_HARNESS=zktest go test ./internal/semaphore -run ^TestSemaphoreHolderOfADeletedSlotLosesItsLease$",
 	},

@@ -188,5 +188,7 @@ func TestNoSecretIsPrinted(t *testing.T) {
 	defer seen.mu.Unlock()
 	p.lacks(t, "the library's own identity", seen.identity)
 	p.lacks(t, "the session's password", seen.password)
-	p.lacks(t, "the private key", key.PrivateKey.(*ecdsa.PrivateKey).D.Bytes())
+	private, err := key.PrivateKey.(*ecdsa.PrivateKey).Bytes()
+	require.NoError(t, err)
+	p.lacks(t, "the private key", private)
 }

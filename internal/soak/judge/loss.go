@@ -23,11 +23,6 @@ type loss struct {
 
 type losses []loss
 
-// took reports whether a loss may have taken back what was done then.
-func (l losses) took(at time.Duration) bool {
-	return slices.ContainsFunc(l, func(l loss) bool { return l.from <= at && at < l.to })
-}
-
 // between reports whether a loss may have taken back what was done first, and not what was done later.
 func (l losses) between(first, later time.Duration) bool {
 	return slices.ContainsFunc(l, func(l loss) bool { return l.from <= first && first < l.to && l.to <= later })

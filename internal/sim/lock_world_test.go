@@ -50,7 +50,7 @@ func newLockWorld(of lockRecipe) func(seed uint64) *world {
 			w.foreignPrefixes = of.foreignPlaces[r.IntN(len(of.foreignPlaces))]
 		}
 		if !w.nearLimit && r.IntN(6) == 0 {
-			w.lastNumber = int32(r.IntN(8))
+			w.lastNumber = 1 + int32(r.IntN(8)) // a new line begins with 1
 		}
 		return w.world
 	}

@@ -392,10 +392,10 @@ func (c *claim) release(_ bool, begin line.BeginFunc) error {
 	c.settle()
 	ops, unseen := c.AckOps(false), c.unseenOps()
 	t, err := begin(append([]any{ops.flag, ops.exclusion}, unseen...)...)
-	if err != nil {
-		return err
+	o := zkconn.Failure(err)
+	if err == nil {
+		o = t.Wait(c.Session.Lifetime())
 	}
-	o := t.Wait(c.Session.Lifetime())
 	if o.RefusedIn(unseen) || o.Is(zkconn.ErrTooLarge) && len(unseen) > 0 {
 		c.seen.Store(true) // it counts: somebody has changed the item, or the servers refuse it
 		return c.release(false, begin)
@@ -472,8 +472,9 @@ func (c *claim) sweepExclusion() (swept bool) {
 	}
 	defer queue.claiming.Release(maxClaims)
 	for {
+		creates := c.Session.Creates()
 		data, stat, err := c.Session.Get(ctx, c.Exclusion())
-		c.Session.NoteSeen(c.Exclusion(), stat, err)
+		c.Session.NoteSeen(creates, c.Exclusion(), stat, err)
 		if err != nil || !c.owns(stat, data) {
 			return swept
 		}

@@ -99,7 +99,7 @@ func (q *Queue) takeN(ctx context.Context, n int) ([]*Item, error) {
 	select {
 	case <-k.done:
 	case <-ctx.Done():
-		if t.quit(k); !k.served() {
+		if !t.quit(k) {
 			return nil, c.ContextErr(ctx)
 		}
 	}
@@ -112,12 +112,14 @@ func (q *Queue) takeN(ctx context.Context, n int) ([]*Item, error) {
 	return nil, c.ContextErr(ctx)
 }
 
-// quit is called by a taker whose context has ended.
-func (t *takerPool) quit(k *taker) {
+// quit is called by a taker whose context has ended. served: the call is over; if it is not,
+// what is claimed for it goes to others, so the taker must not look again.
+func (t *takerPool) quit(k *taker) (served bool) {
 	t.pools.Mu.Lock()
 	defer t.pools.Mu.Unlock()
 	t.drop(k)
 	k.left = !k.served()
+	return !k.left
 }
 
 // served reports whether the call is over.

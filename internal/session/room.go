@@ -20,20 +20,21 @@ func (s *Session) onNearlyFull(load zkconn.Load) {
 		"session", s.name(), "znodes", load.Znodes, "bytes", load.Bytes, "max", load.Bound)
 }
 
-// NoteSeen notes what a read of a znode's Stat tells, which this session may have created.
-func (s *Session) NoteSeen(path string, stat *zk.Stat, err error) {
+// NoteSeen notes what a read of a znode's Stat tells, which this session may have created. creates is
+// Creates from before the read.
+func (s *Session) NoteSeen(creates int64, path string, stat *zk.Stat, err error) {
 	if errors.Is(err, zk.ErrNoNode) || err == nil && stat.EphemeralOwner != s.ID() {
-		s.NoteGone(path)
+		s.NoteGoneSince(creates, path)
 	}
 }
 
 // NoteWatched is like NoteSeen for a watch.
-func (s *Session) NoteWatched(path string, w *zkconn.Watch, err error) {
+func (s *Session) NoteWatched(creates int64, path string, w *zkconn.Watch, err error) {
 	var stat *zk.Stat
 	if err == nil {
 		stat = &w.Stat
 	}
-	s.NoteSeen(path, stat, err)
+	s.NoteSeen(creates, path, stat, err)
 }
 
 // fullPause is between two tries of a Serve to take an item, or of a Lead to campaign, while

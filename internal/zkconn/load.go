@@ -35,6 +35,14 @@ func (s *Session) CheckRoom(n int) error {
 // do.
 func (s *Session) NoteGone(paths ...string) { s.account.gone(paths...) }
 
+// Creates is for NoteGoneSince, before the request that tells is sent.
+func (s *Session) Creates() int64 { return s.account.creates() }
+
+// NoteGoneSince is NoteGone for paths at which the session may create another znode meanwhile.
+func (s *Session) NoteGoneSince(creates int64, paths ...string) {
+	s.account.goneSince(creates, paths...)
+}
+
 // NoteThere notes that a znode exists that the session has created: by a create whose reply was
 // lost, and after which an event may have told of the end of one before it at the same path.
 func (s *Session) NoteThere(path string) { s.account.there(path) }

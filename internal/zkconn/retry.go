@@ -24,7 +24,8 @@ type Retry struct {
 
 	underWay []*Transaction // of the alternatives, in their order
 	attempts int
-	repeated bool // an earlier attempt may have been carried out
+	creates  int64 // see Session.Creates
+	repeated bool  // an earlier attempt may have been carried out
 }
 
 // Retry returns the transaction of the parts' operations, in order. sent, which may
@@ -33,7 +34,7 @@ func (s *Session) Retry(sent chan struct{}, parts ...[]any) *Retry {
 	if sent == nil {
 		sent = make(chan struct{})
 	}
-	return &Retry{s: s, alts: [][]any{slices.Concat(parts...)}, sent: sent}
+	return &Retry{s: s, alts: [][]any{slices.Concat(parts...)}, sent: sent, creates: s.Creates()}
 }
 
 // Or adds an alternative, to be tried after those that it has.
@@ -78,7 +79,7 @@ func (x *Retry) Unknown() bool { return len(x.underWay) > 0 || x.repeated }
 func (x *Retry) NoteDone() {
 	for _, op := range x.alts[0] {
 		if del, ok := op.(*zk.DeleteRequest); ok {
-			x.s.NoteGone(del.Path)
+			x.s.NoteGoneSince(x.creates, del.Path)
 		}
 	}
 }

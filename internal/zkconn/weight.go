@@ -20,7 +20,8 @@ type account struct {
 
 	mu     sync.Mutex
 	weight int
-	full   bool // nearlyFull has returned true, and the weight has not fallen by much since
+	begun  int64 // how many creates were begun, see goneSince
+	full   bool  // nearlyFull has returned true, and the weight has not fallen by much since
 	// znodes are those whose paths are known, by path.
 	znodes map[string]*znode
 	// numbered are the sequential ones whose numbers are not known. A transaction may be
@@ -37,9 +38,10 @@ type account struct {
 // znode is one that exists or may exist.
 type znode struct {
 	weight   int
-	underWay int  // attempts to create it
-	stays    bool // it exists, or an attempt whose outcome is unknown may have created it
-	known    bool // a server has said that it exists
+	underWay int   // attempts to create it
+	stays    bool  // it exists, or an attempt whose outcome is unknown may have created it
+	known    bool  // a server has said that it exists
+	begun    int64 // of the account when the last attempt began
 }
 
 // The bound is 9/10 of the servers' limit: the record has a header, and some of what lets go
@@ -82,7 +84,8 @@ func (a *account) begin(ops []any, over int) (weight int, ok bool) {
 			if z == nil {
 				z = a.add(create)
 			}
-			z.underWay++
+			a.begun++
+			z.underWay, z.begun = z.underWay+1, a.begun
 		}
 	}
 	return a.weight, true
@@ -256,9 +259,9 @@ func (a *account) number(op *zk.CreateRequest, path string) {
 		a.found(op)
 	}
 	if named := a.znodes[path]; named != nil { // another one had the same name before, or is about to
-		named.stays, named.known = true, true
+		named.stays, named.known, named.begun = true, true, max(named.begun, z.begun)
 	} else {
-		a.znodes[path] = &znode{weight: Weight(path, false), stays: true, known: true}
+		a.znodes[path] = &znode{weight: Weight(path, false), stays: true, known: true, begun: z.begun}
 		a.below[Parent(path)]++
 		a.weight += Weight(path, false)
 	}
@@ -355,6 +358,27 @@ func (a *account) gone(paths ...string) {
 	for _, path := range paths {
 		a.remove(path)
 	}
+}
+
+// goneSince is gone for what was learned of requests that were sent after creates had been begun so
+// often. It leaves alone what was begun later, for example by the same transaction: a caller may come
+// to tell after that was carried out, and the comparison with the servers' list (compare) deletes
+// what the account does not know.
+func (a *account) goneSince(creates int64, paths ...string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, path := range paths {
+		if z := a.at(path); z != nil && z.begun <= creates {
+			a.remove(path)
+		}
+	}
+}
+
+// creates returns how many creates were begun.
+func (a *account) creates() int64 {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.begun
 }
 
 // there notes that an ephemeral znode with that path, which is not sequential, exists.

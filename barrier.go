@@ -252,7 +252,8 @@ func (v *Visit) Context(parent context.Context) context.Context { return v.held(
 func (v *Visit) Err() error { return v.held().Err() }
 
 // Leave ends the visit, and returns when all members for which the barrier was opened
-// have left or died. It does not wait for members that came for a later opening. It
+// have left or died. It does not wait for members that came for a later opening, and for
+// nobody if the servers have lost this opening before Leave has seen who is there. It
 // blocks until then, through disconnections and the end of the session.
 //
 //   - ctx's error is returned if ctx ended first. This member has left then, or leaves in the

@@ -75,7 +75,7 @@ func TestMemberThatDiesWithItsOpeningAppliedOpensForAll(t *testing.T) {
 // cancelled or its client is closed, are in flight at the same time.
 func TestCancelRacingTheOpeningInEitherOrder(t *testing.T) {
 	late := zktest.Fault{Do: zktest.Delay, Op: recipetest.OpCancelWait, For: zkconn.Grace / 3}
-	lost := zktest.Fault{Do: zktest.Answer, After: true, Op: recipetest.OpCancelWait, Code: jute.ErrOperationTimeout, Times: 2}
+	lost := zktest.Fault{Do: zktest.Answer, After: true, Op: recipetest.OpCancelWait, Code: jute.ErrOperationTimeout}
 	type race struct {
 		faults []zktest.Fault
 		close  bool
@@ -88,7 +88,7 @@ func TestCancelRacingTheOpeningInEitherOrder(t *testing.T) {
 		"the reply to the cancel is lost, not opened":   {[]zktest.Fault{lost}, false, false},
 		"the cancel is applied first, the opening late": {[]zktest.Fault{{Do: zktest.Delay, Op: recipetest.OpOpenRound, For: time.Second}}, false, false},
 	}, func(t *testing.T, w *world, race race) {
-		c := w.Stranger(&zkrecipes.Options{SessionTimeout: time.Second}) // it backs off for 20 ms
+		c := w.Stranger(nil)
 		a := w.waitsIn(c, 2)
 		w.Plan.Add(race.faults...)
 		if !race.opens && race.faults[0].Op == recipetest.OpOpenRound {
@@ -120,9 +120,9 @@ func TestCancelRacingTheOpeningInEitherOrder(t *testing.T) {
 // A22: A cancel finds its member deleted, and checks whether the round was opened with it.
 func TestACancelThatFindsItsMemberDeletedChecksWhetherTheRoundWasOpenedWithIt(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
-		first := w.waitsIn(w.Stranger(&zkrecipes.Options{SessionTimeout: 2 * time.Second}), 2)
+		first := w.waits(2)
 		znode := w.member()
-		w.Plan.Add(zktest.Fault{Do: zktest.Answer, Code: jute.ErrOperationTimeout, Op: "multi", Path: znode, Times: 8})
+		w.Plan.Add(zktest.Fault{Do: zktest.Answer, Code: jute.ErrOperationTimeout, Op: recipetest.OpCancelWait})
 		first.Cancel(nil) // the server answers that it is too busy, and the client retries in a moment
 		synctest.Wait()
 		require.Equal(t, 1, w.waits(2).Get())
@@ -130,7 +130,7 @@ func TestACancelThatFindsItsMemberDeletedChecksWhetherTheRoundWasOpenedWithIt(t 
 		require.NoError(t, w.Bare().Delete(znode, -1))
 		require.True(t, first.Waiting())
 		require.Zero(t, first.Get())
-	}, zktest.TickTime(time.Second))
+	})
 }
 
 // B03: The client reconnects to a server that has not applied the join yet.

@@ -26,6 +26,8 @@ type Visit struct {
 	// removed is closed when the znode is deleted, and nil if no deletion has begun.
 	removed <-chan struct{}
 	lost    error
+	// others are the members that were there when Leave first listed them.
+	others map[string]bool
 	// left: all members have left.
 	left bool
 }
@@ -120,6 +122,7 @@ func (v *Visit) nextToLeave(ctx context.Context, s *session.Session, p *line.Pla
 	case err != nil:
 		return nil, err
 	}
+	v.noteOthers(ms, path)
 	own := slices.Contains(ms, p.Name)
 	isOther := func(name string) bool { return name != p.Name }
 	switch {
@@ -152,10 +155,28 @@ func (v *Visit) nextToLeave(ctx context.Context, s *session.Session, p *line.Pla
 	return w, nil // nil: the members there have come for a later opening
 }
 
+// noteOthers notes the members of the first listing. Members that come later are not waited for,
+// whatever their czxids: servers that have lost transactions may give zxids again, so that a
+// member that has come since looks older than ready. A path whose children last changed before
+// ready came tells that the opening itself is lost. Nobody is waited for then.
+func (v *Visit) noteOthers(ms []string, path *zk.Stat) {
+	if v.others != nil {
+		return
+	}
+	v.others = map[string]bool{}
+	if path.Pzxid < v.OpenedAt {
+		return
+	}
+	for _, name := range ms {
+		v.others[name] = true
+	}
+}
+
 // awaited returns the watch on the member that this one, own, has to wait for: the
 // first of those that entered by the same ready or an earlier one. If that is own, it is the
 // last of them, and stays is true: own keeps its znode meanwhile. nil: there is none.
 func (v *Visit) awaited(ctx context.Context, s *session.Session, ms []string, own string) (w *zkconn.Watch, stays bool, err error) {
+	ms = slices.DeleteFunc(slices.Clone(ms), func(name string) bool { return name != own && !v.others[name] })
 	first := false
 	for _, name := range ms {
 		if name == own {

@@ -111,4 +111,24 @@ var visitMutants = []mutant{
 		}},
 		test: "go test ./internal/sim -run ^TestDouble -seeds 200",
 	},
+	{
+		name: "visit-waits-for-latecomers",
+		what: "Leave waits for members that have come since it first listed them.",
+		edits: []edit{{
+			in:  "Visit.awaited",
+			old: `return name != own && !v.others[name] })`,
+			new: `return false })`,
+		}},
+		test: "env ZK_HARNESS=zktest go test ./internal/barrier -run ^TestLeaveDoesNotWaitForMembersThatHave",
+	},
+	{
+		name: "visit-believes-in-its-opening",
+		what: "Leave waits for members though the servers have lost the opening.",
+		edits: []edit{{
+			in:  "Visit.noteOthers",
+			old: `if path.Pzxid < v.OpenedAt {`,
+			new: `if path.Pzxid < 0 {`,
+		}},
+		test: "env ZK_HARNESS=zktest go test ./internal/barrier -run ^TestLeaveDoesNotWaitForMembersThatHave",
+	},
 }

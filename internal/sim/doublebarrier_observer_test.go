@@ -53,6 +53,7 @@ func (o *visitObserver) onChange(barrier, name string, c zktest.Change) {
 		}
 		o.readyZxids[barrier] = append(o.readyZxids[barrier], c.Zxid)
 	case name == "ready":
+	case !strings.Contains(name, "-of"): // no member
 	case c.Created:
 		m := &visitor{name: name, client: string(c.Data), czxid: c.Zxid, joinedAt: o.log.tick()}
 		_, size, _ := strings.Cut(name, "-of")

@@ -2,6 +2,7 @@ package queue_test
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -112,5 +113,20 @@ func TestAConsumerWhoseClaimWasDeletedLearnsOfItWhenItGivesTheItemBack(t *testin
 		require.NoError(t, w.Bare().Delete(segment+"/"+queuelog.Entries(w.Srv.Children(segment))[0].Name+queuelog.ClaimName, -1))
 		require.NoError(t, it.Err(), "only the servers know")
 		require.ErrorIs(t, it.Nack(t.Context()), zkrecipes.ErrLost)
+	})
+}
+
+// What gives such a claim back writes the item's data, for which the consumer's requests have no
+// room.
+func TestAnItemTooLargeForItsConsumerIsGivenBackAfterATakeThatHasEnded(t *testing.T) {
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		recipetest.PutOn(t, w.Queue(w.Stranger(nil)), strings.Repeat("x", 20_000))
+		q := w.Queue(w.Stranger(&zkrecipes.Options{MaxBuffer: 8 << 10}))
+		w.Plan.Add(zktest.Fault{Do: zktest.Delay, Op: opClaim, After: true, For: 100 * time.Millisecond})
+		_, err := q.Take(harness.Within(t, 30*time.Millisecond))
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		time.Sleep(time.Minute)
+		require.Empty(t, w.Flags())
+		require.Len(t, recipetest.Drain(t, w.Queue(w.Stranger(nil))), 1)
 	})
 }

@@ -300,3 +300,26 @@ func TestAnItemThatWasTakenTwiceIsFreeAgain(t *testing.T) {
 		require.Equal(t, "job", string(third.Data))
 	})
 }
+
+// The reply to an Ack that deletes a znode and creates it again is lost. That the znode is there
+// must not look as if the servers had lost its deletion.
+func TestAZnodeThatAnAckHasReplacedStaysAfterTheNextReconnect(t *testing.T) {
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		var said report
+		c := w.Stranger(said.options())
+		q := zkrecipes.NewQueue(c, w.Path, nil)
+		_, err := w.Bare().Create("/p", nil, 0, zk.WorldACL(zk.PermAll))
+		require.NoError(t, err)
+		recipetest.PutOn(t, q, "x")
+		it := recipetest.TakeOn(t, q)
+		w.Plan.Add(zktest.Fault{Do: zktest.Drop, Op: "multi", After: true})
+		require.NoError(t, it.Ack(t.Context(), zkrecipes.OpDelete("/p", -1), zkrecipes.OpCreate("/p", nil, zk.FlagEphemeral, zk.WorldACL(zk.PermAll))))
+		time.Sleep(time.Second)
+		w.Srv.Disconnect(recipetest.SessionID(c))
+		time.Sleep(time.Minute)
+		require.True(t, w.Has("/p"))
+		log, traced := said.said()
+		require.Empty(t, log)
+		require.Zero(t, traced)
+	})
+}

@@ -127,24 +127,29 @@ func (s *Session) deleteReturned(begun bool, lost int) {
 	}
 }
 
-// strangeZnodes asks the leader for the session's znodes, and compares them with the account.
+// strangeZnodes asks the leader for the session's znodes, and compares them with the account. The
+// sync and the question go over one connection: the next one may lead to a server that lags.
 func (s *Session) strangeZnodes() (missing, strange []string, doubt bool, err error) {
 	ctx := s.Lifetime()
-	if err := s.Sync(ctx, "/"); err != nil {
+	if err := s.Ready(ctx); err != nil {
 		return nil, nil, false, err
 	}
-	frame := jute.AppendString(make([]byte, wire.Headroom), "/")
-	nc, err := s.passing(frame)
+	sync := jute.AppendString(make([]byte, wire.Headroom), "/")
+	ask := jute.AppendString(make([]byte, wire.Headroom), "/")
+	nc, err := s.passing(sync, ask)
 	if err != nil {
 		return nil, nil, false, err
 	}
-	r := &Reading{nc.CallThen(jute.OpGetEphemerals, frame, func(call *wire.Call) {
+	first, second := nc.CallBoth(jute.OpSync, sync, jute.OpGetEphemerals, ask, func(call *wire.Call) {
 		if code, record, err := call.Result(); err == nil && code == 0 {
 			missing, strange, doubt = s.account.compare(jute.NewDecoder(record).Strings())
 		}
-	})}
-	<-r.Done()
-	err = r.result(func(d *jute.Decoder) { d.Strings() })
+	})
+	<-second.Done()
+	err = (&Reading{first}).result(func(d *jute.Decoder) { _ = d.String() })
+	if err == nil {
+		err = (&Reading{second}).result(func(d *jute.Decoder) { d.Strings() })
+	}
 	if Transient(err) && s.IsOver() {
 		err = ErrSessionOver
 	}

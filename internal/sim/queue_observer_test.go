@@ -58,6 +58,7 @@ type item struct {
 	deletedByOperator bool
 	notes             int // znodes that the operator has created below it
 	notesDeleted      int // they count as attempts
+	unseen            int // claims that ended before a consumer got the item: they do not
 	effects           int // znodes that an Ack created with it
 }
 
@@ -107,6 +108,9 @@ func (o *queueObserver) onChange(c zktest.Change) {
 			o.itemCreated(q, parts[1], c)
 		case len(parts) == 2 && isItem(parts[1]) && c.Deleted:
 			o.itemDeleted(q, q.byPath[c.Path], c)
+		case len(parts) == 2 && isItem(parts[1]):
+			q.byPath[c.Path].unseen++
+			o.events.add("claim given back that nobody has got")
 		case len(parts) == 2 && c.Created && strings.HasSuffix(parts[1], ".done"):
 			o.itemDone(q, q.byPath[strings.TrimSuffix(c.Path, ".done")], c)
 		case len(parts) == 2 && c.Created && strings.Contains(parts[1], "."):
@@ -200,11 +204,11 @@ func (o *queueObserver) itemClaimed(q *observedQueue, it *item, c zktest.Change)
 		}
 	}
 	cl := &claim{
-		item: it, path: c.Path, nth: len(it.claims) + 1, token: zkrecipes.Token(c.Zxid << 8), client: string(c.Data), flagExists: true,
+		item: it, path: c.Path, nth: len(it.claims) + 1 - it.unseen, token: zkrecipes.Token(c.Zxid << 8), client: string(c.Data), flagExists: true,
 	}
 	it.claims = append(it.claims, cl)
 	q.claims[c.Path] = cl
-	if cl.nth > 1 {
+	if len(it.claims) > 1 {
 		o.events.add("delivered again")
 	} else {
 		for q.items[q.claimedUpTo] != it && (len(q.items[q.claimedUpTo].claims) > 0 || q.items[q.claimedUpTo].deletedZxid > 0) {
@@ -359,7 +363,7 @@ func (o *queueObserver) first(q *observedQueue) *item {
 func (o *queueObserver) mayBeDead(it *item, failure string) bool {
 	attempts := it.deletedBy.nth + it.notesDeleted
 	if o.operatorDeletedClaim(it.deletedBy) { // others may have claimed it too before this one counted
-		attempts = len(it.claims) + it.notesDeleted
+		attempts = len(it.claims) - it.unseen + it.notesDeleted
 	}
 	d := it.deletedBy.delivery
 	if d == nil {

@@ -76,6 +76,9 @@ func (o *slotObserver) onChange(c zktest.Change) {
 }
 
 func (o *slotObserver) changeSlot(c zktest.Change, path, name string) {
+	if name == "x" { // the first child of a new container, which goes at once
+		return
+	}
 	digits, uuid, _ := strings.Cut(name, "-")
 	number, err := strconv.Atoi(digits)
 	if err != nil {

@@ -305,11 +305,7 @@ func (s *Session) onDown(conn uint64, err error) {
 		return
 	}
 	s.noteContact(err)
-	if s.up && wire.IsServers(err) {
-		if n := s.killers.note(s.nc.LargestUnanswered(), s.wire.LargestAnswered()); n > 0 {
-			s.cfg.Kills(n)
-		}
-	}
+	s.noteKiller(err)
 	var refused *wire.AuthError
 	switch own := errors.As(err, &refused) && s.refusedOwn(refused); {
 	case s.up && s.cause == nil: // else the owner has closed the session, and knows
@@ -326,6 +322,17 @@ func (s *Session) onDown(conn uint64, err error) {
 		s.finish(zk.ErrSessionExpired)
 	case refused != nil && !s.IsEstablished() && !s.refusedOwn(refused):
 		s.finish(refused)
+	}
+}
+
+// noteKiller notes that the server has closed the connection, perhaps because of a request. s.mu
+// must be held.
+func (s *Session) noteKiller(err error) {
+	if !s.up || !wire.IsServers(err) {
+		return
+	}
+	if n := s.killers.note(s.nc.LargestUnanswered(), s.wire.LargestAnswered()); n > 0 {
+		s.cfg.Kills(n)
 	}
 }
 

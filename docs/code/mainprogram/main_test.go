@@ -99,7 +99,7 @@ func (p *program) stop() {
 func TestTheProgramShipsLosesTheLockGoesOnAndStops(t *testing.T) {
 	places := make(chan zktest.Change, 1000)
 	srv := zktest.NewServer(t, zktest.OnChange(func(c zktest.Change) {
-		if c.Created && strings.HasPrefix(c.Path, "/locks/orders/") {
+		if c.Created && strings.HasPrefix(c.Path, "/app/locks/orders/_c_") {
 			places <- c
 		}
 	}))

@@ -308,7 +308,8 @@ func TestRealLockIsKeptThroughAChangeOfLeader(t *testing.T) {
 			next.Get()
 			// An event is no more than a hint after a reconnect, so the waiter lists.
 			count := sent(earlier)
-			require.Equal(t, 2, recipetest.Sum(count), "one waiter wakes: %v", count)
+			// A reply may be the first that shows the new epoch.
+			require.Equal(t, 2, recipetest.Sum(count)-count["getEphemerals"], "one waiter wakes: %v", count)
 			require.Len(t, next.recorder.Of("queued"), 1)
 			require.Equal(t, before[l][i+1], next.recorder.Nth(t, 1, "granted").Place)
 		}

@@ -253,7 +253,7 @@ func (v *Visit) Err() error { return v.held().Err() }
 
 // Leave ends the visit, and returns when all members for which the barrier was opened
 // have left or died. It does not wait for members that came for a later opening, and for
-// nobody if the servers have lost this opening before Leave has seen who is there. It
+// nobody if the servers have lost this opening before Leave has listed the members. It
 // blocks until then, through disconnections and the end of the session.
 //
 //   - ctx's error is returned if ctx ended first. This member has left then, or leaves in the

@@ -363,7 +363,7 @@ func (q *Queue) Remove(ctx context.Context, id ItemID) error {
 	return q.fail("remove an item of", q.core().Remove(ctx, string(id)))
 }
 
-// Bury moves an item to the dead letters, with a Failure that says who has buried it, also
+// Bury moves an item to the dead letters, with a Failure that names the client that buried it, also
 // while a consumer has it: so that an item whose consumer hangs does not come back, and hang the
 // next one. The consumer's claim ends in the same transaction. The context of its Item ends with
 // ErrLost, at the latest after a tenth of its session timeout if it is connected, and Ack returns

@@ -220,7 +220,7 @@ func TestTheCommandsEnvironment(t *testing.T) {
 	}
 	first, second := run("lock", "/a"), run("lock", "/a")
 	require.Equal(t, "/a", first[0])
-	require.Contains(t, first[2], "-lock-0000000000")
+	require.Contains(t, first[2], "-lock-0000000001")
 	require.Equal(t, []string{"", "stays"}, first[3:], "there is no slot")
 	t1, err := strconv.ParseInt(first[1], 10, 64)
 	require.NoError(t, err)

@@ -123,7 +123,7 @@ func TestIncompatibleChangesAreToldFromCompatibleOnes(t *testing.T) {
 		"another value of a constant":  {"= 7", "= 8", "Limit: value changed from 7 to 8"},
 		"an interface has a method":    {"private()", "private()\n\tMore()", ""}, // nobody else implements it
 		"an interface lacks a method":  {"Wait(n int) (ok bool)\n", "", "Waiter.Wait: removed"},
-		"what is embedded is embedded": {"\t*Base", "\tBase", "Close"},
+		"what is embedded is embedded": {"\t*Base", "\tBase", "Base: changed from *Base to Base"},
 	} {
 		old, err := load(newModule(t, before))
 		require.NoError(t, err, what)

@@ -422,7 +422,7 @@ func TestXidsOfCallsWrapAround(t *testing.T) {
 		xids := []int32{xidLastCall + 1, xidLastCall, xidFirstCall, xidFirstCall - 1}
 		var want []string
 		for _, xid := range append([]int32{xidFirstCall}, xids...) {
-			require.Less(t, xid, xidSync, "events, pings, credentials and the sync have higher xids")
+			require.Less(t, xid, xidEphemerals, "events, pings, credentials and the Conn's own request have higher xids")
 			want = append(want, fmt.Sprintf("multi %d", xid))
 		}
 		require.Equal(t, want, l.sent())
@@ -467,10 +467,6 @@ func TestACallMadeWhenTheGateOpensIsSentAfterTheHeldFrames(t *testing.T) {
 			l.write(requestFrame(1, jute.OpDelete), requestFrame(2, jute.OpCreate), setWatches(3, []string{"/a"}, nil, nil))
 			l.answer(reply(3, 0, 0))
 			want := []string{"setWatches 3", "delete 1", "create 2", fmt.Sprintf("multi %d", xidFirstCall)}
-			if leases {
-				l.answer(reply(xidSync, 0, 0, jute.AppendString(nil, "/")...))
-				want = append([]string{"setWatches 3", "sync -1000"}, want[1:]...)
-			}
 			require.Equal(t, want, l.sent())
 			l.answer(reply(xidFirstCall, 1, 0))
 			require.NoError(t, l.await(call))

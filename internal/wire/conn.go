@@ -16,11 +16,8 @@ var (
 	errSilence      = errors.New("this process has sent nothing")
 )
 
-// The xids of the requests that the Conn itself sends.
-const (
-	xidSync       int32 = -1000
-	xidEphemerals int32 = -999
-)
+// xidEphemerals is the xid of the request that the Conn itself sends.
+const xidEphemerals int32 = -1000
 
 // request is what a Conn remembers of a request until its reply comes.
 type request struct {
@@ -48,6 +45,7 @@ type Conn struct {
 	off          int
 	buf          []byte // for the next frame; see maxReusedBuffer
 	onDelivered  func()
+	gated        bool      // the gate has not been told to open
 	asking       bool      // for the session's ephemeral znodes
 	asked        bool      // for them, on this connection
 	readDeadline time.Time // as set last; zero while the handshake's holds
@@ -67,7 +65,6 @@ type Conn struct {
 	pendingBytes  int // the size of the requests in pending
 	pings         []time.Time
 	gateClosed    bool
-	gateWaits     int                // requests of the Conn's own that must be answered before the gate opens
 	alive         time.Time          // when the latest request was sent that was answered while the gate was closed
 	served        bool               // the gate has opened, or a request was answered
 	held          []outgoing         // frames that wait for the gate to open

@@ -84,7 +84,15 @@ func (c *Conn) askEphemerals() {
 	}
 	c.asking, c.asked = true, true
 	ask := jute.AppendInt32(jute.AppendInt32(nil, xidEphemerals), jute.OpGetEphemerals)
-	c.sendOwn(jute.Frame(jute.AppendString(ask, "/")))
+	frame := jute.Frame(jute.AppendString(ask, "/"))
+	go func() { // which ends with its write, at the latest when the connection is closed
+		c.mu.Lock()
+		write := c.enqueue(c.parse(frame))
+		c.mu.Unlock()
+		if write {
+			c.flush(true)
+		}
+	}()
 }
 
 // ephemeralsAnswered passes the znodes on. A server that does not want to answer is asked no
@@ -109,9 +117,9 @@ func (c *Conn) ephemeralsAnswered(zxid int64, code int32, record []byte) error {
 		}
 		c.session.compared()
 		c.session.cfg.Ephemerals(paths, mayHaveLost)
-		c.session.sawZxid(zxid)
+		c.session.sawReply(zxid)
 	}
-	c.ownAnswered(1)
+	c.passGate()
 	return nil
 }
 

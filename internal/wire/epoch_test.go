@@ -20,7 +20,7 @@ func (r *rig) resumeAsking(last *link) *link {
 	l.mu.Unlock()
 	l.write(connectRequest(r.ID()))
 	l.answer(welcome())
-	require.Contains(r.t, l.sent(), "getEphemerals -999")
+	require.Contains(r.t, l.sent(), "getEphemerals -1000")
 	return l
 }
 

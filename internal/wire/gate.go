@@ -1,7 +1,5 @@
 package wire
 
-import "github.com/zkrecipes/zkrecipes/internal/jute"
-
 // The gate holds requests back on a resumed connection.
 //
 // go-zookeeper sends the requests that it has queued on the next connection
@@ -13,63 +11,31 @@ import "github.com/zkrecipes/zkrecipes/internal/jute"
 // Behind a closed gate no lease can be used or released. So what is answered there
 // proves that the session is alive only once the gate opens: see ValidUntil.
 //
-// If any lease is held, the gate then also waits for the reply to a sync.
-// Events advance no zxid. The holder may have been granted its lease because of
-// a change that a lagging follower does not have yet. And it waits until the session's znodes
-// were compared, see epoch.go.
+// The gate then also waits until the session's znodes were compared, see epoch.go. It is closed for
+// that, too, if any lease is held.
 
 // armedAgain notes that an answered setWatches has armed these watches.
 func (c *Conn) armedAgain(paths map[watch]struct{}) {
 	c.mu.Lock()
-	missing := len(c.unarmed) > 0
 	for w := range paths {
 		delete(c.unarmed, w)
 	}
-	done := missing && len(c.unarmed) == 0
 	c.mu.Unlock()
-	if done {
-		c.allArmed()
-	}
+	c.passGate()
 }
 
-// allArmed sends what must be answered before the gate opens.
-func (c *Conn) allArmed() {
-	if !c.asked {
+// passGate opens the gate if it waits for nothing any more. Only the reading goroutine calls it,
+// which must not write itself: that could wait until the server reads.
+func (c *Conn) passGate() {
+	c.mu.Lock()
+	armed := len(c.unarmed) == 0
+	c.mu.Unlock()
+	switch {
+	case !c.gated || !armed || c.asking:
+	case !c.asked:
 		c.askEphemerals()
-	}
-	if !c.session.cfg.Leases() {
-		c.ownAnswered(0)
-		return
-	}
-	sync := jute.AppendInt32(jute.AppendInt32(nil, xidSync), jute.OpSync)
-	c.sendOwn(jute.Frame(jute.AppendString(sync, "/")))
-}
-
-// sendOwn sends a request of the Conn's own, for whose answer the gate waits. It may write, and
-// the reading goroutine must not wait until the server reads, so another goroutine does it.
-// That goroutine ends with its write, at the latest when the connection is closed.
-func (c *Conn) sendOwn(frame []byte) {
-	c.mu.Lock()
-	c.gateWaits++
-	c.mu.Unlock()
-	go func() {
-		c.mu.Lock()
-		write := c.enqueue(c.parse(frame))
-		c.mu.Unlock()
-		if write {
-			c.flush(true)
-		}
-	}()
-}
-
-// ownAnswered opens the gate if it waits for nothing any more, after n requests of the
-// Conn's own were answered. Like sendOwn, it must not write itself.
-func (c *Conn) ownAnswered(n int) {
-	c.mu.Lock()
-	c.gateWaits -= n
-	open := c.gateClosed && c.gateWaits == 0 && len(c.unarmed) == 0
-	c.mu.Unlock()
-	if open {
+	default:
+		c.gated = false
 		go c.openGate()
 	}
 }

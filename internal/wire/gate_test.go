@@ -162,7 +162,7 @@ func TestWatchesNotArmedAgainWithinHalfTheTimeoutCloseTheConnection(t *testing.T
 	})
 }
 
-func TestTheGateOpensAfterASyncIfALeaseIsHeld(t *testing.T) {
+func TestTheGateOpensAfterTheComparisonIfALeaseIsHeld(t *testing.T) {
 	for _, watches := range [][]string{nil, {"/a"}} {
 		inBubble(t, nil, func(t *testing.T, r *rig) {
 			first := r.connect()
@@ -170,41 +170,44 @@ func TestTheGateOpensAfterASyncIfALeaseIsHeld(t *testing.T) {
 			r.leases.Store(true)
 			first.server.Close()
 			r.reported()
-			l := r.handshake(welcome())
+			l := r.dial()
+			l.hasZnodes = true
+			l.write(connectRequest(r.ID()))
+			l.answer(welcome())
 			l.read()
 			l.write(readRequest(1, jute.OpGetData, "/x", false))
 			if watches != nil {
 				l.write(setWatches(2, watches, nil, nil))
 				time.Sleep(time.Second)
-				require.NotContains(t, l.sent(), "sync -1000", "the watches must be armed first")
+				require.NotContains(t, l.sent(), "getEphemerals -1000", "the watches must be armed first")
 				l.answer(reply(2, 0, 0))
 				require.Len(t, l.read(), 1)
-				require.Equal(t, []string{"sync -1000"}, l.sent())
+				require.Equal(t, []string{"getEphemerals -1000"}, l.sent())
 			} else {
-				require.Contains(t, l.sent(), "sync -1000")
+				require.Contains(t, l.sent(), "getEphemerals -1000")
 			}
 			require.Empty(t, r.reported(), "not up yet")
 			sent := time.Now()
 			time.Sleep(time.Second)
-			l.answer(reply(xidSync, 80, 0, jute.AppendString(nil, "/")...))
+			l.answer(reply(xidEphemerals, 80, 0, 0, 0, 0, 0))
 			require.Equal(t, []string{"getData 1"}, l.sent())
 			require.Empty(t, l.read(), "the answer is not go-zookeeper's")
 			require.Equal(t, []string{"up 2"}, r.reported())
-			require.Equal(t, int64(80), r.lastSeenZxid())
+			require.Equal(t, int64(80), r.armedFrom())
 			require.Equal(t, sent.Add(validFor), r.ValidUntil(), "the reply proves that the session is alive")
 		})
 	}
 }
 
-func TestASyncThatFailsOrIsNotAnsweredClosesTheConnection(t *testing.T) {
+func TestAComparisonThatIsNotAnsweredClosesTheConnection(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, r *rig) {
 		r.leases.Store(true)
-		l := r.resume(r.connect())
-		l.write(requestFrame(1, jute.OpDelete))
-		l.answer(reply(xidSync, 0, jute.ErrConnectionLoss))
-		require.ErrorContains(t, l.down(), "sync")
-
-		l = r.connect()
+		r.connect().server.Close()
+		r.reported()
+		l := r.dial()
+		l.hasZnodes = true
+		l.write(connectRequest(r.ID()))
+		l.answer(welcome())
 		l.write(requestFrame(2, jute.OpDelete))
 		for range 4 {
 			l.requireUp()

@@ -77,7 +77,7 @@ func (c *Conn) rewriteConnectRequest(body []byte) error {
 	if s.over || id != s.id {
 		return fmt.Errorf("connect request for session %s on a connection of session %s", SessionName(id), SessionName(s.id))
 	}
-	jute.AppendInt64(body[:4], s.lastZxid) // in place: body[4:12]
+	jute.AppendInt64(body[:4], s.seenZxid) // in place: body[4:12]
 	return nil
 }
 
@@ -197,9 +197,9 @@ func (c *Conn) establish(r connectResponse) {
 	c.unarmed = unarmed
 	c.gateClosed = len(unarmed) > 0 || leases
 	c.alive, c.lastSent = c.connectSent, c.connectSent
-	gateClosed := c.gateClosed
+	c.gated = c.gateClosed
 	c.mu.Unlock()
-	if !gateClosed {
+	if !c.gated {
 		if !resumed {
 			s.markAlive(c.connectSent)
 		}
@@ -214,7 +214,5 @@ func (c *Conn) establish(r connectResponse) {
 		c.gateTimer = time.AfterFunc(r.timeout/2, func() { c.closeWith(errRearmTimeout) })
 	}
 	c.mu.Unlock()
-	if len(unarmed) == 0 {
-		c.allArmed()
-	}
+	c.passGate()
 }

@@ -22,7 +22,7 @@ func (s *Session) Probe(nc net.Conn, sendZxid bool) (known bool, err error) {
 	s.mu.Lock()
 	id, zxid := s.id, int64(0)
 	if sendZxid {
-		zxid = s.lastZxid
+		zxid = s.seenZxid
 	}
 	b := jute.AppendInt64(jute.AppendInt32(nil, 0), zxid)
 	b = jute.AppendInt32(b, int32(s.cfg.Timeout/time.Millisecond))

@@ -91,29 +91,27 @@ func (c *Conn) dispatch(frame []byte) error {
 	}
 	switch xid {
 	case jute.XidEvent:
-		event := Event{Type: d.Int32(), Conn: c.number, Rearmed: c.isGateClosed()}
+		event := Event{Type: d.Int32(), Conn: c.number, Zxid: zxid, Rearmed: c.isGateClosed()}
 		d.Int32() // state
 		event.Path = d.Text()
 		if d.Err != nil {
 			return fmt.Errorf("malformed event: %w", d.Err)
 		}
 		c.onDelivered = func() {
+			c.session.sawEvent(zxid)
 			c.session.disarm(event.Type, event.Path)
 			c.session.cfg.Event(event)
 		}
 	case jute.XidPing:
 		c.sawEpoch(zxid)
 		c.pingAnswered()
-	case xidSync:
-		c.sawEpoch(zxid)
-		return c.syncAnswered(zxid, code)
 	case xidEphemerals:
 		return c.ephemeralsAnswered(zxid, code, frame[20:])
 	default:
 		c.sawEpoch(zxid)
 		r, ok := c.removePending(xid, code, frame[20:])
 		if xid <= xidFirstCall {
-			c.session.sawZxid(zxid)
+			c.session.sawReply(zxid)
 			if ok { // or closeWith has failed it, or nobody made it
 				r.call.complete(code, frame[20:])
 			}
@@ -130,17 +128,6 @@ func (c *Conn) dispatch(frame []byte) error {
 		c.prepareReply(frame, r, zxid, code)
 	}
 	c.frame = frame
-	return nil
-}
-
-// syncAnswered opens the gate, if the sync was the last thing for which that waits.
-func (c *Conn) syncAnswered(zxid int64, code int32) error {
-	_, ok := c.removePending(xidSync, code, nil)
-	if code != 0 || !ok {
-		return fmt.Errorf("sync after a reconnect: error %d", code)
-	}
-	c.session.sawZxid(zxid)
-	c.ownAnswered(1)
 	return nil
 }
 
@@ -232,7 +219,7 @@ func (c *Conn) prepareReply(frame []byte, r request, zxid int64, code int32) {
 		return
 	}
 	c.onDelivered = func() {
-		c.session.sawZxid(zxid)
+		c.session.sawReply(zxid)
 		if r.op == jute.OpClose && code == 0 {
 			c.session.markOver()
 		}

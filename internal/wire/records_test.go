@@ -229,7 +229,7 @@ func addServerSeeds(f *testing.F) {
 	for _, frame := range [][]byte{
 		{0x3f, 0xff, 0xff, 0xff, 0, 0, 0, 1},
 		reply(1, 1, 0, 1, 2, 3), reply(2, 1, 0), reply(3, 1, 0), reply(jute.XidPing, 1, 0), reply(jute.XidAuth, 1, 0),
-		reply(xidSync, 1, 0), event(jute.EventDeleted, "/a"), event(99, "\xff\x00"), jute.Frame(nil),
+		reply(xidEphemerals, 1, 0), event(jute.EventDeleted, "/a"), event(99, "\xff\x00"), jute.Frame(nil),
 		reply(jute.XidEvent, 1, 0, 0, 0, 0, 1, 0, 0, 0, 3, 0xff, 0xff, 0xff, 0xf0),
 	} {
 		f.Add(frame, true)

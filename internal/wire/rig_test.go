@@ -371,9 +371,12 @@ func record(op int32) []byte {
 	return nil
 }
 
-func event(typ int32, path string) []byte {
+func event(typ int32, path string) []byte { return eventOf(-1, typ, path) }
+
+// eventOf is an event of the transaction with that zxid, as servers since 3.9 send it.
+func eventOf(zxid int64, typ int32, path string) []byte {
 	b := jute.AppendInt32(jute.AppendInt32(nil, typ), 3) // SyncConnected
-	return reply(jute.XidEvent, -1, 0, jute.AppendString(b, path)...)
+	return reply(jute.XidEvent, zxid, 0, jute.AppendString(b, path)...)
 }
 
 // setDataWatches sets a data watch on each path.

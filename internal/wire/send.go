@@ -186,7 +186,7 @@ func (c *Conn) addPending(o *outgoing, now time.Time) {
 }
 
 // parse returns what to remember of a frame that go-zookeeper sends, or of the
-// Conn's own sync. It writes the session's last zxid into a setWatches, because
+// Conn itself sends. It writes the zxid of the last reply into a setWatches, because
 // go-zookeeper is shown none (see prepareReply).
 func (c *Conn) parse(frame []byte) outgoing {
 	d := jute.NewDecoder(frame[4:])
@@ -195,7 +195,7 @@ func (c *Conn) parse(frame []byte) outgoing {
 	case jute.OpGetData, jute.OpExists, jute.OpGetChildren, jute.OpGetChildren2:
 		o.path, o.watch = d.String(), d.Bool()
 	case jute.OpSetWatches:
-		jute.AppendInt64(frame[12:12], c.session.lastSeenZxid()) // in place
+		jute.AppendInt64(frame[12:12], c.session.armedFrom()) // in place
 		d.Int64()
 		o.paths = map[watch]struct{}{}
 		for _, kind := range []watchKind{watchData, watchExist, watchChild} {

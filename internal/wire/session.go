@@ -30,6 +30,9 @@ type Event struct {
 	Type int32 // jute.EventDeleted and so on
 	Path string
 	Conn uint64 // the number of the connection, from Session.Attempt
+	// Zxid is that of the transaction that fired it (ZOOKEEPER-4655). -1: unknown, as for all
+	// events of servers before 3.9, and for those with which a watch fires as it is armed again.
+	Zxid int64
 	// Rearmed: it came on a resumed connection before requests passed there.
 	Rearmed bool
 }
@@ -63,7 +66,8 @@ type Session struct {
 	id         int64 // 0 before the first handshake
 	password   []byte
 	timeout    time.Duration
-	lastZxid   int64
+	replyZxid  int64 // the highest of a reply, see prepareReply
+	seenZxid   int64 // the highest of a reply or an event, see sawEvent
 	history    history
 	validUntil time.Time
 	refused    map[int]bool
@@ -157,16 +161,28 @@ func (s *Session) markAlive(sent time.Time) {
 	}
 }
 
-func (s *Session) sawZxid(zxid int64) {
+// sawReply notes the zxid of a reply.
+func (s *Session) sawReply(zxid int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.lastZxid = max(s.lastZxid, zxid)
+	s.replyZxid = max(s.replyZxid, zxid)
+	s.seenZxid = max(s.seenZxid, zxid)
 }
 
-func (s *Session) lastSeenZxid() int64 {
+// sawEvent notes the zxid of an event, so that no server takes the session that is behind what the
+// client may act upon. But watches must not be armed again from there: other events of the same
+// transaction may be yet to come, and so may those of watches that were not armed at the time.
+func (s *Session) sawEvent(zxid int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.lastZxid
+	s.seenZxid = max(s.seenZxid, zxid)
+}
+
+// armedFrom returns the zxid from which watches are armed again.
+func (s *Session) armedFrom() int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.replyZxid
 }
 
 func (s *Session) markRefused(i int) {

@@ -53,6 +53,33 @@ func TestConnectRequestAndSetWatchesBearTheHighestZxidOfAReply(t *testing.T) {
 	})
 }
 
+// A lagging server must not take the session of a client that has acted upon an event. But watches
+// are armed again from the last reply: else another event of the same transaction would be lost with
+// the connection, and so would that of a watch which was not armed when the event came.
+func TestOnlyTheConnectRequestBearsTheZxidOfAnEvent(t *testing.T) {
+	inBubble(t, nil, func(t *testing.T, r *rig) {
+		l := r.connect()
+		l.setDataWatches("/a", "/b", "/c")
+		l.write(readRequest(1, jute.OpGetData, "/", false))
+		l.answer(reply(1, 70, 0, record(jute.OpGetData)...), event(jute.EventDeleted, "/unknown"))
+		l.answer(eventOf(90, jute.EventDataChanged, "/a")) // that of /b is lost
+		l.read()
+		l.server.Close()
+
+		l = r.handshake()
+		require.Equal(t, int64(90), presentedZxid(t, l.frames()))
+		l.answer(welcome())
+		l.write(setWatches(2, []string{"/b"}, nil, nil))
+		require.Equal(t, int64(70), presentedZxid(t, l.frames()))
+		l.answer(reply(2, 95, 0), eventOf(95, jute.EventDeleted, "/b")) // one that /b got anew
+		l.read()
+		l.write(setWatches(3, []string{"/c"}, nil, nil))
+		require.Equal(t, int64(70), presentedZxid(t, l.frames()))
+		l.server.Close()
+		require.Equal(t, int64(95), presentedZxid(t, r.handshake().frames()))
+	})
+}
+
 // If the connection is lost between two setWatches, the watches of the second
 // must not be compared with a zxid at which they were not armed.
 func TestTheReplyToSetWatchesAdvancesNoZxid(t *testing.T) {
@@ -93,8 +120,8 @@ func TestAReplyTakesEffectWhenItsLastByteIsDelivered(t *testing.T) {
 		require.Equal(t, int64(sessionID), r.ID())
 
 		l.write(readRequest(1, jute.OpGetData, "/a", true))
-		delivers(reply(1, 70, 0, record(jute.OpGetData)...), "armed /a on 1", func() { require.Zero(t, r.lastSeenZxid()) })
-		require.Equal(t, int64(70), r.lastSeenZxid())
+		delivers(reply(1, 70, 0, record(jute.OpGetData)...), "armed /a on 1", func() { require.Zero(t, r.armedFrom()) })
+		require.Equal(t, int64(70), r.armedFrom())
 
 		delivers(event(jute.EventDeleted, "/a"), "event 2 /a on 1", func() {})
 	})

@@ -94,17 +94,27 @@ func (a *acquisition) Queued(p *line.Place, ahead int) {
 		Time: time.Now(), Recipe: a.what.Recipe, Path: a.what.Path, Op: a.what.Op,
 		Session: p.Session.ID(), Place: p.Name, Ahead: ahead,
 	}
+	if a.tellsPredecessor() {
+		e.Predecessor = p.Behind
+	}
 	a.Tell(func(dropped int) {
 		e.Dropped = dropped
 		f(a.ctx, e)
 	})
 }
 
+// tellsPredecessor reports whether the place ahead of one that waits holds, or waits to hold.
+func (a *acquisition) tellsPredecessor() bool {
+	switch a.what.Recipe {
+	case RecipeMutex, RecipeRWLock, RecipeElection:
+		return true
+	}
+	return false
+}
+
 // predecessor returns the name of the znode that held before, if that is known.
 func (a *acquisition) predecessor(g *line.Grant) string {
-	switch a.what.Recipe {
-	case RecipeMutex, RecipeRWLock, RecipeElection: // elsewhere, the place ahead need not hold
-	default:
+	if !a.tellsPredecessor() {
 		return ""
 	}
 	p := g.Place()

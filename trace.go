@@ -135,7 +135,10 @@ type TraceQueued struct {
 	Op      string
 	Session int64  // ZooKeeper's session id
 	Place   string // the name of the znode with which the call waits
-	Ahead   int    // how many places are ahead
+	// Predecessor is the name of the znode for which a lock or an election waits first. It is
+	// empty if another lock waits out its LockDelay, and of other recipes.
+	Predecessor string
+	Ahead       int // how many places are ahead
 	Dropped int    // see TraceAcquireEnd
 }
 

@@ -209,11 +209,6 @@ func (w *writer) writeAtTurn(ctx context.Context, p *line.Place) error {
 		w.crowd = time.Time{}
 	}
 	w.base.known = false // others have written
-	if p.HasMoved() {    // this server may not show it yet
-		if err := p.Session.Sync(ctx, w.path.Abs()); err != nil {
-			return err
-		}
-	}
 	return w.writeIn(ctx, p.Session, p)
 }
 

@@ -77,7 +77,6 @@ func (c *candidate) create(ctx context.Context, value []byte) error {
 		case o.Applied():
 			c.czxid = o.Stat(set).Czxid
 			c.Place.Czxid, c.Checked = c.czxid, []string{c.leader}
-			c.TurnConn = 0 // the reply has advanced the zxid
 			return nil
 		case o.RefusedAt(check, zk.ErrNoNode):
 			return c.WhyGone(ctx)

@@ -41,9 +41,10 @@ type call struct {
 // Tell calls a Trace function, by way of f, later.
 func (h *Caller) Tell(f func(dropped int)) { h.later(call{tell: f}) }
 
-// Log writes a record to the Logger, later.
+// Log writes a record to the Logger, later. Of records for debugging it asks first whether they
+// are wanted: there may be several for each grant.
 func (h *Caller) Log(level slog.Level, msg string, args ...any) {
-	if h.logger != nil {
+	if h.logger != nil && (level >= slog.LevelInfo || h.logger.Enabled(context.Background(), level)) {
 		h.later(call{log: func() { h.logger.Log(context.Background(), level, msg, args...) }})
 	}
 }

@@ -43,8 +43,6 @@ type Place struct {
 	Ahead   int
 	// Behind is the predecessor for which AwaitTurn has waited last.
 	Behind string
-	// TurnConn is the connection whose event gave it the turn, 0 if a reply did.
-	TurnConn uint64
 	// Own is the watch on Path, nil if there is none yet.
 	Own    *zkconn.Watch
 	queued bool
@@ -74,16 +72,6 @@ func (p *Place) has(path string) bool { return slices.Contains(p.guarded(), path
 
 // BeginFunc sends a transaction: zkconn.Session.Begin or Start.
 type BeginFunc func(ops ...any) (*zkconn.Transaction, error)
-
-// HasMoved reports whether an event of an earlier connection said that it is the place's turn.
-func (p *Place) HasMoved() bool {
-	conn, _ := p.Session.Connection()
-	return p.turnBefore(conn)
-}
-
-// turnBefore reports whether an event of another connection than conn said that it
-// is the place's turn.
-func (p *Place) turnBefore(conn uint64) bool { return p.TurnConn != 0 && p.TurnConn != conn }
 
 // Enter joins the line and waits for its turn; see InTurn.
 func (l *Line) Enter(ctx context.Context, k placename.Kind) (g *Grant, err error) {
@@ -541,15 +529,7 @@ func (p *Place) Grant(ctx context.Context) (*Grant, error) {
 	}
 	for {
 		if p.Session.IsValid() {
-			g, err := newGrant(p)
-			if !errors.Is(err, errMoved) {
-				return g, err
-			}
-			if err := p.Session.Sync(ctx, p.Path); err != nil {
-				return nil, err
-			}
-			p.TurnConn = 0 // the reply has advanced the zxid
-			continue
+			return newGrant(p)
 		}
 		_, _, err := p.Session.Get(ctx, p.Path)
 		if errors.Is(err, zk.ErrNoNode) {

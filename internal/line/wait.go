@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"time"
@@ -17,10 +18,13 @@ import (
 
 // AwaitTurn returns when it is the place's turn.
 func (p *Place) AwaitTurn(ctx context.Context) error {
+	var again *placename.Parts // a predecessor whose watch was lost: nobody has come between
 	for queued := false; !p.First; {
 		pred, ahead := p.Guessed, p.Ahead
 		guessed := pred != nil
-		p.Guessed = nil
+		if p.Guessed = nil; !guessed {
+			pred, again = again, nil
+		}
 		if pred == nil {
 			var err error
 			if pred, ahead, err = p.predecessor(ctx); err != nil {
@@ -40,13 +44,16 @@ func (p *Place) AwaitTurn(ctx context.Context) error {
 			}
 			continue
 		}
+		p.Behind = pred.Name
 		if !queued {
 			queued = true
 			p.TellQueued(ctx, ahead)
 		}
-		p.Behind = pred.Name
-		if err := p.awaitPredecessor(ctx, *pred, before); err != nil {
+		if err := p.awaitPredecessor(ctx, before); err != nil {
 			return err
+		}
+		if before.HasFired() && before.IsLost() {
+			again = pred
 		}
 	}
 	return nil
@@ -168,25 +175,25 @@ func (p *Place) noteLast(ahead []placename.Parts) {
 // watchPredecessor watches the own place and the predecessor, by requests that are under
 // way together. nil and no error: the predecessor has gone.
 //
-// Both watches must be answered before an event is believed. Otherwise, if somebody
+// The own watch must be answered, too, before an event is believed. Otherwise, if somebody
 // deletes this place, its successor may watch the predecessor too, and both see it leave.
-func (p *Place) watchPredecessor(ctx context.Context, pred placename.Parts) (*zkconn.Watch, error) {
+// After a reconnect the own watch is armed again before the predecessor's is set.
+func (p *Place) watchPredecessor(ctx context.Context, pred placename.Parts) (*zkconn.PredecessorWatch, error) {
 	own := p.startOwn()
-	before := p.Session.StartWatch(p.Line.Abs() + "/" + pred.Name)
+	before, err := p.Session.WatchPredecessor(ctx, p.Line.Abs()+"/"+pred.Name)
 	if err := p.awaitOwn(ctx, own); err != nil {
 		return nil, err
 	}
-	before, err := p.Session.Await(ctx, before)
 	if errors.Is(err, zk.ErrNoNode) {
 		return nil, nil
 	}
 	return before, err
 }
 
-// awaitPredecessor waits for the predecessor to go. It sets p.First if the predecessor
-// said, as it left, that this place is next. Otherwise the line must be listed again.
-func (p *Place) awaitPredecessor(ctx context.Context, pred placename.Parts, before *zkconn.Watch) error {
-	trusted := pred.Signals() && p.Session.EnforcesACLs(ctx, p.Line.Abs())
+// awaitPredecessor waits for the predecessor to go. It sets p.First if the predecessor has released
+// the line to this place. Otherwise the caller must look again.
+func (p *Place) awaitPredecessor(ctx context.Context, before *zkconn.PredecessorWatch) error {
+	p.debug("place waits", "predecessor", p.Behind)
 	select {
 	case <-before.Fired():
 	case <-p.Own.Fired():
@@ -199,19 +206,20 @@ func (p *Place) awaitPredecessor(ctx context.Context, pred placename.Parts, befo
 		if p.Own.Deleted() {
 			return p.WhyGone(ctx)
 		}
-		return nil // changed by a super user
+		p.debug("place was changed by somebody")
+		return nil
 	}
-	// A holder sets data on its place in the transaction that deletes it. Watches fire
-	// once, on the first of the two: so a change means that the holder leaves, and a
-	// deletion means anything else. The change must be believed only on the connection
-	// on which both watches were answered: go-zookeeper re-arms them in any order and in
-	// chunks.
-	conn, changed := before.Changed()
-	p.First = trusted && changed && before.ConfirmedOn(conn) && p.Own.ConfirmedOn(conn)
-	if p.First {
-		p.TurnConn, p.delayed = conn, false
+	if p.First = before.IsReleased(); p.First {
+		p.delayed = false
 	}
+	p.debug("predecessor of a place has left", "predecessor", p.Behind, "released", p.First,
+		"connectionLost", before.IsLost(), "zxid", before.Event().Zxid)
 	return nil
+}
+
+// debug logs what somebody needs who asks why a place waits, or why it was granted.
+func (p *Place) debug(msg string, args ...any) {
+	p.Line.Client.Log(slog.LevelDebug, msg, append([]any{"place", p.Path}, args...)...)
 }
 
 // WatchOwn sets the watch on the own place, if there is none.
@@ -281,12 +289,18 @@ func (p *Place) AwaitAny(ctx context.Context, watches []*zkconn.Watch) error {
 	if err := p.WatchOwn(ctx); err != nil {
 		return err
 	}
-	return p.AwaitAnyOr(ctx, watches, nil)
+	return AwaitAnyOr(ctx, p, watches, nil)
 }
 
-// AwaitAnyOr is AwaitAny for a caller that has set the watch on the own place, or that
+// notifier is a watch.
+type notifier interface {
+	Notify(c chan<- struct{})
+	StopNotify(c chan<- struct{})
+}
+
+// AwaitAnyOr is p.AwaitAny for a caller that has set the watch on the own place, or that
 // can do without it. It also returns when something is received from other.
-func (p *Place) AwaitAnyOr(ctx context.Context, watches []*zkconn.Watch, other <-chan struct{}) error {
+func AwaitAnyOr[W notifier](ctx context.Context, p *Place, watches []W, other <-chan struct{}) error {
 	fired := make(chan struct{}, 1) // one for all: there may be a hundred thousand watches
 	defer func() {
 		for _, w := range watches {

@@ -1,7 +1,6 @@
 package line
 
 import (
-	"errors"
 	"maps"
 	"slices"
 	"sync"
@@ -32,11 +31,6 @@ func watchdogOf(s *session.Session) *watchdog {
 	return session.Attached(s, func() *watchdog { return &watchdog{session: s, all: map[string]*Grant{}} })
 }
 
-// errMoved: an event that came over an earlier connection gave the place its turn.
-// Events advance no zxid, and without a grant the reconnect did no sync, so this server
-// may lag behind what the grant rests on.
-var errMoved = errors.New("connection has changed")
-
 // add makes g one of the session's grants.
 //
 // The conditions can change right after they were checked. Code that changes them takes
@@ -47,15 +41,13 @@ func (w *watchdog) add(g *Grant) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	s := w.session
-	conn, err := s.Connection()
+	_, err := s.Connection()
 	last := w.all[g.Place().Path] // of a kept lock: no reconnect came without a grant
 	switch {
 	case s.Client.Held.IsStopped():
 		return errs.ErrClosed // end may have run already
 	case err != nil:
 		return err
-	case last == nil && g.Place().turnBefore(conn):
-		return errMoved
 	case last != nil && last.deleted: // g gets no such event
 		return errs.Lost(errs.ErrDeleted)
 	case !g.idle && !s.Client.Held.Begin():

@@ -156,15 +156,6 @@ func (q *Queue) CheckFits(s *session.Session, items []queuelog.Item) error {
 func (q *Queue) waitForCapacity(ctx context.Context, p *line.Place, n int) error {
 	log := QueueIn(p.Session, q.Abs())
 	for {
-		// If an event of an earlier connection gave p its turn, this server may not
-		// show the put before it yet.
-		if p.HasMoved() {
-			if err := p.Session.Sync(ctx, q.Abs()); err != nil {
-				return err
-			}
-			// The reply has advanced the zxid.
-			p.TurnConn = 0
-		}
 		count, err := log.Count(ctx)
 		switch {
 		case errors.Is(err, queuelog.ErrUnfinished): // by now, others may have overtaken p
@@ -172,7 +163,7 @@ func (q *Queue) waitForCapacity(ctx context.Context, p *line.Place, n int) error
 		case err != nil:
 		case count+n > q.Opts.MaxLen:
 			err = p.AwaitFired(ctx, log.CountChanged())
-		case !p.HasMoved():
+		default:
 			return nil
 		}
 		if err != nil && !errors.Is(err, queuelog.ErrStale) {

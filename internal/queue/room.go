@@ -109,7 +109,7 @@ type overtaking struct {
 
 type rival struct {
 	placename.Parts
-	watch *zkconn.Watch
+	watch *zkconn.PredecessorWatch
 }
 
 // await returns when the place is the first.
@@ -125,7 +125,7 @@ func (o *overtaking) await(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if gone || !o.noteDepartures(ctx) {
+		if gone || !o.noteDepartures() {
 			o.rivals = nil
 		}
 	}
@@ -167,22 +167,19 @@ func (o *overtaking) look(ctx context.Context) error {
 // watch watches the rivals and the own place. gone: a rival has left.
 func (o *overtaking) watch(ctx context.Context) (gone bool, err error) {
 	for i := range o.rivals {
-		if r := &o.rivals[i]; r.watch == nil {
-			r.watch = o.p.Session.StartWatch(o.p.Line.Abs() + "/" + r.Name)
-		}
-	}
-	if err := o.p.WatchOwn(ctx); err != nil {
-		return false, err
-	}
-	for i := range o.rivals {
 		r := &o.rivals[i]
-		if r.watch, err = o.p.Session.Await(ctx, r.watch); errors.Is(err, zk.ErrNoNode) {
+		if r.watch != nil {
+			continue
+		}
+		r.watch, err = o.p.Session.WatchPredecessor(ctx, o.p.Line.Abs()+"/"+r.Name)
+		switch {
+		case errors.Is(err, zk.ErrNoNode):
 			return true, nil
-		} else if err != nil {
+		case err != nil:
 			return false, err
 		}
 	}
-	return false, nil
+	return false, o.p.WatchOwn(ctx)
 }
 
 // wait overtakes the rivals if they have left room unused for long enough. Otherwise it
@@ -220,11 +217,11 @@ func (o *overtaking) wait(ctx context.Context) error {
 
 // sleep waits until a rival or the own place has changed, or other is closed.
 func (o *overtaking) sleep(ctx context.Context, other <-chan struct{}) error {
-	var watches []*zkconn.Watch
+	var watches []*zkconn.PredecessorWatch
 	for _, r := range o.rivals {
 		watches = append(watches, r.watch)
 	}
-	return o.p.AwaitAnyOr(ctx, watches, other)
+	return line.AwaitAnyOr(ctx, o.p, watches, other)
 }
 
 // pause is sleep for a time.
@@ -236,15 +233,15 @@ func (o *overtaking) pause(ctx context.Context, d time.Duration) error {
 
 // noteDepartures notes that a rival has left with its put: so nobody stands ahead of it,
 // and those behind it get their time anew. It returns false if the line must be listed.
-func (o *overtaking) noteDepartures(ctx context.Context) bool {
+func (o *overtaking) noteDepartures() bool {
 	for i, r := range o.rivals {
-		if r.watch == nil || !r.watch.HasFired() {
+		switch {
+		case r.watch == nil || !r.watch.HasFired():
 			continue
-		}
-		conn, changed := r.watch.Changed()
-		own := o.p.Own
-		if !changed || own.HasFired() || !own.ConfirmedOn(conn) || !r.watch.ConfirmedOn(conn) ||
-			!r.Signals() || !o.p.Session.EnforcesACLs(ctx, o.p.Line.Abs()) {
+		case r.watch.IsLost():
+			o.rivals[i].watch = nil
+			continue
+		case !r.watch.IsReleased() || o.p.Own.HasFired():
 			return false
 		}
 		if at := slices.Index(o.run, r.Parts); at >= 0 {
@@ -252,7 +249,7 @@ func (o *overtaking) noteDepartures(ctx context.Context) bool {
 		}
 		o.rivals, o.clear, o.since, o.changed = o.rivals[:i], true, time.Time{}, true
 		if i == 0 {
-			o.p.First, o.p.TurnConn = true, conn
+			o.p.First = true
 		}
 		return true
 	}

@@ -237,7 +237,7 @@ func (w *lineWait) await() error {
 	if sleeps {
 		watches = append(watches, w.scan.watches...)
 	}
-	if err := w.p.AwaitAnyOr(w.ctx, watches, w.changed); err != nil {
+	if err := line.AwaitAnyOr(w.ctx, w.p, watches, w.changed); err != nil {
 		return err
 	}
 	w.noteDepartures()

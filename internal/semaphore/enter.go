@@ -360,14 +360,6 @@ func (x *Semaphore) enterFirst(ctx context.Context, p *line.Place, k int, wait b
 // watch returns what the first in line sees, and the watches that fire when a slot is
 // given back or when n changes. errStale: look again.
 func (x *Semaphore) watch(ctx context.Context, p *line.Place) (*view, []*zkconn.Watch, error) {
-	// If an event of an earlier connection gave p its turn, this server may not show what
-	// was taken before it yet.
-	if p.HasMoved() {
-		if err := p.Session.Sync(ctx, p.Path); err != nil {
-			return nil, nil, err
-		}
-		p.TurnConn = 0 // the reply has advanced the zxid
-	}
 	path, err := p.Session.Watch(ctx, x.Held.Abs())
 	var n int
 	switch {
@@ -382,9 +374,6 @@ func (x *Semaphore) watch(ctx context.Context, p *line.Place) (*view, []*zkconn.
 	slots, err := p.Session.WatchChildren(ctx, x.slotsPath())
 	if errors.Is(err, zk.ErrNoNode) {
 		return nil, nil, x.newSlots(p.Session, []int32{0}).makeParent(ctx)
-	}
-	if err == nil && p.HasMoved() {
-		err = errStale
 	}
 	if err != nil {
 		return nil, nil, err

@@ -76,9 +76,12 @@ func (c *Conn) CallThen(op int32, frame []byte, ended func(*Call)) *Call {
 }
 
 // CallBoth sends two requests, in this order and, if they are small, in one write. ended,
-// unless it is nil, is for the second: see CallThen.
-func (c *Conn) CallBoth(op1 int32, frame1 []byte, op2 int32, frame2 []byte, ended func(*Call)) (first, second *Call) {
-	o1, o2 := c.newCall(op1, frame1, nil), c.newCall(op2, frame2, ended)
+// unless it is nil, is called when the second ends: see CallThen.
+func (c *Conn) CallBoth(op1 int32, frame1 []byte, op2 int32, frame2 []byte, ended func(first, second *Call)) (first, second *Call) {
+	o1, o2 := c.newCall(op1, frame1, nil), c.newCall(op2, frame2, nil)
+	if ended != nil {
+		o2.call.ended = func(second *Call) { ended(o1.call, second) }
+	}
 	c.sendCalls(o1, o2)
 	return o1.call, o2.call
 }

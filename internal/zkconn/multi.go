@@ -36,7 +36,7 @@ func (s *Session) Begin(ctx context.Context, ops ...any) (*Transaction, error) {
 func (s *Session) BeginBehindGet(ctx context.Context, path string, ops ...any) (r *Reading, t *Transaction, err error) {
 	t, err = s.BeginBy(ctx, func(ops ...any) (*Transaction, error) {
 		return s.start(ops, 0, func(nc *wire.Conn, frame []byte, ended func(*wire.Call)) *wire.Call {
-			get, multi := nc.CallBoth(jute.OpGetData, readFrame(jute.OpGetData, path), jute.OpMulti, frame, ended)
+			get, multi := nc.CallBoth(jute.OpGetData, readFrame(jute.OpGetData, path), jute.OpMulti, frame, func(_, multi *wire.Call) { ended(multi) })
 			r = &Reading{get}
 			return multi
 		})

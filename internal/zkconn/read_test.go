@@ -72,7 +72,7 @@ func FuzzDecodeNames(f *testing.F) {
 
 func TestAWatchFiresBeforeItsEventIsPassedOn(t *testing.T) {
 	key := watchKey{"/a", ofData}
-	w := &Watch{key: key, fired: make(chan struct{})}
+	w := &Watch{key: key, firing: newFiring()}
 	passed := false
 	s := &Session{watches: map[watchKey]*Watch{key: w}, account: newAccount(jute.MaxFrame)}
 	s.cfg.Event = func(wire.Event) {

@@ -140,7 +140,7 @@ func (s *Session) strangeZnodes() (missing, strange []string, doubt bool, err er
 	if err != nil {
 		return nil, nil, false, err
 	}
-	first, second := nc.CallBoth(jute.OpSync, sync, jute.OpGetEphemerals, ask, func(call *wire.Call) {
+	first, second := nc.CallBoth(jute.OpSync, sync, jute.OpGetEphemerals, ask, func(_, call *wire.Call) {
 		if code, record, err := call.Result(); err == nil && code == 0 {
 			missing, strange, doubt = s.account.compare(jute.NewDecoder(record).Strings())
 		}

@@ -91,28 +91,31 @@ type Session struct {
 	parked      chan struct{} // closed when go-zookeeper's loop is held in the dialer
 	releaseLoop chan struct{} // closed when that loop may return
 
-	mu         sync.Mutex
-	up         bool
-	upChanged  chan struct{} // closed and replaced whenever up changes
-	upSince    time.Time
-	since      time.Time            // when State has changed last
-	unserved   map[Server]*contact  // see isHopeless
-	failures   int                  // attempts to connect since a connection has lasted
-	dials      map[string]*dialCall // by address, see dialNet
-	hanging    int                  // calls that leaveDial has left
-	nc         *wire.Conn
-	number     uint64 // of nc
-	server     Server // of nc
-	ncSince    time.Time
-	lastErr    error // why there is no connection
-	cause      error // why the session has ended
-	draining   bool  // no request begins any more
-	watches    map[watchKey]*Watch
-	newHistory chan struct{}   // closed and replaced when the servers may have lost transactions
-	lost       map[string]bool // see WasLost
-	mayBeLost  []string        // those of which it is known when requests pass; see noteRearmed
-	probe      *aclProbe
-	idProbe    *idProbe
+	mu        sync.Mutex
+	up        bool
+	upChanged chan struct{} // closed and replaced whenever up changes
+	upSince   time.Time
+	since     time.Time            // when State has changed last
+	unserved  map[Server]*contact  // see isHopeless
+	failures  int                  // attempts to connect since a connection has lasted
+	dials     map[string]*dialCall // by address, see dialNet
+	hanging   int                  // calls that leaveDial has left
+	nc        *wire.Conn
+	number    uint64 // of nc
+	server    Server // of nc
+	ncSince   time.Time
+	lastErr   error // why there is no connection
+	cause     error // why the session has ended
+	draining  bool  // no request begins any more
+	watches   map[watchKey]*Watch
+	// predecessors has the PredecessorWatches that have not fired, by their paths.
+	predecessors map[string]*PredecessorWatch
+	withoutZxids uint64          // the last connection of which an event bore no zxid
+	newHistory   chan struct{}   // closed and replaced when the servers may have lost transactions
+	lost         map[string]bool // see WasLost
+	mayBeLost    []string        // those of which it is known when requests pass; see noteRearmed
+	probe        *aclProbe
+	idProbe      *idProbe
 
 	killers  killers
 	refusals refusals
@@ -124,12 +127,13 @@ func New(cfg Config) *Session {
 		cfg: cfg, hosts: &hosts{servers: cfg.Servers}, ids: cfg.digestIDs(),
 		established: make(chan struct{}), over: make(chan struct{}),
 		parked: make(chan struct{}), releaseLoop: make(chan struct{}),
-		upChanged:  make(chan struct{}),
-		unserved:   map[Server]*contact{},
-		dials:      map[string]*dialCall{},
-		watches:    map[watchKey]*Watch{},
-		newHistory: make(chan struct{}),
-		since:      cfg.Since,
+		upChanged:    make(chan struct{}),
+		unserved:     map[Server]*contact{},
+		dials:        map[string]*dialCall{},
+		watches:      map[watchKey]*Watch{},
+		predecessors: map[string]*PredecessorWatch{},
+		newHistory:   make(chan struct{}),
+		since:        cfg.Since,
 	}
 	s.account = newAccount(cmp.Or(cfg.MaxBuffer, jute.MaxFrame))
 	s.account.emptied = cfg.Emptied
@@ -300,6 +304,7 @@ func (s *Session) onUp(conn uint64) {
 // onDown is called by internal/wire.
 func (s *Session) onDown(conn uint64, err error) {
 	s.mu.Lock()
+	s.losePredecessors(conn)
 	if s.nc == nil || s.number != conn { // there is a newer connection
 		s.mu.Unlock()
 		return

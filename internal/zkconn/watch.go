@@ -2,8 +2,6 @@ package zkconn
 
 import (
 	"context"
-	"slices"
-	"sync"
 	"sync/atomic"
 
 	"github.com/go-zookeeper/zk"
@@ -31,16 +29,13 @@ type Watch struct {
 	armed chan struct{} // closed when the request that sets the watch has ended
 	err   error         // of that request, set before armed is closed
 
-	fired chan struct{}
-	// event and confirmed are set before fired is closed. confirmed is the connection on
+	firing
+	// event and confirmed are set before it fires. confirmed is the connection on
 	// which a watch on data or children was answered, 0 if the event came first.
 	event     wire.Event
 	confirmed uint64
 	volatile  atomic.Bool // see FireInNewHistory
-
-	mu     sync.Mutex // while it is held, no lock is taken but a WatchSet's
-	notify []chan<- struct{}
-	sets   []*WatchSet
+	sets      []*WatchSet // firing.mu guards it
 }
 
 // watchKind says which changes fire a watch.
@@ -75,56 +70,14 @@ func (w *Watch) Fired() <-chan struct{} {
 	return w.fired
 }
 
-// HasFired reports whether the watch has fired.
-func (w *Watch) HasFired() bool {
-	select {
-	case <-w.fired:
-		return true
-	default:
-		return false
-	}
-}
-
-// Notify sends to c, without blocking, when the watch fires, or now if it has fired. c
-// has room for one: so one channel can stand for many watches.
-func (w *Watch) Notify(c chan<- struct{}) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.HasFired() {
-		wake(c)
-		return
-	}
-	w.notify = append(w.notify, c)
-}
-
-// StopNotify ends one Notify of c.
-func (w *Watch) StopNotify(c chan<- struct{}) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if i := slices.Index(w.notify, c); i >= 0 {
-		w.notify = slices.Delete(w.notify, i, i+1)
-	}
-}
-
 func (w *Watch) fire(e wire.Event) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.event = e
-	close(w.fired)
-	for _, c := range w.notify {
-		wake(c)
-	}
-	for _, set := range w.sets {
-		set.put(w)
-	}
-	w.notify, w.sets = nil, nil
-}
-
-func wake(c chan<- struct{}) {
-	select {
-	case c <- struct{}{}:
-	default:
-	}
+	w.firing.fire(func() {
+		w.event = e
+		for _, set := range w.sets {
+			set.put(w)
+		}
+		w.sets = nil
+	})
 }
 
 // Deleted reports whether the znode was deleted. It is valid for a watch that has
@@ -182,7 +135,7 @@ func (s *Session) startWatch(key watchKey) *Watch {
 	defer s.mu.Unlock()
 	w, ok := s.watches[key]
 	if !ok {
-		w = &Watch{key: key, armed: make(chan struct{}), fired: make(chan struct{})}
+		w = &Watch{key: key, armed: make(chan struct{}), firing: newFiring()}
 		s.watches[key] = w
 		s.cfg.Tasks.Start(func() { s.arm(w) })
 	}
@@ -265,6 +218,7 @@ func (s *Session) onEvent(e wire.Event) {
 			w.fire(e)
 		}
 	}
+	s.notePredecessor(e)
 	s.mu.Unlock()
 	s.cfg.Event(e)
 }

@@ -8,7 +8,6 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
-	"github.com/zkrecipes/zkrecipes/internal/placename"
 	"github.com/zkrecipes/zkrecipes/internal/session"
 )
 
@@ -108,11 +107,6 @@ func mapOp(c *session.Client, op Op) (_ any, err error) {
 		if m.Path, err = c.Resolve(op.Path); err != nil {
 			return nil, fmt.Errorf("set data of %q: %w", op.Path, err)
 		}
-		// The servers let the session write its own places, but such a write is the
-		// signal that the holder leaves.
-		if p, ok := placename.Parse(m.Path[strings.LastIndexByte(m.Path, '/')+1:], placename.LockKinds); ok && p.Signals() {
-			return nil, fmt.Errorf("set data of %q: it is a place in a line", op.Path)
-		}
 		return m, nil
 	case *zk.DeleteRequest:
 		m := &zk.DeleteRequest{Version: op.Version}
@@ -144,7 +138,7 @@ func mapCreate(c *session.Client, op *zk.CreateRequest) (_ any, err error) {
 	}
 	m.Path = strings.TrimSuffix(m.Path, suffix)
 	if op.Acl != nil {
-		if m.Acl, err = session.ExpandACL(op.Acl, c.Auth(), c.Digest); err != nil {
+		if m.Acl, err = session.ExpandACL(op.Acl, c.Auth()); err != nil {
 			return nil, fmt.Errorf("create %s: %w", op.Path, err)
 		}
 	}

@@ -3,7 +3,6 @@ package zkrecipes
 import (
 	"cmp"
 	"context"
-	"crypto"
 	"crypto/tls"
 	"fmt"
 	"io"
@@ -43,23 +42,17 @@ type Options struct {
 	// Identity is the data of every place in a line, and is returned by Contenders.
 	// Default host:pid.
 	Identity string
-	// ACL says who may use what the client creates. Default: the world or, if Auth is set,
-	// Auth's digest ids. Entries of the scheme "auth" (zk.AuthACL) are replaced by the ids
-	// of Auth. On the znodes of recipes, the ids that ACL names get these rights without
-	// the right to write, which only this library has. Its identity is derived from Auth
-	// or, without Auth, is a constant. If ACL lets ids create that are not those of Auth,
-	// all that it names may write, and a waiter costs one request more. An OpCreate with
-	// a nil acl gets ACL as it is.
+	// ACL is the list of every znode that the client creates, and says who may use it.
+	// Default: the world or, if Auth is set, Auth's digest ids. Entries of the scheme "auth"
+	// (zk.AuthACL) are replaced by the ids of Auth. Whoever may create must be allowed to
+	// write, too. In a line that somebody else has made with another list, places bear that.
+	//
+	// The ids are those of SHA-1. Servers with another
+	// zookeeper.DigestAuthenticationProvider.digestAlg compute others, and refuse whoever has
+	// created such a znode (zk.ErrNoAuth): there, set ACL to the ids that they compute.
 	ACL []zk.ACL
 	// Auth is presented on every connection, before anything else.
 	Auth []Auth
-	// DigestAlgorithm is the algorithm by which the servers turn digest credentials
-	// into the ids that ACLs name: their setting
-	// zookeeper.DigestAuthenticationProvider.digestAlg. Default crypto.SHA1, as
-	// theirs. The algorithms of SHA-2 and SHA-3 work, too. If it is wrong, calls
-	// that would create znodes for Auth's digest ids return an error that names this
-	// option. Without Auth everything works, but waiters are not notified directly.
-	DigestAlgorithm crypto.Hash
 	// MaxBuffer is the servers' jute.maxbuffer, in bytes. Set it if theirs is not the default,
 	// which is 1,048,575, to the smallest of them. It bounds each request (ErrTooLarge), which
 	// may have 4,096 bytes in any case, and what one session may hold (ErrSessionFull).
@@ -98,7 +91,6 @@ func (o *Options) config(ctx context.Context, servers []string) (cfg session.Con
 		Timeout:   cmp.Or(o.SessionTimeout, defaultSessionTimeout),
 		Prefix:    o.Prefix,
 		Identity:  o.Identity,
-		Digest:    o.DigestAlgorithm,
 		MaxBuffer: o.MaxBuffer,
 		TLS:       o.TLS,
 		Dialer:    o.Dialer,
@@ -150,9 +142,6 @@ func (o *Options) check() error {
 		if a.Scheme == "" {
 			return fmt.Errorf("Options.Auth[%d] has no scheme", i)
 		}
-	}
-	if o.DigestAlgorithm != 0 && !o.DigestAlgorithm.Available() {
-		return fmt.Errorf("Options.DigestAlgorithm: %v is not available", o.DigestAlgorithm)
 	}
 	return nil
 }

@@ -172,7 +172,7 @@ func (d *DoubleBarrier) open(ctx context.Context, p *line.Place) (int64, error) 
 				return since, err
 			}
 		}
-		acl, _ := p.Bears.ForPlaces(p.Session.Session)
+		acl := p.Bears.ForPlaces(p.Session.Session)
 		ready := &zk.CreateRequest{Path: d.Ready(), Data: fmt.Appendf(nil, "of%d %s", d.n, c.Identity), Acl: acl}
 		nobodyCame := &zk.SetDataRequest{Path: d.Line.Abs(), Data: layout.Record(d.Line.Recipe, p.Bears.Seal, ""), Version: path.Version}
 		ops := []any{ready, nobodyCame}

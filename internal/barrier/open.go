@@ -194,5 +194,5 @@ func (b *Barrier) OpeningSize() int {
 	const header = 4 + 1 + 4
 	member := header + 4 + len(b.Round.Abs()) + len("/_c_-0123456789") + 36 + len(MemberKindOf(b.N)) + 4
 	n := min(b.N, jute.MaxFrame)
-	return zkconn.MultiSize([]any{notOpen, b.Raise(b.Line.Client.Created), ready, path}) + n*(member+len("0123456789,"))
+	return zkconn.MultiSize([]any{notOpen, b.Raise(b.Line.Client.ACL), ready, path}) + n*(member+len("0123456789,"))
 }

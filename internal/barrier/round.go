@@ -102,8 +102,6 @@ func (a *participant) join(s *session.Session) (*line.Place, error) {
 		switch {
 		case p != nil:
 			return p, nil
-		case refusal == openedUp:
-			tries++
 		case refusal == roundIsOpen:
 			exists = false
 			last, err = a.awaitPreviousRound(s, last)
@@ -129,16 +127,12 @@ const (
 	notRefused joinRefusal = iota
 	roundIsOpen
 	noRound
-	openedUp // the members may write the round now
 )
 
 // sendJoin sends one join: a transaction that checks that the round is not open, creates
 // the member, and writes the round, whose Stat counts the members. No place and no error:
 // none was created, and the join can be tried again.
 func (a *participant) sendJoin(s *session.Session) (*line.Place, joinRefusal, error) {
-	if err := s.CheckIDs(a.ctx, s.ACL()); err != nil {
-		return nil, notRefused, err
-	}
 	if err := s.Ready(a.ctx); err != nil {
 		return nil, notRefused, err
 	}
@@ -170,23 +164,8 @@ func (a *participant) sendJoin(s *session.Session) (*line.Place, joinRefusal, er
 		return nil, roundIsOpen, nil
 	case o.RefusedAt(notOpen, zk.ErrNoNode):
 		return nil, noRound, nil
-	case o.RefusedAt(member.Mark, zk.ErrNoAuth):
-		if opened, openErr := a.openUpRound(s); opened || openErr != nil {
-			return nil, openedUp, openErr
-		}
 	}
 	return nil, notRefused, o.Err()
-}
-
-// openUpRound is for a round that the session was refused to write, see
-// zkconn.Session.OpenUp.
-func (a *participant) openUpRound(s *session.Session) (opened bool, err error) {
-	for _, path := range []string{a.Ready(), a.signal(), a.Round.Abs()} {
-		if opened, err = s.OpenUp(a.ctx, path); !opened || err != nil {
-			return false, err
-		}
-	}
-	return true, nil
 }
 
 // beginRound creates a round, and returns whether there is one already. existed: there

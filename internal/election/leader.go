@@ -85,8 +85,6 @@ func (c *candidate) create(ctx context.Context, value []byte) error {
 			if replaced, err = c.replaceOps(ctx); err != nil {
 				return err
 			}
-		case o.RefusedAt(set, zk.ErrNoAuth) && c.Session.IsOwner():
-			c.Session.OwnWriteFailed(o.Err())
 		case o.RefusedIn(replaced, zk.ErrNoNode, zk.ErrBadVersion):
 			replaced = nil
 		default:
@@ -256,9 +254,9 @@ func (c *candidate) watchLeader(g *line.Grant) {
 func CheckValue(l *line.Line, value []byte) error {
 	path := l.Abs() + LeaderName
 	return zkconn.CheckSize(zkconn.MultiSize([]any{
-		&zk.CheckVersionRequest{Path: l.Abs() + "/_c_" + placename.NewUUID(true) + "-" + string(placename.KindLock) + "0123456789"},
+		&zk.CheckVersionRequest{Path: l.Abs() + "/_c_" + placename.NewUUID() + "-" + string(placename.KindLock) + "0123456789"},
 		&zk.DeleteRequest{Path: path},
-		&zk.CreateRequest{Path: path, Acl: l.Client.Created},
+		&zk.CreateRequest{Path: path, Acl: l.Client.ACL},
 		&zk.SetDataRequest{Path: path, Data: value},
 	}), l.Client.MaxBuffer)
 }

@@ -87,9 +87,6 @@ func (m *Member) keepWritten(s *session.Session, w *zkconn.Watch, version int) (
 		data, wanted, changed := m.wanted()
 		if wanted > version && !w.HasFired() {
 			switch err := m.write(s, data); {
-			case errors.Is(err, errReplaced):
-				m.have = wanted
-				return true, nil
 			case errors.Is(err, zk.ErrNoNode):
 				return true, nil
 			case err != nil:
@@ -116,26 +113,10 @@ func (m *Member) keepWritten(s *session.Session, w *zkconn.Watch, version int) (
 	}
 }
 
-// write sets the znode's data. Where the server does not know the library by its identity,
-// the znode is replaced.
+// write sets the znode's data.
 func (m *Member) write(s *session.Session, data []byte) error {
-	set := &zk.SetDataRequest{Path: m.path, Data: data, Version: -1}
-	o := s.Retry(nil, []any{set}).Settle(m.leaving)
-	if !o.RefusedAt(set, zk.ErrNoAuth) {
-		return o.Err()
-	}
-	s.OwnWriteFailed(o.Err())
-	o = s.Multi(s.Lifetime(), &zk.DeleteRequest{Path: m.path, Version: -1}, m.createOp(s, data))
-	switch {
-	case o.Applied():
-		return errReplaced
-	case o.Transient():
-		return zk.ErrNoNode // perhaps: it has to be looked at
-	}
-	return o.Err()
+	return s.Retry(nil, []any{&zk.SetDataRequest{Path: m.path, Data: data, Version: -1}}).Settle(m.leaving).Err()
 }
-
-var errReplaced = errors.New("the znode was replaced by one with the data")
 
 func (m *Member) createOp(s *session.Session, data []byte) *zk.CreateRequest {
 	return &zk.CreateRequest{Path: m.path, Data: data, Acl: s.ACL(), Flags: zk.FlagEphemeral}

@@ -134,7 +134,7 @@ func (m *Member) Leave() error {
 
 // checkSize refuses data too large for one request.
 func (m *Member) checkSize(data []byte) error {
-	create := &zk.CreateRequest{Path: m.path, Data: data, Acl: m.c.Created}
+	create := &zk.CreateRequest{Path: m.path, Data: data, Acl: m.c.ACL}
 	return zkconn.CheckSize(zkconn.MultiSize([]any{&zk.DeleteRequest{Path: m.path}, create}), m.c.MaxBuffer)
 }
 

@@ -43,15 +43,6 @@ func WriteSize(ctx context.Context, s *zkconn.Session, path string, n int, versi
 	write := &zk.SetDataRequest{Path: path, Data: Size(n), Version: version}
 	ops = append([]any{write}, ops...)
 	o := s.Multi(ctx, ops...)
-	if o.Is(zk.ErrNoAuth) {
-		opened, openErr := s.OpenUp(ctx, path)
-		switch {
-		case openErr != nil:
-			return nil, openErr
-		case opened:
-			o = s.Multi(ctx, ops...)
-		}
-	}
 	if !o.Applied() {
 		return nil, o.Err()
 	}

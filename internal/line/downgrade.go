@@ -115,7 +115,7 @@ func (g *Grant) move(next *Place) error {
 // outcome cannot be found out.
 func (p *Place) replace(next *Place) error {
 	for again := false; ; again = true {
-		acl, _ := p.Bears.ForPlaces(p.Session.Session)
+		acl := p.Bears.ForPlaces(p.Session.Session)
 		create := &zk.CreateRequest{Path: next.Path, Data: []byte(p.Line.Client.Identity), Acl: acl, Flags: zk.FlagEphemeral}
 		o := p.Session.Multi(p.Session.Lifetime(), create, &zk.DeleteRequest{Path: p.Path, Version: -1})
 		switch {

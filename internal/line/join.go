@@ -351,7 +351,7 @@ func (l *Line) Join(ctx context.Context, s *session.Session, k placename.Kind) (
 			return p, nil
 		}
 		if !o.Unsent() {
-			if err := l.notJoined(ctx, s, e, o); err != nil {
+			if err := l.notJoined(e, o); err != nil {
 				return nil, err
 			}
 			tries++
@@ -361,12 +361,7 @@ func (l *Line) Join(ctx context.Context, s *session.Session, k placename.Kind) (
 }
 
 // notJoined returns nil if a join that was refused can be tried again, and otherwise why not.
-func (l *Line) notJoined(ctx context.Context, s *session.Session, e *Entry, o zkconn.Outcome) error {
-	if o.RefusedAt(e.Mark, zk.ErrNoAuth) {
-		if opened, err := l.openUp(ctx, s, e.state.ACL); opened || err != nil {
-			return err
-		}
-	}
+func (l *Line) notJoined(e *Entry, o zkconn.Outcome) error {
 	switch {
 	case l.Refused(e, o):
 		return nil
@@ -388,8 +383,6 @@ type Entry struct {
 	Mark  *zk.SetDataRequest
 	kind  placename.Kind
 	state LineState
-	// owned: nobody but this library may write the place.
-	owned bool
 	// before is what the line's data were right before, nil if they were not read.
 	before *zkconn.Reading
 
@@ -397,8 +390,7 @@ type Entry struct {
 }
 
 func (l *Line) Entry(s *session.Session, k placename.Kind, state LineState) *Entry {
-	acl, owned := state.ForPlaces(s.Session)
-	e := &Entry{uuid: placename.NewUUID(owned), kind: k, state: state, owned: owned}
+	e := &Entry{uuid: placename.NewUUID(), kind: k, state: state}
 	if l.Mark != nil {
 		e.uuid = l.Mark(s, e.uuid)
 	}
@@ -406,7 +398,7 @@ func (l *Line) Entry(s *session.Session, k placename.Kind, state LineState) *Ent
 	e.Create = &zk.CreateRequest{
 		Path:  l.Abs() + "/" + name,
 		Data:  []byte(l.Client.Identity),
-		Acl:   acl,
+		Acl:   state.ForPlaces(s.Session),
 		Flags: zk.FlagEphemeral | zk.FlagSequence,
 	}
 	e.both[0] = e.Create
@@ -431,7 +423,7 @@ func (e *Entry) Ops() []any {
 // ReadBefore reads the line's data ahead of an entry that is about to be sent as a part of
 // another transaction, if the line was long recently.
 func (l *Line) ReadBefore(s *session.Session, e *Entry) {
-	if e != nil && l.tellsPredecessor(e.state, e.kind) {
+	if e != nil && l.tellsPredecessor(s, e.state, e.kind) {
 		e.before, _ = s.StartGet(e.Mark.Path)
 	}
 }
@@ -439,7 +431,7 @@ func (l *Line) ReadBefore(s *session.Session, e *Entry) {
 // begin sends an entry. If the line was long recently, or has a delay, its data are read as
 // well.
 func (l *Line) begin(ctx context.Context, s *session.Session, e *Entry) (t *zkconn.Transaction, err error) {
-	if !l.tellsPredecessor(e.state, e.kind) && l.Delay == 0 {
+	if !l.tellsPredecessor(s, e.state, e.kind) && l.Delay == 0 {
 		return s.Begin(ctx, e.Ops()...)
 	}
 	e.before, t, err = s.BeginBehindGet(ctx, e.Mark.Path, e.Ops()...)
@@ -491,7 +483,7 @@ func (p *Place) readBefore(e *Entry) {
 		return
 	}
 	p.noteDepartures(stat, p.Line.isCalm(stat))
-	if !p.First && p.Line.tellsPredecessor(e.state, e.kind) {
+	if !p.First && p.Line.tellsPredecessor(p.Session, e.state, e.kind) {
 		p.Guessed, p.Ahead = p.guess(data, stat), max(1, p.LineCount-1-e.state.Others)
 	}
 }

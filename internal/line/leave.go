@@ -8,7 +8,6 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
-	"github.com/zkrecipes/zkrecipes/internal/session"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
@@ -84,7 +83,6 @@ func (p *Place) RemoveWith(signal bool, begin BeginFunc, more ...any) zkconn.Out
 	if o.Applied() || o.Transient() || o.Is(zk.ErrNoNode) || o.SessionOver() || len(exit.Ops) == 1 {
 		return o
 	}
-	exit.refused(p.Session, o)
 	return p.RemoveWith(false, begin, more...)
 }
 
@@ -92,14 +90,6 @@ func (p *Place) RemoveWith(signal bool, begin BeginFunc, more ...any) zkconn.Out
 type Departure struct {
 	Ops    []any
 	Signal *zk.SetDataRequest // to the successor, which is next; nil: none
-}
-
-// refused notes that an exit with a signal failed, perhaps by an ACL or a quota of the place.
-// The place can go without the signal.
-func (e Departure) refused(s *session.Session, o zkconn.Outcome) {
-	if e.Signal != nil && o.RefusedAt(e.Signal) {
-		s.OwnWriteFailed(o.Err())
-	}
 }
 
 // farewell is the data of a place whose holder gives up what it holds.
@@ -111,7 +101,7 @@ func (p *Place) Departure(signal bool) Departure {
 		return Departure{Ops: []any{remove}}
 	}
 	ops := append([]any{remove}, p.releaseOps()...)
-	if !p.Kind.Exclusive() || !p.Signals() || !p.Session.IsOwner() {
+	if !p.Kind.Exclusive() || !p.Bears.LetsWrite() {
 		return Departure{Ops: ops}
 	}
 	released := &zk.SetDataRequest{Path: p.Path, Data: farewell, Version: -1}
@@ -147,8 +137,7 @@ func (p *Place) DepartureAgain(ctx context.Context, leave Departure, o zkconn.Ou
 	case o.RefusedIn(leave.Ops, zk.ErrNoNode):
 		return leave, p.WhyGone(ctx)
 	case o.RefusedIn(leave.Ops) && leave.Signal != nil:
-		// The signal is refused; the place can go without. If the server does not know
-		// the session's identity, the receipt has shown that before.
+		// The signal is refused, by an ACL or a quota; the place can go without.
 		return p.Departure(false), nil
 	}
 	return leave, o.Err()

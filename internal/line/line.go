@@ -142,8 +142,9 @@ type LineState struct {
 // tellsPredecessor reports whether the line's data probably tell a place of that kind its
 // predecessor. In a short line the predecessor has often left when it is watched. A
 // reader's is not the reader at the tail.
-func (l *Line) tellsPredecessor(s LineState, k placename.Kind) bool {
-	return l.Blocks != nil && s.count-s.Others > settingsOf(l.Client).LongLine && !s.brief && !s.Guest && s.Version == -1 && (k.Exclusive() || l.Blocks(k, s.tail))
+// Where a hand-over takes a listing anyway, the place lists at once, as others do.
+func (l *Line) tellsPredecessor(in *session.Session, s LineState, k placename.Kind) bool {
+	return l.Blocks != nil && in.TellsZxids() && s.count-s.Others > settingsOf(l.Client).LongLine && !s.brief && !s.Guest && s.Version == -1 && (k.Exclusive() || l.Blocks(k, s.tail))
 }
 
 // mayBeLong reports whether the line is long, or is not known. A guest's data are not read:
@@ -269,16 +270,6 @@ func (l *Line) NoteWritten(bears lineacl.ACL, stat *zk.Stat) {
 	} else {
 		l.containers().rewritten(l.Abs(), stat)
 	}
-}
-
-// openUp is for a line that the session was refused to write, see zkconn.Session.OpenUp. It
-// costs nothing unless the line has the list by which only the library may write.
-func (l *Line) openUp(ctx context.Context, s *session.Session, known lineacl.ACL) (bool, error) {
-	if !s.MayOpenUp(known.List) {
-		return false, nil
-	}
-	l.Forget()
-	return s.OpenUp(ctx, l.Abs())
 }
 
 // Known returns what is known of the line. If it is fresh, it can be relied on, and the line

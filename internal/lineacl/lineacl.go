@@ -16,13 +16,11 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
-// A line that this library creates has the same list, its ACL, as its places, so the servers
+// A line that this library creates has the same list, Options.ACL, as its places, so the servers
 // keep the number of that list for as long as the line stands, see zkconn.Session.ACL. In
-// somebody else's line, the places have the line's list. Then others may write to
-// them, so nobody sends or believes a farewell there: the names of such places say that
-// they do not signal.
+// somebody else's line, the places have the line's list.
 
-// LineACL is what a client knows of a line's list.
+// ACL is what a client knows of a line's list.
 type ACL struct {
 	List  []zk.ACL // for its places; nil: the line has the session's own list, and so do they
 	Seal  string   // which says so, see SealOf; empty: the line has another list
@@ -31,16 +29,20 @@ type ACL struct {
 	Aversion int32 // how often the list was changed
 }
 
-// List returns the list of what the session creates in the line, and whether nobody but
-// this library may write that.
-func (b ACL) ForPlaces(s *zkconn.Session) (acl []zk.ACL, owned bool) {
+// ForPlaces returns the list of places in the line.
+func (b ACL) ForPlaces(s *zkconn.Session) []zk.ACL {
 	if b.List != nil {
-		return b.List, false
+		return b.List
 	}
-	return s.OwnACL()
+	return s.ACL()
 }
 
-// Written returns the list of a znode in the line that clients write, or below which they
+// LetsWrite reports whether somebody may write to places in the line.
+func (b ACL) LetsWrite() bool {
+	return b.List == nil || slices.ContainsFunc(b.List, func(a zk.ACL) bool { return a.Perms&zk.PermWrite != 0 })
+}
+
+// ForWritten returns the list of a znode in the line that clients write, or below which they
 // create others. The line's list will not do if it lets clients join that may not write.
 func (b ACL) ForWritten(s *zkconn.Session) []zk.ACL {
 	joins := func(a zk.ACL) bool { return a.Perms&zk.PermCreate != 0 }
@@ -69,10 +71,9 @@ func Sealed(s *zkconn.Session, seal string, stat *zk.Stat) (ACL, bool) {
 	return ACL{Seal: own, Czxid: stat.Czxid}, true
 }
 
-// ReadACL returns what the server says of the list of a znode with that Stat.
+// Read returns what the server says of the list of a znode with that Stat.
 func Read(ctx context.Context, s *zkconn.Session, path string, stat *zk.Stat) (ACL, error) {
 	acl, _, err := s.GetACL(ctx, path)
-	own, owned := s.OwnACL()
 	switch {
 	case errors.Is(err, zk.ErrNoAuth), err == nil && hidesDigests(acl):
 		// What the servers do not show cannot be used. They give this list no number of its
@@ -81,8 +82,6 @@ func Read(ctx context.Context, s *zkconn.Session, path string, stat *zk.Stat) (A
 		acl = zk.WorldACL(zk.PermRead)
 	case err != nil:
 		return ACL{}, err
-	case owned && slices.Equal(acl, own): // it was a parent before, or a guest has written the data
-		return ACL{Seal: SealOf(acl, stat.Czxid), Czxid: stat.Czxid, Aversion: stat.Aversion}, nil
 	}
 	return ACL{List: acl, Czxid: stat.Czxid, Aversion: stat.Aversion}, nil
 }

@@ -103,28 +103,15 @@ func (m Parts) SharesWith(other Parts) bool {
 	return m.Number == other.Number && m.Kind.Exclusive() != other.Kind.Exclusive()
 }
 
-// Signals reports whether the holder of such a place changes its data when it
-// leaves. Holders of this library's exclusive places do, where only the library may write
-// to the place. The uuid is of version 8 then, and Curator's is of version 4.
-func (m Parts) Signals() bool {
-	return (m.Kind == KindLock || m.Kind == KindWrite) && len(m.UUID) == 36 && m.UUID[14] == '8'
-}
-
-// Ours reports whether the place is one of this library's, exclusive or not, in a line of
-// this library's.
+// Ours reports whether the place is one of this library's. The uuid is of version 8 then, and
+// Curator's is of version 4.
 func (m Parts) Ours() bool { return len(m.UUID) == 36 && m.UUID[14] == '8' }
 
-// NewUUID returns a random uuid (RFC 9562), in the form that Curator writes. It is of
-// version 8 for a place that only this library may write, see Signals, and else of
-// version 4, as Curator's.
-func NewUUID(owned bool) string {
+// NewUUID returns a random uuid of version 8 (RFC 9562), in the form that Curator writes.
+func NewUUID() string {
 	var b [16]byte
 	rand.Read(b[:]) // never fails
-	version := byte(0x40)
-	if owned {
-		version = 0x80
-	}
-	b[6] = b[6]&0x0f | version
+	b[6] = b[6]&0x0f | 0x80
 	b[8] = b[8]&0x3f | 0x80
 	s := make([]byte, 0, 36)
 	for i, part := range [][]byte{b[:4], b[4:6], b[6:8], b[8:10], b[10:]} {

@@ -199,8 +199,7 @@ func (a *claimTransaction) run(ctx context.Context) (done bool, err error) {
 		parts := a.parts(signal)
 		x := a.s.Retry(nil, parts.creates, parts.stampOps(), parts.leave.Ops, parts.check)
 		o, readings := a.send(ctx, x)
-		if parts.writesOwn(o) && !o.Is(zk.ErrNoNode) {
-			a.s.OwnWriteFailed(o.Err())
+		if o.RefusedAt(parts.leave.Signal) && !o.Is(zk.ErrNoNode) {
 			continue
 		}
 		if o.Applied() {
@@ -230,7 +229,7 @@ func (a *claimTransaction) parts(signal bool) (parts claimParts) {
 	if a.check != nil {
 		parts.check = []any{a.check}
 	}
-	if first := a.claims[0]; signal && parts.leave.Signal == nil && a.s.IsOwner() {
+	if first := a.claims[0]; parts.leave.Signal == nil {
 		parts.stamp = &zk.SetDataRequest{Path: first.Path, Data: []byte(first.Line.Client.Identity), Version: -1}
 	}
 	return parts
@@ -241,11 +240,6 @@ func (p *claimParts) stampOps() []any {
 		return nil
 	}
 	return []any{p.stamp}
-}
-
-// writesOwn reports whether it is a write of an own znode that the server refused.
-func (p *claimParts) writesOwn(o zkconn.Outcome) bool {
-	return o.RefusedAt(p.stamp) || o.RefusedAt(p.leave.Signal)
 }
 
 // setCzxid sets the czxid of the flags, if the results tell it.

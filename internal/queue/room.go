@@ -289,7 +289,7 @@ func (o *overtaking) overtake(ctx context.Context) error {
 // gone. An operator deletes a place without changing its data before. If the client has
 // received neither event, it could be either.
 func mayBeOvertaken(p *line.Place) bool {
-	if !p.Signals() || p.Own == nil || !p.Own.HasFired() {
+	if p.Own == nil || !p.Own.HasFired() {
 		return true
 	}
 	conn, changed := p.Own.Changed()

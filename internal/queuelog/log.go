@@ -280,9 +280,6 @@ func (l *Log) create(ctx context.Context) error {
 		switch {
 		case o.Applied():
 			return nil
-		case o.RefusedAt(write) && l.s.IsOwner():
-			l.s.OwnWriteFailed(o.Err())
-			tries++
 		case o.Transient(): // the next attempt shows whether it was created
 		case o.Is(zk.ErrNodeExists):
 			// Created by another client. This session's server may not show it yet.

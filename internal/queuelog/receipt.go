@@ -238,9 +238,6 @@ func (r *Receipt) Refused(x *zkconn.Retry, err, uncertain error) (done bool, _ e
 		r.Discard()
 		return false, fmt.Errorf("%w: receipt: %w", uncertain, err)
 	case errors.Is(err, zk.ErrNoNode), errors.Is(err, zk.ErrBadVersion), errors.Is(err, zk.ErrNoAuth):
-		if stat, unchanged := r.l.s.Exists(r.l.s.Lifetime(), r.path); unchanged == nil && stat.Aversion == 0 {
-			r.l.s.OwnWriteFailed(err)
-		}
 		// Somebody has changed it, or has deleted all of them together with the queue. The
 		// next transaction gets a new one.
 		r.Discard()

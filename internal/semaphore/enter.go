@@ -1,7 +1,6 @@
 package semaphore
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"maps"
@@ -162,10 +161,6 @@ func (x *Semaphore) whyNotTaken(ctx context.Context, s *session.Session, o zkcon
 			x.NoteCrowd()
 		}
 		return errStale
-	case o.RefusedAt(set, zk.ErrNoAuth):
-		if opened, err := s.OpenUp(ctx, x.Line.Abs()); opened || err != nil {
-			return cmp.Or(err, errStale)
-		}
 	}
 	return o.Err()
 }

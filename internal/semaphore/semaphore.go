@@ -141,6 +141,6 @@ func (x *Semaphore) checkCount(k int) error {
 		return fmt.Errorf("%d slots requested", k)
 	}
 	const other = 1024 // more than the transaction's other operations take, but for paths
-	slot := zkconn.CreateSize(x.slotPath(k, placename.NewUUID(true)), []byte(x.Held.Client.Identity), x.Held.Client.Created) + 16
+	slot := zkconn.CreateSize(x.slotPath(k, placename.NewUUID()), []byte(x.Held.Client.Identity), x.Held.Client.ACL) + 16
 	return zkconn.CheckSize(min(k, jute.MaxFrame)*slot+4*len(x.Held.Abs())+other, x.Held.Client.MaxBuffer)
 }

@@ -70,7 +70,7 @@ func SlotsAmong(children []string) map[string]int32 {
 
 // newSlots returns slots that are yet to be taken.
 func (x *Semaphore) newSlots(s *session.Session, numbers []int32) *slotPlace {
-	uuid := placename.NewUUID(true)
+	uuid := placename.NewUUID()
 	paths := make([]string, len(numbers))
 	for i, n := range numbers {
 		paths[i] = x.slotPath(int(n), uuid)

@@ -5,7 +5,6 @@ package session
 
 import (
 	"context"
-	"crypto"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -30,14 +29,9 @@ type Config struct {
 	Timeout  time.Duration
 	Prefix   string
 	Identity string
-	ACL      []zk.ACL
-	// Auth and Writers are functions, because fmt prints unexported fields, too.
-	Auth    func() []wire.Credential
-	Writers func() []wire.Credential
-	// Owned: only Writers may write what the Client creates, see writersOf.
-	Owned     bool
-	Created   []zk.ACL
-	Digest    crypto.Hash
+	ACL      []zk.ACL // of what the Client creates
+	// Auth is a function, because fmt prints unexported fields, too.
+	Auth      func() []wire.Credential
 	MaxBuffer int
 	TLS       *tls.Config
 	Dialer    func(ctx context.Context, network, addr string) (net.Conn, error)

@@ -28,8 +28,7 @@ func openSession(c *Client) (*Session, error) {
 		losses = last.Losses()
 	}
 	conn := zkconn.Config{
-		Servers: c.servers, Timeout: c.Timeout, Credentials: c.Auth(), Digest: c.Digest,
-		ACL: c.ACL, Identities: c.Writers(), Owned: c.Owned,
+		Servers: c.servers, Timeout: c.Timeout, Credentials: c.Auth(), ACL: c.ACL,
 		TLS: c.TLS, Dial: c.Dialer, Tasks: &c.Tasks,
 		Up:     s.onUp,
 		Down:   s.onDown,

@@ -143,13 +143,8 @@ func speaks(head []byte) string {
 
 func (c *Conn) authenticate() error {
 	s := c.session
-	var sent []int
 	var out []byte
-	for i, cred := range s.cfg.Credentials {
-		if s.Refused(i) {
-			continue
-		}
-		sent = append(sent, i)
+	for _, cred := range s.cfg.Credentials {
 		b := jute.AppendInt32(jute.AppendInt32(nil, jute.XidAuth), jute.OpAuth)
 		b = jute.AppendInt32(b, 0) // type, unused
 		b = jute.AppendBuffer(jute.AppendString(b, cred.Scheme), cred.Auth)
@@ -161,7 +156,7 @@ func (c *Conn) authenticate() error {
 	if _, err := c.Conn.Write(out); err != nil {
 		return fmt.Errorf("handshake: %w", err)
 	}
-	for _, i := range sent {
+	for _, cred := range s.cfg.Credentials {
 		frame, err := jute.ReadFrame(c.r, maxConnectResponse)
 		if err != nil {
 			return fmt.Errorf("handshake: %w", err)
@@ -177,10 +172,7 @@ func (c *Conn) authenticate() error {
 		if code != jute.ErrAuthFailed { // the server's trouble, not the credential's
 			return fmt.Errorf("handshake: error %d in answer to a credential", code)
 		}
-		if s.cfg.Credentials[i].Optional {
-			s.markRefused(i) // the server closes now; the next attempt leaves it out
-		}
-		return &AuthError{Scheme: s.cfg.Credentials[i].Scheme}
+		return &AuthError{Scheme: cred.Scheme}
 	}
 	return nil
 }

@@ -15,14 +15,11 @@ import (
 	"time"
 )
 
-// Credential is presented to the server in every handshake.
+// Credential is presented to the server in every handshake. If the server refuses it, the
+// handshake fails with an AuthError.
 type Credential struct {
 	Scheme string
 	Auth   []byte
-	// An Optional credential is left out of later handshakes if the server
-	// refuses it. If any other is refused, the handshake fails with an
-	// AuthError each time.
-	Optional bool
 }
 
 // Event is a watch event as the server sent it.
@@ -70,7 +67,6 @@ type Session struct {
 	seenZxid   int64 // the highest of a reply or an event, see sawEvent
 	history    history
 	validUntil time.Time
-	refused    map[int]bool
 	over       bool
 	watches    map[watch]struct{} // mirrors go-zookeeper's table of armed watches
 	largest    int                // see LargestAnswered
@@ -79,7 +75,7 @@ type Session struct {
 // NewSession returns a Session that has no connection yet.
 func NewSession(cfg Config) *Session {
 	return &Session{
-		cfg: cfg, timeout: cfg.Timeout, refused: map[int]bool{}, watches: map[watch]struct{}{},
+		cfg: cfg, timeout: cfg.Timeout, watches: map[watch]struct{}{},
 		history: history{epoch: -1, times: cfg.Losses, compared: cfg.Losses},
 	}
 }
@@ -145,13 +141,6 @@ func (s *Session) Over() bool {
 	return s.over
 }
 
-// Refused reports whether the server refused the optional credential i.
-func (s *Session) Refused(i int) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.refused[i]
-}
-
 // markAlive notes that a request was answered which was sent at this time.
 func (s *Session) markAlive(sent time.Time) {
 	s.mu.Lock()
@@ -183,12 +172,6 @@ func (s *Session) armedFrom() int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.replyZxid
-}
-
-func (s *Session) markRefused(i int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.refused[i] = true
 }
 
 // accept stores what a ConnectResponse granted. It returns the watches to arm

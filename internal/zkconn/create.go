@@ -21,9 +21,6 @@ func (s *Session) CreateContainer(ctx context.Context, path string, data []byte)
 	ops := []any{create,
 		&zk.CreateRequest{Path: path + "/x", Acl: acl},
 		&zk.DeleteRequest{Path: path + "/x", Version: -1}}
-	if err := s.CheckIDs(ctx, acl); err != nil {
-		return err
-	}
 	for tries := 0; tries < MaxTries; {
 		o := s.Multi(ctx, ops...)
 		switch {

@@ -26,7 +26,7 @@ type Transaction struct {
 }
 
 // Begin sends a transaction as soon as requests pass. It blocks for that, not for
-// the answer, and for CheckIDs.
+// the answer.
 func (s *Session) Begin(ctx context.Context, ops ...any) (*Transaction, error) {
 	return s.BeginBy(ctx, s.Start, ops...)
 }
@@ -47,17 +47,6 @@ func (s *Session) BeginBehindGet(ctx context.Context, path string, ops ...any) (
 // BeginBy is like Begin for a transaction that may no longer be wanted once requests
 // pass: start sends it by Start, or returns an error.
 func (s *Session) BeginBy(ctx context.Context, start func(ops ...any) (*Transaction, error), ops ...any) (*Transaction, error) {
-	for _, op := range ops {
-		if create, ok := op.(*zk.CreateRequest); ok {
-			if err := s.CheckIDs(ctx, create.Acl); err != nil {
-				return nil, err
-			}
-		}
-	}
-	return s.begin(ctx, start, ops...)
-}
-
-func (s *Session) begin(ctx context.Context, start func(ops ...any) (*Transaction, error), ops ...any) (*Transaction, error) {
 	for {
 		if err := s.Ready(ctx); err != nil {
 			return nil, err

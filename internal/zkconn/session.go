@@ -3,15 +3,12 @@ package zkconn
 import (
 	"cmp"
 	"context"
-	"crypto"
 	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net"
-	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -27,11 +24,8 @@ type Config struct {
 	Servers     *Servers
 	Timeout     time.Duration // requested; the server may change it
 	Credentials []wire.Credential
-	Digest      crypto.Hash       // the servers' digest algorithm; 0: SHA-1
-	ACL         []zk.ACL          // who may use what the session creates
-	Identities  []wire.Credential // see Identity
-	Owned       bool              // nobody but these may write what the session creates; else everybody in ACL
-	TLS         *tls.Config       // nil: none
+	ACL         []zk.ACL    // of what the session creates
+	TLS         *tls.Config // nil: none
 	Dial        func(ctx context.Context, network, address string) (net.Conn, error)
 	Tasks       *Tasks    // goroutines that outlive their callers are counted here
 	Since       time.Time // when State of the session before has changed last
@@ -75,9 +69,6 @@ type Session struct {
 	cfg     Config
 	wire    *wire.Session
 	hosts   *hosts
-	owned   []zk.ACL    // see ACL; nil: cfg.ACL
-	ids     []string    // of the digest credentials in cfg
-	unknown atomic.Bool // the server does not know the session by cfg.Identities
 	account *account
 
 	conn    *zk.Conn
@@ -114,8 +105,6 @@ type Session struct {
 	newHistory   chan struct{}   // closed and replaced when the servers may have lost transactions
 	lost         map[string]bool // see WasLost
 	mayBeLost    []string        // those of which it is known when requests pass; see noteRearmed
-	probe        *aclProbe
-	idProbe      *idProbe
 
 	killers  killers
 	refusals refusals
@@ -124,7 +113,7 @@ type Session struct {
 // New returns a Session that has not begun to connect.
 func New(cfg Config) *Session {
 	s := &Session{
-		cfg: cfg, hosts: &hosts{servers: cfg.Servers}, ids: cfg.digestIDs(),
+		cfg: cfg, hosts: &hosts{servers: cfg.Servers},
 		established: make(chan struct{}), over: make(chan struct{}),
 		parked: make(chan struct{}), releaseLoop: make(chan struct{}),
 		upChanged:    make(chan struct{}),
@@ -138,12 +127,9 @@ func New(cfg Config) *Session {
 	s.account = newAccount(cmp.Or(cfg.MaxBuffer, jute.MaxFrame))
 	s.account.emptied = cfg.Emptied
 	s.dialing, s.stopDialing = context.WithCancel(context.Background())
-	if cfg.Owned {
-		s.owned = OwnedACL(cfg.ACL, cfg.Digest, cfg.Identities)
-	}
 	s.wire = wire.NewSession(wire.Config{
 		Timeout:     cfg.Timeout,
-		Credentials: slices.Concat(cfg.Credentials, cfg.Identities),
+		Credentials: cfg.Credentials,
 		Losses:      cfg.Losses,
 		Leases:      cfg.Leases,
 		Armed:       s.onArmed,
@@ -312,10 +298,10 @@ func (s *Session) onDown(conn uint64, err error) {
 	s.noteContact(err)
 	s.noteKiller(err)
 	var refused *wire.AuthError
-	switch own := errors.As(err, &refused) && s.refusedOwn(refused); {
+	switch {
 	case s.up && s.cause == nil: // else the owner has closed the session, and knows
 		s.cfg.Down(s.server.String(), err)
-	case s.cause == nil && !own && !s.wire.Over(): // else the server is not at fault
+	case s.cause == nil && !s.wire.Over(): // else the server is not at fault
 		s.cfg.Failed(s.server.String(), err)
 	}
 	s.setUp(false)
@@ -325,7 +311,7 @@ func (s *Session) onDown(conn uint64, err error) {
 	switch {
 	case s.wire.Over():
 		s.finish(zk.ErrSessionExpired)
-	case refused != nil && !s.IsEstablished() && !s.refusedOwn(refused):
+	case errors.As(err, &refused) && !s.IsEstablished():
 		s.finish(refused)
 	}
 }
@@ -339,12 +325,6 @@ func (s *Session) noteKiller(err error) {
 	if n := s.killers.note(s.nc.LargestUnanswered(), s.wire.LargestAnswered()); n > 0 {
 		s.cfg.Kills(n)
 	}
-}
-
-// refusedOwn reports whether the server refused one of the library's identities, which
-// the session can do without.
-func (s *Session) refusedOwn(e *wire.AuthError) bool {
-	return s.refusesOwn() && e.Scheme == "digest"
 }
 
 // setUp is called with s.mu held.

@@ -2,7 +2,6 @@ package zkrecipes_test
 
 import (
 	"context"
-	"crypto"
 	"fmt"
 	"math"
 	"strings"
@@ -106,8 +105,7 @@ func TestBadOptionsAreNamed(t *testing.T) {
 		{h, zkrecipes.Options{SessionTimeout: math.MaxInt64}, fmt.Sprint(`h: Options.SessionTimeout is `, time.Duration(math.MaxInt64))},
 		{h, zkrecipes.Options{Prefix: "app"}, `h: Options.Prefix "app": path does not begin with "/"`},
 		{h, zkrecipes.Options{Auth: []zkrecipes.Auth{{Data: secret}}}, `h: Options.Auth[0] has no scheme`},
-		{h, zkrecipes.Options{DigestAlgorithm: 99}, `h: Options.DigestAlgorithm: unknown hash value 99 is not available`},
-		{h, zkrecipes.Options{DigestAlgorithm: crypto.MD4}, `h: Options.DigestAlgorithm: MD4 is not available`},
+		{h, zkrecipes.Options{ACL: zk.WorldACL(zk.PermAll &^ zk.PermWrite)}, `h: Options.ACL: world:anyone may create and not write: clients of a recipe write the znodes of each other`},
 		{h, zkrecipes.Options{Auth: []zkrecipes.Auth{{Scheme: "sasl", Data: secret}}}, `h: Options.ACL is needed: the ids of Options.Auth are not known`},
 	} {
 		c, err := zkrecipes.Dial(ctx, tt.servers, &tt.opts)
@@ -214,7 +212,7 @@ func TestAuthACLMeansTheUsersIDs(t *testing.T) {
 		_, err = l.Commit(ctx, zkrecipes.OpCreate(path+"-data", nil, 0, zk.AuthACL(zk.PermAll)))
 		require.NoError(t, err)
 		alices := zk.DigestACL(zk.PermAll, "alice", "secret")
-		for p, want := range map[string][]zk.ACL{path: recipetest.Core(c).Created, path + "-data": alices} {
+		for p, want := range map[string][]zk.ACL{path: recipetest.Core(c).ACL, path + "-data": alices} {
 			acl, _, err := user.GetACL(p)
 			require.NoError(t, err)
 			require.Equal(t, want, acl)

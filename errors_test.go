@@ -72,7 +72,7 @@ func TestErrorsOfTheAPICanBeMatched(t *testing.T) {
 	after := func(path, data string, f call) call {
 		return func(t *testing.T, w *recipetest.World, c *zkrecipes.Client) error {
 			harness.MakeParents(t, w.Bare(), path)
-			_, err := w.Insider().Set(path, []byte(data), -1)
+			_, err := w.Bare().Set(path, []byte(data), -1)
 			require.NoError(t, err)
 			return f(t, w, c)
 		}

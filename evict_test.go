@@ -162,7 +162,7 @@ func TestReadersAreHoldersUnlessAWriterIsAhead(t *testing.T) {
 func TestAPlaceBeyondTheLimitIsEvictedAndTheHolderBehindItIsSpared(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		holder := recipetest.LockOn(t, zkrecipes.NewMutex(w.Stranger(nil), w.Path))
-		aside := fmt.Sprintf("%s/_c_%s-lock-%010d", w.Path, placename.NewUUID(true), -5)
+		aside := fmt.Sprintf("%s/_c_%s-lock-%010d", w.Path, placename.NewUUID(), -5)
 		_, err := w.Bare().Create(aside, nil, zk.FlagEphemeral, zk.WorldACL(zk.PermAll))
 		require.NoError(t, err)
 		operator := w.Stranger(nil)

@@ -262,7 +262,7 @@ func TestRecipesTakesWhatVanishesForNothing(t *testing.T) {
 			w.Plan.Stop()
 			require.NoError(t, l.Release())
 			require.NoError(t, waits.Get().Release())
-			if err := w.Insider().Delete(w.Path, -1); !errors.Is(err, zk.ErrNotEmpty) && !errors.Is(err, zk.ErrNoNode) {
+			if err := w.Bare().Delete(w.Path, -1); !errors.Is(err, zk.ErrNotEmpty) && !errors.Is(err, zk.ErrNoNode) {
 				require.NoError(t, err)
 			}
 			a.Get()

@@ -133,7 +133,7 @@ func TestRoundThatWasCreatedForAnotherNIsUsed(t *testing.T) {
 		dies := w.waitsIn(c, 3)
 		w.expire(c)
 		recipetest.Fails(t, dies, zkrecipes.ErrLost)
-		_, err := w.Insider().Set("/b", []byte("2"), -1)
+		_, err := w.Bare().Set("/b", []byte("2"), -1)
 		require.NoError(t, err)
 		w.passes(2)
 		w.empty()

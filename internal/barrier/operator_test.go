@@ -118,7 +118,7 @@ func TestSignalThatCannotBeDeletedIsReported(t *testing.T) {
 // B45: An operator writes to ready. No member waits for ever, and the next round is not blocked.
 func TestReadyWrittenBySomebodyElseLeavesNobodyWaiting(t *testing.T) {
 	each(t, map[string]string{"empty": "", "junk": "go!", "no number": "1-", "two numbers": "7-8"}, func(t *testing.T, w *world, data string) {
-		c, conn := w.Stranger(nil), w.Insider()
+		c, conn := w.Stranger(nil), w.Bare()
 		a := w.waitsIn(c, 2)
 		_, err := conn.Set(recipetest.ReadyOf2, []byte(data), -1)
 		require.NoError(t, err)

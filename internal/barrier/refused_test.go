@@ -198,9 +198,9 @@ func TestBarrierWithMoreMembersThanATransactionCanNameIsRefused(t *testing.T) {
 		require.NoError(t, b.Check())
 
 		// openingSize is an upper bound, tight to within one member.
-		name := "_c_" + placename.NewUUID(true) + "-" + string(barrier.MemberKindOf(most))
+		name := "_c_" + placename.NewUUID() + "-" + string(barrier.MemberKindOf(most))
 		var ms []placename.Parts
-		ops := []any{nil, b.Raise(b.Line.Client.Created), &zk.CheckVersionRequest{Path: recipetest.ReadyOf2}, &zk.CheckVersionRequest{Path: "/b", Version: -1}}
+		ops := []any{nil, b.Raise(b.Line.Client.ACL), &zk.CheckVersionRequest{Path: recipetest.ReadyOf2}, &zk.CheckVersionRequest{Path: "/b", Version: -1}}
 		for i := range most { // every other number, so that no two make a range; ten digits each
 			number := 1_000_000_000 + int32(2*i)
 			ms = append(ms, placename.Parts{Number: number})

@@ -19,7 +19,7 @@ import (
 // sizeIs has somebody write n.
 func (w *world) sizeIs(n string) {
 	w.T.Helper()
-	_, err := w.Insider().Set("/b", []byte(n), -1)
+	_, err := w.Bare().Set("/b", []byte(n), -1)
 	require.NoError(w.T, err)
 }
 
@@ -160,7 +160,7 @@ func TestBarrierInUseReadsNAgain(t *testing.T) {
 func TestRoundOpenedForAnotherNIsAnError(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		a, own := w.waits(2), w.member()
-		_, err := w.Insider().Set(recipetest.ReadyOf2, []byte(own[len(own)-10:]+",11,13"), -1)
+		_, err := w.Bare().Set(recipetest.ReadyOf2, []byte(own[len(own)-10:]+",11,13"), -1)
 		require.NoError(t, err)
 		w.failsForSize(a, 3, 2)
 		synctest.Wait()

@@ -117,7 +117,6 @@ func (w *world) clientWith(opts zkrecipes.Options) *zkrecipes.Client {
 	w.t.Helper()
 	opts.SessionTimeout = recipetest.LongSession
 	c := w.Stranger(&opts)
-	recipetest.AskOnce(w.t, c)
 	return c
 }
 

@@ -53,7 +53,7 @@ var tenItems = all(theirQueue, put(recipetest.Names(10)...), myQueue, times(3, f
 
 // theyTouchTheLine changes the queue's line as a join does.
 func theyTouchTheLine(w *world) {
-	conn := w.Insider()
+	conn := w.Bare()
 	data, _, err := conn.Get("/q/line")
 	w.ok(err)
 	_, err = conn.Set("/q/line", data, -1)

@@ -4,7 +4,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
 	"github.com/zkrecipes/zkrecipes"
@@ -64,25 +63,6 @@ func TestAMemberWhoseReplyIsLostCountsForTheSession(t *testing.T) {
 		require.Equal(t, 1, a.Status().Znodes)
 		require.NoError(t, m.Leave())
 		require.Zero(t, a.Status().Znodes)
-	})
-}
-
-// The server computes the library's identity by another algorithm, so the member may not write
-// its own znode.
-func TestAMemberThatMayNotWriteItsZnodeReplacesIt(t *testing.T) {
-	recipetest.InGroupBubble(t, func(t *testing.T, w *recipetest.WatchWorld, _, b *zkrecipes.Client) {
-		read := zk.WorldACL(zk.PermRead | zk.PermCreate | zk.PermDelete)
-		c := w.Stranger(&zkrecipes.Options{ACL: read})
-		s, _ := recipetest.Core(c).Session()
-		s.OwnWriteFailed(zk.ErrNoAuth) // what it creates has Options.ACL from now on
-		m := w.Joins(c, "1", "x")
-		require.NoError(t, m.Update(t.Context(), []byte("x2")))
-		recipetest.Settle()
-		w.MembersAre(b, "1=x2")
-		require.NoError(t, m.Update(t.Context(), []byte("x3")))
-		w.MembersAre(b, "1=x3")
-		require.NoError(t, m.Leave())
-		w.MembersAre(b, "")
 	})
 }
 

@@ -176,18 +176,16 @@ func TestAnACLThatChangedIsNoticedAtTheNextJoin(t *testing.T) {
 	}
 }
 
-// Either client may write what the other creates, so no farewell is believed, and a hand-off
-// costs the successor a listing. Paths of either work for both.
+// Paths that either client has made work for both.
 func TestClientsWithDifferentCredentialsShareAPath(t *testing.T) {
 	both := append(zk.DigestACL(zk.PermAll, "a", "1"), zk.DigestACL(zk.PermAll, "b", "2")...)
 	for name, tt := range map[string]struct {
 		acl           []zk.ACL
 		first, second []zkrecipes.Auth
-		keepsIdentity bool
 	}{
-		"two users whom Options.ACL names":   {both, auth("a:1"), auth("b:2"), false},
-		"one user has a credential more":     {both, auth("a:1"), auth("a:1", "b:2"), false},
-		"while a user's password is changed": {nil, auth("app:old"), auth("app:old", "app:new"), true},
+		"two users whom Options.ACL names":   {both, auth("a:1"), auth("b:2")},
+		"one user has a credential more":     {both, auth("a:1"), auth("a:1", "b:2")},
+		"while a user's password is changed": {nil, auth("app:old"), auth("app:old", "app:new")},
 	} {
 		for recipe, cycle := range cycles {
 			t.Run(name+"/"+recipe, func(t *testing.T) {
@@ -196,12 +194,11 @@ func TestClientsWithDifferentCredentialsShareAPath(t *testing.T) {
 					second := w.Stranger(&zkrecipes.Options{Auth: tt.second, ACL: tt.acl})
 					cycle(t, first, second, "/made-by-first")
 					cycle(t, second, first, "/made-by-first")
+					if tt.acl == nil { // what second makes in a tree of its own has both ids
+						return
+					}
 					cycle(t, second, first, "/made-by-second")
 					cycle(t, first, second, "/made-by-second")
-					for _, c := range []*zkrecipes.Client{first, second} {
-						s, _ := recipetest.Core(c).Session()
-						require.True(t, !tt.keepsIdentity || s.IsOwner(), "the identity is lost")
-					}
 				})
 			})
 		}

@@ -262,7 +262,7 @@ func TestAContextThatEndsAsideLeavesNothingBehind(t *testing.T) {
 func TestPlacesOfOtherLibrariesAreWaitedForAside(t *testing.T) {
 	recipetest.EachSideInBubble(t, func(t *testing.T, w *recipetest.SideWorld) {
 		for _, foreign := range []string{w.By, "fedcba98765432100123456789abcdef__lock__"} { // kazoo's
-			c, conn := w.Client(nil), w.Insider()
+			c, conn := w.Client(nil), w.Bare()
 			require.NoError(t, w.Srv.SetCounter(w.Path, line.MaxNumber))
 			var places []string
 			for range 2 { // other libraries know no limit

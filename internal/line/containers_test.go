@@ -109,19 +109,19 @@ func TestOnlyLinesOfThisLibraryAreDeleted(t *testing.T) {
 		"an empty znode": func(w *recipetest.World) error { made(w, ""); lock(w, w.Path); return nil },
 		"a line whose data a user has replaced": func(w *recipetest.World) error {
 			lock(w, w.Path)
-			_, err := w.Insider().Set(w.Path, []byte("mine"), -1)
+			_, err := w.Bare().Set(w.Path, []byte("mine"), -1)
 			return err
 		},
 		"another znode with the same version": func(w *recipetest.World) error {
 			lock(w, w.Path)
-			require.NoError(w.T, w.Insider().Delete(w.Path, -1))
+			require.NoError(w.T, w.Bare().Delete(w.Path, -1))
 			made(w, "mine")
 			_, err := w.Bare().Set(w.Path, []byte("mine"), -1)
 			return err
 		},
 		"a line to which a user has given a list": func(w *recipetest.World) error {
 			lock(w, w.Path)
-			_, err := w.Insider().SetACL(w.Path, all, -1)
+			_, err := w.Bare().SetACL(w.Path, all, -1)
 			return err
 		},
 		"a line with a child": func(w *recipetest.World) error {

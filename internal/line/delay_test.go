@@ -74,7 +74,7 @@ func TestLockDelayFollowsADepartureWithoutRelease(t *testing.T) {
 	for name, depart := range map[string]func(w *recipetest.World, m delayed, l *zkrecipes.Lease){
 		"session expired": func(w *recipetest.World, m delayed, _ *zkrecipes.Lease) { m.dies(w) },
 		"evicted": func(w *recipetest.World, _ delayed, l *zkrecipes.Lease) {
-			require.NoError(w.T, w.Insider().Delete(l.Check().Path, -1))
+			require.NoError(w.T, w.Bare().Delete(l.Check().Path, -1))
 			synctest.Wait()
 		},
 	} {
@@ -197,7 +197,7 @@ func TestLockDelayIsWaitedForDespiteFaults(t *testing.T) {
 	t.Run("evicted", func(t *testing.T) {
 		afterADeath(t, func(t *testing.T, w *recipetest.World, a, _ delayed) {
 			waits := w.Waits(a.Mutex)
-			require.NoError(t, w.Insider().Delete(w.Path+"/"+w.Line()[0].Name, -1))
+			require.NoError(t, w.Bare().Delete(w.Path+"/"+w.Line()[0].Name, -1))
 			_, err := waits.Wait()
 			require.ErrorIs(t, err, zkrecipes.ErrEvicted)
 		})

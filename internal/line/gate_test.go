@@ -146,7 +146,7 @@ func TestSpuriousWakeUpsOpenNoGate(t *testing.T) {
 			require.True(t, waits.Waiting())
 		}
 		// An event that is not spurious but opens nothing: an operator writes into the gate.
-		_, err := w.Insider().Set("/gate", []byte("note"), -1)
+		_, err := w.Bare().Set("/gate", []byte("note"), -1)
 		require.NoError(t, err)
 		synctest.Wait()
 		require.True(t, waits.Waiting())

@@ -48,7 +48,6 @@ func TestJoinOfALongLineTakesTwoRoundTripsAndNoList(t *testing.T) {
 				before := w.LockLater(w.Stranger(nil))
 				_, err := zkrecipes.NewMutex(c, w.Path).TryLock(t.Context())
 				require.ErrorIs(t, err, zkrecipes.ErrLocked) // it has seen how long the line is
-				recipetest.AskOnce(t, c)
 
 				link.SetLatency(latency)
 				received, began := link.Received(), time.Now()
@@ -74,7 +73,6 @@ func TestJoinOfAShortLineTakesThreeRoundTrips(t *testing.T) {
 		link, queued := harness.NewLink(w.Srv), time.Time{}
 		c := w.Client(&zkrecipes.Options{Dialer: link.Dial, Trace: &zkrecipes.Trace{Queued: func(context.Context, zkrecipes.TraceQueued) { queued = time.Now() }}})
 		l := recipetest.LockOn(t, zkrecipes.NewMutex(w.Client(nil), w.Path))
-		recipetest.AskOnce(t, c)
 		link.SetLatency(latency)
 		began := time.Now()
 		a := w.LockLater(c)
@@ -96,7 +94,7 @@ func TestAWrongGuessIsNotBelieved(t *testing.T) {
 		"another library's place has joined since": {nil, []string{foreign}},
 		"several have":                         {nil, []string{foreign, foreign}},
 		"no record":                            {func(string) string { return theirs }, nil},
-		"a place that there never was":         {func(string) string { return theirs + " _c_" + placename.NewUUID(true) + "-lock-" }, nil},
+		"a place that there never was":         {func(string) string { return theirs + " _c_" + placename.NewUUID() + "-lock-" }, nil},
 		"a kind that is foreign to the recipe": {func(name string) string { return theirs + " " + name[:uuid] + "__WRIT__" }, nil},
 		"no kind":                              {func(name string) string { return theirs + " " + name[:uuid] }, nil},
 		"a path":                               {func(string) string { return theirs + " _c_/////////////////8/////////////////////-lock-" }, nil},
@@ -104,7 +102,7 @@ func TestAWrongGuessIsNotBelieved(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-				g, conn := w.Guesser(), w.Insider()
+				g, conn := w.Guesser(), w.Bare()
 				l := recipetest.LockOn(t, zkrecipes.NewMutex(w.Client(nil), w.Path))
 				if tt.data != nil {
 					_, err := conn.Set(w.Path, []byte(tt.data(w.Line()[0].Name)), -1)
@@ -164,7 +162,6 @@ func TestAClientWhoseGuessHadLeftListsUntilItSeesItsPredecessor(t *testing.T) {
 		g := w.Guesser()
 		l := recipetest.LockOn(t, zkrecipes.NewMutex(w.Client(nil), w.Path))
 		before := w.LockLater(w.Stranger(nil))
-		recipetest.AskOnce(t, g.C)
 		g.Link.SetLatency(latency)
 		as := calls{w.LockLater(g.C)}
 		time.Sleep(latency / 2)
@@ -185,8 +182,6 @@ func TestAGuessThatIsKnownToBeWrongIsNotWatched(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		g, other := w.Guesser(), w.Client(nil)
 		l := recipetest.LockOn(t, zkrecipes.NewMutex(w.Client(nil), w.Path))
-		recipetest.AskOnce(t, g.C)
-		recipetest.AskOnce(t, other)
 		w.Plan.Add(zktest.Fault{Do: zktest.Delay, Op: recipetest.OpJoin, For: late})
 		var a, between, behind *harness.Call[*zkrecipes.Lease]
 		joins := w.Requests(func() {
@@ -278,7 +273,7 @@ func TestAheadOfAGuessCountsPlacesOnly(t *testing.T) {
 		require.NoError(t, err)
 		t.Cleanup(func() { c.Close() })
 		as := calls{first, w.LockLater(c)}
-		_, err = w.Insider().Set(w.Path, []byte("zkrecipes/1 mutex"), -1) // without a name
+		_, err = w.Bare().Set(w.Path, []byte("zkrecipes/1 mutex"), -1) // without a name
 		require.NoError(t, err)
 		as = append(as, w.LockLater(c)) // lists
 		requests := w.Requests(func() { as = append(as, w.LockLater(c)) })
@@ -347,7 +342,6 @@ func TestAWaiterEvictedBetweenItsTwoWatchesIsGrantedNothing(t *testing.T) {
 			t.Run(fmt.Sprint(i, releaseFirst), func(t *testing.T) {
 				recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 					g := w.Guesser()
-					recipetest.AskOnce(t, g.C)
 					l := recipetest.LockOn(t, zkrecipes.NewMutex(w.Client(nil), w.Path))
 					w.Plan.Add(zktest.Fault{Do: zktest.Delay, Op: "getData", Skip: 2, For: between})
 					a := w.LockLater(g.C)

@@ -346,7 +346,7 @@ func TestSearchEndsWithTheSession(t *testing.T) {
 // B04
 func TestAPlaceOfAnotherSessionIsNotAdopted(t *testing.T) {
 	recipetest.EachSideInBubble(t, func(t *testing.T, w *recipetest.SideWorld) {
-		c, uuid := w.Client(nil), placename.NewUUID(true)
+		c, uuid := w.Client(nil), placename.NewUUID()
 		_, err := w.Bare().Create(w.Path+"/_c_"+uuid+"-"+string(w.Kind), nil, zk.FlagEphemeral|zk.FlagSequence, zk.WorldACL(zk.PermAll))
 		require.NoError(t, err)
 		s, _ := recipetest.Core(c).Session()

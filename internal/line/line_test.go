@@ -143,7 +143,7 @@ func TestALineThatWasIdleIsReadAgain(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		m := zkrecipes.NewMutex(w.Client(nil), w.Path)
 		recipetest.LineOf(m).UsedAt(time.Now().Add(-line.IdleLine))
-		require.NoError(t, w.Insider().Delete(w.Path, -1)) // reaped, and now somebody else's znode
+		require.NoError(t, w.Bare().Delete(w.Path, -1)) // reaped, and now somebody else's znode
 		_, err := w.Bare().Create(w.Path, []byte("mine"), 0, zk.WorldACL(zk.PermAll))
 		require.NoError(t, err)
 		require.NoError(t, m.Do(t.Context(), recipetest.Nothing))

@@ -352,7 +352,7 @@ func TestAReaderNeverSignalsAndItsDataIsIgnored(t *testing.T) {
 		writer := w.waits(w.ours.Lock)
 		for range 3 { // by somebody who may write to it
 			requests := w.Requests(func() {
-				_, err := w.Insider().Set(reader.Check().Path, []byte("released"), -1)
+				_, err := w.Bare().Set(reader.Check().Path, []byte("released"), -1)
 				require.NoError(t, err)
 			})
 			require.Equal(t, 1, requests["getChildren2"], "the waiter looks again")

@@ -48,7 +48,7 @@ var lineMutants = []mutant{
 		edits: []edit{{
 			in:  "Line.Entry",
 			old: `e := &Entry{uuid: placename.NewUUID(owned), kind: k, state: state, owned: owned}`,
-			new: `e := &Entry{uuid: placename.NewUUID(true), kind: k, state: state, owned: owned}`,
+			new: `e := &Entry{uuid: placename.NewUUID(), kind: k, state: state, owned: owned}`,
 		}},
 		test: "env ZK_HARNESS=zktest go test ./internal/line -run ^TestWritesInALine",
 	},

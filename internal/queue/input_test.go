@@ -27,7 +27,7 @@ import (
 // B39
 func TestQueueErrorsNameTheInvalidPathOrOption(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-		c, ctx, conn := w.Stranger(nil), t.Context(), w.Insider()
+		c, ctx, conn := w.Stranger(nil), t.Context(), w.Bare()
 		put := func(path string, opts *zkrecipes.QueueOptions) error {
 			_, err := zkrecipes.NewQueue(c, path, opts).Put(ctx, nil)
 			return err
@@ -190,7 +190,7 @@ func TestRealItemsAndAcksOverTheSizeLimitAreRefused(t *testing.T) {
 // B48: The queue's path and the paths that it uses below exist and hold data.
 func TestAQueueKeepsTheDataOfExistingZnodes(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-		q, other, conn := w.Small(3, &zkrecipes.QueueOptions{MaxLen: 100}), w.Small(3, nil), w.Insider()
+		q, other, conn := w.Small(3, &zkrecipes.QueueOptions{MaxLen: 100}), w.Small(3, nil), w.Bare()
 		mine := map[string]int64{}
 		for _, name := range []string{"", "/s", "/puts", "/line", "/room"} {
 			harness.MakeParents(t, conn, w.Path+name)
@@ -246,7 +246,7 @@ func TestRealQueueSetsACLsOnItsZnodes(t *testing.T) {
 	for _, name := range append(recipetest.Tree(t, r.Raw, r.Path), "") {
 		acl, _, err := r.Raw.GetACL(r.Path + name)
 		require.NoError(t, err)
-		require.Equal(t, recipetest.Core(c).Created, acl, name)
+		require.Equal(t, recipetest.Core(c).ACL, acl, name)
 		if strings.Contains(name, ".") || strings.HasSuffix(name, queuelog.ClaimName) {
 			claims++
 		}

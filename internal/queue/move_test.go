@@ -149,7 +149,7 @@ func TestAckPutMovesOnceWhateverAnOperatorDoesAtAnyRequest(t *testing.T) {
 	} {
 		t.Run(what, func(t *testing.T) {
 			atAnyRequest(t, func(t *testing.T, w *recipetest.World, between func(call, act func())) {
-				q, conn := w.Small(2, nil), w.Insider()
+				q, conn := w.Small(2, nil), w.Bare()
 				to := next(clientOf(q), 2, nil)
 				recipetest.PutOn(t, next(w.Stranger(nil), 2, nil), "0", "1")
 				recipetest.PutOn(t, q, "x")

@@ -67,7 +67,7 @@ func TestConsumerGoesOnWhateverAnOperatorDoesAtAnyRequest(t *testing.T) {
 	for what, act := range acts {
 		t.Run(what, func(t *testing.T) {
 			atAnyRequest(t, func(t *testing.T, w *recipetest.World, between func(call, act func())) {
-				q, other, conn := w.Small(2, nil), w.Small(2, nil), w.Insider()
+				q, other, conn := w.Small(2, nil), w.Small(2, nil), w.Bare()
 				recipetest.PutOn(t, q, "0")
 				it := recipetest.TakeOn(t, q)
 				recipetest.PutOn(t, q, "1")
@@ -97,7 +97,7 @@ func TestBoundedProducerGoesOnWhateverAnOperatorDoesAtAnyRequest(t *testing.T) {
 	for what, act := range acts {
 		t.Run(what, func(t *testing.T) {
 			atAnyRequest(t, func(t *testing.T, w *recipetest.World, between func(call, act func())) {
-				q, other, conn := w.Small(2, &zkrecipes.QueueOptions{MaxLen: 4}), w.Small(2, nil), w.Insider()
+				q, other, conn := w.Small(2, &zkrecipes.QueueOptions{MaxLen: 4}), w.Small(2, nil), w.Bare()
 				recipetest.PutOn(t, other, "0", "1", "2", "3")
 				var a *harness.Call[zkrecipes.ItemID]
 				between(func() { a = recipetest.PutLater(t, q, "last") }, func() { act(t, w, conn, other) })

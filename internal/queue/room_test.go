@@ -362,7 +362,7 @@ func TestAPlaceSaysWhoseItIsAndWhatItNeeds(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		s, other := recipetest.Live(t, w.Stranger(nil)), recipetest.Live(t, w.Stranger(nil))
 		name := func(s *session.Session, items int) placename.Parts {
-			m, ok := placename.Parse("_c_"+queue.Marked(s, placename.NewUUID(true), items)+"-lock-0000000001", placename.LockKinds)
+			m, ok := placename.Parse("_c_"+queue.Marked(s, placename.NewUUID(), items)+"-lock-0000000001", placename.LockKinds)
 			require.True(t, ok)
 			require.True(t, m.Ours())
 			require.True(t, placename.IsUUID(m.UUID))

@@ -162,9 +162,6 @@ func SessionID(c *zkrecipes.Client) int64 {
 	return s.ID()
 }
 
-// Insider returns a connection that may write what clients without Options.Auth create.
-func (w *World) Insider() *zk.Conn { return Insider(w.T, w.Bare()) }
-
 // Bare returns a bare go-zookeeper Conn.
 func (w *World) Bare() *zk.Conn { return harness.RawVia(w.T, w.Srv.Dial, w.Srv.Addr()) }
 

@@ -352,7 +352,7 @@ func (r *faultRun) run(t *testing.T, clean faultTrail) (faultTrail, bool) {
 	r.tracer = NewTracer(t)
 	r.c, r.other = r.Stranger(&zkrecipes.Options{Trace: r.tracer.Trace()}), r.Stranger(nil)
 	if r.row.effect == evicts {
-		r.operator = r.Insider()
+		r.operator = r.Bare()
 	}
 	r.useBefore(t)
 	r.begin(t)

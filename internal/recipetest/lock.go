@@ -113,7 +113,7 @@ func (w *World) Stand(conn *zk.Conn, k placename.Kind, n int) (paths []string) {
 		var ops []any
 		for range chunk {
 			ops = append(ops, &zk.CreateRequest{
-				Path: w.Path + "/_c_" + placename.NewUUID(true) + "-" + string(k), Acl: zk.WorldACL(zk.PermAll),
+				Path: w.Path + "/_c_" + placename.NewUUID() + "-" + string(k), Acl: zk.WorldACL(zk.PermAll),
 				Flags: zk.FlagEphemeral | zk.FlagSequence,
 			})
 		}

@@ -15,8 +15,6 @@ import (
 	"github.com/zkrecipes/zkrecipes"
 	"github.com/zkrecipes/zkrecipes/internal/harness"
 	"github.com/zkrecipes/zkrecipes/internal/placename"
-	"github.com/zkrecipes/zkrecipes/internal/wire"
-	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
 // Nothing is a function for Do.
@@ -50,24 +48,6 @@ func LockLater(t testing.TB, m *zkrecipes.Mutex) *harness.Call[*zkrecipes.Lease]
 func (r *Rig) Queued(n int) {
 	r.T.Helper()
 	harness.Eventually(r.T, "places in line", func() bool { return len(harness.Children(r.T, r.Raw, r.Path)) == n })
-}
-
-// AskOnce asks what a waiter may ask once a session, after its watches are set. So a
-// test that counts requests from now on does not count that.
-func AskOnce(t testing.TB, c *zkrecipes.Client) {
-	t.Helper()
-	s, err := Core(c).Live(harness.Within(t, 2*time.Minute))
-	require.NoError(t, err)
-	s.EnforcesACLs(harness.Within(t, 2*time.Minute), "/")
-}
-
-// Insider makes conn a member of the library: it may write what clients without
-// Options.Auth create, and nobody else may.
-func Insider(t testing.TB, conn *zk.Conn) *zk.Conn {
-	t.Helper()
-	identity := zkconn.Identity(wire.Credential{})
-	require.NoError(t, conn.AddAuth(identity.Scheme, identity.Auth))
-	return conn
 }
 
 // Idle reports whether no request of the client is in flight.
@@ -169,7 +149,6 @@ func Sleeps(t testing.TB, c *zkrecipes.Client, n int) {
 		return len(watches) == n
 	})
 	if n > 1 {
-		AskOnce(t, c)
 	}
 }
 

@@ -27,7 +27,7 @@ func TestAConnectionIsUpOnceGoZookeeperHasReadTheConnectResponse(t *testing.T) {
 }
 
 func TestCredentialsAreAnsweredBeforeTheConnectResponseIsDelivered(t *testing.T) {
-	creds := []Credential{{Scheme: "digest", Auth: []byte("user:password")}, {Scheme: "x509", Auth: []byte{1}, Optional: true}}
+	creds := []Credential{{Scheme: "digest", Auth: []byte("user:password")}, {Scheme: "x509", Auth: []byte{1}}}
 	inBubble(t, creds, func(t *testing.T, r *rig) {
 		l := r.handshake()
 		l.frames()
@@ -62,31 +62,12 @@ func TestARefusedCredentialIsAnAuthErrorWithoutTheSecret(t *testing.T) {
 		require.Equal(t, "digest", refused.Scheme)
 		require.NotContains(t, refused.Error(), "hush")
 		require.Empty(t, l.read())
-		require.False(t, r.Refused(0), "it is not optional: it will be presented again")
 		require.Zero(t, r.ID(), "the session is not accepted")
 	})
 }
 
-func TestARefusedOptionalCredentialIsLeftOutNextTime(t *testing.T) {
-	creds := []Credential{{Scheme: "x509"}, {Scheme: "digest", Optional: true}}
-	inBubble(t, creds, func(t *testing.T, r *rig) {
-		l := r.handshake(welcome(), reply(jute.XidAuth, 0, 0), reply(jute.XidAuth, 0, jute.ErrAuthFailed))
-		require.Error(t, l.down())
-		require.True(t, r.Refused(1))
-
-		l = r.dial()
-		l.write(connectRequest(0))
-		l.sent()
-		l.answer(welcome())
-		require.Equal(t, []string{"auth -4"}, l.sent())
-		l.answer(reply(jute.XidAuth, 0, 0))
-		l.requireUp()
-		require.Len(t, l.read(), 1)
-	})
-}
-
 func TestAConnectionLostDuringAuthenticationDoesNotChangeTheSession(t *testing.T) {
-	creds := []Credential{{Scheme: "digest"}, {Scheme: "digest", Optional: true}}
+	creds := []Credential{{Scheme: "digest"}, {Scheme: "digest"}}
 	for _, answers := range []int{0, 1} {
 		inBubble(t, creds, func(t *testing.T, r *rig) {
 			l := r.handshake(welcome(), reply(jute.XidAuth, 0, 0), reply(jute.XidAuth, 0, 0))
@@ -103,7 +84,6 @@ func TestAConnectionLostDuringAuthenticationDoesNotChangeTheSession(t *testing.T
 			require.ErrorContains(t, l.down(), "handshake")
 			require.Empty(t, l.read())
 			require.False(t, r.Over())
-			require.False(t, r.Refused(1))
 			require.Equal(t, before, r.ValidUntil(), "answers to credentials do not prove that the session is alive")
 		})
 	}

@@ -42,6 +42,8 @@ type scenario struct {
 	latency        time.Duration // of the network, maximum
 	distance       time.Duration // the same for the last client, if it is far away
 	segment        int64         // creates in a segment of a queue; 0 is the default
+
+	version zktest.Version // that the server emulates
 }
 
 // newScenario returns the scenario of a seed, and the source from which its world
@@ -66,6 +68,11 @@ func newScenario(seed uint64) (scenario, *rand.Rand) {
 	sc.longLine = []int{0, 2, 16}[r.IntN(3)]
 	// In a third of the seeds, lines are deleted right under those who join.
 	sc.idleLine = []time.Duration{30 * time.Second, 3 * time.Second, 50 * time.Millisecond}[seed%3]
+	// In a fifth of the seeds, the server emulates ZooKeeper 3.8: its events have no zxids.
+	sc.version = zktest.ZooKeeper39
+	if seed%5 == 0 {
+		sc.version = zktest.ZooKeeper38
+	}
 	return sc, r
 }
 
@@ -159,6 +166,7 @@ func (w *world) startServer() (err error) {
 	opts := []zktest.Option{
 		zktest.InMemory(), zktest.TickTime(time.Second), zktest.SessionTimeouts(time.Second, time.Minute),
 		zktest.ContainerCheckInterval(3 * time.Second), zktest.WithPlan(w.plan), zktest.OnChange(w.onChange),
+		zktest.Emulate(w.version),
 	}
 	if w.skipACL {
 		opts = append(opts, zktest.SkipACL())

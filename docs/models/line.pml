@@ -1,24 +1,42 @@
 /* line.pml: the ordering core, for Mutex (default) and RWLock (-DRW), with predecessors that are guessed.
  *
- * Server: places (ephemeral sequential children), one-shot watches by path, per-client ordered
- * queue of replies and events. Client: join, list, arm (own + predecessor as two requests), wait,
- * hand-off, cancel, release, downgrade. Adversary: expiry, operator delete, foreign setData, disconnect.
- * Nobody but the library sets data on a place that signals: only its own identity may write there (zkconn.Session.ACL),
- * and each session asks whether the servers enforce ACLs before it believes a signal. Places that others may write, in
- * lines that another library has made for example, bear names that do not signal: they are foreign here.
+ * Server: places (ephemeral sequential children), one-shot watches on their data and on their children, per-client
+ * ordered queue of replies and events. Client: join, list, arm (own place and predecessor in one write), wait,
+ * hand-off, cancel, release, downgrade. Adversary: expiry, an operator who sets the data of any place and deletes any
+ * place, disconnect.
+ *
+ * The signal: an exclusive holder leaves by multi[ setData(place), delete(place) ]. A waiter watches its predecessor's
+ * data and children, and its own place's data. It is granted on events alone if NodeDataChanged and NodeDeleted of the
+ * predecessor came with one zxid above 0, on the connection on which these watches were answered, and the own watch has
+ * not fired before. Anything else that ends the wait means: list. A change of the data alone does not end it.
+ * After a reconnect the own watch is armed again (setWatches) before any request passes. The two on the predecessor are
+ * not: the client asks for them again, without a list.
+ * An event's z stands for its zxid. The client only compares those of one place, so it is enough that they are equal if
+ * and only if the transaction is the same: 0 no zxid (-1 on the wire: a server before 3.9, and what setWatches fires),
+ * 1 the holder's farewell, PLAIN any other deletion, and a number of its own for each change by the operator.
  *
  * Switches (all as -D):
  *   NC clients, NF of them foreign (Curator-like), ROUNDS acquisitions each
- *   EXP EVI FSET DISC  budgets of the adversary;  CANCEL: a waiter may give up; LOST: the join's reply may be lost
- *   RULED     NodeDeleted of the only place ahead grants without a read (RULED_R: readers only)
- *   NOOWN     no own watch at all          NOLOOK  own event is not looked at first
- *   ORDER     0 own request first; 1 predecessor first, event may be believed before own reply;
- *             2 predecessor first, both replies awaited; 3 in any order, both replies awaited (with GEN)
- *   CANCELSIG waiter signals when it gives up   DOWNSIG downgrade signals   READSIG readers signal
+ *   EXP EVI FSET DISC  budgets of the adversary: expiries, deletions and changes by an operator, disconnects;
+ *             CANCEL: a waiter may give up; LOST: the join's reply may be lost
+ *   OLD       each connection may be one to a server before 3.9, whose events bear no zxid
+ *   ORDER     0 own request first; 1 predecessor first, the own answer is not awaited (must break);
+ *             3 in any order, all answers awaited
  *   DOWN      downgrade possible           CURDOWN foreign writer may downgrade Curator's way
- *   TRUSTF    a foreign place's DATA_CHANGED is believed (names cannot be told apart)
- *   SPLIT     setWatches not atomic (go-zookeeper: chunks, random order, later requests may overtake it)
- *   GEN       events are believed only if own watch was confirmed on this connection, else list
+ *   Which clause of the rule is left out (each must break; MINUSONE not yet run to its end, RULED with RW and DOWN only):
+ *             ANYZXID   the two events' zxids are not compared     SETALONE  a change of the data is enough
+ *             MINUSONE  zxids that are not known are equal (with OLD)
+ *             RULED     NodeDeleted of the only place ahead is enough (RULED_R: for readers only)
+ *             NOOWN     no own watch at all                        NOLOOK    its event is not looked at first
+ *             OWNSET    a change of the own data is ignored, and the own watch is not armed again
+ *             NOGATE    requests pass on a new connection before the own watch is armed again
+ *             REARM     the watches on the predecessor live on, too: setWatches arms them again (with SPLIT: in chunks,
+ *                       in any order)
+ *   Clauses that may be redundant (expected to hold, not yet run to the end):
+ *             UNANSWERED  events that come before the answers for the predecessor are believed (not those of ORDER 1)
+ *             OTHERCONN   a change is compared with a deletion that comes over a later connection
+ *   Who else says farewell (each must break): CANCELSIG a waiter that gives up   DOWNSIG a downgrade
+ *             READSIG a reader
  *   GUESS     the line's data say who joined last; who joins reads them first, and watches the place of that
  *             name and of the number before its own, without a list. Foreign joins write no data.
  *   REMAKE    budget: the empty line is deleted, and the next join makes it anew, with numbers from 0
@@ -37,7 +55,6 @@
  *             CLEANCANCEL  a waiter that gives up writes the line, as a release does (must break)
  *             ONCE         a waiter whose delay is not over hands it on as over (must break)
  *             REMAKE       the empty line is deleted, and what its Stat says with it (must break)
- *   GENFIX    as GEN, but only for NodeDeleted (DATA_CHANGED believed across reconnects)
  */
 #ifndef NC
 #define NC 3
@@ -85,9 +102,14 @@
 /* messages to a client */
 #define DEL 1
 #define CHG 2
-#define ROK 3    /* arm reply: exists */
+#define ROK 3    /* arm reply: exists; one for the two watches on the predecessor */
 #define RNO 4    /* arm reply: NoNode */
 #define DSC 5    /* connection was lost, a new one is up */
+
+#define FAREWELL 1
+#define PLAIN 14
+#define NOZ 15   /* no change has been seen */
+#define CHILD 64 /* a request: for the watch on the children, not on the data */
 
 bit alive[MAXP]; byte owner[MAXP]; bit firstg[MAXP]; bit foreignp[MAXP];
 bit reader[MAXP];
@@ -95,30 +117,53 @@ byte nxt;
 byte num[MAXP];       /* what the server gave */
 byte cnt;             /* the line's count of creates */
 byte rec = NONE;      /* the line's data: who joined last */
-int w[NC];            /* server: armed watches (set of places) */
-int cw[NC];           /* client's table of armed watches, as received */
+int w[NC];            /* server: armed watches on data (set of places) */
+int x[NC];            /* server: armed watches on children */
+int cw[NC];           /* client's table of the watches to be re-armed, as received: its own; a foreign client's all */
 int sw[NC];           /* snapshot of the table at reconnect, to be re-armed */
 int fsn[NC];          /* places with a newer mzxid than the client saw (foreign setData missed) */
 byte hold[NC];
 bit expired[NC];
+#ifdef OLD
+bit old[NC];          /* connected to a server before 3.9 */
+#define Z(c,z) (old[c] -> 0 : z)
+#else
+#define Z(c,z) z
+#endif
+#ifdef REARM
+int cx[NC];           /* as cw and sw, for children */
+int sx[NC];
+#define REARMED(c,p) 1
+#define PENDING(c) (sw[c] | sx[c])
+#else
+#define REARMED(c,p) ((c) < NF || owner[p] == (c))
+#define PENDING(c) sw[c]
+#endif
 byte fin;
 byte unrel;           /* the line's Stat: departures without a release */
 bit calm = 1;         /* the line's Stat: mzxid == pzxid */
 bit held[MAXP];       /* ghost: the place was granted while it stood */
 byte died;            /* ghost: holders that went without a release */
 byte waited;          /* ghost: for how many of them somebody has waited */
-byte grants;
-chan q[NC] = [MAXP+9] of { byte, byte };
-chan rq[NC] = [2] of { byte };
+chan q[NC] = [MAXP+9] of { byte, byte, byte };
+chan rq[NC] = [6] of { byte };
 
-byte f_, m_, mn_, mw_, t_, p_, n_, k_;
+byte f_, m_, mn_, mw_, t_, p_, z_, n_, k_;
 
-inline fire(p,t) {
+inline fire(p,t,z) {
   f_ = 0;
   do
   :: f_ < NC ->
      if
-     :: HAS(w[f_],p) -> w[f_] = w[f_] & ~BIT(p); cw[f_] = cw[f_] & ~BIT(p); q[f_]!t,p
+     :: HAS(w[f_],p) || (t == DEL && HAS(x[f_],p)) ->
+        w[f_] = w[f_] & ~BIT(p); cw[f_] = cw[f_] & ~BIT(p);
+        if :: t == DEL -> x[f_] = x[f_] & ~BIT(p);
+#ifdef REARM
+              cx[f_] = cx[f_] & ~BIT(p)
+#endif
+           :: else
+        fi;
+        q[f_]!t,p,Z(f_,z)
      :: else
      fi;
      f_++
@@ -150,11 +195,13 @@ inline mark() {       /* ghost: which places are entitled now */
   mn_=0; mw_=0; m_=0
 }
 inline unreleased(p) { unrel++; calm = 0; if :: held[p] && !foreignp[p] -> died++ :: else fi }
-inline del(p,t) {
+inline del(p,z) {
 #ifdef DELAY
-  if :: t == DEL -> unreleased(p) :: else -> calm = 1 fi;
+  if :: z == PLAIN -> unreleased(p) :: else -> calm = 1 fi;
 #endif
-  alive[p] = 0; printf("DEL place %d (%d: 1 deleted 2 signalled)\n", p, t); fire(p,t); mark() }
+  alive[p] = 0; printf("DEL place %d (z %d: 1 farewell)\n", p, z);
+  if :: z == FAREWELL -> fire(p,CHG,z) :: else fi;
+  fire(p,DEL,z); mark() }
 
 inline checkgrant(me, my) {
   printf("C%d GRANTED place %d (alive %d first %d)\n", me, my, alive[my], firstg[my]);
@@ -179,10 +226,15 @@ inline checkgrant(me, my) {
 }
 
 proctype Client(byte me; bit foreign) {
-  byte my = NONE, pred = NONE, rounds = ROUNDS, t, p, n, i;
-  bit only, ownarmed, ownout, outst, isr, stash, st_t; byte r = NONE;
+  byte my = NONE, pred = NONE, rounds = ROUNDS, t, p, z, n, i;
+  byte zset = NOZ;     /* zxid of the last change of the predecessor's data on this connection */
+  bit only, ownarmed, ownout, outst, isr, stash; byte r = NONE;
+#ifdef NOLOOK
+  bit ownfired;
+#endif
   bit known, late, gone; byte base, saw;   /* DELAY: the count when somebody ahead stood, or the line was calm */
-  /* ownarmed: own watch confirmed (reply in); ownans: variant ORDER 1/2 bookkeeping; outst: predecessor reply awaited */
+  /* ownarmed: own watch answered; ownout, outst: own answer, predecessor's answer awaited; stash: farewell seen, the
+     own answer awaited */
 
 again:
   if
@@ -197,12 +249,18 @@ again:
 #endif
 join:
   atomic {
+#ifdef NOLOOK
+    ownfired = 0;
+#endif
     if
-    :: expired[me] -> expired[me] = 0; w[me] = 0; cw[me] = 0; sw[me] = 0; fsn[me] = 0;
-       do :: len(q[me]) > 0 -> q[me]?t,p :: else -> break od
+    :: expired[me] -> expired[me] = 0; w[me] = 0; x[me] = 0; cw[me] = 0; sw[me] = 0; fsn[me] = 0;
+#ifdef REARM
+       cx[me] = 0; sx[me] = 0;
+#endif
+       do :: len(q[me]) > 0 -> q[me]?t,p,z :: else -> break od
     :: else
     fi;
-    t = 0; p = 0; ownarmed = 0; ownout = 0; pred = NONE; outst = 0; stash = 0; st_t = 0;
+    t = 0; p = 0; z = 0; ownarmed = 0; ownout = 0; pred = NONE; outst = 0; stash = 0; zset = NOZ;
     my = nxt; nxt++; num[my] = cnt; cnt++;
     alive[my] = 1; owner[my] = me; foreignp[my] = foreign; printf("C%d joins place %d\n", me, my);
 #ifdef RW
@@ -248,7 +306,7 @@ list:
   atomic { if :: !foreign && !ownarmed && !ownout -> ownout = 1; rq[me]!my :: else fi };
 #endif
   atomic {
-    r = NONE;
+    r = NONE; zset = NOZ;
     if
     :: expired[me] -> goto over
     :: !expired[me] && !alive[my] -> goto over       /* evicted: own place not in the list */
@@ -281,22 +339,22 @@ list:
   }
 arm:
   atomic {
-    outst = 1;
+    outst = 1; stash = 0;
     if
     :: foreign -> ownarmed = 1; rq[me]!pred
     :: !foreign ->
 #ifdef NOOWN
-       ownarmed = 1; rq[me]!pred
+       ownarmed = 1; rq[me]!pred; rq[me]!pred+CHILD
 #else
        if
-       :: ownarmed || ownout -> rq[me]!pred
+       :: ownarmed || ownout -> rq[me]!pred; rq[me]!pred+CHILD
        :: else -> ownout = 1;
 #if ORDER == 0
-          rq[me]!my; rq[me]!pred
-#elif ORDER == 3
-          if :: rq[me]!my; rq[me]!pred :: rq[me]!pred; rq[me]!my fi
+          rq[me]!my; rq[me]!pred; rq[me]!pred+CHILD
+#elif ORDER == 1
+          rq[me]!pred; rq[me]!pred+CHILD; rq[me]!my
 #else
-          rq[me]!pred; rq[me]!my
+          if :: rq[me]!my; rq[me]!pred; rq[me]!pred+CHILD :: rq[me]!pred; rq[me]!pred+CHILD; rq[me]!my fi
 #endif
        fi
 #endif
@@ -304,16 +362,16 @@ arm:
   }
 wait:
   if
-  :: atomic { q[me]?t,p ->
+  :: atomic { q[me]?t,p,z ->
      if
      :: t == ROK && p == my -> ownarmed = 1; ownout = 0; t = 0; p = 0;
         if
-        :: stash -> stash = 0; t = (st_t -> CHG : DEL); p = pred; st_t = 0; goto decide
+        :: stash -> stash = 0; goto grant
         :: else -> goto wait
         fi
      :: t == RNO && p == my -> goto over
      :: t == ROK && p == pred -> outst = 0; t = 0; p = 0; goto wait
-     :: t == RNO && p == pred && outst -> t = 0; p = 0;
+     :: t == RNO && p == pred && outst -> t = 0; p = 0; outst = 0;
 #ifdef BLIND
         goto grant
 #else
@@ -323,21 +381,33 @@ wait:
      :: t == DEL && p == my && !foreign -> goto over       /* evicted */
 #else
      :: t == DEL && p == my && !foreign && empty(q[me]) -> goto over
-     :: t == DEL && p == my && !foreign && nempty(q[me]) -> t = 0; p = 0; goto wait2
+     :: t == DEL && p == my && !foreign && nempty(q[me]) -> t = 0; p = 0; z = 0; ownfired = 1; goto wait2
 #endif
-     :: t == CHG && p == my && !foreign -> ownarmed = 0; t = 0; p = 0; goto list  /* somebody set data on it: arm again */
+#ifdef OWNSET
+     :: t == CHG && p == my && !foreign -> t = 0; p = 0; z = 0; goto wait
+#else
+     :: t == CHG && p == my && !foreign -> ownarmed = 0; t = 0; p = 0; z = 0; goto list  /* somebody set data on it: arm again */
+#endif
      :: (t == DEL || t == CHG) && p == pred -> goto decide
      :: t == DSC ->
-        t = 0;
-        if
-        :: p == 1 -> p = 0; ownarmed = 0; ownout = 0; outst = 0; stash = 0; goto list   /* a request failed: list again */
-        :: else -> p = 0;
-#ifdef GEN
-           ownarmed = 0;          /* no longer confirmed on this connection */
+        t = 0; z = 0; stash = 0;
+#ifndef OTHERCONN
+        zset = NOZ;
 #endif
-           goto wait
+#ifdef REARM
+        if
+        :: p == 1 -> p = 0; ownarmed = 0; ownout = 0; outst = 0; goto list
+        :: else -> p = 0; goto wait
         fi
-     :: else -> t = 0; p = 0; goto wait       /* stale reply or event of an earlier place */
+#else
+        if
+        :: foreign && p == 1 -> p = 0; outst = 0; goto list   /* a request failed: list again */
+        :: foreign && p == 0 -> goto wait
+        :: !foreign && ownarmed -> p = 0; goto arm            /* the predecessor's watches are lost */
+        :: !foreign && !ownarmed -> p = 0; ownout = 0; outst = 0; goto list
+        fi
+#endif
+     :: else -> t = 0; p = 0; z = 0; goto wait       /* stale reply or event of an earlier place */
      fi }
   :: expired[me] && empty(q[me]) -> goto over
 #ifdef CANCEL
@@ -347,61 +417,58 @@ wait:
 #ifdef NOLOOK
 wait2:  /* own event lies unread in its channel; the predecessor's is handled as it comes */
   if
-  :: atomic { q[me]?t,p ->
+  :: atomic { q[me]?t,p,z ->
      if
      :: (t == DEL || t == CHG) && p == pred -> goto decide
-     :: else -> t = 0; p = 0; goto wait2
+     :: else -> t = 0; p = 0; z = 0; goto wait2
      fi }
   :: empty(q[me]) -> goto over
   fi;
 #endif
 decide:
-  atomic { printf("C%d event %d on %d\n", me, t, p);
-    outst = 0;
+  atomic { printf("C%d event %d on %d, z %d after %d\n", me, t, p, z, zset);
     if
-    :: foreign -> t = 0; p = 0; goto list
-#if ORDER == 3
-    :: !foreign && !ownarmed && ownout -> /* the answer for the own watch is still to come: then decide */
-       stash = 1; st_t = (t == CHG); t = 0; p = 0; goto wait
-    :: !foreign && !ownarmed && !ownout ->
-#else
-    :: !foreign && !ownarmed ->
+    :: foreign -> t = 0; p = 0; z = 0; outst = 0; goto list
+#ifndef SETALONE
+    :: !foreign && t == CHG ->        /* wakes nobody: the watch on the children stands */
+       zset = z; t = 0; p = 0; z = 0;
+#ifdef NOLOOK
+       if :: ownfired -> goto wait2 :: else fi;
 #endif
-#ifdef GEN
-       t = 0; p = 0; goto list
-#else
-#if ORDER == 1
-       skip
-#elif ORDER == 2
-       /* own reply not in yet: keep the event until it is */
-       stash = 1; st_t = (t == CHG); t = 0; p = 0; goto wait
-#else
-       t = 0; p = 0; goto list
+       goto wait
 #endif
+    :: else ->
+       n = (zset == z);               /* is it a farewell? */
+#ifdef ANYZXID
+       n = (zset != NOZ);
 #endif
-    :: else
-    fi;
-    if
-    :: t == CHG ->
-       t = 0; p = 0;
-#ifndef TRUSTF
-       if :: foreignp[pred] -> goto list :: else -> goto grant fi
-#else
-       goto grant
+#ifdef SETALONE
+       if :: t == CHG -> zset = z; n = 1 :: else fi;
 #endif
-    :: t == DEL ->
-       t = 0; p = 0; gone = 1;
-#ifdef RULED
-       if :: only -> goto grant :: else -> goto list fi
-#else
-#ifdef RULED_R
-       if :: only && isr -> goto grant :: else -> goto list fi
+#ifndef MINUSONE
+       n = n && z > 0 && zset > 0;
+#endif
+#ifndef UNANSWERED
+       n = n && !outst;
+#endif
+#if defined(RULED)
+       n = n || only;
+#elif defined(RULED_R)
+       n = n || (only && isr);
 #elif defined(READGUESS)
-       if :: r != NONE && isr && reader[pred] -> goto grant :: else -> goto list fi
+       n = n || (r != NONE && isr && reader[pred]);
+#endif
+       t = 0; p = 0; z = 0; outst = 0; zset = NOZ;
+       if
+       :: !n -> gone = 1; goto list
+       :: n && ownarmed -> n = 0; goto grant
+       :: n && !ownarmed -> n = 0;
+#if ORDER == 1
+          goto grant
 #else
-       goto list
+          assert(ownout); stash = 1; goto wait   /* the answer for the own watch is still to come */
 #endif
-#endif
+       fi
     fi
   }
 turn:
@@ -422,7 +489,7 @@ turn:
   fi;
 #endif
 grant:
-  atomic { known = 0; late = 0; base = 0; saw = 0; gone = 0; pred = NONE; only = 0; r = NONE; checkgrant(me, my); grants++ }
+  atomic { known = 0; late = 0; base = 0; saw = 0; gone = 0; pred = NONE; only = 0; r = NONE; outst = 0; zset = NOZ; t = 0; p = 0; z = 0; n = 0; checkgrant(me, my) }
   if
   :: skip
 #ifdef DOWN
@@ -430,9 +497,9 @@ grant:
        /* multi[create reader place of the same number, delete writer place] */
        i = my + MAXN; num[i] = num[my]; cnt++; alive[i] = 1; reader[i] = 1; owner[i] = me; firstg[i] = 1;
 #ifdef DOWNSIG
-       del(my, CHG);
+       del(my, FAREWELL);
 #else
-       del(my, DEL);
+       del(my, PLAIN);
 #endif
        my = i; i = 0; isr = 1; hold[me] = my }
 #endif
@@ -440,7 +507,7 @@ grant:
   :: atomic { !isr && foreign && !expired[me] && alive[my] ->
        i = my + MAXN; num[i] = num[my]; cnt++; alive[i] = 1; reader[i] = 1; owner[i] = me; firstg[i] = 1; foreignp[i] = 1; mark() };
      atomic {
-       if :: alive[my] -> del(my, DEL) :: else fi;
+       if :: alive[my] -> del(my, PLAIN) :: else fi;
        my = i; i = 0; isr = 1;
        if :: alive[my] && !expired[me] -> hold[me] = my :: else -> hold[me] = NONE fi }
 #endif
@@ -451,76 +518,104 @@ grant:
     if
     :: alive[my] && !expired[me] ->
        if
-       :: foreign -> del(my, DEL)
+       :: foreign -> del(my, PLAIN)
 #ifndef READSIG
-       :: !foreign && isr -> del(my, DEL)
-       :: !foreign && !isr -> del(my, CHG)
+       :: !foreign && isr -> del(my, PLAIN)
+       :: !foreign && !isr -> del(my, FAREWELL)
 #else
-       :: !foreign -> del(my, CHG)
+       :: !foreign -> del(my, FAREWELL)
 #endif
        fi
     :: else
     fi;
-    isr = 0; my = NONE; goto again
+    firstg[my] = 0; isr = 0; my = NONE; goto again
   }
 cancel:
   atomic {
     if
     :: alive[my] && !expired[me] ->
 #ifdef CANCELSIG
-       del(my, CHG)
+       del(my, FAREWELL)
 #elif defined(CLEANCANCEL)
-       unrel--; del(my, DEL); calm = 1
+       unrel--; del(my, PLAIN); calm = 1
 #elif defined(ONCE)
-       if :: late -> unrel--; del(my, DEL); calm = 1 :: else -> del(my, DEL) fi
+       if :: late -> unrel--; del(my, PLAIN); calm = 1 :: else -> del(my, PLAIN) fi
 #else
-       del(my, DEL)
+       del(my, PLAIN)
 #endif
     :: else
     fi;
     goto over
   }
 over:
-  atomic { known = 0; late = 0; base = 0; saw = 0; gone = 0; my = NONE; pred = NONE; only = 0; r = NONE; ownarmed = 0; ownout = 0; outst = 0; t = 0; p = 0; isr = 0; stash = 0; st_t = 0; goto again }
+  atomic { if :: my != NONE && !alive[my] -> firstg[my] = 0 :: else fi; known = 0; late = 0; base = 0; saw = 0; gone = 0; my = NONE; pred = NONE; only = 0; r = NONE; ownarmed = 0; ownout = 0; outst = 0; t = 0; p = 0; z = 0; n = 0; isr = 0; stash = 0; zset = NOZ; goto again }
 done:
-  fin++;
-enddrain:
-  do :: atomic { q[me]?t,p -> t = 0; p = 0 } od
+  atomic {             /* what still comes changes nothing */
+    fin++; w[me] = 0; x[me] = 0; cw[me] = 0; sw[me] = 0; fsn[me] = 0;
+#ifdef REARM
+    cx[me] = 0; sx[me] = 0;
+#endif
+    do :: len(q[me]) > 0 -> q[me]?t,p,z :: else -> break od;
+    do :: len(rq[me]) > 0 -> rq[me]?p :: else -> break od;
+    t = 0; p = 0; z = 0
+  }
 }
 
 inline serve(c) {
-  rq[c]?p_;
+  rq[c]?p_; k_ = p_ / CHILD; p_ = p_ % CHILD;
   if
-  :: p_ == NONE -> q[c]!RNO,p_
-  :: p_ != NONE && alive[p_] -> w[c] = w[c] | BIT(p_); cw[c] = cw[c] | BIT(p_); q[c]!ROK,p_
-  :: else -> q[c]!RNO,p_
-  fi; p_ = 0
+  :: p_ != NONE && alive[p_] ->
+     if
+     :: k_ -> x[c] = x[c] | BIT(p_); q[c]!ROK,p_,0;
+#ifdef REARM
+        cx[c] = cx[c] | BIT(p_)
+#endif
+     :: !k_ -> w[c] = w[c] | BIT(p_);
+        if :: REARMED(c,p_) -> cw[c] = cw[c] | BIT(p_) :: else fi;
+        if :: c < NF || owner[p_] == c -> q[c]!ROK,p_,0 :: else fi   /* else the answer for the children tells */
+     fi
+  :: else ->
+     q[c]!RNO,p_,0;
+     if :: !k_ && len(rq[c]) > 0 && rq[c]?[eval(p_+CHILD)] -> rq[c]?eval(p_+CHILD) :: else fi   /* the same answer again */
+  fi; p_ = 0; k_ = 0
 }
 inline rearm(c,p) {
-  sw[c] = sw[c] & ~BIT(p); printf("setWatches C%d path %d alive=%d\n", c, p, alive[p]);
+  printf("setWatches C%d path %d alive=%d\n", c, p, alive[p]);
   if
-  :: !alive[p] -> cw[c] = cw[c] & ~BIT(p); q[c]!DEL,p
-  :: alive[p] && HAS(fsn[c],p) -> cw[c] = cw[c] & ~BIT(p); q[c]!CHG,p
-  :: else -> w[c] = w[c] | BIT(p)
+  :: !alive[p] -> cw[c] = cw[c] & ~BIT(p); q[c]!DEL,p,0;
+#ifdef REARM
+     cx[c] = cx[c] & ~BIT(p)
+#endif
+  :: alive[p] && HAS(fsn[c],p) && HAS(sw[c],p) -> cw[c] = cw[c] & ~BIT(p); q[c]!CHG,p,0
+  :: else -> w[c] = w[c] | (sw[c] & BIT(p))
   fi;
+#ifdef REARM
+  if :: alive[p] -> x[c] = x[c] | (sx[c] & BIT(p)) :: else fi;
+  sx[c] = sx[c] & ~BIT(p);
+#endif
+  sw[c] = sw[c] & ~BIT(p);
   fsn[c] = fsn[c] & ~BIT(p)
 }
 
 proctype Server(byte c) {
 endsrv:
   do
+  #ifdef NOGATE
   :: atomic { !expired[c] && len(rq[c]) > 0 -> serve(c) }
+#else
+  :: atomic { !expired[c] && len(rq[c]) > 0 && !PENDING(c) -> serve(c) }
+#endif
 #if DISC > 0
-  :: atomic { !expired[c] && sw[c] != 0 ->
+  :: atomic { !expired[c] && PENDING(c) ->
 #ifdef SPLIT
        k_ = 0; do :: k_ < MAXP-1 -> k_++ :: break od;
-       if :: HAS(sw[c],k_) :: else -> k_ = 0; do :: !HAS(sw[c],k_) -> k_++ :: else -> break od fi;
+       if :: HAS(PENDING(c),k_) :: else -> k_ = 0; do :: !HAS(PENDING(c),k_) -> k_++ :: else -> break od fi;
        rearm(c,k_); k_ = 0
 #else
        /* one request, any order inside */
        if
-       :: k_ = 0; do :: k_ < MAXP -> if :: HAS(sw[c],k_) -> rearm(c,k_) :: else fi; k_++ :: else -> break od
-       :: k_ = MAXP; do :: k_ > 0 -> k_--; if :: HAS(sw[c],k_) -> rearm(c,k_) :: else fi :: else -> break od
+       :: k_ = 0; do :: k_ < MAXP -> if :: HAS(PENDING(c),k_) -> rearm(c,k_) :: else fi; k_++ :: else -> break od
+       :: k_ = MAXP; do :: k_ > 0 -> k_--; if :: HAS(PENDING(c),k_) -> rearm(c,k_) :: else fi :: else -> break od
        fi; k_ = 0
 #endif
      }
@@ -530,25 +625,29 @@ endsrv:
 
 active proctype Adversary() {
   byte e = EXP, v = EVI, s = FSET, d = DISC, m = REMAKE, c, i; bit keep;
+endadv:
   do
 #if EXP > 0
   :: atomic { e > 0 -> e--; c = 0; do :: c < NC-1 -> c++ :: break od;
        if
        :: !expired[c] ->
-          expired[c] = 1; printf("EXPIRE C%d\n", c); w[c] = 0; sw[c] = 0; fsn[c] = 0;
+          expired[c] = 1; printf("EXPIRE C%d\n", c); w[c] = 0; x[c] = 0; sw[c] = 0; fsn[c] = 0;
+#ifdef REARM
+          sx[c] = 0;
+#endif
           do :: len(rq[c]) > 0 -> rq[c]?p_ :: else -> break od; p_ = 0;
           /* all its places go in one transaction */
           i = 0; do :: i < MAXP -> if :: alive[i] && owner[i] == c ->
 #ifdef DELAY
             unreleased(i);
 #endif
-            alive[i] = 0; fire(i,DEL) :: else fi; i++ :: else -> break od;
+            alive[i] = 0; fire(i,DEL,PLAIN) :: else fi; i++ :: else -> break od;
           mark(); i = 0
        :: else
        fi; c = 0 }
 #endif
 #if EVI > 0
-  :: atomic { v > 0 -> v--; i = 0; do :: i < MAXP-1 -> i++ :: break od; if :: alive[i] -> del(i,DEL) :: else fi; i = 0 }
+  :: atomic { v > 0 -> v--; i = 0; do :: i < MAXP-1 -> i++ :: break od; if :: alive[i] -> del(i,PLAIN) :: else fi; i = 0 }
 #endif
 #if REMAKE > 0
   :: atomic { m > 0 && cnt > 0 -> m--; i = 0; do :: i < MAXP && !alive[i] -> i++ :: else -> break od;
@@ -556,13 +655,10 @@ active proctype Adversary() {
 #endif
 #if FSET > 0
   :: atomic { s > 0 -> s--; i = 0; do :: i < MAXP-1 -> i++ :: break od;
-       
-#ifdef FSETANY
-       if :: alive[i] -> printf("FSET place %d\n", i); fire(i,CHG)
-#else
-       if :: alive[i] && foreignp[i] -> printf("FSET place %d\n", i); fire(i,CHG)
-#endif
-        :: else -> i = NONE fi; c = 0; do :: c < NC && i != NONE -> if :: HAS(sw[c],i) -> fsn[c] = fsn[c] | BIT(i) :: else fi; c++ :: else -> break od; c = 0; i = 0 }
+       if :: alive[i] -> printf("FSET place %d\n", i); fire(i,CHG,2+s);
+             c = 0; do :: c < NC -> if :: HAS(sw[c],i) -> fsn[c] = fsn[c] | BIT(i) :: else fi; c++ :: else -> break od; c = 0
+          :: else
+       fi; i = 0 }
 #endif
 #if DISC > 0
   :: atomic { d > 0 -> d--; c = 0; do :: c < NC-1 -> c++ :: break od;
@@ -570,33 +666,47 @@ active proctype Adversary() {
        :: !expired[c] ->
        n_ = len(q[c]); keep = 1; i = 0; k_ = (len(rq[c]) > 0);
        do
-       :: i < n_ -> q[c]?t_,p_;
+       :: i < n_ -> q[c]?t_,p_,z_;
           if :: keep -> keep = 1 :: keep = 0 fi;
           if
-          :: keep -> q[c]!t_,p_
-          :: !keep && t_ == ROK -> k_ = 1; cw[c] = cw[c] & ~BIT(p_)
+          :: keep -> q[c]!t_,p_,z_
+          :: !keep && t_ == ROK -> k_ = 1; if :: REARMED(c,p_) -> cw[c] = cw[c] & ~BIT(p_) :: else fi;
+#ifdef REARM
+             cx[c] = cx[c] & ~BIT(p_)
+#endif
           :: !keep && t_ == RNO -> k_ = 1
           :: !keep && t_ == DSC && p_ == 1 -> k_ = 1
-          :: !keep && (t_ == DEL || t_ == CHG) -> cw[c] = cw[c] | BIT(p_);
+          :: !keep && (t_ == DEL || t_ == CHG) && REARMED(c,p_) -> cw[c] = cw[c] | BIT(p_);
              if :: t_ == CHG && alive[p_] -> fsn[c] = fsn[c] | BIT(p_) :: else fi
           :: else
           fi; i++
        :: else -> break
        od;
        do :: len(rq[c]) > 0 -> rq[c]?p_ :: else -> break od;
-       w[c] = 0; sw[c] = cw[c]; q[c]!DSC,k_; printf("DISCONNECT C%d table %d\n", c, sw[c]);
+       w[c] = 0; x[c] = 0; sw[c] = cw[c];
+#ifdef REARM
+       sx[c] = cx[c];
+#endif
+#ifdef OLD
+       if :: old[c] = 1 :: old[c] = 0 fi;
+#endif
+       q[c]!DSC,k_,0; printf("DISCONNECT C%d table %d\n", c, sw[c])
        :: else
        fi;
-       n_ = 0; i = 0; t_ = 0; p_ = 0; k_ = 0; keep = 0; c = 0 }
+       n_ = 0; i = 0; t_ = 0; p_ = 0; z_ = 0; k_ = 0; keep = 0; c = 0 }
 #endif
-  :: break
+  :: false
   od
 }
 
 init {
   byte i;
   atomic {
-    i = 0; do :: i < NC -> hold[i] = NONE; run Client(i, (i < NF)); run Server(i); i++ :: else -> break od; i = 0
+    i = 0; do :: i < NC -> hold[i] = NONE;
+#ifdef OLD
+       if :: old[i] = 1 :: old[i] = 0 fi;
+#endif
+       run Client(i, (i < NF)); run Server(i); i++ :: else -> break od; i = 0
   }
   fin == NC;
   atomic { i = 0; do :: i < MAXP -> assert(!alive[i]); i++ :: else -> break od }

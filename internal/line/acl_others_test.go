@@ -36,7 +36,7 @@ func TestAPathThatLetsOthersInIsLoggedOnce(t *testing.T) {
 	}{
 		"a line and its parent, by a client without credentials": {
 			locked(nil), zkrecipes.Options{Auth: secret},
-			[]string{"path=/apps/a acl=world:anyone:cdra", "path=/apps acl=world:anyone:cdra"},
+			[]string{"path=/apps/a acl=world:anyone:cdrwa", "path=/apps acl=world:anyone:cdrwa"},
 		},
 		"a parent, by an operator": {
 			created(all), zkrecipes.Options{Auth: secret}, []string{"path=/apps acl=world:anyone:cdrwa"},

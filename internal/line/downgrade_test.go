@@ -61,7 +61,7 @@ func TestDowngradeKeepsTheWritersPlace(t *testing.T) {
 			require.NoError(t, w.ours.Downgrade(t.Context(), l), "it is a reader already")
 		})
 		require.Equal(t, 1, requests[recipetest.OpDowngrade])
-		require.Equal(t, 1+2, recipetest.Sum(requests), "the waiter lists, and watches another place")
+		require.Equal(t, 1+3, recipetest.Sum(requests), "the waiter lists, and sets both watches on another place")
 		line := w.Line()
 		require.Len(t, line, 2)
 		require.Equal(t, strings.Replace(before[0].Name, "__WRIT__", "__READ__", 1), line[0].Name)

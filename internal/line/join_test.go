@@ -200,7 +200,7 @@ func TestAnEvictedWaiterIsNotGrantedByItsPredecessorsSignal(t *testing.T) {
 }
 
 // B49
-func TestAGrantSignalledOnAnEarlierConnectionIsHandedOutAfterASync(t *testing.T) {
+func TestAGrantSignalledOnAnEarlierConnectionIsHandedOutAtOnce(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		c := w.Client(nil)
 		holder := recipetest.LockOn(t, zkrecipes.NewMutex(w.Stranger(nil), w.Path))
@@ -214,12 +214,12 @@ func TestAGrantSignalledOnAnEarlierConnectionIsHandedOutAfterASync(t *testing.T)
 		require.True(t, p.First)
 		w.Srv.Disconnect(recipetest.SessionID(c))
 		time.Sleep(time.Second)
-		require.Equal(t, 1, w.Requests(func() {
+		require.Empty(t, w.Requests(func() {
 			g, err := p.Grant(t.Context())
 			require.NoError(t, err)
 			_, err = g.Enter(placename.KindLock)
 			require.NoError(t, err)
-		})["sync"])
+		}), "no server takes the session that is behind the event")
 	})
 }
 
@@ -303,10 +303,10 @@ func TestLeaseSeesEarlierCommitsAfterAReconnectToALaggingServer(t *testing.T) {
 		l := a.Get()
 		requests := w.Requests(func() {
 			require.True(t, w.Srv.Disconnect(recipetest.SessionID(c)))
-			time.Sleep(time.Second)
+			time.Sleep(5500 * time.Millisecond) // the replica has caught up
 		})
-		require.Equal(t, 1, requests["connect"])
-		require.Equal(t, 1, requests["sync"], "the library's own, before any other request")
+		require.Greater(t, requests["connect"], 1, "as long as it lags, it is behind the event, and does not take the session")
+		require.Zero(t, requests["sync"])
 		data, _, err := l.Get(t.Context(), "/data")
 		require.NoError(t, err)
 		require.Equal(t, "new", string(data))

@@ -21,9 +21,6 @@ import (
 
 const errQuotaExceeded int32 = -125 // KeeperException.Code.QUOTAEXCEEDED
 
-// opACLProbe is the request that finds out whether the server enforces ACLs.
-const opACLProbe = "multi(check,create,setData)"
-
 // B37: A server is busy for some seconds. Requests are sent again, each after a pause, until it
 // carries them out once.
 func TestRequestsAreRetriedWhileAServerIsBusy(t *testing.T) {
@@ -37,7 +34,6 @@ func TestRequestsAreRetriedWhileAServerIsBusy(t *testing.T) {
 		"join":                {recipetest.OpJoin, joinsWhileBusy},
 		"list":                {"getChildren2", joinsWhileBusy},
 		"watch":               {"getData", joinsWhileBusy},
-		"ask for ACLs":        {opACLProbe, joinsWhileBusy},
 		"release": {"multi", func(t *testing.T, w world, busy func()) {
 			l := w.Holds(w.Client(nil))
 			a := w.RivalWaits(w.Stranger(nil))
@@ -61,9 +57,6 @@ func TestRequestsAreRetriedWhileAServerIsBusy(t *testing.T) {
 	} {
 		for _, side := range []recipetest.Side{recipetest.Sides[0], recipetest.Sides[3]} {
 			t.Run(name+"/"+side.Name, func(t *testing.T) {
-				if tt.op == opACLProbe && !side.Signalled() {
-					return // no client sends it
-				}
 				recipetest.EachBusy(t, func(t *testing.T, answer zktest.Fault) {
 					side.InBubble(t, func(t *testing.T, w world) {
 						tt.use(t, w, func() {

@@ -44,7 +44,7 @@ func TestAReleaseWakesOneWaiterAndTheHandOverTakesNoRequest(t *testing.T) {
 					synctest.Wait()
 					did := w.Srv.Counts().Sub(before)
 					require.Equal(t, 1, recipetest.Sum(did.Requests), "the release")
-					require.Equal(t, 1+watched, recipetest.Sum(did.Events))
+					require.Equal(t, 2+watched, recipetest.Sum(did.Events), "of the release's two operations")
 					watched = 1
 					if i+1 < n {
 						require.True(t, waiters[i+1].Waiting())
@@ -140,7 +140,7 @@ func TestALineOfTenThousandPlacesCostsNoMoreRequests(t *testing.T) {
 		joins := w.Requests(func() { wait(&last) })
 		// The first of them learns by a list who joined last, and the line tells the others.
 		require.Equal(t, 1, joins["getChildren2"])
-		require.LessOrEqual(t, recipetest.Sum(joins), 4*ours+2)
+		require.LessOrEqual(t, recipetest.Sum(joins), 5*ours+3)
 		require.Len(t, w.Line(), 1+2*ours+places)
 
 		// Each release grants the next place.
@@ -159,7 +159,7 @@ func TestALineOfTenThousandPlacesCostsNoMoreRequests(t *testing.T) {
 		// wakes only the waiter right behind the deleted place. That waiter is granted
 		// only when no place is ahead of it.
 		requests := w.Requests(func() { require.NoError(t, conn.Delete(middle[places-1], -1)) })
-		require.Equal(t, 1+2, recipetest.Sum(requests), "one waiter lists, and watches another place")
+		require.Equal(t, 1+3, recipetest.Sum(requests), "one waiter lists, and sets both watches on another place")
 		for _, path := range middle[:10] {
 			require.Equal(t, 1, recipetest.Sum(w.Requests(func() { require.NoError(t, conn.Delete(path, -1)) })), "nobody wakes")
 		}
@@ -186,7 +186,7 @@ func TestALineOfTenThousandReadersCostsNoMoreRequests(t *testing.T) {
 		var l *zkrecipes.Lease
 		require.Equal(t, 2, recipetest.Sum(w.Requests(func() { l = recipetest.Held(t, zkrecipes.NewRWLock(c, w.Path).RLock) })))
 		var writer *harness.Call[*zkrecipes.Lease]
-		require.Equal(t, 4, recipetest.Sum(w.Requests(func() { writer = recipetest.Later(t, zkrecipes.NewRWLock(other, w.Path).Lock) })))
+		require.Equal(t, 5, recipetest.Sum(w.Requests(func() { writer = recipetest.Later(t, zkrecipes.NewRWLock(other, w.Path).Lock) })))
 		var readers []*harness.Call[*zkrecipes.Lease]
 		joins := w.Requests(func() {
 			for range behind {
@@ -194,10 +194,9 @@ func TestALineOfTenThousandReadersCostsNoMoreRequests(t *testing.T) {
 				synctest.Wait()
 			}
 		})
-		// Each watches its own place. All share one watch on the writer's place. The
-		// setData finds out, once, whether the server enforces ACLs, so that the
-		// writer's signal can be trusted. The second reader asks the line who joined
-		// last, since the first found the writer at the tail.
+		// Each watches its own place. All share one pair of watches on the writer's place.
+		// The second reader asks the line who joined last, since the first found the writer
+		// at the tail.
 		require.Equal(t, behind, joins["getChildren2"])
 		require.Equal(t, behind+2, joins["getData"])
 

@@ -148,7 +148,7 @@ func Sum(requests map[string]int) (n int) {
 func Writes(requests map[string]int) (n int) {
 	for op, k := range requests {
 		switch op {
-		case "getData", "getChildren2", "exists", "sync", "ping", "connect", "auth", "setWatches", "getEphemerals":
+		case "getData", "getChildren", "getChildren2", "exists", "sync", "ping", "connect", "auth", "setWatches", "getEphemerals":
 		default:
 			n += k
 		}

@@ -148,8 +148,6 @@ func Sleeps(t testing.TB, c *zkrecipes.Client, n int) {
 		}
 		return len(watches) == n
 	})
-	if n > 1 {
-	}
 }
 
 // Places returns the names of the places in a line, in order.

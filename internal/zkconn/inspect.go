@@ -20,9 +20,9 @@ type Inspection struct {
 
 // InspectedWatch is a watch that has not fired.
 type InspectedWatch struct {
-	*Watch
+	*Watch   // nil for a PredecessorWatch
 	Path     string
-	Answered bool // of ofData only
+	Answered bool // of ofData and of a PredecessorWatch
 	Notifies int  // how many channels
 }
 
@@ -40,6 +40,9 @@ func (s *Session) Inspect() Inspection {
 		w.mu.Lock()
 		in.Watches = append(in.Watches, InspectedWatch{w, key.path, w.confirmed != 0, len(w.notify)})
 		w.mu.Unlock()
+	}
+	for path, w := range s.predecessors {
+		in.Watches = append(in.Watches, InspectedWatch{nil, path, w.answered, 0})
 	}
 	return in
 }

@@ -67,16 +67,24 @@ func (c *Conn) sendOwn(frame []byte) {
 func (c *Conn) ownAnswered(n int) {
 	c.mu.Lock()
 	c.gateWaits -= n
-	open := c.gateClosed && c.gateWaits == 0 && len(c.unarmed) == 0
+	open := c.mayOpen()
 	c.mu.Unlock()
 	if open {
 		go c.openGate()
 	}
 }
 
-// openGate lets the held frames through, in order, before any later frame.
+// mayOpen reports whether the gate is closed and waits for nothing. c.mu must be held.
+func (c *Conn) mayOpen() bool { return c.gateClosed && c.gateWaits == 0 && len(c.unarmed) == 0 }
+
+// openGate lets the held frames through, in order, before any later frame. A reply that has come
+// since ownAnswered may have shown a new epoch: then the gate opens after another comparison.
 func (c *Conn) openGate() {
 	c.mu.Lock()
+	if !c.mayOpen() {
+		c.mu.Unlock()
+		return
+	}
 	write := c.enqueue(c.held...)
 	c.held = nil
 	c.gateClosed, c.served = false, true

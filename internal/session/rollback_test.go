@@ -19,6 +19,7 @@ import (
 	"github.com/zkrecipes/zkrecipes"
 	"github.com/zkrecipes/zkrecipes/internal/harness"
 	"github.com/zkrecipes/zkrecipes/internal/recipetest"
+	"github.com/zkrecipes/zkrecipes/internal/wire"
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
@@ -99,7 +100,7 @@ func TestServersThatAreBehindASessionAreReportedAndTheSessionEnds(t *testing.T) 
 				log, _ := said.said()
 				require.Equal(t, 1, strings.Count(log, "\n"), log)
 				require.Contains(t, log, "servers are behind what this session has seen; they have lost data")
-				require.Contains(t, log, fmt.Sprintf("session=0x%x server=%s", s.ID(), w.Srv.Addr()))
+				require.Contains(t, log, fmt.Sprintf("session=%s server=%s", wire.SessionName(s.ID()), w.Srv.Addr()))
 			})
 		})
 	}

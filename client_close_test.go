@@ -107,6 +107,30 @@ func TestCloseRightAfterTheConnectionWasLostIsBounded(t *testing.T) {
 	})
 }
 
+// go-zookeeper's Close waits for a second.
+func TestCloseWaitsForAServerThatTakesItsTime(t *testing.T) {
+	const quarter = recipetest.DefaultSessionTimeout / 4
+	for _, c := range []struct{ answers, takes time.Duration }{
+		{quarter - time.Second/10, quarter - time.Second/10}, {quarter + time.Second/10, quarter},
+	} {
+		for _, after := range []bool{false, true} {
+			recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+				client := w.Client(nil)
+				recipetest.LockOn(t, zkrecipes.NewMutex(client, w.Path))
+				w.Plan.Add(zktest.Fault{Do: zktest.Delay, Op: "closeSession", After: after, For: c.answers})
+				began := time.Now()
+				err := client.Close()
+				require.Equal(t, c.takes, time.Since(began))
+				require.Equal(t, c.takes < c.answers, errors.Is(err, zkrecipes.ErrSessionNotClosed), err)
+				if err == nil {
+					require.Empty(t, w.Srv.Sessions())
+					require.Empty(t, w.Line())
+				}
+			})
+		}
+	}
+}
+
 func TestCloseOnASilentServerTakesAtMostHalfTheTimeoutAndThreeSeconds(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		c := w.Client(nil)
@@ -197,7 +221,7 @@ func TestCloseEndsLeasesAndWaiters(t *testing.T) {
 			}
 			synctest.Wait()
 			if connected {
-				w.Plan.Add(zktest.Fault{Do: zktest.Delay, For: time.Second / 2})
+				w.Plan.Add(zktest.Fault{Do: zktest.Delay, For: time.Second})
 			} else {
 				w.Away(c)
 			}

@@ -204,6 +204,16 @@ var queueTakeMutants = []mutant{
 		test: "env ZK_HARNESS=zktest go test ./internal/queue -run ^TestAnItemThatWasClaimedForACallThatHasEndedIsTheNextOnes$",
 	},
 	{
+		name: "queue-takes-what-it-left",
+		what: "A call that has left its items to others looks for them once more.",
+		edits: []edit{{
+			in:  "Queue.takeN",
+			old: `if !t.quit(k) {`,
+			new: `if t.quit(k); !k.served() {`,
+		}},
+		test: "env ZK_HARNESS=zktest go test ./internal/queue -run ^TestATakeThatEndsAsItsClaimIsAnswered",
+	},
+	{
 		name: "queue-takes-no-watch",
 		what: "A consumer that finds nothing sets no watch.",
 		edits: []edit{{

@@ -215,4 +215,34 @@ var sessionMutants = []mutant{
 		}},
 		test: "env ZK_HARNESS=zktest go test ./internal/queue -run TestBoundedPutWaitsOnAny",
 	},
+	{
+		name: "gate-opens-too-early",
+		what: "The gate opens although a reply has asked for another comparison meanwhile.",
+		edits: []edit{{
+			in:  "Conn.openGate",
+			old: `if !c.mayOpen() {`,
+			new: `if !c.gateClosed {`,
+		}},
+		test: "go test ./internal/wire -run ^TestTheGateStaysClosedIf",
+	},
+	{
+		name: "close-waits-for-a-second",
+		what: "Close waits no longer than go-zookeeper for the answer to closeSession.",
+		edits: []edit{{
+			in:  "Session.Close",
+			old: `if !s.wire.Over() {`,
+			new: `if false {`,
+		}},
+		test: "env ZK_HARNESS=zktest go test . -run ^TestCloseWaitsForAServer",
+	},
+	{
+		name: "session-ends-in-silence",
+		what: "That servers are behind what a session has seen is not reported.",
+		edits: []edit{{
+			in:  "Session.resolve",
+			old: `s.cfg.Log(slog.LevelError,`,
+			new: `s.cfg.Log(slog.LevelDebug,`,
+		}},
+		test: "env ZK_HARNESS=zktest go test ./internal/session -run ^TestServersThatAreBehindASession",
+	},
 }

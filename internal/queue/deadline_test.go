@@ -24,14 +24,17 @@ const opClaim = "multi(create,create,setData,check)"
 func TestAnItemThatWasClaimedForACallThatHasEndedIsTheNextOnes(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		q := w.Queue(w.Stranger(nil))
+		recipetest.Warm(t, q)
 		recipetest.PutOn(t, q, "x")
 		time.Sleep(time.Second)
 		w.Plan.Add(zktest.Fault{Do: zktest.Delay, Op: opClaim, After: true, For: 100 * time.Millisecond})
-		began := time.Now()
+		began, before := time.Now(), w.Srv.Counts()
 		_, err := q.Take(harness.Within(t, 30*time.Millisecond))
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		require.Equal(t, 30*time.Millisecond, time.Since(began))
 		it := recipetest.TakeOn(t, q)
+		synctest.Wait()
+		require.Equal(t, 1, w.Srv.Counts().Sub(before).Transactions, "the item is not given back and claimed again")
 		require.Equal(t, 100*time.Millisecond, time.Since(began))
 		require.Equal(t, 1, it.Attempt)
 		recipetest.AckOn(t, it)

@@ -3,8 +3,11 @@ package session_test
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"fmt"
 	"log/slog"
+	"math"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -16,6 +19,7 @@ import (
 	"github.com/zkrecipes/zkrecipes"
 	"github.com/zkrecipes/zkrecipes/internal/harness"
 	"github.com/zkrecipes/zkrecipes/internal/recipetest"
+	"github.com/zkrecipes/zkrecipes/internal/wire"
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
@@ -62,6 +66,44 @@ func lockedBy(w *recipetest.World, c *zkrecipes.Client) *zkrecipes.Lease {
 	l, err := zkrecipes.NewMutex(c, w.Path).Lock(harness.Within(w.T, time.Second))
 	require.NoError(w.T, err, w.Srv.Tree())
 	return l
+}
+
+// Servers whose zxids are lower than what a session has seen do not answer its handshakes, as
+// when a standalone server was restored from a backup.
+func TestServersThatAreBehindASessionAreReportedAndTheSessionEnds(t *testing.T) {
+	for name, restarts := range map[string]bool{"it has expired there": false, "it lives on, since they restart": true} {
+		t.Run(name, func(t *testing.T) {
+			recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+				var said report
+				opts, taps := said.options(), harness.NewTapsVia(w.Srv.DialContext)
+				opts.Dialer = taps.Dial
+				c := w.Client(opts)
+				l := recipetest.LockOn(t, zkrecipes.NewMutex(c, w.Path))
+				s := recipetest.HandleOf(l).Grant.Session
+				taps.OnWrite(func(_ *harness.Tap, op string, frame []byte) (bool, error) {
+					if op == "connect" && binary.BigEndian.Uint64(frame[8:]) != 0 {
+						binary.BigEndian.PutUint64(frame[8:], math.MaxInt64) // it has seen more than the server has
+					}
+					return false, nil
+				})
+				w.Srv.Disconnect(s.ID())
+				for range 6 { // half a session timeout each
+					if synctest.Wait(); restarts && !s.IsOver() {
+						w.Srv.Restore(w.Srv.Snapshot()) // its sessions live for their timeouts from now on
+					}
+					time.Sleep(s.Timeout() / 2)
+				}
+				require.ErrorIs(t, l.Err(), zkrecipes.ErrLost)
+				require.ErrorIs(t, s.Cause(), zk.ErrSessionExpired)
+				require.Equal(t, restarts, strings.Contains(s.Cause().Error(), "given up"), s.Cause())
+				require.NoError(t, lockedBy(w, c).Release(), "in a new session, which has seen nothing")
+				log, _ := said.said()
+				require.Equal(t, 1, strings.Count(log, "\n"), log)
+				require.Contains(t, log, "servers are behind what this session has seen; they have lost data")
+				require.Contains(t, log, fmt.Sprintf("session=%s server=%s", wire.SessionName(s.ID()), w.Srv.Addr()))
+			})
+		})
+	}
 }
 
 func TestAPlaceThatIsBackAfterItsReleaseIsDeletedAndReported(t *testing.T) {

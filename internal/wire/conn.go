@@ -45,9 +45,6 @@ type Conn struct {
 	off          int
 	buf          []byte // for the next frame; see maxReusedBuffer
 	onDelivered  func()
-	gated        bool      // the gate has not been told to open
-	asking       bool      // for the session's ephemeral znodes
-	asked        bool      // for them, on this connection
 	readDeadline time.Time // as set last; zero while the handshake's holds
 
 	closeOnce   sync.Once
@@ -65,6 +62,8 @@ type Conn struct {
 	pendingBytes  int // the size of the requests in pending
 	pings         []time.Time
 	gateClosed    bool
+	asking        bool               // for the session's ephemeral znodes; see askEphemerals
+	asked         bool               // for them, on this connection
 	alive         time.Time          // when the latest request was sent that was answered while the gate was closed
 	served        bool               // the gate has opened, or a request was answered
 	held          []outgoing         // frames that wait for the gate to open

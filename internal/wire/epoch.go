@@ -79,10 +79,13 @@ func (s *Session) Losses() int64 {
 // askEphemerals asks for the session's ephemeral znodes, unless that is under way. If the reply
 // is lost, the next connection asks again.
 func (c *Conn) askEphemerals() {
-	if c.asking {
+	c.mu.Lock()
+	underWay := c.asking
+	c.asking, c.asked = true, true
+	c.mu.Unlock()
+	if underWay {
 		return
 	}
-	c.asking, c.asked = true, true
 	ask := jute.AppendInt32(jute.AppendInt32(nil, xidEphemerals), jute.OpGetEphemerals)
 	frame := jute.Frame(jute.AppendString(ask, "/"))
 	go func() { // which ends with its write, at the latest when the connection is closed
@@ -101,7 +104,6 @@ func (c *Conn) askEphemerals() {
 func (c *Conn) ephemeralsAnswered(zxid int64, code int32, record []byte) error {
 	_, ok := c.removePending(xidEphemerals, code, nil)
 	d := jute.NewDecoder(record)
-	c.asking = false
 	mayHaveLost := c.session.mayHaveLost(zxid)
 	switch {
 	case !ok:
@@ -119,6 +121,9 @@ func (c *Conn) ephemeralsAnswered(zxid int64, code int32, record []byte) error {
 		c.session.cfg.Ephemerals(paths, mayHaveLost)
 		c.session.sawReply(zxid)
 	}
+	c.mu.Lock()
+	c.asking = false
+	c.mu.Unlock()
 	c.passGate()
 	return nil
 }

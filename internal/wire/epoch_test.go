@@ -1,6 +1,8 @@
 package wire
 
 import (
+	"runtime"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -107,5 +109,34 @@ func TestAServerThatDoesNotTellTheZnodesServes(t *testing.T) {
 		l.answer(reply(xidEphemerals, 0, jute.ErrUnimplemented))
 		l.requireUp()
 		require.Equal(t, []string{"up 2"}, r.reported())
+	})
+}
+
+// B118: The reply comes right behind the one that lets the gate open, before it has opened.
+func TestTheGateStaysClosedIfANewEpochShowsBeforeItHasOpened(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1)) // what opens the gate runs when the reader waits
+	inBubble(t, nil, func(t *testing.T, r *rig) {
+		l := r.connect()
+		l.setDataWatches("/a")
+		l.write(ping())
+		l.answer(reply(jute.XidPing, 7, 0))
+		l.server.Close()
+		r.reported()
+		l = r.dial()
+		l.mu.Lock()
+		l.hasZnodes = true
+		l.mu.Unlock()
+		l.write(connectRequest(r.ID()))
+		l.answer(welcome())
+		l.write(setWatches(3, []string{"/a"}, nil, nil), ping(), requestFrame(4, jute.OpSync))
+		l.answer(reply(3, 8, 0))
+		require.Contains(t, l.sent(), "getEphemerals -1000")
+		const newEpoch = 1 << 32
+		l.answer(slices.Concat(ephemerals(8, "/a"), reply(jute.XidPing, newEpoch, 0)))
+		require.Equal(t, []string{"ephemerals [/a], may have lost: false"}, r.reported())
+		require.Equal(t, []string{"getEphemerals -1000"}, l.sent(), "and not the request that is held back")
+		l.answer(ephemerals(newEpoch+1, "/a"))
+		require.Equal(t, []string{"ephemerals [/a], may have lost: true", "up 2"}, r.reported())
+		require.Equal(t, []string{"sync 4"}, l.sent())
 	})
 }

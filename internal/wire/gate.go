@@ -24,25 +24,35 @@ func (c *Conn) armedAgain(paths map[watch]struct{}) {
 	c.passGate()
 }
 
-// passGate opens the gate if it waits for nothing any more. Only the reading goroutine calls it,
-// which must not write itself: that could wait until the server reads.
+// passGate asks for the session's znodes once the watches are armed, and opens the gate once they
+// were compared. The reading goroutine calls it, and must not write itself: that could wait until
+// the server reads.
 func (c *Conn) passGate() {
 	c.mu.Lock()
-	armed := len(c.unarmed) == 0
+	ask := c.gateClosed && len(c.unarmed) == 0 && !c.asked
+	open := c.mayOpen()
 	c.mu.Unlock()
 	switch {
-	case !c.gated || !armed || c.asking:
-	case !c.asked:
+	case ask:
 		c.askEphemerals()
-	default:
-		c.gated = false
+	case open:
 		go c.openGate()
 	}
 }
 
-// openGate lets the held frames through, in order, before any later frame.
+// mayOpen reports whether the gate is closed and waits for nothing. c.mu must be held.
+func (c *Conn) mayOpen() bool {
+	return c.gateClosed && len(c.unarmed) == 0 && c.asked && !c.asking
+}
+
+// openGate lets the held frames through, in order, before any later frame. A reply that has come
+// since passGate may have shown a new epoch: then the gate opens after another comparison.
 func (c *Conn) openGate() {
 	c.mu.Lock()
+	if !c.mayOpen() {
+		c.mu.Unlock()
+		return
+	}
 	write := c.enqueue(c.held...)
 	c.held = nil
 	c.gateClosed, c.served = false, true

@@ -189,9 +189,9 @@ func (c *Conn) establish(r connectResponse) {
 	c.unarmed = unarmed
 	c.gateClosed = len(unarmed) > 0 || leases
 	c.alive, c.lastSent = c.connectSent, c.connectSent
-	c.gated = c.gateClosed
+	gateClosed := c.gateClosed
 	c.mu.Unlock()
-	if !c.gated {
+	if !gateClosed {
 		if !resumed {
 			s.markAlive(c.connectSent)
 		}

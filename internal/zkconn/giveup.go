@@ -120,7 +120,7 @@ func (s *Session) resolve(ctx context.Context, network string, server Server, an
 	if err == nil && !closed { // the server serves; now with the zxid that was seen
 		if still, refused := ask(true, false); wire.IsRejected(refused) {
 			s.cfg.Log(slog.LevelError, "servers are behind what this session has seen; they have lost data",
-				"session", fmt.Sprintf("0x%x", s.ID()), "server", server.String())
+				"session", wire.SessionName(s.ID()), "server", server.String())
 			if known {
 				known, err = ask(false, true)
 				closed = known

@@ -364,11 +364,12 @@ func (s *Session) Close(orderly bool, cause error) bool {
 	up := s.up
 	s.mu.Unlock()
 	orderly = orderly && up
+	late := time.After(s.Timeout() / 4)
 	if orderly {
 		// Conn.Close with calls under way is a data race in go-zookeeper.
 		select {
 		case <-s.calling.Done():
-		case <-time.After(s.Timeout() / 4):
+		case <-late:
 			orderly = false
 		}
 	}
@@ -381,6 +382,14 @@ func (s *Session) Close(orderly bool, cause error) bool {
 	if orderly {
 		go closeConn()
 		<-closed // with the server's answer, or after a second
+		if !s.wire.Over() {
+			// go-zookeeper still reads the answer, behind which the server closes the connection.
+			select {
+			case <-s.ended:
+			case <-s.parked: // the connection was lost before
+			case <-late:
+			}
+		}
 	}
 	clean := orderly && s.wire.Over()
 	s.endLoop(orderly, closeConn)

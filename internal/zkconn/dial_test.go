@@ -180,7 +180,7 @@ func TestDialGivesUpWithItsContextWhateverTheServerDoes(t *testing.T) {
 					w.Plan.Add(test.fault)
 				}
 				ctx := harness.Within(t, 100*time.Millisecond)
-				c, err := zkrecipes.Dial(ctx, []string{"zk.test"}, &zkrecipes.Options{Dialer: dialer})
+				c, err := zkrecipes.Dial(ctx, []string{"zk.test"}, &zkrecipes.Options{Dialer: dialer, Auth: []zkrecipes.Auth{{Scheme: "digest", Data: []byte("app:secret")}}})
 				require.Nil(t, c)
 				require.ErrorIs(t, err, context.DeadlineExceeded)
 				deadline, _ := ctx.Deadline()

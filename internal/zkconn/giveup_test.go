@@ -56,7 +56,7 @@ func TestSessionWhoseWatchesCannotBeArmedAgainIsGivenUp(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 				other := w.Client(nil)
-				const waiters = 60
+				const waiters = 100
 				var holding []*zkrecipes.Lease
 				for i := range waiters {
 					holding = append(holding, recipetest.Held(t, zkrecipes.NewMutex(other, fmt.Sprint(w.Path, i)).Lock))
@@ -260,7 +260,10 @@ func TestHolderHearsInTimeWhateverTheTimerWaitsFor(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 				var timeout atomic.Int64
-				c := w.Client(&zkrecipes.Options{SessionTimeout: 20 * time.Second, Dialer: w.Shorten(&timeout)})
+				c := w.Client(&zkrecipes.Options{
+					SessionTimeout: 20 * time.Second, Dialer: w.Shorten(&timeout),
+					Auth: []zkrecipes.Auth{{Scheme: "digest", Data: []byte("user:password")}}, ACL: zk.WorldACL(zk.PermAll),
+				})
 				l := recipetest.Held(t, zkrecipes.NewMutex(c, w.Path).Lock)
 				time.Sleep(3 * time.Second)
 				rival := w.LockLater(w.Stranger(nil))

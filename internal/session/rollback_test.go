@@ -110,6 +110,28 @@ func TestAWaiterWhosePlaceTheServersHaveLostJoinsAgain(t *testing.T) {
 	})
 }
 
+// The session resumes, and the connection is lost again before what is back is deleted: the next
+// one shows it once more. What was missing the first time is still lost, and not evicted.
+func TestAWaiterWhosePlaceTheServersHaveLostJoinsAgainThoughTheConnectionIsLostToo(t *testing.T) {
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		a, b := w.Client(nil), w.Client(nil)
+		l := recipetest.LockOn(t, zkrecipes.NewMutex(a, w.Path))
+		back := recipetest.LockOn(t, zkrecipes.NewMutex(b, w.Path+"-2"))
+		time.Sleep(3 * time.Second)
+		early := w.Srv.Snapshot()
+		require.NoError(t, back.Release())
+		waits := w.LockLater(b)
+		w.Plan.Add(zktest.Fault{Op: "multi", Do: zktest.Drop, Times: 4})
+		w.Srv.Restore(early)
+		time.Sleep(3 * time.Second)
+		synctest.Wait()
+		require.True(t, waits.Waiting())
+		require.Len(t, w.Line(), 2, "it waits behind the holder")
+		require.NoError(t, l.Release())
+		waits.Get()
+	})
+}
+
 func TestAResumedSessionCostsOneRequest(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		var said report

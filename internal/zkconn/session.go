@@ -129,6 +129,7 @@ func New(cfg Config) *Session {
 		dials:      map[string]*dialCall{},
 		watches:    map[watchKey]*Watch{},
 		newHistory: make(chan struct{}),
+		lost:       map[string]bool{},
 		since:      cfg.Since,
 	}
 	s.account = newAccount(cmp.Or(cfg.MaxBuffer, jute.MaxFrame))

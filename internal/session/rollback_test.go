@@ -132,6 +132,24 @@ func TestAWaiterWhosePlaceTheServersHaveLostJoinsAgainThoughTheConnectionIsLostT
 	})
 }
 
+// The first connection tells only by its watches that the place is gone, before it is lost itself.
+func TestAWaiterWhosePlaceTheServersHaveLostJoinsAgainThoughTheComparisonIsLost(t *testing.T) {
+	for _, times := range []int{1, 2, 3} {
+		t.Run(fmt.Sprint(times), func(t *testing.T) {
+			recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+				a, b := w.Client(nil), w.Client(nil)
+				free := w.Srv.Snapshot()
+				recipetest.LockOn(t, zkrecipes.NewMutex(a, w.Path))
+				waits := w.LockLater(b) // it watches its own place, and one that will be lost too
+				time.Sleep(3 * time.Second)
+				w.Plan.Add(zktest.Fault{Op: "getEphemerals", Do: zktest.Drop, Times: 2 * times})
+				w.Srv.Restore(free)
+				require.NoError(t, waits.Get().Release())
+			})
+		})
+	}
+}
+
 func TestAResumedSessionCostsOneRequest(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		var said report

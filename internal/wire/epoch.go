@@ -45,6 +45,14 @@ func (s *Session) mayHaveLost(zxid int64) bool {
 	return h.times > h.compared
 }
 
+// isUncompared reports whether the servers may have lost transactions since the znodes were asked
+// for, as far as is known without another reply.
+func (s *Session) isUncompared() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.history.times > s.history.compared
+}
+
 // noteRefused notes that a server has closed a connection without an answer to the handshake.
 func (s *Session) noteRefused() {
 	s.mu.Lock()

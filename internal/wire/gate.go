@@ -16,7 +16,8 @@ import "github.com/zkrecipes/zkrecipes/internal/jute"
 // If any lease is held, the gate then also waits for the reply to a sync.
 // Events advance no zxid. The holder may have been granted its lease because of
 // a change that a lagging follower does not have yet. And it waits until the session's znodes
-// were compared, see epoch.go.
+// were compared, see epoch.go. It is closed for that alone if the last connection has shown that
+// transactions may be lost, and was lost before the comparison.
 
 // armedAgain notes that an answered setWatches has armed these watches.
 func (c *Conn) armedAgain(paths map[watch]struct{}) {

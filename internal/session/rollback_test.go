@@ -134,15 +134,19 @@ func TestAWaiterWhosePlaceTheServersHaveLostJoinsAgainThoughTheConnectionIsLostT
 
 // The first connection tells only by its watches that the place is gone, before it is lost itself.
 func TestAWaiterWhosePlaceTheServersHaveLostJoinsAgainThoughTheComparisonIsLost(t *testing.T) {
-	for _, times := range []int{1, 2, 3} {
-		t.Run(fmt.Sprint(times), func(t *testing.T) {
+	for name, fault := range map[string]zktest.Fault{
+		"once":             {Op: "getEphemerals", Do: zktest.Drop, Times: 2}, // of both clients
+		"more than once":   {Op: "getEphemerals", Do: zktest.Drop, Times: 6},
+		"before any reply": {Op: "setWatches", Do: zktest.Drop, After: true, Times: 2},
+	} {
+		t.Run(name, func(t *testing.T) {
 			recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 				a, b := w.Client(nil), w.Client(nil)
 				free := w.Srv.Snapshot()
 				recipetest.LockOn(t, zkrecipes.NewMutex(a, w.Path))
 				waits := w.LockLater(b) // it watches its own place, and one that will be lost too
 				time.Sleep(3 * time.Second)
-				w.Plan.Add(zktest.Fault{Op: "getEphemerals", Do: zktest.Drop, Times: 2 * times})
+				w.Plan.Add(fault)
 				w.Srv.Restore(free)
 				require.NoError(t, waits.Get().Release())
 			})

@@ -17,7 +17,7 @@ import "github.com/zkrecipes/zkrecipes/internal/jute"
 // Events advance no zxid. The holder may have been granted its lease because of
 // a change that a lagging follower does not have yet. And it waits until the session's znodes
 // were compared, see epoch.go. It is closed for that alone if the last connection has shown that
-// transactions may be lost, and was lost before the comparison.
+// transactions or znodes may be lost, and was lost before the comparison.
 
 // armedAgain notes that an answered setWatches has armed these watches.
 func (c *Conn) armedAgain(paths map[watch]struct{}) {

@@ -7,7 +7,7 @@ var watchMutants = []mutant{
 		what: "An event after which nothing has changed is yielded.",
 		edits: []edit{{
 			in:  "Follower.note",
-			old: `return !last.told || f.gone != last.gone || f.zxid != last.zxid`,
+			old: `return !last.told || f.gone != last.gone || !f.gone && f.zxid != last.zxid`,
 			new: `return !last.told || f.gone != last.gone || f.zxid <= last.zxid || f.zxid > last.zxid`,
 		}},
 		test: "env ZK_HARNESS=zktest go test ./internal/watch -run ^TestSpuriousEventsYieldNothing$",
@@ -27,10 +27,20 @@ var watchMutants = []mutant{
 		what: "That there is no znode any more is not yielded.",
 		edits: []edit{{
 			in:  "Follower.note",
-			old: `return !last.told || f.gone != last.gone || f.zxid != last.zxid`,
+			old: `return !last.told || f.gone != last.gone || !f.gone && f.zxid != last.zxid`,
 			new: `return !last.told || f.zxid != last.zxid`,
 		}},
 		test: "env ZK_HARNESS=zktest go test ./internal/watch -run ^TestWatchYieldsEachStateAndNone$",
+	},
+	{
+		name: "watch-remembers-lost",
+		what: "A znode that is gone since the servers have lost transactions is compared with what came after.",
+		edits: []edit{{
+			in:  "Follower.note",
+			old: `case history > last.history:`,
+			new: `case history < last.history:`,
+		}},
+		test: "env ZK_HARNESS=zktest go test ./internal/watch -run ^TestWatchYieldsWhatIsCreatedOnServersThatWereRestoredWithoutTheZnode$",
 	},
 	{
 		name: "watch-no-sync",

@@ -152,6 +152,50 @@ func TestAWaiterWhosePlaceTheServersHaveLostJoinsAgain(t *testing.T) {
 	})
 }
 
+// The session resumes, and the connection is lost again before what is back is deleted: the next
+// one shows it once more. What was missing the first time is still lost, and not evicted.
+func TestAWaiterWhosePlaceTheServersHaveLostJoinsAgainThoughTheConnectionIsLostToo(t *testing.T) {
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		a, b := w.Client(nil), w.Client(nil)
+		l := recipetest.LockOn(t, zkrecipes.NewMutex(a, w.Path))
+		back := recipetest.LockOn(t, zkrecipes.NewMutex(b, w.Path+"-2"))
+		time.Sleep(3 * time.Second)
+		early := w.Srv.Snapshot()
+		require.NoError(t, back.Release())
+		waits := w.LockLater(b)
+		w.Plan.Add(zktest.Fault{Op: "multi", Do: zktest.Drop, Times: 4})
+		w.Srv.Restore(early)
+		time.Sleep(3 * time.Second)
+		synctest.Wait()
+		require.True(t, waits.Waiting())
+		require.Len(t, w.Line(), 2, "it waits behind the holder")
+		require.NoError(t, l.Release())
+		waits.Get()
+	})
+}
+
+// The first connection tells only by its watches that the place is gone, before it is lost itself.
+func TestAWaiterWhosePlaceTheServersHaveLostJoinsAgainThoughTheComparisonIsLost(t *testing.T) {
+	for name, fault := range map[string]zktest.Fault{
+		"once":             {Op: "getEphemerals", Do: zktest.Drop, Times: 2}, // of both clients
+		"more than once":   {Op: "getEphemerals", Do: zktest.Drop, Times: 6},
+		"before any reply": {Op: "setWatches", Do: zktest.Drop, After: true, Times: 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+				a, b := w.Client(nil), w.Client(nil)
+				free := w.Srv.Snapshot()
+				recipetest.LockOn(t, zkrecipes.NewMutex(a, w.Path))
+				waits := w.LockLater(b) // it watches its own place, and one that will be lost too
+				time.Sleep(3 * time.Second)
+				w.Plan.Add(fault)
+				w.Srv.Restore(free)
+				require.NoError(t, waits.Get().Release())
+			})
+		})
+	}
+}
+
 func TestAResumedSessionCostsOneRequest(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		var said report

@@ -24,8 +24,8 @@ type State struct {
 var ErrWentBack = errors.New("the servers report an earlier state than before")
 
 // Follower tells what a znode is, and then what has become of it after each change. It tells
-// no state that is older than one before, unless the servers have lost transactions. A slow caller gets the latest state and skips those
-// between.
+// no state that is older than one before, unless the servers have lost transactions. A slow
+// caller gets the latest state and skips those between.
 //
 // What orders the states of a session is its connection: a server that is behind what the
 // session was told refuses it. A new session, which was told nothing, may be served by a server
@@ -38,7 +38,7 @@ type Follower struct {
 	Tell     func(State) error
 
 	told    bool
-	zxid    int64 // of the znode that was told last, see zxidOf
+	zxid    int64 // of the znode that was told last, see zxidOf; 0: none in this history
 	history int64 // of the session then
 	gone    bool
 	last    *zkconn.Watch
@@ -147,10 +147,13 @@ func (f *Follower) isOld(now State, history int64) bool {
 func (f *Follower) note(now State, history int64) bool {
 	last := *f
 	f.told, f.gone, f.history = true, now.Stat == nil, history
-	if !f.gone {
+	switch {
+	case !f.gone:
 		f.zxid = f.zxidOf(now.Stat)
+	case history > last.history: // the next znode's zxid may be lower
+		f.zxid = 0
 	}
-	return !last.told || f.gone != last.gone || f.zxid != last.zxid
+	return !last.told || f.gone != last.gone || !f.gone && f.zxid != last.zxid
 }
 
 // awaitNewer gives the server some time to catch up.

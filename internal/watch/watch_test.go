@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"net"
 	"os"
 	"testing"
 	"testing/synctest"
@@ -204,6 +205,30 @@ func TestWatchYieldsWhatServersHaveThatWereRestoredWithLowerZxids(t *testing.T) 
 		switchOver(w.Path)
 		time.Sleep(time.Minute) // the session is refused, and given up
 		require.Equal(t, []string{"99", "restored"}, r.Texts())
+	})
+}
+
+func TestWatchYieldsWhatIsCreatedOnServersThatWereRestoredWithoutTheZnode(t *testing.T) {
+	recipetest.InWatchBubble(t, func(t *testing.T, w *recipetest.WatchWorld, _, _ *zkrecipes.Client) {
+		opts, switchOver := w.Restored()
+		w.Creates(w.Path, "0")
+		for i := range 100 {
+			w.Sets(w.Path, fmt.Sprint(i))
+			w.Creates(fmt.Sprint(w.Path, "/", i), "")
+			w.Deletes(fmt.Sprint(w.Path, "/", i))
+		}
+		c := w.Stranger(opts)
+		r, l := recipetest.WatchesAt(t, c, w.Path), recipetest.ListsOf(t, c, w.Path)
+		switchOver()
+		time.Sleep(time.Minute) // the session is refused, and given up
+		restored := harness.RawVia(t, func(network, addr string, _ time.Duration) (net.Conn, error) {
+			return opts.Dialer(t.Context(), network, addr)
+		}, w.Srv.Addr())
+		_, err := restored.Create(w.Path, []byte("new"), 0, zk.WorldACL(zk.PermAll))
+		require.NoError(t, err)
+		time.Sleep(time.Minute)
+		require.Equal(t, []string{"99", "none", "new"}, r.Texts())
+		require.Equal(t, []string{"[]", "none", "[]"}, l.Texts())
 	})
 }
 

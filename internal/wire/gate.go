@@ -12,7 +12,8 @@ package wire
 // proves that the session is alive only once the gate opens: see ValidUntil.
 //
 // The gate then also waits until the session's znodes were compared, see epoch.go. It is closed for
-// that, too, if any lease is held.
+// that, too, if any lease is held, or if the last connection has shown that transactions or znodes
+// may be lost, and was lost before the comparison.
 
 // armedAgain notes that an answered setWatches has armed these watches.
 func (c *Conn) armedAgain(paths map[watch]struct{}) {

@@ -187,7 +187,7 @@ func (c *Conn) establish(r connectResponse) {
 	c.mu.Lock()
 	c.established = true
 	c.unarmed = unarmed
-	c.gateClosed = len(unarmed) > 0 || leases
+	c.gateClosed = len(unarmed) > 0 || leases || resumed && s.isUncompared()
 	c.alive, c.lastSent = c.connectSent, c.connectSent
 	gateClosed := c.gateClosed
 	c.mu.Unlock()

@@ -37,14 +37,16 @@ func (s *Session) onEphemerals(paths []string, mayHaveLost bool) {
 }
 
 // beginHistory takes the znodes that are missing for lost, and has all be read again that may have
-// gone back. It returns how many are lost.
+// gone back. It returns how many are lost that were not before: the next connection may show once
+// more what is back, and no longer what is missing.
 func (s *Session) beginHistory(missing []string) (lost int) {
 	s.mu.Lock()
-	s.lost = map[string]bool{}
 	for _, path := range slices.Concat(missing, s.mayBeLost) {
-		s.lost[path] = true
+		if !s.lost[path] {
+			s.lost[path] = true
+			lost++
+		}
 	}
-	lost = len(s.lost)
 	s.mayBeLost = nil
 	watches := slices.Collect(maps.Values(s.watches))
 	close(s.newHistory)
@@ -72,8 +74,8 @@ func (s *Session) NewHistory() <-chan struct{} {
 }
 
 // WasLost reports whether the znode of the session at that path, which is gone, was found
-// missing when the newest history began: the servers have lost it, or somebody has deleted
-// it while there was no connection.
+// missing when a history began: the servers have lost it, or somebody has deleted it while there
+// was no connection. Of a path that is used once, that is.
 func (s *Session) WasLost(path string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

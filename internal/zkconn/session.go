@@ -122,6 +122,7 @@ func New(cfg Config) *Session {
 		watches:      map[watchKey]*Watch{},
 		predecessors: map[string]*PredecessorWatch{},
 		newHistory:   make(chan struct{}),
+		lost:         map[string]bool{},
 		since:        cfg.Since,
 	}
 	s.account = newAccount(cmp.Or(cfg.MaxBuffer, jute.MaxFrame))

@@ -142,9 +142,13 @@ type LineState struct {
 // tellsPredecessor reports whether the line's data probably tell a place of that kind its
 // predecessor. In a short line the predecessor has often left when it is watched. A
 // reader's is not the reader at the tail.
-// Where a hand-over takes a listing anyway, the place lists at once, as others do.
+// Where a hand-over takes a listing anyway, it is worth the question only in a very long line.
 func (l *Line) tellsPredecessor(in *session.Session, s LineState, k placename.Kind) bool {
-	return l.Blocks != nil && in.TellsZxids() && s.count-s.Others > settingsOf(l.Client).LongLine && !s.brief && !s.Guest && s.Version == -1 && (k.Exclusive() || l.Blocks(k, s.tail))
+	long := settingsOf(l.Client).LongLine
+	if !in.TellsZxids() {
+		long *= veryLong
+	}
+	return l.Blocks != nil && s.count-s.Others > long && !s.brief && !s.Guest && s.Version == -1 && (k.Exclusive() || l.Blocks(k, s.tail))
 }
 
 // mayBeLong reports whether the line is long, or is not known. A guest's data are not read:

@@ -177,12 +177,21 @@ func (p *Place) noteLast(ahead []placename.Parts) {
 //
 // The own watch must be answered, too, before an event is believed. Otherwise, if somebody
 // deletes this place, its successor may watch the predecessor too, and both see it leave.
-// After a reconnect the own watch is armed again before the predecessor's is set.
+// After a reconnect the own watch is armed again before the predecessor's is set. Where no event
+// is believed, the own watch is set later.
 func (p *Place) watchPredecessor(ctx context.Context, pred placename.Parts) (*zkconn.PredecessorWatch, error) {
-	own := p.startOwn()
+	if p.Own != nil && p.Own.HasFired() {
+		p.Own = nil
+	}
+	var own *zkconn.Watch
+	if p.Session.TellsZxids() {
+		own = p.startOwn()
+	}
 	before, err := p.Session.WatchPredecessor(ctx, p.Line.Abs()+"/"+pred.Name)
-	if err := p.awaitOwn(ctx, own); err != nil {
-		return nil, err
+	if own != nil {
+		if err := p.awaitOwn(ctx, own); err != nil {
+			return nil, err
+		}
 	}
 	if errors.Is(err, zk.ErrNoNode) {
 		return nil, nil
@@ -194,22 +203,33 @@ func (p *Place) watchPredecessor(ctx context.Context, pred placename.Parts) (*zk
 // the line to this place. Otherwise the caller must look again.
 func (p *Place) awaitPredecessor(ctx context.Context, before *zkconn.PredecessorWatch) error {
 	p.debug("place waits", "predecessor", p.Behind)
+	var late <-chan time.Time
+	if p.Own == nil {
+		timer := time.NewTimer(WatchAge(p.Session))
+		defer timer.Stop()
+		late = timer.C
+	}
 	select {
 	case <-before.Fired():
 	case <-p.Own.Fired():
+	case <-late:
+		if err := p.WatchOwn(ctx); err != nil {
+			return err
+		}
+		return p.awaitPredecessor(ctx, before)
 	case <-p.Session.Over():
 		return zkconn.ErrSessionOver
 	case <-ctx.Done():
 		return p.Session.ContextErr(ctx)
 	}
-	if p.Own.HasFired() { // must come first
+	if p.Own != nil && p.Own.HasFired() { // must come first
 		if p.Own.Deleted() {
 			return p.WhyGone(ctx)
 		}
 		p.debug("place was changed by somebody")
 		return nil
 	}
-	if p.First = before.IsReleased(); p.First {
+	if p.First = before.IsReleased() && p.Own != nil; p.First {
 		p.delayed = false
 	}
 	p.debug("predecessor of a place has left", "predecessor", p.Behind, "released", p.First,

@@ -139,7 +139,7 @@ type TraceQueued struct {
 	// empty if another lock waits out its LockDelay, and of other recipes.
 	Predecessor string
 	Ahead       int // how many places are ahead
-	Dropped int    // see TraceAcquireEnd
+	Dropped     int // see TraceAcquireEnd
 }
 
 // TraceAcquireEnd is the argument of Trace.AcquireEnd.

@@ -67,11 +67,6 @@
 // holders must never both do: with [Lease.Commit] or [Lease.Check] if the data are
 // in ZooKeeper, with [Lease.Token] if they are elsewhere.
 //
-// That a super user, or a client that may change a place's ACL, may write to the place.
-// Without [Options.Auth] every client may change it. Such a write looks like a release:
-// the next in line gets the lock beside the holder. To evict a holder or a waiter,
-// delete its place; never set its data.
-//
 // That tokens go on growing when an ensemble is rebuilt without its old data. They
 // start anew.
 //
@@ -92,6 +87,6 @@
 // the library overwrites data that others write to it. Curator, kazoo and go-zookeeper
 // can stand in the same line, see [Mutex].
 //
-// ZooKeeper 3.8 and 3.9 are supported. 3.6 and 3.7 have what the library uses, but are not
-// tested.
+// ZooKeeper 3.8 and 3.9 are supported. Prefer 3.9: before, each hand-over costs a listing of the
+// line. 3.6 and 3.7 have what the library uses, but are not tested.
 package zkrecipes

@@ -113,11 +113,11 @@ func (m *Mutex) Path() string { return m.self().path() }
 // context of the holder. After an error nothing is held, and the znode is deleted or will
 // be.
 //
-// Cost: one request and one commit if the lock is free. If it is not, three more
+// Cost: one request and one commit if the lock is free. If it is not, four more
 // requests, in one round trip if the line is long and in two if it is short, none while
-// waiting, and none between the holder's release and the grant. Two more if the place right
-// ahead in a long line was another library's, or its client gave up. With KeepFor, none if
-// the process keeps the lock.
+// waiting, and none between the holder's release and the grant. Before ZooKeeper 3.9, the
+// client lists the line there. Three more if the place right ahead in a long line was another
+// library's, or its client gave up. With KeepFor, none if the process keeps the lock.
 func (m *Mutex) Lock(ctx context.Context) (*Lease, error) {
 	return m.self().acquire(ctx, "lock", placename.KindLock)
 }

@@ -35,8 +35,7 @@ func OpCreate(path string, data []byte, flags int32, acl []zk.ACL) Op {
 }
 
 // OpSet sets a znode's data. It fails with zk.ErrBadVersion if the data have another
-// version. Version -1 stands for any. A place in a line is refused before anything is
-// sent.
+// version. Version -1 stands for any.
 func OpSet(path string, data []byte, version int32) Op {
 	return Op{&zk.SetDataRequest{Path: path, Data: data, Version: version}}
 }

@@ -59,8 +59,8 @@ func (w *RWLock) Lock(ctx context.Context) (*Lease, error) {
 // Lease.Downgrade to let them in.
 //
 // Cost: one request and one commit if nobody is in the line. One more request if only
-// readers are. Three more behind a writer, and none between the writer's release and
-// the grant.
+// readers are. Four more behind a writer, and none between the writer's release and
+// the grant, or a listing before ZooKeeper 3.9.
 func (w *RWLock) RLock(ctx context.Context) (*Lease, error) {
 	return w.self().acquire(ctx, "read lock", placename.KindRead)
 }

@@ -136,10 +136,10 @@ type TraceQueued struct {
 	Session int64  // ZooKeeper's session id
 	Place   string // the name of the znode with which the call waits
 	// Predecessor is the name of the znode for which a lock or an election waits first. It is
-	// empty if another lock waits out its LockDelay, and of other recipes.
+	// empty if the call only waits for a LockDelay to pass, and for other recipes.
 	Predecessor string
 	Ahead       int // how many places are ahead
-	Dropped int    // see TraceAcquireEnd
+	Dropped     int // see TraceAcquireEnd
 }
 
 // TraceAcquireEnd is the argument of Trace.AcquireEnd.

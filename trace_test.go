@@ -149,7 +149,7 @@ func TestTraceTellsTimesOfTheEvents(t *testing.T) {
 
 		at := func(d time.Duration) time.Time { return began.Add(d) }
 		require.Equal(t, []zkrecipes.TraceQueued{{
-			Time: at(time.Second), Recipe: zkrecipes.RecipeMutex, Path: w.Path, Op: "lock", Session: recipetest.SessionID(c), Place: place, Ahead: 2,
+			Time: at(time.Second), Recipe: zkrecipes.RecipeMutex, Path: w.Path, Op: "lock", Session: recipetest.SessionID(c), Place: place, Predecessor: predecessor, Ahead: 2,
 		}}, queued)
 		require.Equal(t, []zkrecipes.TraceAcquireEnd{{
 			Time: at(7 * time.Second), Recipe: zkrecipes.RecipeMutex, Path: w.Path, Op: "lock", Wait: 7 * time.Second, Ahead: 2,

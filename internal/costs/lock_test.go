@@ -82,7 +82,7 @@ var mutexRows = []row{
 	{"... if eight are, the first time in half a minute", steps{notPlaces(line.LongLine + 4), iUse, pass(line.IdleLine + time.Second), iUse}},
 	{"deletion of the line, once idle for half a minute", steps{theyClose, iUse, pass(line.IdleLine + time.Second)}},
 	{"Lock of a held lock", steps{theyHold, iWait}},
-	{"Lock of a held lock, the session's first wait", steps{clientThatHasNotWaited, iUse, theyHold, iWait}},
+	{"... after another wait in this session", steps{theyHold, iWait, releaseToMe, release, theyHold, iWait}},
 	{"a minute's wait", steps{theyHold, iWait, settle, pass(time.Minute)}},
 	{"Release with a waiter, which is granted", steps{theyHold, iWait, releaseToMe}},
 	{"Release of a lock that its holder waited for, nobody waits", steps{theyHold, iWait, releaseToMe, release}},
@@ -123,11 +123,6 @@ func notPlaces(n int) step {
 			w.ok(err)
 		}
 	}
-}
-
-// clientThatHasNotWaited makes me a client that has not asked yet what a waiter asks once.
-func clientThatHasNotWaited(w *world) {
-	w.become(w.Stranger(&zkrecipes.Options{SessionTimeout: recipetest.LongSession}))
 }
 
 // shared makes us two clients with different credentials, both of which may use a line.

@@ -220,7 +220,7 @@ func TestAnElectionThatIsRefusedReturnsNoAuth(t *testing.T) {
 	})
 }
 
-// B61: Servers on which the session has no identity of its own.
+// B61: Servers that check no ACLs, or know no digests.
 func TestElectionsWorkWithoutDigestsAndACLs(t *testing.T) {
 	for name, opt := range map[string]zktest.Option{"skipACL": zktest.SkipACL(), "no digest": zktest.WithoutDigest()} {
 		t.Run(name, func(t *testing.T) {

@@ -75,7 +75,7 @@ func (p *Place) awaitDelay(ctx context.Context) error {
 		select {
 		case <-over:
 			return nil
-		default: // a super user has changed the place's data
+		default: // somebody has changed the place's data
 		}
 	}
 }

@@ -202,44 +202,38 @@ func (p *Place) watchPredecessor(ctx context.Context, pred placename.Parts) (*zk
 // awaitPredecessor waits for the predecessor to go. It sets p.First if the predecessor has released
 // the line to this place. Otherwise the caller must look again.
 func (p *Place) awaitPredecessor(ctx context.Context, before *zkconn.PredecessorWatch) error {
-	p.debug("place waits", "predecessor", p.Behind)
-	var late <-chan time.Time
-	if p.Own == nil {
-		timer := time.NewTimer(WatchAge(p.Session))
-		defer timer.Stop()
-		late = timer.C
-	}
-	select {
-	case <-before.Fired():
-	case <-p.Own.Fired():
-	case <-late:
-		if err := p.WatchOwn(ctx); err != nil {
-			return err
+	p.Line.Client.Log(slog.LevelDebug, "place waits", "place", p.Path, "predecessor", p.Behind)
+	late := time.NewTimer(WatchAge(p.Session))
+	defer late.Stop()
+	for waits := true; waits; {
+		waits = false
+		select {
+		case <-before.Fired():
+		case <-p.Own.Fired():
+		case <-late.C: // where the own watch was not set at once
+			if err := p.WatchOwn(ctx); err != nil {
+				return err
+			}
+			waits = true
+		case <-p.Session.Over():
+			return zkconn.ErrSessionOver
+		case <-ctx.Done():
+			return p.Session.ContextErr(ctx)
 		}
-		return p.awaitPredecessor(ctx, before)
-	case <-p.Session.Over():
-		return zkconn.ErrSessionOver
-	case <-ctx.Done():
-		return p.Session.ContextErr(ctx)
 	}
 	if p.Own != nil && p.Own.HasFired() { // must come first
 		if p.Own.Deleted() {
 			return p.WhyGone(ctx)
 		}
-		p.debug("place was changed by somebody")
+		p.Line.Client.Log(slog.LevelDebug, "place was changed by somebody", "place", p.Path)
 		return nil
 	}
 	if p.First = before.IsReleased() && p.Own != nil; p.First {
 		p.delayed = false
 	}
-	p.debug("predecessor of a place has left", "predecessor", p.Behind, "released", p.First,
-		"connectionLost", before.IsLost(), "zxid", before.Event().Zxid)
+	p.Line.Client.Log(slog.LevelDebug, "predecessor of a place has left", "place", p.Path, "predecessor", p.Behind,
+		"released", p.First, "connection_lost", before.IsLost(), "zxid", before.Event().Zxid)
 	return nil
-}
-
-// debug logs what somebody needs who asks why a place waits, or why it was granted.
-func (p *Place) debug(msg string, args ...any) {
-	p.Line.Client.Log(slog.LevelDebug, msg, append([]any{"place", p.Path}, args...)...)
 }
 
 // WatchOwn sets the watch on the own place, if there is none.

@@ -480,7 +480,7 @@ func (c *claim) sweepExclusion() (swept bool) {
 			stat = wrote.Stat(write)
 		case wrote.Transient(), wrote.Is(zk.ErrBadVersion):
 			continue
-		} // else the servers refuse it, because they know no digests
+		} // else the servers refuse it, by an ACL or a quota
 		if !c.owns(stat, data) {
 			return swept
 		}

@@ -278,7 +278,7 @@ func (w *lineWait) watchesAhead() (watches []*zkconn.Watch) {
 // to the own place, if the nearest has left, and else to the nearest, behind which the
 // own place is second.
 func (w *lineWait) noteDepartures() {
-	if w.p.Own != nil && w.p.Own.HasFired() { // changed by a super user
+	if w.p.Own != nil && w.p.Own.HasFired() { // changed by somebody
 		w.p.Own = nil
 	}
 	for i, watch := range w.watches {

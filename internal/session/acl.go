@@ -51,7 +51,7 @@ func defaultACL(auth []wire.Credential) ([]zk.ACL, error) {
 		}
 	}
 	if len(acl) == 0 {
-		return nil, errors.New("it is needed: the ids of Options.Auth are not known")
+		return nil, errors.New("Options.ACL is needed: the ids of Options.Auth are not known")
 	}
 	return acl, nil
 }

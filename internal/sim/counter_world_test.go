@@ -28,7 +28,7 @@ type counterWorld struct {
 
 var counterEvents = []string{
 	"partition", "client paused", "client closed", "client killed", "session expired", "canceled at a step",
-	"added", "set", "swapped", "not swapped", "read", "uncertain", "canceled", "evicted", "member deleted", "waiter deleted", "rival added",
+	"added", "set", "swapped", "not swapped", "read", "uncertain", "canceled", "evicted", "member deleted", "place deleted", "place written to", "rival added",
 	"written together", "written in turn", "judged",
 }
 
@@ -67,23 +67,12 @@ func (w *counterWorld) onChange(c zktest.Change) {
 func (w *counterWorld) startFaults(faults *sync.WaitGroup, stop <-chan struct{}) {
 	w.waitWorld.startFaults(faults, stop)
 	if w.operator {
-		faults.Go(func() { w.evictWaiters(stop) })
+		faults.Go(func() { w.disturbLines(stop, 4*w.pause(), "/line") })
 		faults.Go(func() { w.evictMembers(stop, "/puts") })
 	}
 	if w.rival {
 		faults.Go(func() { w.compete(stop) })
 	}
-}
-
-// evictWaiters is an operator that deletes places in the lines, where nobody stands for long.
-func (w *counterWorld) evictWaiters(stop <-chan struct{}) {
-	w.operate(2000, 4*w.pause(), stop, func(r *rand.Rand, conn *zk.Conn) {
-		below := w.paths[r.IntN(len(w.paths))] + "/line"
-		if waiting := w.srv.Children(below); len(waiting) > 0 {
-			w.log.note("operator: delete %s: %v", waiting[0], conn.Delete(below+"/"+waiting[0], -1))
-			w.events.add("waiter deleted")
-		}
-	})
 }
 
 // compete adds as kazoo does: it reads the value, and writes over the version that it has read.

@@ -31,7 +31,7 @@ type leadCounts map[string]int
 var electionEvents = []string{
 	"partition", "client paused", "client closed", "client killed", "session expired", "canceled at a step",
 	"elected", "resigned", "term lost", "proclaimed", "led again", "leader replaced", "leader deleted", "made by hand",
-	"member deleted", "evicted", "path remade", "seen by Leader", "seen none", "seen", "observer skipped", "commit refused", "watched again",
+	"member deleted", "place deleted", "place written to", "evicted", "path remade", "seen by Leader", "seen none", "seen", "observer skipped", "commit refused", "watched again",
 }
 
 func newElectionWorld(seed uint64) *world {
@@ -71,6 +71,7 @@ func (w *electionWorld) startFaults(faults *sync.WaitGroup, stop <-chan struct{}
 	w.waitWorld.startFaults(faults, stop)
 	if w.operator {
 		faults.Go(func() { w.evictMembers(stop, "") })
+		faults.Go(func() { w.disturbLines(stop, 6*time.Second, "") })
 		faults.Go(func() { w.remakePaths(stop, func(int) []byte { return nil }) })
 		faults.Go(func() { w.meddle(stop) })
 	}

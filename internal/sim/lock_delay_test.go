@@ -21,7 +21,7 @@ var delayedMutexRecipe = lockRecipe{
 	foreignPlaces: foreignMutexPlaces,
 	mustSee: []string{
 		"holder went without a release", "granted after a lock delay", "granted at once after a release",
-		"partition", "client paused", "place deleted", "foreign place", "line begins anew", "counter jumps",
+		"partition", "client paused", "place deleted", "place written to", "foreign place", "line begins anew", "counter jumps",
 	},
 	delays: true,
 }

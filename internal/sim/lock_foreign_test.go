@@ -9,7 +9,7 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
-// runOperator deletes places, and tries to write to them.
+// runOperator deletes places, and sets the data of holders' and waiters'.
 func (w *lockWorld) runOperator(stop <-chan struct{}) {
 	w.operate(2000, 6*time.Second, stop, func(r *rand.Rand, conn *zk.Conn) {
 		line := w.paths[r.IntN(len(w.paths))]
@@ -18,15 +18,36 @@ func (w *lockWorld) runOperator(stop <-chan struct{}) {
 			return
 		}
 		place := line + "/" + places[r.IntN(len(places))]
-		if w.operator && r.IntN(2) == 0 {
-			w.log.note("operator: delete %s: %v", place, conn.Delete(place, -1))
-			w.events.add("place deleted")
-			return
+		switch {
+		case !w.operator:
+			w.setAsOperator(conn, place)
+		case r.IntN(4) == 0:
+			w.evictUnheard(r, conn, place, stop)
+		default:
+			w.disturb(r, conn, place)
 		}
-		_, err := conn.Set(place, []byte("forged"), -1)
-		w.log.note("operator: set %s: %v", place, err)
-		w.events.add("place written to")
 	})
+}
+
+// evictUnheard deletes a place while nothing reaches its client. The place ahead of it may leave
+// in the meantime: then the client receives both events at once.
+func (w *lockWorld) evictUnheard(r *rand.Rand, conn *zk.Conn, place string, stop <-chan struct{}) {
+	i, data := 0, []byte(nil)
+	data, _, err := conn.Get(place)
+	if err != nil {
+		return
+	}
+	if _, err := fmt.Sscanf(string(data), "client %d.", &i); err != nil { // another library's
+		return
+	}
+	net := w.processes[i].net
+	net.freeze()
+	defer net.thaw()
+	w.removeAsOperator(conn, place, "place deleted unheard")
+	select {
+	case <-time.After(time.Duration(r.Int64N(int64(w.timeout)))):
+	case <-stop:
+	}
 }
 
 // runForeignClient joins and leaves lines as another library's client does. It sets

@@ -14,7 +14,7 @@ import (
 // lineObserver follows what the server applies to the lines of locks: which places
 // there are, and which of them could ever hold. It uses none of the library's code.
 type lineObserver struct {
-	// forged is called when a place that could not hold signals its successor.
+	// forged is called when a place is released that could not hold.
 	forged func(path string)
 
 	mu      sync.Mutex
@@ -22,6 +22,14 @@ type lineObserver struct {
 	existed map[string]bool        // paths of all places there ever were
 	mayHold map[string]bool        // those that could hold at some moment
 	newest  map[string]int64       // number of the newest place, by line
+	written linePlaceWrite         // the last one
+}
+
+// linePlaceWrite is a change of a place's data. It is a part of a release if the transaction
+// deletes the place, too.
+type linePlaceWrite struct {
+	path string
+	zxid int64
 }
 
 func newLineObserver(forged func(path string)) *lineObserver {
@@ -45,8 +53,7 @@ func parsePlace(name string) (s linePlace, ok bool) {
 	return linePlace{}, false
 }
 
-// isOwnPlace reports whether a place is this library's. Its ACL lets only its own
-// session write to it, and a write is a signal to the successor.
+// isOwnPlace reports whether a place is this library's.
 func isOwnPlace(name string) bool {
 	uuid, ok := strings.CutPrefix(name, "_c_")
 	return ok && len(uuid) > 36 && uuid[14] == '8' && uuid[36] == '-'
@@ -73,11 +80,12 @@ func (o *lineObserver) onChange(c zktest.Change) {
 		}
 		o.places[line] = append(o.places[line], s)
 	case c.Deleted:
-		o.places[line] = slices.DeleteFunc(o.places[line], func(other linePlace) bool { return other == s })
-	default:
-		if isOwnPlace(name) && (s.reader || !o.mayHold[c.Path]) {
+		if isOwnPlace(name) && o.written == (linePlaceWrite{c.Path, c.Zxid}) && (s.reader || !o.mayHold[c.Path]) {
 			o.forged(c.Path)
 		}
+		o.places[line] = slices.DeleteFunc(o.places[line], func(other linePlace) bool { return other == s })
+	default:
+		o.written = linePlaceWrite{c.Path, c.Zxid}
 		return
 	}
 	ss := o.places[line]

@@ -37,7 +37,7 @@ const (
 	noPlace        = "no-place-" // keeps a line from being deleted
 )
 
-var lockFaultEvents = []string{"partition", "client paused", "place deleted", "lease ended by a deletion", "place written to", "foreign place", "line begins anew", "line deleted under a join", "counter jumps"}
+var lockFaultEvents = []string{"partition", "client paused", "place deleted", "lease ended by a deletion", "place written to", "place deleted unheard", "foreign place", "line begins anew", "line deleted under a join", "counter jumps"}
 
 var mutexRecipe = lockRecipe{
 	newLock: func(c *zkrecipes.Client, path string, _ *rand.Rand) anyLock {

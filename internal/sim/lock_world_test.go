@@ -37,9 +37,7 @@ func newLockWorld(of lockRecipe) func(seed uint64) *world {
 		}
 		w.workload = w
 		w.observer = newLineObserver(func(path string) {
-			if !w.skipACL { // else the operator can
-				w.log.violation("%s signals its successor, and could never hold", path)
-			}
+			w.log.violation("%s was released, and could never hold", path)
 		})
 		w.paths = []string{"/app/locks/a", "/app/locks/b"}[:1+r.IntN(2)]
 		w.calling = map[string]*atomic.Int32{}
@@ -131,7 +129,7 @@ func (w *lockWorld) startFaults(faults *sync.WaitGroup, stop <-chan struct{}) {
 	if w.nearLimit {
 		faults.Go(func() { w.runCounters(stop) })
 	}
-	if w.operator || w.skipACL {
+	if w.operator || w.setsData {
 		faults.Go(func() { w.runOperator(stop) })
 	}
 }

@@ -24,7 +24,7 @@ func (w *queueWorld) runOperator(stop <-chan struct{}) {
 		case what < 2:
 			line := w.path + []string{"/line", "/room"}[r.IntN(2)]
 			if places := w.srv.Children(line); len(places) > 0 {
-				remove("place deleted", line+"/"+places[r.IntN(len(places))])
+				w.disturb(r, conn, line+"/"+places[r.IntN(len(places))])
 			}
 		case what == 2 && w.deletesQueue:
 			if r.IntN(2) == 0 {

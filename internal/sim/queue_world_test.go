@@ -39,7 +39,7 @@ var queueEvents = []string{
 	"put", "batch put", "put refused", "put uncertain", "put uncertain, but done", "canceled", "evicted",
 	"acked", "acked with an effect", "ack uncertain", "caller's operation failed", "nacked", "lost",
 	"handler failed", "handler panicked", "several items taken", "item taken by TryTake", "delivered again", "dead letter", "segment sealed", "segments filled by one put",
-	"flag deleted", "claim deleted", "place deleted", "queue deleted", "listed",
+	"flag deleted", "claim deleted", "place deleted", "place written to", "queue deleted", "listed",
 	"moved on", "redriven", "buried", "buried while a consumer had it", "removed", "purged", "failed for good",
 	"segments deleted", "data set on a segment", "free item deleted", "item marked as done",
 }

@@ -27,7 +27,7 @@ type semaphoreWorld struct {
 var semaphoreEvents = []string{
 	"partition", "client paused", "client closed", "client killed", "session expired", "canceled at a step",
 	"acquired at once", "acquired in turn", "acquired several", "locked", "canceled", "evicted", "too many",
-	"lost", "resized", "larger", "smaller", "path remade", "member deleted", "committed", "held together", "given back", "taken twice", "path deleted",
+	"lost", "resized", "larger", "smaller", "path remade", "member deleted", "place deleted", "place written to", "committed", "held together", "given back", "taken twice", "path deleted",
 }
 
 func newSemaphoreWorld(seed uint64) *world {
@@ -76,7 +76,7 @@ func (w *semaphoreWorld) startFaults(faults *sync.WaitGroup, stop <-chan struct{
 		return
 	}
 	faults.Go(func() { w.evictMembers(stop, "/slots") })
-	faults.Go(func() { w.evictMembers(stop, "/line") })
+	faults.Go(func() { w.disturbLines(stop, 6*time.Second, "/line") })
 	if w.remade {
 		faults.Go(func() { w.remakePaths(stop, func(n int) []byte { return []byte(strconv.Itoa(n)) }) })
 	}

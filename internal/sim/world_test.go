@@ -28,14 +28,14 @@ type scenario struct {
 	workers        int           // of each client
 	rounds         int           // of each worker, about
 	faultPhase     time.Duration // how long faults happen
-	operator       bool          // an operator deletes places, and writes to them
+	operator       bool          // an operator deletes places, and sets their data
+	setsData       bool          // an operator sets the data of places, and deletes none
 	forcedExpiry   bool          // the server may expire the session of a live client
 	pauses         bool          // the process of client 0 may stand still
 	nearLimit      bool          // the sequence numbers of lines jump close to their limit
 	lastNumber     int32         // the limit
 	longLine       int           // a line with more children is long
 	idleLine       time.Duration // clients delete lines that they have not used for so long
-	skipACL        bool          // the server checks no ACLs
 	noServerFaults bool          // the plan of the server is empty
 	paths          []string
 	restarts       bool          // processes close or kill their clients, and start again
@@ -59,7 +59,7 @@ func newScenario(seed uint64) (scenario, *rand.Rand) {
 		rounds:       3 + r.IntN(5),
 		faultPhase:   time.Duration(20+r.IntN(60)) * time.Second,
 		lastNumber:   math.MaxInt32 - 1_000_000, // as for users
-		forcedExpiry: oneIn(2), pauses: oneIn(6), nearLimit: oneIn(12), skipACL: oneIn(12), noServerFaults: oneIn(4),
+		forcedExpiry: oneIn(2), pauses: oneIn(6), nearLimit: oneIn(12), setsData: oneIn(3), noServerFaults: oneIn(4),
 	}
 	sc.operator = sc.forcedExpiry && oneIn(2)
 	// A client that may stand still has no read deadline. A silent server would stop
@@ -167,9 +167,6 @@ func (w *world) startServer() (err error) {
 		zktest.InMemory(), zktest.TickTime(time.Second), zktest.SessionTimeouts(time.Second, time.Minute),
 		zktest.ContainerCheckInterval(3 * time.Second), zktest.WithPlan(w.plan), zktest.OnChange(w.onChange),
 		zktest.Emulate(w.version),
-	}
-	if w.skipACL {
-		opts = append(opts, zktest.SkipACL())
 	}
 	w.srv, err = zktest.Start(opts...)
 	return err
@@ -284,6 +281,35 @@ func (w *world) operate(stream uint64, pause time.Duration, stop <-chan struct{}
 	conn, done := w.rawConn()
 	defer done()
 	again(r, pause, stop, func() { f(r, conn) })
+}
+
+// disturb is what an operator does to a place: it sets the data, and then deletes the place,
+// which are two transactions, or does one of the two.
+func (w *world) disturb(r *rand.Rand, conn *zk.Conn, place string) {
+	what := r.IntN(3)
+	if what < 2 {
+		w.setAsOperator(conn, place)
+	}
+	if what > 0 {
+		w.removeAsOperator(conn, place, "place deleted")
+	}
+}
+
+func (w *world) removeAsOperator(conn *zk.Conn, place, event string) {
+	err := conn.Delete(place, -1)
+	w.log.note("operator: delete %s: %v", place, err)
+	if err == nil {
+		w.events.add(event)
+	}
+}
+
+// setAsOperator sets the data of a place, which no place takes for its turn.
+func (w *world) setAsOperator(conn *zk.Conn, place string) {
+	_, err := conn.Set(place, []byte("released"), -1)
+	w.log.note("operator: set %s: %v", place, err)
+	if err == nil {
+		w.events.add("place written to")
+	}
 }
 
 type noLogger struct{}

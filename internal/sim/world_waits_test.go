@@ -320,3 +320,15 @@ func (w *waitWorld) evictMembers(stop <-chan struct{}, below string) {
 		w.events.add("member deleted")
 	})
 }
+
+// disturbLines is an operator that deletes places in lines, which stand at below under the paths,
+// and sets their data.
+func (w *waitWorld) disturbLines(stop <-chan struct{}, pause time.Duration, below string) {
+	w.operate(3500, pause, stop, func(r *rand.Rand, conn *zk.Conn) {
+		line := w.paths[r.IntN(len(w.paths))] + below
+		places := slices.DeleteFunc(w.srv.Children(line), func(name string) bool { _, ok := parsePlace(name); return !ok })
+		if len(places) > 0 {
+			w.disturb(r, conn, line+"/"+places[r.IntN(len(places))])
+		}
+	})
+}

@@ -331,66 +331,99 @@ func TestForeignChildrenOfALineAreIgnored(t *testing.T) {
 	})
 }
 
-// B61: If another session could forge the signal, or none can send it, the lock still
-// works: each waiter lists when its predecessor's place is deleted.
-func TestRealNoSignalIsBelievedWhereItCouldBeForged(t *testing.T) {
+// B64: Whoever may do anything to a place, by its ACL, as a super user, or where ACLs are not
+// enforced, does not look like a holder that releases it, but for one transaction that sets data and
+// deletes.
+func TestRealNoWriteToAPlaceIsARelease(t *testing.T) {
 	t.Parallel()
 	super := []byte("super:secret")
+	set := func(data string) func(*zk.Conn, string) error {
+		return func(conn *zk.Conn, place string) error {
+			_, err := conn.Set(place, []byte(data), -1)
+			return err
+		}
+	}
 	for _, tt := range []struct {
-		name     string
-		flag     string
-		option   zktest.Option
-		auth     []zkrecipes.Auth
-		unsigned bool // a releasing holder sends no signal
+		name    string
+		flags   []string
+		options []zktest.Option
+		auth    []zkrecipes.Auth // of the clients
+		by      []zkrecipes.Auth // who writes
+		write   func(conn *zk.Conn, place string) error
 	}{
-		{"skipACL", "-Dzookeeper.skipACL=yes", zktest.SkipACL(), nil, false},
-		{"digest authentication off", "-Dzookeeper.DigestAuthenticationProvider.enabled=false", zktest.WithoutDigest(), nil, true},
-		{"super user", "-Dzookeeper.DigestAuthenticationProvider.superDigest=" + zkconn.DigestID(super), zktest.SuperDigest(zkconn.DigestID(super)), auth(string(super)), false},
+		{"anybody sets data", nil, nil, nil, nil, set("released")},
+		{"Curator's Revoker", nil, nil, nil, nil, set("__REVOKE__")},
+		{"ADMIN sets the ACL, then data", nil, nil, nil, nil, func(conn *zk.Conn, place string) error {
+			if _, err := conn.SetACL(place, zk.WorldACL(zk.PermAll), -1); err != nil {
+				return err
+			}
+			return set("released")(conn, place)
+		}},
+		{"skipACL", []string{"-Dzookeeper.skipACL=yes"}, []zktest.Option{zktest.SkipACL()}, auth("app:secret"), nil, set("released")},
+		{"a super user", []string{"-Dzookeeper.DigestAuthenticationProvider.superDigest=" + zkconn.DigestID(super)},
+			[]zktest.Option{zktest.SuperDigest(zkconn.DigestID(super))}, auth("app:secret"), auth(string(super)), set("released")},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			server := harness.OwnServer(t, zkserver.Config{JVMFlags: []string{tt.flag}}, tt.option)
+			server := harness.OwnServer(t, zkserver.Config{JVMFlags: tt.flags}, tt.options...)
 			for _, side := range recipetest.Sides {
 				t.Run(side.Name, func(t *testing.T) {
 					path, p, conn := harness.NewPath(t), harness.NewProxy(t, server), harness.RawTo(t, []string{server})
+					for _, a := range tt.by {
+						require.NoError(t, conn.AddAuth(a.Scheme, a.Data))
+					}
 					dial := func() *zkrecipes.Client {
 						return recipetest.DialTo(t, []string{p.Addr()}, &zkrecipes.Options{Auth: tt.auth})
 					}
 					c := dial()
 					holder := recipetest.Held(t, side.Theirs(c, path).Lock)
 					recipetest.Sleeps(t, c, 1)
-					var waiters []*harness.Call[*zkrecipes.Lease]
-					for _, lock := range []func(*zkrecipes.Client, string) recipetest.Locker{side.Ours, side.Theirs} {
-						c := dial()
-						waiters = append(waiters, recipetest.Later(t, lock(c, path).Lock))
-						recipetest.Sleeps(t, c, 2)
-					}
-					for _, a := range tt.auth {
-						require.NoError(t, conn.AddAuth(a.Scheme, a.Data))
-					}
+					waiting := dial()
+					a := recipetest.Later(t, side.Ours(waiting, path).Lock)
+					recipetest.Sleeps(t, waiting, 2)
 					p.Reset()
-					_, err := conn.Set(holder.Check().Path, []byte("released"), -1)
-					require.NoError(t, err)
-					// The waiter lists and watches its predecessor again. The holder
-					// watches its own place again.
-					harness.Eventually(t, "a listing", func() bool { return p.CountOf("getChildren2") == 1 && p.CountOf("getData") == 2 })
-					require.True(t, waiters[0].Waiting(), "the signal was forged")
-					_, err = holder.Commit(t.Context())
+					require.NoError(t, tt.write(conn, holder.Check().Path))
+					// The holder watches its own place again.
+					harness.Eventually(t, "the holder's watch", func() bool { return p.CountOf("getData") == 1 })
+					require.Zero(t, p.CountOf("getChildren2"), "nobody wakes")
+					require.True(t, a.Waiting())
+					_, err := holder.Commit(t.Context())
 					require.NoError(t, err)
 
-					current := holder
-					for i, leave := range []string{side.Freed, side.Release} {
-						if tt.unsigned {
-							leave = recipetest.OpReadRelease
-						}
-						p.Reset()
-						require.NoError(t, current.Release())
-						current = waiters[i].Get()
-						require.Equal(t, 1, p.CountOf(leave))
-						require.Equal(t, 1, p.CountOf("getChildren2"), "each hand-off takes a listing")
-					}
+					require.NoError(t, holder.Release())
+					l := a.Get()
+					_, err = l.Commit(t.Context())
+					require.NoError(t, err)
+					require.NoError(t, l.Release())
 				})
 			}
 		})
+	}
+}
+
+// A set and a deletion by hand, however close, are an eviction: the holder's Commit fails, and the
+// next one is granted by a listing.
+func TestRealASetAndADeletionAreNoRelease(t *testing.T) {
+	const evictions = 200
+	path, p, conn := harness.NewPath(t), harness.NewProxy(t, harness.Server()), harness.Raw(t)
+	dial := func() *zkrecipes.Client { return recipetest.DialTo(t, []string{p.Addr()}, nil) }
+	holds, waits := dial(), dial()
+	holder := recipetest.Held(t, recipetest.Mutex(holds, path).Lock)
+	for range evictions {
+		a := recipetest.Later(t, recipetest.Mutex(waits, path).Lock)
+		recipetest.Sleeps(t, waits, 2)
+		p.Reset()
+		place := holder.Check().Path
+		_, err := conn.Set(place, []byte("released"), -1)
+		require.NoError(t, err)
+		require.NoError(t, conn.Delete(place, -1))
+		next := a.Get()
+		require.Equal(t, 1, p.CountOf("getChildren2"))
+		require.Greater(t, next.Token(), holder.Token())
+		_, err = holder.Commit(t.Context())
+		require.ErrorIs(t, err, zkrecipes.ErrLost)
+		_, err = next.Commit(t.Context())
+		require.NoError(t, err)
+		holder, holds, waits = next, waits, holds
 	}
 }

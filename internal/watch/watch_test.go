@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"iter"
 	"os"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -16,6 +17,7 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/harness"
 	"github.com/zkrecipes/zkrecipes/internal/jute"
 	"github.com/zkrecipes/zkrecipes/internal/recipetest"
+	"github.com/zkrecipes/zkrecipes/internal/watch"
 )
 
 // What Client.Watch and Client.WatchChildren yield.
@@ -204,6 +206,27 @@ func TestWatchYieldsWhatServersHaveThatWereRestoredWithLowerZxids(t *testing.T) 
 		switchOver(w.Path)
 		time.Sleep(time.Minute) // the session is refused, and given up
 		require.Equal(t, []string{"99", "restored"}, r.Texts())
+	})
+}
+
+// Within a history of the servers, no state is yielded that is older than one before, whatever they
+// answer.
+func TestWatchFailsWhereTheServersTellOfEarlierStatesOnly(t *testing.T) {
+	recipetest.InWatchBubble(t, func(t *testing.T, w *recipetest.WatchWorld, _, _ *zkrecipes.Client) {
+		const behindTheData = 60 // the part of a Stat from its mzxid on
+		var earlier atomic.Bool
+		c := w.Stranger(&zkrecipes.Options{Dialer: harness.EditReplies(w.Srv.DialContext, func(op string, record []byte) []byte {
+			if op == "getData" && earlier.Load() {
+				copy(record[len(record)-behindTheData:], make([]byte, 8))
+			}
+			return record
+		})})
+		w.Creates(w.Path, "1")
+		r := recipetest.WatchesAt(t, c, w.Path)
+		earlier.Store(true)
+		w.Sets(w.Path, "2")
+		require.ErrorIs(t, r.Ended(), watch.ErrWentBack)
+		require.Equal(t, []string{"1"}, r.Texts())
 	})
 }
 

@@ -199,6 +199,25 @@ func TestAnEvictedWaiterIsNotGrantedByItsPredecessorsSignal(t *testing.T) {
 	})
 }
 
+// B22: As above, and the waiter receives both events at once.
+func TestAWaiterThatWasEvictedUnheardIsGrantedNothing(t *testing.T) {
+	recipetest.EachSideInBubble(t, func(t *testing.T, w *recipetest.SideWorld) {
+		link := harness.NewLink(w.Srv)
+		c, other, raw := w.Client(&zkrecipes.Options{Dialer: link.Dial}), w.Client(nil), w.Bare()
+		for range 20 {
+			holder := w.Excludes(other)
+			evicted, behind := w.Waits(c), w.RivalWaits(w.Stranger(nil))
+			link.Stop()
+			require.NoError(t, raw.Delete(w.Path+"/"+w.Line()[1].Name, -1))
+			require.NoError(t, holder.Release())
+			link.Resume()
+			_, err := evicted.Wait()
+			require.ErrorIs(t, err, zkrecipes.ErrEvicted)
+			require.NoError(t, behind.Get().Release())
+		}
+	})
+}
+
 // B49
 func TestAGrantSignalledOnAnEarlierConnectionIsHandedOutAtOnce(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {

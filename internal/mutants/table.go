@@ -27,6 +27,7 @@ var tables = [][]mutant{
 	queuePutMutants,
 	queueServeMutants,
 	queueTakeMutants,
+	releaseMutants,
 	semaphoreMutants,
 	sessionMutants,
 	shutdownMutants,

@@ -151,16 +151,6 @@ var barrierMutants = []mutant{
 		test: "env ZK_HARNESS=zktest go test ./internal/barrier -run TestTheLastMemberDeletesTheRound",
 	},
 	{
-		name: "barrier-round-stays-shut",
-		what: "A round that nobody may write is not opened up.",
-		edits: []edit{{
-			in:  "participant.sendJoin",
-			old: `if opened, openErr := a.openUpRound(s); opened || openErr != nil {`,
-			new: `if opened, openErr := a.openUpRound(s); false && (opened || openErr != nil) {`,
-		}},
-		test: "env ZK_HARNESS=zktest go test ./internal/line -run ^TestWithoutAuthSessions",
-	},
-	{
 		name: "barrier-waits-for-its-own-leave",
 		what: "The next Wait of a Barrier does not send the leaves that are put off.",
 		edits: []edit{{

@@ -87,16 +87,6 @@ var keepMutants = []mutant{
 		test: "env ZK_HARNESS=zktest go test ./internal/keep -run ^TestLockIsNotKeptIfAnotherSessionJoinedBeforeItsFirstRelease$",
 	},
 	{
-		name: "keep-not-over-a-reconnect",
-		what: "A lock that was granted by a signal is not kept after a reconnect.",
-		edits: []edit{{
-			in:  "watchdog.add",
-			old: `case last == nil && g.Place().turnBefore(conn):`,
-			new: `case g.Place().turnBefore(conn):`,
-		}},
-		test: "env ZK_HARNESS=zktest go test ./internal/keep -run TestLockThatASignalGaveIsKeptOverAReconnect",
-	},
-	{
 		name: "keep-numbers-run-over",
 		what: "A kept place is granted more than 256 times.",
 		edits: []edit{{

@@ -33,36 +33,6 @@ var lineMutants = []mutant{
 		test: "env ZK_HARNESS=zktest go test ./internal/line -run TestTheLineOfAnotherRecipe",
 	},
 	{
-		name: "event-across-reconnect",
-		what: "An event is trusted on a connection on which the watches have not been confirmed.",
-		edits: []edit{{
-			in:  "Place.awaitPredecessor",
-			old: `p.First = trusted && changed && before.ConfirmedOn(conn) && p.Own.ConfirmedOn(conn)`,
-			new: `p.First = trusted && changed`,
-		}},
-		test: "env ZK_HARNESS=zktest go test ./internal/costs -run TestCosts/reconnected",
-	},
-	{
-		name: "foreign-line-signals",
-		what: "A place that others may write has a name that signals.",
-		edits: []edit{{
-			in:  "Line.Entry",
-			old: `e := &Entry{uuid: placename.NewUUID(owned), kind: k, state: state, owned: owned}`,
-			new: `e := &Entry{uuid: placename.NewUUID(), kind: k, state: state, owned: owned}`,
-		}},
-		test: "env ZK_HARNESS=zktest go test ./internal/line -run ^TestWritesInALine",
-	},
-	{
-		name: "foreign-signal",
-		what: "A change of a foreign place's data is taken for the signal.",
-		edits: []edit{{
-			in:  "Parts.Signals",
-			old: `return (m.Kind == KindLock || m.Kind == KindWrite) && len(m.UUID) == 36 && m.UUID[14] == '8'`,
-			new: `return m.Kind == KindLock || m.Kind == KindWrite`,
-		}},
-		test: "go test ./internal/sim -run Mutex -seeds 3000",
-	},
-	{
 		name: "forgets-on-cancel",
 		what: "A wait whose context ends leaves its place behind.",
 		edits: []edit{{
@@ -106,33 +76,12 @@ var lineMutants = []mutant{
 		test: "env ZK_HARNESS=zktest go test ./internal/line -run LostJoin.*(Refused|Deleted|Nobody)|^TestSearchThatIsRefused",
 	},
 	{
-		name: "middle-waiter",
-		what: "The death of a predecessor that only waited is taken for a grant.",
-		edits: []edit{{
-			in:  "Place.awaitPredecessor",
-			old: `p.First = trusted && changed && before.ConfirmedOn(conn) && p.Own.ConfirmedOn(conn)`,
-			new: `p.First = trusted && (changed || before.Deleted()) && before.ConfirmedOn(conn) && p.Own.ConfirmedOn(conn)`,
-		}},
-		test: "go test ./internal/sim -run Mutex -seeds 3000",
-	},
-	{
 		name: "no-own-watch",
-		what: "A waiter does not watch its own place.",
+		what: "A waiter does not notice the event of its own place.",
 		edits: []edit{{
-			in: "Place.watchPredecessor",
-			old: `
-				own := p.startOwn()
-				before := p.Session.StartWatch(p.Line.Abs() + "/" + pred.Name)
-				if err := p.awaitOwn(ctx, own); err != nil {
-					return nil, err
-				}`,
-			new: `
-				before := p.Session.StartWatch(p.Line.Abs() + "/" + pred.Name)
-				p.Own = &zkconn.Watch{}`,
-		}, {
-			in:  "Place.awaitPredecessor",
-			old: `p.First = trusted && changed && before.ConfirmedOn(conn) && p.Own.ConfirmedOn(conn)`,
-			new: `p.First = trusted && changed && before.ConfirmedOn(conn)`,
+			in:  "Place.awaitOwn",
+			old: `p.Own = own`,
+			new: `p.Own = &zkconn.Watch{Stat: own.Stat}`,
 		}},
 		test: "go test ./internal/sim -run Mutex -seeds 3000",
 	},
@@ -141,22 +90,18 @@ var lineMutants = []mutant{
 		what: "After its predecessor is deleted, a waiter sleeps on instead of listing again.",
 		edits: []edit{{
 			in:  "Place.awaitPredecessor",
-			old: `trusted := pred.Signals() && p.Session.EnforcesACLs(ctx, p.Line.Abs())`,
+			old: `if p.First = before.IsReleased(); p.First {`,
 			new: `
-				if before.HasFired() || p.Own.HasFired() {
-					return nil
-				}
-				select {
-				case <-before.Fired():
-					if before.Deleted() {
-						before = &zkconn.Watch{}
+				if p.First = before.IsReleased(); !p.First && !before.IsLost() {
+					select {
+					case <-ctx.Done():
+						return p.Session.ContextErr(ctx)
+					case <-p.Own.Fired():
+					case <-p.Session.Over():
+						return zkconn.ErrSessionOver
 					}
-				case <-ctx.Done():
-					return zkconn.ContextErr(ctx)
-				case <-p.Own.Fired():
-				case <-p.Session.Over():
 				}
-				trusted := pred.Signals() && p.Session.EnforcesACLs(ctx, p.Line.Abs())`,
+				if p.First {`,
 		}},
 		test: "go test ./internal/sim -run Mutex -seeds 3000",
 	},
@@ -175,16 +120,6 @@ var lineMutants = []mutant{
 				{`,
 		}},
 		test: "env ZK_HARNESS=zktest go test ./internal/line -run ^TestSearchForAJoinFollowsASync",
-	},
-	{
-		name: "own-watch-last",
-		what: "A waiter checks the watch on its own place after the predecessor's event.",
-		edits: []edit{{
-			in:  "Place.awaitPredecessor",
-			old: `if p.Own.HasFired() {`,
-			new: `if p.Own.HasFired() && !before.HasFired() {`,
-		}},
-		test: "go test -timeout 30m ./internal/sim -run Mutex -seeds 8000",
 	},
 	{
 		name: "reader-first-writer",
@@ -208,15 +143,11 @@ var lineMutants = []mutant{
 	},
 	{
 		name: "reader-signals",
-		what: "A reader that leaves sends the signal of an exclusive holder, which its successor trusts.",
+		what: "A reader that leaves looks like an exclusive holder that releases the line.",
 		edits: []edit{{
-			in:  "Parts.Signals",
-			old: `return (m.Kind == KindLock || m.Kind == KindWrite) && len(m.UUID) == 36 && m.UUID[14] == '8'`,
-			new: `return (m.Kind == KindLock || m.Kind == KindWrite || m.Kind == KindRead) && len(m.UUID) == 36 && m.UUID[14] == '8'`,
-		}, {
 			in:  "Place.Departure",
-			old: `if !p.Kind.Exclusive() || !p.Signals() || !p.Session.IsOwner() {`,
-			new: `if !p.Signals() || !p.Session.IsOwner() {`,
+			old: `if !p.Kind.Exclusive() || !p.Bears.LetsWrite() {`,
+			new: `if !p.Bears.LetsWrite() {`,
 		}},
 		test: "go test ./internal/sim -run RW -seeds 1000",
 	},

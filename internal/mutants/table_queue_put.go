@@ -224,20 +224,6 @@ var queuePutMutants = []mutant{
 		test: "env ZK_HARNESS=zktest go test ./internal/queue -run TestBoundedProducerGoesOnWhatever",
 	},
 	{
-		name: "room-trusts-a-laggard",
-		what: "A producer that learned of its turn on another connection counts without a sync.",
-		edits: []edit{{
-			in:  "Queue.waitForCapacity",
-			old: `if p.HasMoved() {`,
-			new: `if false {`,
-		}, {
-			in:  "Queue.waitForCapacity",
-			old: `case !p.HasMoved():`,
-			new: `default:`,
-		}},
-		test: "env ZK_HARNESS=zktest go test ./internal/queue -run TestBoundHolds",
-	},
-	{
 		name: "room-overtakes-nothing",
 		what: "A producer that overtakes sends nothing.",
 		edits: []edit{{
@@ -327,16 +313,6 @@ var queuePutMutants = []mutant{
 			new: `return outcome.Err()`,
 		}},
 		test: "env ZK_HARNESS=zktest go test ./internal/queue -run ^TestAProducerThatMayNotOvertakeWaits$",
-	},
-	{
-		name: "room-forgets-the-connection",
-		what: "A producer that has waited for long does not note which connection told that its turn has come.",
-		edits: []edit{{
-			in:  "overtaking.noteDepartures",
-			old: `o.p.First, o.p.TurnConn = true, conn`,
-			new: `o.p.First = true`,
-		}},
-		test: "env ZK_HARNESS=zktest go test ./internal/queue -run ^TestBoundHoldsOnAServerThatLags$",
 	},
 	{
 		name: "room-overtaken-is-evicted",

@@ -35,18 +35,6 @@ var queueServeMutants = []mutant{
 		test: "env ZK_HARNESS=zktest go test ./internal/queue -run TestServeGivesTheItemBackAtOnce",
 	},
 	{
-		name: "queue-parked-too-early",
-		what: "Serve gives parked items back while a worker's take is under way.",
-		edits: []edit{{
-			in: "serving.endTakes",
-			old: `
-				for range cap(s.takes) {
-					s.takes <- struct{}{}
-				}`,
-		}},
-		test: "env ZK_HARNESS=zktest go test ./internal/queue -run ^TestServeGivesBackOnceItsTakesHaveEnded$",
-	},
-	{
 		name: "queue-parks-without-bound",
 		what: "Any number of items waits for its back-off.",
 		edits: []edit{{

@@ -79,22 +79,6 @@ var semaphoreMutants = []mutant{
 		test: "env ZK_HARNESS=zktest go test ./internal/semaphore -run ^TestResizeToFewerSlotsDrains$",
 	},
 	{
-		name: "semaphore-first-unguarded",
-		what: "The first in line believes a server that lags behind the event that gave it its turn.",
-		edits: []edit{{
-			in:  "Semaphore.watch",
-			old: `if p.HasMoved() {`,
-			new: `if false {`,
-		}, {
-			in: "Semaphore.watch",
-			old: `
-				}
-				if err == nil && p.HasMoved() {
-					err = errStale`,
-		}},
-		test: "env ZK_HARNESS=zktest go test ./internal/semaphore -run ^TestSemaphoreFirstInLineBehindALaggingServerTakesNoMoreThanN$",
-	},
-	{
 		name: "semaphore-foreign-child-waits",
 		what: "A child of the line that is no place counts as a waiter.",
 		edits: []edit{{

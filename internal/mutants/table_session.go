@@ -206,9 +206,9 @@ var sessionMutants = []mutant{
 		name: "watch-notifies-too-late",
 		what: "A watch that has fired notifies nobody who asks later.",
 		edits: []edit{{
-			in: "Watch.Notify",
+			in: "firing.Notify",
 			old: `
-				if w.HasFired() {
+				if f.HasFired() {
 					wake(c)
 					return
 				}`,

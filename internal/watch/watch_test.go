@@ -6,6 +6,7 @@ import (
 	"iter"
 	"net"
 	"os"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -17,6 +18,7 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/harness"
 	"github.com/zkrecipes/zkrecipes/internal/jute"
 	"github.com/zkrecipes/zkrecipes/internal/recipetest"
+	"github.com/zkrecipes/zkrecipes/internal/watch"
 )
 
 // What Client.Watch and Client.WatchChildren yield.
@@ -229,6 +231,27 @@ func TestWatchYieldsWhatIsCreatedOnServersThatWereRestoredWithoutTheZnode(t *tes
 		time.Sleep(time.Minute)
 		require.Equal(t, []string{"99", "none", "new"}, r.Texts())
 		require.Equal(t, []string{"[]", "none", "[]"}, l.Texts())
+	})
+}
+
+// Within a history of the servers, no state is yielded that is older than one before, whatever they
+// answer.
+func TestWatchFailsWhereTheServersTellOfEarlierStatesOnly(t *testing.T) {
+	recipetest.InWatchBubble(t, func(t *testing.T, w *recipetest.WatchWorld, _, _ *zkrecipes.Client) {
+		const behindTheData = 60 // the part of a Stat from its mzxid on
+		var earlier atomic.Bool
+		c := w.Stranger(&zkrecipes.Options{Dialer: harness.EditReplies(w.Srv.DialContext, func(op string, record []byte) []byte {
+			if op == "getData" && earlier.Load() {
+				copy(record[len(record)-behindTheData:], make([]byte, 8))
+			}
+			return record
+		})})
+		w.Creates(w.Path, "1")
+		r := recipetest.WatchesAt(t, c, w.Path)
+		earlier.Store(true)
+		w.Sets(w.Path, "2")
+		require.ErrorIs(t, r.Ended(), watch.ErrWentBack)
+		require.Equal(t, []string{"1"}, r.Texts())
 	})
 }
 

@@ -82,3 +82,17 @@ func TestAWatchFiresBeforeItsEventIsPassedOn(t *testing.T) {
 	s.onEvent(wire.Event{Path: key.path, Type: jute.EventDeleted})
 	require.True(t, passed)
 }
+
+// Only where a watch was answered is it known that the znode stood and that no other event belongs
+// to it.
+func TestPredecessorIsNotReleasedByAnEventBeforeTheAnswers(t *testing.T) {
+	for _, answered := range []bool{false, true} {
+		w := &PredecessorWatch{path: "/a", conn: 1, answered: answered, firing: newFiring()}
+		s := &Session{predecessors: map[string]*PredecessorWatch{w.path: w}}
+		s.notePredecessor(wire.Event{Path: w.path, Conn: 1, Type: jute.EventDataChanged, Zxid: 7})
+		w.answered = true
+		s.notePredecessor(wire.Event{Path: w.path, Conn: 1, Type: jute.EventDeleted, Zxid: 7})
+		require.True(t, w.HasFired())
+		require.Equal(t, answered, w.IsReleased())
+	}
+}

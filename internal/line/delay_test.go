@@ -477,3 +477,21 @@ func TestRealLockDelayFollowsADeletionAndNoRelease(t *testing.T) {
 	}
 	follows(time.Hour, (*zkrecipes.Lease).Release) // nobody waits for an hour here
 }
+
+// Events of servers before 3.9 signal nothing, and a release counts all the same.
+func TestLockDelayDelaysNothingAfterAReleaseBefore39(t *testing.T) {
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		a, b := newDelayed(w), newDelayed(w)
+		for range 3 { // from the second on, both know the servers
+			l := recipetest.LockOn(t, a.Mutex)
+			waits := w.Waits(b.Mutex)
+			require.NoError(t, l.Release())
+			l = grantedAfter(t, waits, 0)
+			waits = w.Waits(a.Mutex)
+			require.NoError(t, l.Release())
+			require.NoError(t, grantedAfter(t, waits, 0).Release())
+		}
+		_, err := newDelayed(w).TryLock(t.Context())
+		require.NoError(t, err)
+	}, zktest.Emulate(zktest.ZooKeeper38))
+}

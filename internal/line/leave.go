@@ -74,7 +74,10 @@ func (p *Place) remove(signal bool, begin BeginFunc) error {
 // RemoveWith deletes the place and carries out more operations, in one transaction that
 // begin sends.
 func (p *Place) RemoveWith(signal bool, begin BeginFunc, more ...any) zkconn.Outcome {
-	exit := p.Departure(signal && p.Session.TellsZxids())
+	exit := p.Departure(signal)
+	if exit.Signal != nil && !p.Session.TellsZxids() { // nobody could tell
+		exit = Departure{Ops: exit.Ops[1:]}
+	}
 	t, err := begin(append(exit.Ops, more...)...)
 	if err != nil {
 		return zkconn.Failure(err)

@@ -2,6 +2,7 @@ package zkconn
 
 import (
 	"context"
+	"slices"
 
 	"github.com/zkrecipes/zkrecipes/internal/jute"
 	"github.com/zkrecipes/zkrecipes/internal/wire"
@@ -14,7 +15,9 @@ import (
 // data, or only deletes, looks like that.
 //
 // Both watches live on the connection on which they were set, and are never armed again: such
-// events bear no zxid. If the connection is lost, so is the PredecessorWatch.
+// events bear no zxid. If the connection is lost, so is the PredecessorWatch. It is also lost with a
+// child of the znode, which uses up the child watch: places that somebody else makes to last can
+// have children.
 type PredecessorWatch struct {
 	path  string
 	conn  uint64
@@ -32,7 +35,8 @@ type PredecessorWatch struct {
 // Fired returns a channel that is closed when the znode was deleted, or the watch is lost.
 func (w *PredecessorWatch) Fired() <-chan struct{} { return w.fired }
 
-// IsLost reports whether the watch, which has fired, did so because its connection was lost.
+// IsLost reports whether the watch, which has fired, did so because it was lost, see
+// PredecessorWatch.
 func (w *PredecessorWatch) IsLost() bool { return w.lost }
 
 // IsReleased reports whether the watch, which has fired, did so because the znode was released.
@@ -116,7 +120,7 @@ func watchFrame(path string) []byte {
 // predecessorArmed is called when the requests have ended, in the order of the events.
 func (s *Session) predecessorArmed(w *PredecessorWatch, calls ...*wire.Call) {
 	defer close(w.armed)
-	for _, call := range calls {
+	for _, call := range slices.Backward(calls) { // if the last has a reply, so has the first
 		if w.err == nil {
 			w.err = (&Reading{call}).result(func(*jute.Decoder) {})
 		}
@@ -143,6 +147,9 @@ func (s *Session) notePredecessor(e wire.Event) {
 		if w.answered {
 			w.changed = e.Zxid
 		}
+	case jute.EventChildrenChanged:
+		delete(s.predecessors, e.Path)
+		w.fire(func() { w.lost = true })
 	case jute.EventDeleted:
 		delete(s.predecessors, e.Path)
 		w.fire(func() { w.event, w.released = e, e.Zxid > 0 && e.Zxid == w.changed })

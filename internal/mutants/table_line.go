@@ -90,9 +90,9 @@ var lineMutants = []mutant{
 		what: "After its predecessor is deleted, a waiter sleeps on instead of listing again.",
 		edits: []edit{{
 			in:  "Place.awaitPredecessor",
-			old: `if p.First = before.IsReleased(); p.First {`,
+			old: `if p.First = before.IsReleased() && p.Own != nil; p.First {`,
 			new: `
-				if p.First = before.IsReleased(); !p.First && !before.IsLost() {
+				if p.First = before.IsReleased() && p.Own != nil; !p.First && !before.IsLost() {
 					select {
 					case <-ctx.Done():
 						return p.Session.ContextErr(ctx)

@@ -57,8 +57,8 @@ var releaseMutants = []mutant{
 		what: "A waiter whose place was deleted is granted when its predecessor releases the line.",
 		edits: []edit{{
 			in:  "Place.awaitPredecessor",
-			old: `if p.Own.HasFired() {`,
-			new: `if p.Own.HasFired() && !before.HasFired() {`,
+			old: `if p.Own != nil && p.Own.HasFired() { // must come first`,
+			new: `if p.Own != nil && p.Own.HasFired() && !before.HasFired() {`,
 		}},
 		test: "go test ./internal/line -run ^TestAWaiterThatWasEvicted",
 	},

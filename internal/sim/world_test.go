@@ -295,6 +295,7 @@ func (w *world) disturb(r *rand.Rand, conn *zk.Conn, place string) {
 	}
 }
 
+// removeAsOperator deletes a place. If it stood, that counts as an event.
 func (w *world) removeAsOperator(conn *zk.Conn, place, event string) {
 	err := conn.Delete(place, -1)
 	w.log.note("operator: delete %s: %v", place, err)
@@ -303,7 +304,7 @@ func (w *world) removeAsOperator(conn *zk.Conn, place, event string) {
 	}
 }
 
-// setAsOperator sets the data of a place, which no place takes for its turn.
+// setAsOperator sets the data of a place as a release does. It releases nothing.
 func (w *world) setAsOperator(conn *zk.Conn, place string) {
 	_, err := conn.Set(place, []byte("released"), -1)
 	w.log.note("operator: set %s: %v", place, err)

@@ -233,7 +233,7 @@ func (p *Place) awaitPredecessor(ctx context.Context, before *zkconn.Predecessor
 		p.delayed = false
 	}
 	p.debug("predecessor of a place has left", "predecessor", p.Behind, "released", p.First,
-		"connectionLost", before.IsLost(), "zxid", before.Event().Zxid)
+		"watchLost", before.IsLost(), "zxid", before.Event().Zxid)
 	return nil
 }
 

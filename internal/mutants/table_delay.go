@@ -79,8 +79,8 @@ var delayMutants = []mutant{
 		what: "A signal of the predecessor, which has released, does not end what was seen before it.",
 		edits: []edit{{
 			in:  "Place.awaitPredecessor",
-			old: `p.TurnConn, p.delayed = conn, false`,
-			new: `p.TurnConn, p.delayed = conn, true`,
+			old: `p.delayed = false`,
+			new: `p.delayed = true`,
 		}},
 		test: delayTests,
 	},

@@ -232,7 +232,7 @@ func (p *Place) awaitPredecessor(ctx context.Context, before *zkconn.Predecessor
 		p.delayed = false
 	}
 	p.Line.Client.Log(slog.LevelDebug, "predecessor of a place has left", "place", p.Path, "predecessor", p.Behind,
-		"released", p.First, "connection_lost", before.IsLost(), "zxid", before.Event().Zxid)
+		"released", p.First, "watch_lost", before.IsLost(), "zxid", before.Event().Zxid)
 	return nil
 }
 

@@ -82,11 +82,11 @@ var lineMutants = []mutant{
 			in: "Place.awaitPredecessor",
 			old: `
 				case <-p.Own.Fired():
-				case <-p.Session.Over():`,
-			new: `case <-p.Session.Over():`,
+				case <-late.C:`,
+			new: `case <-late.C:`,
 		}, {
 			in:  "Place.awaitPredecessor",
-			old: `if p.Own.HasFired() {`,
+			old: `if p.Own != nil && p.Own.HasFired() {`,
 			new: `if false {`,
 		}},
 		test: "go test ./internal/sim -run Mutex -seeds 200",

@@ -72,7 +72,7 @@ func TestAckPutRefusesBadInput(t *testing.T) {
 			"put into /next: the queue belongs to another Client":                         {next(w.Stranger(nil), 9, nil), "y"},
 			"put into /next: QueueOptions.MaxLen is 9, and AckPut does not wait for room": {to(&zkrecipes.QueueOptions{MaxLen: 9}), "y"},
 			"put into /next: item of 2 bytes: QueueOptions.MaxItemBytes is 1":             {to(&zkrecipes.QueueOptions{MaxItemBytes: 1}), "yy"},
-			"put into /next: request of 2000413 bytes":                                    {to(nil), strings.Repeat("y", 2_000_000)},
+			"put into /next: request of 2000301 bytes":                                    {to(nil), strings.Repeat("y", 2_000_000)},
 		} {
 			requests := w.Requests(func() {
 				ids, err := it.AckPut(t.Context(), put.to, bytesOf(put.data))

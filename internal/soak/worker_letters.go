@@ -63,7 +63,7 @@ func (w *worker) redrive(q *zkrecipes.Queue) {
 	case err != nil:
 		w.failed(e, err)
 	case moved == 0:
-		e.Kind, e.Err = judge.Failed, "no dead letters"
+		e.Kind, e.Err = judge.Failed, judge.NoLetters
 		w.tell(e)
 	default:
 		e.Kind = judge.Granted

@@ -10,6 +10,8 @@ import (
 // queue's followed by RedriveSuffix.
 const (
 	RecipeRedrive = "redrive"
+	// NoLetters is the Err of a Failed call that found nothing to move: it was answered.
+	NoLetters     = "no dead letters"
 	RedriveSuffix = "/redrive"
 )
 

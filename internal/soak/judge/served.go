@@ -81,7 +81,12 @@ func (s *served) take(e Event) {
 		delete(c.waiting, e.caller())
 		s.servedAgain(e)
 	case Failed:
-		s.update(e, func(c *contest) { delete(c.waiting, e.caller()) })
+		s.update(e, func(c *contest) {
+			delete(c.waiting, e.caller())
+			if e.Err == NoLetters {
+				c.since, c.last = e.At, e.At
+			}
+		})
 	case Opened:
 		s.update(e, func(c *contest) { c.shut = false })
 	case Closing:

@@ -29,6 +29,23 @@ func TestAStarvedLineIsFoundOnce(t *testing.T) {
 	h.finds(30, "served")
 }
 
+// Two callers ask in turn, so that one always waits.
+func TestACallThatIsAnsweredThatThereIsNothingIsNotStarved(t *testing.T) {
+	redrives := func(err string) *trial {
+		h := newTrial(t)
+		h.serves(0, 30)
+		for at := 1.0; at < 29; at++ {
+			e := Event{Kind: Begin, Recipe: RecipeRedrive, Key: "q" + RedriveSuffix}
+			h.by(at, 1+int(at)%2, "w", e)
+			e.Kind, e.Err = Failed, err
+			h.by(at+1.5, 1+int(at)%2, "w", e)
+		}
+		return h
+	}
+	redrives(NoLetters).finds(28)
+	redrives("refused").finds(28, "served")
+}
+
 // B88
 func TestAStarvedWaiterIsFound(t *testing.T) {
 	h := newTrial(t)

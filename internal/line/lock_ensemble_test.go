@@ -285,6 +285,11 @@ func TestRealLockIsKeptThroughAChangeOfLeader(t *testing.T) {
 		recipetest.AwaitUp(t, s)
 	}
 	require.NoError(t, leader.Restart(t.Context()))
+	for _, line := range lines {
+		for i, waiter := range line {
+			recipetest.Sleeps(t, waiter.client, min(1+i, 2))
+		}
+	}
 	for i, line := range lines {
 		holder := line[0].Get()
 		_, err = holder.Commit(t.Context())

@@ -262,8 +262,8 @@ func TestZnodeOfAUserWithTheSameACLStays(t *testing.T) {
 	})
 }
 
-// B67: Whoever may write to a place, by its ACL or as a super user who is bound by none, does not
-// look like a holder that releases it. README says to delete a place instead.
+// B67: A super user, whom no ACL binds, evicts a holder by deleting its place. A write to the place
+// is no release.
 func TestASuperUserEvictsByDeletingAPlaceAndNotByWritingToIt(t *testing.T) {
 	credential := []byte("super:secret")
 	for name, evict := range map[string]func(super *zk.Conn, path string) error{

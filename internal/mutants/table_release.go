@@ -74,7 +74,7 @@ var releaseMutants = []mutant{
 	},
 	{
 		name: "release-watch-asks-3.8",
-		what: "The watch that tells of the set is asked for where events bear no zxids.",
+		what: "Where events bear no zxids, a waiter sets the data watch all the same.",
 		edits: []edit{{
 			in:  "Session.startPredecessor",
 			old: `both := s.tellsZxids()`,

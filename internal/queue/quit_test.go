@@ -33,7 +33,7 @@ func TestATakeThatEndsAsItsClaimIsAnsweredReturnsNoItemThatGoesToAnother(t *test
 	harness.Eventually(t, "the claim is made", func() bool { return srv.Plan().Fired()["delay after"] > 0 })
 	link.Stop()
 
-	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1)) // who is woken runs at once
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1)) // a goroutine that wakes up runs next
 	mu := &queue.PoolsOf(recipetest.QueueOf(q).Client).Mu
 	mu.Lock()
 	cancel()

@@ -141,8 +141,8 @@ type LineState struct {
 
 // tellsPredecessor reports whether the line's data probably tell a place of that kind its
 // predecessor. In a short line the predecessor has often left when it is watched. A
-// reader's is not the reader at the tail.
-// Where a hand-over takes a listing anyway, it is worth the question only in a very long line.
+// reader's is not the reader at the tail. Before 3.9 each hand-over takes a listing, and one
+// listing more costs less than the question unless the line is very long.
 func (l *Line) tellsPredecessor(in *session.Session, s LineState, k placename.Kind) bool {
 	long := settingsOf(l.Client).LongLine
 	if !in.TellsZxids() {

@@ -352,43 +352,6 @@ func TestAnExhaustedPlaceThatCannotBeDeletedIsAnError(t *testing.T) {
 	})
 }
 
-// B87
-func TestSomebodysDataNodeIsNotDeleted(t *testing.T) {
-	recipetest.EachSideInBubble(t, func(t *testing.T, w *recipetest.SideWorld) {
-		conn := w.OnPath("/locks/line")
-		_, err := conn.Create(w.Path, []byte("precious"), 0, zk.WorldACL(zk.PermAll))
-		require.NoError(t, err)
-		c := w.Client(nil)
-		w.AtLimit()
-		for _, lock := range []func(context.Context) (*zkrecipes.Lease, error){w.Ours(c, w.Path).Lock, w.Ours(c, w.Path).TryLock} {
-			_, err = lock(t.Context())
-			require.ErrorIs(t, err, zkrecipes.ErrExhausted)
-			require.ErrorContains(t, err, "holds other data")
-		}
-		data, stat, err := conn.Get(w.Path)
-		require.NoError(t, err)
-		require.Equal(t, "precious", string(data))
-		require.Zero(t, stat.Version)
-		require.Zero(t, stat.NumChildren)
-	})
-}
-
-// B87: A client that may not write the line's data can still delete the line.
-func TestALineThatMayNotBeWrittenBeginsAnew(t *testing.T) {
-	recipetest.EachSideInBubble(t, func(t *testing.T, w *recipetest.SideWorld) {
-		conn := w.OnPath("/locks/line")
-		c, other := w.Client(nil), w.Client(nil)
-		_, err := conn.SetACL(w.Path, zk.WorldACL(zk.PermAll&^zk.PermWrite), -1)
-		require.NoError(t, err)
-		require.NoError(t, w.Srv.SetCounter(w.Path, line.MaxNumber-1)) // the refused join takes no number
-		holder := w.Excludes(other)
-		w.AtLimit()
-		a := w.Aside(c)
-		require.NoError(t, holder.Release())
-		w.Served(a)
-	})
-}
-
 // B87: What the line becomes between the listing and the deletion is not deleted.
 func TestALineThatChangesBeforeItsDeletionIsNotDeleted(t *testing.T) {
 	const pause = 5 * time.Second

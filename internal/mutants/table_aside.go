@@ -10,7 +10,7 @@ var asideMutants = []mutant{
 			old: `p, err := l.newPlace(ctx, s, e, l.nameIn(o.Created(e.Create)))`,
 			new: `
 				name := l.nameIn(o.Created(e.Create))
-				if m, ok := placename.Parse(name, l.Kinds); ok && e.Mark != nil && o.Stat(e.Mark).NumChildren == 1 {
+				if m, ok := placename.Parse(name, l.Kinds); ok && o.Stat(e.Mark).NumChildren == 1 {
 					stat := o.Stat(e.Mark)
 					return &Place{Parts: m, Line: l, Session: s, Path: l.Abs() + "/" + name, Czxid: stat.Mzxid, LineCzxid: stat.Czxid, LineCount: 1, First: true}, nil
 				}
@@ -57,16 +57,6 @@ var asideMutants = []mutant{
 			new: `w, err := x.Session.Watch(ctx, x.Line.Abs()+"/"+slices.MinFunc(ms, placename.Parts.Compare).Name)`,
 		}},
 		test: "env ZK_HARNESS=zktest go test ./internal/line -run TestWaitingAside",
-	},
-	{
-		name: "aside-guest",
-		what: "Those aside delete a znode that holds data of somebody else.",
-		edits: []edit{{
-			in:  "beyondLimit.awaitReset",
-			old: `if x.guest {`,
-			new: `if false {`,
-		}},
-		test: "env ZK_HARNESS=zktest go test ./internal/line ./internal/election -run TestSomebodys(Data|Znode)",
 	},
 	{
 		name: "last-number",

@@ -37,8 +37,8 @@ var guessMutants = []mutant{
 		what: "A client goes on guessing where predecessors have left.",
 		edits: []edit{{
 			in:  "Line.tellsPredecessor",
-			old: `return l.Blocks != nil && s.count-s.Others > long && !s.brief && !s.Guest && s.Version == -1 && (k.Exclusive() || l.Blocks(k, s.tail))`,
-			new: `return l.Blocks != nil && s.count-s.Others > long && !s.Guest && s.Version == -1 && (k.Exclusive() || l.Blocks(k, s.tail))`,
+			old: `return l.Blocks != nil && s.count-s.Others > long && !s.brief && s.Version == -1 && (k.Exclusive() || l.Blocks(k, s.tail))`,
+			new: `return l.Blocks != nil && s.count-s.Others > long && s.Version == -1 && (k.Exclusive() || l.Blocks(k, s.tail))`,
 		}},
 		test: "env ZK_HARNESS=zktest go test ./internal/line -run ^TestAClientWhoseGuessHadLeftListsUntilItSeesItsPredecessor$",
 	},
@@ -69,8 +69,8 @@ var guessMutants = []mutant{
 		what: "A join of a long line asks which place waits for which, where the recipe has no such rule.",
 		edits: []edit{{
 			in:  "Line.tellsPredecessor",
-			old: `return l.Blocks != nil && s.count-s.Others > long && !s.brief && !s.Guest && s.Version == -1 && (k.Exclusive() || l.Blocks(k, s.tail))`,
-			new: `return s.count-s.Others > long && !s.brief && !s.Guest && s.Version == -1 && (k.Exclusive() || l.Blocks(k, s.tail))`,
+			old: `return l.Blocks != nil && s.count-s.Others > long && !s.brief && s.Version == -1 && (k.Exclusive() || l.Blocks(k, s.tail))`,
+			new: `return s.count-s.Others > long && !s.brief && s.Version == -1 && (k.Exclusive() || l.Blocks(k, s.tail))`,
 		}},
 		test: "env ZK_HARNESS=zktest go test ./internal/barrier -run ^TestDoubleBarrierOfMoreMembersThanAShortLineHas$",
 	},

@@ -163,16 +163,6 @@ var semaphoreMutants = []mutant{
 		test: "env ZK_HARNESS=zktest go test ./internal/semaphore -run ^TestSemaphoreThatRemembersFreeSlotsDoesNotOvertake$",
 	},
 	{
-		name: "semaphore-refusal-remembered",
-		what: "A client that may not write the line takes it for a guest's from then on.",
-		edits: []edit{{
-			in:  "Line.Refused",
-			old: `case o.RefusedAt(e.Mark, zk.ErrNoAuth) && !l.Writes:`,
-			new: `case o.RefusedAt(e.Mark, zk.ErrNoAuth):`,
-		}},
-		test: "env ZK_HARNESS=zktest go test ./internal/semaphore -run ^TestSemaphoreWorksAgainWhenItsLineIsMended$",
-	},
-	{
 		name: "semaphore-remembers-n",
 		what: "A Semaphore takes slots by an n that Resize has changed since.",
 		edits: []edit{{

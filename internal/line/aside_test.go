@@ -362,6 +362,7 @@ func TestALineThatChangesBeforeItsDeletionIsNotDeleted(t *testing.T) {
 			return func(a *harness.Call[*zkrecipes.Lease]) {
 				require.True(t, a.Waiting())
 				require.NoError(t, conn.Delete(place, -1))
+				w.Served(a)
 			}
 		},
 		"another client begins it anew": func(t *testing.T, w *recipetest.SideWorld, conn *zk.Conn) func(*harness.Call[*zkrecipes.Lease]) {
@@ -371,13 +372,18 @@ func TestALineThatChangesBeforeItsDeletionIsNotDeleted(t *testing.T) {
 				require.True(t, a.Waiting())
 				require.Len(t, w.Line(), 2, "it has joined the new line")
 				require.NoError(t, l.Release())
+				w.Served(a)
 			}
 		},
 		"somebody puts data there": func(t *testing.T, w *recipetest.SideWorld, conn *zk.Conn) func(*harness.Call[*zkrecipes.Lease]) {
 			require.NoError(t, conn.Delete(w.Path, -1))
 			_, err := conn.Create(w.Path, []byte("precious"), 0, zk.WorldACL(zk.PermAll))
 			require.NoError(t, err)
-			return func(*harness.Call[*zkrecipes.Lease]) { require.Equal(t, "precious", w.Text(w.Path)) }
+			return func(a *harness.Call[*zkrecipes.Lease]) {
+				_, err := a.Wait()
+				require.ErrorIs(t, err, zkrecipes.ErrPathInUse)
+				require.Equal(t, "precious", w.Text(w.Path))
+			}
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -389,7 +395,6 @@ func TestALineThatChangesBeforeItsDeletionIsNotDeleted(t *testing.T) {
 				check := change(t, w, conn)
 				time.Sleep(2 * pause)
 				check(a)
-				w.Served(a)
 				require.Equal(t, 1, w.Plan.Fired()["delay before"], "%v", w.Plan.Fired())
 			})
 		})

@@ -240,7 +240,7 @@ func (l *Line) TryInTurn(ctx context.Context, s *session.Session, k placename.Ki
 // last still stands, which the line's data name. A delay that is due blocks, too. seen is the
 // line's Stat, or nil if there is no line.
 func (l *Line) isBlocked(ctx context.Context, s *session.Session, k placename.Kind) (blocked bool, seen *zk.Stat, err error) {
-	if l.mayBeLong() && !unresolvedOf(s).hasAny() {
+	if l.mayBeLong() {
 		data, stat, err := s.Get(ctx, l.Abs())
 		switch {
 		case errors.Is(err, zk.ErrNoNode):
@@ -308,7 +308,6 @@ func (l *Line) look(ctx context.Context, s *session.Session) (children []string,
 	if err := l.CheckChildren(ctx, s, children); err != nil {
 		return nil, nil, nil, err
 	}
-	unresolvedOf(s).sweep(l, s, ms)
 	l.noteChildren(len(children), len(ms))
 	return children, ms, stat, nil
 }
@@ -354,6 +353,23 @@ func (l *Line) Join(ctx context.Context, s *session.Session, k placename.Kind) (
 		}
 	}
 	return nil, zkconn.ErrContended
+}
+
+// JoinOutcome waits for a transaction that takes a place, and returns the place. If none was
+// taken and the join can be tried again, the outcome is Unsent.
+func (l *Line) JoinOutcome(ctx context.Context, s *session.Session, t *zkconn.Transaction, e *Entry) (*Place, zkconn.Outcome) {
+	o := t.Wait(ctx)
+	switch {
+	case o.Applied():
+		p, err := l.Entered(ctx, s, e, o)
+		return p, zkconn.Failure(err)
+	case o.Unsent():
+		return nil, o
+	case ctx.Err() != nil, o.Transient():
+		p, err := l.settleJoin(ctx, s, t, e)
+		return p, zkconn.Failure(err)
+	}
+	return nil, o
 }
 
 // notJoined returns nil if a join that was refused can be tried again, and otherwise why not.

@@ -25,9 +25,9 @@ var barrierMutants = []mutant{
 		name: "barrier-counts-lost",
 		what: "A barrier's next call begins beside a place that an earlier call may have left.",
 		edits: []edit{{
-			in:  "Line.AwaitAbandoned",
-			old: `for j := range lost {`,
-			new: `for j := range map[*lostJoin]struct{}{} {`,
+			in:  "Line.FindLostJoin",
+			old: `l.Background(func() { l.deleteLostJoin(s, e) })`,
+			new: `l.Client.Tasks.Start(func() { l.deleteLostJoin(s, e) })`,
 		}},
 		test: "env ZK_HARNESS=zktest go test ./internal/line -run ^TestNextCallOfABarrierIsNotCounted",
 	},

@@ -102,13 +102,11 @@ func (l *Line) FindLostJoin(s *session.Session, e *Entry) (*Place, error) {
 	p.Own, err = s.Watch(s.Lifetime(), p.Path)
 	switch {
 	case errors.Is(err, zk.ErrNoNode):
-		s.NoteGone(p.Path)
 		return nil, nil
 	case err != nil:
 		l.Client.Tasks.Start(p.Withdraw)
 		return nil, fmt.Errorf("%w: a place was taken, and is deleted: %w", errs.ErrUncertain, err)
 	case p.Own.Stat.EphemeralOwner != s.ID():
-		s.NoteGone(p.Path)
 		return nil, nil // not this session's
 	}
 	p.Czxid, p.LineCzxid = p.Own.Stat.Czxid, line.Czxid
@@ -138,7 +136,6 @@ func (j *lostJoin) search(ctx context.Context) (name string, line *zk.Stat, err 
 		case zkconn.Transient(err):
 			continue
 		case errors.Is(err, zk.ErrNoNode):
-			j.session.NoteGone(j.entry.Create.Path)
 			return "", nil, nil
 		case err != nil:
 			return "", nil, err
@@ -148,7 +145,6 @@ func (j *lostJoin) search(ctx context.Context) (name string, line *zk.Stat, err 
 			return strings.Clone(ms[i].Name), line, nil
 		}
 		unresolvedOf(j.session).add(j.entry.uuid)
-		j.session.NoteGone(j.entry.Create.Path)
 		return "", line, nil
 	}
 }

@@ -36,7 +36,7 @@ func New(cfg session.Config, set Settings) *session.Client {
 	c := session.New(cfg, func(s *session.Session, conn *zkconn.Config) func(error) {
 		w := watchdogOf(s)
 		conn.Leases, conn.Event, conn.Sooner = w.hasAny, w.onEvent, w.onSooner
-		conn.Created, conn.Emptied = func(path string, data []byte, stat *zk.Stat) {
+		conn.Created, conn.Left = func(path string, data []byte, stat *zk.Stat) {
 			t.noteCreated(path, data, stat)
 			s.NoteParentOf(path)
 		}, t.touch

@@ -109,11 +109,11 @@ func (t *containers) tidyBatch(batch []*idleContainer) {
 // withoutUsed puts those back into the table that are in use: the session has a znode there,
 // or a call has used them since.
 func (t *containers) withoutUsed(s *session.Session, batch []*idleContainer) []*idleContainer {
-	holds := make([]bool, len(batch))
+	holds, parents := make([]bool, len(batch)), s.Parents()
 	for i, e := range batch {
-		holds[i] = s.HasBelow(e.path)
+		holds[i] = parents[e.path]
 		if other, ok := t.usedWith(e.path); ok {
-			holds[i] = holds[i] || s.HasBelow(other)
+			holds[i] = holds[i] || parents[other]
 		}
 	}
 	t.mu.Lock()

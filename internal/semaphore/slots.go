@@ -132,7 +132,6 @@ func (h *slotPlace) take(ctx context.Context, ops ...any) zkconn.Outcome {
 	case o.Applied():
 		return o
 	case o.RefusedAt(creates[0], zk.ErrNodeExists): // nobody else has this name
-		t.NoteDone()
 		return zkconn.AppliedBefore()
 	case o.RefusedIn(creates, zk.ErrNodeExists): // somebody has deleted the first one
 		o = o.Because(errSlotsLost)

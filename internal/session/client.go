@@ -302,6 +302,20 @@ func (c *Client) InSessions(ctx context.Context, f func(*Session) error) error {
 	return err
 }
 
+// fullPause is between two tries of a Serve to take an item, or of a Lead to campaign, while
+// the session is full.
+const fullPause = time.Second
+
+// PauseWhileFull pauses for fullPause, or until ctx ends.
+func (c *Client) PauseWhileFull(ctx context.Context) error {
+	select {
+	case <-time.After(fullPause):
+		return nil
+	case <-ctx.Done():
+		return c.ContextErr(ctx)
+	}
+}
+
 // ContextErr returns why ctx has ended and, where there is no connection, why not.
 func (c *Client) ContextErr(ctx context.Context) error {
 	if s, _ := c.Session(); s != nil {

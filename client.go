@@ -14,7 +14,6 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/keep"
 	"github.com/zkrecipes/zkrecipes/internal/line"
 	"github.com/zkrecipes/zkrecipes/internal/queue"
-	"github.com/zkrecipes/zkrecipes/internal/semaphore"
 	"github.com/zkrecipes/zkrecipes/internal/session"
 	"github.com/zkrecipes/zkrecipes/internal/tuning"
 )
@@ -83,7 +82,6 @@ func newClient(ctx context.Context, servers []string, opts *Options) (*Client, e
 	c := line.New(cfg, line.Settings{
 		LastNumber: tuning.LastNumber(ctx, line.MaxNumber),
 		LongLine:   tuning.LongLine(ctx, line.LongLine),
-		UsedWith:   semaphore.SlotsOfLine,
 	})
 	session.Attached(c, func() *tracing { return t })
 	queue.SetSegmentSize(c, tuning.Segment(ctx))

@@ -86,7 +86,6 @@ func (x *Semaphore) newSlots(s *session.Session, numbers []int32) *slotPlace {
 		err := h.release(begin)
 		if err == nil || errors.Is(err, zk.ErrNoNode) {
 			x.forget(h.names())
-			x.Line.NoteUsed()
 		}
 		return err
 	}

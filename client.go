@@ -155,7 +155,8 @@ type Status struct {
 	Since time.Time
 	// Znodes is how many ephemeral znodes the session has, with those that are being created.
 	// It has as many locks, slots and calls that wait, and twice as many items that are taken.
-	// For znodes that others delete, see OpCreate.
+	// What a lost reply may have created counts, too, until the servers tell that it does not
+	// exist. A session that is nearly full has them list its znodes, once a minute.
 	Znodes int
 	// ZnodeBytes is how large the paths of these znodes are, as they count for
 	// MaxZnodeBytes. A call that would exceed that returns ErrSessionFull.

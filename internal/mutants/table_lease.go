@@ -94,20 +94,6 @@ var leaseMutants = []mutant{
 		test: "go test ./internal/sim -run Mutex -seeds 3000",
 	},
 	{
-		name: "lease-context-each",
-		what: "Each context of a lease is kept for itself.",
-		edits: []edit{{
-			in:  "Handle.endOf",
-			old: `if ok {`,
-			new: `if ok && done == nil {`,
-		}, {
-			in:  "Handle.addEnd",
-			old: `case ok:`,
-			new: `case ok && done == nil:`,
-		}},
-		test: "env ZK_HARNESS=zktest go test ./internal/line -run ^TestContexts.*TakeNoMemory",
-	},
-	{
 		name: "lease-reads-too-late",
 		what: "A read of a lease that has ended returns data.",
 		edits: []edit{{

@@ -7,14 +7,13 @@ var asideMutants = []mutant{
 		what: "A place beyond the limit is granted if it is alone in the line.",
 		edits: []edit{{
 			in:  "Line.Entered",
-			old: `p, err := l.newPlace(ctx, s, e, l.nameIn(o.Created(e.Create)))`,
+			old: `p, err := l.newPlace(ctx, s, e, o.Created(e.Create)[len(l.Abs())+1:], stat.Czxid)`,
 			new: `
-				name := l.nameIn(o.Created(e.Create))
-				if m, ok := placename.Parse(name, l.Kinds); ok && o.Stat(e.Mark).NumChildren == 1 {
-					stat := o.Stat(e.Mark)
+				name := o.Created(e.Create)[len(l.Abs())+1:]
+				if m, ok := placename.Parse(name, l.Kinds); ok && stat.NumChildren == 1 {
 					return &Place{Parts: m, Line: l, Session: s, Path: l.Abs() + "/" + name, Czxid: stat.Mzxid, LineCzxid: stat.Czxid, LineCount: 1, First: true}, nil
 				}
-				p, err := l.newPlace(ctx, s, e, name)`,
+				p, err := l.newPlace(ctx, s, e, name, stat.Czxid)`,
 		}},
 		test: "env ZK_HARNESS=zktest go test ./internal/line -run TestAFree",
 	},
@@ -22,7 +21,7 @@ var asideMutants = []mutant{
 		name: "aside-any-line",
 		what: "Those aside take another line at the path for the one that they left.",
 		edits: []edit{{
-			in:  "beyondLimit.awaitReset",
+			in:  "Line.rollOver",
 			old: `case errors.Is(err, zk.ErrNoNode), err == nil && stat.Czxid != x.LineCzxid:`,
 			new: `case errors.Is(err, zk.ErrNoNode):`,
 		}},
@@ -32,7 +31,7 @@ var asideMutants = []mutant{
 		name: "aside-deletes-any-leader",
 		what: "The one who begins the numbers anew deletes somebody's own znode at the leader's path.",
 		edits: []edit{{
-			in:  "beyondLimit.deleteLine",
+			in:  "exhausted.deleteLine",
 			old: `case err == nil && extra.EphemeralOwner == 0:`,
 			new: `case err == nil && extra.EphemeralOwner == -1:`,
 		}},
@@ -42,7 +41,7 @@ var asideMutants = []mutant{
 		name: "aside-deletes-blindly",
 		what: "Those aside delete whatever stands in the place of the line.",
 		edits: []edit{{
-			in:  "beyondLimit.deleteLine",
+			in:  "exhausted.deleteLine",
 			old: `ops := []any{&zk.DeleteRequest{Path: l.Abs(), Version: stat.Version}}`,
 			new: `ops := []any{&zk.DeleteRequest{Path: l.Abs(), Version: -1}}`,
 		}},
@@ -52,7 +51,7 @@ var asideMutants = []mutant{
 		name: "aside-first-member",
 		what: "Those aside wait for the first member of the line instead of the last.",
 		edits: []edit{{
-			in:  "beyondLimit.awaitLast",
+			in:  "awaitLast",
 			old: `w, err := x.Session.Watch(ctx, x.Line.Abs()+"/"+slices.MaxFunc(ms, placename.Parts.Compare).Name)`,
 			new: `w, err := x.Session.Watch(ctx, x.Line.Abs()+"/"+slices.MinFunc(ms, placename.Parts.Compare).Name)`,
 		}},
@@ -63,8 +62,8 @@ var asideMutants = []mutant{
 		what: "A place with a number beyond the limit is granted.",
 		edits: []edit{{
 			in:  "Line.newPlace",
-			old: `if ok && !IsBeyondLimit(l.Client, m.Number) {`,
-			new: `if ok {`,
+			old: `case IsBeyondLimit(l.Client, m.Number):`,
+			new: `case false:`,
 		}},
 		test: "env ZK_HARNESS=zktest go test ./internal/line -run TestTheLastSequenceNumber",
 	},

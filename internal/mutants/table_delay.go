@@ -45,7 +45,7 @@ var delayMutants = []mutant{
 	{
 		name:  "delay-forgotten-by-trylock",
 		what:  "TryLock has a line begin anew whatever has happened in it since it looked.",
-		edits: []edit{{in: "beyondLimit.locked", old: `len(ms) == 0 && x.calm`, new: `len(ms) == 0`}},
+		edits: []edit{{in: "lockedUnless", old: `len(ms) == 0 && calm`, new: `len(ms) == 0`}},
 		test:  delayTests,
 	},
 	{
@@ -132,7 +132,7 @@ var delayMutants = []mutant{
 		name: "delay-lost-in-a-new-line",
 		what: "A line whose numbers are used up begins anew without a delay.",
 		edits: []edit{{
-			in:  "beyondLimit.awaitReset",
+			in:  "Line.rollOver",
 			old: `case !waited:`,
 			new: `case !waited && false:`,
 		}},

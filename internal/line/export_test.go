@@ -26,7 +26,7 @@ func HasGrants(s *session.Session) bool { return watchdogOf(s).hasAny() }
 func EntryOf(uuid string) *Entry { return &Entry{uuid: uuid} }
 
 // Contexts returns how many contexts the handle ends.
-func (h *Handle) Contexts() int { return len(h.ends) }
+func (h *Handle) Contexts() int { return len(h.contexts) }
 
 // WatchPlace sets the watches on the grant's place.
 func (g *Grant) WatchPlace() { g.watchPlace() }

@@ -120,6 +120,23 @@ func (l *Line) WithPlace(ctx context.Context, k placename.Kind, p *Place, f func
 	}
 }
 
+// takePlace joins the line in the Client's session.
+func (l *Line) takePlace(ctx context.Context, k placename.Kind) (*Place, error) {
+	for {
+		s, err := l.Client.Live(ctx)
+		if err != nil {
+			return nil, err
+		}
+		p, err := l.Join(ctx, s, k)
+		if err == nil {
+			return p, nil
+		}
+		if err := l.rollOver(ctx, err, awaitLast); err != nil {
+			return nil, err
+		}
+	}
+}
+
 // treeDeleted reports whether a place was deleted together with the tree of a recipe that joins
 // again then. The line, which stands in that tree, tells nothing: the servers reap it when its only
 // place was deleted. Most tools delete a tree znode by znode, so the rest gets some time to go.
@@ -209,16 +226,13 @@ func (l *Line) TryInTurn(ctx context.Context, s *session.Session, k placename.Ki
 		return errs.ErrLocked
 	}
 	p, err := l.Join(ctx, s, k)
-	if x := (*beyondLimit)(nil); errors.As(err, &x) {
+	if err != nil {
 		// Else somebody may have been granted the lock since, and have died.
-		x.calm = seen != nil && IsBeyondLimit(l.Client, NextNumber(seen))
-		if err := x.awaitReset(ctx, x.locked); err != nil {
+		calm := seen != nil && IsBeyondLimit(l.Client, NextNumber(seen))
+		if err := l.rollOver(ctx, err, lockedUnless(calm)); err != nil {
 			return err
 		}
 		return l.TryInTurn(ctx, s, k, f)
-	}
-	if err != nil {
-		return err
 	}
 	if !p.First {
 		var pred *placename.Parts
@@ -455,13 +469,13 @@ func (l *Line) Refused(e *Entry, o zkconn.Outcome) bool {
 // Entered makes the place of an entry that was carried out. The line's Stat tells
 // whether the place is alone.
 func (l *Line) Entered(ctx context.Context, s *session.Session, e *Entry, o zkconn.Outcome) (*Place, error) {
-	p, err := l.newPlace(ctx, s, e, l.nameIn(o.Created(e.Create)))
-	if err != nil {
-		return p, err
-	}
 	stat := o.Stat(e.Mark) // of the transaction that created the place
+	p, err := l.newPlace(ctx, s, e, o.Created(e.Create)[len(l.Abs())+1:], stat.Czxid)
+	if err != nil {
+		return nil, err
+	}
 	p.Bears = l.noteMarked(s, e.state, stat)
-	p.Czxid, p.LineCzxid, p.LineCount = stat.Mzxid, stat.Czxid, int(stat.NumChildren)
+	p.Czxid, p.LineCount = stat.Mzxid, int(stat.NumChildren)
 	p.First = p.LineCount == 1
 	l.noteCount(p.LineCount)
 	if e.before != nil {
@@ -488,21 +502,18 @@ func (p *Place) readBefore(e *Entry) {
 	}
 }
 
-// nameIn returns the name of a znode in the line.
-func (l *Line) nameIn(path string) string { return path[len(l.Abs())+1:] }
-
-// newPlace makes a place of a znode's name. A place beyond the limit is given up.
-func (l *Line) newPlace(ctx context.Context, s *session.Session, e *Entry, name string) (*Place, error) {
+// newPlace makes a place of a znode's name in the line with that czxid.
+func (l *Line) newPlace(ctx context.Context, s *session.Session, e *Entry, name string, line int64) (*Place, error) {
 	m, ok := placename.Parse(name, l.Kinds)
-	p := &Place{Parts: m, Line: l, Session: s, Bears: e.state.ACL, Path: l.Abs() + "/" + name, LineCount: -1}
-	if ok && !IsBeyondLimit(l.Client, m.Number) {
-		return p, nil
+	p := &Place{Parts: m, Line: l, Session: s, Bears: e.state.ACL, Path: l.Abs() + "/" + name, LineCzxid: line, LineCount: -1}
+	switch {
+	case !ok: // no server creates such a name
+		l.Client.Tasks.Start(p.Withdraw)
+		return nil, fmt.Errorf("a place was created with the invalid name %q", name)
+	case IsBeyondLimit(l.Client, m.Number):
+		return nil, p.withdrawExhausted(ctx)
 	}
-	err := p.withdrawBeyondLimit(ctx)
-	if !ok { // no server creates such a name
-		err = fmt.Errorf("a place was created with the invalid name %q", name)
-	}
-	return nil, err
+	return p, nil
 }
 
 // Grant makes a grant of a place whose turn it is. The clock must be looked at first:

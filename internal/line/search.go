@@ -32,7 +32,7 @@ func (l *Line) FindLostJoin(s *session.Session, e *Entry) (*Place, error) {
 		l.Background(func() { l.deleteLostJoin(s, e) })
 		return nil, fmt.Errorf("%w: a place may have been taken: %w", errs.ErrUncertain, err)
 	}
-	p, err := l.newPlace(s.Lifetime(), s, e, name)
+	p, err := l.newPlace(s.Lifetime(), s, e, name, line.Czxid)
 	if err != nil {
 		return nil, err
 	}
@@ -44,7 +44,7 @@ func (l *Line) FindLostJoin(s *session.Session, e *Entry) (*Place, error) {
 		l.Client.Tasks.Start(p.Withdraw)
 		return nil, fmt.Errorf("%w: a place was taken, and is deleted: %w", errs.ErrUncertain, err)
 	}
-	p.Czxid, p.LineCzxid = p.Own.Stat.Czxid, line.Czxid
+	p.Czxid = p.Own.Stat.Czxid
 	return p, nil
 }
 

@@ -9,7 +9,7 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
-// MaxNumber is the last sequence number that is granted; see beyondLimit.
+// MaxNumber is the last sequence number that is granted; see rollOver.
 // ZooKeeper's counter of creates sticks at 2147483647, and concurrent creates
 // wrap to negative numbers there (PrepRequestProcessor, DataNode's cversion).
 // The difference is room for creates in flight.

@@ -56,8 +56,10 @@ func (b *Barrier) Wait(ctx context.Context) (int, error) {
 	c := b.Client
 	ctx, done := c.BindWait(ctx)
 	defer done()
-	if err := b.Root.AwaitAbandoned(ctx); err != nil {
-		return 0, err
+	for _, l := range []*line.Line{b.Root, b.Line} {
+		if err := l.AwaitAbandoned(ctx); err != nil {
+			return 0, err
+		}
 	}
 	a := &participant{Barrier: b, ctx: ctx, end: make(chan struct{})}
 	c.Tasks.Start(func() {

@@ -98,7 +98,7 @@ var BothBarriers = []BarrierCase{
 		},
 		Quota: map[string]string{OpEnter: "quota exceeded"},
 		Data: map[string]string{
-			"mine": "/other holds other data", "2": "path holds the size of a semaphore or barrier",
+			"mine": "holds other data", "2": "path holds the size of a semaphore or barrier",
 		},
 		Refused: []refusal{
 			{What: "joining", Perms: zk.PermAll &^ zk.PermCreate},

@@ -10,7 +10,6 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/zkrecipes/zkrecipes/internal/errs"
-	"github.com/zkrecipes/zkrecipes/internal/layout"
 	"github.com/zkrecipes/zkrecipes/internal/placename"
 	"github.com/zkrecipes/zkrecipes/internal/session"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
@@ -26,8 +25,7 @@ import (
 // deleted, or will be. For recipes that do not step aside it is ErrExhausted.
 type beyondLimit struct {
 	*Place
-	guest bool // the line's data are not this library's marker
-	calm  bool // no delay was due when the number was already beyond the limit
+	calm bool // no delay was due when the number was already beyond the limit
 }
 
 func (x *beyondLimit) Error() string { return errs.ErrExhausted.Error() + ": " + x.Name }
@@ -53,14 +51,14 @@ func cannotReset(ctx context.Context, err error) error {
 // line in which it stands.
 func (p *Place) withdrawBeyondLimit(ctx context.Context) error {
 	x := &beyondLimit{Place: p}
-	data, stat, err := p.Session.Get(ctx, p.Line.Abs())
+	_, stat, err := p.Session.Get(ctx, p.Line.Abs())
 	if err == nil {
-		p.LineCzxid, x.guest = stat.Czxid, !layout.HasLayout(data)
+		p.LineCzxid = stat.Czxid
 	}
 	gone := p.Session.Multi(ctx, &zk.DeleteRequest{Path: p.Path, Version: -1}).Err()
 	switch {
 	case errors.Is(gone, zk.ErrNoNode): // somebody has deleted it, maybe with the line
-		p.LineCzxid, x.guest = 0, false
+		p.LineCzxid = 0
 		return x
 	case gone != nil:
 		p.Line.Client.Tasks.Start(p.Withdraw)
@@ -100,9 +98,6 @@ func (l *Line) takePlace(ctx context.Context, k placename.Kind) (*Place, error) 
 // An error says what makes it impossible.
 func (x *beyondLimit) awaitReset(ctx context.Context, wait func(context.Context, []placename.Parts) error) error {
 	l := x.Line
-	if x.guest {
-		return cannotReset(ctx, errors.New("the znode holds other data"))
-	}
 	for waited := l.Delay == 0; ; {
 		children, ms, stat, err := l.look(ctx, x.Session)
 		others := slices.DeleteFunc(children, func(name string) bool { return name == l.Extra })

@@ -19,10 +19,6 @@ func KnownContainers(c *session.Client) int {
 	return len(t.all)
 }
 
-// HasUnresolved reports whether a listing might show the place of a join whose outcome is not
-// known.
-func HasUnresolved(s *session.Session) bool { return unresolvedOf(s).hasAny() }
-
 // HasGrants reports whether the session has grants.
 func HasGrants(s *session.Session) bool { return watchdogOf(s).hasAny() }
 

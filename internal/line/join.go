@@ -240,7 +240,7 @@ func (l *Line) TryInTurn(ctx context.Context, s *session.Session, k placename.Ki
 // last still stands, which the line's data name. A delay that is due blocks, too. seen is the
 // line's Stat, or nil if there is no line.
 func (l *Line) isBlocked(ctx context.Context, s *session.Session, k placename.Kind) (blocked bool, seen *zk.Stat, err error) {
-	if l.mayBeLong() && !unresolvedOf(s).hasAny() {
+	if l.mayBeLong() {
 		data, stat, err := s.Get(ctx, l.Abs())
 		switch {
 		case errors.Is(err, zk.ErrNoNode):
@@ -308,7 +308,6 @@ func (l *Line) look(ctx context.Context, s *session.Session) (children []string,
 	if err := l.CheckChildren(ctx, s, children); err != nil {
 		return nil, nil, nil, err
 	}
-	unresolvedOf(s).sweep(l, s, ms)
 	l.noteChildren(len(children), len(ms))
 	return children, ms, stat, nil
 }
@@ -332,10 +331,6 @@ func (l *Line) Join(ctx context.Context, s *session.Session, k placename.Kind) (
 	}
 	for tries := 0; tries < zkconn.MaxTries; {
 		state, err := l.Ensure(ctx, s)
-		if err == nil && state.Guest && l.Writes {
-			l.Forget() // somebody may fix it at any time
-			err = zkconn.Errorf(zkconn.ErrPathInUse, "%s holds other data, or may not be written", l.Abs())
-		}
 		if err != nil {
 			return nil, err
 		}
@@ -360,11 +355,30 @@ func (l *Line) Join(ctx context.Context, s *session.Session, k placename.Kind) (
 	return nil, zkconn.ErrContended
 }
 
+// JoinOutcome waits for a transaction that takes a place, and returns the place. If none was
+// taken and the join can be tried again, the outcome is Unsent.
+func (l *Line) JoinOutcome(ctx context.Context, s *session.Session, t *zkconn.Transaction, e *Entry) (*Place, zkconn.Outcome) {
+	o := t.Wait(ctx)
+	switch {
+	case o.Applied():
+		p, err := l.Entered(ctx, s, e, o)
+		return p, zkconn.Failure(err)
+	case o.Unsent():
+		return nil, o
+	case ctx.Err() != nil, o.Transient():
+		p, err := l.settleJoin(ctx, s, t, e)
+		return p, zkconn.Failure(err)
+	}
+	return nil, o
+}
+
 // notJoined returns nil if a join that was refused can be tried again, and otherwise why not.
 func (l *Line) notJoined(e *Entry, o zkconn.Outcome) error {
 	switch {
 	case l.Refused(e, o):
 		return nil
+	case o.RefusedAt(e.Mark, zk.ErrNoAuth):
+		return fmt.Errorf("the data of %s, which each join sets, may not be written: %w", l.Abs(), o.Err())
 	case o.SessionOver():
 		return ErrJoinLost
 	}
@@ -379,14 +393,11 @@ var ErrJoinLost = fmt.Errorf("the reply to a join was lost: %w", zkconn.ErrSessi
 type Entry struct {
 	uuid   string
 	Create *zk.CreateRequest
-	// Mark is nil where the line's data are left alone.
-	Mark  *zk.SetDataRequest
-	kind  placename.Kind
-	state LineState
+	Mark   *zk.SetDataRequest
+	kind   placename.Kind
+	state  LineState
 	// before is what the line's data were right before, nil if they were not read.
 	before *zkconn.Reading
-
-	both [2]any
 }
 
 func (l *Line) Entry(s *session.Session, k placename.Kind, state LineState) *Entry {
@@ -401,23 +412,16 @@ func (l *Line) Entry(s *session.Session, k placename.Kind, state LineState) *Ent
 		Acl:   state.ForPlaces(s.Session),
 		Flags: zk.FlagEphemeral | zk.FlagSequence,
 	}
-	e.both[0] = e.Create
-	if !state.Guest {
-		e.Mark = &zk.SetDataRequest{Path: l.Abs(), Data: layout.Record(l.Recipe, state.Seal, name), Version: state.Version}
-		e.both[1] = e.Mark
-	}
+	e.Mark = &zk.SetDataRequest{Path: l.Abs(), Data: layout.Record(l.Recipe, state.Seal, name), Version: state.Version}
 	return e
 }
 
 // Ops returns the operations, none for a nil entry.
 func (e *Entry) Ops() []any {
-	switch {
-	case e == nil:
+	if e == nil {
 		return nil
-	case e.Mark == nil:
-		return e.both[:1]
 	}
-	return e.both[:]
+	return []any{e.Create, e.Mark}
 }
 
 // ReadBefore reads the line's data ahead of an entry that is about to be sent as a part of
@@ -441,14 +445,10 @@ func (l *Line) begin(ctx context.Context, s *session.Session, e *Entry) (t *zkco
 // Refused reports whether an entry was refused because the line is not what it was known to
 // be. The next entry may succeed.
 func (l *Line) Refused(e *Entry, o zkconn.Outcome) bool {
-	switch {
-	case o.RefusedAt(e.Mark, zk.ErrNoAuth) && !l.Writes:
-		l.remember(LineState{Guest: true, ACL: e.state.ACL})
-	case o.Is(zk.ErrNoNode), o.RefusedAt(e.Mark, zk.ErrBadVersion):
-		l.Forget()
-	default:
+	if !o.Is(zk.ErrNoNode) && !o.RefusedAt(e.Mark, zk.ErrBadVersion) {
 		return false
 	}
+	l.Forget()
 	return true
 }
 
@@ -456,7 +456,7 @@ func (l *Line) Refused(e *Entry, o zkconn.Outcome) bool {
 // whether the place is alone.
 func (l *Line) Entered(ctx context.Context, s *session.Session, e *Entry, o zkconn.Outcome) (*Place, error) {
 	p, err := l.newPlace(ctx, s, e, l.nameIn(o.Created(e.Create)))
-	if err != nil || e.Mark == nil {
+	if err != nil {
 		return p, err
 	}
 	stat := o.Stat(e.Mark) // of the transaction that created the place

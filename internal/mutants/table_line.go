@@ -6,8 +6,8 @@ var lineMutants = []mutant{
 		name: "adopts-old-session",
 		what: "A place of another session is adopted by the search after a lost reply.",
 		in:   "internal/line",
-		old:  `case p.Own.Stat.EphemeralOwner != s.ID():`,
-		new:  `case false:`,
+		old:  `err == nil && p.Own.Stat.EphemeralOwner != s.ID():`,
+		new:  `false:`,
 		test: "./internal/line -run ^TestAPlaceOfAnotherSession",
 	},
 	{
@@ -42,8 +42,8 @@ var lineMutants = []mutant{
 		name: "no-sync",
 		what: "The search after a lost reply does not sync first.",
 		in:   "internal/line",
-		old:  `j.session.Sync(ctx, path)`,
-		new:  `ctx.Err()`,
+		old:  `s.Sync(s.Lifetime(), l.Abs())`,
+		new:  `error(nil)`,
 		test: "./internal/line -run ^TestSearchForAJoinFollowsASync",
 	},
 	{
@@ -172,7 +172,7 @@ var lineMutants = []mutant{
 		in:   "internal/line",
 		old:  `checks[i] = &zk.CheckVersionRequest{Path: path, Version: -1}`,
 		new:  `checks[i] = &zk.CheckVersionRequest{Path: zkconn.Parent(path), Version: -1}`,
-		test: "./internal/sim -run Mutex -seeds 20",
+		test: "./internal/line -run ^TestRealLineDeletedUnder",
 	},
 	{
 		name: "lease-reads-too-late",

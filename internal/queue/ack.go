@@ -282,7 +282,7 @@ func (a *ackTransaction) repeatedAck(parts ackParts, o zkconn.Outcome) (done boo
 	switch {
 	case !o.Is(zk.ErrNoNode):
 		if parts.next != nil { // an earlier attempt may have taken the place
-			a.rejoin.DeleteLost(a.it.Claim.Session, parts.next)
+			a.findNext(parts.next)
 		}
 		return false, fmt.Errorf("%w: %w", errs.ErrUncertain, o.Err())
 	case a.it.Claim.sweepExclusion():

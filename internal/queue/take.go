@@ -23,13 +23,12 @@ func (t *takerPool) takeAlone() (done bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	state, err := t.consumers.Ensure(t.ctx, s)
-	if err != nil {
+	if _, err := t.consumers.Ensure(t.ctx, s); err != nil {
 		return false, err
 	}
 	scan := t.newScanner(s)
 	hints := &scan.queue.Hints
-	for tries := 0; tries < zkconn.MaxTries && !state.Guest; tries++ {
+	for tries := 0; tries < zkconn.MaxTries; tries++ {
 		want := t.wanted()
 		switch {
 		case want == 0:

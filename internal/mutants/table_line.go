@@ -154,8 +154,8 @@ var lineMutants = []mutant{
 		name: "last-number",
 		what: "A place with a number beyond the limit is granted.",
 		in:   "internal/line",
-		old:  `if ok && !IsBeyondLimit(l.Client, m.Number) {`,
-		new:  `if ok {`,
+		old:  `case IsBeyondLimit(l.Client, m.Number):`,
+		new:  `case false:`,
 		test: "./internal/line -run TestTheLastSequenceNumber",
 	},
 	{

@@ -51,7 +51,7 @@ var lineMutants = []mutant{
 		what: "A join whose reply was lost is sent again without a search.",
 		in:   "internal/line",
 		old:  `p, err := l.settleJoin(ctx, s, t, e)`,
-		new:  `p, err := (*Place)(nil), ctx.Err()`,
+		new:  `p, err := (*Place)(nil), zkconn.ErrNotSent`,
 		test: "./internal/sim -run Mutex -seeds 100",
 	},
 	{
@@ -154,8 +154,8 @@ var lineMutants = []mutant{
 		name: "last-number",
 		what: "A place with a number beyond the limit is granted.",
 		in:   "internal/line",
-		old:  `if ok && !IsBeyondLimit(l.Client, m.Number) {`,
-		new:  `if ok {`,
+		old:  `case IsBeyondLimit(l.Client, m.Number):`,
+		new:  `case false:`,
 		test: "./internal/line -run TestTheLastSequenceNumber",
 	},
 	{

@@ -172,7 +172,7 @@ var lineMutants = []mutant{
 		in:   "internal/line",
 		old:  `checks[i] = &zk.CheckVersionRequest{Path: path, Version: -1}`,
 		new:  `checks[i] = &zk.CheckVersionRequest{Path: zkconn.Parent(path), Version: -1}`,
-		test: "./internal/sim -run Mutex -seeds 20",
+		test: "./internal/line -run ^TestRealLineDeletedUnder",
 	},
 	{
 		name: "lease-reads-too-late",

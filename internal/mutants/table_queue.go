@@ -54,9 +54,9 @@ var queueMutants = []mutant{
 		name: "queue-claim-shared",
 		what: "A claim does not exclude others.",
 		in:   "internal/queue",
-		old:  `parts.creates = append(parts.creates, flag, exclusion)`,
-		new:  `parts.creates, _ = append(parts.creates, flag), exclusion`,
-		test: "./internal/sim -run Queue -seeds 20",
+		old:  `func (c *claim) Exclusion() string { return c.Item + queuelog.ClaimName }`,
+		new:  `func (c *claim) Exclusion() string { return c.Item + queuelog.ClaimName + c.Name }`,
+		test: "./internal/queue -run ^TestTakeNClaimsNoItemThatIsClaimedWithoutAFlag$",
 	},
 	{
 		name: "queue-watches-open",

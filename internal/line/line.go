@@ -327,13 +327,5 @@ func (l *Line) Forget() {
 	t := l.containers()
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	e := t.all[l.Abs()]
-	switch {
-	case e == nil:
-	case e.below == 0:
-		t.remove(e)
-	default:
-		e.line, e.czxid = nil, 0
-		t.use(e)
-	}
+	delete(t.all, l.Abs())
 }

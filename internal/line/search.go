@@ -39,7 +39,6 @@ func (l *Line) FindLostJoin(s *session.Session, e *Entry) (*Place, error) {
 	p.Own, err = s.Watch(s.Lifetime(), p.Path)
 	switch {
 	case errors.Is(err, zk.ErrNoNode), err == nil && p.Own.Stat.EphemeralOwner != s.ID():
-		s.NoteGone(p.Path)
 		return nil, zkconn.ErrNotSent
 	case err != nil:
 		l.Client.Tasks.Start(p.Withdraw)
@@ -65,7 +64,6 @@ func (l *Line) search(s *session.Session, e *Entry) (name string, line *zk.Stat,
 	ms := placename.ParseAll(children, l.Kinds)
 	i := slices.IndexFunc(ms, func(m placename.Parts) bool { return m.UUID == e.uuid })
 	if i < 0 {
-		s.NoteGone(e.Create.Path)
 		return "", nil, zkconn.ErrNotSent
 	}
 	return strings.Clone(ms[i].Name), line, nil

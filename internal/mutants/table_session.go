@@ -106,7 +106,7 @@ var sessionMutants = []mutant{
 		name: "session-keeps-what-is-lost",
 		what: "Znodes that the servers have lost are taken to stand.",
 		in:   "internal/zkconn",
-		old:  `missing = append(missing, path)`,
+		old:  `missing = append(missing, k.path)`,
 		test: "./internal/session -run ^TestALeaseWhosePlaceTheServers",
 	},
 	{

@@ -189,11 +189,7 @@ func (a *ackTransaction) try(ctx context.Context) (done, again bool, err error) 
 			parts.receipt.Unused()
 		}
 	}
-	done, again, err = a.refused(ctx, parts, x, o)
-	if parts.next != nil && !done && !errors.Is(err, errs.ErrUncertain) { // nor by an attempt before
-		a.it.Claim.Session.NoteGone(parts.next.Create.Path)
-	}
-	return done, again, err
+	return a.refused(ctx, parts, x, o)
 }
 
 // begin returns the transaction, with an alternative for each segment that the items may

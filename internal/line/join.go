@@ -51,12 +51,12 @@ type Place struct {
 	// delayed: somebody has left without a release, and the place is next.
 	delayed bool
 
-	// release, if set, is called instead of remove: for places that are more than one
+	// Release, if set, is called instead of remove: for places that are more than one
 	// znode.
 	Release func(signal bool, begin BeginFunc) error
-	// others are paths of further znodes without which the place does not hold.
+	// Others are paths of further znodes without which the place does not hold.
 	Others []string
-	// checked are paths of znodes that are not the place's, and without which it does not hold
+	// Checked are paths of znodes that are not the place's, and without which it does not hold
 	// either. The recipe watches them.
 	Checked []string
 }

@@ -51,7 +51,7 @@ var lineMutants = []mutant{
 		what: "A join whose reply was lost is sent again without a search.",
 		in:   "internal/line",
 		old:  `p, err := l.settleJoin(ctx, s, t, e)`,
-		new:  `p, err := (*Place)(nil), ctx.Err()`,
+		new:  `p, err := (*Place)(nil), zkconn.ErrNotSent`,
 		test: "./internal/sim -run Mutex -seeds 100",
 	},
 	{

@@ -9,10 +9,10 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/session"
 )
 
-// The recipe: members are places below the round's znode. The one that makes them n opens the round
-// by a transaction that names them, and all others learn it by one event (internal/barrier, open.go
-// and wait.go). A DoubleBarrier opens in the same way, and closes when all have left (double.go and
-// visit.go).
+// The recipe: members are ephemeral znodes. The one that makes them n opens the barrier, by a
+// transaction on the znode ready, and all others learn it by one event (internal/barrier,
+// members.go). A Barrier does so round after round (round.go and open.go). A DoubleBarrier closes
+// when all have left (double.go and visit.go).
 
 // Barrier holds its members back until n of them are there, and then lets those n go,
 // round after round on one path. A member that arrives early for the next round waits
@@ -22,12 +22,11 @@ import (
 // call of Wait is a member of its own.
 //
 // The znode at the path holds n as decimal text. A member with another n gets ErrSize, and is
-// not counted. The znode is a container, which the servers delete when it has been idle. (The
-// Client deletes idle lines itself, but not this znode.) They do not do so if all members of a
-// round died together: then the znode round remains, with what is below it. The next round uses
-// or replaces it. If there is none to come, delete the path. Do not create or write anything
-// below round, and delete only members' znodes there. In particular, a znode that is created by
-// hand below round/ready lets members through.
+// not counted. The znode is a container, which the servers delete when it has been idle. They do
+// not do so if all members of a round died together: then the znode round remains, with what is
+// below it. The next round uses or replaces it. If there is none to come, delete the path. Do not
+// create or write anything below round, and delete only members' znodes there. In particular, a
+// znode that is created by hand below round/ready lets members through.
 type Barrier struct{ rounds *barrier.Barrier }
 
 // NewBarrier returns the barrier of n members with that path. It sends nothing. An
@@ -49,8 +48,9 @@ func (b *Barrier) Path() string { return b.self().path() }
 //     member. While connected, Wait asks the servers whether that is so, and succeeds
 //     if the round was opened after all.
 //   - ErrUncertain is returned if ctx ended while disconnected, if the servers did not answer
-//     within a tenth of a second after that, or if the reply was lost. The round may have been opened with this member. The next Wait of this
-//     Client begins when the outcome is known, or fails while the servers refuse to tell.
+//     within a tenth of a second after that, or if the reply was lost. The round may have been
+//     opened with this member. The next Wait of this Client begins when the outcome is known, or
+//     fails while the servers refuse to tell.
 //   - ErrSize is returned if the path holds another n. It is noticed at the first use,
 //     when the member could open the round, when it has waited for a tenth of the
 //     session timeout, and when a round is opened for another n.
@@ -65,19 +65,16 @@ func (b *Barrier) Path() string { return b.self().path() }
 // Each of the last three comes with ErrUncertain if the Client can no longer find out
 // whether the round had been opened with the member.
 //
-// A member costs two requests and one commit, and one of each to leave. It wakes once, by
-// an event that says that the round is open. It reads once more then if a member has left
-// before, or if its connection was lost. The last to arrive reads n and lists the members,
-// with one request each, in one round trip, and opens the round with one request and one
-// commit more. The first member of a round costs one commit more, or two if members of the
-// round before are still leaving. A member that waits for long reads n once, and watches its
-// own znode and the round's ready, with one request each. A Barrier reads n every half
-// minute.
+// A member costs two requests and one commit, and one of each to leave. It wakes once, by an
+// event that says that the round is open. It reads once more then if a member has left before, or
+// if its connection was lost. The last to arrive reads n and lists the members, with one request
+// each, in one round trip, and opens the round with one request and one commit more. The first
+// member of a round costs one request more, or two if members of the round before are still
+// leaving. A member that waits for long reads n once, and watches its own znode and the round's
+// ready, with one request each. A Barrier reads n every half minute.
 //
-// A member leaves in the background, a little after Wait has returned: n times 50 µs, but at
-// most 100 ms. It leaves at once when the next Wait of this Barrier begins, or the Client is
-// closed. Close the Client before the process exits. Otherwise the next round may begin only
-// when the session expires.
+// A member leaves in the background when Wait returns. Close the Client before the process exits.
+// Otherwise the next round may begin only when the session expires.
 func (b *Barrier) Wait(ctx context.Context) (int, error) {
 	r := b.self()
 	if err := b.check(ctx); err != nil {
@@ -109,7 +106,7 @@ func (b *Barrier) self() recipe {
 	if b == nil || b.rounds == nil {
 		return recipe{}
 	}
-	return recipe{Line: b.rounds.Line}
+	return recipe{Line: b.rounds.Root}
 }
 
 func (b *Barrier) check(ctx context.Context) error {
@@ -262,12 +259,11 @@ func (v *Visit) Err() error { return v.held().Err() }
 //     for nobody.
 //
 // Leave costs one request and one commit, even for the last member, which also deletes
-// ready. It costs a listing and a read to begin with, and two of them at each wake. Most
-// members wake once. The member whose znode sorts first wakes for each member that
-// sorts last when it looks.
+// ready. It costs a listing and a read to begin with, and two of them at each wake. A member
+// wakes about as often as the logarithm of the number of members.
 func (v *Visit) Leave(ctx context.Context) error {
 	if v == nil || v.visit == nil {
 		return fail("leave", "", errors.New("not made by Enter"))
 	}
-	return fail("leave", v.visit.D.Line.Path, v.visit.Leave(ctx))
+	return fail("leave", v.visit.D.Path, v.visit.Leave(ctx))
 }

@@ -26,8 +26,7 @@ import (
 //
 // The client creates the path as a container znode, and deletes it with its data once it has
 // not used it for half a minute. If the client is gone, the servers do. So do not keep data
-// there. If the path is a znode that has data already, the lock works, leaves the data alone,
-// and costs two more reads.
+// there. A path that has data already is ErrPathInUse.
 type Mutex struct {
 	line *line.Line
 	keep *keep.Lock
@@ -183,7 +182,6 @@ func (m *Mutex) self() recipe {
 //     it. If somebody does, it is forgotten that the last holder died. So it is if the servers
 //     reap the path because it is a container: an older client's, or one that was created as the
 //     parent of another path that was used first.
-//   - Lock and TryLock return ErrPathInUse if the path holds other data.
 //   - Contenders shows a waiter in the delay as Held. Reentrant calls are not delayed.
 //
 // Cost: one small read with each join, in the same round trip. In a long line, a TryLock and

@@ -236,3 +236,35 @@ func TestWaitOfABarrierThatFailsReturnsMinusOne(t *testing.T) {
 		}
 	})
 }
+
+// B35: Members leave before Close returns, and the last one deletes the round.
+func TestMembersHaveLeftWhenTheirClientIsClosed(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		w.Plan.Add(zktest.Fault{Do: zktest.Delay, Op: recipetest.OpLeaveRound, For: time.Second, Times: 2})
+		c, d := w.Stranger(nil), w.Stranger(nil)
+		recipetest.Indexes(t, w.waitsIn(c, 2), w.waitsIn(d, 2))
+		require.Len(t, w.Present(), 2)
+		require.NoError(t, c.Close())
+		require.NoError(t, d.Close())
+		require.Empty(t, w.Srv.Children("/b"))
+	})
+}
+
+// The sessions of members end between their Waits and their leaves.
+func TestMembersWhoseSessionEndsBeforeTheyLeaveAreGone(t *testing.T) {
+	for _, all := range []bool{false, true} {
+		inBubble(t, func(t *testing.T, w *world) {
+			w.Plan.Add(zktest.Fault{Do: zktest.Delay, Op: recipetest.OpLeaveRound, For: time.Second, Times: 2})
+			c, d := w.Stranger(nil), w.Stranger(nil)
+			recipetest.Indexes(t, w.waitsIn(c, 2), w.waitsIn(d, 2))
+			w.expire(c)
+			if all {
+				w.expire(d)
+				require.Equal(t, []string{"ready"}, w.Srv.Children(recipetest.RoundOf2), "for the next to come to delete")
+				w.passes(2)
+			}
+			time.Sleep(time.Minute)
+			w.empty()
+		})
+	}
+}

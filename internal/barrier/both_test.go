@@ -133,7 +133,7 @@ func TestSpuriousWakeUpsLetNobodyThrough(t *testing.T) {
 			time.Sleep(5 * time.Second)
 			synctest.Wait()
 			require.True(t, a.Waiting())
-			require.Equal(t, len(paths), recipetest.WatchesOf(c))
+			require.LessOrEqual(t, recipetest.WatchesOf(c), len(paths))
 		}
 		k.passes(w, a, k.arrives(w))
 	})
@@ -145,7 +145,7 @@ func TestJoinOfABarrierWhoseReplyIsLostIsFound(t *testing.T) {
 		each(t, kinds, func(t *testing.T, w *world, k kind) {
 			c, other := w.Stranger(nil), w.Stranger(nil)
 			var partner arriving
-			joins := 1
+			join, joins := k.join, 1
 			switch {
 			case !first:
 				partner = k.arrivesIn(w, other)
@@ -153,16 +153,12 @@ func TestJoinOfABarrierWhoseReplyIsLostIsFound(t *testing.T) {
 					joins = 2
 				}
 			case k.Name == barrierKind.Name:
-				joins = 2 // the first attempt finds no round
+				join = recipetest.OpMakeRound
 			}
-			lost := zktest.Fault{Do: zktest.Drop, After: true, Op: k.join}
-			if first {
-				lost.Skip = joins - 1
-			}
-			w.Plan.Add(lost, zktest.Fault{Do: zktest.Drop, Op: "sync", Times: 2})
+			w.Plan.Add(zktest.Fault{Do: zktest.Drop, After: true, Op: join}, zktest.Fault{Do: zktest.Drop, Op: "sync", Times: 2})
 			var a arriving
 			requests := w.Requests(func() { a = k.arrivesIn(w, c); time.Sleep(time.Second) })
-			require.Equal(t, joins, requests[k.join], "the join is found, not repeated")
+			require.Equal(t, joins, requests[join], "the join is found, not repeated")
 			if first {
 				require.Len(t, k.members(w), 1)
 				partner = k.arrivesIn(w, other)

@@ -8,7 +8,6 @@ import (
 	"strconv"
 	"strings"
 	"sync/atomic"
-	"time"
 
 	"github.com/go-zookeeper/zk"
 
@@ -20,100 +19,62 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
-// DoubleBarrier is a double barrier of n members.
+// DoubleBarrier is a double barrier of n members, which stand in the path itself.
 type DoubleBarrier struct {
-	Line *line.Line
-	n    int
+	members
 	// agreedIn is the czxid of the path where all members were last seen to wait for n.
 	agreedIn atomic.Int64
 }
 
-// NewDouble returns the double barrier with that threshold and path.
+// NewDouble returns the double barrier with that threshold and path. Each join and each opening
+// write the path's data, so an unchanged version tells that nobody has come.
 func NewDouble(c *session.Client, path string, n int) *DoubleBarrier {
-	return &DoubleBarrier{
-		Line: &line.Line{Client: c, Path: path, Recipe: "double barrier", Kinds: []placename.Kind{MemberKindOf(n), kindMember}},
-		n:    n,
-	}
+	return &DoubleBarrier{members: membersOf(c, path, "double barrier", "double barrier", n)}
 }
 
 // Check refuses an n below 1.
-func (d *DoubleBarrier) Check() error { return checkMembers(d.Line.Client, d.Line.Recipe, d.n, 0) }
-
-func (d *DoubleBarrier) Ready() string { return d.Line.Abs() + "/ready" }
+func (d *DoubleBarrier) Check() error { return d.check(0) }
 
 func (d *DoubleBarrier) Enter(ctx context.Context) (*Visit, error) {
-	for {
-		s, err := d.Line.Client.Live(ctx)
+	return session.InSessions(ctx, d.Client, func(s *session.Session) (*Visit, error) {
+		p, err := d.Join(ctx, s, d.kind())
+		if err == line.ErrJoinLost { // others may have entered with it
+			err = d.Client.Expired()
+		}
 		if err != nil {
 			return nil, err
 		}
-		p, err := d.join(ctx, s)
-		switch {
-		case err == line.ErrJoinLost: // others may have entered with it
-			return nil, d.Line.Client.Expired()
-		case errors.Is(err, zkconn.ErrSessionOver):
-			continue
-		case err != nil:
-			return nil, err
+		v, err := d.enter(ctx, p)
+		if !errs.IsContextErr(ctx, err) && (errors.Is(err, zk.ErrNoNode) || errors.Is(err, errs.ErrGone)) {
+			err = p.WhyGone(ctx)
 		}
-		v, err := d.wait(ctx, p)
 		if err != nil {
-			p.AwaitGone(ctx, d.depart(p))
+			awaitGone(ctx, s, d.depart(p), s.Timeout())
 		}
 		if errors.Is(err, zkconn.ErrSessionOver) {
-			err = d.Line.Client.Expired()
+			err = d.Client.Expired()
 		}
 		return v, err
-	}
+	})
 }
 
-// join creates a member. The path must hold this library's marker: each join and each
-// opening write it, so an unchanged version tells that nobody has come.
-func (d *DoubleBarrier) join(ctx context.Context, s *session.Session) (*line.Place, error) {
-	if err := d.Line.CheckRoom(s, MemberKindOf(d.n)); err != nil {
-		return nil, err
-	}
-	state, err := d.Line.Ensure(ctx, s)
-	if err != nil {
-		return nil, err
-	}
-	if state.Guest {
-		d.Line.Forget()
-		return nil, errors.New("path holds other data, or may not be written")
-	}
-	p, err := d.Line.Join(ctx, s, MemberKindOf(d.n))
-	if err != nil {
-		return nil, err
-	}
-	if p.Czxid == 0 {
-		d.Line.Forget()
-		p.Abandon()
-		return nil, errors.New("the znode may not be written")
-	}
-	return p, nil
-}
-
-// wait returns when p has entered: by its own listing of n members, or by a ready
+// enter returns when p has entered: by its own listing of n members, or by a ready
 // that is younger than p. An older ready is of an earlier use, whose members may not
 // even have left.
-func (d *DoubleBarrier) wait(ctx context.Context, p *line.Place) (*Visit, error) {
+func (d *DoubleBarrier) enter(ctx context.Context, p *line.Place) (*Visit, error) {
 	since, err := d.arrive(ctx, p)
-	late := time.NewTimer(p.Session.Timeout() / 10)
-	defer late.Stop()
-	for err == nil && since == 0 {
-		var w *zkconn.Watch
-		if w, err = p.Session.WatchExistence(ctx, d.Ready()); err != nil {
-			return nil, err
-		}
-		if w.Absent || w.Stat.Czxid < p.Czxid {
-			err = p.AwaitWatch(ctx, w, late.C)
-		}
-		if err == nil {
-			since, _, err = d.readyFor(ctx, p)
-		}
-	}
-	if errors.Is(err, zk.ErrNoNode) { // p is gone, or the path with it
-		return nil, p.WhyGone(ctx)
+	if err == errPending {
+		since, err = await(ctx, p, func() (*zkconn.Watch, error) {
+			return p.Session.WatchExistence(ctx, d.Ready())
+		}, func(w *zkconn.Watch) (since int64, err error) {
+			if w == nil || !w.Absent && w.Stat.Czxid >= p.Czxid {
+				since, _, err = d.readyFor(ctx, p)
+			}
+			if err == nil && since == 0 {
+				err = errPending
+			}
+			return since, err
+		}, func() (*zkconn.Watch, error) { return nil, nil })
 	}
 	if err != nil {
 		return nil, err
@@ -123,9 +84,6 @@ func (d *DoubleBarrier) wait(ctx context.Context, p *line.Place) (*Visit, error)
 		return nil, err
 	}
 	l, err := g.Enter(kindMember)
-	if errors.Is(err, errs.ErrGone) {
-		return nil, p.WhyGone(ctx)
-	}
 	if err != nil {
 		return nil, err
 	}
@@ -142,39 +100,35 @@ func (d *DoubleBarrier) arrive(ctx context.Context, p *line.Place) (int64, error
 	case p.LineCount == 1:
 		d.agreedIn.Store(p.LineCzxid)
 	case p.LineCzxid != d.agreedIn.Load():
-		ms, path, _, err := d.Members(ctx, p.Session)
-		if err == nil {
-			_, err = d.agreeing(ms, path)
+		if _, _, _, err := d.agreeing(ctx, p.Session); err != nil {
+			return 0, err
 		}
-		return 0, err
 	}
-	return 0, nil
+	return 0, errPending
 }
 
 // open creates ready if n members are there that wait for n. It returns the czxid of
-// that ready, or of one that exists and is younger than p; 0 if there are fewer than n
+// that ready, or of one that exists and is younger than p, or errPending if there are fewer than n
 // members. A ready that is older must be replaced, because waiting members do not enter
 // by it. Nobody may have come since the listing: some of the n members can have died by
 // then, and a member that came after that was never one of n.
 func (d *DoubleBarrier) open(ctx context.Context, p *line.Place) (int64, error) {
-	c := d.Line.Client
 	for {
-		ms, path, older, err := d.Members(ctx, p.Session)
-		if err != nil {
+		there, version, older, err := d.agreeing(ctx, p.Session)
+		switch {
+		case err != nil:
 			return 0, err
-		}
-		if n, err := d.agreeing(ms, path); n < d.n {
-			return 0, err
-		}
-		if older {
+		case there < d.n:
+			return 0, errPending
+		case older:
 			var since int64
 			if since, older, err = d.readyFor(ctx, p); since != 0 || err != nil {
 				return since, err
 			}
 		}
 		acl := p.Bears.ForPlaces(p.Session.Session)
-		ready := &zk.CreateRequest{Path: d.Ready(), Data: fmt.Appendf(nil, "of%d %s", d.n, c.Identity), Acl: acl}
-		nobodyCame := &zk.SetDataRequest{Path: d.Line.Abs(), Data: layout.Record(d.Line.Recipe, p.Bears.Seal, ""), Version: path.Version}
+		ready := &zk.CreateRequest{Path: d.Ready(), Data: fmt.Appendf(nil, "of%d %s", d.n, d.Client.Identity), Acl: acl}
+		nobodyCame := d.mark(p, version)
 		ops := []any{ready, nobodyCame}
 		if older {
 			ops = slices.Insert(ops, 0, any(&zk.DeleteRequest{Path: d.Ready(), Version: -1}))
@@ -182,7 +136,7 @@ func (d *DoubleBarrier) open(ctx context.Context, p *line.Place) (int64, error) 
 		o := p.Session.Multi(ctx, ops...)
 		switch {
 		case o.Applied():
-			d.Line.NoteWritten(p.Bears, o.Stat(nobodyCame))
+			d.NoteWritten(p.Bears, o.Stat(nobodyCame))
 			return o.Stat(nobodyCame).Mzxid, nil
 		case o.Transient(), o.RefusedAt(ops[0], zk.ErrNodeExists, zk.ErrNoNode), o.Is(zk.ErrBadVersion):
 		default:
@@ -191,41 +145,41 @@ func (d *DoubleBarrier) open(ctx context.Context, p *line.Place) (int64, error) 
 	}
 }
 
+// mark returns the operation that writes the path's data over that version.
+func (d *DoubleBarrier) mark(p *line.Place, version int32) *zk.SetDataRequest {
+	return &zk.SetDataRequest{Path: d.Abs(), Data: layout.Record(d.recipe, p.Bears.Seal, ""), Version: version}
+}
+
 // depart deletes, in the background, a member that does not wait for the others to
 // leave. With the last member it deletes ready, unless somebody has come since: a join
 // would have written the path's data. The channel is closed when that is done.
 func (d *DoubleBarrier) depart(p *line.Place) <-chan struct{} {
-	return d.Line.Background(func() {
-		path := &zk.SetDataRequest{Path: d.Line.Abs(), Data: layout.Record(d.Line.Recipe, p.Bears.Seal, ""), Version: -1}
-		o := p.Session.Multi(p.Session.Lifetime(), &zk.DeleteRequest{Path: p.Path, Version: -1}, path)
-		if o.Applied() {
-			d.Line.NoteWritten(p.Bears, o.Stat(path))
-		}
-		switch {
-		case !o.Applied():
+	return d.Background(func() {
+		s, path := p.Session, d.mark(p, -1)
+		o := s.Multi(s.Lifetime(), &zk.DeleteRequest{Path: p.Path, Version: -1}, path)
+		if !o.Applied() {
 			p.Withdraw()
-		case o.Stat(path).NumChildren == 1:
-			p.Session.Multi(p.Session.Lifetime(),
-				&zk.CheckVersionRequest{Path: d.Line.Abs(), Version: o.Stat(path).Version},
-				&zk.DeleteRequest{Path: d.Ready(), Version: -1})
+			return
+		}
+		d.NoteWritten(p.Bears, o.Stat(path))
+		if o.Stat(path).NumChildren == 1 {
+			s.Multi(s.Lifetime(), &zk.CheckVersionRequest{Path: d.Abs(), Version: o.Stat(path).Version}, &zk.DeleteRequest{Path: d.Ready(), Version: -1})
 		}
 	})
 }
-
-// What a member of a DoubleBarrier sees of the others.
 
 // Members returns the names of the members, sorted, the path's Stat, and whether ready
 // exists. Curator's members are named by a bare uuid, and kazoo's by one without dashes.
 // Any other znode is no member.
 func (d *DoubleBarrier) Members(ctx context.Context, s *session.Session) (ms []string, path *zk.Stat, ready bool, err error) {
-	names, stat, err := s.Children(ctx, d.Line.Abs())
+	names, stat, err := s.Children(ctx, d.Abs())
 	if err != nil {
 		return nil, nil, false, err
 	}
 	ms = make([]string, 0, len(names))
 	for _, name := range names {
 		if _, ok := placename.Parse(name, placename.LockKinds); ok {
-			return nil, nil, false, zkconn.Errorf(zkconn.ErrPathInUse, "%s stands in a %s: another recipe uses this path", name, d.Line.Recipe)
+			return nil, nil, false, zkconn.Errorf(zkconn.ErrPathInUse, "%s stands in a %s: another recipe uses this path", name, d.recipe)
 		}
 		if _, ok := placename.Parse(name, MemberKinds); ok || placename.IsUUID(name) || isHexUUID(name) {
 			ms = append(ms, name)
@@ -240,22 +194,23 @@ func isHexUUID(name string) bool {
 	return len(name) == 32 && strings.Trim(name, "0123456789abcdef") == ""
 }
 
-// agreeing returns how many of the members wait for n, or do not say for how many, and
-// an error if any of them waits for another number.
-func (d *DoubleBarrier) agreeing(ms []string, path *zk.Stat) (int, error) {
-	agree, other := 0, 0
-	for _, name := range ms {
-		if size := memberSize(name); size == 0 || size == d.n {
-			agree++
-		} else {
-			other = size
-		}
+// agreeing returns how many members wait for n, or do not say for how many, the path's version,
+// and whether ready exists. If there are fewer than n and any of them waits for another number,
+// it is an error.
+func (d *DoubleBarrier) agreeing(ctx context.Context, s *session.Session) (there int, version int32, ready bool, err error) {
+	ms, path, ready, err := d.Members(ctx, s)
+	if err != nil {
+		return 0, 0, false, err
 	}
-	if other != 0 {
-		return agree, layout.WrongSize(d.Line.Recipe, "members", other, d.n)
+	other := slices.IndexFunc(ms, func(name string) bool { return !d.counts(name) })
+	there = len(slices.DeleteFunc(slices.Clone(ms), func(name string) bool { return !d.counts(name) }))
+	switch {
+	case other < 0:
+		d.agreedIn.Store(path.Czxid)
+	case there < d.n:
+		return 0, 0, false, d.wrongSize(memberSize(ms[other]))
 	}
-	d.agreedIn.Store(path.Czxid)
-	return agree, nil
+	return there, path.Version, ready, nil
 }
 
 // readyFor returns the czxid of ready if p enters by it, 0 if it is older than p or does
@@ -277,7 +232,7 @@ func (d *DoubleBarrier) readyFor(ctx context.Context, p *line.Place) (czxid int6
 	}
 	if size, _, ok := strings.Cut(string(data), " "); ok && strings.HasPrefix(size, "of") {
 		if n, err := strconv.Atoi(size[len("of"):]); err == nil && n != d.n {
-			return 0, true, layout.WrongSize(d.Line.Recipe, "members", n, d.n)
+			return 0, true, d.wrongSize(n)
 		}
 	}
 	return stat.Czxid, true, nil

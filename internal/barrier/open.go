@@ -17,127 +17,184 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
-// How a round is opened: with n of its members, all at once, whose numbers ready names.
+// What ready says of a round: which members it was opened with.
+
+var (
+	ErrExcluded = errors.New("the round was opened without this member")
+	ErrWritten  = errors.New("znode ready was written by somebody else")
+)
+
+// awaitOpening waits until the round is opened with the member p, or can never be.
+func (a *participant) awaitOpening(p *line.Place) (int, error) {
+	s := p.Session
+	if p.LineCount < 0 || p.LineCount-1 >= a.n { // ready is no member
+		if index, err := a.open(p); err != errPending {
+			return index, err
+		}
+	}
+	signal, err := a.watchSignal(p)
+	if err != nil {
+		return 0, err
+	}
+	first := signal
+	index, err := await(a.ctx, p, func() (w *zkconn.Watch, err error) {
+		if w, first = first, nil; w == nil {
+			w, err = a.watchReady(p)
+		}
+		return w, err
+	}, func(w *zkconn.Watch) (int, error) {
+		switch {
+		case isRaised(signal):
+			return int(p.Number) - 1, nil
+		case w == nil:
+			return a.read(s, p)
+		case w == signal:
+			return 0, errPending
+		}
+		return a.judge(p, w.Data, &w.Stat)
+	}, func() (*zkconn.Watch, error) {
+		// If all others wait for another n, nobody opens this round. If n cannot be read, or is
+		// not there, that is for the member that opens.
+		data, stat, err := s.Get(a.ctx, a.Root.Abs())
+		if err == nil && len(data) > 0 {
+			if _, err = a.agree(a.ctx, s, data, stat); err != nil {
+				return nil, err
+			}
+		}
+		return a.watchReady(p)
+	})
+	// The opening has checked that each of the numbers 1 to n was there, so what has become of the
+	// member since does not matter.
+	if isRaised(signal) {
+		return int(p.Number) - 1, nil
+	}
+	return index, err
+}
+
+// watchReady returns a watch on ready that was answered after this member came. A watch
+// that others share may have been set before.
+func (a *participant) watchReady(p *line.Place) (*zkconn.Watch, error) {
+	for again := false; ; again = true {
+		w, err := p.Session.Watch(p.Session.Lifetime(), a.Ready())
+		if err == nil && w.HasFired() || errors.Is(err, zk.ErrNoNode) && !again {
+			continue
+		}
+		return w, err
+	}
+}
+
+// read reads ready, and returns what judge does.
+func (a *participant) read(s *session.Session, p *line.Place) (int, error) {
+	data, stat, err := s.Get(s.Lifetime(), a.Ready())
+	if err != nil {
+		return 0, err
+	}
+	return a.judge(p, data, stat)
+}
+
+// judge returns the member's index, or why it has none. It compares ready with the czxid
+// of the member's own round, because another round may have its name. If there is another
+// number of names, they are those of members that wait for another n.
+func (a *participant) judge(p *line.Place, data []byte, stat *zk.Stat) (int, error) {
+	switch {
+	case stat.Czxid != p.LineCzxid:
+		return 0, zk.ErrNoNode
+	case len(data) == 0 && stat.Version == 0:
+		return 0, errPending
+	case len(data) == 0: // it can never be opened
+		return 0, fmt.Errorf("%w: it is empty", ErrWritten)
+	}
+	index, n, err := IndexIn(data, p.Number)
+	if n > 0 && n != a.n {
+		return 0, a.wrongSize(n)
+	}
+	return index, err
+}
 
 // open opens the round with the first n of its members that wait for n, if there are as
-// many, and returns what it wrote into ready, nil if nothing. The transaction must check
-// each member: one that the listing shows may have gone. It must check the path, too, of
-// which this client may remember an n that others have replaced. What is read after the
-// join is of the path in which the round stands, for as long as the members exist.
-func (a *participant) open(p *line.Place) ([]byte, error) {
+// many, and returns the index of p, or errPending. The transaction must check each member:
+// one that the listing shows may have gone. It must check the path, too, of which this
+// client may remember an n that others have replaced. What is read after the join is of
+// the path in which the round stands, for as long as the members exist.
+func (a *participant) open(p *line.Place) (int, error) {
 	s, signaled := p.Session, true // the round has a signal of n
 	for a.ctx.Err() == nil {
 		ms, version, err := a.complete(p)
 		switch {
 		case errors.Is(err, zk.ErrNoNode), errors.Is(err, zk.ErrBadVersion), zkconn.Transient(err):
 			continue
-		case err != nil || ms == nil:
-			return nil, err
+		case err != nil:
+			return 0, err
+		}
+		// The signal comes before ready is written, so that its event is the first to come to a
+		// member that watches both. Members that wait for another n must be woken, too. They watch
+		// ready, unless the round was created for their n: then all signals are deleted.
+		signal := []any{&zk.DeleteRequest{Path: a.signal(), Version: -1}}
+		switch {
+		case !signaled:
+			if signal, err = a.deleteSignals(s.Lifetime(), s); err != nil {
+				return 0, err
+			}
+		case ms[0].Number == 1 && int(ms[a.n-1].Number) == a.n:
+			signal = []any{a.Raise(a.childACL(s))}
 		}
 		notOpen := &zk.CheckVersionRequest{Path: a.Ready(), Version: 0}
 		ready := &zk.SetDataRequest{Path: a.Ready(), Data: Ranges(ms), Version: 0}
-		signal, left, err := a.signalOpening(s, ms, signaled)
-		if err != nil {
-			return nil, err
+		checks := []any{&zk.CheckVersionRequest{Path: a.Root.Abs(), Version: version}}
+		for _, m := range ms {
+			checks = append(checks, &zk.CheckVersionRequest{Path: a.Abs() + "/" + m.Name, Version: -1})
 		}
-		o := s.Multi(s.Lifetime(), slices.Concat([]any{notOpen}, signal, []any{ready}, a.checks(ms, version))...)
+		o := s.Multi(s.Lifetime(), slices.Concat([]any{notOpen}, signal, []any{ready}, checks)...)
 		switch {
 		case o.Applied():
-			a.left = left
-			return ready.Data, nil
+			index, _, err := IndexIn(ready.Data, p.Number)
+			return index, err
 		case o.RefusedAt(notOpen, zk.ErrBadVersion, zk.ErrNoNode):
-			return nil, nil
+			return 0, errPending
 		case o.Is(zk.ErrNoNode, zk.ErrBadVersion, zk.ErrNodeExists, zk.ErrNotEmpty):
 			// A member has left or the path was written since, or the server lags, or the
 			// signal is not as expected.
 			signaled = signaled && !o.RefusedIn(signal)
-			if err := s.Sync(s.Lifetime(), a.Round.Abs()); err != nil {
-				return nil, err
+			if err := s.Sync(s.Lifetime(), a.Abs()); err != nil {
+				return 0, err
 			}
 		case !o.Transient(): // else it is still to be opened, as long as ready is empty
-			return nil, o.Err()
+			return 0, o.Err()
 		}
 	}
-	return nil, nil
+	return 0, errPending
 }
 
 // complete returns the members with which the round is to be opened, and the version in which
-// the path holds n. There are none as long as they are too few, or if the round is another one.
+// the path holds n. It returns errPending if they are too few, or if the round is another one.
 func (a *participant) complete(p *line.Place) (ms []placename.Parts, version int32, err error) {
-	// It is sent with the listing, in one round trip.
-	reading, _ := p.Session.StartGet(a.Line.Abs())
-	names, stat, err := p.Session.Children(p.Session.Lifetime(), a.Round.Abs())
-	if errors.Is(err, zk.ErrNoNode) || err == nil && stat.Czxid != p.LineCzxid {
-		return nil, 0, nil
+	s := p.Session
+	reading, sent := s.StartGet(a.Root.Abs()) // with the listing, in one round trip
+	names, stat, err := s.Children(s.Lifetime(), a.Abs())
+	switch {
+	case errors.Is(err, zk.ErrNoNode), err == nil && stat.Czxid != p.LineCzxid:
+		return nil, 0, errPending
+	case err != nil:
+		return nil, 0, err
+	case sent != nil:
+		return nil, 0, sent
 	}
+	<-reading.Done()
+	data, path, err := reading.Data()
 	if err == nil {
-		version, err = a.agreeOn(p.Session, reading)
+		version, err = a.agree(s.Lifetime(), s, data, path)
 	}
 	if err != nil {
 		return nil, 0, err
 	}
-	if ms = a.countable(names); len(ms) < a.N {
-		return nil, 0, nil
-	}
-	return ms[:a.N], version, nil
-}
-
-// signalOpening returns what the transaction that opens the round with those members does
-// to wake the others, and in which state it leaves the signal. It comes before ready is
-// written, so that its event is the first to come to a member that watches both. Members that
-// wait for another n must be woken, too. They watch ready, unless the round was created
-// for their n and not for this one: then all signals are deleted.
-func (a *participant) signalOpening(s *session.Session, ms []placename.Parts, signaled bool) (ops []any, left signalState, err error) {
-	switch {
-	case !signaled:
-		ops, _, err = a.deleteSignals(s.Lifetime(), s)
-		if errors.Is(err, zk.ErrNoNode) { // ready is gone, too, and the transaction will fail
-			err = nil
-		}
-		return ops, noSignal, err
-	case allThere(ms):
-		return []any{a.Raise(a.childACL(s))}, signalRaised, nil
-	}
-	return a.deleteSignal(signalDown), noSignal, nil
-}
-
-// agreeOn returns the version in which the path holds n, by a read that was sent before.
-func (a *participant) agreeOn(s *session.Session, reading *zkconn.Reading) (version int32, err error) {
-	var data []byte
-	var stat *zk.Stat
-	err = zkconn.ErrNotSent
-	if reading != nil {
-		<-reading.Done()
-		data, stat, err = reading.Data()
-	}
-	if zkconn.Transient(err) {
-		data, stat, err = s.Get(s.Lifetime(), a.Line.Abs())
-	}
-	if err != nil {
-		return 0, err
-	}
-	return a.agree(s.Lifetime(), s, data, stat)
-}
-
-// checks returns what must still be so when the round is opened with those members: that
-// they exist, and that the path has that version.
-func (b *Barrier) checks(ms []placename.Parts, version int32) []any {
-	round := b.Round.Abs() + "/"
-	ops := []any{&zk.CheckVersionRequest{Path: b.Line.Abs(), Version: version}}
-	for _, m := range ms {
-		ops = append(ops, &zk.CheckVersionRequest{Path: round + m.Name, Version: -1})
-	}
-	return ops
-}
-
-// countable returns the members that wait for n, in order.
-func (a *participant) countable(names []string) []placename.Parts {
-	ms := slices.DeleteFunc(placename.ParseAll(names, MemberKinds), func(m placename.Parts) bool {
-		size := memberSize(m.Name)
-		return line.IsBeyondLimit(a.Line.Client, m.Number) || size != 0 && size != a.N
+	ms = slices.DeleteFunc(placename.ParseAll(names, MemberKinds), func(m placename.Parts) bool {
+		return line.IsBeyondLimit(a.Client, m.Number) || !a.counts(m.Name)
 	})
+	if len(ms) < a.n {
+		return nil, 0, errPending
+	}
 	slices.SortFunc(ms, placename.Parts.Compare)
-	return ms
+	return ms[:a.n], version, nil
 }
 
 // The znode ready names the members as ranges of their sequence numbers ("0-3,5"), so
@@ -190,9 +247,8 @@ func IndexIn(data []byte, number int32) (index, n int, err error) {
 func (b *Barrier) OpeningSize() int {
 	ready := &zk.SetDataRequest{Path: b.Ready()}
 	notOpen := &zk.CheckVersionRequest{Path: b.Ready()}
-	path := &zk.CheckVersionRequest{Path: b.Line.Abs()}
+	path := &zk.CheckVersionRequest{Path: b.Root.Abs()}
 	const header = 4 + 1 + 4
-	member := header + 4 + len(b.Round.Abs()) + len("/_c_-0123456789") + 36 + len(MemberKindOf(b.N)) + 4
-	n := min(b.N, jute.MaxFrame)
-	return zkconn.MultiSize([]any{notOpen, b.Raise(b.Line.Client.ACL), ready, path}) + n*(member+len("0123456789,"))
+	member := header + 4 + len(b.Abs()) + len("/_c_-0123456789") + 36 + len(b.kind()) + 4
+	return zkconn.MultiSize([]any{notOpen, b.Raise(b.Client.ACL), ready, path}) + min(b.n, jute.MaxFrame)*(member+len("0123456789,"))
 }

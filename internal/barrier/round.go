@@ -1,11 +1,11 @@
 package barrier
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
-	"sync/atomic"
 
 	"github.com/go-zookeeper/zk"
 
@@ -17,183 +17,85 @@ import (
 )
 
 // A round is one generation of a barrier: a znode with a child "ready", which is empty
-// until the round is opened, and names its members from then on, and below that the
-// signal. They are created in one transaction and deleted in one, so that there is none
-// without the others. Rounds all have the same name and are told apart by their czxid.
-// The rules were model-checked.
+// until the round is opened, and names its members from then on, and below that the signal. They
+// are created in one transaction and deleted in one, so that there is none without the others.
+// Rounds all have the same name and are told apart by their czxid.
 // Sentences with "must" are there because without them a round opens short, or stays shut
 // for ever.
 
-// participant is one call of Barrier.Wait.
-type participant struct {
-	*Barrier
-	ctx      context.Context
-	exposure atomic.Int32
-	end      chan struct{}
-	// began is the session in which it has sent the creation of a round that it has not joined,
-	// or nil.
-	began *session.Session
-	long  bool
-	// left is the state in which the opening has probably left the signal.
-	left  signalState
-	index int
-	err   error
-}
-
-// What others can have seen of a participant.
-const (
-	unexposed int32 = iota
-	// exposed: there is a member, or may be.
-	exposed
-	// abandoned: its caller has left before, and there will be none.
-	abandoned
-)
-
-var (
-	ErrExcluded = errors.New("the round was opened without this member")
-	errPending  = errors.New("the round is not open")
-	errNoRound  = errors.New("the round was replaced by another one")
-	errNoReady  = errors.New("znode ready is missing")
-	ErrWritten  = errors.New("znode ready was written by somebody else")
-)
-
-func (b *Barrier) Ready() string { return b.Round.Abs() + "/ready" }
-
-// run joins round after round until one is opened with this member. Requests with
-// Session.Lifetime are those whose outcome must be known. The caller does not wait for
-// them while there is no connection.
-func (a *participant) run() (int, error) {
-	defer func() {
-		if a.began != nil {
-			a.deleteEmptyRound(a.began)
-		}
-	}()
-	for {
-		s, err := a.Line.Client.Live(a.ctx)
-		if err != nil {
-			return 0, err
-		}
-		p, err := a.join(s)
-		if err == nil {
-			var index int
-			if index, err = a.await(p); err == nil {
-				return index, nil
-			}
-		}
-		if err != ErrExcluded && !errors.Is(err, zkconn.ErrSessionOver) {
-			return 0, err
-		}
-	}
-}
-
-// join becomes a member of a round that is not open yet. zkconn.ErrSessionOver: there
-// was no member.
-func (a *participant) join(s *session.Session) (*line.Place, error) {
-	if err := a.Round.CheckRoom(s, MemberKindOf(a.N)); err != nil {
+// join becomes a member of a round that is not open yet. The first to come creates the round by
+// the transaction that makes it a member. zkconn.ErrSessionOver: there was no member.
+func (a *participant) join(s *session.Session) (p *line.Place, err error) {
+	if err := a.CheckRoom(s, a.kind()); err != nil {
 		return nil, err
 	}
 	if err := a.CheckSize(a.ctx, s); err != nil {
 		return nil, err
 	}
+	var o zkconn.Outcome
 	var last *zkconn.Watch
-	exists := false
-	for tries := 0; tries < zkconn.MaxTries; {
-		p, refusal, err := a.sendJoin(s)
+	create, created := false, false
+	for tries := 0; tries < zkconn.MaxTries && err == nil; {
+		acl := a.childACL(s)
+		notOpen := &zk.CheckVersionRequest{Path: a.Ready(), Version: 0}
+		round := &zk.CreateRequest{Path: a.Abs(), Data: []byte{}, Acl: acl}
+		ops := []any{notOpen}
+		if create {
+			created = true
+			ops = []any{round,
+				&zk.CreateRequest{Path: a.Ready(), Data: []byte{}, Acl: acl},
+				&zk.CreateRequest{Path: a.signal(), Data: []byte{}, Acl: acl}}
+		}
+		p, o, err = a.sendJoin(s, acl, ops)
 		switch {
 		case p != nil:
 			return p, nil
-		case refusal == roundIsOpen:
-			exists = false
+		case err != nil, o.Unsent():
+		case o.RefusedAt(notOpen, zk.ErrBadVersion):
+			tries = 0
 			last, err = a.awaitPreviousRound(s, last)
-		case refusal == noRound:
-			last = nil
-			if exists, err = a.beginRound(s, exists); errors.Is(err, zk.ErrNoNode) { // the path has been reaped
-				tries++
-				a.ForgetSize()
-				err = a.CheckSize(a.ctx, s)
-			}
-		}
-		if err != nil {
-			return nil, err
+		case o.RefusedAt(notOpen, zk.ErrNoNode):
+			last, create = nil, true
+		case o.RefusedAt(round, zk.ErrNodeExists): // by somebody else, or without ready
+			tries++
+			create = false
+		case create && o.Is(zk.ErrNoNode): // the path has been reaped
+			tries++
+			a.forgetSize()
+			err = a.CheckSize(a.ctx, s)
+		default:
+			err = o.Err()
 		}
 	}
-	return nil, zkconn.ErrContended
+	if created || errors.Is(err, errs.ErrUncertain) { // a round may be left, and nobody may come who would delete it
+		a.deleteEmptyRound(s)
+	}
+	return nil, cmp.Or(err, zkconn.ErrContended)
 }
 
-// joinRefusal says why a join was refused that can be tried again.
-type joinRefusal int
-
-const (
-	notRefused joinRefusal = iota
-	roundIsOpen
-	noRound
-)
-
-// sendJoin sends one join: a transaction that checks that the round is not open, creates
-// the member, and writes the round, whose Stat counts the members. No place and no error:
-// none was created, and the join can be tried again.
-func (a *participant) sendJoin(s *session.Session) (*line.Place, joinRefusal, error) {
+// sendJoin sends one join: a transaction that begins with ops, which check that the round is not
+// open, or create it. Then it creates the member, and writes the round, whose Stat counts the
+// members. If none was created and the join can be sent again, the outcome is Unsent.
+func (a *participant) sendJoin(s *session.Session, acl []zk.ACL, ops []any) (p *line.Place, o zkconn.Outcome, err error) {
 	if err := s.Ready(a.ctx); err != nil {
-		return nil, notRefused, err
+		return nil, o, err
 	}
-	notOpen := &zk.CheckVersionRequest{Path: a.Ready(), Version: 0}
-	member := a.Round.Entry(s, MemberKindOf(a.N), line.LineState{Version: -1})
-	member.Create.Acl, member.Mark.Data = a.childACL(s), []byte{}
-	// Before it is sent: afterwards the member may exist.
-	if !a.exposure.CompareAndSwap(unexposed, exposed) && a.exposure.Load() == abandoned {
-		return nil, notRefused, zkconn.ContextErr(a.ctx)
+	a.exposed.Store(true) // first: a caller whose context ends now may look at once
+	defer func() { a.exposed.Store(p != nil || errors.Is(err, errs.ErrUncertain)) }()
+	if a.ctx.Err() != nil {
+		return nil, o, s.ContextErr(a.ctx)
 	}
-	t, err := s.Start(append([]any{notOpen}, member.Ops()...)...)
-	o := zkconn.Failure(err)
-	if err == nil {
-		var p *line.Place
-		p, o = a.Round.JoinOutcome(s.Lifetime(), s, t, member)
-		switch {
-		case p != nil: // by the reply, or found
-			a.began = nil
-			return p, notRefused, nil
-		case o.SessionOver(): // others may have counted it
-			return nil, notRefused, fmt.Errorf("%w: %w", errs.ErrUncertain, a.Line.Client.Expired())
-		}
+	member := a.Entry(s, a.kind(), line.LineState{Version: -1})
+	member.Create.Acl, member.Mark.Data = acl, []byte{}
+	t, err := s.Start(append(ops, member.Ops()...)...)
+	if err != nil {
+		return nil, zkconn.Failure(err), nil
 	}
-	a.exposure.CompareAndSwap(exposed, unexposed)
-	switch {
-	case o.Unsent():
-		return nil, notRefused, nil
-	case o.RefusedAt(notOpen, zk.ErrBadVersion):
-		return nil, roundIsOpen, nil
-	case o.RefusedAt(notOpen, zk.ErrNoNode):
-		return nil, noRound, nil
+	p, o = a.JoinOutcome(s.Lifetime(), s, t, member)
+	if o.SessionOver() { // others may have counted it
+		err = fmt.Errorf("%w: %w", errs.ErrUncertain, a.Client.Expired())
 	}
-	return nil, notRefused, o.Err()
-}
-
-// beginRound creates a round, and returns whether there is one already. existed: there
-// was one before, too. If that has no ready, nobody will ever open it.
-func (a *participant) beginRound(s *session.Session, existed bool) (exists bool, err error) {
-	if existed {
-		names, _, err := s.Children(a.ctx, a.Round.Abs())
-		switch {
-		case errors.Is(err, zk.ErrNoNode):
-		case err != nil:
-			return false, err
-		case !slices.Contains(names, "ready"):
-			return false, errNoReady
-		}
-	}
-	acl := a.childACL(s)
-	a.began = s
-	o := s.Multi(a.ctx,
-		&zk.CreateRequest{Path: a.Round.Abs(), Data: []byte{}, Acl: acl},
-		&zk.CreateRequest{Path: a.Ready(), Data: []byte{}, Acl: acl},
-		&zk.CreateRequest{Path: a.signal(), Data: []byte{}, Acl: acl})
-	switch {
-	case o.Is(zk.ErrNodeExists):
-		return true, nil
-	case o.Transient():
-		return false, nil
-	}
-	return false, o.Err()
+	return p, o, err
 }
 
 // awaitPreviousRound is for a participant that comes while the round before is open. It
@@ -212,84 +114,159 @@ func (a *participant) awaitPreviousRound(s *session.Session, last *zkconn.Watch)
 			return nil, zkconn.ContextErr(a.ctx)
 		}
 	}
-	names, _, err := s.Children(a.ctx, a.Round.Abs())
-	if errors.Is(err, zk.ErrNoNode) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	ms := placename.ParseAll(names, MemberKinds)
-	if len(ms) == 0 {
-		if i := slices.IndexFunc(names, func(name string) bool { return name != "ready" }); i >= 0 {
-			return nil, zkconn.Errorf(zkconn.ErrPathInUse, "path is used by something else: %s stands in the round", names[i])
+	names, _, err := s.Children(a.ctx, a.Abs())
+	if err == nil {
+		ms := placename.ParseAll(names, MemberKinds)
+		if len(ms) == 0 {
+			if i := slices.IndexFunc(names, func(name string) bool { return name != "ready" }); i >= 0 {
+				return nil, zkconn.Errorf(zkconn.ErrPathInUse, "path is used by something else: %s stands in the round", names[i])
+			}
+			return nil, a.deleteRound(a.ctx, s, -1)
 		}
-		return nil, a.deleteRound(a.ctx, s, 1, signalRaised)
+		last, err = s.Watch(a.ctx, a.Abs()+"/"+slices.MaxFunc(ms, placename.Parts.Compare).Name)
 	}
-	w, err := s.Watch(a.ctx, a.Round.Abs()+"/"+slices.MaxFunc(ms, placename.Parts.Compare).Name)
-	if errors.Is(err, zk.ErrNoNode) {
+	if errors.Is(err, zk.ErrNoNode) && !errs.IsContextErr(a.ctx, err) {
 		return nil, nil
 	}
-	return w, err
+	return last, err
 }
 
 // deleteEmptyRound deletes the round, in the background, if it is not open and nobody is in
 // it: there may be no next participant who would.
-func (a *participant) deleteEmptyRound(s *session.Session) {
-	c := a.Line.Client
-	c.Tasks.Start(func() {
-		ctx, done := c.Bind(s.Lifetime())
+func (b *Barrier) deleteEmptyRound(s *session.Session) {
+	b.Client.Tasks.Start(func() {
+		ctx, done := b.Client.Bind(context.Background())
 		defer done()
-		err := a.deleteRound(s.Lifetime(), s, 0, signalDown)
-		for errors.Is(err, zkconn.ErrSessionOver) {
-			if s, err = c.Live(ctx); err == nil {
-				err = a.deleteRound(s.Lifetime(), s, 0, signalDown)
+		for err := b.deleteRound(s.Lifetime(), s, 0); errors.Is(err, zkconn.ErrSessionOver); {
+			if s, err = b.Client.Live(ctx); err == nil {
+				err = b.deleteRound(s.Lifetime(), s, 0)
 			}
 		}
 	})
 }
 
-// deleteRound deletes a round that has no members and whose ready has that version: 1
-// once it was opened. The signal probably is in that state: if it is not, the signals
-// there are get listed. Mostly another participant was quicker, so it is no error that the
+// deleteRound deletes a round that has no members, if it was never opened where version is 0, or
+// in any case where it is -1. Mostly another participant was quicker, so it is no error that the
 // round does not exist any more. It tries until it knows: nobody else may come.
-func (b *Barrier) deleteRound(ctx context.Context, s *session.Session, version int32, state signalState) error {
+func (b *Barrier) deleteRound(ctx context.Context, s *session.Session, version int32) (err error) {
 	check := &zk.CheckVersionRequest{Path: b.Ready(), Version: version}
-	ready := &zk.DeleteRequest{Path: b.Ready(), Version: version}
-	round := &zk.DeleteRequest{Path: b.Round.Abs(), Version: -1}
-	signals := b.deleteSignal(state)
+	ready := &zk.DeleteRequest{Path: b.Ready(), Version: -1}
+	round := &zk.DeleteRequest{Path: b.Abs(), Version: -1}
+	signal := []any{&zk.DeleteRequest{Path: b.signal(), Version: -1}}
+	if version != 0 { // then it was raised, as a rule
+		signal = slices.Insert(signal, 0, any(&zk.DeleteRequest{Path: b.signal() + "/" + signalOpen, Version: -1}))
+	}
+	var o zkconn.Outcome
 	for range zkconn.MaxTries {
-		ops := append(append([]any{check}, signals...), ready, round)
-		o := s.Multi(ctx, ops...)
-		for o.Transient() {
+		ops := slices.Concat([]any{check}, signal, []any{ready, round})
+		for o = s.Multi(ctx, ops...); o.Transient(); {
 			o = s.Multi(ctx, ops...)
 		}
 		switch {
-		case o.RefusedAt(check, zk.ErrBadVersion):
-			_, stat, err := s.Get(ctx, b.Ready())
-			if err == nil && stat.Version > 1 {
-				return fmt.Errorf("%w, and the round cannot be deleted", ErrWritten)
-			}
-			if errors.Is(err, zk.ErrNoNode) {
-				err = nil
-			}
-			return err
+		case o.RefusedAt(check, zk.ErrNoNode, zk.ErrBadVersion), o.RefusedAt(round):
+			return nil
 		case !o.Is(zk.ErrNoNode, zk.ErrNotEmpty):
 			return o.Err()
-		case o.RefusedAt(check), o.RefusedAt(round):
-			return nil
 		}
-		var foreign string
-		var err error
-		signals, foreign, err = b.deleteSignals(ctx, s)
-		switch {
-		case errors.Is(err, zk.ErrNoNode):
-			return nil
-		case err != nil:
+		if signal, err = b.deleteSignals(ctx, s); err != nil {
 			return err
-		case foreign != "":
-			return fmt.Errorf("znode ready cannot be deleted: %s stands below it: %w", foreign, zk.ErrNotEmpty)
 		}
 	}
-	return zkconn.ErrContended
+	return fmt.Errorf("znode ready cannot be deleted: %w", o.Err())
+}
+
+// finish ends the participation of the member p with an index, or for that reason. Then it must
+// be so on the servers, too, that no round was, or will be, opened with it.
+func (a *participant) finish(p *line.Place, index int, why error) (int, error) {
+	s := p.Session
+	switch {
+	case why == nil:
+		a.leave(p)
+		return index, nil
+	case why == ErrExcluded:
+		a.exposed.Store(false)
+		<-a.leave(p)
+		return 0, why
+	case errs.IsContextErr(a.ctx, why):
+	case errors.Is(why, zk.ErrNoNode): // as is the member, as a rule, which is deleted otherwise
+		why = p.WhyGone(s.Lifetime())
+	}
+	if errors.Is(why, zkconn.ErrSessionOver) {
+		why = a.Client.Expired()
+	}
+	member := &zk.DeleteRequest{Path: p.Path, Version: -1}
+	notOpen := &zk.CheckVersionRequest{Path: a.Ready(), Version: 0}
+	round := &zk.SetDataRequest{Path: a.Abs(), Data: []byte{}, Version: -1}
+	o := s.Multi(s.Lifetime(), member, notOpen, round)
+	for o.Transient() {
+		o = s.Multi(s.Lifetime(), member, notOpen, round)
+	}
+	switch {
+	case o.Applied():
+		if o.Stat(round).NumChildren == 1 {
+			a.deleteEmptyRound(s)
+		}
+		return 0, why
+	case o.RefusedAt(notOpen):
+		defer a.leave(p) // until then it keeps the round from being deleted
+		return a.outcome(p, why)
+	case o.RefusedAt(member, zk.ErrNoNode), o.SessionOver():
+		return a.outcome(p, why)
+	}
+	a.Client.Tasks.Start(p.Withdraw)
+	return 0, fmt.Errorf("%w: %w: %w", errs.ErrUncertain, why, o.Err())
+}
+
+// leave deletes the member in the background, and then closes the channel. A member that sees
+// that it was the last deletes the round. While connected, leave sends the request before it
+// returns. Otherwise the Client's next join could come first, and wait for this member.
+func (a *participant) leave(p *line.Place) <-chan struct{} {
+	s, round := p.Session, &zk.SetDataRequest{Path: a.Abs(), Data: []byte{}, Version: -1}
+	t, err := s.Start(&zk.DeleteRequest{Path: p.Path, Version: -1}, round)
+	gone := make(chan struct{})
+	a.Client.Tasks.Start(func() {
+		defer close(gone)
+		o := zkconn.Failure(err)
+		if err == nil {
+			o = t.Wait(s.Lifetime())
+		}
+		if !o.Applied() { // then it is not known whether it was the last
+			p.Withdraw()
+		}
+		if !o.Applied() || o.Stat(round).NumChildren == 1 {
+			_ = a.deleteRound(s.Lifetime(), s, -1) // if it fails, the next to come deletes the round
+		}
+	})
+	return gone
+}
+
+// outcome finds out whether the round was opened with a member that is gone, or stands in an open
+// round, and no longer waits for that reason, which is the outcome otherwise. It must not believe
+// another round's ready.
+func (a *participant) outcome(p *line.Place, why error) (int, error) {
+	ctx, done := a.Client.Bind(context.Background())
+	defer done()
+	for s, err := p.Session, error(nil); ; s, err = a.Client.Live(ctx) {
+		if err == nil {
+			err = s.Sync(s.Lifetime(), a.Ready())
+		}
+		index := 0
+		if err == nil {
+			index, err = a.read(s, p)
+		}
+		switch {
+		case errors.Is(err, zkconn.ErrSessionOver):
+		case err == nil:
+			return index, nil
+		case err == errPending:
+			a.deleteEmptyRound(s)
+			return 0, why
+		case err == ErrExcluded, errors.Is(err, errs.ErrSize):
+			return 0, why
+		case errors.Is(err, why):
+			return 0, fmt.Errorf("%w: %w", errs.ErrUncertain, why)
+		default:
+			return 0, fmt.Errorf("%w: %w: %w", errs.ErrUncertain, why, err)
+		}
+	}
 }

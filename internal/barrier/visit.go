@@ -23,20 +23,24 @@ type Visit struct {
 	// turn is full during a Leave, and only that one uses what follows.
 	turn    chan struct{}
 	leaving bool
+	lost    error
 	// removed is closed when the znode is deleted, and nil if no deletion has begun.
 	removed <-chan struct{}
-	lost    error
-	// others are the members that were there when Leave first listed them.
+	// others has the members of the first listing. Members that come later are not waited for,
+	// whatever their czxids: servers that have lost transactions may give zxids again, so that a
+	// member that has come since looks older than ready. If the path's children last changed before
+	// ready came, the opening itself is lost, and nobody is waited for: all are false then.
 	others map[string]bool
 	// left: all members have left.
 	left bool
 }
 
+// Leave returns when all members have left for which the barrier was opened.
 func (v *Visit) Leave(ctx context.Context) error {
 	if ctx == nil {
 		return errs.ErrNilContext
 	}
-	c := v.D.Line.Client
+	c := v.D.Client
 	c.Held.GoOn() // the visit ends before this member has left together with the others
 	defer c.Held.End()
 	ctx, done := c.Bind(ctx)
@@ -47,11 +51,10 @@ func (v *Visit) Leave(ctx context.Context) error {
 		select {
 		case v.turn <- struct{}{}:
 		case <-ctx.Done():
-			return v.D.Line.Client.ContextErr(ctx)
+			return c.ContextErr(ctx)
 		}
 	}
 	defer func() { <-v.turn }()
-	p := v.Handle.Grant.Place()
 	if !v.leaving {
 		v.leaving = true
 		_, v.lost = v.Handle.Grant.RemoveHandle(v.Handle)
@@ -59,201 +62,116 @@ func (v *Visit) Leave(ctx context.Context) error {
 	if v.lost != nil || v.left {
 		return v.lost
 	}
-	err := v.wait(ctx, p)
-	if err != nil {
-		if v.removed == nil {
-			v.removed = v.D.depart(p)
-		}
-		p.AwaitGone(ctx, v.removed)
-	}
+	p := v.Handle.Grant.Place()
+	err := v.awaitOthers(ctx, p)
 	v.left = err == nil
+	if err != nil {
+		awaitGone(ctx, p.Session, v.remove(p), p.Session.Timeout())
+	}
 	return err
 }
 
-// wait returns when all members have left that are older than the ready by which this
-// member entered.
-func (v *Visit) wait(ctx context.Context, p *line.Place) error {
-	for s := p.Session; ; {
-		err := v.waitIn(ctx, s, p)
-		if !errors.Is(err, zkconn.ErrSessionOver) {
-			return err
-		}
-		// The znode has gone with the session, those of the others have not. The
-		// server of the next session may lag and show no member.
-		if s, err = v.D.Line.Client.Live(ctx); err == nil {
-			err = s.Sync(ctx, v.D.Line.Abs())
-		}
-		if err != nil && !errors.Is(err, zkconn.ErrSessionOver) {
-			return err
-		}
-	}
-}
-
-// waitIn is wait in one session.
-func (v *Visit) waitIn(ctx context.Context, s *session.Session, p *line.Place) error {
-	for {
-		w, err := v.nextToLeave(ctx, s, p)
-		switch {
-		case err == errStaleListing:
-			continue
-		case err != nil || w == nil:
-			return err
-		}
-		select {
-		case <-w.Fired():
-		case <-s.Over():
-			return zkconn.ErrSessionOver
-		case <-ctx.Done():
-			return s.ContextErr(ctx)
-		}
-	}
-}
-
-// nextToLeave lists the members, deletes this one's znode as soon as its turn to leave
-// has come, and returns the watch on the member to wait for, nil if there is none.
-func (v *Visit) nextToLeave(ctx context.Context, s *session.Session, p *line.Place) (*zkconn.Watch, error) {
-	ms, path, ready, err := v.D.Members(ctx, s)
-	switch {
-	case errs.IsContextErr(ctx, err):
-		return nil, err
-	case errors.Is(err, zk.ErrNoNode):
-		p.Session.NoteGone(p.Path)
-		return nil, nil
-	case err != nil:
-		return nil, err
-	}
-	v.noteOthers(ms, path)
-	own := slices.Contains(ms, p.Name)
-	isOther := func(name string) bool { return name != p.Name }
-	switch {
-	case !own: // deleted by an attempt whose reply was lost, or by somebody else
-		p.Session.NoteGone(p.Path)
-	case v.removed != nil: // by an earlier Leave, or about to be
-		if err := v.remove(ctx, p); err != nil {
-			return nil, err
-		}
-		own = false
-		ms = slices.DeleteFunc(ms, func(name string) bool { return name == p.Name })
-	}
-	switch {
-	case ready && !slices.ContainsFunc(ms, isOther):
-		return nil, v.clear(ctx, s, p, own, path.Version)
-	case len(ms) == 0:
-		return nil, nil
-	}
-	w, stays, err := v.awaited(ctx, s, ms, p.Name)
-	if err != nil {
-		return nil, err
-	}
-	// A member deletes its znode before it waits. Only the one that sorts first keeps
-	// it, because all others wait for that one.
-	if own && !stays {
-		if err := v.remove(ctx, p); err != nil {
-			return nil, err
-		}
-	}
-	return w, nil // nil: the members there have come for a later opening
-}
-
-// noteOthers notes the members of the first listing. Members that come later are not waited for,
-// whatever their czxids: servers that have lost transactions may give zxids again, so that a
-// member that has come since looks older than ready. A path whose children last changed before
-// ready came tells that the opening itself is lost. Nobody is waited for then.
-func (v *Visit) noteOthers(ms []string, path *zk.Stat) {
-	if v.others != nil {
-		return
-	}
-	v.others = map[string]bool{}
-	if path.Pzxid < v.OpenedAt {
-		return
-	}
-	for _, name := range ms {
-		v.others[name] = true
-	}
-}
-
-// awaited returns the watch on the member that this one, own, has to wait for: the
-// first of those that entered by the same ready or an earlier one. If that is own, it is the
-// last of them, and stays is true: own keeps its znode meanwhile. nil: there is none.
-func (v *Visit) awaited(ctx context.Context, s *session.Session, ms []string, own string) (w *zkconn.Watch, stays bool, err error) {
-	ms = slices.DeleteFunc(slices.Clone(ms), func(name string) bool { return name != own && !v.others[name] })
-	first := false
-	for _, name := range ms {
-		if name == own {
-			first = true
-			break
-		}
-		if w, err := v.older(ctx, s, name); w != nil || err != nil {
-			return w, false, err
-		}
-	}
-	for _, name := range slices.Backward(ms) {
-		if !first || name == own {
-			break
-		}
-		if w, err := v.older(ctx, s, name); w != nil || err != nil {
-			return w, true, err
-		}
-	}
-	return nil, false, nil
-}
-
-// older returns a watch on the member with that name if it is older than the
-// ready by which this one entered. errStaleListing: it has left since.
-func (v *Visit) older(ctx context.Context, s *session.Session, name string) (*zkconn.Watch, error) {
-	w, err := s.Watch(ctx, v.D.Line.Abs()+"/"+name)
-	switch {
-	case errs.IsContextErr(ctx, err):
-		return nil, err
-	case errors.Is(err, zk.ErrNoNode):
-		return nil, errStaleListing
-	case err != nil || w.Stat.Czxid > v.OpenedAt:
-		return nil, err
-	}
-	return w, nil
-}
-
-// remove deletes the member's znode.
-func (v *Visit) remove(ctx context.Context, p *line.Place) error {
+// remove deletes the member's znode in the background, and closes the channel when that is gone.
+func (v *Visit) remove(p *line.Place) <-chan struct{} {
 	if v.removed == nil {
-		v.removed = v.D.Line.Background(func() { p.Withdraw() })
+		v.removed = v.D.depart(p)
 	}
-	select {
-	case <-v.removed:
-		if v.D.Line.Client.Closing.Err() != nil { // it may be left to its session
-			return errs.ErrClosed
+	return v.removed
+}
+
+// awaitOthers leaves, and returns when the others have left, in the next session if one ends: the
+// znode has gone with the session, those of the others have not.
+func (v *Visit) awaitOthers(ctx context.Context, p *line.Place) error {
+	for s := p.Session; ; {
+		w, err := v.firstInside(ctx, s, p)
+		if err == nil && w == nil {
+			return nil
 		}
-		return nil
-	case <-ctx.Done():
-		return p.Session.ContextErr(ctx)
+		if err == nil {
+			select {
+			case <-w.Fired():
+			case <-s.Over():
+				err = zkconn.ErrSessionOver
+			case <-ctx.Done():
+				return s.ContextErr(ctx)
+			}
+		}
+		for errors.Is(err, zkconn.ErrSessionOver) {
+			// The server of the next session may lag and show no member.
+			if s, err = v.D.Client.Live(ctx); err == nil {
+				err = s.Sync(ctx, v.D.Abs())
+			}
+		}
+		if err != nil && err != errStaleListing {
+			return err
+		}
 	}
 }
 
-// errStaleListing: members may have come or left since the listing.
+// errStaleListing: a member has come or left since the listing.
 var errStaleListing = errors.New("listing is out of date")
 
-// clear deletes the last member's znode and ready. ready must stay if anybody has come
-// since the path had that version.
-func (v *Visit) clear(ctx context.Context, s *session.Session, p *line.Place, own bool, version int32) error {
-	nobodyCame := &zk.CheckVersionRequest{Path: v.D.Line.Abs(), Version: version}
+// firstInside lists the members, deletes this one, and returns the watch on the first of the others
+// that entered by the same ready or an earlier one, nil if there is none.
+func (v *Visit) firstInside(ctx context.Context, s *session.Session, p *line.Place) (*zkconn.Watch, error) {
+	ms, path, ready, err := v.D.Members(ctx, s)
+	switch {
+	case err == nil && v.others == nil:
+		v.others = map[string]bool{}
+		for _, name := range ms {
+			v.others[name] = name != p.Name && path.Pzxid >= v.OpenedAt
+		}
+	case err != nil && (errs.IsContextErr(ctx, err) || !errors.Is(err, zk.ErrNoNode)):
+		return nil, err
+	}
+	if ready && !slices.ContainsFunc(ms, func(name string) bool { return name != p.Name }) {
+		if err := v.clear(ctx, s, p, path.Version); err != nil || v.removed == nil {
+			return nil, err
+		}
+	}
+	if err := v.D.Client.AwaitEnd(ctx, v.remove(p)); err != nil {
+		return nil, err
+	}
+	if v.D.Client.Closing.Err() != nil { // the znode may be left to its session
+		return nil, errs.ErrClosed
+	}
+	for _, name := range ms {
+		if !v.others[name] {
+			continue
+		}
+		w, err := s.Watch(ctx, v.D.Abs()+"/"+name)
+		switch {
+		case err == nil && w.Stat.Czxid <= v.OpenedAt:
+			return w, nil
+		case err != nil && !errs.IsContextErr(ctx, err) && errors.Is(err, zk.ErrNoNode):
+			return nil, errStaleListing
+		case err != nil:
+			return nil, err
+		}
+	}
+	return nil, nil
+}
+
+// clear deletes ready where nobody else is left, and the member, unless that is about to be deleted.
+// ready must stay if anybody has come since the path had that version.
+func (v *Visit) clear(ctx context.Context, s *session.Session, p *line.Place, version int32) error {
+	nobodyCame := &zk.CheckVersionRequest{Path: v.D.Abs(), Version: version}
 	ops := []any{nobodyCame, &zk.DeleteRequest{Path: v.D.Ready(), Version: -1}}
-	if own {
+	if v.removed == nil {
 		ops = append(ops, &zk.DeleteRequest{Path: p.Path, Version: -1})
 	}
-	for {
-		o := s.Multi(ctx, ops...)
-		switch {
-		case o.Applied():
-			return nil
-		case o.Transient():
-			continue
-		case o.SessionOver(), errs.IsContextErr(ctx, o.Err()):
-			return o.Err()
-		case o.RefusedAt(nobodyCame, zk.ErrBadVersion):
-			return errStaleListing
-		case own:
-			return v.remove(ctx, p)
-		}
-		return nil
+	o := s.Multi(ctx, ops...)
+	for o.Transient() {
+		o = s.Multi(ctx, ops...)
 	}
+	switch {
+	case o.SessionOver(), errs.IsContextErr(ctx, o.Err()):
+		return o.Err()
+	case o.RefusedAt(nobodyCame):
+		return errStaleListing
+	case !o.Applied() && v.removed == nil: // as a rule ready or the member is gone
+		v.remove(p)
+		return errStaleListing
+	}
+	return nil
 }

@@ -75,9 +75,8 @@ func lastLeaves(w *world) {
 
 var barrierRows = []row{
 	{"nine of ten members wait, who come one by one", steps{barriers(10, 10), arrive(9)}},
-	{"the last of ten members comes, and all return", steps{barriers(10, 10), arrive(9), lastArrives}},
-	{"the last of 100 members comes, and all return", steps{barriers(100, 100), arrive(99), lastArrives}},
-	{"ten members leave", steps{barriers(10, 10), arrive(9), lastArrives, membersLeave}},
+	{"the last of ten members comes, all return and leave", steps{barriers(10, 10), arrive(9), lastArrives}},
+	{"the last of 100 members comes, all return and leave", steps{barriers(100, 100), arrive(99), lastArrives}},
 	{"the last of four members of one client comes, all return and leave", steps{iAmThree, all(lastArrives, membersLeave)}},
 	{"a member comes before the ten of the round before have left", steps{roundStays, barriers(11, 10), arrive(9), lastArrives, membersLeave, arrive(1)}},
 	{"... the one that it watches leaves, by a delete", steps{roundStays, barriers(11, 10), arrive(9), lastArrives, membersLeave, arrive(1), lastLeaves}},

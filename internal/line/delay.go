@@ -111,7 +111,7 @@ func (l *Line) createLasting(ctx context.Context, s *session.Session, data []byt
 
 // pause waits for the delay before a line whose numbers are used up is deleted: the new one
 // knows nothing of the last holder. Nothing is granted in the old one any more.
-func (x *beyondLimit) pause(ctx context.Context) error {
+func (x *exhausted) pause(ctx context.Context) error {
 	over := time.NewTimer(x.Line.Delay)
 	defer over.Stop()
 	select {

@@ -85,9 +85,9 @@ func Line(ctx context.Context, s *session.Session, l *line.Line) ([]Contender, e
 
 // Round returns the members of the round, in order.
 func Round(ctx context.Context, s *session.Session, b *barrier.Barrier) ([]Contender, error) {
-	children, _, err := s.Children(ctx, b.Round.Abs())
+	children, _, err := s.Children(ctx, b.Line.Abs())
 	if errors.Is(err, zk.ErrNoNode) {
-		return nil, b.Line.CheckSized(ctx, s, "members")
+		return nil, b.Root.CheckSized(ctx, s, "members")
 	}
 	var opened []byte
 	stat := &zk.Stat{}
@@ -101,7 +101,7 @@ func Round(ctx context.Context, s *session.Session, b *barrier.Barrier) ([]Conte
 	}
 	ms := placename.ParseAll(children, barrier.MemberKinds)
 	slices.SortFunc(ms, placename.Parts.Compare)
-	ms, cs, err := readContenders(ctx, s, b.Round, ms)
+	ms, cs, err := readContenders(ctx, s, b.Line, ms)
 	for i, m := range ms {
 		_, _, excluded := barrier.IndexIn(opened, m.Number)
 		cs[i].Held, cs[i].Token = excluded == nil, 0

@@ -97,7 +97,8 @@ func (t *takerPool) fitting(s *session.Session, items []string, p *line.Place) i
 	flag := items[0] + "." + queuelog.NewMark()
 	one := zkconn.CreateSize(flag, identity, acl) + zkconn.CreateSize(items[0]+queuelog.ClaimName, []byte(flag), acl) + 32
 	rest := len(identity) + 4*len(flag) + 1000 // what leaves the line, or checks it
-	room := s.Room()
+	load := s.Load()
+	room := max(0, load.Bound-load.Bytes)
 	if p != nil {
 		room += zkconn.Weight(p.Path, false)
 	}

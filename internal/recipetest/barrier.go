@@ -98,12 +98,12 @@ var BothBarriers = []BarrierCase{
 		},
 		Quota: map[string]string{OpEnter: "quota exceeded"},
 		Data: map[string]string{
-			"mine": "path holds other data", "2": "path holds the size of a semaphore or barrier",
+			"mine": "holds other data", "2": "path holds the size of a semaphore or barrier",
 		},
 		Refused: []refusal{
 			{What: "joining", Perms: zk.PermAll &^ zk.PermCreate},
 			{What: "listing", Perms: zk.PermAll &^ zk.PermRead},
-			{What: "writing", Perms: zk.PermAll &^ zk.PermWrite, Says: "the znode may not be written"},
+			{What: "writing", Perms: zk.PermAll &^ zk.PermWrite},
 		},
 	},
 }
@@ -191,7 +191,7 @@ const (
 	OpJoinRound   = "multi(check,create,setData)"                   // joins a round
 	OpLeaveRound  = "multi(delete,setData)"                         // a member leaves an open round
 	OpCancelWait  = "multi(delete,check,setData)"                   // a member cancels its Wait
-	OpMakeRound   = "multi(create,create,create)"                   // creates a round
+	OpMakeRound   = "multi(create,create,create,create,setData)"    // creates a round, and joins it
 	OpDeleteRound = "multi(check,delete,delete,delete,delete)"      // deletes a round whose signal was raised
 	OpOpenRound   = "multi(check,create,setData,check,check,check)" // opens a round of two members
 	RoundOf2      = "/b/round"                                      // the round of the barrier that tests in bubbles use
@@ -311,12 +311,8 @@ func (o *Observer) Openings() []int {
 	return opened
 }
 
-// MembersLeft returns when the members whose Wait has returned have left, or have tried to:
-// they stay for a moment, which is 100 ms at most.
-func MembersLeft() {
-	time.Sleep(150 * time.Millisecond)
-	synctest.Wait()
-}
+// MembersLeft returns when the members whose Wait has returned have left, or have tried to.
+func MembersLeft() { synctest.Wait() }
 
 // Mishaps are the faults that can hit a request.
 var Mishaps = []zktest.Fault{

@@ -35,7 +35,7 @@ func newBarrierWorld(seed uint64) *world {
 		return []string{
 			"multi(check,create,setData)", "multi(check,create,setData" + strings.Repeat(",check", 1+n) + ")",
 			"multi(check,delete,setData" + strings.Repeat(",check", 1+n) + ")",
-			"multi(delete,check,setData)", "multi(delete,setData)", "multi(create,create,create)",
+			"multi(delete,check,setData)", "multi(delete,setData)", "multi(create,create,create,create,setData)",
 			"multi(check,delete,delete,delete,delete)", "multi(check,delete,delete,delete)", "multi(check,delete,delete)",
 			"getData", "getChildren2", "sync",
 		}

@@ -188,7 +188,7 @@ func (p *process) work() map[string]func(*worker) {
 		work[fmt.Sprint("read-", i)] = func(w *worker) { w.read(rw, rwKey) }
 	}
 	for i := range 2 {
-		work[fmt.Sprint("take-", i)] = func(w *worker) { w.take(free, queueKey) }
+		work[fmt.Sprint("take-", i)] = func(w *worker) { w.take(w.ctx, free, queueKey) }
 		work[fmt.Sprint("kept-", i)] = func(w *worker) { w.lock(kept.Lock, nil, keptKey) }
 		work[fmt.Sprint("slots-", i)] = func(w *worker) { w.useSlots(semaphore) }
 		work[fmt.Sprint("campaign-", i)] = func(w *worker) { w.campaign(election) }

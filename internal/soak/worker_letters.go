@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"time"
@@ -11,7 +12,8 @@ import (
 
 // Of the queue with dead letters, half of the items fail in every attempt, but not always:
 // now and then all processes are fixed for some time, as if a new version ran, and at the
-// end they stay so. Then dead letters are redriven.
+// end they stay so. Then dead letters are redriven. Every second time those of the 8 s before are
+// left for that.
 const (
 	failingAttempts = 3
 	fixedEvery      = 8 * time.Second
@@ -43,9 +45,19 @@ func (w *worker) try(it *zkrecipes.Item) error {
 	return errBad
 }
 
-// bury takes a dead letter, for good.
+// bury takes a dead letter, for good, unless they are to be left for a redrive.
 func (w *worker) bury(q *zkrecipes.Queue) {
-	w.take(q, deadKey)
+	ctx, cancel := w.ctx, context.CancelFunc(func() {})
+	select {
+	case <-w.finish:
+	default:
+		past := w.now() % (2 * fixedEvery)
+		ctx, cancel = context.WithTimeout(ctx, max(fixedEvery-past, 0))
+	}
+	defer cancel()
+	if ctx.Err() == nil {
+		w.take(ctx, q, deadKey)
+	}
 	w.sleep(w.ctx, 500*time.Millisecond, 2*time.Second)
 }
 

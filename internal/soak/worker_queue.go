@@ -33,9 +33,9 @@ func (w *worker) put(q *zkrecipes.Queue, key, infix string) {
 }
 
 // take takes an item and acks it.
-func (w *worker) take(q *zkrecipes.Queue, key string) {
+func (w *worker) take(ctx context.Context, q *zkrecipes.Queue, key string) {
 	e := judge.Event{Kind: judge.Begin, Recipe: judge.RecipeTake, Key: key}
-	ctx, cancel := w.ctx, context.CancelFunc(func() {})
+	cancel := context.CancelFunc(func() {})
 	if w.oneIn(20) {
 		ctx, cancel = context.WithTimeout(ctx, time.Duration(w.rand.IntN(100))*time.Millisecond)
 	}

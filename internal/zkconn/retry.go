@@ -5,8 +5,6 @@ import (
 	"errors"
 	"slices"
 
-	"github.com/go-zookeeper/zk"
-
 	"github.com/zkrecipes/zkrecipes/internal/wire"
 )
 
@@ -20,8 +18,7 @@ type Retry struct {
 
 	underWay *Transaction // the last attempt, nil once its outcome is known
 	attempts int
-	creates  int64 // see Session.Creates
-	repeated bool  // an earlier attempt may have been carried out
+	repeated bool // an earlier attempt may have been carried out
 }
 
 // Retry returns the transaction of the parts' operations, in order. sent, which may
@@ -30,12 +27,16 @@ func (s *Session) Retry(sent chan struct{}, parts ...[]any) *Retry {
 	if sent == nil {
 		sent = make(chan struct{})
 	}
-	return &Retry{s: s, ops: slices.Concat(parts...), sent: sent, creates: s.Creates()}
+	return &Retry{s: s, ops: slices.Concat(parts...), sent: sent}
 }
 
 // Begin sends it. It blocks until requests pass, not for the answer.
 func (x *Retry) Begin(ctx context.Context) error {
-	t, err := x.s.Begin(ctx, x.ops...)
+	start := x.s.Start
+	if x.repeated { // what it creates may exist, so it must not be refused for that
+		start = x.s.StartSpare
+	}
+	t, err := x.s.BeginBy(ctx, start, x.ops...)
 	if err != nil {
 		return err
 	}
@@ -58,16 +59,6 @@ func (x *Retry) Repeated() bool { return x.repeated }
 
 // Unknown reports whether it may have been carried out, or may still be.
 func (x *Retry) Unknown() bool { return x.underWay != nil || x.repeated }
-
-// NoteDone notes that an attempt whose reply was lost has been carried out, so that the
-// session counts what it has deleted no more.
-func (x *Retry) NoteDone() {
-	for _, op := range x.ops {
-		if del, ok := op.(*zk.DeleteRequest); ok {
-			x.s.NoteGoneSince(x.creates, del.Path)
-		}
-	}
-}
 
 // Pending returns the only attempt, whose caller has left before its end. It is nil where
 // there is none, or where an earlier one may have been carried out.

@@ -1,0 +1,159 @@
+// Package barrier has the rounds of a Barrier, and the double barrier with its visits. The
+// package above checks what users give, traces, and wraps errors.
+package barrier
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/zkrecipes/zkrecipes/internal/layout"
+	"github.com/zkrecipes/zkrecipes/internal/line"
+	"github.com/zkrecipes/zkrecipes/internal/placename"
+	"github.com/zkrecipes/zkrecipes/internal/session"
+	"github.com/zkrecipes/zkrecipes/internal/zkconn"
+)
+
+// Both barriers consist of members, which are ephemeral znodes, and of the znode ready beside
+// them. A member that sees that n are there opens the barrier by a transaction on ready, which
+// fails if one of the n may have gone since. Of n members that are there, the last to come has
+// seen n, so one of them has, even if others die. The others wait for a change of ready, which
+// tells each whether it has entered. The recipes differ in what ready says, and in how members
+// leave. The rules were model-checked.
+
+// kindMember is the kind of a barrier's members. Locks and barriers do not see each
+// other's places.
+const kindMember placename.Kind = "member-"
+
+var MemberKinds = []placename.Kind{kindMember}
+
+// MemberKindOf is kindMember of a barrier of n members. Members say in their names how
+// many they wait for, so that a listing tells who disagrees, and costs nothing more.
+func MemberKindOf(n int) placename.Kind {
+	return placename.Kind("of" + strconv.Itoa(n) + "-" + string(kindMember))
+}
+
+// memberSize returns for how many members the member with that name waits, or 0 if the
+// name does not say so.
+func memberSize(name string) int {
+	_, size, _ := strings.Cut(name, "-of") // which no uuid contains
+	size, _, _ = strings.Cut(size, "-"+string(kindMember))
+	n, _ := strconv.Atoi(size)
+	return n
+}
+
+// members are those of a barrier that wait for n.
+type members struct {
+	*line.Line // the znode in which they stand
+	recipe     string
+	n          int
+}
+
+func membersOf(c *session.Client, path, kind, recipe string, n int) members {
+	l := &line.Line{Client: c, Path: path, Recipe: kind, Kinds: []placename.Kind{MemberKindOf(n), kindMember}, Writes: true}
+	return members{l, recipe, n}
+}
+
+func (m members) Ready() string { return m.Abs() + "/ready" }
+
+func (m members) kind() placename.Kind { return MemberKindOf(m.n) }
+
+// counts reports whether the member with that name waits for n, or does not say for how many.
+func (m members) counts(name string) bool {
+	size := memberSize(name)
+	return size == 0 || size == m.n
+}
+
+// check refuses an n below 1, and one for which a transaction of that size has no room.
+func (m members) check(size int) error {
+	if m.n < 1 {
+		return fmt.Errorf("a %s of %d members", m.recipe, m.n)
+	}
+	if err := zkconn.CheckSize(size, m.Client.MaxBuffer); err != nil {
+		return fmt.Errorf("a %s of %d members: %w", m.recipe, m.n, err)
+	}
+	return nil
+}
+
+func (m members) wrongSize(n int) error { return layout.WrongSize(m.recipe, "members", n, m.n) }
+
+// errPending: the barrier has not been opened for the member.
+var errPending = errors.New("the barrier is not open")
+
+// await returns what read says of ready, once that is not errPending. read gets the watch on ready
+// that watch has set, and nil when that has fired. A member that has waited for a tenth of the
+// session timeout calls late, which may return another watch, and is watched itself from then on:
+// short waits do not pay for that.
+func await[R any](ctx context.Context, p *line.Place, watch func() (*zkconn.Watch, error), read func(*zkconn.Watch) (R, error), late func() (*zkconn.Watch, error)) (r R, err error) {
+	short, stop := context.WithTimeout(context.Background(), p.Session.Timeout()/10)
+	defer stop()
+	wake := short.Done()
+	var w, also *zkconn.Watch
+	for {
+		if w == nil {
+			if w, err = watch(); err != nil {
+				return r, err
+			}
+			if !w.HasFired() { // others that share it may have set it before
+				if r, err = read(w); err != errPending {
+					return r, err
+				}
+			}
+		}
+		if wake != nil && short.Err() != nil {
+			wake = nil
+			if also, err = late(); err != nil {
+				return r, err
+			}
+			if also != nil {
+				if r, err = read(also); err != errPending {
+					return r, err
+				}
+			}
+		}
+		if wake == nil || p.Own != nil { // which the search for a lost join may have set
+			if err := p.WatchOwn(ctx); err != nil {
+				return r, err
+			}
+		}
+		select {
+		case <-w.Fired():
+		case <-also.Fired():
+		case <-p.Own.Fired():
+		case <-wake:
+		case <-p.Session.Over():
+			return r, zkconn.ErrSessionOver
+		case <-ctx.Done():
+			return r, p.Session.ContextErr(ctx)
+		}
+		if w.HasFired() || also != nil && also.HasFired() {
+			w, also = nil, nil // mostly there is nothing more to wait for
+			if r, err = read(nil); err != errPending {
+				return r, err
+			}
+		}
+	}
+}
+
+// awaitGone waits until gone is closed. It gives up when ctx ends, when there is no connection,
+// and after that time.
+func awaitGone(ctx context.Context, s *session.Session, gone <-chan struct{}, most time.Duration) {
+	ctx, stop := context.WithTimeout(ctx, most)
+	defer stop()
+	for {
+		up, changed := s.Connected()
+		if !up {
+			return
+		}
+		select {
+		case <-gone:
+			return
+		case <-ctx.Done():
+			return
+		case <-changed:
+		}
+	}
+}

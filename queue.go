@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"slices"
 	"time"
 
 	"github.com/zkrecipes/zkrecipes/internal/line"
@@ -21,8 +22,7 @@ import (
 // neither a log nor a message broker. For more than that, use one of those.
 //
 // Where several Clients take quickly and there are plenty of items, they claim in nearly this
-// order: each chooses among the first items, so that they do not collide. docs/queue.md has
-// figures.
+// order: each chooses among the first hundred, so that they do not collide.
 //
 // A Queue is only a name. Values are safe for concurrent use.
 //
@@ -118,8 +118,7 @@ func (q *Queue) Path() string {
 // MaxLen it also blocks until there is room: producers wait in a line, first come,
 // first served, and one is woken at a time. If the session ends, a producer waits in the next
 // one, at the end of the line. A producer that is the first and leaves the room that it needs
-// unused for 50 ms, as if its process were dead, goes to the end of the line, too. From then
-// on, its session gets more time.
+// unused for a second, as if its process were dead, goes to the end of the line, too.
 //
 // nil means that the item is in the queue, once. An item that is too large is refused
 // before anything is sent.
@@ -134,10 +133,10 @@ func (q *Queue) Path() string {
 //
 // Put costs one request and one commit. With MaxLen it costs one request and one commit
 // more, a listing of each segment that has changed, and two requests more if other
-// producers are ahead. If it waits for them for longer than 100 ms, it costs a listing of the
+// producers are ahead. If it waits for them for longer than 300 ms, it costs a listing of the
 // line and two requests more. Neither depends on how many items there are. Each time that other
-// producers fill the open segment first, Put costs one request more. If they do so faster
-// than requests travel, Put sends up to 16 together, of which one succeeds. The first use
+// producers fill the open segment, of about a hundred items, first, Put costs one request more.
+// While they do so faster than requests travel, Put does not get through. The first use
 // of a queue in a session costs three reads, and the first put one request and one commit
 // more.
 func (q *Queue) Put(ctx context.Context, data []byte) (ItemID, error) {
@@ -198,18 +197,12 @@ func (q *Queue) putTraced(ctx context.Context, datas [][]byte) ([]ItemID, error)
 // The item is the caller's until Ack or Nack, or until the claim is lost. The items of a
 // process that dies are given back when its session ends.
 //
-// Take costs four requests and one commit if there is an item and nobody waits. A
-// consumer that has to wait in line costs three requests and one commit more, and one
-// request for each time that it wakes as the first. Where several Clients take and there
-// are plenty of items, none waits in line: Take costs a listing, the claim and a read of the
-// item, and two requests more if another consumer was quicker, about once in twelve.
-//
-// If the last Take came right after an Ack, within the time that the Ack took and 10 ms at
-// most, the next Ack does part of the work, unless the Client still has other items. While
-// nobody waits, it reads what the next Take needs, which saves a round trip. While others
-// wait, it takes the next place in line along, which saves a request and a commit. If no
-// Take comes within twice the time of an Ack, and 1 ms at least, the Client leaves that
-// place.
+// Take costs four requests and one commit if there are more items than consumers that wait in
+// line, and three requests and one commit more if another consumer was quicker. A consumer that
+// has to wait in line costs five requests and one commit more, and one request for each time that
+// it wakes as the first. The second and third in line look for items, too, once they have waited
+// for 300 ms: so a consumer that dies at the head of the line holds up an item for less than a
+// second.
 func (q *Queue) Take(ctx context.Context) (*Item, error) {
 	if err := q.core().Check(ctx); err != nil {
 		return nil, q.fail("take from", err)
@@ -236,7 +229,7 @@ func (q *Queue) TakeN(ctx context.Context, n int) ([]*Item, error) {
 
 // TryTake claims the first free item, or returns ErrEmpty if none is free. It does not
 // wait for a turn, so it may get an item for which others wait. If others are quicker, it
-// chooses among the first items, and returns ErrEmpty if they are quicker eight times. What
+// chooses among the first hundred, and returns ErrEmpty if they are quicker eight times. What
 // it knows of the queue may be a moment old. TryTake blocks until the servers answer (while
 // disconnected, until there is a connection again or ctx ends), and returns the errors that
 // Take returns. If it returns ctx's error, nothing is claimed, or what was claimed is given
@@ -250,7 +243,10 @@ func (q *Queue) TryTake(ctx context.Context) (*Item, error) {
 	}
 	items, err := q.acquire(ctx, "try take", func(ctx context.Context) ([]*queue.Item, error) {
 		it, err := q.itemQueue.TakeNow(ctx)
-		return []*queue.Item{it}, err
+		if err != nil {
+			return nil, err
+		}
+		return []*queue.Item{it}, nil
 	})
 	if err != nil {
 		return nil, err
@@ -262,7 +258,12 @@ func (q *Queue) TryTake(ctx context.Context) (*Item, error) {
 // an acquisition of its own, of which the first one is the call.
 func (q *Queue) acquire(ctx context.Context, op string, take func(context.Context) ([]*queue.Item, error)) ([]*Item, error) {
 	inner, traced := startAcquire(ctx, q.itemQueue.Client, RecipeQueue, q.itemQueue.Path, op)
-	taken, err := take(inner)
+	var taken []*queue.Item
+	var err error
+	for len(taken) == 0 && err == nil { // claims may have ended by now
+		taken, err = take(inner)
+		taken = slices.DeleteFunc(taken, func(it *queue.Item) bool { return !it.Seen() })
+	}
 	if err != nil {
 		err = q.fail("take from", err)
 		traced.end(nil, err)
@@ -483,9 +484,7 @@ func (q *Queue) Redrive(ctx context.Context, n int) (moved int, err error) {
 //   - The servers' error is returned if they refuse a request.
 //
 // The workers, like all calls of the Client that wait for items of the queue, share a
-// place in the consumers' line. An item costs four requests and two commits, which include
-// the Client's next place in the line. If that place is not the first, it costs three
-// requests more.
+// place in the consumers' line. An item costs what a Take and an Ack cost.
 func (q *Queue) Serve(ctx context.Context, handler func(context.Context, *Item) error) error {
 	err := q.core().Check(ctx)
 	if err == nil && handler == nil {

@@ -248,14 +248,20 @@ func TestCountsOfOneClientAtTheSameTimeAgree(t *testing.T) {
 		w.Plan.Add(zktest.Fault{Do: zktest.Delay, Op: "getChildren2", For: time.Second})
 		var counts []*harness.Call[int]
 		for range 3 {
-			counts = append(counts, harness.Go(t, log.Count))
+			counts = append(counts, harness.Go(t, func(ctx context.Context) (int, error) {
+				n, _, err := log.Count(ctx)
+				return n, err
+			}))
 			synctest.Wait()
 		}
 		require.True(t, counts[0].Waiting())
 		canceled(t, counts[1])
 		require.Equal(t, 10, counts[0].Get())
 		require.Equal(t, 10, counts[2].Get())
-		one, other := log.CountChanged(), log.CountChanged()
+		_, one, err := log.Count(t.Context())
+		require.NoError(t, err)
+		_, other, err := log.Count(t.Context())
+		require.NoError(t, err)
 		recipetest.AckOn(t, recipetest.TakeOn(t, w.Queue(w.Stranger(nil))))
 		synctest.Wait()
 		<-one

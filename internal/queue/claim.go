@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/go-zookeeper/zk"
 	"golang.org/x/sync/semaphore"
@@ -26,14 +27,40 @@ type queueState struct {
 	*queuelog.Log
 	// claiming: each claim being made holds 1, and a sweep holds all.
 	claiming *semaphore.Weighted
-	Hints    queueHints
-	// held is how many items its consumers have. Those that somebody else deletes are
-	// counted until the holder notices.
-	Held atomic.Int64
+	// passed is the number of the last place in the consumers' line that left an item unused,
+	// -1 without one.
+	passed atomic.Int32
+	// spread is how many of the first items a claim without a place may leave to others, and
+	// lateAt when another one was quicker last.
+	spread atomic.Int32
+	lateAt atomic.Int64
 	// blocked has the items below which somebody has created a znode with the name of
 	// the exclusion, each with a *zkconn.Watch that fires when that znode is deleted.
 	Blocked sync.Map
 }
+
+// Where others take, too, a claim without a place chooses among the first items, so that they do
+// not collide: among more after each collision, and fewer after each claim. A consumer that has
+// met nobody for crowdLasts claims in order.
+const (
+	maxSpread  = queuelog.SegmentSize
+	crowdLasts = 500 * time.Millisecond
+)
+
+// choice returns how many of the first items a claim may leave to others.
+func (q *queueState) choice() int {
+	if time.Now().UnixNano()-q.lateAt.Load() > int64(crowdLasts) {
+		q.spread.Store(0)
+	}
+	return int(q.spread.Load())
+}
+
+func (q *queueState) noteLate() {
+	q.lateAt.Store(time.Now().UnixNano())
+	q.spread.Store(min(2*q.spread.Load()+4, maxSpread))
+}
+
+func (q *queueState) noteClaim() { q.spread.Store(q.spread.Load() * 15 / 16) }
 
 // unblock forgets the items whose watches have fired, which may be gone.
 func (q *queueState) unblock() {
@@ -59,29 +86,25 @@ const (
 // consumer's claim.
 type claim struct {
 	*line.Place
-	q      *Queue
-	Item   string
-	counts atomic.Pointer[queueState]
-	// seen: a consumer has got the item. A claim that ends before it has been seen is no attempt.
-	seen atomic.Bool
+	q    *Queue
+	Item string
+	// fate is whether a consumer gets the item, decided once. Without a consumer, the claim is
+	// no attempt.
+	fate atomic.Int32
 	// attempt is how often the item was taken, this time included, once the claim was made.
 	// Item.Attempt is the user's to change, and so is Item.ID: see id.
 	Attempt int
 }
 
-// count counts the claim as one that a consumer has.
-func (c *claim) count() {
-	queue := c.Queue()
-	queue.Held.Add(1)
-	c.counts.Store(queue)
-}
+// The fates of a claim.
+const (
+	open int32 = iota
+	seen
+	unseen
+)
 
-// settle ends the count.
-func (c *claim) settle() {
-	if queue := c.counts.Swap(nil); queue != nil {
-		queue.Held.Add(-1)
-	}
-}
+// see decides that a consumer gets the item, unless the claim has ended before.
+func (c *claim) see() bool { return c.fate.CompareAndSwap(open, seen) || c.fate.Load() == seen }
 
 // NewClaim returns a claim that is yet to be made.
 func (q *Queue) NewClaim(s *session.Session, item string) *claim {
@@ -153,21 +176,16 @@ type unclaimable struct {
 
 func (u *unclaimable) Error() string { return fmt.Sprintf("item %s is not free", u.item) }
 
-var (
-	// ErrLostAtOnce: a claim was lost before the caller had it.
-	ErrLostAtOnce = errors.New("claim lost at once")
-	// errJoined: somebody has joined the line.
-	errJoined = errors.New("somebody has joined the consumers' line")
-)
+// ErrLostAtOnce: a claim was lost before the caller had it.
+var ErrLostAtOnce = errors.New("claim lost at once")
 
 // claimTransaction claims items of one queue, all or none. A consumer that stands in line
 // leaves it by the same transaction.
 type claimTransaction struct {
 	s      *session.Session
 	claims []*claim
-	// p is the place that it deletes. Without one, check is what must hold instead, if anything.
-	p     *line.Place
-	check *zk.CheckVersionRequest
+	// p is the place that it deletes, nil without one.
+	p *line.Place
 
 	// items and errs are as many as claims: an item, or why there is none. errs has nil for
 	// those that were lost at once.
@@ -180,7 +198,6 @@ type claimParts struct {
 	creates []any
 	stamp   *zk.SetDataRequest
 	leave   line.Departure
-	check   []any
 }
 
 // run carries the transaction out, or learns that it was not. done: it was. If it is not
@@ -197,7 +214,7 @@ func (a *claimTransaction) run(ctx context.Context) (done bool, err error) {
 	}
 	for signal := true; ; signal = false {
 		parts := a.parts(signal)
-		x := a.s.Retry(nil, parts.creates, parts.stampOps(), parts.leave.Ops, parts.check)
+		x := a.s.Retry(nil, parts.creates, parts.stampOps(), parts.leave.Ops)
 		o, readings := a.send(ctx, x)
 		if o.RefusedAt(parts.leave.Signal) && !o.Is(zk.ErrNoNode) {
 			continue
@@ -223,9 +240,6 @@ func (a *claimTransaction) parts(signal bool) (parts claimParts) {
 	}
 	if a.p != nil {
 		parts.leave = a.p.Departure(signal)
-	}
-	if a.check != nil {
-		parts.check = []any{a.check}
 	}
 	if first := a.claims[0]; parts.leave.Signal == nil {
 		parts.stamp = &zk.SetDataRequest{Path: first.Path, Data: []byte(first.Line.Client.Identity), Version: -1}
@@ -265,8 +279,6 @@ func (a *claimTransaction) whyRefused(ctx context.Context, parts claimParts, x *
 			err = ErrLostAtOnce
 		}
 		return err
-	case o.RefusedAt(a.check, zk.ErrBadVersion, zk.ErrNoNode):
-		return errJoined
 	}
 	return o.Err()
 }
@@ -372,7 +384,6 @@ func (q *Queue) claimed(ctx context.Context, c *claim, reading *zkconn.Reading) 
 	if err != nil {
 		return nil, err
 	}
-	c.count()
 	c.Attempt = queuelog.Claims(stat, true)
 	it := &Item{Queue: q, Claim: c, Handle: h}
 	it.data, it.failure = CutNote(c.Name, data)
@@ -381,16 +392,22 @@ func (q *Queue) claimed(ctx context.Context, c *claim, reading *zkconn.Reading) 
 
 // release deletes the flag and the exclusion, once. zk.ErrNoNode: one of them was gone.
 func (c *claim) release(_ bool, begin line.BeginFunc) error {
-	c.settle()
-	ops, unseen := c.AckOps(false), c.unseenOps()
-	t, err := begin(append([]any{ops.flag, ops.exclusion}, unseen...)...)
+	var uncount []any
+	if c.fate.CompareAndSwap(open, unseen) || c.fate.Load() == unseen {
+		uncount = c.uncountOps()
+	}
+	return c.releaseWith(begin, uncount)
+}
+
+func (c *claim) releaseWith(begin line.BeginFunc, uncount []any) error {
+	ops := c.AckOps(false)
+	t, err := begin(append([]any{ops.flag, ops.exclusion}, uncount...)...)
 	o := zkconn.Failure(err)
 	if err == nil {
 		o = t.Wait(c.Session.Lifetime())
 	}
-	if o.RefusedIn(unseen) || o.Is(zkconn.ErrTooLarge) && len(unseen) > 0 {
-		c.seen.Store(true) // it counts: somebody has changed the item, or the servers refuse it
-		return c.release(false, begin)
+	if o.RefusedIn(uncount) || o.Is(zkconn.ErrTooLarge) && len(uncount) > 0 {
+		return c.releaseWith(begin, nil) // it counts: somebody has changed the item, or the servers refuse it
 	}
 	if !o.Is(zk.ErrNoNode) {
 		return o.Err()
@@ -435,12 +452,9 @@ func (c *claim) isItemGone(ctx context.Context) bool {
 	return errors.Is(gone, zk.ErrNoNode) || notDone == nil
 }
 
-// unseenOps take back the attempt that the claim counts as, if no consumer has got the item: they
-// write its data as they are, see queuelog.Claims. They cost a read.
-func (c *claim) unseenOps() []any {
-	if c.seen.Load() {
-		return nil
-	}
+// uncountOps take back the attempt that the claim counts as: they write the item's data as they
+// are, see queuelog.Claims. They cost a read.
+func (c *claim) uncountOps() []any {
 	data, stat, err := c.Session.Get(c.Session.Lifetime(), c.Item)
 	if err != nil {
 		return nil

@@ -33,6 +33,8 @@ func TestConsumersThatWaitAtTheEndOfTheirCounterAreServed(t *testing.T) {
 	eachCounter(t, func(t *testing.T, w *recipetest.World, counter int32) {
 		producer := w.Queue(w.Stranger(nil))
 		recipetest.Warm(t, producer)
+		canceled(t, w.TakeLater(producer)) // makes the line
+		time.Sleep(time.Second)
 		require.NoError(t, w.Srv.SetCounter(w.Path+"/line", counter))
 		var takers []*harness.Call[*zkrecipes.Item]
 		for range 4 {
@@ -51,11 +53,13 @@ func TestConsumersThatWaitAtTheEndOfTheirCounterAreServed(t *testing.T) {
 	})
 }
 
-// B84: The place that an ack takes along is beyond the limit.
+// B84: The places of a Serve are beyond the limit.
 func TestServeGoesOnBeyondTheEndOfTheConsumersCounter(t *testing.T) {
 	eachCounter(t, func(t *testing.T, w *recipetest.World, counter int32) {
 		producer := w.Queue(w.Stranger(nil))
 		recipetest.Warm(t, producer)
+		canceled(t, w.TakeLater(producer)) // makes the line
+		time.Sleep(time.Second)
 		require.NoError(t, w.Srv.SetCounter(w.Path+"/line", counter))
 		handled := make(chan string, 100)
 		for range 2 {

@@ -94,7 +94,7 @@ func (q *Queue) letter(log *queuelog.Log, id string, data []byte, f Failure, bes
 // before it hands the item out, so an item that kills each process that works on it does
 // not stay at the head for ever.
 func (q *Queue) moveToDeadLetters(ctx context.Context, it *Item, data []byte, attempts int, text string) error {
-	it.Claim.seen.Store(true) // if it cannot be moved, the next back-off is longer
+	it.Claim.see() // if it cannot be moved, the next back-off is longer
 	letters := QueueIn(it.Claim.Session, q.DeadLettersPath()).Log
 	letter := q.letter(letters, it.Claim.ID(), data, Failure{Queue: q.Abs(), Attempts: attempts, Text: text}, it.Claim.AckOps(true).All())
 	puts := &ackPuts{to: letters, size: q.SegmentSize, items: []queuelog.Item{letter}}

@@ -18,16 +18,13 @@ import (
 
 // Contexts that end while the servers take their time.
 
-// opClaim is the claim of an item without a place in the line.
-const opClaim = "multi(create,create,setData,check)"
-
 func TestAnItemThatWasClaimedForACallThatHasEndedIsTheNextOnes(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		q := w.Queue(w.Stranger(nil))
 		recipetest.Warm(t, q)
 		recipetest.PutOn(t, q, "x")
 		time.Sleep(time.Second)
-		w.Plan.Add(zktest.Fault{Do: zktest.Delay, Op: opClaim, After: true, For: 100 * time.Millisecond})
+		w.Plan.Add(zktest.Fault{Do: zktest.Delay, Op: recipetest.OpClaimAlone, After: true, For: 100 * time.Millisecond})
 		began, before := time.Now(), w.Srv.Counts()
 		_, err := q.Take(harness.Within(t, 30*time.Millisecond))
 		require.ErrorIs(t, err, context.DeadlineExceeded)
@@ -47,7 +44,7 @@ func TestAnItemThatWasClaimedForNobodyIsGivenBackAndThatIsNoAttempt(t *testing.T
 		recipetest.PutOn(t, q, "x")
 		for range 20 {
 			time.Sleep(time.Second)
-			w.Plan.Add(zktest.Fault{Do: zktest.Delay, Op: opClaim, After: true, For: 100 * time.Millisecond})
+			w.Plan.Add(zktest.Fault{Do: zktest.Delay, Op: recipetest.OpClaimAlone, After: true, For: 100 * time.Millisecond})
 			for _, take := range []func(context.Context) (*zkrecipes.Item, error){q.Take, q.TryTake} {
 				_, err := take(harness.Within(t, 30*time.Millisecond))
 				require.ErrorIs(t, err, context.DeadlineExceeded)
@@ -125,7 +122,7 @@ func TestAnItemTooLargeForItsConsumerIsGivenBackAfterATakeThatHasEnded(t *testin
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		recipetest.PutOn(t, w.Queue(w.Stranger(nil)), strings.Repeat("x", 20_000))
 		q := w.Queue(w.Stranger(&zkrecipes.Options{MaxBuffer: 8 << 10}))
-		w.Plan.Add(zktest.Fault{Do: zktest.Delay, Op: opClaim, After: true, For: 100 * time.Millisecond})
+		w.Plan.Add(zktest.Fault{Do: zktest.Delay, Op: recipetest.OpClaimAlone, After: true, For: 100 * time.Millisecond})
 		_, err := q.Take(harness.Within(t, 30*time.Millisecond))
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		time.Sleep(time.Minute)

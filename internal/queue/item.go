@@ -18,10 +18,12 @@ type Item struct {
 	failure Failure
 }
 
+// Seen decides that a consumer gets the item, unless it was given back before.
+func (it *Item) Seen() bool { return it.Claim.see() }
+
 // LetGo returns the data and the failure of an item that a consumer gets. They are the consumer's
 // from then on.
 func (it *Item) LetGo() (data []byte, failure Failure) {
-	it.Claim.seen.Store(true)
 	data, failure = it.data, it.failure
 	it.data, it.failure = nil, Failure{}
 	return data, failure
@@ -32,11 +34,7 @@ func (it *Item) err() error { return it.Handle.Fail("hold", it.Handle.Failure())
 
 // Ack removes the item for good and carries out ops.
 func (it *Item) Ack(ctx context.Context, ops []any) error {
-	a := &ackTransaction{it: it, ops: ops}
-	if len(ops) == 0 {
-		a.reserveSoon()
-	}
-	return a.run(ctx)
+	return (&ackTransaction{it: it, ops: ops}).run(ctx)
 }
 
 // Nack gives the item back. If ctx ends first, it is given back in the background.

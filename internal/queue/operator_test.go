@@ -234,6 +234,8 @@ func TestForeignZnodesInAQueueAreIgnored(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		q, conn := w.Small(3, nil), w.Bare()
 		recipetest.Warm(t, q)
+		canceled(t, w.TakeLater(q)) // makes the line
+		time.Sleep(time.Second)
 		foreign := []string{
 			"/x", "/s/x", "/s/00000000000", "/s/-000000001", "/s/0000000000/x", "/s/0000000000/ünï",
 			"/s/0000000000/" + strings.Repeat("a", 32), "/s/0000000000/" + strings.Repeat("a", 22) + "+000000001",

@@ -3,16 +3,12 @@ package queue
 import (
 	"context"
 	"errors"
-	"math"
-	"math/rand/v2"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/zkrecipes/zkrecipes/internal/line"
 	"github.com/zkrecipes/zkrecipes/internal/placename"
-	"github.com/zkrecipes/zkrecipes/internal/queuelog"
 	"github.com/zkrecipes/zkrecipes/internal/session"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
@@ -23,12 +19,10 @@ import (
 
 // taker is a call that waits for items.
 type taker struct {
-	q   *Queue
-	ctx context.Context
-	// waiter is notified when the call waits in the line. It may be nil.
-	waiter line.Waiter
-	since  time.Time
-	n      int
+	q     *Queue
+	ctx   context.Context
+	since time.Time
+	n     int
 	// done is closed when items or err is set, or when neither will be.
 	done  chan struct{}
 	items []*Item
@@ -53,24 +47,9 @@ type takerPool struct {
 	spare []*Item
 	// claiming is for how many takers a claim is under way.
 	claiming int
-	// atWork: the goroutine has a place, or tries without one.
-	atWork bool
-	// joining is closed when an ack has taken a place along, and nil without one.
-	joining chan struct{}
-	// place is what an ack has taken along, and keep for how long it waits for a taker.
-	place *line.Place
-	keep  time.Duration
-	idle  *time.Timer
+	idle     *time.Timer
 	// failedAt is when this turn failed in the line.
 	failedAt time.Time
-
-	// acked is when an ack has ended after which no taker has come, and tookAck how long it
-	// took.
-	acked   time.Time
-	tookAck time.Duration
-	// Soon: the last taker came right after an ack.
-	Soon  bool
-	ahead *lookAhead
 }
 
 // linger is for how long a place in the line, and what was claimed, is kept when the Client's
@@ -87,12 +66,11 @@ func (q *Queue) takeN(ctx context.Context, n int) ([]*Item, error) {
 	if ctx.Err() != nil {
 		return nil, c.ContextErr(ctx)
 	}
-	k := &taker{q: q, ctx: ctx, waiter: line.WaiterIn(ctx), since: time.Now(), n: n, done: make(chan struct{})}
+	k := &taker{q: q, ctx: ctx, since: time.Now(), n: n, done: make(chan struct{})}
 	pools := PoolsOf(c)
 	pools.Mu.Lock()
 	t := q.pool()
 	t.waiting = append(t.waiting, k)
-	t.noteTaker()
 	t.handSpare()
 	t.noteChange()
 	pools.Mu.Unlock()
@@ -149,7 +127,7 @@ func (q *Queue) pool() *takerPool {
 		return t
 	}
 	t := &takerPool{pools: pools, c: c, path: path, consumers: q.consumers, changed: make(chan struct{}, 1)}
-	t.ctx, t.cancel = context.WithCancelCause(c.Closing)
+	t.ctx, t.cancel = context.WithCancelCause(line.WithWaiter(c.Closing, t))
 	pools.All[path] = t
 	c.Tasks.Start(t.run)
 	return t
@@ -161,17 +139,9 @@ func (t *takerPool) noteChange() {
 		t.idle.Stop()
 		t.idle = nil
 	}
-	if len(t.waiting) == 0 && t.claiming == 0 && t.joining == nil {
-		d := Linger
-		if t.place != nil {
-			d = t.keep
-		}
-		t.idle = time.AfterFunc(d, t.endIdle)
+	if len(t.waiting) == 0 && t.claiming == 0 {
+		t.idle = time.AfterFunc(Linger, t.endIdle)
 	}
-	t.wake()
-}
-
-func (t *takerPool) wake() {
 	select {
 	case t.changed <- struct{}{}:
 	default:
@@ -193,7 +163,7 @@ func (q *Queue) endIdle() {
 func (t *takerPool) endIdle() {
 	t.pools.Mu.Lock()
 	defer t.pools.Mu.Unlock()
-	if len(t.waiting) == 0 && t.claiming == 0 && t.joining == nil && t.pools.All[t.path] == t {
+	if len(t.waiting) == 0 && t.claiming == 0 && t.pools.All[t.path] == t {
 		delete(t.pools.All, t.path)
 		t.cancel(errUnwanted)
 	}
@@ -230,16 +200,12 @@ func (t *takerPool) pick(n int) (picked []share) {
 	return picked
 }
 
-// hand ends a claim for the takers that were picked. done: it was made, and so the turn
-// is over. Takers that have neither items nor an error wait again, at the front, unless
-// their contexts have ended.
-func (t *takerPool) hand(picked []share, done bool) {
+// hand ends a claim for the takers that were picked. Those that have neither items nor an
+// error wait again, at the front, unless their contexts have ended.
+func (t *takerPool) hand(picked []share) {
 	t.pools.Mu.Lock()
 	defer t.pools.Mu.Unlock()
 	t.claiming -= len(picked)
-	if done {
-		t.atWork = false // before an ack asks
-	}
 	var again []*taker
 	for _, k := range picked {
 		if len(k.items) == 0 && k.err == nil && k.ctx.Err() == nil {
@@ -304,13 +270,13 @@ func (t *takerPool) fail(err error) {
 	t.noteChange()
 }
 
-// tellQueued reports to the waiting takers that their place waits.
-func (t *takerPool) tellQueued(p *line.Place, ahead int) {
+// Queued notifies the waiting takers that their place waits.
+func (t *takerPool) Queued(p *line.Place, ahead int) {
 	t.pools.Mu.Lock()
 	defer t.pools.Mu.Unlock()
 	for _, k := range t.waiting {
-		if k.waiter != nil {
-			k.waiter.Queued(p, ahead)
+		if waiter := line.WaiterIn(k.ctx); waiter != nil {
+			waiter.Queued(p, ahead)
 		}
 	}
 }
@@ -330,69 +296,25 @@ func (t *takerPool) drop(k *taker) {
 	}
 }
 
-// reserve returns the turns for which an ack is to take a place in the line along, nil
-// where the Client has one or is about to. The caller must call reserved. keep is for how
-// long the place waits for a taker. Others may wait behind it.
-func (q *Queue) reserve(keep time.Duration) *takerPool {
-	pools := PoolsOf(q.Client)
-	pools.Mu.Lock()
-	defer pools.Mu.Unlock()
-	t := q.pool()
-	if t.atWork || len(t.waiting) > 0 || t.place != nil || t.joining != nil {
-		return nil
-	}
-	t.joining, t.keep = make(chan struct{}), keep
-	t.noteChange()
-	return t
-}
-
-// reserved ends a reservation. p is nil where no place was taken.
-func (t *takerPool) reserved(p *line.Place) {
-	t.pools.Mu.Lock()
-	defer t.pools.Mu.Unlock()
-	close(t.joining)
-	t.joining, t.place = nil, p
-	t.noteChange()
-}
-
 // run is the goroutine.
 func (t *takerPool) run() {
 	for t.awaitTakers() {
-		err := t.takeOnce()
-		t.pools.Mu.Lock()
-		t.atWork = false
-		t.pools.Mu.Unlock()
-		if err != nil && t.ctx.Err() == nil {
+		if err := t.takeOnce(); err != nil && t.ctx.Err() == nil {
 			t.fail(err)
 		}
 	}
 	t.pools.Mu.Lock()
-	p := t.place
+	defer t.pools.Mu.Unlock()
 	giveBack(t.spare...)
 	if t.pools.All[t.path] == t { // the Client is closing
 		delete(t.pools.All, t.path)
-	}
-	t.pools.Mu.Unlock()
-	if p != nil {
-		p.Withdraw()
 	}
 }
 
 // awaitTakers returns false when there will be none.
 func (t *takerPool) awaitTakers() bool {
-	for {
-		t.pools.Mu.Lock()
-		joining := t.joining
-		t.atWork = len(t.waiting) > 0 && joining == nil
-		atWork := t.atWork
-		t.pools.Mu.Unlock()
-		switch {
-		case joining != nil: // a place is on its way
-			<-joining
-			continue
-		case t.ctx.Err() != nil:
-			return false
-		case atWork:
+	for t.ctx.Err() == nil {
+		if t.wanted() > 0 {
 			return true
 		}
 		select {
@@ -400,156 +322,20 @@ func (t *takerPool) awaitTakers() bool {
 		case <-t.ctx.Done():
 		}
 	}
+	return false
 }
 
 // takeOnce claims items for the takers, once.
 func (t *takerPool) takeOnce() error {
 	t.pools.Mu.Lock()
-	p := t.place
-	t.place, t.failedAt = nil, time.Time{}
+	t.failedAt = time.Time{}
 	t.pools.Mu.Unlock()
-	done, err := false, error(nil)
-	if p == nil {
-		done, err = t.takeAlone()
-	}
+	done, err := t.takeAlone()
 	if !done && err == nil {
-		err = t.consumers.WithPlace(t.ctx, placename.KindLock, p, t.takeInLine)
+		err = t.consumers.WithPlace(t.ctx, placename.KindLock, nil, t.takeInLine)
 	}
 	if errors.Is(err, ErrLostAtOnce) || errors.Is(err, zkconn.ErrSessionOver) {
 		return nil // the next turn is another try
 	}
 	return err
-}
-
-// queueHints is what a session remembers of the turns of a queue, also while nobody waits.
-type queueHints struct {
-	// queued: others wait in the line, or items are scarce. So a claim without a place
-	// would fail, and is not tried.
-	Queued atomic.Bool
-	// plenty: the last scan found more items than were wanted.
-	plenty atomic.Bool
-	// ample: so many more that consumers need no turns.
-	ample atomic.Bool
-
-	mu       sync.Mutex
-	spread   float64
-	spreadAt time.Time
-	// stuck are the last places that were first and left an item free for a grace. They
-	// count no more among those ahead.
-	stuck []string
-}
-
-// Where others take, too, and items are ample, consumers take no turns: each claims an item
-// of its choice among the first ones, and another one if somebody was quicker. A turn costs
-// two round trips of its consumer, and everybody waits for the farthest. The choice is
-// as wide as collisions make it, see noteCollision and noteClaim. A consumer that is alone
-// never collides, and claims in order.
-const (
-	MinSpread = 4
-	maxSpread = 10 * queuelog.SegmentSize
-	// spreadHalfLife is after how long without collisions the choice is half as wide. So
-	// consumers that take slowly claim in order.
-	spreadHalfLife = 500 * time.Millisecond
-	// maxClaimTries is how often a claim chooses again before it scans again.
-	maxClaimTries = 2
-)
-
-// width returns how wide the choice is now. t.mu must be held.
-func (t *queueHints) width() int {
-	now := time.Now()
-	t.spread *= math.Exp2(-float64(now.Sub(t.spreadAt)) / float64(spreadHalfLife))
-	t.spreadAt = now
-	if t.spread < 1 {
-		t.spread = 0
-	}
-	return int(t.spread)
-}
-
-// noteCollision widens the choice, because somebody was quicker.
-func (t *queueHints) noteCollision() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.width()
-	t.widen()
-}
-
-// widen makes the choice wider. t.mu must be held.
-func (t *queueHints) widen() { t.spread = min(2*t.spread+MinSpread, maxSpread) }
-
-// noteStale widens the choice, if others were quicker recently.
-func (t *queueHints) noteStale() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.width() > 0 {
-		t.widen()
-	}
-}
-
-// noteClaim narrows the choice by a sixteenth, because a claim was made. So about one claim in
-// sixteen collides.
-func (t *queueHints) noteClaim() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.spread -= t.spread / 16
-	if t.width() == 0 && t.ample.Load() { // nobody else takes
-		t.Queued.Store(false)
-	}
-}
-
-// areOthers reports whether others take, too, as far as the session knows.
-func (t *queueHints) areOthers() bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.width() > 0 || t.Queued.Load()
-}
-
-// bounds returns how many items a consumer that wants n looks for. Where others take, too,
-// it lists another segment if there would be nothing to choose from.
-func (t *queueHints) bounds(n int) (enough, most int) {
-	enough = n
-	if t.areOthers() {
-		enough += MinSpread
-	}
-	return enough, n + queuelog.SegmentSize
-}
-
-// skip returns how many segments a consumer leaves to others.
-func (t *queueHints) skip() int {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return rand.IntN(t.width()+1) / queuelog.SegmentSize
-}
-
-// noteFound notes how many items more than it wanted a consumer has found.
-func (t *queueHints) noteFound(more int) {
-	t.plenty.Store(more > 0)
-	t.ample.Store(more >= MinSpread)
-}
-
-// choose returns how many of the first items a claim leaves to others, at most n. Where
-// items are scarce, it is 0.
-func (t *queueHints) choose(n int) int {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if n < MinSpread {
-		return 0
-	}
-	return rand.IntN(min(n, t.width()) + 1)
-}
-
-// maxStuck bounds what is remembered of places.
-const maxStuck = 8
-
-func (t *queueHints) noteStuck(place string) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.stuck = append(t.stuck, place); len(t.stuck) > maxStuck {
-		t.stuck = slices.Clone(t.stuck[1:])
-	}
-}
-
-func (t *queueHints) stuckPlaces() []string {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return slices.Clone(t.stuck)
 }

@@ -2,7 +2,6 @@ package queue
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/zkrecipes/zkrecipes/internal/errs"
@@ -83,7 +82,7 @@ func (q *Queue) append(ctx context.Context, s *session.Session, p *line.Place, i
 		if tail.Number() > last { // others have filled segments: this was no failure
 			tries, last = 0, tail.Number()
 		}
-		o := log.Transact(ctx, items[0].ID, errs.ErrUncertain, tail.Between(with, leave.Ops)...)
+		o := log.Transact(ctx, items[0].ID, errs.ErrUncertain, with, tail.Ops, leave.Ops)
 		if o.HasResults() {
 			tail.Done(o)
 		}
@@ -149,25 +148,4 @@ func (q *Queue) CheckFits(s *session.Session, items []queuelog.Item) error {
 		}
 	}
 	return nil
-}
-
-// waitForCapacity returns when the queue has room for n more items. p is first among
-// the producers.
-func (q *Queue) waitForCapacity(ctx context.Context, p *line.Place, n int) error {
-	log := QueueIn(p.Session, q.Abs())
-	for {
-		count, err := log.Count(ctx)
-		switch {
-		case errors.Is(err, queuelog.ErrUnfinished): // by now, others may have overtaken p
-			err = p.WatchOwn(ctx)
-		case err != nil:
-		case count+n > q.Opts.MaxLen:
-			err = p.AwaitFired(ctx, log.CountChanged())
-		default:
-			return nil
-		}
-		if err != nil && !errors.Is(err, queuelog.ErrStale) {
-			return err
-		}
-	}
 }

@@ -27,7 +27,7 @@ func TestATakeThatEndsAsItsClaimIsAnsweredReturnsNoItemThatGoesToAnother(t *test
 	defer c.Close()
 	q := zkrecipes.NewQueue(c, "/jobs", nil)
 	recipetest.PutOn(t, q, "x")
-	srv.Plan().Add(zktest.Fault{Do: zktest.Delay, Op: opClaim, After: true, For: time.Second / 2})
+	srv.Plan().Add(zktest.Fault{Do: zktest.Delay, Op: recipetest.OpClaimAlone, After: true, For: time.Second / 2})
 	ctx, cancel := context.WithCancel(t.Context())
 	first := harness.Go(t, func(context.Context) (*zkrecipes.Item, error) { return q.Take(ctx) })
 	harness.Eventually(t, "the claim is made", func() bool { return srv.Plan().Fired()["delay after"] > 0 })

@@ -95,7 +95,7 @@ func (q *Queue) deleteEmptied(ctx context.Context, seg *browsed, removed int) {
 		return
 	}
 	defer q.Client.Writes.End()
-	QueueIn(seg.s, q.Abs()).Delete(ctx, seg.number, &queuelog.Listing{Stat: seg.stat})
+	QueueIn(seg.s, q.Abs()).Delete(ctx, seg.number, seg.stat)
 }
 
 // remove removes items in one transaction, and leaves out those that are taken or gone.
@@ -113,7 +113,7 @@ func (q *Queue) remove(ctx context.Context, s *session.Session, rs []*removal) (
 		for i, r := range rs {
 			parts[i] = r.ops(s)
 		}
-		o := log.Transact(ctx, rs[0].item, errs.ErrUncertain, slices.Concat(parts...))
+		o := log.Transact(ctx, rs[0].item, errs.ErrUncertain, parts...)
 		if o.Applied() {
 			return len(rs), nil
 		}

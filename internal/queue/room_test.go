@@ -71,7 +71,7 @@ func TestPutsGoOnAlthoughTheFirstProducerInLineIsDead(t *testing.T) {
 				ack()
 				put.Get()
 				t.Logf("the first put took %v", time.Since(began))
-				require.Less(t, time.Since(began), 3*queue.Grace)
+				require.LessOrEqual(t, time.Since(began), 3*time.Second/2)
 				for range 20 {
 					put := w.PutLater(live, "live")
 					began := time.Now()
@@ -113,7 +113,7 @@ func TestPutsGoOnAlthoughAProcessWithSeveralPutsIsDead(t *testing.T) {
 			began := time.Now()
 			ack()
 			put.Get()
-			require.Less(t, time.Since(began), 4*queue.Grace)
+			require.LessOrEqual(t, time.Since(began), 3*time.Second/2)
 		}
 		link.Lose()
 	})
@@ -121,7 +121,7 @@ func TestPutsGoOnAlthoughAProcessWithSeveralPutsIsDead(t *testing.T) {
 
 // B97: Two that are dead are overtaken, and more once one of their sessions has expired.
 func TestPutsGoOnAlthoughTwoProcessesAreDead(t *testing.T) {
-	for dead, limit := range map[int]time.Duration{2: 4 * queue.Grace, 3: recipetest.DefaultSessionTimeout * 5 / 4} {
+	for dead, limit := range map[int]time.Duration{2: 2 * time.Second, 3: recipetest.DefaultSessionTimeout * 5 / 4} {
 		recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 			ack := w.Fills(1)
 			for range dead {
@@ -152,7 +152,7 @@ func TestAPutThatIsOvertakenOnItsWayKeepsTheBound(t *testing.T) {
 				slow, other := w.Bounded(1), w.Bounded(1)
 				first := w.PutLater(slow, "first")
 				receipts := w.ReceiptsOf(clientOf(slow))
-				w.Plan.Add(zktest.Fault{Do: zktest.Delay, Op: put, Path: receipts, For: time.Second})
+				w.Plan.Add(zktest.Fault{Do: zktest.Delay, Op: put, Path: receipts, For: 3 * time.Second})
 				if drops {
 					w.Plan.Add(zktest.Fault{Do: zktest.Drop, Op: put, Path: receipts})
 				}
@@ -161,7 +161,7 @@ func TestAPutThatIsOvertakenOnItsWayKeepsTheBound(t *testing.T) {
 				ack()
 				second.Get()
 				require.True(t, first.Waiting())
-				time.Sleep(2 * time.Second)
+				time.Sleep(4 * time.Second)
 				require.True(t, first.Waiting())
 				require.Len(t, w.Items(), 1)
 				ack()
@@ -190,7 +190,7 @@ func TestAProducerThatOvertakesOutlivesFaults(t *testing.T) {
 					began := time.Now()
 					ack()
 					live.Get()
-					require.Less(t, time.Since(began), 3*time.Second)
+					require.Less(t, time.Since(began), 5*time.Second)
 					require.Len(t, w.Plan.Fired(), 1)
 					require.Len(t, w.Items(), 1)
 					require.Equal(t, 1, length.longest())
@@ -217,8 +217,7 @@ func TestAProducerThatMayNotOvertakeWaits(t *testing.T) {
 	})
 }
 
-// A first in line that is alive puts before it is overtaken. It takes two one-way latencies,
-// which are longer than a grace, until its put arrives.
+// A first in line that is alive puts before it is overtaken.
 func TestAProducerLeavesRoomToTheFirstForAGrace(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		ack := w.Fills(0)
@@ -227,7 +226,7 @@ func TestAProducerLeavesRoomToTheFirstForAGrace(t *testing.T) {
 		a := w.PutLater(first, "first")
 		b := w.PutLater(w.Bounded(1), "second")
 		time.Sleep(time.Second)
-		link.SetLatency(queue.Grace * 4 / 5)
+		link.SetLatency(queue.Grace / 5)
 		ack()
 		a.Get()
 		require.True(t, b.Waiting())
@@ -264,8 +263,7 @@ func TestAProducerWaitsForTheNearestAheadAlthoughOthersHavePut(t *testing.T) {
 	}, length.option())
 }
 
-// B83: The queue is full, and others put whatever is taken. A producer far away is overtaken at
-// first, and then asks for more time.
+// B83: The queue is full, and others put whatever is taken. A producer far away has enough time.
 func TestADistantProducerIsNotOvertakenForEver(t *testing.T) {
 	length := &lengths{}
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
@@ -321,7 +319,7 @@ func TestProducersThatWaitForLongSendNothing(t *testing.T) {
 		time.Sleep(time.Minute)
 		woken := cr.Woken(func() { recipetest.AckOn(t, it) })
 		require.False(t, puts[0].Waiting())
-		require.Equal(t, 3, woken, "the consumer, the first producer, and the next")
+		require.Equal(t, 4, woken, "the consumer, the first producer, and the two that look")
 	})
 }
 
@@ -348,7 +346,7 @@ func TestABatchThatWaitsForRoomIsNotOvertaken(t *testing.T) {
 		ack()
 		if dead {
 			one.Get()
-			require.Less(t, time.Since(began), 3*queue.Grace)
+			require.LessOrEqual(t, time.Since(began), 3*time.Second/2)
 			return
 		}
 		all.Get()
@@ -370,16 +368,11 @@ func TestAPlaceSaysWhoseItIsAndWhatItNeeds(t *testing.T) {
 		}
 		m := name(s, 3)
 		require.Equal(t, 3, queue.ItemsOf(m))
-		require.Equal(t, queue.Grace, queue.PatienceOf(m))
 		require.Equal(t, queue.SessionOf(m), queue.SessionOf(name(s, 1)))
 		require.NotEqual(t, m.UUID, name(s, 3).UUID)
 		require.NotEqual(t, queue.SessionOf(m), queue.SessionOf(name(other, 3)))
 		require.Equal(t, math.MaxUint16, queue.ItemsOf(name(s, 1_000_000)))
-		for range 100 {
-			queue.AskForPatience(s)
-		}
-		require.Equal(t, 512*queue.Grace, queue.PatienceOf(name(s, 1)), "it is above the session timeout")
 		foreign, _ := placename.Parse("lock-0000000001", placename.LockKinds)
-		require.Equal(t, []any{"lock-0000000001", 0, queue.Grace}, []any{queue.SessionOf(foreign), queue.ItemsOf(foreign), queue.PatienceOf(foreign)})
+		require.Equal(t, []any{"lock-0000000001", 0}, []any{queue.SessionOf(foreign), queue.ItemsOf(foreign)})
 	})
 }

@@ -142,17 +142,13 @@ func (s *serving) next(ctx context.Context) (*Item, error) {
 		return nil, zkconn.ContextErr(ctx)
 	}
 	ctx, end := s.hooks.Acquire(ctx, s.Path, "serve")
-	items, err := s.takeWithRoom(ctx)
-	if err == nil && ctx.Err() != nil { // just then
-		giveBack(items...)
-		err = zkconn.ContextErr(ctx)
-	}
+	it, err := s.takeWithRoom(ctx)
 	if err != nil {
 		end(nil, err)
 		return nil, err
 	}
-	end(items[0].Handle.Grant, nil)
-	return items[0], nil
+	end(it.Handle.Grant, nil)
+	return it, nil
 }
 
 // serve calls the handler for an item, and then acks the item or gives it back. It returns once
@@ -208,11 +204,7 @@ func (s *serving) finish(ctx context.Context, it *Item, err error) {
 	settling, done := s.settling(claimed, it)
 	defer done()
 	if err == nil && it.err() == nil {
-		ack := &ackTransaction{it: it, ahead: true}
-		if ctx.Err() == nil {
-			ack.reserve(s.Queue, Linger)
-		}
-		if err = ack.run(settling); err == nil {
+		if err = it.Ack(settling, nil); err == nil {
 			s.failures.Store(0)
 			return
 		}
@@ -337,15 +329,21 @@ func BackOff(attempt int) time.Duration {
 // takeWithRoom takes an item. As long as the session has no room for one, it tries again,
 // without a place in the line: others take the items meanwhile. It passes over items that
 // cannot be moved to the dead letters, which stay claimed for a while.
-func (s *serving) takeWithRoom(ctx context.Context) ([]*Item, error) {
+func (s *serving) takeWithRoom(ctx context.Context) (*Item, error) {
 	for {
 		items, err := s.takeN(ctx, 1)
-		if unmoved := (*unmovedError)(nil); errors.As(err, &unmoved) && ctx.Err() == nil {
-			continue
-		}
-		if !errors.Is(err, zkconn.ErrSessionFull) {
+		unmoved := (*unmovedError)(nil)
+		switch {
+		case err == nil && ctx.Err() != nil: // just then
+			giveBack(items...)
+			return nil, zkconn.ContextErr(ctx)
+		case err == nil && items[0].Seen():
 			s.full.Store(false)
-			return items, err
+			return items[0], nil
+		case err == nil, errors.As(err, &unmoved) && ctx.Err() == nil:
+			continue
+		case !errors.Is(err, zkconn.ErrSessionFull):
+			return nil, err
 		}
 		if !s.full.Swap(true) {
 			s.Client.Log(slog.LevelWarn, "session is full; no items are taken until there is room", "queue", s.Path, "err", err)

@@ -3,7 +3,6 @@ package queue_test
 import (
 	"context"
 	"runtime"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -33,7 +32,7 @@ func TestServeEndsWithItsLeasesIfItsContextEndsDuringAnOutage(t *testing.T) {
 		})
 		it, session := <-began, sessionOf(q)
 		if sent {
-			w.Plan.Add(zktest.Fault{Do: zktest.Withhold, Op: recipetest.OpAckJoin}, zktest.Fault{Do: zktest.Refuse, Times: -1})
+			w.Plan.Add(zktest.Fault{Do: zktest.Withhold, Op: recipetest.OpAck}, zktest.Fault{Do: zktest.Refuse, Times: -1})
 		} else {
 			w.Away(clientOf(q))
 		}
@@ -50,36 +49,6 @@ func TestServeEndsWithItsLeasesIfItsContextEndsDuringAnOutage(t *testing.T) {
 		again := recipetest.TakeOn(t, w.Queue(w.Stranger(nil)))
 		require.Equal(t, 2, again.Attempt)
 		recipetest.AckOn(t, again)
-	})
-}
-
-// B77: An ack loses its reply, and is found to be carried out after its worker has left it
-// with the claim. The place that it has taken for the worker is deleted: the worker has
-// another one by then.
-func TestPlaceOfAnAckThatItsWorkerHasLeftIsDeleted(t *testing.T) {
-	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-		q := w.Queue(w.Stranger(nil))
-		recipetest.PutOn(t, q, "x")
-		handled := make(chan string, 9)
-		w.Plan.Add(zktest.Fault{Do: zktest.Withhold, After: true, Op: recipetest.OpAckJoin}, zktest.Fault{Do: zktest.Refuse, Times: -1})
-		var lost sync.Once
-		over := make(chan struct{})
-		a := recipetest.ServeLater(t, q, func(_ context.Context, it *zkrecipes.Item) error {
-			handled <- string(it.Data)
-			context.AfterFunc(it.Context(context.WithoutCancel(t.Context())), func() { lost.Do(func() { close(over) }) })
-			return nil
-		})
-		<-over
-		w.Back()
-		time.Sleep(time.Minute)
-		synctest.Wait()
-		require.Len(t, w.Srv.Children(w.Path+"/line"), 1, "the worker waits")
-		require.Empty(t, w.Items())
-		recipetest.PutOn(t, w.Queue(w.Stranger(nil)), "y")
-		require.Equal(t, "x", <-handled)
-		require.Equal(t, "y", <-handled)
-		require.NoError(t, stop(a))
-		require.Empty(t, handled)
 	})
 }
 

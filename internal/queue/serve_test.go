@@ -342,15 +342,14 @@ func TestServeLeavesItemsAloneThatTheHandlerHasEnded(t *testing.T) {
 	})
 }
 
-// B44: Serve's ack also joins the line for the next item. If its reply is lost, the place is
-// found.
+// B44: The reply to an ack of Serve is lost, or the servers refuse it once.
 func TestAckOfServeWhoseReplyIsLostIsDoneOnceAndLeavesNoPlaceBehind(t *testing.T) {
 	beforeAndAfter(t, func(t *testing.T, w *recipetest.World, after bool) {
 		q := w.Queue(w.Stranger(nil))
 		recipetest.PutOn(t, q, recipetest.Names(6)...)
 		w.Plan.Add(
-			zktest.Fault{Do: zktest.Drop, After: after, Op: recipetest.OpAckJoin, Skip: 1, Times: 2},
-			zktest.Fault{Do: zktest.Answer, Code: -7, After: after, Op: recipetest.OpAckJoin, Skip: 3, Times: 1})
+			zktest.Fault{Do: zktest.Drop, After: after, Op: recipetest.OpAck, Skip: 1, Times: 2},
+			zktest.Fault{Do: zktest.Answer, Code: -7, After: after, Op: recipetest.OpAck, Skip: 3, Times: 1})
 		a := serve(t, q, func(it *zkrecipes.Item) error {
 			if string(it.Data) == "1" { // another consumer comes between
 				recipetest.AckedOn(t, w.Queue(w.Stranger(nil)))

@@ -14,8 +14,6 @@ import (
 // sessionQueues is what a session knows of queues.
 type sessionQueues struct {
 	receipts atomic.Int64
-	// level is that of the time that its producers ask for, see patience.
-	level atomic.Int64
 
 	mu     sync.Mutex
 	states map[string]*queueState
@@ -43,6 +41,7 @@ func QueueIn(s *session.Session, path string) *queueState {
 			}
 		}
 		q = &queueState{Log: NewQueueLog(s, path), claiming: semaphore.NewWeighted(maxClaims)}
+		q.passed.Store(-1)
 		qs.states[path] = q
 	}
 	return q

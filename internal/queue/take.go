@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"math/rand/v2"
 	"slices"
 
 	"github.com/go-zookeeper/zk"
@@ -15,122 +16,63 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
-// takeAlone claims items without a place in the line, where nobody waits there: the
-// transaction fails if somebody has joined since. done is false where others wait, and
-// where no item is free.
+// takeAlone claims items without a place in the line, if there are more than consumers that wait
+// there. done is false where it needs a place.
 func (t *takerPool) takeAlone() (done bool, err error) {
 	s, err := t.c.Live(t.ctx)
 	if err != nil {
 		return false, err
 	}
-	if _, err := t.consumers.Ensure(t.ctx, s); err != nil {
-		return false, err
-	}
 	scan := t.newScanner(s)
-	hints := &scan.queue.Hints
-	for tries := 0; tries < zkconn.MaxTries; tries++ {
+	for range zkconn.MaxTries {
 		want := t.wanted()
-		switch {
-		case want == 0:
+		if want == 0 {
 			return true, nil
-		case hints.areOthers() && !hints.ample.Load():
+		}
+		spread := scan.queue.choice()
+		line, _ := s.StartGet(t.consumers.Abs())
+		items, err := scan.free(t.ctx, want+spread)
+		waiting := t.waitingIn(line)
+		if err == nil && len(items) <= waiting {
+			items, err = scan.free(t.ctx, want+spread+waiting)
+		}
+		switch {
+		case errors.Is(err, queuelog.ErrStale):
+			continue
+		case err != nil:
+			return false, err
+		case len(items) <= waiting:
 			return false, nil
-		case hints.areOthers():
-			done, err = t.takeAnywhere(scan, want)
-		default:
-			done, err = t.takeUnlessJoined(scan, want)
 		}
-		if errors.Is(err, errNeedsPlace) {
-			break
-		}
-		if done || err != nil {
+		done, err = t.claimFor(t.ctx, scan, items[:len(items)-waiting], nil)
+		if !errors.Is(err, queuelog.ErrStale) && (done || err != nil) {
 			return done, err
 		}
 	}
-	hints.Queued.Store(true)
 	return false, nil
 }
 
-// errNeedsPlace: others wait in the consumers' line, or no item is free.
-var errNeedsPlace = errors.New("a place in the consumers' line is needed")
-
-// takeUnlessJoined claims items without a place in the line, if nobody waits there.
-// errNeedsPlace is returned if somebody does, or if no item is free. done is false where
-// another try may find something else: what was read is out of date, or the takers have gone.
-func (t *takerPool) takeUnlessJoined(scan *scanner, want int) (done bool, err error) {
-	ahead := t.takeAhead(scan.s)
-	scan.ahead = ahead != nil
-	var line *zkconn.Reading
-	if ahead != nil {
-		line = ahead.line
-	}
+// waitingIn returns how many wait in the line, as a reading of it tells.
+func (t *takerPool) waitingIn(line *zkconn.Reading) int {
 	if line == nil {
-		line, _ = scan.s.StartGet(t.consumers.Abs())
-	}
-	items, err := scan.freeNow(t.ctx, want)
-	if errors.Is(err, queuelog.ErrStale) {
-		return false, nil
-	}
-	if err != nil {
-		return false, err
-	}
-	check := t.nobodyWaits(line)
-	switch {
-	case check == nil && ahead != nil: // the place may be gone by now
-		return false, nil
-	case check == nil || len(items) == 0:
-		return false, errNeedsPlace
-	}
-	done, err = t.claimFor(t.ctx, scan, items, nil, check)
-	hints := &scan.queue.Hints
-	switch joined := errors.Is(err, errJoined); {
-	case joined && ahead != nil: // the place may be gone by now
-		return false, nil
-	case joined:
-		hints.noteCollision()
-	case !errors.Is(err, queuelog.ErrStale): // not done, and no error: the takers may be gone by now
-		return done, err
-	}
-	hints.Queued.Store(true)
-	hints.ample.Store(hints.plenty.Load())
-	return false, nil
-}
-
-// takeAnywhere claims items without a place in the line, even if others wait there, while
-// items are ample. done is false where they are not, or where others were quicker.
-func (t *takerPool) takeAnywhere(scan *scanner, want int) (done bool, err error) {
-	items, err := scan.freeNow(t.ctx, want)
-	if err == nil && scan.queue.Hints.ample.Load() {
-		done, err = t.claimFor(t.ctx, scan, items, nil, nil)
-	}
-	if errors.Is(err, queuelog.ErrStale) {
-		err = nil
-	}
-	return done, err
-}
-
-// nobodyWaits returns what fails when somebody has joined the line since it was read, nil
-// if somebody stands there.
-func (t *takerPool) nobodyWaits(line *zkconn.Reading) *zk.CheckVersionRequest {
-	if line == nil {
-		return nil
+		return 0
 	}
 	select {
 	case <-line.Done():
 	case <-t.ctx.Done():
-		return nil
+		return 0
 	}
 	_, stat, err := line.Data()
-	if err != nil || stat.NumChildren > 0 {
-		return nil
+	if err != nil { // mostly nobody has ever waited
+		return 0
 	}
-	return &zk.CheckVersionRequest{Path: t.consumers.Abs(), Version: stat.Version}
+	return int(stat.NumChildren)
 }
 
 // claimFor claims some of the items for the takers, who get them in the order in which they
-// came. p is the place whose turn ends with that, or check fails where the line must be empty.
-// queuelog.ErrStale: nothing was claimed, because somebody was quicker.
-func (t *takerPool) claimFor(ctx context.Context, scan *scanner, items []string, p *line.Place, check *zk.CheckVersionRequest) (done bool, err error) {
+// came. p is the place whose turn ends with that, or nil. queuelog.ErrStale: nothing was claimed,
+// because somebody was quicker.
+func (t *takerPool) claimFor(ctx context.Context, scan *scanner, items []string, p *line.Place) (done bool, err error) {
 	picked := t.pick(t.fitting(scan.s, items, p))
 	if len(picked) == 0 {
 		return false, nil
@@ -139,9 +81,9 @@ func (t *takerPool) claimFor(ctx context.Context, scan *scanner, items []string,
 	for _, k := range picked {
 		wanted = append(wanted, slices.Repeat([]*Queue{k.q}, k.n)...)
 	}
-	a, err := scan.sendClaim(ctx, items, wanted, p, check)
+	a, err := scan.sendClaim(ctx, items, wanted, p)
 	if err != nil {
-		t.hand(picked, false)
+		t.hand(picked)
 		return false, err
 	}
 	t.deliver(ctx, picked, a)
@@ -188,12 +130,12 @@ func (t *takerPool) deliver(ctx context.Context, picked []share, a *claimTransac
 			rest = append(rest, k)
 		}
 	}
-	t.hand(served, true)
+	t.hand(served)
 	for _, k := range rest {
 		for _, it := range tooOften[k.taker] {
 			k.err = cmp.Or(k.err, k.q.moveUnacked(ctx, it))
 		}
-		t.hand([]share{k}, true)
+		t.hand([]share{k})
 	}
 }
 
@@ -207,7 +149,7 @@ func (q *Queue) moveUnacked(ctx context.Context, it *Item) error {
 	return q.moveToDeadLetters(ctx, it, it.data, it.Claim.Attempt-1, NeverAcked)
 }
 
-// Take waits for items, and takes at least one and at most n.
+// Take waits for items, and takes at least one and at most n. A claim may end before it is Seen.
 func (q *Queue) Take(ctx context.Context, n int) ([]*Item, error) {
 	ctx, done := q.Client.BindWait(ctx)
 	defer done()
@@ -258,11 +200,11 @@ func (q *Queue) tryTake(ctx context.Context) (*Item, error) {
 
 func (q *Queue) tryTakeIn(ctx context.Context, s *session.Session) (*Item, error) {
 	scan := newScanner(s, q.Client, q.Path)
-	items, err := scan.freeNow(ctx, 1)
+	items, err := scan.free(ctx, 1+scan.queue.choice())
 	if err != nil || len(items) == 0 {
 		return nil, err
 	}
-	a, err := scan.sendClaim(ctx, items, []*Queue{q}, nil, nil)
+	a, err := scan.sendClaim(ctx, items, []*Queue{q}, nil)
 	if err == nil && a.items[0] == nil {
 		err = cmp.Or(a.errs[0], ErrLostAtOnce)
 	}
@@ -278,13 +220,11 @@ type scanner struct {
 	s       *session.Session
 	path    string
 	queue   *queueState
-	watches []*zkconn.Watch // one of them fires when an item becomes free
+	watches []watch // one of them fires when an item becomes free
 	// held has the items that turned out to be claimed although no flag shows it, with
 	// a watch that fires when the claim goes. The watch is nil where that happened once,
 	// which a listing that is a moment old explains.
 	held map[string]*zkconn.Watch
-	// ahead: a lookAhead has set the first watch.
-	ahead bool
 }
 
 func newScanner(s *session.Session, c *session.Client, path string) *scanner {
@@ -293,102 +233,55 @@ func newScanner(s *session.Session, c *session.Client, path string) *scanner {
 
 func (t *takerPool) newScanner(s *session.Session) *scanner { return newScanner(s, t.c, t.path) }
 
-// free scans the segments from the oldest to the open one and returns the paths of the
-// first n items that are free, or of as many as there are.
+// free scans the segments from the oldest to the open one until it has found enough free
+// items, and returns the paths of what it has found.
 //
-// Where it returns none, it keeps a watch on every segment: a watch on the open segment
+// Where it finds fewer, it has a watch on every segment: a watch on the open segment
 // alone would never fire for an item that comes back in an older one.
-func (s *scanner) free(ctx context.Context, n int) (items []string, err error) {
-	return s.scan(ctx, 0, n, n, true)
-}
-
-// freeNow is like free for a consumer that claims what it finds. While there are many
-// items it sets no watch, which its own claim would only fire. It returns more than n, as
-// many as others may claim meanwhile.
-func (s *scanner) freeNow(ctx context.Context, n int) (items []string, err error) {
-	enough, most := s.queue.Hints.bounds(n)
-	defer func() {
-		switch hints := &s.queue.Hints; {
-		case err == nil:
-			hints.noteFound(len(items) - n)
-		case errors.Is(err, queuelog.ErrStale): // others may have emptied the segments
-			hints.noteStale()
-		}
-	}()
-	if s.queue.Hints.plenty.Load() && !s.ahead {
-		if items, err = s.scan(ctx, s.queue.Hints.skip(), enough, most, false); err != nil || len(items) > 0 {
-			return items, err
-		}
-	}
-	return s.scan(ctx, 0, enough, most, true)
-}
-
-// scan lists segments until it has found enough, and returns at most so many.
-func (s *scanner) scan(ctx context.Context, skip, enough, most int, watch bool) (items []string, err error) {
-	s.watches = s.watches[:0]
+func (s *scanner) free(ctx context.Context, enough int) (items []string, err error) {
+	s.watches = nil
 	s.queue.unblock()
-	err = s.queue.Scan(ctx, skip, watch, func(number int64, segment *queuelog.Listing) bool {
-		if segment.Unchanged {
-			s.watches = append(s.watches, segment.Watch)
-			return true
-		}
-		rests := segment.IsSealed()
-		for _, e := range queuelog.Entries(segment.Children) {
+	err = s.queue.Scan(ctx, func(number int64, seg *zkconn.Watch) bool {
+		for _, e := range queuelog.Entries(seg.Children) {
 			path := s.queue.Segment(number) + "/" + e.Name
-			if e.Claimed {
-				continue
+			if !e.Claimed && !s.isHeld(path) {
+				items = append(items, path)
 			}
-			rests = false
-			if s.isHeld(path) {
-				continue
-			}
-			if len(items) == most {
-				return false
-			}
-			items = append(items, path)
-		}
-		if len(items) >= enough {
-			return false
 		}
 		switch {
-		case segment.IsSealed() && segment.Stat.NumChildren == 0:
-			s.queue.Delete(ctx, number, segment)
-			return true
-		case segment.Watch != nil:
-			s.watches = append(s.watches, segment.Watch)
-		}
-		if rests {
-			s.queue.Rest(number, segment)
+		case len(items) >= enough:
+			return false
+		case queuelog.IsSealed(&seg.Stat) && seg.Stat.NumChildren == 0:
+			s.queue.Delete(ctx, number, &seg.Stat)
+		default:
+			s.watches = append(s.watches, seg)
 		}
 		return true
 	})
 	return items, err
 }
 
-// sendClaim claims some of the items that a scan has found, one for each in wanted.
-// queuelog.ErrStale: nothing was claimed, because somebody was quicker.
-func (s *scanner) sendClaim(ctx context.Context, items []string, wanted []*Queue, p *line.Place, check *zk.CheckVersionRequest) (*claimTransaction, error) {
-	for tries := 0; ; tries++ {
-		a := &claimTransaction{s: s.s, p: p, check: check}
-		at := s.queue.Hints.choose(len(items) - len(wanted))
-		for i, q := range wanted {
-			a.claims = append(a.claims, q.NewClaim(s.s, items[at+i]))
-		}
-		done, err := a.run(ctx)
-		if done {
-			s.queue.Hints.noteClaim()
-			return a, nil
-		}
-		var u *unclaimable
-		if errors.As(err, &u) {
-			s.queue.Hints.noteCollision()
-			items = slices.DeleteFunc(items, func(item string) bool { return item == u.item })
-			if tries < maxClaimTries && len(items) >= len(wanted)+MinSpread {
-				continue
-			}
-		}
-		return nil, cmp.Or(s.notClaimed(ctx, err), queuelog.ErrStale)
+// sendClaim claims some of the items that a scan has found, one for each in wanted: the first
+// ones at a turn, and a choice without one. queuelog.ErrStale: nothing was claimed, because
+// somebody was quicker.
+func (s *scanner) sendClaim(ctx context.Context, items []string, wanted []*Queue, p *line.Place) (*claimTransaction, error) {
+	at := 0
+	if p == nil {
+		at = rand.IntN(min(s.queue.choice(), len(items)-len(wanted)) + 1)
 	}
+	a := &claimTransaction{s: s.s, p: p}
+	for i, q := range wanted {
+		a.claims = append(a.claims, q.NewClaim(s.s, items[at+i]))
+	}
+	done, err := a.run(ctx)
+	if done {
+		s.queue.noteClaim()
+		return a, nil
+	}
+	if u := (*unclaimable)(nil); errors.As(err, &u) {
+		s.queue.noteLate()
+	}
+	return nil, cmp.Or(s.notClaimed(ctx, err), queuelog.ErrStale)
 }
 
 // isHeld reports whether the claim itself has shown that the item is not free.

@@ -3,7 +3,6 @@ package queuelog
 import (
 	"context"
 	"errors"
-	"slices"
 
 	"github.com/go-zookeeper/zk"
 
@@ -18,37 +17,18 @@ import (
 // tail is the last segment that was known to be open.
 type tail struct {
 	known   bool
-	guessed bool // it follows a sealed one; nobody has seen it
+	guessed int  // how many sealed ones were found in a row before; nobody has seen this one
 	lagging bool // it was known and is gone; a server that lags may still show it
 	number  int64
 	creates int64 // how many children it is known to have had, at least
-	// window is how many segments are tried together, from this one on; see grown.
-	window int
 	// sealed is one more than the number of a segment that was sealed although a listing
 	// showed it as the last, 0: none.
 	sealed int64
 }
 
-// Others may seal segments faster than the requests of a distant producer travel: it
-// would find each of them sealed. So from the third attempt on it sends several together,
-// for segments that follow each other. At most one of them is open when the
-// requests arrive, and the receipt lets at most one put.
-const (
-	firstWindow    = 4
-	maxWindow      = 16
-	maxWindowBytes = 1 << 20 // of the items, for more than firstWindow
-)
-
-// grown returns the window of the next attempt, after one that failed.
-func (t tail) grown() int {
-	switch {
-	case t.window > 1:
-		return min(2*t.window, maxWindow)
-	case t.guessed:
-		return firstWindow
-	}
-	return t.window
-}
+// maxGuesses is how many segments are tried, each behind one that was sealed, before they are
+// listed. There may be many more.
+const maxGuesses = 4
 
 // Item is an item to be appended.
 type Item struct {
@@ -68,9 +48,6 @@ func (it Item) prefix() string {
 // Append is the part of a transaction that puts items at a queue's tail.
 type Append struct {
 	Ops []any
-	// Others has alternatives to Ops for the segments behind its own, mostly none. They
-	// are sent together with Ops if at most one of all can be carried out.
-	Others []*Append
 
 	l       *Log
 	number  int64             // of the first segment
@@ -89,15 +66,7 @@ func (l *Log) Append(ctx context.Context, items []Item, size int64) (*Append, er
 	if err != nil {
 		return nil, err
 	}
-	bytes := 0
-	for _, it := range items {
-		bytes += len(it.Data) + IDLength
-	}
-	a := l.appendTo(t.number, t.creates, items, size)
-	for i := range min(t.window, max(firstWindow, maxWindowBytes/bytes)) - 1 {
-		a.Others = append(a.Others, l.appendTo(t.number+1+int64(i), 0, items, size))
-	}
-	return a, nil
+	return l.appendTo(t.number, t.creates, items, size), nil
 }
 
 // LargestAppend returns the largest part that can put the items.
@@ -138,19 +107,12 @@ func (l *Log) appendTo(n, creates int64, items []Item, size int64) *Append {
 	return a
 }
 
-// Between returns the alternatives of the transaction that has those operations before and
-// after the items.
-func (a *Append) Between(before, after []any) (alternatives [][]any) {
-	for _, a := range slices.Concat([]*Append{a}, a.Others) {
-		alternatives = append(alternatives, slices.Concat(before, a.Ops, after))
+// All returns the operations. A nil Append has none.
+func (a *Append) All() []any {
+	if a == nil {
+		return nil
 	}
-	return alternatives
-}
-
-// Refused reports whether the server refused one of its operations, or of an alternative's. A
-// nil Append has none.
-func (a *Append) Refused(o zkconn.Outcome) bool {
-	return a != nil && slices.ContainsFunc(a.Between(nil, nil), func(ops []any) bool { return o.RefusedIn(ops) })
+	return a.Ops
 }
 
 // Number returns the number of the first segment that is tried. It grows as others fill
@@ -162,12 +124,7 @@ func (a *Append) Done(o zkconn.Outcome) {
 	l := a.l
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	t, window := &l.tail, l.tail.window/2
-	for _, other := range a.Others {
-		if !o.Has(a.segment) {
-			a, window = other, l.tail.window // it was of use
-		}
-	}
+	t := &l.tail
 	open := a.number + int64(len(a.nexts))
 	if !t.known || t.number > a.number {
 		return
@@ -175,11 +132,11 @@ func (a *Append) Done(o zkconn.Outcome) {
 	number, ok := itemNumber(o.Created(a.last)[len(l.Segment(a.home))+1:])
 	switch {
 	case open > a.home:
-		*t = tail{known: true, number: open, window: window}
+		*t = tail{known: true, number: open}
 	case open > t.number:
-		*t = tail{known: true, number: open, creates: number + 1, window: window}
+		*t = tail{known: true, number: open, creates: number + 1}
 	case ok:
-		t.guessed, t.creates, t.window = false, max(t.creates, number+1), window
+		t.guessed, t.creates = 0, max(t.creates, number+1)
 	}
 }
 
@@ -191,22 +148,17 @@ func (a *Append) Moved(o zkconn.Outcome) bool {
 	defer l.mu.Unlock()
 	t := &l.tail
 	current := t.known && t.number == a.number
-	for _, other := range a.Others {
-		if o.RefusedAt(other.segment) || o.RefusedIn(other.nexts) {
-			a = other
-		}
-	}
 	switch {
 	case o.RefusedAt(a.segment, zk.ErrBadVersion):
-		if current && t.guessed { // there may be many more after it
-			*t = tail{window: t.grown()}
+		if current && t.guessed == maxGuesses {
+			*t = tail{}
 		} else if current {
-			*t = tail{known: true, guessed: true, number: a.number + 1, window: t.grown()}
+			*t = tail{known: true, guessed: t.guessed + 1, number: a.number + 1}
 		}
 		return true
 	case o.RefusedAt(a.segment, zk.ErrNoNode), o.RefusedIn(a.nexts, zk.ErrNodeExists):
 		if current {
-			*t = tail{lagging: true, window: t.grown(), sealed: t.sealed}
+			*t = tail{lagging: true, sealed: t.sealed}
 		}
 		return true
 	}
@@ -249,10 +201,7 @@ func (l *Log) lastSegment(ctx context.Context, before tail) (tail, error) {
 	if err != nil {
 		return tail{}, err
 	}
-	t := tail{known: true, number: ns[len(ns)-1], window: before.window}
-	if t.window > 1 && !before.lagging { // its attempts tell as much as a read
-		return t, nil
-	}
+	t := tail{known: true, number: ns[len(ns)-1]}
 	_, stat, err := l.s.Get(ctx, l.Segment(t.number))
 	switch {
 	case errors.Is(err, zk.ErrNoNode): // others have filled it, emptied it and deleted it
@@ -267,6 +216,6 @@ func (l *Log) lastSegment(ctx context.Context, before tail) (tail, error) {
 		t.sealed = t.number + 1
 	}
 	// It was sealed since it was listed. So there is, or was, a next one.
-	t.number, t.guessed, t.window = t.number+1, true, max(t.window, firstWindow)
+	t.number, t.guessed = t.number+1, 1
 	return t, nil
 }

@@ -34,13 +34,12 @@ type Config struct {
 type Log struct {
 	cfg     Config
 	s       *zkconn.Session
-	counter *counter
+	counter counter
 
 	mu      sync.Mutex
 	history int64      // of the session when the rest was read
-	born    int64      // czxid of the segments' parent; 0: not read yet
+	checked bool       // the layout is known here
 	known   []segment  // segments that were listed, ascending; nil: not listed
-	lists   int        // how often they were listed
 	tail    tail       // the segment to append to
 	free    []*Receipt // receipts that no transaction uses
 	closed  bool
@@ -56,17 +55,12 @@ type segment struct {
 	// czxid is the znode's, 0 if it was listed and has not been read. That of a guessed
 	// one is known from the segment before, which was sealed by the same transaction.
 	czxid int64
-	dull  bool          // a scan found nothing there once, see Rest
-	rests *zkconn.Watch // nothing is there until it fires; nil: not known
-}
-
-// isSame reports whether both were listed, or guessed, as the same segment.
-func (s segment) isSame(other segment) bool {
-	return s.number == other.number && s.listed == other.listed && s.guessed == other.guessed && s.czxid == other.czxid
 }
 
 // New returns the Log of a queue. It sends nothing.
-func New(cfg Config) *Log { return &Log{cfg: cfg, s: cfg.Session, counter: newCounter()} }
+func New(cfg Config) *Log {
+	return &Log{cfg: cfg, s: cfg.Session, counter: counter{items: map[*zkconn.Watch]int{}}}
+}
 
 // Close deletes the receipts of a Log that is no longer used, in the background.
 func (l *Log) Close() {
@@ -102,7 +96,6 @@ func (l *Log) learn(ctx context.Context) error {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.lists++
 	l.known = make([]segment, len(ns))
 	for i, n := range ns {
 		l.known[i] = segment{number: n, listed: pzxid}
@@ -114,34 +107,25 @@ func (l *Log) learn(ctx context.Context) error {
 // segments are back, or gone. l.mu must be held.
 func (l *Log) noteHistory() {
 	if history := l.s.History(); history != l.history {
-		l.history, l.born, l.known, l.tail = history, 0, nil, tail{}
+		l.history, l.checked, l.known, l.tail = history, false, nil, tail{}
 	}
 }
 
-// forget has the segments listed again.
+// forget has the layout checked and the segments listed again.
 func (l *Log) forget() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.known = nil
+	l.checked, l.known = false, nil
 }
 
-// forgetQueue has the queue read, and its segments listed, again.
-func (l *Log) forgetQueue() {
+// after returns the first known segment after the nth.
+func (l *Log) after(n int64) (seg segment, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.born, l.known = 0, nil
-}
-
-// after returns the first known segment after the nth, and whether it is the last
-// known one.
-func (l *Log) after(n int64) (seg segment, last, ok bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	i := l.find(n + 1)
-	if i == len(l.known) {
-		return segment{}, false, false
+	if i := l.find(n + 1); i < len(l.known) {
+		return l.known[i], true
 	}
-	return l.known[i], i == len(l.known)-1, true
+	return segment{}, false
 }
 
 // find returns where the nth segment is among the known ones, or would be; l.mu is
@@ -166,7 +150,7 @@ func (l *Log) saw(n int64, stat *zk.Stat) bool {
 		seg.czxid = stat.Czxid
 	}
 	if seg.czxid != stat.Czxid {
-		l.born, l.known = 0, nil
+		l.checked, l.known = false, nil
 		return false
 	}
 	if stat.Version > 0 && i == len(l.known)-1 {
@@ -175,26 +159,14 @@ func (l *Log) saw(n int64, stat *zk.Stat) bool {
 	return true
 }
 
-// drop notes that a known segment is gone. Another by the same number may be known by
-// now.
-func (l *Log) drop(seg segment) {
+// drop notes that the nth segment, with that czxid, is gone. Another by the same number may be
+// known by now.
+func (l *Log) drop(n, czxid int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if i := l.find(seg.number); i < len(l.known) && l.known[i].isSame(seg) {
+	if i := l.find(n); i < len(l.known) && l.known[i].number == n && l.known[i].czxid == czxid {
 		l.known = slices.Delete(l.known, i, i+1)
 	}
-}
-
-// isSame reports whether the queue is the one that was listed, and not another that
-// was made in its place.
-func (l *Log) isSame(ctx context.Context) (bool, error) {
-	_, stat, err := l.s.Get(ctx, l.root())
-	if err != nil {
-		return false, goneIsNil(err)
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return stat.Czxid == l.born, nil
 }
 
 // List returns the numbers of the segments, ascending, and none where there is no
@@ -217,7 +189,7 @@ func (l *Log) list(ctx context.Context) (ns []int64, pzxid int64, err error) {
 		names, stat, err := l.s.Children(ctx, l.root())
 		switch {
 		case errors.Is(err, zk.ErrNoNode):
-			l.forgetQueue()
+			l.forget()
 			continue
 		case err != nil:
 			return nil, 0, err
@@ -236,9 +208,9 @@ func (l *Log) list(ctx context.Context) (ns []int64, pzxid int64, err error) {
 // known here.
 func (l *Log) check(ctx context.Context) error {
 	l.mu.Lock()
-	born := l.born
+	checked := l.checked
 	l.mu.Unlock()
-	for tries := 0; born == 0; tries++ {
+	for tries := 0; !checked; tries++ {
 		data, stat, err := l.s.Get(ctx, l.root())
 		switch {
 		case errors.Is(err, zk.ErrNoNode) && tries < zkconn.MaxTries:
@@ -252,12 +224,12 @@ func (l *Log) check(ctx context.Context) error {
 		case !l.cfg.Known(data):
 			return zkconn.Errorf(zkconn.ErrPathInUse, "path is used by a version with another layout: %.40q", data)
 		default:
-			born = stat.Czxid
+			checked = true
 		}
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.born = born
+	l.checked = true
 	return nil
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/go-zookeeper/zk"
 
@@ -150,23 +151,17 @@ func (r *Receipt) Discard() {
 // Abandon returns a receipt, in the background, once the outcome of its transaction
 // is known, for which nobody waits any more.
 func (r *Receipt) Abandon(x *zkconn.Retry) {
-	ts := x.Pending()
-	if ts == nil {
+	t := x.Pending()
+	if t == nil {
 		r.Discard()
 		return
 	}
 	r.l.cfg.Tasks.Start(func() {
-		done, lost := false, false
-		for _, t := range ts {
-			<-t.Done()
-			err := t.Outcome().Err()
-			done = done || err == nil
-			lost = lost || zkconn.Transient(err) || errors.Is(err, zkconn.ErrSessionOver)
-		}
-		switch {
-		case done:
+		<-t.Done()
+		switch o := t.Outcome(); {
+		case o.Applied():
 			r.Used()
-		case lost:
+		case o.Transient() || o.SessionOver():
 			r.Discard()
 		default:
 			r.Unused()
@@ -174,20 +169,17 @@ func (r *Receipt) Abandon(x *zkconn.Retry) {
 	})
 }
 
-// Transact carries out a transaction, or one of several alternatives, once, behind a
-// receipt. The outcome has no results if it was applied by an attempt whose reply was lost.
-// It is a failure with an error that is uncertain if what became of it is unknown.
-func (l *Log) Transact(ctx context.Context, what string, uncertain error, alternatives ...[]any) zkconn.Outcome {
+// Transact carries out a transaction once, behind a receipt. The outcome has no results if it
+// was applied by an attempt whose reply was lost. It is a failure with an error that is
+// uncertain if what became of it is unknown.
+func (l *Log) Transact(ctx context.Context, what string, uncertain error, parts ...[]any) zkconn.Outcome {
 	for range zkconn.MaxTries {
 		r, err := l.Receipt(ctx)
 		if err != nil {
 			return zkconn.Failure(err)
 		}
 		written := r.Write(what)
-		x := l.s.Retry(nil, written, alternatives[0])
-		for _, other := range alternatives[1:] {
-			x.Or(written, other)
-		}
+		x := l.s.Retry(nil, slices.Concat([][]any{written}, parts)...)
 		o := x.Wait(ctx)
 		switch {
 		case o.Applied():

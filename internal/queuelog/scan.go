@@ -1,6 +1,7 @@
 package queuelog
 
 import (
+	"cmp"
 	"context"
 	"errors"
 
@@ -9,135 +10,54 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
-// Listing is what a segment holds.
-type Listing struct {
-	Children []string
-	Stat     *zk.Stat
-	Watch    *zkconn.Watch // on the children; nil if the scan sets none
-	// Unchanged: the Watch has not fired since Rest was called. Children and Stat are not set.
-	Unchanged bool
-}
-
-// IsSealed reports whether another segment follows.
-func (l *Listing) IsSealed() bool { return isSealed(l.Stat) }
-
-func isSealed(stat *zk.Stat) bool { return stat.Version > 0 }
+// IsSealed reports whether another segment follows the one of that Stat.
+func IsSealed(stat *zk.Stat) bool { return stat.Version > 0 }
 
 // Scan calls f with the segments, from the oldest to the open one, until f returns
-// false. It sets a watch on each segment's children if watch is true. ErrStale is returned
-// where the segments have changed on the way.
-//
-// It leaves out the first skip segments that do not rest, as far as others follow. A sealed
-// segment for which f called Rest is not listed again until it changes: items that are taken
-// for long keep many.
-func (l *Log) Scan(ctx context.Context, skip int, watch bool, f func(n int64, seg *Listing) (more bool)) error {
+// false. seg is a watch on the segment's children, which has the listing: a segment that has
+// not changed since the session's last scan is not listed again. ErrStale is returned where
+// the segments have changed on the way.
+func (l *Log) Scan(ctx context.Context, f func(n int64, seg *zkconn.Watch) (more bool)) error {
 	if err := l.learn(ctx); err != nil {
 		return err
 	}
-	gone := false // the segment before
 	for n := int64(-1); ; {
-		seg, last, ok := l.after(n)
+		known, ok := l.after(n)
 		if !ok {
 			return ErrStale
 		}
-		n = seg.number
-		switch w := seg.rests; {
-		case last:
-		case w != nil && !w.HasFired():
-			gone = false
-			if !f(n, &Listing{Watch: w, Unchanged: true}) {
-				return nil
-			}
-			continue
-		case skip > 0:
-			gone = false
-			skip--
-			continue
-		}
-		listing, err := l.visit(ctx, seg, watch || seg.dull, gone || last)
+		n = known.number
+		seg, err := l.visit(ctx, known)
 		if err != nil {
 			return err
 		}
-		if gone = listing == nil; gone {
-			continue
-		}
-		if !f(n, listing) || !listing.IsSealed() {
+		if !f(n, seg) || !IsSealed(&seg.Stat) {
 			return nil
 		}
 	}
 }
 
-// Rest notes that a sealed segment has nothing that a scan looks for. Without a Watch the
-// next scan sets one.
-func (l *Log) Rest(n int64, seg *Listing) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if i := l.find(n); i < len(l.known) && l.known[i].number == n {
-		l.known[i].dull, l.known[i].rests = true, seg.Watch
-	}
-}
-
-// StartFirst begins to set the watch that a Scan sets first.
-func (l *Log) StartFirst() {
-	if seg, _, ok := l.after(-1); ok {
-		l.s.StartWatchChildren(l.Segment(seg.number))
-	}
-}
-
-// visit lists a known segment, or returns nil if the segment is gone. relist: a segment
-// that is gone means that all must be listed again.
-func (l *Log) visit(ctx context.Context, seg segment, watch, relist bool) (*Listing, error) {
-	listing, err := l.listSegment(ctx, seg.number, watch)
+// visit lists a known segment. ErrStale: it is gone, or another one.
+func (l *Log) visit(ctx context.Context, known segment) (*zkconn.Watch, error) {
+	w, err := l.s.WatchChildren(ctx, l.Segment(known.number))
 	switch {
-	case errors.Is(err, zk.ErrNoNode):
-		return nil, l.passGone(ctx, seg, relist)
+	case errors.Is(err, zk.ErrNoNode): // others have emptied it, or somebody has deleted it
+		l.mu.Lock()
+		l.known = nil
+		l.mu.Unlock()
+		if known.guessed {
+			return nil, cmp.Or(l.repair(ctx), ErrStale)
+		}
+		return nil, ErrStale
 	case err != nil:
 		return nil, err
-	case !l.saw(seg.number, listing.Stat):
+	case !l.saw(known.number, &w.Stat):
 		return nil, ErrStale
 	}
-	return listing, nil
-}
-
-func (l *Log) listSegment(ctx context.Context, n int64, watch bool) (*Listing, error) {
-	if !watch {
-		names, stat, err := l.s.Children(ctx, l.Segment(n))
-		return &Listing{Children: names, Stat: stat}, err
-	}
-	w, err := l.s.WatchChildren(ctx, l.Segment(n))
-	if err != nil {
-		return nil, err
-	}
-	if !isSealed(&w.Stat) { // a consumer that sleeps has to look for older segments, which may be back
+	if !IsSealed(&w.Stat) { // a consumer that sleeps has to look for older segments, which may be back
 		w.FireInNewHistory()
 	}
-	return &Listing{Children: w.Children, Stat: &w.Stat, Watch: w}, nil
-}
-
-// passGone drops a known segment that is gone, or returns ErrStale if all must be
-// listed again.
-func (l *Log) passGone(ctx context.Context, seg segment, relist bool) error {
-	if relist {
-		l.forget()
-		if seg.guessed {
-			if err := l.repair(ctx); err != nil {
-				return err
-			}
-		}
-		return ErrStale
-	}
-	// Others have emptied it. A listing of all segments is long where the backlog is
-	// long. The next one is known, if the queue is the same.
-	same, err := l.isSame(ctx)
-	if err != nil {
-		return err
-	}
-	if !same {
-		l.forgetQueue()
-		return ErrStale
-	}
-	l.drop(seg)
-	return nil
+	return w, nil
 }
 
 // Delete deletes a segment that is sealed and empty, and so stays that. On any
@@ -145,8 +65,8 @@ func (l *Log) passGone(ctx context.Context, seg segment, relist bool) error {
 //
 // Data that somebody sets on a sealed segment raise its version and fire no watch. Any
 // version above 0 will do: the segment of that number is sealed, whichever it is.
-func (l *Log) Delete(ctx context.Context, n int64, seg *Listing) {
-	version := seg.Stat.Version
+func (l *Log) Delete(ctx context.Context, n int64, seg *zk.Stat) {
+	version := seg.Version
 	for range zkconn.MaxTries {
 		err := l.s.Multi(ctx, &zk.DeleteRequest{Path: l.Segment(n), Version: version}).Err()
 		if errors.Is(err, zk.ErrBadVersion) {
@@ -158,9 +78,7 @@ func (l *Log) Delete(ctx context.Context, n int64, seg *Listing) {
 			continue
 		}
 		if err == nil || errors.Is(err, zk.ErrNoNode) {
-			if known, _, ok := l.after(n - 1); ok && known.number == n && known.czxid == seg.Stat.Czxid {
-				l.drop(known)
-			}
+			l.drop(n, seg.Czxid)
 		}
 		return
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/zkrecipes/zkrecipes/internal/errs"
 	"github.com/zkrecipes/zkrecipes/internal/layout"
+	"github.com/zkrecipes/zkrecipes/internal/lineacl"
 	"github.com/zkrecipes/zkrecipes/internal/placename"
 	"github.com/zkrecipes/zkrecipes/internal/session"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
@@ -27,7 +28,6 @@ import (
 type beyondLimit struct {
 	*Place
 	guest bool // the line's data are not this library's marker
-	calm  bool // no delay was due when the number was already beyond the limit
 }
 
 func (x *beyondLimit) Error() string { return errs.ErrExhausted.Error() + ": " + x.Name }
@@ -94,8 +94,7 @@ func (l *Line) takePlace(ctx context.Context, k placename.Kind) (*Place, error) 
 }
 
 // awaitReset returns when the line in which the place stood is gone. It deletes the line
-// if that is empty, after its delay. Otherwise it calls wait with the places that stand in
-// it, and looks again. Everyone aside must do so: those who leave may die before they delete
+// if that is empty. Otherwise it calls wait with the places that stand in it, and looks again. Everyone aside must do so: those who leave may die before they delete
 // the line.
 // An error says what makes it impossible.
 func (x *beyondLimit) awaitReset(ctx context.Context, wait func(context.Context, []placename.Parts) error) error {
@@ -103,9 +102,10 @@ func (x *beyondLimit) awaitReset(ctx context.Context, wait func(context.Context,
 	if x.guest {
 		return cannotReset(ctx, errors.New("the znode holds other data"))
 	}
-	for waited := l.Delay == 0; ; {
+	for {
 		children, ms, stat, err := l.look(ctx, x.Session)
-		others := slices.DeleteFunc(children, func(name string) bool { return name == l.Extra })
+		isHeld := slices.Contains(children, HeldName)
+		others := slices.DeleteFunc(children, func(name string) bool { return name == l.Extra || name == HeldName })
 		switch {
 		case errors.Is(err, zk.ErrNoNode), err == nil && stat.Czxid != x.LineCzxid:
 			l.Forget()
@@ -116,10 +116,8 @@ func (x *beyondLimit) awaitReset(ctx context.Context, wait func(context.Context,
 			err = wait(ctx, ms)
 		case len(others) > 0:
 			return cannotReset(ctx, fmt.Errorf("%q stands in it", others[0]))
-		case !waited:
-			waited, err = true, wait(ctx, nil)
 		default:
-			err = x.deleteLine(ctx, stat)
+			err = x.deleteLine(ctx, stat, isHeld)
 		}
 		if err != nil {
 			return err
@@ -130,9 +128,6 @@ func (x *beyondLimit) awaitReset(ctx context.Context, wait func(context.Context,
 // awaitLast waits until the last of the places goes. A watch on the line would fire with
 // every join.
 func (x *beyondLimit) awaitLast(ctx context.Context, ms []placename.Parts) error {
-	if len(ms) == 0 {
-		return x.pause(ctx)
-	}
 	w, err := x.Session.Watch(ctx, x.Line.Abs()+"/"+slices.MaxFunc(ms, placename.Parts.Compare).Name)
 	if errors.Is(err, zk.ErrNoNode) {
 		return nil
@@ -150,21 +145,26 @@ func (x *beyondLimit) awaitLast(ctx context.Context, ms []placename.Parts) error
 	}
 }
 
-// locked is what TryLock does instead of awaitLast: it does not wait for a delay either.
-func (x *beyondLimit) locked(_ context.Context, ms []placename.Parts) error {
-	if len(ms) == 0 && x.calm {
-		return nil
-	}
-	return errs.ErrLocked
-}
+// locked is what TryLock does instead of awaitLast.
+func (x *beyondLimit) locked(context.Context, []placename.Parts) error { return errs.ErrLocked }
 
 // deleteLine deletes the line, in which no place stood when it had that Stat. If somebody
 // has joined since, or made the line anew, it must not be deleted: each join writes the
-// data.
-func (x *beyondLimit) deleteLine(ctx context.Context, stat *zk.Stat) error {
+// data. If the last holder went without a release, the new line says so, too.
+func (x *beyondLimit) deleteLine(ctx context.Context, stat *zk.Stat, isHeld bool) error {
 	l := x.Line
 	ops := []any{&zk.DeleteRequest{Path: l.Abs(), Version: stat.Version}}
-	if stat.NumChildren > 0 { // the extra child, which nobody uses without a place
+	children := stat.NumChildren
+	if isHeld {
+		children--
+		acl, held := x.Session.ACL(), l.Abs()+"/"+HeldName
+		ops = []any{
+			&zk.DeleteRequest{Path: held, Version: -1}, ops[0],
+			&zk.CreateRequest{Path: l.Abs(), Data: layout.Record(l.Recipe, lineacl.SealOf(acl, 0), ""), Acl: acl, Flags: zk.FlagContainer},
+			&zk.CreateRequest{Path: held, Data: wentAway, Acl: acl},
+		}
+	}
+	if children > 0 { // the extra child, which nobody uses without a place
 		path := l.Abs() + "/" + l.Extra
 		extra, err := x.Session.Exists(ctx, path)
 		switch {

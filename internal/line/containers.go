@@ -41,10 +41,6 @@ type container struct {
 	// below counts the containers that count in it.
 	below int
 
-	// departed is the line's Pzxid when this client first saw the departure, see isCalm.
-	departed   int64
-	departedAt time.Time
-
 	in *list.List // nil: tidy has it
 	at *list.Element
 }

@@ -3,150 +3,40 @@ package main
 // delayMutants are about the lock delay.
 var delayMutants = []mutant{
 	{
-		name: "delay-not-waited",
-		what: "A place whose turn it is does not wait for the lock delay.",
-		edits: []edit{{
-			in:  "Line.InTurn",
-			old: `if err := p.awaitDelay(ctx); err != nil {`,
-			new: `if err := error(nil); err != nil {`,
-		}},
-		test: delayTests,
-	},
-	{
-		name: "delay-newcomer-blind",
-		what: "A newcomer does not look at how the last place has left.",
-		edits: []edit{{
-			in:  "Line.isCalm",
-			old: `if l.Delay == 0 || line.Mzxid == line.Pzxid {`,
-			new: `if true {`,
-		}},
-		test: delayTests,
-	},
-	{
-		name: "delay-hidden-by-a-join",
-		what: "Departures without a release are not counted: a later join hides them.",
-		edits: []edit{{
-			in:  "unreleased",
-			old: `return line.Cversion - line.Version`,
-			new: `return 0`,
-		}},
-		test: delayTests,
-	},
-	{
-		name: "delay-hidden-by-uncounted-joins",
-		what: "Departures are counted although the server counts creates no more.",
-		edits: []edit{{
-			in:  "Place.noteDepartures",
-			old: ` || !calm && NextNumber(line) == math.MaxInt32`,
-			new: `; _ = math.MaxInt32`,
-		}},
-		test: delayTests,
-	},
-	{
-		name:  "delay-forgotten-by-trylock",
-		what:  "TryLock has a line begin anew whatever has happened in it since it looked.",
-		edits: []edit{{in: "beyondLimit.locked", old: `len(ms) == 0 && x.calm`, new: `len(ms) == 0`}},
+		name:  "delay-not-waited",
+		what:  "A place whose turn it is does not wait for the lock delay.",
+		edits: []edit{{in: "Place.awaitDelay", old: `case left <= 0:`, new: `default:`}, {in: "Place.awaitDelay", old: `case !mayWait:`, new: `case false:`}},
 		test:  delayTests,
 	},
 	{
-		name:  "delay-hidden-by-another-line",
-		what:  "What was read of a line that has been deleted since counts for the new one.",
-		edits: []edit{{in: "Place.readBefore", old: ` || stat.Czxid != p.LineCzxid`}},
+		name:  "delay-own-name-unread",
+		what:  "A place that has lost the reply to its write takes its own name for another's.",
+		edits: []edit{{in: "Place.hold", old: `case string(data) == p.Name:`, new: `case false:`}},
 		test:  delayTests,
 	},
 	{
-		name: "delay-release-unwritten",
-		what: "A release does not write the line's data, so it counts as none.",
-		edits: []edit{{
-			in:  "Place.releaseOps",
-			old: `if p.Line.Delay == 0 {`,
-			new: `if true {`,
-		}},
-		test: delayTests,
+		name:  "delay-left-by-a-waiter",
+		what:  "A waiter that does not know whether it has written its name leaves without finding out.",
+		edits: []edit{{in: "Place.leave", old: `if p.unsure {`, new: `if false {`}},
+		test:  delayTests,
 	},
 	{
-		name: "delay-ended-by-a-waiter",
-		what: "A waiter that gives up in its delay writes the line's data, as a release does.",
-		edits: []edit{{
-			in:  "Place.Departure",
-			old: `return Departure{Ops: []any{remove}}`,
-			new: `return Departure{Ops: append([]any{remove}, p.releaseOps()...)}`,
-		}},
-		test: delayTests,
+		name:  "delay-ended-by-a-loss",
+		what:  "A lease that was lost is left like one that was released.",
+		edits: []edit{{in: "Grant.abandon", old: `p.holds = p.holds && signal`}},
+		test:  delayTests,
 	},
 	{
-		name: "delay-of-a-signal",
-		what: "A signal of the predecessor, which has released, does not end what was seen before it.",
-		edits: []edit{{
-			in:  "Place.awaitPredecessor",
-			old: `p.delayed = false`,
-			new: `p.delayed = true`,
-		}},
-		test: delayTests,
+		name:  "delay-release-refused",
+		what:  "A release whose znode somebody has deleted is not sent again without it.",
+		edits: []edit{{in: "Place.RemoveWith", old: `if o.RefusedIn(held) {`, new: `if false {`}},
+		test:  delayTests,
 	},
 	{
-		name: "delay-try-waits-for-nothing",
-		what: "TryLock takes a lock during its delay.",
-		edits: []edit{{
-			in:  "Line.isBlocked",
-			old: `return !l.isCalm(stat), stat, nil`,
-			new: `return false, stat, nil`,
-		}, {
-			in:  "Line.tryEnterIn",
-			old: `if p.delayed {`,
-			new: `if false {`,
-		}},
-		test: delayTests,
-	},
-	{
-		name: "delay-try-forgets",
-		what: "TryLock counts the delay anew at each call.",
-		edits: []edit{{
-			in:  "Line.isCalm",
-			old: `if e.departed != line.Pzxid {`,
-			new: `if true {`,
-		}},
-		test: delayTests,
-	},
-	{
-		name: "delay-line-is-reaped",
-		what: "The line of a lock with a delay is a container, which servers reap.",
-		edits: []edit{{
-			in:  "Line.create",
-			old: `if l.Delay > 0 {`,
-			new: `if false {`,
-		}},
-		test: delayTests,
-	},
-	{
-		name: "delay-line-is-tidied",
-		what: "The Client deletes the idle line of a lock with a delay.",
-		edits: []edit{{
-			in:  "Line.NoteWritten",
-			old: `if bears.Seal != "" && l.Delay == 0 {`,
-			new: `if bears.Seal != "" {`,
-		}},
-		test: delayTests,
-	},
-	{
-		name: "delay-lost-in-a-new-line",
-		what: "A line whose numbers are used up begins anew without a delay.",
-		edits: []edit{{
-			in:  "beyondLimit.awaitReset",
-			old: `case !waited:`,
-			new: `case !waited && false:`,
-		}},
-		test: delayTests,
-	},
-	{
-		name: "delay-not-watched",
-		what: "A waiter in its delay does not notice that its place was deleted.",
-		edits: []edit{{
-			in:  "Place.awaitDelay",
-			old: `if err := p.AwaitFired(ctx, over); err != nil {`,
-			new: `if err := p.awaitEither(ctx, over, nil); err != nil {`,
-		}},
-		test: delayTests,
+		name:  "delay-lost-in-a-new-line",
+		what:  "A line whose numbers are used up begins anew without a delay.",
+		edits: []edit{{in: "beyondLimit.deleteLine", old: `&zk.CreateRequest{Path: held, Data: wentAway, Acl: acl},`, new: ``}},
+		test:  delayTests,
 	},
 }
 

@@ -27,8 +27,8 @@ var idleMutants = []mutant{
 		what: "A line counts as this library's although somebody else has made it.",
 		edits: []edit{{
 			in:  "Line.NoteWritten",
-			old: `if bears.Seal != "" && l.Delay == 0 {`,
-			new: `if l.Delay == 0 {`,
+			old: `if bears.Seal != "" {`,
+			new: `if true {`,
 		}},
 		test: "env ZK_HARNESS=zktest go test ./internal/line -run TestOnlyLinesOfThisLibraryAreDeleted",
 	},

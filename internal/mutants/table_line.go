@@ -96,7 +96,7 @@ var lineMutants = []mutant{
 		what: "After its predecessor is deleted, a waiter sleeps on instead of listing again.",
 		edits: []edit{{
 			in:  "Place.awaitPredecessor",
-			old: `if p.First = before.IsReleased() && p.Own != nil; p.First {`,
+			old: `p.First = before.IsReleased() && p.Own != nil`,
 			new: `
 				if p.First = before.IsReleased() && p.Own != nil; !p.First && !before.IsLost() {
 					select {
@@ -106,8 +106,7 @@ var lineMutants = []mutant{
 					case <-p.Session.Over():
 						return zkconn.ErrSessionOver
 					}
-				}
-				if p.First {`,
+				}`,
 		}},
 		test: "go test ./internal/sim -run Mutex -seeds 200",
 	},

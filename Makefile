@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .PHONY: help demo demo-zk demo-rw demo-barrier demo-queue demo-ids demo-election demo-members test test-all test-zktest test-real \
 	test-packages test-sim test-race test-race-packages test-race-sim test-real-all test-bench test-prometheus test-page test-long stress stress-changed \
-	fuzz sim soak soak-short soak-kills soak-loss mutants mutants-fast mutants-some bench pictures lint lint-more vuln \
+	fuzz sim soak soak-short soak-kills soak-loss mutants mutants-some bench pictures lint lint-more vuln \
 	api api-compat rows tidy setup zkr man dist release-sums release-check
 
 # Each release of Go needs a staticcheck that supports it. Update both together.
@@ -149,14 +149,11 @@ LOSSES ?= 8
 soak-loss: setup ## let three servers lose their last transactions LOSSES times, and check that all goes on
 	go run ./internal/soak -losses $(LOSSES) -seed $(SEED)
 
-mutants: ## break the code in known ways and check that the tests notice (takes long)
+mutants: ## break the code in known ways and check that the tests notice
 	go run ./internal/mutants
 
-mutants-fast: ## run those that are found in seconds
-	go run ./internal/mutants -fast
-
 mutants-some: ## run a fifth of those, another one at each commit, check that all others compile
-	go run ./internal/mutants -fast -of 5
+	go run ./internal/mutants -of 5
 
 bench: setup ## compare with other libraries on a real server: tens of minutes, results in docs/bench
 	@./scripts/setup-bench.sh

@@ -14,7 +14,6 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/keep"
 	"github.com/zkrecipes/zkrecipes/internal/line"
 	"github.com/zkrecipes/zkrecipes/internal/queue"
-	"github.com/zkrecipes/zkrecipes/internal/semaphore"
 	"github.com/zkrecipes/zkrecipes/internal/session"
 	"github.com/zkrecipes/zkrecipes/internal/tuning"
 )
@@ -83,7 +82,6 @@ func newClient(ctx context.Context, servers []string, opts *Options) (*Client, e
 	c := line.New(cfg, line.Settings{
 		LastNumber: tuning.LastNumber(ctx, line.MaxNumber),
 		LongLine:   tuning.LongLine(ctx, line.LongLine),
-		UsedWith:   semaphore.SlotsOfLine,
 	})
 	session.Attached(c, func() *tracing { return t })
 	queue.SetSegmentSize(c, tuning.Segment(ctx))
@@ -157,7 +155,8 @@ type Status struct {
 	Since time.Time
 	// Znodes is how many ephemeral znodes the session has, with those that are being created.
 	// It has as many locks, slots and calls that wait, and twice as many items that are taken.
-	// For znodes that others delete, see OpCreate.
+	// What a lost reply may have created counts, too, until the servers tell that it does not
+	// exist. A session that is nearly full has them list its znodes, once a minute.
 	Znodes int
 	// ZnodeBytes is how large the paths of these znodes are, as they count for
 	// MaxZnodeBytes. A call that would exceed that returns ErrSessionFull.

@@ -58,20 +58,19 @@ var (
 	// the root. The error's text says what is wrong with it.
 	ErrInvalidPath = zkconn.ErrInvalidPath
 	// ErrPathInUse is returned if the path belongs to another recipe, or to a version
-	// of this library with another layout. Use another path.
+	// of this library with another layout, or if it holds other data. Use another path.
 	//
 	// The data of the znodes tell which recipe uses a path. A Client reads them at its first
 	// use of the path, and when it has not used the path for half a minute. So if the
 	// servers have deleted an idle line and another recipe has made the path anew, a Client
-	// may take half a minute to notice. A number above 0 at the path of a lock, an election or
-	// a queue counts as the size of a semaphore or barrier. A Mutex and an RWLock may use a
-	// path one after the other, and get the error if places of both stand in the line. The
+	// may take half a minute to notice. A number above 0 at the path of a queue counts as the
+	// size of a semaphore or barrier. Other data there are left alone. A Mutex and an RWLock may
+	// use a path one after the other, and get the error if places of both stand in the line. The
 	// error is also returned if a LeaderLatch of Curator's stands in the line of a lock or an
 	// election, or its InterProcessSemaphoreV2 uses the path of a Semaphore, by a Counter
 	// whose path does not hold an integer, and by Gate.Open if the znode has children. It is
-	// not returned if the path holds a user's own data, which this library leaves alone, by the
-	// other methods of a Gate, by those of a Group, whose members may stand below any znode,
-	// and between a Barrier, a Semaphore and a Counter with the same number.
+	// not returned by the other methods of a Gate, by those of a Group, whose members may stand
+	// below any znode, and between a Barrier, a Semaphore and a Counter with the same number.
 	ErrPathInUse = zkconn.ErrPathInUse
 	// ErrUnused is returned by Contenders, Holders, Size, Len, Items and Peek if the path holds
 	// nothing of the recipe, not even an empty line or queue: it has not been used, its znodes

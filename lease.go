@@ -220,8 +220,8 @@ func (l *Lease) Release() error {
 
 // Context returns a context that ends with parent or with the lease. Its cause is
 // ErrReleased if the lease was released, ErrLost if it was lost, and ErrClosed if the
-// Client was closed. Lock on the same path with this context returns ErrDeadlock.
-// parent must not be nil.
+// Client was closed. Lock on the same path with this context returns ErrDeadlock. The lease
+// keeps a context until it has ended, unless its parent cannot end. parent must not be nil.
 func (l *Lease) Context(parent context.Context) context.Context {
 	if l.isZero() {
 		return endedContext(parent, l.Err())

@@ -26,8 +26,7 @@ import (
 //
 // The client creates the path as a container znode, and deletes it with its data once it has
 // not used it for half a minute. If the client is gone, the servers do. So do not keep data
-// there. If the path is a znode that has data already, the lock works, leaves the data alone,
-// and costs two more reads.
+// there. A path that has data already is ErrPathInUse.
 type Mutex struct {
 	line *line.Line
 	keep *keep.Lock

@@ -161,8 +161,8 @@ type RecipesOptions struct {
 // data of lines and the znodes below. A lock, an election or a DoubleBarrier that nobody
 // uses is found until its line is deleted, and a queue for as long as it exists. A
 // Barrier, Semaphore or Counter is found while there are znodes below its path, as there are
-// while it is in use, and a gate while it is shut. Locks of other libraries are found while somebody stands in them. They, and a line
-// in somebody's own data, count as what the names of their places say: a Mutex or an RWLock.
+// while it is in use, and a gate while it is shut. Locks of other libraries are found while
+// somebody stands in them. They count as what the names of their places say: a Mutex or an RWLock.
 //
 // An error that comes with the Path of a znode that was skipped does not end the iteration:
 //

@@ -27,9 +27,8 @@ type Op struct {
 // the ids of Options.Auth. It fails with zk.ErrNodeExists if there is such a znode, and
 // with zk.ErrNoNode if there is no parent.
 //
-// An ephemeral znode counts towards ErrSessionFull. If somebody else deletes it, the Client
-// does not notice: it counts until the session ends, or until an OpSet, OpCheck or OpDelete of
-// it in this session fails with zk.ErrNoNode.
+// An ephemeral znode counts towards ErrSessionFull. If somebody else deletes it, the Client may
+// not notice: it counts until the servers list the session's znodes, see Status.Znodes.
 func OpCreate(path string, data []byte, flags int32, acl []zk.ACL) Op {
 	return Op{&zk.CreateRequest{Path: path, Data: data, Flags: flags, Acl: acl}}
 }

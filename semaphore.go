@@ -25,9 +25,8 @@ import (
 // it: it remembers the slots and follows Resize, and a new value knows neither.
 //
 // The slots are numbered from 0. A new holder gets the lowest ones that its client knows
-// to be free. While many clients take slots at the same time, it gets random ones, so that
-// they do not take the same. A number is unique while it is held, so it can serve as the id
-// of a worker; the lease's Token tells the holders of one number apart.
+// to be free. A number is unique while it is held, so it can serve as the id of a worker; the
+// lease's Token tells the holders of one number apart.
 //
 // The znode at the path holds n as decimal text, and each Semaphore must be made with
 // that n. Resize changes it. Semaphores that were used before follow the change. One
@@ -76,12 +75,11 @@ func (x *Semaphore) Acquire(ctx context.Context) (*SlotLease, error) { return x.
 // After an error nothing is held, or what was taken is given back in the background.
 //
 // Cost: one request and one commit if nobody has taken a slot or waited since this value took
-// one, and four requests more otherwise. While many clients take slots at the same time, it
-// costs two requests and one commit. If others take the same slots, or wait, the caller joins
-// the line after four attempts. Release costs one of each. A caller that has to
-// wait joins the line as with a Mutex. When it is first, it costs up to two requests, one
-// more each time a slot is given back, and one request and one commit to enter. A release
-// wakes the first in line only. When that enters, it wakes its successor.
+// one, and four requests more otherwise. If others take slots at the same time, the caller joins
+// the line after four attempts. Release costs one of each. A caller that has to wait joins the
+// line as with a Mutex. When it is first, it costs up to two requests, one more each time a slot
+// is given back, and one request and one commit to enter. A release wakes the first in line
+// only. When that enters, it wakes its successor.
 func (x *Semaphore) AcquireN(ctx context.Context, k int) (*SlotLease, error) {
 	return x.acquire(ctx, "acquire", k, true)
 }

@@ -197,18 +197,16 @@ func TestRecipesFindsNothingThatIsNone(t *testing.T) {
 func TestRecipesFindsLocksWithoutAMarker(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		conn := w.Bare()
-		for _, path := range []string{"/guest", "/kazoo", "/curator", "/readers"} {
+		for _, path := range []string{"/kazoo", "/curator", "/readers"} {
 			_, err := conn.Create(path, []byte("somebody's own"), 0, zk.WorldACL(zk.PermAll))
 			require.NoError(t, err)
 		}
-		recipetest.LockOn(t, zkrecipes.NewMutex(w.Stranger(nil), "/guest"))
 		began := time.Now()
 		for _, place := range []string{"/kazoo/0f__lock__0000000000", "/kazoo/0e__lock__0000000001", "/curator/_c_x-__READ__0000000000", "/readers/0e__rlock__0000000003"} {
 			_, err := conn.Create(place, nil, 0, zk.WorldACL(zk.PermAll))
 			require.NoError(t, err)
 		}
 		require.Equal(t, map[string]zkrecipes.Usage{
-			"/guest":   {Recipe: zkrecipes.RecipeMutex, Path: "/guest", Holders: 1, HeldSince: began},
 			"/kazoo":   {Recipe: zkrecipes.RecipeMutex, Path: "/kazoo", Holders: 1, Waiters: 1, HeldSince: began, WaitingSince: began},
 			"/curator": {Recipe: zkrecipes.RecipeRWLock, Path: "/curator", Holders: 1, HeldSince: began},
 			"/readers": {Recipe: zkrecipes.RecipeRWLock, Path: "/readers", Holders: 1, HeldSince: began},

@@ -7,9 +7,7 @@
  * once, the others W1. Each either looks (the line, then the slots) and takes what is
  * free by the version that it has seen, or takes by what it remembers of its last time,
  * or joins the line. The first in line looks, with a watch, and takes at its turn, in the
- * transaction that deletes its place. With -DCROWD the others may also take any slots that
- * were free in their view, over any version. Then they list the slots, and give theirs back
- * if somebody waited at their taking, or if one of the slots was taken before.
+ * transaction that deletes its place.
  *
  * Budgets of the adversary: EXP sessions expire, EVI places are deleted, LOST replies to
  * takings and to releases are lost, REMAKE times the empty line is deleted and made again,
@@ -25,13 +23,6 @@
  *   FIXED       slots' names are their numbers (LOST: a release that is sent again deletes
  *               the next holder's)
  *   NOSIZE      takings do not check the number of slots (RES: more are held than there are)
- * and with CROWD:
- *   WAITED      nobody minds those who waited at the taking (somebody is overtaken)
- *   BLIND       nobody minds who took a slot before (a slot in two hands)
- *   YOUNGER     of those who took a slot, the last one keeps it (a slot in two hands)
- *   LOSTKEPT    slots that were taken by a lost request are kept (LOST: overtaken)
- *   BEYOND      slots are taken in a crowd while some beyond their number are held (RES: more
- *               are held than there are)
  */
 #ifndef NC
 #define NC 3
@@ -79,7 +70,6 @@ byte ver, inc;                  /* version of the line's data; which line it is 
 byte front = NONE, nxt, waiting;
 bit alive[MAXP]; byte owner[MAXP];
 byte at[NC];                     /* each client's slots, as bits */
-byte born[NC], clock;           /* when they were created */
 int w[NC];                      /* watches on places */
 bit cw[NC];                     /* child watches */
 chan q[NC] = [MAXP+6] of { byte, byte };
@@ -97,8 +87,6 @@ byte f_, m_, k_, free_, got_;   /* scratch */
 
 #define WEIGHT(c) ((c) == 0 -> W0 : W1)
 #define ones(m) (HAS(m,0)+HAS(m,1)+HAS(m,2))
-/* slots behind k, below vn, that are not in m */
-#define later(m,k) ((k < 1 && 1 < vn && !HAS(m,1) -> 1 : 0) + (k < 2 && 2 < vn && !HAS(m,2) -> 1 : 0))
 
 inline children() {
   f_ = 0;
@@ -124,7 +112,7 @@ inline del(p,t) {
 }
 /* frees the slots of a client */
 inline drop(c) {
-  if :: at[c] != 0 -> at[c] = 0; born[c] = 0; children() :: else fi
+  if :: at[c] != 0 -> at[c] = 0; children() :: else fi
 }
 inline all(to) {
   to = 0; k_ = 0;
@@ -139,20 +127,19 @@ inline count(seen) {
   od;
   if :: m_ < vn -> free_ = vn-m_ :: else fi; m_ = 0; k_ = 0
 }
-/* takes the slots: the lowest ones that are not in seen, or any in a crowd */
-inline take(c, seen, any) {
+/* takes the slots: the lowest ones that are not in seen */
+inline take(c, seen) {
   got_ = 0; k_ = 0; mine[c] = 0;
   do
   :: k_ < N && got_ < WEIGHT(c) ->
      if
      :: !HAS(seen,k_) -> mine[c] = mine[c] | BIT(k_); got_++
-     :: any && !HAS(seen,k_) && later(seen,k_) >= WEIGHT(c)-got_ -> skip
      :: HAS(seen,k_) -> skip
      fi; k_++
   :: else -> break
   od;
   assert(got_ == WEIGHT(c));
-  got_ = 0; k_ = 0; clock++; born[c] = clock;
+  got_ = 0; k_ = 0;
   at[c] = mine[c]; all(m_);
   more[c] = (ones(m_) > n); m_ = 0; children()
 }
@@ -169,25 +156,6 @@ inline granted(c) {
 inline clear() {
   do :: q[c]?t,p :: empty(q[c]) -> break od; t = 0; p = 0; w[c] = 0; cw[c] = 0
 }
-#ifdef BEYOND
-#define BEYONDTOO 1
-#else
-#define BEYONDTOO 0
-#endif
-#ifdef LOSTKEPT
-#define GIVES (!resent && (vinc != tinc || !exact && met[c]))
-#elif defined(WAITED)
-#define GIVES (resent || vinc != tinc)
-#else
-#define GIVES (resent || vinc != tinc || !exact && met[c])
-#endif
-#ifdef BLIND
-#define OLDER(a,b) 0
-#elif defined(YOUNGER)
-#define OLDER(a,b) (born[a] > born[b])
-#else
-#define OLDER(a,b) (born[a] < born[b])
-#endif
 #ifdef NOSIZE
 #define SIZE 1
 #else
@@ -197,7 +165,7 @@ inline clear() {
 proctype Client(byte c) {
   byte rounds = ROUNDS, t, p, pred = NONE;
   byte seen, vn, vsize, vver, vinc;   /* the view: slots taken, their number, versions */
-  bit known, resent, exact;
+  bit known, resent;
   byte tver, tinc;                    /* of the line, by the transaction */
 again:
   atomic { if :: rounds == 0 -> goto done :: else -> rounds--; clear(); expired[c] = 0 fi }
@@ -224,12 +192,6 @@ atonce:
     count(seen);
     if :: free_ < WEIGHT(c) -> known = 0; free_ = 0; goto join :: else -> free_ = 0 fi
   }
-#ifdef CROWD
-  if
-  :: (seen >> vn) == 0 || BEYONDTOO -> goto crowd
-  :: skip
-  fi;
-#endif
   atomic {                            /* the transaction */
     if
     :: expired[c] -> goto over
@@ -241,7 +203,7 @@ atonce:
        :: vver == ver && SIZE ->
 #endif
           tinc = inc; met[c] = (waiting > 0);
-          ver++; tver = ver; take(c, seen, 0);
+          ver++; tver = ver; take(c, seen);
           if
           :: lost > 0 -> lost--; resent = 1
           :: resent = 0
@@ -272,54 +234,10 @@ again_sent:                           /* the reply was lost; others have gone on
     goto taken                        /* NodeExists at the first create */
 #endif
   }
-#ifdef CROWD
-crowd:
-  atomic {                            /* the transaction */
-    if
-    :: expired[c] -> goto over
-    :: else ->
-       if
-       :: SIZE ->
-          tinc = inc; met[c] = (waiting > 0);
-          exact = (vver == ver && vinc == inc);
-          ver++; tver = ver; take(c, seen, 1);
-          if
-          :: lost > 0 -> lost--; resent = 1
-          :: resent = 0
-          fi
-       :: else -> known = 0; goto join
-       fi
-    fi
-  }
-  atomic {
-    if
-    :: expired[c] -> known = 0; goto over
-    :: !expired[c] && GIVES -> goto giveback
-    :: !expired[c] && !GIVES -> skip
-    fi;
-    if :: exact -> known = !resent; vver = tver; seen = seen | mine[c]; goto holding :: else fi
-  }
-  atomic {                            /* the slots are listed */
-    if :: expired[c] -> known = 0; goto over :: else fi;
-    k_ = 0; m_ = 0;
-    do
-    :: k_ < NC ->
-       if
-       :: k_ != c && (at[k_] & mine[c]) != 0 && OLDER(k_,c) -> m_ = 1
-       :: else
-       fi; k_++
-    :: else -> break
-    od; k_ = 0;
-    if
-    :: m_ -> m_ = 0; goto giveback
-    :: else -> looks(); vver = tver; known = 1; goto holding
-    fi
-  }
-#endif
 giveback:
   atomic {
     if :: expired[c] -> goto over :: else drop(c) fi;
-    mine[c] = 0; met[c] = 0; more[c] = 0; known = 0; exact = 0; goto join
+    mine[c] = 0; met[c] = 0; more[c] = 0; known = 0; goto join
   }
 
 join:
@@ -359,7 +277,7 @@ first:
        if
        :: SIZE ->
           assert(front == my[c]);
-          met[c] = 0; take(c, seen, 0); del(my[c],SIG); my[c] = NONE; known = 0; goto holding
+          met[c] = 0; take(c, seen); del(my[c],SIG); my[c] = NONE; known = 0; goto holding
        :: else -> goto first
        fi
     fi
@@ -404,7 +322,7 @@ holding:
   fi;
 over:
   atomic {
-    t = 0; p = 0; pred = NONE; my[c] = NONE; resent = 0; exact = 0; met[c] = 0; more[c] = 0; tver = 0; tinc = 0;
+    t = 0; p = 0; pred = NONE; my[c] = NONE; resent = 0; met[c] = 0; more[c] = 0; tver = 0; tinc = 0;
     if :: known -> seen = seen & ~mine[c] :: else -> seen = 0; vver = 0; vinc = 0; vn = 0; vsize = 0 fi;
     mine[c] = 0; goto again
   }

@@ -62,8 +62,10 @@ func (b *Barrier) Wait(ctx context.Context) (int, error) {
 	ctx, done := c.BindWait(ctx)
 	defer done()
 	b.leaveNow()
-	if err := b.Line.AwaitAbandoned(ctx); err != nil {
-		return 0, err
+	for _, l := range []*line.Line{b.Line, b.Round} {
+		if err := l.AwaitAbandoned(ctx); err != nil {
+			return 0, err
+		}
 	}
 	m := &participant{Barrier: b, ctx: ctx, end: make(chan struct{})}
 	c.Tasks.Start(func() {

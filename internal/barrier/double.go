@@ -47,7 +47,7 @@ func (d *DoubleBarrier) Enter(ctx context.Context) (*Visit, error) {
 		if err != nil {
 			return nil, err
 		}
-		p, err := d.join(ctx, s)
+		p, err := d.Line.Join(ctx, s, MemberKindOf(d.n))
 		switch {
 		case err == line.ErrJoinLost: // others may have entered with it
 			return nil, d.Line.Client.Expired()
@@ -65,32 +65,6 @@ func (d *DoubleBarrier) Enter(ctx context.Context) (*Visit, error) {
 		}
 		return v, err
 	}
-}
-
-// join creates a member. The path must hold this library's marker: each join and each
-// opening write it, so an unchanged version tells that nobody has come.
-func (d *DoubleBarrier) join(ctx context.Context, s *session.Session) (*line.Place, error) {
-	if err := d.Line.CheckRoom(s, MemberKindOf(d.n)); err != nil {
-		return nil, err
-	}
-	state, err := d.Line.Ensure(ctx, s)
-	if err != nil {
-		return nil, err
-	}
-	if state.Guest {
-		d.Line.Forget()
-		return nil, errors.New("path holds other data, or may not be written")
-	}
-	p, err := d.Line.Join(ctx, s, MemberKindOf(d.n))
-	if err != nil {
-		return nil, err
-	}
-	if p.Czxid == 0 {
-		d.Line.Forget()
-		p.Abandon()
-		return nil, errors.New("the znode may not be written")
-	}
-	return p, nil
 }
 
 // wait returns when p has entered: by its own listing of n members, or by a ready

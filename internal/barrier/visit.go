@@ -117,7 +117,6 @@ func (v *Visit) nextToLeave(ctx context.Context, s *session.Session, p *line.Pla
 	case errs.IsContextErr(ctx, err):
 		return nil, err
 	case errors.Is(err, zk.ErrNoNode):
-		p.Session.NoteGone(p.Path)
 		return nil, nil
 	case err != nil:
 		return nil, err
@@ -125,10 +124,7 @@ func (v *Visit) nextToLeave(ctx context.Context, s *session.Session, p *line.Pla
 	v.noteOthers(ms, path)
 	own := slices.Contains(ms, p.Name)
 	isOther := func(name string) bool { return name != p.Name }
-	switch {
-	case !own: // deleted by an attempt whose reply was lost, or by somebody else
-		p.Session.NoteGone(p.Path)
-	case v.removed != nil: // by an earlier Leave, or about to be
+	if own && v.removed != nil { // by an earlier Leave, or about to be
 		if err := v.remove(ctx, p); err != nil {
 			return nil, err
 		}

@@ -18,9 +18,8 @@ type slots struct {
 	firstInLine         *harness.Call[*zkrecipes.SlotLease]
 }
 
-// semaphore returns the one of n slots in c, which has used it alone if it is warm, and takes
-// random slots in a crowd.
-func (w *world) semaphore(c *zkrecipes.Client, n int, warm, crowd bool) *zkrecipes.Semaphore {
+// semaphore returns the one of n slots in c, which has used it alone if it is warm.
+func (w *world) semaphore(c *zkrecipes.Client, n int, warm bool) *zkrecipes.Semaphore {
 	x := zkrecipes.NewSemaphore(c, "/s", n)
 	if warm {
 		for range 2 { // the first use stands in line
@@ -28,20 +27,16 @@ func (w *world) semaphore(c *zkrecipes.Client, n int, warm, crowd bool) *zkrecip
 		}
 		synctest.Wait()
 	}
-	if crowd {
-		recipetest.SlotsOf(x).NoteCrowd()
-	}
 	return x
 }
 
-func mySlots(n int) step   { return func(w *world) { w.mySlots = w.semaphore(w.c, n, false, false) } }
-func myWarm(n int) step    { return func(w *world) { w.mySlots = w.semaphore(w.c, n, true, false) } }
-func myCrowded(n int) step { return func(w *world) { w.mySlots = w.semaphore(w.c, n, true, true) } }
+func mySlots(n int) step { return func(w *world) { w.mySlots = w.semaphore(w.c, n, false) } }
+func myWarm(n int) step  { return func(w *world) { w.mySlots = w.semaphore(w.c, n, true) } }
 func theirSlots(n int) step {
-	return func(w *world) { w.theirSlots = w.semaphore(w.other, n, false, false) }
+	return func(w *world) { w.theirSlots = w.semaphore(w.other, n, false) }
 }
 func theirWarm(n int) step {
-	return func(w *world) { w.theirSlots = w.semaphore(w.other, n, true, false) }
+	return func(w *world) { w.theirSlots = w.semaphore(w.other, n, true) }
 }
 
 func iUseSlots(k int) step {
@@ -95,8 +90,6 @@ var semaphoreRows = []row{
 	{"... another client has used it since", steps{myWarm(4), theirWarm(4), iUseSlots(1)}},
 	{"... another client has taken a slot since", steps{myWarm(4), theirWarm(4), iUseSlots(1), theyAcquire(1), iUseSlots(1)}},
 	{"... and once more", steps{myWarm(4), theirWarm(4), theyAcquire(1), iUseSlots(1), iUseSlots(1)}},
-	{"... in a crowd, another client has taken a slot since", steps{myCrowded(1000), theirWarm(1000), theyUseSlots(1), iUseSlots(1)}},
-	{"... in a crowd, nobody has", steps{myCrowded(1000), iUseSlots(1), iUseSlots(1)}},
 	{"Acquire, full", steps{myWarm(1), full(1), iWaitFor(1)}},
 	{"a minute's wait", steps{myWarm(1), full(1), iWaitFor(1), settle, pass(time.Minute)}},
 	{"Release with one waiter, which enters", steps{myWarm(1), full(1), iWaitFor(1), releaseSlotsToFirst}},
@@ -108,7 +101,6 @@ var semaphoreRows = []row{
 	{"TryAcquire, full, the first", steps{full(1), mySlots(1), noSlots}},
 	{"TryAcquire, full, and others wait", steps{full(3), newcomerWaitsFor(3, 3), mySlots(3), noSlots}},
 	{"TryAcquire, a slot is free, but somebody waits for more", steps{theirWarm(3), theyAcquire(2), newcomerWaitsFor(3, 3), mySlots(3), noSlots}},
-	{"TryAcquire in a crowd, another client has the same slot", steps{myCrowded(1), full(1), noSlots}},
 	{"Holders, two slots are taken", steps{theirSlots(3), theyAcquire(2), mySlots(3), iListHolders}},
 	{"Holders, none was taken for a minute", steps{theirSlots(3), theyUseSlots(2), pass(time.Minute), mySlots(3), iListHolders}},
 	{"Resize", steps{mySlots(3), iUseSlots(2), func(w *world) { w.ok(w.mySlots.Resize(w.ctx(), 4)) }}},

@@ -69,9 +69,6 @@ var stated = map[string]statement{
 	"Acquire and Release, if others have acquired slots or waited since": {
 		rows: "Semaphore: ... another client has used it since | Semaphore: ... another client has taken a slot since",
 	},
-	"Acquire and Release, if others have acquired slots or waited since ... while many clients take slots": {
-		rows: "Semaphore: ... in a crowd, another client has taken a slot since",
-	},
 
 	"Watch, WatchChildren: to begin, and in each new session": {
 		rows: "Reads and watches: Watch: to begin | Reads and watches: WatchChildren: to begin",

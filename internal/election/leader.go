@@ -143,9 +143,7 @@ func (c *candidate) deleteOps() ([]any, error) {
 	case c.czxid != 0:
 		return []any{&zk.DeleteRequest{Path: c.leader, Version: -1}}, nil
 	}
-	creates := c.Session.Creates()
 	stat, err := c.Session.Exists(c.Session.Lifetime(), c.leader)
-	c.Session.NoteSeen(creates, c.leader, stat, err)
 	switch {
 	case errors.Is(err, zk.ErrNoNode), err == nil && !c.owns(stat):
 		return nil, nil
@@ -179,9 +177,7 @@ func (c *candidate) withdraw() {
 func (c *candidate) withdrawOnce() error {
 	ctx, done := c.Line.Client.Bind(c.Session.Lifetime())
 	defer done()
-	creates := c.Session.Creates()
 	w, err := c.Session.WatchChildren(ctx, c.leader)
-	c.Session.NoteWatched(creates, c.leader, w, err)
 	switch {
 	case errors.Is(err, zk.ErrNoNode), err == nil && !c.owns(&w.Stat):
 		return nil
@@ -231,9 +227,7 @@ func (c *candidate) watchLeader(g *line.Grant) {
 		return
 	}
 	for {
-		creates := c.Session.Creates()
 		w, err := c.Session.WatchChildren(c.Session.Lifetime(), c.leader)
-		c.Session.NoteWatched(creates, c.leader, w, err)
 		switch {
 		case errors.Is(err, zk.ErrNoNode), err == nil && w.Stat.Czxid != c.czxid:
 			c.leaderGone.Store(err != nil || !c.owns(&w.Stat))

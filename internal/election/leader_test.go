@@ -302,25 +302,6 @@ func TestATermThatEndsKeepsSomebodysZnodeAtTheLeadersPath(t *testing.T) {
 	})
 }
 
-// B48: The path is somebody's data, and somebody has children there.
-func TestTheDataOfAnElectionsPathAreKept(t *testing.T) {
-	recipetest.InElectionBubble(t, func(t *testing.T, w *recipetest.ElectionWorld, a, b *zkrecipes.Election) {
-		conn := w.Operator
-		for _, path := range []string{w.Path, w.Path + "/theirs"} {
-			_, err := conn.Create(path, []byte("precious"), 0, zk.WorldACL(zk.PermAll))
-			require.NoError(t, err)
-		}
-		first := recipetest.Campaigns(t, a, "a")
-		next := recipetest.CampaignLater(t, b, "b")
-		require.NoError(t, first.Resign())
-		require.NoError(t, next.Get().Resign())
-		data, _, err := conn.Get(w.Path)
-		require.NoError(t, err)
-		require.Equal(t, "precious", string(data))
-		require.Equal(t, []string{"theirs"}, w.Srv.Children(w.Path))
-	})
-}
-
 // B87
 func TestSomebodysZnodeAtTheLeadersPathKeepsTheNumbersFromBeginningAnew(t *testing.T) {
 	recipetest.InElectionBubble(t, func(t *testing.T, w *recipetest.ElectionWorld, a, _ *zkrecipes.Election) {

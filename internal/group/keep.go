@@ -72,7 +72,6 @@ func (m *Member) stay(s *session.Session) error {
 			continue // deleted, and created by a member of another session with the same id
 		}
 		m.own = w
-		s.NoteThere(m.path)
 		m.wrote(version)
 		gone, err := m.keepWritten(s, w, version)
 		if !gone {
@@ -168,7 +167,6 @@ func (m *Member) awaitOther(s *session.Session) (mine bool, err error) {
 		case w.Stat.EphemeralOwner == 0:
 			return false, zkconn.Errorf(zkconn.ErrPathInUse, "the znode %s is not ephemeral: no member has created it", m.path)
 		}
-		s.NoteGone(m.path) // whatever attempts before have created
 		select {
 		case <-w.Fired():
 		case <-s.Over():
@@ -218,7 +216,6 @@ func (m *Member) removeOnce(s *session.Session, known bool) (gone bool, err erro
 		stat, err := s.Exists(m.c.Closing, m.path)
 		switch {
 		case errors.Is(err, zk.ErrNoNode), err == nil && stat.EphemeralOwner != s.ID():
-			s.NoteGone(m.path)
 			return true, nil
 		case err != nil:
 			return false, err

@@ -71,9 +71,6 @@ func IsQueue(data []byte) bool { return bytes.HasPrefix(data, []byte(queue)) }
 // IsMark reports whether data are a marker of this library, in whichever layout.
 func IsMark(data []byte) bool { return bytes.HasPrefix(data, []byte(library)) }
 
-// HasLayout reports whether data are a marker with the layout that this version knows.
-func HasLayout(data []byte) bool { return bytes.HasPrefix(data, []byte(version)) }
-
 // CheckQueuePath returns ErrPathInUse if the data of the znode at a queue's path say that
 // another recipe uses it.
 func CheckQueuePath(data []byte) error {
@@ -86,5 +83,5 @@ func CheckQueuePath(data []byte) error {
 // IsKnownLayout reports whether data do not belong to this library, or have a layout
 // that this version knows.
 func IsKnownLayout(data []byte) bool {
-	return !IsMark(data) || HasLayout(data)
+	return !IsMark(data) || bytes.HasPrefix(data, []byte(version))
 }

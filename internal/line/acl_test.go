@@ -186,18 +186,12 @@ func TestAMissingPermissionIsAnErrorAtOnce(t *testing.T) {
 		refused(m.Lock)
 		refused(m.TryLock)
 
-		line(zk.PermAll &^ zk.PermWrite) // which is not needed
-		l := w.Holds(c)
-		a := w.RivalWaits(w.Stranger(nil))
-		require.True(t, a.Waiting())
-		_, stat, err := admin.Get(l.Check().Path)
-		require.NoError(t, err)
-		require.Equal(t, recipetest.NewToken(stat.Czxid, 0), l.Token())
-		require.NoError(t, l.Release())
-		require.NoError(t, a.Get().Release())
-		require.Empty(t, w.Text(w.Path))
+		_, err := line(zk.PermAll &^ zk.PermWrite).Lock(t.Context())
+		require.ErrorIs(t, err, zk.ErrNoAuth)
+		require.ErrorContains(t, err, "the data of "+w.Path+", which each join sets, may not be written")
+		require.Empty(t, w.Line())
 
-		l = recipetest.Held(t, line(zk.PermAll&^zk.PermDelete).Lock)
+		l := recipetest.Held(t, line(zk.PermAll&^zk.PermDelete).Lock)
 		require.ErrorIs(t, l.Release(), zk.ErrNoAuth)
 		require.ErrorIs(t, l.Err(), zkrecipes.ErrReleased)
 		time.Sleep(time.Minute)
@@ -211,39 +205,18 @@ func TestAMissingPermissionIsAnErrorAtOnce(t *testing.T) {
 // listing, as anywhere else.
 func TestAPlaceInALineOfAnotherLibrarysBearsItsList(t *testing.T) {
 	list := append(zk.WorldACL(zk.PermAll), zk.DigestACL(zk.PermAll, "owner", "x")...)
-	for name, data := range map[string]string{"Curator's container": "", "a user's znode": "mine"} {
-		t.Run(name, func(t *testing.T) {
-			recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-				conn := w.Bare()
-				_, err := conn.CreateContainer(w.Path, []byte(data), zk.FlagContainer, list)
-				require.NoError(t, err)
-				l := recipetest.LockOn(t, zkrecipes.NewMutex(w.Client(nil), w.Path))
-				acl, _, err := conn.GetACL(l.Check().Path)
-				require.NoError(t, err)
-				require.Equal(t, list, acl)
-				a := w.LockLater(w.Stranger(nil))
-				time.Sleep(time.Minute)
-				handedOver := w.Requests(func() { require.NoError(t, l.Release()); a.Get() })
-				require.Zero(t, handedOver["getChildren2"])
-			})
-		})
-	}
-}
-
-// B48: A znode that others have made in the line's place, which lets all join and nobody write,
-// stays as it is.
-func TestAnotherZnodeInTheLinesPlaceStaysAsItIs(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-		c, raw := w.Client(nil), w.Bare()
-		require.NoError(t, w.Bare().Delete(w.Path, -1))
-		noWrite := zk.WorldACL(zk.PermAll &^ zk.PermWrite)
-		_, err := raw.CreateContainer(w.Path, []byte("an operator's"), zk.FlagContainer, noWrite)
+		conn := w.Bare()
+		_, err := conn.CreateContainer(w.Path, nil, zk.FlagContainer, list)
 		require.NoError(t, err)
-		require.NoError(t, recipetest.LockOn(t, zkrecipes.NewMutex(c, w.Path)).Release())
-		require.Equal(t, "an operator's", w.Text(w.Path))
-		acl, _, err := raw.GetACL(w.Path)
+		l := recipetest.LockOn(t, zkrecipes.NewMutex(w.Client(nil), w.Path))
+		acl, _, err := conn.GetACL(l.Check().Path)
 		require.NoError(t, err)
-		require.Equal(t, noWrite, acl)
+		require.Equal(t, list, acl)
+		a := w.LockLater(w.Stranger(nil))
+		time.Sleep(time.Minute)
+		handedOver := w.Requests(func() { require.NoError(t, l.Release()); a.Get() })
+		require.Zero(t, handedOver["getChildren2"])
 	})
 }
 

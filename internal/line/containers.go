@@ -1,7 +1,9 @@
 package line
 
 import (
-	"container/list"
+	"errors"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -13,14 +15,15 @@ import (
 )
 
 // The containers that a Client knows: lines that it has used, and what it has created. The
-// servers delete idle containers slowly, so the Client deletes its own, see containers.tidy.
+// servers delete idle containers slowly, so the Client deletes its own.
 
 const (
-	// maxRecent is how many containers may wait to be deleted. If there are more, those
-	// that were not used for longest are deleted earlier.
-	maxRecent = 30_000
-	// MaxContainers bounds what is remembered.
+	// maxContainers bounds what is remembered. What is forgotten is left to the servers.
 	maxContainers = 40_000
+	// tidyBatch is how many containers are looked at, or deleted, in one write, and tidyPause is
+	// from one batch to the next: there are 1,000 deletions a second at most.
+	tidyBatch = 50
+	tidyPause = 50 * time.Millisecond
 )
 
 // container is what a Client knows of one.
@@ -34,121 +37,46 @@ type container struct {
 	czxid int64
 	// version is that of the data when this client wrote or read them last.
 	version int32
-
-	used time.Time
-	// parent is the container in which it counts, nil if this client has created none.
-	parent *container
-	// below counts the containers that count in it.
-	below int
-
-	in *list.List // nil: tidy has it
-	at *list.Element
+	used    time.Time
 }
 
-// containers are ordered by their use, because those that were not used for longest are the
-// first to go.
 type containers struct {
-	idle     time.Duration
-	client   *session.Client
-	usedWith func(path string) (other string, ok bool)
-	begin    func()
+	idle   time.Duration // for which a container stays
+	client *session.Client
 
-	mu  sync.Mutex // behind all other mutexes
-	all map[string]*container
-	// recent are those that may be deleted when they have been idle, rest all others.
-	recent  *list.List
-	rest    *list.List
-	timer   *time.Timer
-	armed   bool
-	tidying bool
-	stopped bool
+	mu      sync.Mutex // behind all other mutexes
+	all     map[string]*container
+	tidying bool // tidy runs
 }
 
-func newContainers(idle time.Duration) *containers {
-	return &containers{idle: idle, all: map[string]*container{}, recent: list.New(), rest: list.New()}
-}
+func containersOf(c *session.Client) *containers { return session.Attached[containers](c, nil) }
 
-// get returns the container with that path, which is used now. t.mu must be held.
+func (l *Line) containers() *containers { return containersOf(l.Client) }
+
+// get returns the container with that path. t.mu must be held.
 func (t *containers) get(path string) *container {
 	e := t.all[path]
-	if e == nil {
-		e = &container{path: path}
-		t.makeRoom()
-		t.all[path] = e
-		t.link(e)
+	if e != nil {
+		return e
 	}
+	if len(t.all) >= maxContainers {
+		for some := range t.all {
+			delete(t.all, some)
+			break
+		}
+	}
+	e = &container{path: path}
+	t.all[path] = e
 	return e
-}
-
-// makeRoom forgets containers. Those that might be deleted are left to the servers.
-func (t *containers) makeRoom() {
-	for len(t.all) >= maxContainers {
-		oldest := t.rest.Front()
-		if oldest == nil {
-			oldest = t.recent.Front()
-		}
-		if oldest == nil {
-			return
-		}
-		t.remove(oldest.Value.(*container))
-	}
-}
-
-// link makes e count in its parent, if this client has created that.
-func (t *containers) link(e *container) {
-	parent := t.all[zkconn.Parent(e.path)]
-	if e.parent == nil && parent != nil && parent.czxid != 0 {
-		e.parent = parent
-		parent.below++
-	}
-}
-
-// remove forgets e, and returns its parent if nothing counts there any more.
-func (t *containers) remove(e *container) (parent *container) {
-	if t.all[e.path] == e {
-		delete(t.all, e.path)
-	}
-	if e.in != nil {
-		e.in.Remove(e.at)
-		e.in = nil
-	}
-	if parent = e.parent; parent == nil {
-		return nil
-	}
-	e.parent = nil
-	if parent.below--; parent.below > 0 {
-		return nil
-	}
-	return parent
 }
 
 // use notes that e is used now. t.mu must be held.
 func (t *containers) use(e *container) {
 	e.used = time.Now()
-	if e.in != nil || e.at == nil { // else tidy puts it back
-		t.put(e)
+	if e.czxid != 0 && !t.tidying && t.client.Closing.Err() == nil {
+		t.tidying = true
+		t.client.Tasks.Start(t.tidy)
 	}
-}
-
-// put puts e behind all others. t.mu must be held.
-func (t *containers) put(e *container) {
-	if e.czxid == 0 {
-		t.putInto(t.rest, e)
-		return
-	}
-	t.putInto(t.recent, e)
-	t.arm()
-}
-
-func (t *containers) putInto(in *list.List, e *container) {
-	if e.in == in {
-		in.MoveToBack(e.at)
-		return
-	}
-	if e.in != nil {
-		e.in.Remove(e.at)
-	}
-	e.in, e.at = in, in.PushBack(e)
 }
 
 // touch notes that the container with that path is used now, if it is known.
@@ -160,22 +88,17 @@ func (t *containers) touch(path string) {
 	}
 }
 
-// created notes that the Client has created a container.
-func (t *containers) created(path string, stat *zk.Stat) {
+// created notes that the Client has created a container. One with other data than a line's, such
+// as the size of a semaphore, must stay for as long as the servers leave it.
+func (t *containers) created(path string, data []byte, stat *zk.Stat) {
+	if len(data) > 0 && !layout.IsMark(data) {
+		return
+	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	e := t.get(path)
 	e.line, e.czxid, e.version = nil, stat.Czxid, stat.Version
-	t.link(e)
 	t.use(e)
-}
-
-// noteCreated notes that the Client has created a container. The size of a semaphore or a
-// barrier must stay for as long as the servers leave it.
-func (t *containers) noteCreated(path string, data []byte, stat *zk.Stat) {
-	if len(data) == 0 || layout.IsMark(data) {
-		t.created(path, stat)
-	}
 }
 
 // written notes that the Client has written a line's data, or has read them and found that
@@ -198,67 +121,113 @@ func (t *containers) rewritten(path string, stat *zk.Stat) {
 	}
 }
 
-// NoteUsed notes that the line is used now, if it is known.
-func (l *Line) NoteUsed() { l.containers().touch(l.Abs()) }
-
 // NoteRewritten notes that the Client has written the data of a line, which may be somebody
 // else's.
 func (l *Line) NoteRewritten(stat *zk.Stat) { l.containers().rewritten(l.Abs(), stat) }
 
-func (l *Line) containers() *containers { return containersOf(l.Client) }
-
-// stop makes the Client tidy no more. What is left is left to the servers.
-func (t *containers) stop() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.stopped = true
-	if t.timer != nil {
-		t.timer.Stop()
-	}
-}
-
-// arm sets the timer for the container that was not used for longest, if it is not set. A
-// little later there are more, which go together. t.mu must be held.
-func (t *containers) arm() {
-	oldest := t.recent.Front()
-	if t.stopped || t.tidying || oldest == nil {
-		return
-	}
-	wait := time.Until(oldest.Value.(*container).used.Add(t.idle + t.idle/30))
-	switch {
-	case t.recent.Len() > maxRecent:
-		t.tidying, t.armed = true, false
-		if t.timer != nil {
-			t.timer.Stop()
+// tidy deletes containers that have been idle, until none is left that may be deleted. It waits
+// while there is no connection.
+func (t *containers) tidy() {
+	closing := t.client.Closing
+	for wait := t.idle; ; {
+		select {
+		case <-time.After(wait + t.idle/30): // a little later there are more, which go together
+		case <-closing.Done():
+			return
 		}
-		t.begin()
-	case t.armed:
-	case t.timer == nil:
-		t.armed, t.timer = true, time.AfterFunc(wait, t.tick)
-	default:
-		t.armed = true
-		t.timer.Reset(wait)
+		for {
+			s, err := t.client.Live(closing)
+			if err != nil {
+				return
+			}
+			var due []container
+			if due, wait = t.due(s.Parents()); len(due) == 0 {
+				break
+			}
+			for batch := range slices.Chunk(due, tidyBatch) {
+				next := time.After(tidyPause)
+				t.delete(s, batch)
+				select {
+				case <-next:
+				case <-closing.Done():
+					return
+				}
+			}
+		}
+		if wait == 0 {
+			return
+		}
 	}
 }
 
-// tick begins to tidy if there is something to delete.
-func (t *containers) tick() {
+// due returns the containers to be deleted, or else after how long there may be one: 0 if there
+// will be none. used are paths with a znode of the session's right below them. A container below
+// which the client knows another is deleted after that one.
+func (t *containers) due(used map[string]bool) (due []container, wait time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.armed = false
-	if t.stopped || t.tidying {
-		return
+	parents := map[string]bool{}
+	for path, e := range t.all {
+		if e.czxid != 0 {
+			parents[zkconn.Parent(path)] = true
+		}
 	}
-	if !t.isDue() {
-		t.arm()
-		return
+	for path, e := range t.all {
+		if e.czxid == 0 || parents[path] {
+			continue
+		}
+		if used[path] {
+			e.used = time.Now()
+		}
+		if left := time.Until(e.used.Add(t.idle)); left <= 0 {
+			due = append(due, *e)
+		} else if wait == 0 || left < wait {
+			wait = left
+		}
 	}
-	t.tidying = true
-	t.begin()
+	t.tidying = len(due) > 0 || wait > 0
+	slices.SortFunc(due, func(a, b container) int { return strings.Compare(a.path, b.path) })
+	return due, wait
 }
 
-// isDue reports whether the container that was not used for longest is to be deleted.
-func (t *containers) isDue() bool {
-	oldest := t.recent.Front()
-	return oldest != nil && (t.recent.Len() > maxRecent || time.Since(oldest.Value.(*container).used) >= t.idle)
+// delete deletes containers. It looks at each one before: a deletion that the servers refuse
+// costs them a commit, too. And the same version of the data may be another znode's, which
+// somebody has created in the meantime.
+func (t *containers) delete(s *session.Session, batch []container) {
+	paths := make([]string, len(batch))
+	for i, e := range batch {
+		paths[i] = e.path
+	}
+	stats, errs := s.ExistAll(t.client.Closing, paths)
+	var idle []container
+	var deletes []*zk.DeleteRequest
+	for i, e := range batch {
+		switch now := stats[i]; {
+		case errs[i] != nil:
+			t.settle(e, errs[i])
+		case now.Czxid != e.czxid, now.Version != e.version, now.Aversion != 0, now.NumChildren > 0:
+			t.settle(e, zk.ErrBadVersion)
+		default:
+			idle = append(idle, e)
+			deletes = append(deletes, &zk.DeleteRequest{Path: e.path, Version: e.version})
+		}
+	}
+	for i, err := range s.DeleteAll(t.client.Closing, deletes) {
+		t.settle(idle[i], err)
+	}
+}
+
+// settle notes what became of the deletion of a container that was known as was.
+func (t *containers) settle(was container, err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	e := t.all[was.path]
+	switch {
+	case e == nil, e.czxid != was.czxid: // it was made anew
+	case err == nil, errors.Is(err, zk.ErrNoNode):
+		delete(t.all, was.path)
+	case zkconn.Transient(err), errors.Is(err, zkconn.ErrSessionOver): // it is looked at again
+	case e.used.Equal(was.used): // others use it, and delete it
+		e.czxid = 0
+	}
 }

@@ -120,7 +120,6 @@ func (p *Place) replace(next *Place) error {
 		o := p.Session.Multi(p.Session.Lifetime(), create, &zk.DeleteRequest{Path: p.Path, Version: -1})
 		switch {
 		case again && o.RefusedAt(create, zk.ErrNodeExists):
-			p.Session.NoteGone(p.Path)
 			return nil
 		case o.Transient():
 			continue
@@ -134,7 +133,6 @@ func (p *Place) replace(next *Place) error {
 		check := p.Session.Multi(p.Session.Lifetime(), &zk.CheckVersionRequest{Path: next.Path, Version: -1})
 		switch {
 		case check.Applied():
-			p.Session.NoteGone(p.Path)
 			return nil
 		case check.Is(zk.ErrNoNode):
 			return o.Err()

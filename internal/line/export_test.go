@@ -19,10 +19,6 @@ func KnownContainers(c *session.Client) int {
 	return len(t.all)
 }
 
-// HasUnresolved reports whether a listing might show the place of a join whose outcome is not
-// known.
-func HasUnresolved(s *session.Session) bool { return unresolvedOf(s).hasAny() }
-
 // HasGrants reports whether the session has grants.
 func HasGrants(s *session.Session) bool { return watchdogOf(s).hasAny() }
 
@@ -30,7 +26,7 @@ func HasGrants(s *session.Session) bool { return watchdogOf(s).hasAny() }
 func EntryOf(uuid string) *Entry { return &Entry{uuid: uuid} }
 
 // Contexts returns how many contexts the handle ends.
-func (h *Handle) Contexts() int { return len(h.ends) }
+func (h *Handle) Contexts() int { return len(h.contexts) }
 
 // WatchPlace sets the watches on the grant's place.
 func (g *Grant) WatchPlace() { g.watchPlace() }

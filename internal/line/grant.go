@@ -272,7 +272,7 @@ func (g *Grant) Enter(k placename.Kind) (*Handle, error) {
 	case k.Exclusive() && !g.exclusive():
 		return nil, errs.ErrUpgrade
 	}
-	l := &Handle{Grant: g, ends: map[<-chan struct{}]leaseEnd{}}
+	l := newHandle(g)
 	g.handles[l] = struct{}{}
 	return l, nil
 }

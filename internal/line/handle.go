@@ -3,7 +3,6 @@ package line
 import (
 	"context"
 	"sync"
-	"time"
 
 	"github.com/zkrecipes/zkrecipes/internal/session"
 )
@@ -21,9 +20,14 @@ const (
 type Handle struct {
 	Grant *Grant
 
-	mu   sync.Mutex
-	err  error
-	ends map[<-chan struct{}]leaseEnd // by the Done of their parents
+	// own is a context that ends with the handle alone.
+	own    context.Context
+	cancel context.CancelCauseFunc
+
+	mu  sync.Mutex
+	err error
+	// contexts are those that have not ended and can end before the handle does.
+	contexts map[context.Context]context.CancelCauseFunc
 	// done is made when Release is called, and closed when it returns.
 	done   chan struct{}
 	result error
@@ -41,6 +45,12 @@ type Holder struct {
 	Reentrant bool
 }
 
+func newHandle(g *Grant) *Handle {
+	h := &Handle{Grant: g, contexts: map[context.Context]context.CancelCauseFunc{}}
+	h.own, h.cancel = context.WithCancelCause(context.WithValue(context.Background(), g.Line.Key(), Holder{Handle: h}))
+	return h
+}
+
 // Fail wraps an error for the user.
 func (h *Handle) Fail(op string, err error) error {
 	return h.Grant.Line.Client.Fail(op, h.Grant.Line.Path, err)
@@ -55,11 +65,13 @@ func (h *Handle) end(cause error) {
 		return
 	}
 	h.err = cause
-	ends := h.ends
-	h.ends = nil
+	contexts := h.contexts
+	h.contexts = nil
 	h.mu.Unlock()
-	for _, e := range ends {
-		e.cancel(h.Fail("hold", cause))
+	cause = h.Fail("hold", cause)
+	h.cancel(cause)
+	for _, cancel := range contexts {
+		cancel(cause)
 	}
 }
 
@@ -94,105 +106,47 @@ func (h *Handle) ReenterWith(ctx context.Context) context.Context {
 	return context.WithValue(ctx, h.Grant.Line.Key(), Holder{Handle: h, Reentrant: true})
 }
 
-// Context returns a context that ends with parent or with the handle.
+// Context returns a context that ends with parent or with the handle. A parent that never ends gets
+// the handle's own, so that what the handle keeps does not grow with the number of calls.
 func (h *Handle) Context(parent context.Context) context.Context {
 	h.Grant.endIfLost()
-	return &leaseContext{parent: parent, end: h.endOf(parent), handle: h}
-}
-
-// A lease has one context that can be canceled for all parents that end together: those
-// with the same Done channel, or with none. So what a lease keeps does not grow with the
-// number of contexts that are made of it.
-
-// leaseContext ends with end, and has the values and the deadline of parent.
-type leaseContext struct {
-	parent context.Context
-	end    context.Context
-	handle *Handle
-}
-
-func (c *leaseContext) Done() <-chan struct{}       { return c.end.Done() }
-func (c *leaseContext) Err() error                  { return c.end.Err() }
-func (c *leaseContext) Deadline() (time.Time, bool) { return c.parent.Deadline() }
-
-func (c *leaseContext) Value(key any) any {
-	if k, ok := key.(HolderKey); ok && k == c.handle.Grant.Line.Key() {
-		return Holder{Handle: c.handle}
+	if parent.Done() == nil {
+		return ownContext{h.own, parent}
 	}
-	if v := c.end.Value(key); v != nil {
+	ctx, cancel := context.WithCancelCause(context.WithValue(parent, h.Grant.Line.Key(), Holder{Handle: h}))
+	h.endWith(ctx, cancel)
+	return ctx
+}
+
+// endWith makes ctx end with the handle. A context.AfterFunc of own would do that in
+// a goroutine, maybe after the place is deleted.
+func (h *Handle) endWith(ctx context.Context, cancel context.CancelCauseFunc) {
+	h.mu.Lock()
+	err := h.err
+	if err == nil {
+		h.contexts[ctx] = cancel
+	}
+	h.mu.Unlock()
+	if err != nil {
+		cancel(h.Fail("hold", err))
+		return
+	}
+	context.AfterFunc(ctx, func() {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		delete(h.contexts, ctx)
+	})
+}
+
+// ownContext is a handle's own context with the values of a parent that never ends.
+type ownContext struct {
+	context.Context
+	parent context.Context
+}
+
+func (c ownContext) Value(key any) any {
+	if v := c.Context.Value(key); v != nil {
 		return v
 	}
 	return c.parent.Value(key)
-}
-
-// String is for contexts derived from this one, whose String prints it.
-func (c *leaseContext) String() string { return "zkrecipes.Lease.Context" }
-
-// leaseEnd is a context that ends with the lease or with its parents.
-type leaseEnd struct {
-	context.Context
-	cancel context.CancelCauseFunc
-}
-
-// endOf returns the context that ends with the lease and with parent. Methods of parent
-// are called, so the lock must not be held.
-func (h *Handle) endOf(parent context.Context) context.Context {
-	done := parent.Done()
-	h.mu.Lock()
-	e, ok := h.ends[done]
-	h.mu.Unlock()
-	if ok {
-		return e.Context
-	}
-	if done == nil {
-		parent = context.Background()
-	} else {
-		parent = &withoutValues{Context: parent}
-	}
-	e.Context, e.cancel = context.WithCancelCause(parent)
-	return h.addEnd(done, e)
-}
-
-// addEnd returns the context of e or, if another call was quicker, that call's.
-func (h *Handle) addEnd(done <-chan struct{}, e leaseEnd) context.Context {
-	h.mu.Lock()
-	other, ok := h.ends[done]
-	err := h.err
-	if !ok && err == nil {
-		h.ends[done] = e
-	}
-	h.mu.Unlock()
-	switch {
-	case ok:
-		e.cancel(nil)
-		return other.Context
-	case err != nil:
-		e.cancel(h.Fail("hold", err))
-		return e.Context
-	}
-	context.AfterFunc(e, func() {
-		h.mu.Lock()
-		defer h.mu.Unlock()
-		delete(h.ends, done)
-	})
-	return e.Context
-}
-
-// withoutValues hides the values of a context, which are not those of other parents, and
-// would be looked up twice at each level of nested leases. It answers for the context
-// package's own key only: that links a child to its parent, and finds the cause. The
-// package asks for that key, and no other, when it makes the child.
-type withoutValues struct {
-	context.Context
-	key any
-}
-
-func (c *withoutValues) Value(key any) any {
-	if c.key == nil {
-		c.key = key
-	}
-	if key != c.key {
-		return nil
-	}
-	return c.Context.Value(key)
 }

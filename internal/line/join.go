@@ -120,6 +120,23 @@ func (l *Line) WithPlace(ctx context.Context, k placename.Kind, p *Place, f func
 	}
 }
 
+// takePlace joins the line in the Client's session.
+func (l *Line) takePlace(ctx context.Context, k placename.Kind) (*Place, error) {
+	for {
+		s, err := l.Client.Live(ctx)
+		if err != nil {
+			return nil, err
+		}
+		p, err := l.Join(ctx, s, k)
+		if err == nil {
+			return p, nil
+		}
+		if err := l.rollOver(ctx, err, awaitLast); err != nil {
+			return nil, err
+		}
+	}
+}
+
 // treeDeleted reports whether a place was deleted together with the tree of a recipe that joins
 // again then. The line, which stands in that tree, tells nothing: the servers reap it when its only
 // place was deleted. Most tools delete a tree znode by znode, so the rest gets some time to go.
@@ -206,14 +223,11 @@ func (l *Line) TryInTurn(ctx context.Context, s *session.Session, k placename.Ki
 		return errs.ErrLocked
 	}
 	p, err := l.Join(ctx, s, k)
-	if x := (*beyondLimit)(nil); errors.As(err, &x) {
-		if err := x.awaitReset(ctx, x.locked); err != nil {
+	if err != nil {
+		if err := l.rollOver(ctx, err, locked); err != nil {
 			return err
 		}
 		return l.TryInTurn(ctx, s, k, f)
-	}
-	if err != nil {
-		return err
 	}
 	if !p.First {
 		var pred *placename.Parts
@@ -237,7 +251,7 @@ func (l *Line) TryInTurn(ctx context.Context, s *session.Session, k placename.Ki
 // the line. But if that is long, or not known, it asks first whether the place that joined
 // last still stands, which the line's data name.
 func (l *Line) isBlocked(ctx context.Context, s *session.Session, k placename.Kind) (blocked bool, err error) {
-	if l.mayBeLong() && !unresolvedOf(s).hasAny() {
+	if l.mayBeLong() {
 		data, stat, err := s.Get(ctx, l.Abs())
 		switch {
 		case errors.Is(err, zk.ErrNoNode):
@@ -300,7 +314,6 @@ func (l *Line) look(ctx context.Context, s *session.Session) (children []string,
 	if err := l.CheckChildren(ctx, s, children); err != nil {
 		return nil, nil, nil, err
 	}
-	unresolvedOf(s).sweep(l, s, ms)
 	l.noteChildren(len(children), len(ms))
 	return children, ms, stat, nil
 }
@@ -324,10 +337,6 @@ func (l *Line) Join(ctx context.Context, s *session.Session, k placename.Kind) (
 	}
 	for tries := 0; tries < zkconn.MaxTries; {
 		state, err := l.Ensure(ctx, s)
-		if err == nil && state.Guest && l.Writes {
-			l.Forget() // somebody may fix it at any time
-			err = zkconn.Errorf(zkconn.ErrPathInUse, "%s holds other data, or may not be written", l.Abs())
-		}
 		if err != nil {
 			return nil, err
 		}
@@ -352,11 +361,30 @@ func (l *Line) Join(ctx context.Context, s *session.Session, k placename.Kind) (
 	return nil, zkconn.ErrContended
 }
 
+// JoinOutcome waits for a transaction that takes a place, and returns the place. If none was
+// taken and the join can be tried again, the outcome is Unsent.
+func (l *Line) JoinOutcome(ctx context.Context, s *session.Session, t *zkconn.Transaction, e *Entry) (*Place, zkconn.Outcome) {
+	o := t.Wait(ctx)
+	switch {
+	case o.Applied():
+		p, err := l.Entered(ctx, s, e, o)
+		return p, zkconn.Failure(err)
+	case o.Unsent():
+		return nil, o
+	case ctx.Err() != nil, o.Transient():
+		p, err := l.settleJoin(ctx, s, t, e)
+		return p, zkconn.Failure(err)
+	}
+	return nil, o
+}
+
 // notJoined returns nil if a join that was refused can be tried again, and otherwise why not.
 func (l *Line) notJoined(e *Entry, o zkconn.Outcome) error {
 	switch {
 	case l.Refused(e, o):
 		return nil
+	case o.RefusedAt(e.Mark, zk.ErrNoAuth):
+		return fmt.Errorf("the data of %s, which each join sets, may not be written: %w", l.Abs(), o.Err())
 	case o.SessionOver():
 		return ErrJoinLost
 	}
@@ -371,14 +399,11 @@ var ErrJoinLost = fmt.Errorf("the reply to a join was lost: %w", zkconn.ErrSessi
 type Entry struct {
 	uuid   string
 	Create *zk.CreateRequest
-	// Mark is nil where the line's data are left alone.
-	Mark  *zk.SetDataRequest
-	kind  placename.Kind
-	state LineState
+	Mark   *zk.SetDataRequest
+	kind   placename.Kind
+	state  LineState
 	// before is what the line's data were right before, nil if they were not read.
 	before *zkconn.Reading
-
-	both [2]any
 }
 
 func (l *Line) Entry(s *session.Session, k placename.Kind, state LineState) *Entry {
@@ -393,23 +418,16 @@ func (l *Line) Entry(s *session.Session, k placename.Kind, state LineState) *Ent
 		Acl:   state.ForPlaces(s.Session),
 		Flags: zk.FlagEphemeral | zk.FlagSequence,
 	}
-	e.both[0] = e.Create
-	if !state.Guest {
-		e.Mark = &zk.SetDataRequest{Path: l.Abs(), Data: layout.Record(l.Recipe, state.Seal, name), Version: state.Version}
-		e.both[1] = e.Mark
-	}
+	e.Mark = &zk.SetDataRequest{Path: l.Abs(), Data: layout.Record(l.Recipe, state.Seal, name), Version: state.Version}
 	return e
 }
 
 // Ops returns the operations, none for a nil entry.
 func (e *Entry) Ops() []any {
-	switch {
-	case e == nil:
+	if e == nil {
 		return nil
-	case e.Mark == nil:
-		return e.both[:1]
 	}
-	return e.both[:]
+	return []any{e.Create, e.Mark}
 }
 
 // ReadBefore reads the line's data ahead of an entry that is about to be sent as a part of
@@ -432,27 +450,23 @@ func (l *Line) begin(ctx context.Context, s *session.Session, e *Entry) (t *zkco
 // Refused reports whether an entry was refused because the line is not what it was known to
 // be. The next entry may succeed.
 func (l *Line) Refused(e *Entry, o zkconn.Outcome) bool {
-	switch {
-	case o.RefusedAt(e.Mark, zk.ErrNoAuth) && !l.Writes:
-		l.remember(LineState{Guest: true, ACL: e.state.ACL})
-	case o.Is(zk.ErrNoNode), o.RefusedAt(e.Mark, zk.ErrBadVersion):
-		l.Forget()
-	default:
+	if !o.Is(zk.ErrNoNode) && !o.RefusedAt(e.Mark, zk.ErrBadVersion) {
 		return false
 	}
+	l.Forget()
 	return true
 }
 
 // Entered makes the place of an entry that was carried out. The line's Stat tells
 // whether the place is alone.
 func (l *Line) Entered(ctx context.Context, s *session.Session, e *Entry, o zkconn.Outcome) (*Place, error) {
-	p, err := l.newPlace(ctx, s, e, l.nameIn(o.Created(e.Create)))
-	if err != nil || e.Mark == nil {
-		return p, err
-	}
 	stat := o.Stat(e.Mark) // of the transaction that created the place
+	p, err := l.newPlace(ctx, s, e, o.Created(e.Create)[len(l.Abs())+1:], stat.Czxid)
+	if err != nil {
+		return nil, err
+	}
 	p.Bears = l.noteMarked(s, e.state, stat)
-	p.Czxid, p.LineCzxid, p.LineCount = stat.Mzxid, stat.Czxid, int(stat.NumChildren)
+	p.Czxid, p.LineCount = stat.Mzxid, int(stat.NumChildren)
 	p.First = p.LineCount == 1
 	l.noteCount(p.LineCount)
 	if e.before != nil {
@@ -477,21 +491,18 @@ func (p *Place) readBefore(e *Entry) {
 	}
 }
 
-// nameIn returns the name of a znode in the line.
-func (l *Line) nameIn(path string) string { return path[len(l.Abs())+1:] }
-
-// newPlace makes a place of a znode's name. A place beyond the limit is given up.
-func (l *Line) newPlace(ctx context.Context, s *session.Session, e *Entry, name string) (*Place, error) {
+// newPlace makes a place of a znode's name in the line with that czxid.
+func (l *Line) newPlace(ctx context.Context, s *session.Session, e *Entry, name string, line int64) (*Place, error) {
 	m, ok := placename.Parse(name, l.Kinds)
-	p := &Place{Parts: m, Line: l, Session: s, Bears: e.state.ACL, Path: l.Abs() + "/" + name, LineCount: -1, joined: time.Now()}
-	if ok && !IsBeyondLimit(l.Client, m.Number) {
-		return p, nil
+	p := &Place{Parts: m, Line: l, Session: s, Bears: e.state.ACL, Path: l.Abs() + "/" + name, LineCzxid: line, LineCount: -1, joined: time.Now()}
+	switch {
+	case !ok: // no server creates such a name
+		l.Client.Tasks.Start(p.Withdraw)
+		return nil, fmt.Errorf("a place was created with the invalid name %q", name)
+	case IsBeyondLimit(l.Client, m.Number):
+		return nil, p.withdrawExhausted(ctx)
 	}
-	err := p.withdrawBeyondLimit(ctx)
-	if !ok { // no server creates such a name
-		err = fmt.Errorf("a place was created with the invalid name %q", name)
-	}
-	return nil, err
+	return p, nil
 }
 
 // Grant makes a grant of a place whose turn it is. The clock must be looked at first:

@@ -19,17 +19,22 @@ import (
 // B75
 func TestContextsOfALeaseThatLivesLongTakeNoMemory(t *testing.T) {
 	type key struct{}
-	cancelable, cancel := context.WithCancel(context.Background())
-	defer cancel()
-	for name, parent := range map[string]context.Context{"never ends": context.Background(), "lives long": cancelable} {
+	for name, parent := range map[string]func(context.Context) context.Context{
+		"their parents never end": func(ctx context.Context) context.Context { return ctx },
+		"their parents have ended": func(ctx context.Context) context.Context {
+			ctx, cancel := context.WithCancel(ctx)
+			cancel()
+			return ctx
+		},
+	} {
 		t.Run(name, func(t *testing.T) {
 			l := recipetest.LockOn(t, zkrecipes.NewMutex(recipetest.Dial(t, nil), harness.NewPath(t)))
 			before := recipetest.HeldHeap()
 			for i := range 20_000 {
-				ctx := l.Context(context.WithValue(parent, key{}, i))
+				ctx := l.Context(parent(context.WithValue(context.Background(), key{}, i)))
 				require.Equal(t, i, ctx.Value(key{}))
 			}
-			require.Less(t, recipetest.HeldHeap()-before, int64(1<<20))
+			harness.Eventually(t, "what is kept", func() bool { return recipetest.HeldHeap()-before < 1<<20 })
 			require.NoError(t, l.Release())
 		})
 	}
@@ -80,7 +85,7 @@ func TestContextsOfALeaseAndThoseDerivedEndWithParentOrLeaseAndTellWhy(t *testin
 				parent, cancel := tt.parent()
 				defer cancel(nil)
 				var ctxs []context.Context
-				for i := range 2 { // the second shares what the first has made
+				for i := range 2 {
 					ctx := l.Context(context.WithValue(parent, key{}, i))
 					derived, stop := context.WithCancel(context.WithValue(ctx, t, i))
 					defer stop()
@@ -119,7 +124,6 @@ func TestContextOfALeaseHasItsParentsDeadlineAndValuesAndNoOthers(t *testing.T) 
 		require.Nil(t, b.Value(key("a")))
 		require.Equal(t, true, b.Value(key("root")))
 		require.Nil(t, l.Context(context.Background()).Value(key("a")))
-		require.NotContains(t, fmt.Sprint(b), "0x")
 
 		at := time.Now().Add(time.Hour)
 		limited, cancel := context.WithDeadline(root, at)

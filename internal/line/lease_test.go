@@ -270,7 +270,7 @@ func TestNothingWorksUnderALeaseThatIsLost(t *testing.T) {
 func TestAnExpiryWhoseEventsComeFirstIsNotCalledAnEviction(t *testing.T) {
 	for _, d := range []recipetest.Driver{
 		recipetest.LockDrivers()[0], recipetest.KeepDriver(), recipetest.DowngradeDriver(),
-		recipetest.SemaphoreDriver("slots", 3, 2, false), recipetest.ElectionDriver(),
+		recipetest.SemaphoreDriver("slots", 3, 2), recipetest.ElectionDriver(),
 	} {
 		t.Run(d.Name, func(t *testing.T) {
 			recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {

@@ -39,8 +39,7 @@ type Line struct {
 	Extra string
 	// rejoins: if somebody deletes the whole line, its waiters join again.
 	Rejoins bool
-	// writes: each join must change the version of the line's data, see Semaphore. So the
-	// znode must not be a guest's.
+	// Writes says that each join must change the version of the line's data, see Semaphore.
 	Writes bool
 	// Delay is for how long nothing is granted if the last holder went without a release, see
 	// hold.
@@ -120,10 +119,7 @@ func (l *Line) CheckUnmarked(ctx context.Context, s *session.Session) error {
 // LineState is what a client knows of a line.
 type LineState struct {
 	recipe string
-	// guest: the znode holds the data of somebody else, or must not be written. It
-	// is used as a line, and its data are left alone.
-	Guest bool
-	// version is the version over which the next marker is written: -1 if a marker
+	// Version is the version over which the next marker is written: -1 if a marker
 	// is there, else the version of the empty data that were read.
 	Version int32
 	lineacl.ACL
@@ -148,14 +144,13 @@ func (l *Line) tellsPredecessor(in *session.Session, s LineState, k placename.Ki
 	if !in.TellsZxids() {
 		long *= veryLong
 	}
-	return l.Blocks != nil && s.count-s.Others > long && !s.brief && !s.Guest && s.Version == -1 && (k.Exclusive() || l.Blocks(k, s.tail))
+	return l.Blocks != nil && s.count-s.Others > long && !s.brief && s.Version == -1 && (k.Exclusive() || l.Blocks(k, s.tail))
 }
 
-// mayBeLong reports whether the line is long, or is not known. A guest's data are not read:
-// they name no place.
+// mayBeLong reports whether the line is long, or is not known.
 func (l *Line) mayBeLong() bool {
 	state, ok, _ := l.Known()
-	return !l.Writes && (!ok || !state.Guest && state.count-state.Others > settingsOf(l.Client).LongLine)
+	return !l.Writes && (!ok || state.count-state.Others > settingsOf(l.Client).LongLine)
 }
 
 // IdleLine is for how long the client relies on what it knows of a line that it does
@@ -185,7 +180,7 @@ func (l *Line) Ensure(ctx context.Context, s *session.Session) (LineState, error
 			return LineState{}, err
 		case stat.EphemeralOwner != 0:
 			return LineState{}, zk.ErrNoChildrenForEphemerals
-		case len(data) == 0:
+		case len(data) == 0: // made by another library, or as the parent of a znode
 			state, err = l.readUnmarked(ctx, s, stat)
 		default:
 			state, err = l.readMarked(ctx, s, known, data, stat)
@@ -218,22 +213,20 @@ func (l *Line) readUnmarked(ctx context.Context, s *session.Session, stat *zk.St
 	return LineState{Version: stat.Version, ACL: acl}, err
 }
 
-// readMarked returns what is known of a line whose znode has these data and that Stat: a
-// marker, or somebody else's data. before is what was known of it. zk.ErrNoNode: the line is
-// gone.
+// readMarked returns what is known of a line whose znode has that Stat and these data, which
+// must be a marker. before is what was known of it. zk.ErrNoNode: the line is gone.
 func (l *Line) readMarked(ctx context.Context, s *session.Session, before LineState, data []byte, stat *zk.Stat) (LineState, error) {
-	// A guest's data are its own: what it holds now says nothing of the recipe.
-	if err := l.CheckData(data); err != nil && !(before.Guest && layout.IsSize(data)) {
+	if err := l.CheckData(data); err != nil {
 		return LineState{}, err
 	}
-	state := LineState{Guest: true}
-	isSealed := false
-	if m, ours := layout.ParseMark(l.Recipe, data); ours {
-		tail, _ := placename.Parse(m.Name+"0000000000", l.Kinds)
-		state = LineState{Version: -1, count: int(stat.NumChildren), Others: before.Others, tail: tail.Kind}
-		state.ACL, isSealed = lineacl.Sealed(s.Session, m.Seal, stat)
+	m, ours := layout.ParseMark(l.Recipe, data)
+	if !ours {
+		return LineState{}, zkconn.Errorf(zkconn.ErrPathInUse, "%s holds other data: %.40q", l.Abs(), data)
 	}
-	if isSealed {
+	tail, _ := placename.Parse(m.Name+"0000000000", l.Kinds)
+	state := LineState{Version: -1, count: int(stat.NumChildren), Others: before.Others, tail: tail.Kind}
+	var isSealed bool
+	if state.ACL, isSealed = lineacl.Sealed(s.Session, m.Seal, stat); isSealed {
 		l.NoteWritten(state.ACL, stat)
 		return l.remember(state), nil
 	}
@@ -296,9 +289,6 @@ func (l *Line) remember(state LineState) LineState {
 	state.recipe, state.used = l.Recipe, time.Now()
 	e := t.get(l.Abs())
 	e.line = &state
-	if state.Guest {
-		e.czxid = 0
-	}
 	t.use(e)
 	return state
 }
@@ -333,13 +323,5 @@ func (l *Line) Forget() {
 	t := l.containers()
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	e := t.all[l.Abs()]
-	switch {
-	case e == nil:
-	case e.below == 0:
-		t.remove(e)
-	default:
-		e.line, e.czxid = nil, 0
-		t.use(e)
-	}
+	delete(t.all, l.Abs())
 }

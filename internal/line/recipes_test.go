@@ -12,7 +12,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/zkrecipes/zkrecipes"
-	"github.com/zkrecipes/zkrecipes/internal/line"
 	"github.com/zkrecipes/zkrecipes/internal/placename"
 	"github.com/zkrecipes/zkrecipes/internal/recipetest"
 	"github.com/zkrecipes/zkrecipes/zktest"
@@ -71,8 +70,8 @@ func TestMutexAndRWLockMayUseAPathOneAfterTheOther(t *testing.T) {
 	})
 }
 
-// A line without this library's data may be Curator's.
-func TestLocksUseAPathWithoutAMarker(t *testing.T) {
+// B48: A line without data may be Curator's. One with other data is somebody's own.
+func TestLocksUseAPathWithoutDataAndRefuseOneWithOtherData(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		conn := w.Bare()
 		for i, data := range []string{"", "mine", "-1", "02", "zkrecipes"} {
@@ -82,30 +81,21 @@ func TestLocksUseAPathWithoutAMarker(t *testing.T) {
 				require.NoError(t, err)
 				_, err = conn.Create(path+"/s", []byte("mine"), 0, zk.WorldACL(zk.PermAll)) // no queue's
 				require.NoError(t, err)
-				require.NoError(t, recipetest.UseOnce(t.Context(), recipe, w.Stranger(nil), path), "%s at %q", recipe, data)
+				c := w.Stranger(nil)
+				err = recipetest.UseOnce(t.Context(), recipe, c, path)
+				if data == "" {
+					require.NoError(t, err, recipe)
+					continue
+				}
+				require.ErrorIs(t, err, zkrecipes.ErrPathInUse, "%s at %q", recipe, data)
+				require.ErrorContains(t, err, fmt.Sprintf("%s holds other data: %q", path, data))
+				require.Equal(t, data, w.Text(path))
+				require.Equal(t, []string{"s"}, w.Srv.Children(path))
+				_, err = conn.Set(path, nil, -1)
+				require.NoError(t, err)
+				require.NoError(t, recipetest.UseOnce(t.Context(), recipe, c, path), "the data have gone")
 			}
 		}
-	})
-}
-
-// A znode of somebody's own that is used as a lock may come to hold a number under the lock.
-// That is no other recipe's.
-func TestALockOnAZnodeGoesOnWhenItComesToHoldANumber(t *testing.T) {
-	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-		_, err := w.Bare().Create("/counter", []byte("0"), 0, zk.WorldACL(zk.PermAll))
-		require.NoError(t, err)
-		c, waiter := w.Stranger(nil), w.Stranger(nil)
-		l := recipetest.LockOn(t, zkrecipes.NewMutex(c, "/counter"))
-		next := recipetest.LockLater(t, zkrecipes.NewMutex(waiter, "/counter"))
-		synctest.Wait()
-		_, err = l.Commit(t.Context(), zkrecipes.OpSet("/counter", []byte("1"), -1))
-		require.NoError(t, err)
-		time.Sleep(line.IdleLine + time.Second)
-		w.Expire(waiter)
-		require.True(t, next.Waiting(), "the wait goes on in the next session")
-		require.NoError(t, l.Release())
-		require.NoError(t, next.Get().Release())
-		require.NoError(t, zkrecipes.NewMutex(c, "/counter").Do(t.Context(), recipetest.Nothing))
 	})
 }
 

@@ -9,7 +9,7 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
-// MaxNumber is the last sequence number that is granted; see beyondLimit.
+// MaxNumber is the last sequence number that is granted; see rollOver.
 // ZooKeeper's counter of creates sticks at 2147483647, and concurrent creates
 // wrap to negative numbers there (PrepRequestProcessor, DataNode's cversion).
 // The difference is room for creates in flight.
@@ -25,30 +25,23 @@ const veryLong = 16
 type Settings struct {
 	LastNumber int32
 	LongLine   int
-	// UsedWith returns the path of a znode during whose use the container at that path is used,
-	// too, if there is one.
-	UsedWith func(path string) (other string, ok bool)
 }
 
 // New returns a client that does not connect yet, with what its lines need.
 func New(cfg session.Config, set Settings) *session.Client {
-	t := newContainers(cfg.Idle)
-	c := session.New(cfg, func(s *session.Session, conn *zkconn.Config) func(error) {
+	t := &containers{idle: cfg.Idle, all: map[string]*container{}}
+	t.client = session.New(cfg, func(s *session.Session, conn *zkconn.Config) func(error) {
 		w := watchdogOf(s)
 		conn.Leases, conn.Event, conn.Sooner = w.hasAny, w.onEvent, w.onSooner
-		conn.Created, conn.Emptied = func(path string, data []byte, stat *zk.Stat) {
-			t.noteCreated(path, data, stat)
+		conn.Created, conn.Left = func(path string, data []byte, stat *zk.Stat) {
+			t.created(path, data, stat)
 			s.NoteParentOf(path)
 		}, t.touch
 		return w.end
-	}, t.stop)
-	t.client, t.usedWith = c, set.UsedWith
-	t.begin = func() { c.Tasks.Start(t.tidy) }
-	session.Attached(c, func() *Settings { return &set })
-	session.Attached(c, func() *containers { return t })
-	return c
+	})
+	session.Attached(t.client, func() *Settings { return &set })
+	session.Attached(t.client, func() *containers { return t })
+	return t.client
 }
 
 func settingsOf(c *session.Client) *Settings { return session.Attached[Settings](c, nil) }
-
-func containersOf(c *session.Client) *containers { return session.Attached[containers](c, nil) }

@@ -1,198 +1,250 @@
 package main
 
-// lineMutants are about joining a line, waiting in it and leaving it.
+// lineMutants are about lines: joining, waiting, handing over and leaving, and what a lease may do.
 var lineMutants = []mutant{
 	{
 		name: "adopts-old-session",
 		what: "A place of another session is adopted by the search after a lost reply.",
-		edits: []edit{{
-			in:  "Line.FindLostJoin",
-			old: `case p.Own.Stat.EphemeralOwner != s.ID():`,
-			new: `case false:`,
-		}},
-		test: "env ZK_HARNESS=zktest go test ./internal/line -run ^TestAPlaceOfAnotherSession",
+		in:   "internal/line",
+		old:  `err == nil && p.Own.Stat.EphemeralOwner != s.ID():`,
+		new:  `false:`,
+		test: "./internal/line -run ^TestAPlaceOfAnotherSession",
 	},
 	{
 		name: "blind-to-kazoo",
 		what: "kazoo's places are ignored.",
-		edits: []edit{{
-			in:  "LockKinds",
-			old: `[]Kind{KindLock, KindWrite, KindRead, kindKazooReader, kindKazooLock, KindLatch}`,
-			new: `[]Kind{KindLock, KindWrite, KindRead, KindLatch}`,
-		}},
-		test: "go test ./internal/sim -run Mutex -seeds 3000",
-	},
-	{
-		name: "contenders-of-other-recipes",
-		what: "Contenders of a lock lists the line of another recipe, such as an election's candidates.",
-		edits: []edit{{
-			in:  "checkUse",
-			old: `return len(data) == 0, l.CheckData(data)`,
-			new: `return len(data) == 0, nil`,
-		}},
-		test: "env ZK_HARNESS=zktest go test ./internal/line -run TestTheLineOfAnotherRecipe",
+		in:   "internal/placename",
+		old:  `[]Kind{KindLock, KindWrite, KindRead, kindKazooReader, kindKazooLock, KindLatch}`,
+		new:  `[]Kind{KindLock, KindWrite, KindRead, KindLatch}`,
+		test: "./internal/sim -run Mutex -seeds 100",
 	},
 	{
 		name: "forgets-on-cancel",
-		what: "A wait whose context ends leaves its place behind.",
-		edits: []edit{{
-			in:  "Line.WithPlace",
-			old: `l.Client.Tasks.Start(gone.Withdraw)`,
-			new: `
-				if ctx.Err() == nil {
-					l.Client.Tasks.Start(gone.Withdraw)
-				}`,
-		}},
-		test: "go test ./internal/sim -run Mutex -seeds 3000",
-	},
-	{
-		name: "line-evicts-behind-those-aside",
-		what: "A holder is evicted as a waiter because a place beyond the limit sorts before its own.",
-		edits: []edit{{
-			in:  "Contender.checksOfWaiter",
-			old: `if !stepsAside(s, m) && m.Compare(own)`,
-			new: `if m.Compare(own)`,
-		}},
-		test: "env ZK_HARNESS=zktest go test . -run ^TestAPlaceBeyondTheLimitIsEvictedAndTheHolderBehindItIsSpared$",
-	},
-	{
-		name: "line-reaped-is-deleted",
-		what: "A waiter that was evicted takes the line, which the servers have reaped, for a tree that was deleted.",
-		edits: []edit{{
-			in:  "Place.treeDeleted",
-			old: `zkconn.Parent(p.Line.Abs())`,
-			new: `p.Line.Abs()`,
-		}},
-		test: "env ZK_HARNESS=zktest go test . -run ^TestTheOnlyWaiterOfASemaphoreCanBeEvictedAlthoughItsLineIsReaped$",
-	},
-	{
-		name: "lost-join-given-up",
-		what: "A search for the place of a lost join that is refused is given up.",
-		edits: []edit{{
-			in:  "Line.FindLostJoin",
-			old: `l.DeleteLost(s, e)`,
-			new: `unresolvedOf(s).add(e.uuid)`,
-		}},
-		test: "env ZK_HARNESS=zktest go test ./internal/line -run LostJoin.*(Refused|Deleted|Nobody)|^TestSearchThatIsRefused",
-	},
-	{
-		name: "no-own-watch",
-		what: "A waiter does not look at the events of its own place.",
-		edits: []edit{{
-			in: "Place.awaitPredecessor",
-			old: `
-				case <-p.Own.Fired():
-				case <-late.C:`,
-			new: `case <-late.C:`,
-		}, {
-			in:  "Place.awaitPredecessor",
-			old: `if p.Own != nil && p.Own.HasFired() {`,
-			new: `if false {`,
-		}},
-		test: "go test ./internal/sim -run Mutex -seeds 200",
+		what: "A wait that ends without a grant leaves its place behind.",
+		in:   "internal/line",
+		old:  `l.Client.Tasks.Start(gone.Withdraw)`,
+		new:  `_ = gone`,
+		test: "./internal/sim -run Mutex -seeds 20",
 	},
 	{
 		name: "no-relisting",
 		what: "After its predecessor is deleted, a waiter sleeps on instead of listing again.",
-		edits: []edit{{
-			in:  "Place.awaitPredecessor",
-			old: `p.First = before.IsReleased() && p.Own != nil`,
-			new: `
-				if p.First = before.IsReleased() && p.Own != nil; !p.First && !before.IsLost() {
-					select {
-					case <-ctx.Done():
-						return p.Session.ContextErr(ctx)
-					case <-p.Own.Fired():
-					case <-p.Session.Over():
-						return zkconn.ErrSessionOver
-					}
-				}`,
-		}},
-		test: "go test ./internal/sim -run Mutex -seeds 200",
+		in:   "internal/line",
+		old:  `p.First = before.IsReleased() && p.Own != nil`,
+		new: `if p.First = before.IsReleased() && p.Own != nil; !p.First && !before.IsLost() {
+				<-ctx.Done()
+				return p.Session.ContextErr(ctx)
+			}`,
+		test: "./internal/sim -run Mutex -seeds 20",
 	},
 	{
 		name: "no-sync",
 		what: "The search after a lost reply does not sync first.",
-		edits: []edit{{
-			in: "lostJoin.search",
-			old: `
-				err := j.session.Sync(ctx, path)
-				var children []string
-				if err == nil {`,
-			new: `
-				var err error
-				var children []string
-				{`,
-		}},
-		test: "env ZK_HARNESS=zktest go test ./internal/line -run ^TestSearchForAJoinFollowsASync",
-	},
-	{
-		name: "reader-first-writer",
-		what: "A reader waits for the first writer ahead instead of the nearest.",
-		edits: []edit{{
-			in:  "Place.nearestBlocking",
-			old: `case nearest == nil || nearest.Compare(m) < 0:`,
-			new: `case nearest == nil || nearest.Compare(m) < 0 == p.Kind.Exclusive():`,
-		}},
-		test: "go test ./internal/sim -run RW -seeds 1000",
-	},
-	{
-		name: "reader-later-writer",
-		what: "A reader waits for the writers behind it too.",
-		edits: []edit{{
-			in:  "Place.onlyAhead",
-			old: `m.Compare(p.Parts) >= 0 ||`,
-			new: `m.Compare(p.Parts) >= 0 && !(p.Kind == placename.KindRead && m.Kind == placename.KindWrite) ||`,
-		}},
-		test: "go test ./internal/sim -run RW -seeds 1000",
-	},
-	{
-		name: "reader-signals",
-		what: "A reader that leaves looks like an exclusive holder that releases the line.",
-		edits: []edit{{
-			in:  "Place.Departure",
-			old: `if !p.Kind.Exclusive() || !p.Bears.LetsWrite() {`,
-			new: `if !p.Bears.LetsWrite() {`,
-		}},
-		test: "go test ./internal/sim -run RW -seeds 1000",
+		in:   "internal/line",
+		old:  `s.Sync(s.Lifetime(), l.Abs())`,
+		new:  `error(nil)`,
+		test: "./internal/line -run ^TestSearchForAJoinFollowsASync",
 	},
 	{
 		name: "recover-forgets",
 		what: "A join whose reply was lost is sent again without a search.",
-		edits: []edit{{
-			in: "Line.JoinOutcome",
-			old: `
-				p, err := l.settleJoin(ctx, s, t, e)
-				if p == nil && err == nil {
-					err = zkconn.ErrNotSent // or not applied: it can be sent again, too
-				}
-				return p, zkconn.Failure(err)`,
-			new: `
-				if ctx.Err() != nil {
-					return nil, zkconn.Failure(zkconn.ContextErr(ctx))
-				}
-				return nil, zkconn.Failure(zkconn.ErrNotSent)`,
-		}},
-		test: "go test ./internal/sim -run Mutex -seeds 3000",
+		in:   "internal/line",
+		old:  `p, err := l.settleJoin(ctx, s, t, e)`,
+		new:  `p, err := (*Place)(nil), ctx.Err()`,
+		test: "./internal/sim -run Mutex -seeds 100",
 	},
 	{
-		name: "waiter-signals",
-		what: "A waiter that gives up sends the signal of a holder.",
-		edits: []edit{{
-			in:  "Line.WithPlace",
-			old: `l.Client.Tasks.Start(gone.Withdraw)`,
-			new: `l.Client.Tasks.Start(func() { _ = gone.leave(true) })`,
-		}},
-		test: "go test ./internal/sim -run Mutex -seeds 200",
+		name: "reader-first-writer",
+		what: "A reader waits for the first writer ahead instead of the nearest.",
+		in:   "internal/line",
+		old:  `case nearest == nil || nearest.Compare(m) < 0:`,
+		new:  `case nearest == nil || nearest.Compare(m) < 0 == p.Kind.Exclusive():`,
+		test: "./internal/line -run ^TestAReaderWaitsForTheNearestWriterAhead$",
 	},
 	{
 		name: "writer-skips-readers",
 		what: "A writer waits only for the writers ahead of it.",
-		edits: []edit{{
-			in:  "WritersBlock",
-			old: `return own.Exclusive() || other.Exclusive()`,
-			new: `return other.Exclusive()`,
-		}},
-		test: "go test ./internal/sim -run RW -seeds 1000",
+		in:   "internal/line",
+		old:  `return own.Exclusive() || other.Exclusive()`,
+		new:  `return other.Exclusive()`,
+		test: "./internal/sim -run RW -seeds 20",
+	},
+	{
+		name: "reader-signals",
+		what: "A reader that leaves looks like an exclusive holder that releases the line.",
+		in:   "internal/line",
+		old:  `if !p.Kind.Exclusive() || !p.Bears.LetsWrite() {`,
+		new:  `if !p.Bears.LetsWrite() {`,
+		test: "./internal/line -run ^TestAReaderNeverSignals",
+	},
+	{
+		name: "waiter-signals",
+		what: "A waiter that gives up sends the signal of a holder.",
+		in:   "internal/line",
+		old:  `l.Client.Tasks.Start(gone.Withdraw)`,
+		new:  `l.Client.Tasks.Start(func() { _ = gone.leave(true) })`,
+		test: "./internal/sim -run Mutex -seeds 50",
+	},
+	{
+		name: "downgrade-signals",
+		what: "A downgrade sends the signal of a leaving holder.",
+		in:   "internal/line",
+		old:  `o := p.Session.Multi(p.Session.Lifetime(), create, &zk.DeleteRequest{Path: p.Path, Version: -1})`,
+		new:  `o := p.Session.Multi(p.Session.Lifetime(), create, &zk.SetDataRequest{Path: p.Path, Version: -1}, &zk.DeleteRequest{Path: p.Path, Version: -1})`,
+		test: "./internal/line -run Downgrade",
+	},
+	{
+		name: "release-any-change",
+		what: "A deletion is believed to be a release if the data were set at any time before.",
+		in:   "internal/zkconn",
+		old:  `e.Zxid > 0 && e.Zxid == w.changed`,
+		new:  `e.Zxid > 0 && w.changed > 0`,
+		test: "./internal/zkconn -run ^TestPredecessor",
+	},
+	{
+		name: "release-any-deletion",
+		what: "Any deletion is believed to be a release.",
+		in:   "internal/zkconn",
+		old:  `e.Zxid > 0 && e.Zxid == w.changed`,
+		new:  `true`,
+		test: "./internal/zkconn -run ^TestPredecessor",
+	},
+	{
+		name: "release-without-zxids",
+		what: "Events that bear no zxid are believed to be of one transaction.",
+		in:   "internal/zkconn",
+		old:  `e.Zxid > 0 && e.Zxid == w.changed`,
+		new:  `e.Zxid == w.changed`,
+		test: "./internal/zkconn -run ^TestPredecessor",
+	},
+	{
+		name: "release-before-the-answers",
+		what: "An event is believed that came before the watch was answered.",
+		in:   "internal/zkconn",
+		old:  `if w.answered {`,
+		new:  `{`,
+		test: "./internal/zkconn -run ^TestPredecessor",
+	},
+	{
+		name: "release-on-another-connection",
+		what: "The watch on a predecessor is kept when its connection is lost.",
+		in:   "internal/zkconn",
+		old:  `if w.conn == conn {`,
+		new:  `if false {`,
+		test: "./internal/zkconn -run ^TestPredecessor",
+	},
+	{
+		name: "release-own-watch-ignored",
+		what: "A waiter whose place was deleted is granted when its predecessor releases the line.",
+		in:   "internal/line",
+		old:  `if p.Own != nil && p.Own.HasFired() { // must come first`,
+		new:  `if p.Own != nil && p.Own.HasFired() && !before.HasFired() {`,
+		test: "./internal/line -run ^TestAWaiterThatWasEvicted",
+	},
+	{
+		name: "guess-blind",
+		what: "A guessed predecessor that does not exist has given the turn to the place.",
+		in:   "internal/line",
+		old:  `p.Line.noteBrief(true)`,
+		new:  `break`,
+		test: "./internal/line -run ^TestAGuessThatHasLeftIsFoundOutByTheWatch$",
+	},
+	{
+		name: "last-number",
+		what: "A place with a number beyond the limit is granted.",
+		in:   "internal/line",
+		old:  `if ok && !IsBeyondLimit(l.Client, m.Number) {`,
+		new:  `if ok {`,
+		test: "./internal/line -run TestTheLastSequenceNumber",
+	},
+	{
+		name: "aside-deletes-blindly",
+		what: "Those aside delete whatever stands in the place of the line.",
+		in:   "internal/line",
+		old:  `ops := []any{&zk.DeleteRequest{Path: l.Abs(), Version: stat.Version}}`,
+		new:  `ops := []any{&zk.DeleteRequest{Path: l.Abs(), Version: -1}}`,
+		test: "./internal/line -run TestALineThatChanges",
+	},
+	{
+		name: "commit-unguarded",
+		what: "A Commit checks the line instead of the place that holds.",
+		in:   "internal/line",
+		old:  `checks[i] = &zk.CheckVersionRequest{Path: path, Version: -1}`,
+		new:  `checks[i] = &zk.CheckVersionRequest{Path: zkconn.Parent(path), Version: -1}`,
+		test: "./internal/line -run ^TestRealLineDeletedUnder",
+	},
+	{
+		name: "lease-reads-too-late",
+		what: "A read of a lease that has ended returns data.",
+		in:   ".",
+		old:  `if ended := l.Err(); ended != nil {`,
+		new:  `if ended := l.Err(); ended != nil && err != nil {`,
+		test: "./internal/line -run ^TestReadsAnsweredAfterTheEnd",
+	},
+	{
+		name: "evict-unchecked",
+		what: "A waiter that holds meanwhile is evicted.",
+		in:   "internal/look",
+		old:  `append(checks, &zk.DeleteRequest{Path: path, Version: -1})`,
+		new:  `append(checks[:0], &zk.DeleteRequest{Path: path, Version: -1})`,
+		test: ". -run TestAWaiterThatHoldsMeanwhileIsNotEvicted",
+	},
+	{
+		name: "lockall-as-given",
+		what: "LockAll locks in the order of its arguments.",
+		in:   ".",
+		old:  `return cmp.Compare(a.line.Abs(), b.line.Abs())`,
+		new:  `return 0 * cmp.Compare(a.line.Abs(), b.line.Abs())`,
+		test: "./internal/line -run ^TestLockAllLocksInTheOrderOfPathsAndReleasesInReverse$",
+	},
+	{
+		name: "lockall-keeps-the-rest",
+		what: "LockAll keeps what it has locked if it fails.",
+		in:   ".",
+		old:  `return releaseAll(held)`,
+		new:  `return nil`,
+		test: "./internal/line -run ^TestLockAllGivesBackWhatItHasIfItFails$",
+	},
+	{
+		name: "keep-unwatched",
+		what: "A kept lock's line is not watched.",
+		in:   "internal/keep",
+		old:  `k.leaveIdle(func(*line.Grant) bool { return k.watch == w })`,
+		test: "./internal/keep -run TestKeptLockIsLeftWhenAnotherSessionJoins",
+	},
+	{
+		name: "keep-not-alone",
+		what: "A place is kept although others stand in its line.",
+		in:   "internal/keep",
+		old:  `state, _, _ := k.line.Known()`,
+		new: `if w, err := p.Session.WatchChildren(ctx, k.line.Abs()); err == nil {
+				return w, true
+			}
+			state, _, _ := k.line.Known()`,
+		test: "./internal/keep -run ^TestLockIsNotKept",
+	},
+	{
+		name: "keep-numbers-run-over",
+		what: "A kept place is granted more than 256 times.",
+		in:   "internal/line",
+		old:  `if g.Token&lastGrant == lastGrant {`,
+		new:  `if false {`,
+		test: "./internal/keep -run TestPlaceIsTakenAnewAfter256Holds",
+	},
+	{
+		name: "keep-one-token",
+		what: "The holders of a kept place share its token.",
+		in:   "internal/line",
+		old:  `Line: g.Line, Session: g.Session, Token: g.Token + 1, kept: g.kept, idle: true,`,
+		new:  `Line: g.Line, Session: g.Session, Token: g.Token, kept: g.kept, idle: true,`,
+		test: "./internal/keep -run TestKeptLockIsTakenAgainWithoutARequest",
+	},
+	{
+		name: "keep-late-commit",
+		what: "A Commit that waited for a connection is sent after its lease was released.",
+		in:   "internal/line",
+		old:  `t, err = h.Grant.Session.BeginBy(ctx, h.Grant.Start, slices.Concat(guard, ops)...)`,
+		new:  `t, err = h.Grant.Session.Begin(ctx, slices.Concat(guard, ops)...)`,
+		test: "./internal/keep -run TestCommitOfAReleasedLeaseIsNotSent",
 	},
 }

@@ -189,11 +189,7 @@ func (a *ackTransaction) try(ctx context.Context) (done, again bool, err error) 
 			parts.receipt.Unused()
 		}
 	}
-	done, again, err = a.refused(ctx, parts, x, o)
-	if parts.next != nil && !done && !errors.Is(err, errs.ErrUncertain) { // nor by an attempt before
-		a.it.Claim.Session.NoteGone(parts.next.Create.Path)
-	}
-	return done, again, err
+	return a.refused(ctx, parts, x, o)
 }
 
 // begin returns the transaction, with an alternative for each segment that the items may
@@ -286,7 +282,7 @@ func (a *ackTransaction) repeatedAck(parts ackParts, o zkconn.Outcome) (done boo
 	switch {
 	case !o.Is(zk.ErrNoNode):
 		if parts.next != nil { // an earlier attempt may have taken the place
-			a.rejoin.DeleteLost(a.it.Claim.Session, parts.next)
+			a.findNext(parts.next)
 		}
 		return false, fmt.Errorf("%w: %w", errs.ErrUncertain, o.Err())
 	case a.it.Claim.sweepExclusion():

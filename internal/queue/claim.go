@@ -209,8 +209,6 @@ func (a *claimTransaction) run(ctx context.Context) (done bool, err error) {
 				a.release(a.claims...)
 			}
 			return false, err
-		} else {
-			x.NoteDone()
 		}
 		a.read(ctx, readings)
 		return true, nil
@@ -466,9 +464,7 @@ func (c *claim) sweepExclusion() (swept bool) {
 	}
 	defer queue.claiming.Release(maxClaims)
 	for {
-		creates := c.Session.Creates()
 		data, stat, err := c.Session.Get(ctx, c.Exclusion())
-		c.Session.NoteSeen(creates, c.Exclusion(), stat, err)
 		if err != nil || !c.owns(stat, data) {
 			return swept
 		}

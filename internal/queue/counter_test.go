@@ -18,7 +18,7 @@ import (
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
-// The ends of the counters of a queue's lines and segments. See aside_test.go.
+// The ends of the counters of a queue's lines and segments. See rollover_test.go.
 
 // counters are those that end: of the first place beyond the limit, and where ZooKeeper
 // gives the same number again and again.

@@ -192,7 +192,7 @@ func TestAQueueKeepsTheDataOfExistingZnodes(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		q, other, conn := w.Small(3, &zkrecipes.QueueOptions{MaxLen: 100}), w.Small(3, nil), w.Bare()
 		mine := map[string]int64{}
-		for _, name := range []string{"", "/s", "/puts", "/line", "/room"} {
+		for _, name := range []string{"", "/s", "/puts"} {
 			harness.MakeParents(t, conn, w.Path+name)
 			stat, err := conn.Set(w.Path+name, []byte("mine"), -1)
 			require.NoError(t, err)

@@ -23,13 +23,12 @@ func (t *takerPool) takeAlone() (done bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	state, err := t.consumers.Ensure(t.ctx, s)
-	if err != nil {
+	if _, err := t.consumers.Ensure(t.ctx, s); err != nil {
 		return false, err
 	}
 	scan := t.newScanner(s)
 	hints := &scan.queue.Hints
-	for tries := 0; tries < zkconn.MaxTries && !state.Guest; tries++ {
+	for tries := 0; tries < zkconn.MaxTries; tries++ {
 		want := t.wanted()
 		switch {
 		case want == 0:
@@ -156,7 +155,8 @@ func (t *takerPool) fitting(s *session.Session, items []string, p *line.Place) i
 	flag := items[0] + "." + queuelog.NewMark()
 	one := zkconn.CreateSize(flag, identity, acl) + zkconn.CreateSize(items[0]+queuelog.ClaimName, []byte(flag), acl) + 32
 	rest := len(identity) + 4*len(flag) + 1000 // what leaves the line, or checks it
-	room := s.Room()
+	load := s.Load()
+	room := max(0, load.Bound-load.Bytes)
 	if p != nil {
 		room += zkconn.Weight(p.Path, false)
 	}

@@ -231,7 +231,6 @@ func (r *Receipt) Refused(x *zkconn.Retry, err, uncertain error) (done bool, _ e
 	}
 	switch {
 	case x.Repeated() && errors.Is(err, zk.ErrBadVersion):
-		x.NoteDone()
 		r.Used()
 		return true, nil
 	case x.Repeated():

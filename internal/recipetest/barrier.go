@@ -98,12 +98,12 @@ var BothBarriers = []BarrierCase{
 		},
 		Quota: map[string]string{OpEnter: "quota exceeded"},
 		Data: map[string]string{
-			"mine": "path holds other data", "2": "path holds the size of a semaphore or barrier",
+			"mine": "holds other data", "2": "path holds the size of a semaphore or barrier",
 		},
 		Refused: []refusal{
 			{What: "joining", Perms: zk.PermAll &^ zk.PermCreate},
 			{What: "listing", Perms: zk.PermAll &^ zk.PermRead},
-			{What: "writing", Perms: zk.PermAll &^ zk.PermWrite, Says: "the znode may not be written"},
+			{What: "writing", Perms: zk.PermAll &^ zk.PermWrite},
 		},
 	},
 }

@@ -118,16 +118,11 @@ func GateDriver() Driver {
 	}
 }
 
-// SemaphoreDriver takes k of n slots, and so many that it has to wait for them as a rival. In
-// a crowd, it takes what is free without a look at who else waits.
-func SemaphoreDriver(name string, n, k int, crowd bool) Driver {
+// SemaphoreDriver takes k of n slots, and so many that it has to wait for them as a rival.
+func SemaphoreDriver(name string, n, k int) Driver {
 	take := func(k int) func(context.Context, *zkrecipes.Client) (Use, error) {
 		return func(ctx context.Context, c *zkrecipes.Client) (Use, error) {
-			x := zkrecipes.NewSemaphore(c, driven, n)
-			if crowd {
-				SlotsOf(x).NoteCrowd()
-			}
-			l, err := x.AcquireN(ctx, k)
+			l, err := zkrecipes.NewSemaphore(c, driven, n).AcquireN(ctx, k)
 			if err != nil {
 				return Use{}, err
 			}

@@ -811,7 +811,7 @@ func (r *faultRun) compare(t *testing.T, clean, trail faultTrail) {
 	}
 	require.LessOrEqual(t, trail.watches, clean.watches+2) // the next use takes over what is there
 	require.Zero(t, Abandoned(r.c), "work in the background")
-	r.Accounted(r.c)
+	r.Covered(r.c)
 }
 
 // next has others, and the client itself unless it is closed, use the recipe.

@@ -163,8 +163,6 @@ func (r *rolled) nothingIsLeft() {
 func AllDrivers() []Driver {
 	return slices.Concat(LockDrivers(),
 		[]Driver{KeepDriver(), DowngradeDriver(), LockAllDriver(), GateDriver(), ElectionDriver(), GroupDriver()},
-		[]Driver{
-			SemaphoreDriver("one slot of one", 1, 1, false), SemaphoreDriver("two slots of three", 3, 2, false), SemaphoreDriver("a crowd", 3, 1, true),
-		},
+		[]Driver{SemaphoreDriver("one slot of one", 1, 1), SemaphoreDriver("two slots of three", 3, 2)},
 		QueueDrivers()[:2], BarrierDrivers()) // a put waits for room, which nobody makes there
 }

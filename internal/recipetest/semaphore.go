@@ -8,7 +8,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
 	"github.com/zkrecipes/zkrecipes"
@@ -100,22 +99,6 @@ func (w *World) SemaphoreAtRest() {
 	require.Empty(w.T, w.Srv.Children("/s/line"))
 }
 
-// CrowdOf returns n warm semaphores of that many slots, each of a client of its own, whose
-// replies take about a millisecond. No two of them take equally long, so the clients do not
-// go on in step.
-func (w *World) CrowdOf(n, slots int) (xs []*zkrecipes.Semaphore) {
-	ReleaseSlots(w.T, Acquire(w.T, w.Semaphore(slots), 1)) // the first use stands in line
-	for i := range n {
-		link := harness.NewLink(w.Srv)
-		x := zkrecipes.NewSemaphore(w.Stranger(&zkrecipes.Options{Dialer: link.Dial}), "/s", slots)
-		ReleaseSlots(w.T, Acquire(w.T, x, 1))
-		link.SetLatency(time.Millisecond + time.Duration(i)*37*time.Microsecond)
-		xs = append(xs, x)
-	}
-	synctest.Wait()
-	return xs
-}
-
 // DistantSemaphore returns a semaphore of two slots for a client whose replies take a
 // second, and a function by which another client uses a slot, in half a second. While it is
 // called all the time, what the distant client has read is old when its transaction comes.
@@ -129,21 +112,4 @@ func (w *World) DistantSemaphore() (x *zkrecipes.Semaphore, use func()) {
 		ReleaseSlots(w.T, Acquire(w.T, near, 1))
 		time.Sleep(time.Second / 4)
 	}
-}
-
-// ForeignChild makes a child in the line that is no place. Then the line's Stat does not tell
-// whether somebody waits, so a caller takes slots over the version that it has seen, even if
-// many do.
-func (w *World) ForeignChild() {
-	_, err := w.Bare().Create("/s/line/x", nil, 0, zk.WorldACL(zk.PermAll))
-	require.NoError(w.T, err)
-}
-
-// CrowdedSemaphore is like warmSemaphore, and expects a crowd. It knows of no slot that
-// others take from now on.
-func (w *World) CrowdedSemaphore(n int) *zkrecipes.Semaphore {
-	w.T.Helper()
-	x := w.WarmSemaphore(n)
-	SlotsOf(x).NoteCrowd()
-	return x
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"maps"
-	"math/rand/v2"
 	"slices"
 
 	"github.com/go-zookeeper/zk"
@@ -21,8 +20,7 @@ import (
 // deletes its place: as long as the place stands, nobody else may take any. A caller that
 // finds nobody in line takes them by a transaction over the version of the line's data
 // that it has seen. Joins and such callers write the data. So if anybody has joined or
-// taken a slot since, the transaction fails. For what a caller does if that happens because
-// many take slots at the same time, see crowd.go.
+// taken a slot since, the transaction fails.
 
 // view is what was seen of a semaphore while nobody waited. As long as the line's data have
 // this version, nobody waits, and no slot that is missing in taken has been taken. n holds as
@@ -35,15 +33,14 @@ type view struct {
 	line int32
 	// lineCzxid tells apart lines that have the same version.
 	lineCzxid int64
-	empty     bool
 	seal      string
 	// taken are the numbers of the slots, by their znodes' names.
 	taken map[string]int32
 }
 
-// free returns k numbers that are free, in order: the next ones from that number on. The
-// slots beyond n, which a smaller n has left over, count as taken, too.
-func (v *view) free(k, from int) (numbers []int32, ok bool) {
+// lowest returns the k lowest numbers that are free. The slots beyond n, which a smaller n has
+// left over, count as taken, too.
+func (v *view) lowest(k int) (numbers []int32, ok bool) {
 	taken := map[int32]bool{}
 	for _, i := range v.taken {
 		taken[i] = true
@@ -51,17 +48,13 @@ func (v *view) free(k, from int) (numbers []int32, ok bool) {
 	if len(taken)+k > v.n {
 		return nil, false
 	}
-	for i := from; len(numbers) < k; i++ {
-		if number := int32(i % v.n); !taken[number] {
-			numbers = append(numbers, number)
+	for i := int32(0); len(numbers) < k; i++ {
+		if !taken[i] {
+			numbers = append(numbers, i)
 		}
 	}
-	slices.Sort(numbers)
 	return numbers, true
 }
-
-// lowest returns the k lowest numbers that are free.
-func (v *view) lowest(k int) (numbers []int32, ok bool) { return v.free(k, 0) }
 
 var (
 	// errUnused: the line has never been used. It is to be joined: then its data tell whether
@@ -75,9 +68,7 @@ var (
 
 // maxStale is how often a caller that may wait tries to take slots without a place in line
 // while others take some in between. In line, nobody comes in between. But while somebody
-// stands there, all others must, too, at twice the requests. In three tries a client learns
-// that its view is old, then that there is a crowd, and takes slots in it. It has one more,
-// since two clients of a crowd may pick the same slot.
+// stands there, all others must, too, at twice the requests.
 const maxStale = 4
 
 // enterFree takes k slots without a place in line, in that many attempts. ErrLocked: somebody
@@ -112,7 +103,7 @@ func (x *Semaphore) enterFreeIn(ctx context.Context, s *session.Session, k int) 
 	if err := s.CheckRoom(k * zkconn.Weight(x.slotPath(0, placename.NoUUID), false)); err != nil {
 		return nil, err
 	}
-	v, known := x.takeKnown(s), true
+	v := x.takeKnown(s)
 	var free []int32
 	enough := false
 	if v != nil {
@@ -123,46 +114,54 @@ func (x *Semaphore) enterFreeIn(ctx context.Context, s *session.Session, k int) 
 		if v, err = x.look(ctx, s, k); err != nil {
 			return nil, err
 		}
-		known = false
 		if free, enough = v.lowest(k); !enough {
 			return nil, errs.ErrLocked
 		}
 	}
-	t := &taking{view: v, over: v.line}
-	if x.isCrowded() && v.allowsCrowd() {
-		t.over = anyVersion
-		free, _ = v.free(k, rand.IntN(v.n))
-	}
-	t.slotPlace = x.newSlots(s, free)
-	set := &zk.SetDataRequest{Path: x.Line.Abs(), Data: layout.Record(x.Line.Recipe, v.seal, ""), Version: t.over}
-	o := t.take(ctx, &zk.CheckVersionRequest{Path: x.Held.Abs(), Version: v.path}, set)
-	if !o.Applied() {
-		return nil, x.whyNotTaken(ctx, s, o, set, known)
+	h := x.newSlots(s, free)
+	set := &zk.SetDataRequest{Path: x.Line.Abs(), Data: layout.Record(x.Line.Recipe, v.seal, ""), Version: v.line}
+	o := h.take(ctx, &zk.CheckVersionRequest{Path: x.Held.Abs(), Version: v.path}, set)
+	switch {
+	case o.RefusedAt(set, zk.ErrBadVersion, zk.ErrNoNode):
+		return nil, errStale
+	case !o.Applied():
+		return nil, o.Err()
 	}
 	var err error
 	if o.HasResults() {
-		err = x.confirm(ctx, t, o.Stat(set))
+		err = x.confirm(h, v, o.Stat(set))
 	} else {
-		err = x.confirmLost(ctx, t)
+		err = x.confirmLost(ctx, h, v)
 	}
 	if err != nil {
-		t.Abandon()
+		h.Abandon()
 		return nil, err
 	}
-	return t.granted(ctx)
+	return h.granted(ctx)
 }
 
-// whyNotTaken returns why no slots were taken. set is the operation that writes the line.
-// known: the view was remembered.
-func (x *Semaphore) whyNotTaken(ctx context.Context, s *session.Session, o zkconn.Outcome, set *zk.SetDataRequest, known bool) error {
-	switch {
-	case o.RefusedAt(set, zk.ErrBadVersion, zk.ErrNoNode):
-		if !known { // else the view was old
-			x.NoteCrowd()
-		}
+// confirm notes that the slots were taken by what v shows. line is the line's Stat in the reply.
+// errStale: the slots must be given back, since the line was deleted and made anew, and has the
+// version that was seen by chance. Somebody may wait there, and the path may have another n.
+func (x *Semaphore) confirm(h *slotPlace, v *view, line *zk.Stat) error {
+	x.Line.NoteRewritten(line)
+	if line.Czxid != v.lineCzxid {
 		return errStale
 	}
-	return o.Err()
+	h.Czxid = line.Mzxid // of the transaction that created the slots
+	h.addTo(v.taken)
+	v.line = line.Version
+	x.setKnown(v)
+	return nil
+}
+
+// confirmLost is confirm for a transaction whose first reply was lost.
+func (x *Semaphore) confirmLost(ctx context.Context, h *slotPlace, v *view) error {
+	_, line, err := h.Session.Get(ctx, x.Line.Abs())
+	if err == nil && line.Czxid != v.lineCzxid || errors.Is(err, zk.ErrNoNode) {
+		return errStale
+	}
+	return err
 }
 
 // look reads the semaphore, for a caller that wants k slots. ErrLocked: somebody waits.
@@ -214,9 +213,9 @@ func (x *Semaphore) lookOnce(ctx context.Context, s *session.Session, k int) (*v
 	}
 	v := &view{
 		on: on, n: n, path: path.stat.Version, line: waiters.stat.Version, lineCzxid: waiters.stat.Czxid,
-		empty: waiters.stat.NumChildren == 0, seal: m.Seal, taken: SlotsAmong(names),
+		seal: m.Seal, taken: SlotsAmong(names),
 	}
-	if !v.empty {
+	if waiters.stat.NumChildren > 0 {
 		if _, enough := v.lowest(k); !enough { // even if nobody waits: a line may be long to list
 			return nil, errs.ErrLocked
 		}

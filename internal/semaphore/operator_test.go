@@ -110,6 +110,26 @@ func TestSemaphoreIgnoresForeignChildren(t *testing.T) {
 	})
 }
 
+// The path was deleted and made anew with a smaller n. The line has the version that the
+// caller knows, or another one.
+func TestSemaphoreKeepsNoSlotOfAPathThatWasMadeAnew(t *testing.T) {
+	for uses := range 5 {
+		inBubble(t, func(t *testing.T, w *recipetest.World) {
+			x := w.WarmSemaphore(1000)
+			recipetest.RemoveTree(t, w.Bare(), "/s")
+			y := w.Semaphore(1)
+			for range 1 + uses {
+				cycle(t, y, 1)
+			}
+			for range 3 {
+				l := recipetest.Acquire(t, x, 1)
+				require.Equal(t, []int{0}, l.Slots())
+				recipetest.ReleaseSlots(t, l)
+			}
+		})
+	}
+}
+
 // B101: Curator's InterProcessSemaphoreV2 has another layout, so both would grant n slots.
 func TestSemaphoreRefusesThePathOfCuratorsSemaphore(t *testing.T) {
 	for _, below := range []string{"leases", "locks"} {
@@ -127,7 +147,7 @@ func TestSemaphoreRefusesThePathOfCuratorsSemaphore(t *testing.T) {
 func TestTryAcquireIgnoresAForeignChildOfTheLine(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		x := w.WarmSemaphore(1)
-		w.ForeignChild()
+		w.Write("/s/line/x", "")
 		for _, x := range []*zkrecipes.Semaphore{x, w.Semaphore(1)} {
 			l, err := x.TryAcquire(harness.Within(t, time.Minute))
 			require.NoError(t, err)

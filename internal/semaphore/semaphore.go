@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"math"
 	"sync"
-	"time"
 
 	"github.com/zkrecipes/zkrecipes/internal/errs"
 	"github.com/zkrecipes/zkrecipes/internal/jute"
@@ -46,8 +45,6 @@ type Semaphore struct {
 	Known *view
 	// busy: others waited at the last acquisition.
 	busy bool
-	// crowd is when others last took slots between a look and the taking.
-	crowd time.Time
 }
 
 // New returns the semaphore of n slots with that path.

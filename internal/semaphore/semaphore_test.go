@@ -110,7 +110,6 @@ func untilReturned[R any](t *testing.T, a *harness.Call[R], use func()) (uses in
 func TestTryAcquireReturnsErrLockedIfOthersAreQuickerEachTime(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		x, use := w.DistantSemaphore()
-		w.ForeignChild()
 		before := w.Srv.Counts()
 		a := harness.Go(t, x.TryAcquire)
 		uses := untilReturned(t, a, use)
@@ -125,7 +124,6 @@ func TestTryAcquireReturnsErrLockedIfOthersAreQuickerEachTime(t *testing.T) {
 func TestAcquireStandsInLineIfOthersAreQuickerEachTime(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		x, use := w.DistantSemaphore()
-		w.ForeignChild()
 		before := w.Srv.Counts()
 		a := recipetest.AcquireLater(t, x, 1)
 		uses := untilReturned(t, a, use)

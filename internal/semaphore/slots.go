@@ -86,7 +86,6 @@ func (x *Semaphore) newSlots(s *session.Session, numbers []int32) *slotPlace {
 		err := h.release(begin)
 		if err == nil || errors.Is(err, zk.ErrNoNode) {
 			x.forget(h.names())
-			x.Line.NoteUsed()
 		}
 		return err
 	}
@@ -132,7 +131,6 @@ func (h *slotPlace) take(ctx context.Context, ops ...any) zkconn.Outcome {
 	case o.Applied():
 		return o
 	case o.RefusedAt(creates[0], zk.ErrNodeExists): // nobody else has this name
-		t.NoteDone()
 		return zkconn.AppliedBefore()
 	case o.RefusedIn(creates, zk.ErrNodeExists): // somebody has deleted the first one
 		o = o.Because(errSlotsLost)

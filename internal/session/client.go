@@ -64,7 +64,6 @@ type Client struct {
 	Config
 	attachments
 	begin func(*Session, *zkconn.Config) (end func(cause error))
-	stop  func()
 
 	Tasks zkconn.Tasks
 	// Closing ends when Close begins, and Waiting also when Shutdown does, both with ErrClosed.
@@ -97,12 +96,11 @@ type Client struct {
 // New returns a client that does not connect yet. It calls begin before each session
 // connects, so that the package above learns what zkconn has to tell of the session. The end that
 // begin returns ends what rests on the session, when the session has ended or the client closes
-// it. stop is called when Close begins, before anything ends.
-func New(cfg Config, begin func(*Session, *zkconn.Config) (end func(cause error)), stop func()) *Client {
+// it.
+func New(cfg Config, begin func(*Session, *zkconn.Config) (end func(cause error))) *Client {
 	c := &Client{
 		Config:  cfg,
 		begin:   begin,
-		stop:    stop,
 		began:   time.Now(),
 		closed:  make(chan struct{}),
 		changed: make(chan struct{}),
@@ -151,7 +149,6 @@ func (c *Client) Dial(ctx context.Context) error {
 // Close ends every grant, and then the session, with which their znodes go. A second close waits
 // for the first.
 func (c *Client) Close() error {
-	c.stop()
 	c.Held.Stop()                // before Session.end looks for the grants that there are
 	c.beginClose(errs.ErrClosed) // and Waiting after it: what waits leaves its place to the session's end
 	<-c.closed
@@ -300,6 +297,20 @@ func InSessions[A any](ctx context.Context, c *Client, f func(*Session) (A, erro
 func (c *Client) InSessions(ctx context.Context, f func(*Session) error) error {
 	_, err := InSessions(ctx, c, func(s *Session) (struct{}, error) { return struct{}{}, f(s) })
 	return err
+}
+
+// fullPause is between two tries of a Serve to take an item, or of a Lead to campaign, while
+// the session is full.
+const fullPause = time.Second
+
+// PauseWhileFull pauses for fullPause, or until ctx ends.
+func (c *Client) PauseWhileFull(ctx context.Context) error {
+	select {
+	case <-time.After(fullPause):
+		return nil
+	case <-ctx.Done():
+		return c.ContextErr(ctx)
+	}
 }
 
 // ContextErr returns why ctx has ended and, where there is no connection, why not.

@@ -144,31 +144,58 @@ func TestARefusedCreateIsGivenBack(t *testing.T) {
 	})
 }
 
-// What may exist counts until it is known whether it does.
-func TestALostReplyCountsUntilItIsResolved(t *testing.T) {
+// What may exist counts until the servers tell whether it does.
+func TestALostReplyCounts(t *testing.T) {
 	for name, after := range map[string]bool{"carried out": true, "not carried out": false} {
 		t.Run(name, func(t *testing.T) {
 			recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 				c := w.Client(nil)
 				l := recipetest.LockOn(t, zkrecipes.NewMutex(c, "/held"))
-				w.Accounted(c)
 				held := recipetest.Load(c).Bytes
 				w.Plan.Add(zktest.Fault{Do: zktest.Drop, After: after, Op: recipetest.OpJoin}, zktest.Fault{Do: zktest.Refuse, Times: -1})
 				a := w.LockLater(c)
 				require.Greater(t, recipetest.Load(c).Bytes, held, "its outcome is not known")
 				w.Back()
 				require.NoError(t, a.Get().Release())
-				w.Accounted(c)
+				w.Covered(c)
+				before := recipetest.Load(c).Bytes
 
 				op := zkrecipes.OpCreate("/e", nil, zk.FlagEphemeral, nil)
 				w.Plan.Add(zktest.Fault{Do: zktest.Drop, After: after, Op: "multi(check,create)"})
 				_, err := l.Commit(t.Context(), op)
 				require.ErrorIs(t, err, zkrecipes.ErrUncertain)
-				require.Greater(t, recipetest.Load(c).Bytes, held)
+				require.Greater(t, recipetest.Load(c).Bytes, before)
 				_, err = l.Commit(t.Context(), zkrecipes.OpDelete("/e", -1))
 				require.Equal(t, after, err == nil, "%v", err)
-				w.Accounted(c)
-				require.Equal(t, held, recipetest.Load(c).Bytes)
+				require.Equal(t, after, recipetest.Load(c).Bytes == before)
+			})
+		})
+	}
+}
+
+func TestASessionThatLosesRepliesNowAndThenDoesNotFillUp(t *testing.T) {
+	for _, after := range []bool{true, false} {
+		t.Run(fmt.Sprint("after: ", after), func(t *testing.T) {
+			recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+				var log recipetest.Warnings
+				o := w.RoomFor(8)
+				o.Logger = log.Logger()
+				c := w.Stranger(o)
+				held := w.LockMany(c, 2)
+				for range 50 {
+					w.Plan.Add(zktest.Fault{Do: zktest.Drop, After: after, Op: recipetest.OpJoin})
+					require.NoError(t, recipetest.LockOn(t, zkrecipes.NewMutex(c, "/lk99")).Release())
+					time.Sleep(2 * time.Minute)
+					w.Covered(c)
+				}
+				require.Empty(t, log.With("getting full"))
+				require.Empty(t, log.With("lost transactions"))
+				for _, l := range held {
+					require.NoError(t, l.Release())
+				}
+				w.LockMany(c, 8)
+				w.Covered(c)
+				recipetest.FullErr(t, recipetest.UseOnce(t.Context(), "mutex", c, "/lk99"))
 			})
 		})
 	}
@@ -196,22 +223,18 @@ func TestADeletedPlaceIsCountedNoMore(t *testing.T) {
 }
 
 // Nobody watches what OpCreate has created.
-func TestAnEphemeralZnodeThatOthersDeleteCountsUntilACommitFindsItGone(t *testing.T) {
+func TestEphemeralZnodesThatOthersDeleteDoNotFillASession(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-		c := w.Client(nil)
+		c := w.Stranger(w.RoomFor(8))
 		l := recipetest.LockOn(t, zkrecipes.NewMutex(c, w.Path))
-		before := recipetest.Load(c)
-		for _, op := range []zkrecipes.Op{zkrecipes.OpDelete("/e", -1), zkrecipes.OpSet("/e", nil, -1), zkrecipes.OpCheck("/e", -1)} {
-			_, err := l.Commit(t.Context(), zkrecipes.OpCreate("/e", nil, zk.FlagEphemeral, nil))
+		for i := range 50 {
+			path := fmt.Sprintf("%s-%040d", w.Path, i)
+			_, err := l.Commit(t.Context(), zkrecipes.OpCreate(path, nil, zk.FlagEphemeral, nil))
 			require.NoError(t, err)
-			full := recipetest.Load(c)
-			require.NoError(t, w.Bare().Delete("/e", -1))
-			require.Equal(t, full, recipetest.Load(c))
-			_, err = l.Commit(t.Context(), op)
-			require.ErrorIs(t, err, zk.ErrNoNode)
-			require.Equal(t, before, recipetest.Load(c))
+			require.NoError(t, w.Bare().Delete(path, -1))
+			time.Sleep(time.Minute)
+			w.Covered(c)
 		}
-		w.Accounted(c)
 	})
 }
 
@@ -236,16 +259,24 @@ func useAll(ctx context.Context, a, b *zkrecipes.Client) {
 	}
 }
 
-// The same when the reply to each transaction in turn is lost.
-func TestTheAccountIsWhatTheServersHaveAfterEachRecipeAndEachLostReply(t *testing.T) {
-	used := func(t *testing.T, w *recipetest.World) {
-		a, b := w.Stranger(nil), w.Stranger(nil)
+// When the reply to each transaction in turn is lost, the account has at least what the servers
+// have. Else the next connection would delete it as something that is back.
+func TestTheAccountIsWhatTheServersHaveAfterEachRecipe(t *testing.T) {
+	used := func(t *testing.T, w *recipetest.World) (a, b *zkrecipes.Client) {
+		var log recipetest.Warnings
+		a, b = w.Stranger(&zkrecipes.Options{Logger: log.Logger()}), w.Stranger(nil)
 		useAll(harness.Within(t, time.Hour), a, b)
 		time.Sleep(2 * time.Minute)
+		w.Covered(a)
+		w.Covered(b)
+		require.Empty(t, log.With("lost transactions"))
+		return a, b
+	}
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		a, b := used(t, w)
 		w.Accounted(a)
 		w.Accounted(b)
-	}
-	recipetest.InBubble(t, used)
+	})
 	for _, after := range []bool{true, false} {
 		for n, fired := 0, true; fired; n++ {
 			recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {

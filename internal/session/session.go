@@ -92,6 +92,12 @@ func (c *Client) isDue(about string, why error) bool {
 	return true
 }
 
+// onNearlyFull logs that the session has passed 3/4 of its limit.
+func (s *Session) onNearlyFull(load zkconn.Load) {
+	s.Client.Log(slog.LevelWarn, "session is getting full",
+		"session", s.name(), "znodes", load.Znodes, "bytes", load.Bytes, "max", load.Bound)
+}
+
 // onKills logs that requests of that size are given up.
 func (s *Session) onKills(bytes int) {
 	s.Client.Log(slog.LevelError, "servers close the connection at a request of this size, so it is given up", "session", s.name(), "bytes", bytes)

@@ -24,7 +24,6 @@ type slotObserver struct {
 	turn    *turn                     // a transaction that took slots while others waited
 	queued  map[string]bool           // by uuid: taken by one in line
 	void    map[string]bool           // by uuid: nobody may be granted the slots, see breach
-	rivals  map[string][]string       // by uuid: the znodes that stood for one of the slots already
 }
 
 // sizeAt is how many slots there were from some time on; 0: there was no path.
@@ -44,7 +43,7 @@ type turn struct {
 func newSlotObserver(w *waitWorld) *slotObserver {
 	return &slotObserver{
 		w: w, sizes: map[string]int{}, was: map[string][]sizeAt{}, slots: map[string]map[string]int{}, lines: map[string][]linePlace{},
-		created: map[string]int64{}, queued: map[string]bool{}, void: map[string]bool{}, rivals: map[string][]string{},
+		created: map[string]int64{}, queued: map[string]bool{}, void: map[string]bool{},
 	}
 }
 
@@ -96,8 +95,7 @@ func (o *slotObserver) changeSlot(c zktest.Change, path, name string) {
 	for other, n := range o.slots[path] {
 		numbers[n] = true
 		if n == number {
-			o.w.events.add("taken twice")
-			o.rivals[uuid] = append(o.rivals[uuid], other)
+			o.breach(path, uuid, "%s was created beside %s", c.Path, other)
 		}
 	}
 	if len(numbers) > o.sizes[path] || number >= o.sizes[path] {
@@ -130,10 +128,9 @@ func (o *slotObserver) changeLine(c zktest.Change, path, name string) {
 	}
 }
 
-// breach notes that slots must not have been taken. A client may take them in a crowd, or by
-// what it remembers of a line that was deleted and made anew. It gives them back before
-// anybody gets them, see semaphoreWorld.granted. It may also take a slot that another holds,
-// in a crowd. It may keep that if the other is gone once it looks.
+// breach notes that slots must not have been taken. A client may take them by what it remembers
+// of a line that was deleted and made anew. It gives them back before anybody gets them, see
+// semaphoreWorld.granted.
 func (o *slotObserver) breach(path, uuid, format string, args ...any) {
 	if !o.void[uuid] {
 		o.w.log.note(format, args...)
@@ -179,11 +176,5 @@ func (o *slotObserver) taken(path string) (zxid int64, allowed, inTurn bool) {
 	defer o.mu.Unlock()
 	_, uuid, _ := strings.Cut(path[strings.LastIndexByte(path, '/')+1:], "-")
 	refused := o.void[uuid] || o.turn != nil && o.turn.slot == uuid
-	for _, name := range o.rivals[uuid] {
-		for _, slots := range o.slots {
-			_, stands := slots[name]
-			refused = refused || stands
-		}
-	}
 	return o.created[path], !refused, o.queued[uuid]
 }

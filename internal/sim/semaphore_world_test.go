@@ -27,7 +27,7 @@ type semaphoreWorld struct {
 var semaphoreEvents = []string{
 	"partition", "client paused", "client closed", "client killed", "session expired", "canceled at a step",
 	"acquired at once", "acquired in turn", "acquired several", "locked", "canceled", "evicted", "too many",
-	"lost", "resized", "larger", "smaller", "path remade", "member deleted", "place deleted", "place written to", "committed", "held together", "given back", "taken twice", "path deleted",
+	"lost", "resized", "larger", "smaller", "path remade", "member deleted", "place deleted", "place written to", "committed", "held together", "given back", "path deleted",
 }
 
 func newSemaphoreWorld(seed uint64) *world {

@@ -64,14 +64,14 @@ func (s *Session) Start(ops ...any) (*Transaction, error) { return s.start(ops, 
 // StartSpare is like Start for a transaction without which the caller cannot let go of what
 // the session holds: there is some room for it when there is none for others.
 func (s *Session) StartSpare(ops ...any) (*Transaction, error) {
-	return s.start(ops, s.account.spare, sendMulti)
+	return s.start(ops, s.account.bound/18, sendMulti) // the bound is 18/20 of the servers' limit
 }
 
 func sendMulti(nc *wire.Conn, frame []byte, ended func(*wire.Call)) *wire.Call {
 	return nc.CallThen(jute.OpMulti, frame, ended)
 }
 
-func (s *Session) start(ops []any, over int, send func(*wire.Conn, []byte, func(*wire.Call)) *wire.Call) (*Transaction, error) {
+func (s *Session) start(ops []any, spare int, send func(*wire.Conn, []byte, func(*wire.Call)) *wire.Call) (*Transaction, error) {
 	frame := multiFrame(ops)
 	if !letsGo(ops) {
 		if err := s.killers.check(frame); err != nil {
@@ -82,7 +82,7 @@ func (s *Session) start(ops []any, over int, send func(*wire.Conn, []byte, func(
 	if err != nil {
 		return nil, err
 	}
-	if err := s.charge(ops, over); err != nil {
+	if err := s.checkWeight(s.account.begin(ops, spare)); err != nil {
 		return nil, err
 	}
 	t := &Transaction{s: s, ops: ops}
@@ -94,33 +94,30 @@ func (s *Session) start(ops []any, over int, send func(*wire.Conn, []byte, func(
 func (t *Transaction) ended(call *wire.Call) {
 	code, record, err := call.Result()
 	if err != nil {
-		if errors.Is(err, wire.ErrNotSent) {
-			t.s.account.notSent(t.ops)
-		} else {
-			t.s.account.unknown(t.ops)
-		}
+		t.s.account.ended(t.ops, nil, !errors.Is(err, wire.ErrNotSent))
 		return
 	}
 	t.results, t.malformed = decodeMulti(record)
 	failed := slices.IndexFunc(t.results, func(r zk.MultiResponse) bool { return r.Error != nil })
 	switch {
 	case failed >= 0 && failed < len(t.ops):
-		if err = t.results[failed].Error; !Transient(err) {
-			t.s.account.refused(t.ops, failed, errors.Is(err, zk.ErrNoNode))
-			return
-		}
+		err = t.results[failed].Error
 	case code != 0:
-		if !Transient(codeError(code)) {
-			t.s.account.refused(t.ops, -1, false)
-			return
-		}
+		err = codeError(code)
 	case t.malformed == nil && !t.answeredBy(t.results):
 		t.malformed = fmt.Errorf("%d results of %d operations, or of others", len(t.results), len(t.ops))
-	case t.malformed == nil:
-		t.s.account.carriedOut(t.ops, func(i int) string { return t.results[i].String })
-		return
 	}
-	t.s.account.unknown(t.ops)
+	switch {
+	case err == nil && t.malformed == nil:
+		t.s.account.ended(t.ops, t.results, false)
+	case err == nil || Transient(err):
+		t.s.account.ended(t.ops, nil, true)
+	default:
+		t.s.account.ended(t.ops, nil, false)
+		if failed == 0 && errors.Is(err, zk.ErrNoNode) {
+			t.s.account.missed(t.ops[0])
+		}
+	}
 }
 
 func multiFrame(ops []any) []byte {

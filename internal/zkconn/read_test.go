@@ -74,7 +74,7 @@ func TestAWatchFiresBeforeItsEventIsPassedOn(t *testing.T) {
 	key := watchKey{"/a", ofData}
 	w := &Watch{key: key, firing: newFiring()}
 	passed := false
-	s := &Session{watches: map[watchKey]*Watch{key: w}, account: newAccount(jute.MaxFrame)}
+	s := &Session{watches: map[watchKey]*Watch{key: w}, account: newAccount(jute.MaxFrame, func(string) {})}
 	s.cfg.Event = func(wire.Event) {
 		passed = true
 		require.True(t, w.HasFired())

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"slices"
 
-	"github.com/go-zookeeper/zk"
-
 	"github.com/zkrecipes/zkrecipes/internal/wire"
 )
 
@@ -24,8 +22,7 @@ type Retry struct {
 
 	underWay []*Transaction // of the alternatives, in their order
 	attempts int
-	creates  int64 // see Session.Creates
-	repeated bool  // an earlier attempt may have been carried out
+	repeated bool // an earlier attempt may have been carried out
 }
 
 // Retry returns the transaction of the parts' operations, in order. sent, which may
@@ -34,7 +31,7 @@ func (s *Session) Retry(sent chan struct{}, parts ...[]any) *Retry {
 	if sent == nil {
 		sent = make(chan struct{})
 	}
-	return &Retry{s: s, alts: [][]any{slices.Concat(parts...)}, sent: sent, creates: s.Creates()}
+	return &Retry{s: s, alts: [][]any{slices.Concat(parts...)}, sent: sent}
 }
 
 // Or adds an alternative, to be tried after those that it has.
@@ -43,7 +40,11 @@ func (x *Retry) Or(parts ...[]any) { x.alts = append(x.alts, slices.Concat(parts
 // Begin sends it. It blocks until requests pass, not for the answer. If the connection is
 // lost after the first alternative was sent, the rest are not.
 func (x *Retry) Begin(ctx context.Context) error {
-	t, err := x.s.Begin(ctx, x.alts[0]...)
+	start := x.s.Start
+	if x.repeated { // what it creates may exist, so it must not be refused for that
+		start = x.s.StartSpare
+	}
+	t, err := x.s.BeginBy(ctx, start, x.alts[0]...)
 	if err != nil {
 		return err
 	}
@@ -73,16 +74,6 @@ func (x *Retry) Repeated() bool { return x.repeated }
 
 // Unknown reports whether it may have been carried out, or may still be.
 func (x *Retry) Unknown() bool { return len(x.underWay) > 0 || x.repeated }
-
-// NoteDone notes that an attempt whose reply was lost has been carried out, so that the
-// session counts what it has deleted no more.
-func (x *Retry) NoteDone() {
-	for _, op := range x.alts[0] {
-		if del, ok := op.(*zk.DeleteRequest); ok {
-			x.s.NoteGoneSince(x.creates, del.Path)
-		}
-	}
-}
 
 // Pending returns the only attempt, whose caller has left before its end, with all
 // alternatives. It is nil where there is none, or where an earlier one may have been

@@ -26,10 +26,15 @@ type Rollback struct {
 // onEphemerals is called by internal/wire, in the order of the replies, and before requests
 // pass if the session has watches, or leases.
 func (s *Session) onEphemerals(paths []string, mayHaveLost bool) {
-	missing, strange, doubt := s.account.compare(paths)
+	missing, strange, doubt := s.account.compare(paths, 0)
 	lost := 0
-	if mayHaveLost {
+	switch {
+	case mayHaveLost:
 		lost = s.beginHistory(missing)
+	case len(strange) == 0: // the replies to their deletions were lost
+		for _, path := range missing {
+			s.account.deleted(path)
+		}
 	}
 	if len(strange) > 0 || mayHaveLost && doubt {
 		s.cfg.Tasks.Start(func() { s.deleteReturned(mayHaveLost, lost) })
@@ -104,7 +109,7 @@ func (s *Session) noteRearmed(path string) {
 func (s *Session) deleteReturned(begun bool, lost int) {
 	told := false
 	for wait := 50 * time.Millisecond; ; wait = min(2*wait, s.Timeout()) {
-		missing, strange, doubt, err := s.strangeZnodes()
+		missing, strange, doubt, err := s.strangeZnodes(0)
 		switch {
 		case Transient(err):
 			continue
@@ -131,7 +136,8 @@ func (s *Session) deleteReturned(begun bool, lost int) {
 
 // strangeZnodes asks the leader for the session's znodes, and compares them with the account. The
 // sync and the question go over one connection: the next one may lead to a server that lags.
-func (s *Session) strangeZnodes() (missing, strange []string, doubt bool, err error) {
+// What was begun until that create, and is not there, counts no more.
+func (s *Session) strangeZnodes(until int64) (missing, strange []string, doubt bool, err error) {
 	ctx := s.Lifetime()
 	if err := s.Ready(ctx); err != nil {
 		return nil, nil, false, err
@@ -142,9 +148,10 @@ func (s *Session) strangeZnodes() (missing, strange []string, doubt bool, err er
 	if err != nil {
 		return nil, nil, false, err
 	}
-	first, second := nc.CallBoth(jute.OpSync, sync, jute.OpGetEphemerals, ask, func(_, call *wire.Call) {
-		if code, record, err := call.Result(); err == nil && code == 0 {
-			missing, strange, doubt = s.account.compare(jute.NewDecoder(record).Strings())
+	first, second := nc.CallBoth(jute.OpSync, sync, jute.OpGetEphemerals, ask, func(sync, call *wire.Call) {
+		synced, _, _ := sync.Result()
+		if code, record, err := call.Result(); err == nil && code == 0 && synced == 0 {
+			missing, strange, doubt = s.account.compare(jute.NewDecoder(record).Strings(), until)
 		}
 	})
 	<-second.Done()
@@ -252,3 +259,46 @@ func (w *Watch) wentBack(now *zk.Stat) bool {
 // FireInNewHistory has the watch fire when a new history begins, whatever has become of its znode:
 // the caller has to look at more than that.
 func (w *Watch) FireInNewHistory() { w.volatile.Store(true) }
+
+// compare compares the account with a list of the session's znodes, in the order of the
+// replies: all that was sent before on this connection has been settled, and nothing that was
+// sent later is in the list. missing exist no more, although a server has said that they do.
+// strange should not exist. doubt: what may have created a znode in the list is under way.
+//
+// The list was asked for behind a sync when that many creates had begun, 0 if it was not.
+func (a *account) compare(listed []string, begun int64) (missing, strange []string, doubt bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	there := make(map[znodeKey]bool, len(listed))
+	for _, path := range listed {
+		there[znodeKey{path: path}] = true
+		switch k, ok := a.at(path); {
+		case !ok:
+			strange = append(strange, path)
+		case a.znodes[k].doubtful > 0:
+			a.remove(path)
+			a.exists(path)
+		case !a.znodes[k].known:
+			doubt = true
+		}
+	}
+	for k, z := range a.znodes {
+		if there[k] || z.underWay > 0 {
+			continue
+		}
+		if z.known {
+			missing = append(missing, k.path)
+		}
+		if z.begun <= begun {
+			a.set(k, znode{})
+		}
+	}
+	return missing, strange, doubt
+}
+
+// knows reports whether a server has said that a znode with that path exists.
+func (a *account) knows(path string) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.znodes[znodeKey{path: path}].known
+}

@@ -42,11 +42,10 @@ type Config struct {
 	// Failed: an attempt to connect to that server has failed. Like Down, it must not
 	// call the Session's methods, except ID and Timeout.
 	Failed func(server string, err error)
-	// NearlyFull: the session has passed 3/4 of its limit. It must not call the Session's
-	// methods, except ID and Timeout.
+	// NearlyFull: the session has passed 3/4 of its limit.
 	NearlyFull func(Load)
 	// Kills: servers close the connection at requests of so many bytes, which are given up.
-	// Like NearlyFull, it must not call the Session's methods.
+	// It must not call the Session's methods.
 	Kills func(bytes int)
 	// Refused: servers have begun to refuse an operation for now, for a reason that may pass.
 	// It must not block.
@@ -55,10 +54,10 @@ type Config struct {
 	Created func(path string, data []byte, stat *zk.Stat)
 	// ReadACL: a server has told the ACL of the znode at path. It must not block.
 	ReadACL func(path string, acl []zk.ACL)
-	// Emptied: the last of the session's ephemeral znodes right below path has gone. Like
-	// NearlyFull, it must not call the Session's methods, nor block.
-	Emptied func(path string)
-	Log     func(level slog.Level, msg string, args ...any)
+	// Left: an ephemeral znode of the session right below path has gone. It must not call the
+	// Session's methods, nor block.
+	Left func(path string)
+	Log  func(level slog.Level, msg string, args ...any)
 }
 
 // Session is one ZooKeeper session on one zk.Conn. go-zookeeper would open the
@@ -87,7 +86,8 @@ type Session struct {
 	upChanged chan struct{} // closed and replaced whenever up changes
 	upSince   time.Time
 	since     time.Time            // when State has changed last
-	unserved  map[Server]*contact  // see isHopeless
+	unserved  time.Time            // since when servers have answered and not served, see noteContact
+	unreached int                  // attempts in a row that reached no server
 	failures  int                  // attempts to connect since a connection has lasted
 	dials     map[string]*dialCall // by address, see dialNet
 	hanging   int                  // calls that leaveDial has left
@@ -117,7 +117,6 @@ func New(cfg Config) *Session {
 		established: make(chan struct{}), over: make(chan struct{}),
 		parked: make(chan struct{}), releaseLoop: make(chan struct{}),
 		upChanged:    make(chan struct{}),
-		unserved:     map[Server]*contact{},
 		dials:        map[string]*dialCall{},
 		watches:      map[watchKey]*Watch{},
 		predecessors: map[string]*PredecessorWatch{},
@@ -125,8 +124,7 @@ func New(cfg Config) *Session {
 		lost:         map[string]bool{},
 		since:        cfg.Since,
 	}
-	s.account = newAccount(cmp.Or(cfg.MaxBuffer, jute.MaxFrame))
-	s.account.emptied = cfg.Emptied
+	s.account = newAccount(cmp.Or(cfg.MaxBuffer, jute.MaxFrame), cfg.Left)
 	s.dialing, s.stopDialing = context.WithCancel(context.Background())
 	s.wire = wire.NewSession(wire.Config{
 		Timeout:     cfg.Timeout,
@@ -296,7 +294,7 @@ func (s *Session) onDown(conn uint64, err error) {
 		s.mu.Unlock()
 		return
 	}
-	s.noteContact(err)
+	hopeless, server, asked := s.noteContact(), s.server.String(), s.nc.Asked()
 	s.noteKiller(err)
 	var refused *wire.AuthError
 	switch {
@@ -314,6 +312,8 @@ func (s *Session) onDown(conn uint64, err error) {
 		s.finish(zk.ErrSessionExpired)
 	case errors.As(err, &refused) && !s.IsEstablished():
 		s.finish(refused)
+	case hopeless:
+		s.giveUp(server, asked)
 	}
 }
 

@@ -208,7 +208,7 @@ func (s *Session) onEvent(e wire.Event) {
 		if e.Rearmed {
 			s.noteRearmed(e.Path)
 		}
-		s.NoteGone(e.Path)
+		s.account.deleted(e.Path)
 	}
 	s.mu.Lock()
 	for _, kind := range firedBy[e.Type] {

@@ -352,43 +352,6 @@ func TestAnExhaustedPlaceThatCannotBeDeletedIsAnError(t *testing.T) {
 	})
 }
 
-// B87
-func TestSomebodysDataNodeIsNotDeleted(t *testing.T) {
-	recipetest.EachSideInBubble(t, func(t *testing.T, w *recipetest.SideWorld) {
-		conn := w.OnPath("/locks/line")
-		_, err := conn.Create(w.Path, []byte("precious"), 0, zk.WorldACL(zk.PermAll))
-		require.NoError(t, err)
-		c := w.Client(nil)
-		w.AtLimit()
-		for _, lock := range []func(context.Context) (*zkrecipes.Lease, error){w.Ours(c, w.Path).Lock, w.Ours(c, w.Path).TryLock} {
-			_, err = lock(t.Context())
-			require.ErrorIs(t, err, zkrecipes.ErrExhausted)
-			require.ErrorContains(t, err, "holds other data")
-		}
-		data, stat, err := conn.Get(w.Path)
-		require.NoError(t, err)
-		require.Equal(t, "precious", string(data))
-		require.Zero(t, stat.Version)
-		require.Zero(t, stat.NumChildren)
-	})
-}
-
-// B87: A client that may not write the line's data can still delete the line.
-func TestALineThatMayNotBeWrittenBeginsAnew(t *testing.T) {
-	recipetest.EachSideInBubble(t, func(t *testing.T, w *recipetest.SideWorld) {
-		conn := w.OnPath("/locks/line")
-		c, other := w.Client(nil), w.Client(nil)
-		_, err := conn.SetACL(w.Path, zk.WorldACL(zk.PermAll&^zk.PermWrite), -1)
-		require.NoError(t, err)
-		require.NoError(t, w.Srv.SetCounter(w.Path, line.MaxNumber-1)) // the refused join takes no number
-		holder := w.Excludes(other)
-		w.AtLimit()
-		a := w.Aside(c)
-		require.NoError(t, holder.Release())
-		w.Served(a)
-	})
-}
-
 // B87: What the line becomes between the listing and the deletion is not deleted.
 func TestALineThatChangesBeforeItsDeletionIsNotDeleted(t *testing.T) {
 	const pause = 5 * time.Second
@@ -399,6 +362,7 @@ func TestALineThatChangesBeforeItsDeletionIsNotDeleted(t *testing.T) {
 			return func(a *harness.Call[*zkrecipes.Lease]) {
 				require.True(t, a.Waiting())
 				require.NoError(t, conn.Delete(place, -1))
+				w.Served(a)
 			}
 		},
 		"another client begins it anew": func(t *testing.T, w *recipetest.SideWorld, conn *zk.Conn) func(*harness.Call[*zkrecipes.Lease]) {
@@ -408,13 +372,18 @@ func TestALineThatChangesBeforeItsDeletionIsNotDeleted(t *testing.T) {
 				require.True(t, a.Waiting())
 				require.Len(t, w.Line(), 2, "it has joined the new line")
 				require.NoError(t, l.Release())
+				w.Served(a)
 			}
 		},
 		"somebody puts data there": func(t *testing.T, w *recipetest.SideWorld, conn *zk.Conn) func(*harness.Call[*zkrecipes.Lease]) {
 			require.NoError(t, conn.Delete(w.Path, -1))
 			_, err := conn.Create(w.Path, []byte("precious"), 0, zk.WorldACL(zk.PermAll))
 			require.NoError(t, err)
-			return func(*harness.Call[*zkrecipes.Lease]) { require.Equal(t, "precious", w.Text(w.Path)) }
+			return func(a *harness.Call[*zkrecipes.Lease]) {
+				_, err := a.Wait()
+				require.ErrorIs(t, err, zkrecipes.ErrPathInUse)
+				require.Equal(t, "precious", w.Text(w.Path))
+			}
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -426,7 +395,6 @@ func TestALineThatChangesBeforeItsDeletionIsNotDeleted(t *testing.T) {
 				check := change(t, w, conn)
 				time.Sleep(2 * pause)
 				check(a)
-				w.Served(a)
 				require.Equal(t, 1, w.Plan.Fired()["delay before"], "%v", w.Plan.Fired())
 			})
 		})

@@ -23,16 +23,13 @@ import (
 // empty, deletes the line and joins again. The numbers then begin at zero. The protocol
 // was model-checked.
 
-// beyondLimit is the error of a join that got a number beyond the limit. Its place is
+// exhausted is the error of a join that got a number beyond the limit. Its place is
 // deleted, or will be. For recipes that do not step aside it is ErrExhausted.
-type beyondLimit struct {
-	*Place
-	guest bool // the line's data are not this library's marker
-}
+type exhausted struct{ *Place }
 
-func (x *beyondLimit) Error() string { return errs.ErrExhausted.Error() + ": " + x.Name }
+func (x *exhausted) Error() string { return errs.ErrExhausted.Error() + ": " + x.Name }
 
-func (x *beyondLimit) Unwrap() error { return errs.ErrExhausted }
+func (x *exhausted) Unwrap() error { return errs.ErrExhausted }
 
 // IsBeyondLimit reports whether no place with that number is granted.
 func IsBeyondLimit(c *session.Client, number int32) bool {
@@ -48,59 +45,27 @@ func cannotReset(ctx context.Context, err error) error {
 	return fmt.Errorf("%w, and it cannot be deleted to begin anew: %w", errs.ErrExhausted, err)
 }
 
-// withdrawBeyondLimit deletes a place beyond the limit, in the background if need be, and returns the
-// error of its join. It must read the line first: while the place stands, that is the
-// line in which it stands.
-func (p *Place) withdrawBeyondLimit(ctx context.Context) error {
-	x := &beyondLimit{Place: p}
-	data, stat, err := p.Session.Get(ctx, p.Line.Abs())
-	if err == nil {
-		p.LineCzxid, x.guest = stat.Czxid, !layout.HasLayout(data)
-	}
-	gone := p.Session.Multi(ctx, &zk.DeleteRequest{Path: p.Path, Version: -1}).Err()
-	switch {
-	case errors.Is(gone, zk.ErrNoNode): // somebody has deleted it, maybe with the line
-		p.LineCzxid, x.guest = 0, false
-		return x
-	case gone != nil:
+// withdrawExhausted deletes a place beyond the limit, in the background if need be, and returns
+// the error of its join.
+func (p *Place) withdrawExhausted(ctx context.Context) error {
+	err := p.Session.Multi(ctx, &zk.DeleteRequest{Path: p.Path, Version: -1}).Err()
+	if err != nil && !errors.Is(err, zk.ErrNoNode) {
 		p.Line.Client.Tasks.Start(p.Withdraw)
+		if !zkconn.Transient(err) {
+			return cannotReset(ctx, err)
+		}
 	}
-	switch {
-	case gone != nil && !zkconn.Transient(gone):
-		return cannotReset(ctx, gone)
-	case err != nil && !errors.Is(err, zk.ErrNoNode):
-		return cannotReset(ctx, err)
-	}
-	return x
+	return &exhausted{p}
 }
 
-// takePlace joins the line. As long as it gets a number beyond the limit, it steps aside
-// and joins again.
-func (l *Line) takePlace(ctx context.Context, k placename.Kind) (*Place, error) {
-	for {
-		s, err := l.Client.Live(ctx)
-		if err != nil {
-			return nil, err
-		}
-		p, err := l.Join(ctx, s, k)
-		var x *beyondLimit
-		if !errors.As(err, &x) {
-			return p, err
-		}
-		if err := x.awaitReset(ctx, x.awaitLast); err != nil {
-			return nil, err
-		}
-	}
-}
-
-// awaitReset returns when the line in which the place stood is gone. It deletes the line
-// if that is empty. Otherwise it calls wait with the places that stand in it, and looks again. Everyone aside must do so: those who leave may die before they delete
-// the line.
-// An error says what makes it impossible.
-func (x *beyondLimit) awaitReset(ctx context.Context, wait func(context.Context, []placename.Parts) error) error {
-	l := x.Line
-	if x.guest {
-		return cannotReset(ctx, errors.New("the znode holds other data"))
+// rollOver returns nil if a join that failed with err can be tried again, because the line, whose
+// numbers were used up, is gone. It deletes the line if that is empty. Otherwise it calls wait with
+// the places that stand in it, and looks again. Everyone aside must do so: those who leave may die
+// before they delete the line. Any other err is returned.
+func (l *Line) rollOver(ctx context.Context, err error, wait func(context.Context, *exhausted, []placename.Parts) error) error {
+	var x *exhausted
+	if !errors.As(err, &x) {
+		return err
 	}
 	for {
 		children, ms, stat, err := l.look(ctx, x.Session)
@@ -113,7 +78,7 @@ func (x *beyondLimit) awaitReset(ctx context.Context, wait func(context.Context,
 		case err != nil:
 			return cannotReset(ctx, err)
 		case len(ms) > 0:
-			err = wait(ctx, ms)
+			err = wait(ctx, x, ms)
 		case len(others) > 0:
 			return cannotReset(ctx, fmt.Errorf("%q stands in it", others[0]))
 		default:
@@ -127,7 +92,7 @@ func (x *beyondLimit) awaitReset(ctx context.Context, wait func(context.Context,
 
 // awaitLast waits until the last of the places goes. A watch on the line would fire with
 // every join.
-func (x *beyondLimit) awaitLast(ctx context.Context, ms []placename.Parts) error {
+func awaitLast(ctx context.Context, x *exhausted, ms []placename.Parts) error {
 	w, err := x.Session.Watch(ctx, x.Line.Abs()+"/"+slices.MaxFunc(ms, placename.Parts.Compare).Name)
 	if errors.Is(err, zk.ErrNoNode) {
 		return nil
@@ -146,12 +111,12 @@ func (x *beyondLimit) awaitLast(ctx context.Context, ms []placename.Parts) error
 }
 
 // locked is what TryLock does instead of awaitLast.
-func (x *beyondLimit) locked(context.Context, []placename.Parts) error { return errs.ErrLocked }
+func locked(context.Context, *exhausted, []placename.Parts) error { return errs.ErrLocked }
 
 // deleteLine deletes the line, in which no place stood when it had that Stat. If somebody
 // has joined since, or made the line anew, it must not be deleted: each join writes the
 // data. If the last holder went without a release, the new line says so, too.
-func (x *beyondLimit) deleteLine(ctx context.Context, stat *zk.Stat, isHeld bool) error {
+func (x *exhausted) deleteLine(ctx context.Context, stat *zk.Stat, isHeld bool) error {
 	l := x.Line
 	ops := []any{&zk.DeleteRequest{Path: l.Abs(), Version: stat.Version}}
 	children := stat.NumChildren

@@ -42,7 +42,7 @@ type Line struct {
 	// Writes says that each join must change the version of the line's data, see Semaphore.
 	Writes bool
 	// Delay is for how long nothing is granted if the last holder went without a release, see
-	// awaitDelay. It needs Writes.
+	// hold.
 	Delay time.Duration
 	// Mark returns the uuid of a new place with what its name is to tell the others; nil: nothing.
 	Mark func(s *session.Session, uuid string) string
@@ -195,11 +195,7 @@ func (l *Line) Ensure(ctx context.Context, s *session.Session) (LineState, error
 // create creates the line. zk.ErrNodeExists: somebody else was quicker.
 func (l *Line) create(ctx context.Context, s *session.Session) (LineState, error) {
 	seal := lineacl.SealOf(s.ACL(), 0)
-	create := s.CreateContainer
-	if l.Delay > 0 {
-		create = func(ctx context.Context, _ string, data []byte) error { return l.createLasting(ctx, s, data) }
-	}
-	if err := create(ctx, l.Abs(), layout.Record(l.Recipe, seal, "")); err != nil {
+	if err := s.CreateContainer(ctx, l.Abs(), layout.Record(l.Recipe, seal, "")); err != nil {
 		return LineState{}, err
 	}
 	return l.remember(LineState{Version: -1, ACL: lineacl.ACL{Seal: seal}}), nil
@@ -262,7 +258,7 @@ func (l *Line) noteMarked(s *session.Session, state LineState, stat *zk.Stat) li
 // NoteWritten notes that this client has written the data of a line with that ACL, whose Stat
 // the reply returned.
 func (l *Line) NoteWritten(bears lineacl.ACL, stat *zk.Stat) {
-	if bears.Seal != "" && l.Delay == 0 { // else it must stay, see createLasting
+	if bears.Seal != "" {
 		l.containers().written(l.Abs(), stat)
 	} else {
 		l.containers().rewritten(l.Abs(), stat)

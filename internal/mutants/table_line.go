@@ -30,12 +30,11 @@ var lineMutants = []mutant{
 		name: "no-relisting",
 		what: "After its predecessor is deleted, a waiter sleeps on instead of listing again.",
 		in:   "internal/line",
-		old:  `if p.First = before.IsReleased() && p.Own != nil; p.First {`,
+		old:  `p.First = before.IsReleased() && p.Own != nil`,
 		new: `if p.First = before.IsReleased() && p.Own != nil; !p.First && !before.IsLost() {
 				<-ctx.Done()
 				return p.Session.ContextErr(ctx)
-			}
-			if p.First {`,
+			}`,
 		test: "./internal/sim -run Mutex -seeds 20",
 	},
 	{

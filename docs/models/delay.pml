@@ -210,15 +210,15 @@ reply:
        :: r == NOPLACE && skipn == 0 -> goto over
        :: r == OK && skipn == 0 && !unsure -> goto look        /* a mark */
        :: r == OK && skipn == 0 && unsure -> goto mine
-       :: r == EXISTS && skipn == 0 -> unsure = 0; goto look
-       :: r == BADVER && skipn == 0 -> unsure = 0; goto look
+       :: r == EXISTS && skipn == 0 -> goto look
+       :: r == BADVER && skipn == 0 -> goto look
        :: r == NOHELD && skipn == 0 -> goto create
        :: r == DATA && skipn == 0 ->
           if
 #ifndef NONAME
           :: a == my -> goto mine
 #endif
-          :: a == GONE -> unsure = 0; goto delay
+          :: a == GONE -> if :: passed[me] < m -> unsure = 0 :: else fi; goto delay
           :: else -> unsure = 0;
 #ifdef NOMARK
              m = nmark; nmark++; assert(owed); assert(fresh); fresh = 0; goto waits
@@ -233,7 +233,7 @@ reply:
 #endif
   fi;
 delay:
-  if :: leaving -> goto leave :: else fi;
+  if :: leaving && passed[me] < m -> goto leave :: else fi;
 waits:
   if
   :: atomic { passed[me] >= m ->
@@ -248,7 +248,7 @@ waits:
 #ifdef TAKEALONG
   :: atomic { ask(REL, 0); goto leaves }
 #else
-  :: goto leave
+  :: !leaving -> goto leave
 #endif
 #endif
   fi;

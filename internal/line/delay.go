@@ -23,24 +23,16 @@ var wentAway = []byte("went without a release")
 
 // hold writes that the place, whose turn it is, holds the lock. Before, it waits for the rest of a
 // delay or, if it may not wait, returns ErrLocked. The delay begins when somebody first sees that
-// there is one. Each write checks the place: its turn lasts for as long as it stands.
+// there is one.
 func (p *Place) hold(ctx context.Context, mayWait bool) error {
 	if p.Line.Delay == 0 {
 		return nil
 	}
 	path := p.Line.Abs() + "/" + HeldName
-	check := &zk.CheckVersionRequest{Path: p.Path, Version: -1}
 	create := &zk.CreateRequest{Path: path, Data: []byte(p.Name), Acl: p.Session.ACL()}
 	for write, mine := any(create), true; ; {
-		o := p.Session.Multi(ctx, check, write)
-		p.holds, p.unsure = mine && o.Applied(), mine && !o.Applied() && !o.Refused()
-		switch {
-		case p.holds:
-			return nil
-		case o.RefusedAt(check, zk.ErrNoNode):
-			return p.WhyGone(ctx)
-		case !o.Applied() && !o.Transient() && !o.RefusedAt(write, zk.ErrNodeExists, zk.ErrNoNode, zk.ErrBadVersion):
-			return o.Err()
+		if err := p.tryHold(ctx, write, mine); err != nil || p.holds {
+			return err
 		}
 		data, stat, err := p.Session.Get(ctx, path)
 		switch {
@@ -62,6 +54,21 @@ func (p *Place) hold(ctx context.Context, mayWait bool) error {
 	}
 }
 
+// tryHold writes the znode, once, if the place stands: for as long as it does, its turn lasts. mine:
+// the data are its name. No error, and holds is not set: the caller must look.
+func (p *Place) tryHold(ctx context.Context, write any, mine bool) error {
+	check := &zk.CheckVersionRequest{Path: p.Path, Version: -1}
+	o := p.Session.Multi(ctx, check, write)
+	p.holds, p.unsure = mine && o.Applied(), mine && !o.Applied()
+	switch {
+	case o.RefusedAt(check, zk.ErrNoNode):
+		return p.WhyGone(ctx)
+	case o.Transient(), o.RefusedAt(write, zk.ErrNodeExists, zk.ErrNoNode, zk.ErrBadVersion):
+		return nil
+	}
+	return o.Err()
+}
+
 // awaitDelay waits until the delay has passed since the servers wrote the znode with that Stat. By
 // their clock they had done so when the place was created, or had not. From the reply to the join on
 // the client's clock counts. If the servers' clock was set back meanwhile, it waits for all of it.
@@ -71,10 +78,10 @@ func (p *Place) awaitDelay(ctx context.Context, went *zk.Stat, mayWait bool) err
 	}
 	before := time.Duration(p.Own.Stat.Ctime-went.Mtime-1) * time.Millisecond // of which 1 for parts of one
 	left := min(p.Line.Delay-before-time.Since(p.joined), p.Line.Delay)
-	switch {
-	case left <= 0:
+	if left <= 0 {
 		return nil
-	case !mayWait:
+	}
+	if p.unsure = false; !mayWait {
 		return errs.ErrLocked
 	}
 	over := make(chan struct{})
@@ -90,12 +97,4 @@ func (p *Place) awaitDelay(ctx context.Context, went *zk.Stat, mayWait bool) err
 		default: // somebody has changed the place's data
 		}
 	}
-}
-
-// releaseOps delete the znode together with a place that holds.
-func (p *Place) releaseOps() []any {
-	if !p.holds {
-		return nil
-	}
-	return []any{&zk.DeleteRequest{Path: p.Line.Abs() + "/" + HeldName, Version: -1}}
 }

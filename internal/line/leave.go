@@ -82,7 +82,10 @@ func (p *Place) RemoveWith(signal bool, begin BeginFunc, more ...any) zkconn.Out
 	if exit.Signal != nil && !p.Session.TellsZxids() { // nobody could tell
 		exit = Departure{Ops: exit.Ops[1:]}
 	}
-	held := p.releaseOps()
+	var held []any
+	if p.holds {
+		held = []any{&zk.DeleteRequest{Path: p.Line.Abs() + "/" + HeldName, Version: -1}}
+	}
 	t, err := begin(slices.Concat(exit.Ops, held, more)...)
 	if err != nil {
 		return zkconn.Failure(err)

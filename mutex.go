@@ -166,26 +166,22 @@ func (m *Mutex) self() recipe {
 // holder that was suspended then has d to notice that it has lost the lock, before anybody else
 // holds it. It is no proof: a holder may be suspended for longer. A release delays nothing.
 //
-// d is counted from when the next in line sees that the holder has gone, or a newcomer to an
-// empty line does. It waits as a waiter does: others queue behind it, and the Trace says that it
-// is queued. If it gives up, or its session ends, the next one waits for d anew. TryLock does
-// not wait. It returns ErrLocked until d after this Client has first seen it, if nobody joins
-// meanwhile. So a program that calls TryLock once in the life of its Client should call Lock.
-// d must be positive, and LockDelay must be given once: otherwise the first use returns an error.
+// d is counted from when a call of Lock or TryLock first sees that the holder has gone, whatever
+// becomes of that call. The call that is next in line waits for the rest as a waiter does: others
+// queue behind it, and the Trace says that it is queued. TryLock returns ErrLocked instead. d must
+// be positive, and LockDelay must be given once: otherwise the first use returns an error.
 //
 // What to know:
-//   - All clients of a path must use LockDelay. A release by one that does not, or by another
-//     library's client, delays the next grant, and such clients do not wait.
-//   - A grant can be delayed although the last holder has released: if a waiter gave up or died
-//     at about the same time, or if the reply to the join was lost.
-//   - The path is created as a persistent znode, and neither the client nor the servers delete
-//     it. If somebody does, it is forgotten that the last holder died. So it is if the servers
-//     reap the path because it is a container: an older client's, or one that was created as the
-//     parent of another path that was used first.
+//   - All clients of a path must use LockDelay. Others, and other libraries' clients, neither
+//     wait for a delay nor cause one.
+//   - While the lock is held or delayed, a persistent znode stands beside the places, and its data
+//     name the holder's place. If somebody deletes it, the delay is over, or never begins.
+//   - Times are the servers'. If their clocks disagree or are set, a delay is as much shorter.
+//   - A grant can be delayed although the last holder has released: if its session expired before
+//     the servers had carried out the release, or a waiter's did right when it was granted.
 //   - Contenders shows a waiter in the delay as Held. Reentrant calls are not delayed.
 //
-// Cost: one small read with each join, in the same round trip. In a long line, a TryLock and
-// most joins list the line.
+// Cost: one request and one commit more before each grant.
 func LockDelay(d time.Duration) MutexOption { return MutexOption{delays: true, delay: d} }
 
 // delayLine sets the delay of the options in l. It returns why they are invalid.
@@ -199,7 +195,7 @@ func delayLine(l *line.Line, opts []MutexOption) error {
 		case l.Delay > 0:
 			return errors.New("LockDelay is given more than once")
 		}
-		l.Delay, l.Writes = opt.delay, true
+		l.Delay = opt.delay
 	}
 	return nil
 }

@@ -44,17 +44,6 @@
  *   ANYNUM    the guess names the last one's place whatever its number (must break)
  *   BLIND     a guess that does not exist is a place that has gone with a farewell (must break)
  *   READGUESS a reader waits for a reader that it guessed, and does not list when that goes (must break)
- *   DELAY     a lock delay (Mutex, with GUESS): releases write the line's data, as joins do; its Stat counts the
- *             departures that were no releases (unrel), and says whether the last change was one (calm).
- *             After an unreleased holder, nobody is granted before somebody has seen that and waited.
- *             NEVER        no grant is delayed (holds without faults)
- *             NOSTAT       a newcomer does not look at the Stat (must break)
- *             LATESTAT     a newcomer does not compare its read with its join (must break)
- *             MASKED       the first in line looks at calm, not at the count (must break)
- *             TRUSTDEL     a deletion of the predecessor is taken for a release (must break)
- *             CLEANCANCEL  a waiter that gives up writes the line, as a release does (must break)
- *             ONCE         a waiter whose delay is not over hands it on as over (must break)
- *             REMAKE       the empty line is deleted, and what its Stat says with it (must break)
  */
 #ifndef NC
 #define NC 3
@@ -140,11 +129,6 @@ int sx[NC];
 #define PENDING(c) sw[c]
 #endif
 byte fin;
-byte unrel;           /* the line's Stat: departures without a release */
-bit calm = 1;         /* the line's Stat: mzxid == pzxid */
-bit held[MAXP];       /* ghost: the place was granted while it stood */
-byte died;            /* ghost: holders that went without a release */
-byte waited;          /* ghost: for how many of them somebody has waited */
 chan q[NC] = [MAXP+9] of { byte, byte, byte };
 chan rq[NC] = [6] of { byte };
 
@@ -194,11 +178,7 @@ inline mark() {       /* ghost: which places are entitled now */
   od;
   mn_=0; mw_=0; m_=0
 }
-inline unreleased(p) { unrel++; calm = 0; if :: held[p] && !foreignp[p] -> died++ :: else fi }
 inline del(p,z) {
-#ifdef DELAY
-  if :: z == PLAIN -> unreleased(p) :: else -> calm = 1 fi;
-#endif
   alive[p] = 0; printf("DEL place %d (z %d: 1 farewell)\n", p, z);
   if :: z == FAREWELL -> fire(p,CHG,z) :: else fi;
   fire(p,DEL,z); mark() }
@@ -212,9 +192,6 @@ inline checkgrant(me, my) {
   assert(firstg[my]);
 #endif
   /* was entitled at some moment while it existed */
-#ifdef DELAY
-  if :: alive[my] -> held[my] = 1; assert(foreign || waited == died) :: else fi;
-#endif
   hold[me] = my; 
   if
   :: alive[my] && !reader[my] ->
@@ -232,7 +209,6 @@ proctype Client(byte me; bit foreign) {
 #ifdef NOLOOK
   bit ownfired;
 #endif
-  bit known, late, gone; byte base, saw;   /* DELAY: the count when somebody ahead stood, or the line was calm */
   /* ownarmed: own watch answered; ownout, outst: own answer, predecessor's answer awaited; stash: farewell seen, the
      own answer awaited */
 
@@ -241,9 +217,6 @@ again:
   :: rounds == 0 -> goto done
   :: else -> rounds--
   fi;
-#ifdef DELAY
-  atomic { gone = 0; known = calm; base = unrel }   /* the Stat of that same read */
-#endif
 #ifdef GUESS
   if :: !foreign -> r = rec :: r = NONE fi;   /* sent together with the join, carried out before it */
 #endif
@@ -267,22 +240,12 @@ join:
     if :: reader[my] = 1; isr = 1 :: reader[my] = 0; isr = 0 fi;
 #endif
     if :: !foreign -> rec = my :: else fi;
-#ifdef DELAY
-    if :: !foreign -> calm = 1 :: else -> unrel++; calm = 0 fi;
-#ifdef NOSTAT
-    known = 1; base = unrel;
-#endif
-#endif
     mark();
     n = 0; i = 0;
     do :: i < MAXP -> n = n + alive[i]; i++ :: else -> break od; i = 0;
     if
     :: n == 1 && !foreign -> n = 0; r = NONE;                 /* Stat.NumChildren == 1 */
-#ifdef LATESTAT
-       late = !known; saw = died; goto turn
-#else
-       late = !known || base != unrel; saw = died; goto turn
-#endif
+       goto grant
 #ifdef LOST
     :: n == 1 && !foreign -> n = 0; goto list
 #endif
@@ -321,18 +284,9 @@ list:
           fi; i++
        :: else -> break
        od; i = 0;
-       if :: n > 0 -> known = 1; base = unrel; gone = 0
-          :: else -> late = !known || base != unrel; saw = died
-#ifdef MASKED
-             ; late = !calm
-#endif
-#ifdef TRUSTDEL
-             ; late = late && !gone
-#endif
-       fi;
        only = (n == 1); printf("C%d lists: place %d pred %d ahead %d\n", me, my, pred, n);
        if
-       :: n == 0 -> pred = NONE; goto turn
+       :: n == 0 -> pred = NONE; goto grant
        :: else -> n = 0
        fi
     fi
@@ -460,7 +414,7 @@ decide:
 #endif
        t = 0; p = 0; z = 0; outst = 0; zset = NOZ;
        if
-       :: !n -> gone = 1; goto list
+       :: !n -> goto list
        :: n && ownarmed -> n = 0; goto grant
        :: n && !ownarmed -> n = 0;
 #if ORDER == 1
@@ -471,25 +425,8 @@ decide:
        fi
     fi
   }
-turn:
-#ifdef DELAY
-#ifdef NEVER
-  assert(foreign || !late);
-#endif
-  if
-  :: !late || foreign -> skip
-  :: late && !foreign ->           /* others do anything while it waits */
-     if
-     :: atomic { waited = (saw > waited -> saw : waited) }; skip
-#ifdef CANCEL
-     :: goto cancel
-#endif
-     :: expired[me] || !alive[my] -> goto over
-     fi
-  fi;
-#endif
 grant:
-  atomic { known = 0; late = 0; base = 0; saw = 0; gone = 0; pred = NONE; only = 0; r = NONE; outst = 0; zset = NOZ; t = 0; p = 0; z = 0; n = 0; checkgrant(me, my) }
+  atomic { pred = NONE; only = 0; r = NONE; outst = 0; zset = NOZ; t = 0; p = 0; z = 0; n = 0; checkgrant(me, my) }
   if
   :: skip
 #ifdef DOWN
@@ -536,10 +473,6 @@ cancel:
     :: alive[my] && !expired[me] ->
 #ifdef CANCELSIG
        del(my, FAREWELL)
-#elif defined(CLEANCANCEL)
-       unrel--; del(my, PLAIN); calm = 1
-#elif defined(ONCE)
-       if :: late -> unrel--; del(my, PLAIN); calm = 1 :: else -> del(my, PLAIN) fi
 #else
        del(my, PLAIN)
 #endif
@@ -548,7 +481,7 @@ cancel:
     goto over
   }
 over:
-  atomic { if :: my != NONE && !alive[my] -> firstg[my] = 0 :: else fi; known = 0; late = 0; base = 0; saw = 0; gone = 0; my = NONE; pred = NONE; only = 0; r = NONE; ownarmed = 0; ownout = 0; outst = 0; t = 0; p = 0; z = 0; n = 0; isr = 0; stash = 0; zset = NOZ; goto again }
+  atomic { if :: my != NONE && !alive[my] -> firstg[my] = 0 :: else fi; my = NONE; pred = NONE; only = 0; r = NONE; ownarmed = 0; ownout = 0; outst = 0; t = 0; p = 0; z = 0; n = 0; isr = 0; stash = 0; zset = NOZ; goto again }
 done:
   atomic {             /* what still comes changes nothing */
     fin++; w[me] = 0; x[me] = 0; cw[me] = 0; sw[me] = 0; fsn[me] = 0;
@@ -638,9 +571,6 @@ endadv:
           do :: len(rq[c]) > 0 -> rq[c]?p_ :: else -> break od; p_ = 0;
           /* all its places go in one transaction */
           i = 0; do :: i < MAXP -> if :: alive[i] && owner[i] == c ->
-#ifdef DELAY
-            unreleased(i);
-#endif
             alive[i] = 0; fire(i,DEL,PLAIN) :: else fi; i++ :: else -> break od;
           mark(); i = 0
        :: else
@@ -651,7 +581,7 @@ endadv:
 #endif
 #if REMAKE > 0
   :: atomic { m > 0 && cnt > 0 -> m--; i = 0; do :: i < MAXP && !alive[i] -> i++ :: else -> break od;
-       if :: i == MAXP -> cnt = 0; rec = NONE; unrel = 0; calm = 1 :: else fi; i = 0 }
+       if :: i == MAXP -> cnt = 0; rec = NONE :: else fi; i = 0 }
 #endif
 #if FSET > 0
   :: atomic { s > 0 -> s--; i = 0; do :: i < MAXP-1 -> i++ :: break od;

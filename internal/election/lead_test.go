@@ -12,6 +12,7 @@ import (
 
 	"github.com/zkrecipes/zkrecipes"
 	"github.com/zkrecipes/zkrecipes/internal/harness"
+	"github.com/zkrecipes/zkrecipes/internal/line"
 	"github.com/zkrecipes/zkrecipes/internal/recipetest"
 )
 
@@ -342,6 +343,6 @@ func TestEvictedLeaderWithdrawsWithoutALockDelay(t *testing.T) {
 		w.Evict(recipetest.LeaseOf(term))
 		time.Sleep(lockDelay / 2)
 		synctest.Wait()
-		w.NoLeader()
+		require.Equal(t, []string{line.HeldName}, w.Srv.Children(w.Path))
 	})
 }

@@ -421,6 +421,9 @@ func (k *keptLock) ask(p *line.Place, first bool) (w *zkconn.Watch, alone bool) 
 		return nil, err == nil && isAlone(p, names, stat)
 	}
 	state, _, _ := k.line.Known()
+	if k.line.Delay > 0 {
+		state.Others++ // line.HeldName
+	}
 	line, err := p.Session.Exists(ctx, k.line.Abs())
 	if err != nil || int(line.NumChildren) > 1+state.Others {
 		return nil, false

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -26,8 +27,9 @@ func TestASetOfAnOperatorsOnWhatASessionHoldsEndsNothing(t *testing.T) {
 				conn, path := w.Bare(), "/recipe"
 				giveBack, err := use(t.Context(), w.Stranger(nil), path)
 				require.NoError(t, err)
+				synctest.Wait() // a barrier's members leave as they enter
 				ephemeral := ephemeralsBelow(t, conn, path)
-				require.Equal(t, recipe != "gate", len(ephemeral) > 0) // a gate is persistent
+				require.Equal(t, recipe != "gate" && recipe != "barrier", len(ephemeral) > 0) // a gate is persistent
 				for _, znode := range ephemeral {
 					_, err := conn.Set(znode, []byte("released"), -1)
 					require.NoError(t, err)

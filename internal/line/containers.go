@@ -38,10 +38,6 @@ type container struct {
 	// version is that of the data when this client wrote or read them last.
 	version int32
 	used    time.Time
-
-	// departed is the line's Pzxid when this client first saw the departure, see isCalm.
-	departed   int64
-	departedAt time.Time
 }
 
 type containers struct {

@@ -99,7 +99,6 @@ func TestOnlyLinesOfThisLibraryAreDeleted(t *testing.T) {
 		require.NoError(w.T, err)
 	}
 	for name, make := range map[string]func(w *recipetest.World) error{
-		"data of a user's": func(w *recipetest.World) error { made(w, "mine"); lock(w, w.Path); return nil },
 		"a container of Curator's": func(w *recipetest.World) error {
 			_, err := w.Bare().CreateContainer(w.Path, nil, zk.FlagContainer, all)
 			lock(w, w.Path)

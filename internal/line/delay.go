@@ -3,70 +3,82 @@ package line
 import (
 	"context"
 	"errors"
-	"math"
 	"time"
 
 	"github.com/go-zookeeper/zk"
 
-	"github.com/zkrecipes/zkrecipes/internal/layout"
-	"github.com/zkrecipes/zkrecipes/internal/session"
-	"github.com/zkrecipes/zkrecipes/internal/zkconn"
+	"github.com/zkrecipes/zkrecipes/internal/errs"
 )
 
-// Lock delay: if the last holder went without a release, nothing is granted for a while. The
-// protocol was model-checked (docs/models/line.pml, DELAY).
-//
-// Each join writes the line's data, and with a delay so does each release, in the transaction
-// that deletes the place. So the Stat of the line counts the departures that were no releases,
-// and no later join hides one; see unreleased. If such a departure was the last change in the
-// line, the line's children changed after its data; see isCalm. A waiter that gives up writes
-// nothing: it may have been about to wait for the delay, and the next one must.
+// Lock delay: if the last holder went without a release, nothing is granted for a while. Beside the
+// places stands a persistent znode with the name of the place that holds, which a release deletes.
+// The protocol was model-checked (docs/models/delay.pml).
 
-// unreleased returns how many places have left a line with that Stat without a release, plus
-// a constant. Cversion is twice the number of creates minus the number of children, and Version
-// counts joins and releases. Another library's places and a leader's znode only make it grow.
-// Servers count no creates any more if the next number is the largest one (see
-// DataNode.setCversion in DataTree.createNode): then joins that are withdrawn hide departures.
-func unreleased(line *zk.Stat) int32 { return line.Cversion - line.Version }
+// HeldName is the name of that znode. Other libraries look at it: go-zookeeper's Lock needs a number
+// behind "__" in the name of each child, and both it and Curator sort this one behind all places.
+const HeldName = "held__2147483647"
 
-// noteDepartures notes the line's Stat. calm: nobody has to wait for the delay now, or somebody
-// ahead of the place still has to.
-func (p *Place) noteDepartures(line *zk.Stat, calm bool) {
+// wentAway is what the znode says instead once somebody has seen that its holder has gone.
+var wentAway = []byte("went without a release")
+
+// hold writes that the place, whose turn it is, holds the lock. Before, it waits for the rest of a
+// delay or, if it may not wait, returns ErrLocked. The delay begins when somebody first sees that
+// there is one. Each write checks the place: its turn lasts for as long as it stands.
+func (p *Place) hold(ctx context.Context, mayWait bool) error {
 	if p.Line.Delay == 0 {
-		return
-	}
-	now := unreleased(line)
-	if calm {
-		p.calmAt = &now
-	}
-	p.delayed = p.calmAt == nil || *p.calmAt != now || !calm && NextNumber(line) == math.MaxInt32
-}
-
-// isCalm reports whether a newcomer to a line with that Stat need not wait: there is no delay, the
-// last change was a release or a join, or this client saw this same last departure a delay ago.
-// TryLock depends on the latter, since it does not wait.
-func (l *Line) isCalm(line *zk.Stat) bool {
-	if l.Delay == 0 || line.Mzxid == line.Pzxid {
-		return true
-	}
-	t := l.containers()
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	e := t.get(l.Abs())
-	if e.departed != line.Pzxid {
-		e.departed, e.departedAt = line.Pzxid, time.Now()
-	}
-	t.use(e)
-	return time.Since(e.departedAt) >= l.Delay
-}
-
-// awaitDelay returns when a place whose turn it is may be granted. Until then it is a waiter.
-func (p *Place) awaitDelay(ctx context.Context) error {
-	if !p.delayed {
 		return nil
 	}
+	path := p.Line.Abs() + "/" + HeldName
+	check := &zk.CheckVersionRequest{Path: p.Path, Version: -1}
+	create := &zk.CreateRequest{Path: path, Data: []byte(p.Name), Acl: p.Session.ACL()}
+	for write, mine := any(create), true; ; {
+		o := p.Session.Multi(ctx, check, write)
+		p.holds, p.unsure = mine && o.Applied(), mine && !o.Applied() && !o.Refused()
+		switch {
+		case p.holds:
+			return nil
+		case o.RefusedAt(check, zk.ErrNoNode):
+			return p.WhyGone(ctx)
+		case !o.Applied() && !o.Transient() && !o.RefusedAt(write, zk.ErrNodeExists, zk.ErrNoNode, zk.ErrBadVersion):
+			return o.Err()
+		}
+		data, stat, err := p.Session.Get(ctx, path)
+		switch {
+		case errors.Is(err, zk.ErrNoNode):
+			write, mine = create, true
+		case err != nil:
+			return err
+		case string(data) == p.Name: // the reply to an earlier write was lost
+			p.holds, p.unsure = true, false
+			return nil
+		case string(data) != string(wentAway):
+			write, mine = &zk.SetDataRequest{Path: path, Data: wentAway, Version: stat.Version}, false
+		default:
+			if err := p.awaitDelay(ctx, stat, mayWait); err != nil {
+				return err
+			}
+			write, mine = &zk.SetDataRequest{Path: path, Data: create.Data, Version: stat.Version}, true
+		}
+	}
+}
+
+// awaitDelay waits until the delay has passed since the servers wrote the znode with that Stat. By
+// their clock they had done so when the place was created, or had not. From the reply to the join on
+// the client's clock counts. If the servers' clock was set back meanwhile, it waits for all of it.
+func (p *Place) awaitDelay(ctx context.Context, went *zk.Stat, mayWait bool) error {
+	if err := p.WatchOwn(ctx); err != nil {
+		return err
+	}
+	before := time.Duration(p.Own.Stat.Ctime-went.Mtime-1) * time.Millisecond // of which 1 for parts of one
+	left := min(p.Line.Delay-before-time.Since(p.joined), p.Line.Delay)
+	switch {
+	case left <= 0:
+		return nil
+	case !mayWait:
+		return errs.ErrLocked
+	}
 	over := make(chan struct{})
-	defer time.AfterFunc(p.Line.Delay, func() { close(over) }).Stop()
+	defer time.AfterFunc(left, func() { close(over) }).Stop()
 	p.TellQueued(ctx, 0)
 	for {
 		if err := p.AwaitFired(ctx, over); err != nil {
@@ -80,46 +92,10 @@ func (p *Place) awaitDelay(ctx context.Context) error {
 	}
 }
 
-// releaseOps write the line's data with the deletion of a place that held.
+// releaseOps delete the znode together with a place that holds.
 func (p *Place) releaseOps() []any {
-	if p.Line.Delay == 0 {
+	if !p.holds {
 		return nil
 	}
-	return []any{&zk.SetDataRequest{Path: p.Line.Abs(), Data: layout.Record(p.Line.Recipe, p.Bears.Seal, ""), Version: -1}}
-}
-
-// createLasting creates a line that no server reaps: with it, it would be forgotten that the
-// last holder has died. See create.
-func (l *Line) createLasting(ctx context.Context, s *session.Session, data []byte) error {
-	for tries := 0; tries < zkconn.MaxTries; {
-		o := s.Multi(ctx, &zk.CreateRequest{Path: l.Abs(), Data: data, Acl: s.ACL()})
-		switch {
-		case o.Applied():
-			return nil
-		case o.Transient(): // the next attempt shows whether it was created
-			continue
-		case !o.Is(zk.ErrNoNode) || zkconn.Parent(l.Abs()) == "":
-			return o.Err()
-		}
-		if err := s.CreateContainer(ctx, zkconn.Parent(l.Abs()), nil); err != nil && !errors.Is(err, zk.ErrNodeExists) {
-			return err
-		}
-		tries++
-	}
-	return zkconn.ErrContended
-}
-
-// pause waits for the delay before a line whose numbers are used up is deleted: the new one
-// knows nothing of the last holder. Nothing is granted in the old one any more.
-func (x *exhausted) pause(ctx context.Context) error {
-	over := time.NewTimer(x.Line.Delay)
-	defer over.Stop()
-	select {
-	case <-over.C:
-		return nil
-	case <-x.Session.Over():
-		return zkconn.ErrSessionOver
-	case <-ctx.Done():
-		return x.Session.ContextErr(ctx)
-	}
+	return []any{&zk.DeleteRequest{Path: p.Line.Abs() + "/" + HeldName, Version: -1}}
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -24,7 +23,9 @@ import (
 
 const (
 	lockDelay      = 15 * time.Second
-	opDelayRelease = "multi(setData,delete,setData)"
+	opDelayRelease = "multi(setData,delete,delete)"
+	opHold         = "multi(check,create)"
+	opWriteHeld    = "multi(check,setData)"
 )
 
 // delayed is a Mutex with a lock delay in a session of its own.
@@ -123,8 +124,7 @@ func TestLockDelayDelaysNothingAfterARelease(t *testing.T) {
 	})
 }
 
-// A join hides from the Stat that a place has left without a release, but not from the count.
-func TestLockDelayBeginsAnewWithTheNextInLine(t *testing.T) {
+func TestLockDelayGoesOnForTheNextInLine(t *testing.T) {
 	for name, goes := range map[string]func(w *recipetest.World, m delayed, a *harness.Call[*zkrecipes.Lease]){
 		"the waiter dies": func(w *recipetest.World, m delayed, _ *harness.Call[*zkrecipes.Lease]) { m.dies(w) },
 		"the waiter gives up": func(w *recipetest.World, _ delayed, a *harness.Call[*zkrecipes.Lease]) {
@@ -150,7 +150,7 @@ func TestLockDelayBeginsAnewWithTheNextInLine(t *testing.T) {
 					if !behind {
 						second = w.Waits(b.Mutex)
 					}
-					require.NoError(t, grantedAfter(t, second, lockDelay).Release())
+					require.NoError(t, grantedAfter(t, second, lockDelay/2).Release())
 				})
 			})
 		}
@@ -185,12 +185,8 @@ func TestLockDelayIsWaitedForDespiteFaults(t *testing.T) {
 				time.Sleep(lockDelay / 2)
 				fault(w, a.c)
 				w.Stands(waits.Get())
-				want := lockDelay
-				if name == "the session expires" { // it begins anew
-					want += lockDelay / 2
-				}
-				require.InDelta(t, want, time.Since(at), float64(2*time.Second))
-				require.GreaterOrEqual(t, time.Since(at), want)
+				require.InDelta(t, lockDelay, time.Since(at), float64(2*time.Second))
+				require.GreaterOrEqual(t, time.Since(at), lockDelay)
 			})
 		})
 	}
@@ -214,8 +210,7 @@ func TestLockDelayTellsTheTraceThatTheCallIsQueued(t *testing.T) {
 	})
 }
 
-// A reply that is lost may hide a release, and then the next grant is delayed. It must never
-// hide that there was none.
+// A lost reply must never hide that there was no release.
 func TestLockDelayHoldsWithAFaultAtEachRequest(t *testing.T) {
 	for _, after := range []bool{false, true} {
 		for skip := range 12 {
@@ -260,7 +255,7 @@ func TestLockDelayIsNotForgottenByALineThatBeginsAnew(t *testing.T) {
 		require.NoError(t, w.Srv.SetCounter(w.Path, line.MaxNumber+1))
 		a.dies(w)
 		l := grantedAfter(t, w.Waits(b.Mutex), lockDelay)
-		require.Contains(t, l.Check().Path, "-0000000000")
+		require.Contains(t, l.Check().Path, "-0000000001", "the next one")
 		require.NoError(t, l.Release())
 		for _, lock := range []func(context.Context) (*zkrecipes.Lease, error){b.Lock, b.TryLock} {
 			require.NoError(t, w.Srv.SetCounter(w.Path, line.MaxNumber+1))
@@ -268,97 +263,6 @@ func TestLockDelayIsNotForgottenByALineThatBeginsAnew(t *testing.T) {
 			require.NoError(t, err)
 			require.NoError(t, l.Release())
 		}
-	})
-}
-
-// Servers count creates no more then, so joins that are withdrawn would hide the departure.
-func TestLockDelayIsNotForgottenWhereAllSequenceNumbersAreUsedUp(t *testing.T) {
-	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-		a, ahead, b, late := newDelayed(w), newDelayed(w), newDelayed(w), newDelayed(w)
-		recipetest.LockOn(t, a.Mutex)
-		w.Waits(ahead.Mutex)
-		first := w.Waits(b.Mutex)
-		require.NoError(t, w.Srv.SetCounter(w.Path, math.MaxInt32))
-		ahead.dies(w) // so b looks at the line again
-		requests := w.Requests(func() {
-			w.Waits(late.Mutex) // for the line to begin anew
-		})
-		require.Equal(t, 1, requests["multi(delete)"], "of a place beyond the limit: %v", requests)
-		a.dies(w)
-		require.NoError(t, grantedAfter(t, first, lockDelay).Release())
-	})
-}
-
-// TryLock has the line begin anew only if nobody can have been granted the lock since it looked.
-func TestTryLockDoesNotForgetALockDelayWhereSequenceNumbersEnd(t *testing.T) {
-	for name, dies := range map[string]func(w *recipetest.World, b delayed) (try *harness.Call[*zkrecipes.Lease]){
-		"before it looks": func(w *recipetest.World, b delayed) *harness.Call[*zkrecipes.Lease] {
-			a := newDelayed(w)
-			recipetest.LockOn(w.T, a.Mutex)
-			require.NoError(w.T, w.Srv.SetCounter(w.Path, line.MaxNumber+1))
-			a.dies(w)
-			return recipetest.Later(w.T, b.TryLock)
-		},
-		"before it joins": func(w *recipetest.World, b delayed) *harness.Call[*zkrecipes.Lease] {
-			a := newDelayed(w)
-			require.NoError(w.T, recipetest.LockOn(w.T, a.Mutex).Release())
-			require.NoError(w.T, w.Srv.SetCounter(w.Path, line.MaxNumber))
-			w.Plan.Add(zktest.Fault{Do: zktest.Delay, Op: recipetest.OpJoin, For: time.Second})
-			try := recipetest.Later(w.T, b.TryLock)
-			synctest.Wait()
-			recipetest.LockOn(w.T, a.Mutex) // with the last number
-			a.dies(w)
-			return try
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-				b := newDelayed(w)
-				try := dies(w, b)
-				time.Sleep(2 * time.Second)
-				_, err := try.Wait()
-				require.ErrorIs(t, err, zkrecipes.ErrLocked)
-				_, err = b.TryLock(t.Context()) // the first one that sees the death in any case
-				require.ErrorIs(t, err, zkrecipes.ErrLocked)
-				time.Sleep(lockDelay)
-				l, err := b.TryLock(t.Context())
-				require.NoError(t, err)
-				require.NoError(t, l.Release())
-			})
-		})
-	}
-}
-
-// What a server that lags says of a line that has been deleted since is not of the new line, in
-// which as many holders have died.
-func TestLockDelayIsNotForgottenByAServerThatLags(t *testing.T) {
-	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-		first, second, b := newDelayed(w), newDelayed(w), newDelayed(w)
-		recipetest.LockOn(t, first.Mutex)
-		first.dies(w)
-		require.NoError(t, grantedAfter(t, w.Waits(b.Mutex), lockDelay).Release(), "so b knows the line, which is calm")
-
-		require.True(t, w.Srv.Disconnect(recipetest.SessionID(b.c)))
-		time.Sleep(time.Second) // it has connected to the server that lags
-		require.NoError(t, w.Bare().Delete(w.Path, -1))
-		recipetest.LockOn(t, second.Mutex)
-		second.dies(w)
-		waits := w.Waits(b.Mutex)
-		time.Sleep(lockDelay - time.Millisecond)
-		require.True(t, waits.Waiting())
-		require.NoError(t, waits.Get().Release())
-	}, recipetest.Behind(3, 20))
-}
-
-func TestLockDelayTakesAReleaseOfAnotherLibraryForNone(t *testing.T) {
-	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-		a, conn := newDelayed(w), w.Bare()
-		require.NoError(t, recipetest.LockOn(t, a.Mutex).Release())
-		place, err := conn.Create(w.Path+"/_c_"+recipetest.CuratorUUID(1)+"-lock-", nil, zk.FlagEphemeral|zk.FlagSequence, zk.WorldACL(zk.PermAll))
-		require.NoError(t, err)
-		waits := w.Waits(a.Mutex)
-		require.NoError(t, conn.Delete(place, -1))
-		require.NoError(t, grantedAfter(t, waits, lockDelay).Release())
 	})
 }
 
@@ -386,7 +290,7 @@ func TestLockAllWithALockDelayGivesBackWhatItHas(t *testing.T) {
 		require.Empty(t, w.Srv.Children("/first"))
 		at := time.Now()
 		ls := recipetest.LockAll(t, a.Mutex, first)
-		require.Equal(t, lockDelay, time.Since(at), "the release of the first lock delays nothing")
+		require.InDelta(t, lockDelay/2, time.Since(at), float64(2*time.Millisecond), "the release of the first lock delays nothing")
 		again, err := a.Lock(ls.All()[0].Reentrant(t.Context()))
 		require.NoError(t, err)
 		require.NoError(t, again.Release())
@@ -407,23 +311,6 @@ func TestInvalidLockDelayIsReportedOnFirstUse(t *testing.T) {
 		}
 		_, err := zkrecipes.NewElection(c, w.Path, zkrecipes.KeepFor(1)).Campaign(t.Context(), nil)
 		require.EqualError(t, err, "zkrecipes: campaign /line: KeepFor is no option of an Election")
-
-		_, err = w.Bare().Create(w.Path, []byte("mine"), 0, zk.WorldACL(zk.PermAll))
-		require.NoError(t, err)
-		_, err = newDelayed(w).Lock(t.Context())
-		require.ErrorIs(t, err, zkrecipes.ErrPathInUse, "the line is not its own")
-	})
-}
-
-// A release whose line cannot be written must delete the place nevertheless.
-func TestReleaseWithALockDelayThatIsRefusedDeletesThePlaceAlone(t *testing.T) {
-	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-		a, b := newDelayed(w), newDelayed(w)
-		l := recipetest.LockOn(t, a.Mutex)
-		w.Plan.Add(zktest.Fault{Do: zktest.Answer, Code: jute.ErrNoAuth, Op: opDelayRelease})
-		require.NoError(t, l.Release())
-		require.Empty(t, w.Line())
-		require.NoError(t, grantedAfter(t, w.Waits(b.Mutex), lockDelay).Release())
 	})
 }
 
@@ -450,7 +337,7 @@ func TestReleaseWithALockDelayIsOneWithAFaultAtItsRequest(t *testing.T) {
 	}
 }
 
-// What the delay depends on is how a real server counts the changes of a line.
+// What the delay depends on is how a real server tells the time.
 func TestRealLockDelayFollowsADeletionAndNoRelease(t *testing.T) {
 	t.Parallel()
 	const delay = 3 * time.Second
@@ -494,4 +381,157 @@ func TestLockDelayDelaysNothingAfterAReleaseBefore39(t *testing.T) {
 		_, err := newDelayed(w).TryLock(t.Context())
 		require.NoError(t, err)
 	}, zktest.Emulate(zktest.ZooKeeper38))
+}
+
+func TestLockDelayIsOverDespiteDeadlinesThatAreShorter(t *testing.T) {
+	afterADeath(t, func(t *testing.T, w *recipetest.World, a, _ delayed) {
+		began := time.Now()
+		for {
+			l, err := a.Lock(harness.Within(t, lockDelay/4))
+			if err == nil {
+				require.NoError(t, l.Release())
+				break
+			}
+			require.ErrorIs(t, err, context.DeadlineExceeded)
+		}
+		require.InDelta(t, lockDelay, time.Since(began), float64(2*time.Millisecond))
+	})
+}
+
+// Each waits for its own delay from when somebody has first seen that the holder has gone.
+func TestLockDelaysOfDifferentLengths(t *testing.T) {
+	afterADeath(t, func(t *testing.T, w *recipetest.World, a, b delayed) {
+		long := zkrecipes.NewMutex(b.c, w.Path, zkrecipes.LockDelay(2*lockDelay))
+		_, err := a.TryLock(t.Context())
+		require.ErrorIs(t, err, zkrecipes.ErrLocked)
+		time.Sleep(lockDelay)
+		second := w.Waits(long)
+		require.True(t, second.Waiting())
+		require.NoError(t, grantedAfter(t, second, lockDelay).Release())
+	})
+}
+
+// The znode that says who holds is there while somebody does.
+func TestLockDelayLeavesNothingAfterARelease(t *testing.T) {
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		a := newDelayed(w)
+		l := recipetest.LockOn(t, a.Mutex)
+		require.Equal(t, l.Check().Path, w.Path+"/"+heldBy(w))
+		require.NoError(t, l.Release())
+		require.Empty(t, w.Srv.Children(w.Path))
+		time.Sleep(3 * time.Hour)
+		require.False(t, w.Has(w.Path), "an idle line is deleted")
+	}, zktest.ContainerCheckInterval(time.Minute))
+}
+
+// heldBy returns the name of the place that holds, as the line says.
+func heldBy(w *recipetest.World) string {
+	data, _, err := w.Bare().Get(w.Path + "/" + line.HeldName)
+	require.NoError(w.T, err)
+	return string(data)
+}
+
+// A reply that is lost, and a caller that leaves before it comes, delay nothing.
+func TestLockDelayIsNotCausedByAWaiter(t *testing.T) {
+	for name, meets := range map[string]func(t *testing.T, w *recipetest.World, a delayed){
+		"lost request": func(t *testing.T, w *recipetest.World, a delayed) {
+			w.Plan.Add(zktest.Fault{Do: zktest.Drop, Op: opHold})
+			require.NoError(t, recipetest.LockOn(t, a.Mutex).Release())
+		},
+		"lost reply": func(t *testing.T, w *recipetest.World, a delayed) {
+			w.Plan.Add(zktest.Fault{Do: zktest.Drop, Op: opHold, After: true})
+			require.NoError(t, recipetest.LockOn(t, a.Mutex).Release())
+		},
+		"gives up": func(t *testing.T, w *recipetest.World, a delayed) {
+			w.Plan.Add(zktest.Fault{Do: zktest.Delay, Op: opHold, For: time.Second})
+			_, err := a.Lock(harness.Within(t, time.Second/2))
+			require.ErrorIs(t, err, context.DeadlineExceeded)
+		},
+		"gives up, request carried out": func(t *testing.T, w *recipetest.World, a delayed) {
+			w.Plan.Add(zktest.Fault{Do: zktest.Delay, Op: opHold, For: time.Second, After: true})
+			_, err := a.TryLock(harness.Within(t, time.Second/2))
+			require.ErrorIs(t, err, context.DeadlineExceeded)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+				a, b := newDelayed(w), newDelayed(w)
+				meets(t, w, a)
+				time.Sleep(2 * time.Second)
+				require.Empty(t, w.Srv.Children(w.Path))
+				require.NoError(t, grantedAfter(t, w.Waits(b.Mutex), 0).Release())
+			})
+		})
+	}
+}
+
+// The writes that begin and end the delay are sent again if need be, and the delay is neither
+// shorter nor longer.
+func TestLockDelayHoldsWithAFaultAtItsWrites(t *testing.T) {
+	for _, after := range []bool{false, true} {
+		for skip := range 2 {
+			t.Run(fmt.Sprint("write ", skip, ", carried out: ", after), func(t *testing.T) {
+				afterADeath(t, func(t *testing.T, w *recipetest.World, a, _ delayed) {
+					w.Plan.Add(zktest.Fault{Do: zktest.Drop, Op: opWriteHeld, Skip: skip, After: after})
+					began := time.Now()
+					l := w.Waits(a.Mutex).Get()
+					require.GreaterOrEqual(t, time.Since(began), lockDelay)
+					require.Less(t, time.Since(began), lockDelay+2*time.Second)
+					require.NoError(t, l.Release())
+					require.Empty(t, w.Srv.Children(w.Path))
+				})
+			})
+		}
+	}
+}
+
+func TestReleaseWithALockDelayWhoseZnodeSomebodyHasDeleted(t *testing.T) {
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		a, b := newDelayed(w), newDelayed(w)
+		l := recipetest.LockOn(t, a.Mutex)
+		waits := w.Waits(b.Mutex)
+		require.NoError(t, w.Bare().Delete(w.Path+"/"+line.HeldName, -1))
+		require.NoError(t, l.Release())
+		require.NoError(t, grantedAfter(t, waits, 0).Release())
+	})
+}
+
+// Where the signal to the successor is refused, the release counts all the same.
+func TestReleaseWithALockDelayIsOneWithoutItsSignal(t *testing.T) {
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		a, b := newDelayed(w), newDelayed(w)
+		l := recipetest.LockOn(t, a.Mutex)
+		w.Plan.Add(zktest.Fault{Do: zktest.Answer, Code: jute.ErrNoAuth, Op: opDelayRelease})
+		require.NoError(t, l.Release())
+		require.Empty(t, w.Srv.Children(w.Path))
+		require.NoError(t, grantedAfter(t, w.Waits(b.Mutex), 0).Release())
+	})
+}
+
+// Somebody who deletes the znode ends the delay.
+func TestLockDelayEndsWithItsZnode(t *testing.T) {
+	afterADeath(t, func(t *testing.T, w *recipetest.World, a, _ delayed) {
+		_, err := a.TryLock(t.Context())
+		require.ErrorIs(t, err, zkrecipes.ErrLocked)
+		require.NoError(t, w.Bare().Delete(w.Path+"/"+line.HeldName, -1))
+		require.NoError(t, grantedAfter(t, w.Waits(a.Mutex), 0).Release())
+	})
+}
+
+// Clients that know of no delay take turns with those that do. They neither wait nor cause one.
+func TestLockDelayWithClientsThatKnowOfNone(t *testing.T) {
+	afterADeath(t, func(t *testing.T, w *recipetest.World, a, _ delayed) {
+		lock := zk.NewLock(w.Bare(), w.Path, zk.WorldACL(zk.PermAll))
+		require.NoError(t, lock.Lock(), "go-zookeeper's, which reads the names of all children")
+		other := w.Waits(zkrecipes.NewMutex(w.Stranger(nil), w.Path))
+		waits := w.Waits(a.Mutex)
+		require.NoError(t, lock.Unlock())
+		require.NoError(t, grantedAfter(t, other, 0).Release())
+		require.NoError(t, grantedAfter(t, waits, lockDelay).Release(), "that of the holder that has died")
+
+		require.NoError(t, lock.Lock())
+		waits = w.Waits(a.Mutex)
+		require.NoError(t, lock.Unlock())
+		require.NoError(t, grantedAfter(t, waits, 0).Release())
+	})
 }

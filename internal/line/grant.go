@@ -203,6 +203,7 @@ func (g *Grant) EndIdle(cause error) {
 // now, so not if the grant was lost.
 func (g *Grant) abandon() {
 	p, signal, why := g.Place(), !errors.Is(g.err, errs.ErrLost), (*errs.Deletion)(nil)
+	p.holds = p.holds && signal
 	if !errors.As(g.err, &why) {
 		p.abandon(signal)
 		return

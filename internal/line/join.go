@@ -46,17 +46,17 @@ type Place struct {
 	// Own is the watch on Path, nil if there is none yet.
 	Own    *zkconn.Watch
 	queued bool
-	// calmAt is nil if the line was not calm when it looked, see noteDepartures.
-	calmAt *int32
-	// delayed: somebody has left without a release, and the place is next.
-	delayed bool
+	// joined is when the client knew of the place.
+	joined time.Time
+	// holds: the znode of that name says that the place holds, see hold. unsure: it may say so.
+	holds, unsure bool
 
-	// release, if set, is called instead of remove: for places that are more than one
+	// Release, if set, is called instead of remove: for places that are more than one
 	// znode.
 	Release func(signal bool, begin BeginFunc) error
-	// others are paths of further znodes without which the place does not hold.
+	// Others are paths of further znodes without which the place does not hold.
 	Others []string
-	// checked are paths of znodes that are not the place's, and without which it does not hold
+	// Checked are paths of znodes that are not the place's, and without which it does not hold
 	// either. The recipe watches them.
 	Checked []string
 }
@@ -88,7 +88,7 @@ func (l *Line) InTurn(ctx context.Context, k placename.Kind, p *Place, f func(*P
 		if err := p.AwaitTurn(ctx); err != nil {
 			return err
 		}
-		if err := p.awaitDelay(ctx); err != nil {
+		if err := p.hold(ctx, true); err != nil {
 			return err
 		}
 		return f(p)
@@ -204,9 +204,6 @@ func (l *Line) TryEnter(ctx context.Context, k placename.Kind) (*Grant, error) {
 
 func (l *Line) tryEnterIn(ctx context.Context, s *session.Session, k placename.Kind) (g *Grant, err error) {
 	err = l.TryInTurn(ctx, s, k, func(p *Place) error {
-		if p.delayed {
-			return errs.ErrLocked
-		}
 		g, err = p.Grant(ctx)
 		return err
 	})
@@ -218,7 +215,7 @@ func (l *Line) TryInTurn(ctx context.Context, s *session.Session, k placename.Ki
 	if err := l.CheckRoom(s, k); err != nil {
 		return err
 	}
-	blocked, seen, err := l.isBlocked(ctx, s, k)
+	blocked, err := l.isBlocked(ctx, s, k)
 	if err != nil {
 		return err
 	}
@@ -227,9 +224,7 @@ func (l *Line) TryInTurn(ctx context.Context, s *session.Session, k placename.Ki
 	}
 	p, err := l.Join(ctx, s, k)
 	if err != nil {
-		// Else somebody may have been granted the lock since, and have died.
-		calm := seen != nil && IsBeyondLimit(l.Client, NextNumber(seen))
-		if err := l.rollOver(ctx, err, lockedUnless(calm)); err != nil {
+		if err := l.rollOver(ctx, err, locked); err != nil {
 			return err
 		}
 		return l.TryInTurn(ctx, s, k, f)
@@ -239,6 +234,9 @@ func (l *Line) TryInTurn(ctx context.Context, s *session.Session, k placename.Ki
 		if pred, _, err = p.predecessor(ctx); err == nil && pred != nil {
 			err = errs.ErrLocked
 		}
+	}
+	if err == nil {
+		err = p.hold(ctx, false)
 	}
 	if err == nil {
 		if err = f(p); err == nil {
@@ -251,34 +249,28 @@ func (l *Line) TryInTurn(ctx context.Context, s *session.Session, k placename.Ki
 
 // isBlocked reports whether a place that blocks one of that kind stands in the line. It lists
 // the line. But if that is long, or not known, it asks first whether the place that joined
-// last still stands, which the line's data name. A delay that is due blocks, too. seen is the
-// line's Stat, or nil if there is no line.
-func (l *Line) isBlocked(ctx context.Context, s *session.Session, k placename.Kind) (blocked bool, seen *zk.Stat, err error) {
+// last still stands, which the line's data name.
+func (l *Line) isBlocked(ctx context.Context, s *session.Session, k placename.Kind) (blocked bool, err error) {
 	if l.mayBeLong() {
 		data, stat, err := s.Get(ctx, l.Abs())
 		switch {
 		case errors.Is(err, zk.ErrNoNode):
-			return false, nil, nil
+			return false, nil
 		case err != nil:
-			return false, nil, err
+			return false, err
 		case stat.NumChildren == 0:
-			return false, stat, nil
+			return false, nil
 		}
 		l.noteCount(int(stat.NumChildren))
 		if stands, err := l.tailStands(ctx, s, k, data, stat); stands || err != nil {
-			return stands, stat, err
+			return stands, err
 		}
 	}
-	_, ms, stat, err := l.look(ctx, s)
-	switch {
-	case errors.Is(err, zk.ErrNoNode):
-		return false, nil, nil
-	case err != nil:
-		return false, nil, err
-	case len(ms) == 0:
-		return !l.isCalm(stat), stat, nil
+	ms, err := l.List(ctx, s)
+	if errors.Is(err, zk.ErrNoNode) {
+		return false, nil
 	}
-	return slices.ContainsFunc(ms, func(m placename.Parts) bool { return l.Blocks(k, m.Kind) }), stat, nil
+	return slices.ContainsFunc(ms, func(m placename.Parts) bool { return l.Blocks(k, m.Kind) }), err
 }
 
 // tailStands reports whether the place that joined last blocks one of that kind, and still
@@ -446,10 +438,9 @@ func (l *Line) ReadBefore(s *session.Session, e *Entry) {
 	}
 }
 
-// begin sends an entry. If the line was long recently, or has a delay, its data are read as
-// well.
+// begin sends an entry. If the line was long recently, its data are read as well.
 func (l *Line) begin(ctx context.Context, s *session.Session, e *Entry) (t *zkconn.Transaction, err error) {
-	if !l.tellsPredecessor(s, e.state, e.kind) && l.Delay == 0 {
+	if !l.tellsPredecessor(s, e.state, e.kind) {
 		return s.Begin(ctx, e.Ops()...)
 	}
 	e.before, t, err = s.BeginBehindGet(ctx, e.Mark.Path, e.Ops()...)
@@ -481,7 +472,6 @@ func (l *Line) Entered(ctx context.Context, s *session.Session, e *Entry, o zkco
 	if e.before != nil {
 		p.readBefore(e)
 	}
-	p.noteDepartures(stat, false)
 	return p, nil
 }
 
@@ -496,8 +486,7 @@ func (p *Place) readBefore(e *Entry) {
 	if err != nil || stat.Czxid != p.LineCzxid { // of a line that was there before this one
 		return
 	}
-	p.noteDepartures(stat, p.Line.isCalm(stat))
-	if !p.First && p.Line.tellsPredecessor(p.Session, e.state, e.kind) {
+	if !p.First {
 		p.Guessed, p.Ahead = p.guess(data, stat), max(1, p.LineCount-1-e.state.Others)
 	}
 }
@@ -505,7 +494,7 @@ func (p *Place) readBefore(e *Entry) {
 // newPlace makes a place of a znode's name in the line with that czxid.
 func (l *Line) newPlace(ctx context.Context, s *session.Session, e *Entry, name string, line int64) (*Place, error) {
 	m, ok := placename.Parse(name, l.Kinds)
-	p := &Place{Parts: m, Line: l, Session: s, Bears: e.state.ACL, Path: l.Abs() + "/" + name, LineCzxid: line, LineCount: -1}
+	p := &Place{Parts: m, Line: l, Session: s, Bears: e.state.ACL, Path: l.Abs() + "/" + name, LineCzxid: line, LineCount: -1, joined: time.Now()}
 	switch {
 	case !ok: // no server creates such a name
 		l.Client.Tasks.Start(p.Withdraw)

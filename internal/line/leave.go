@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -31,6 +32,9 @@ func (p *Place) abandon(signal bool) {
 // longer and longer intervals. A Client that is being closed is about to end its session, which
 // deletes all its places at once.
 func (p *Place) leave(signal bool) error {
+	if p.unsure { // the caller has left before the reply came
+		_ = p.hold(p.Session.Lifetime(), false)
+	}
 	for wait := 100 * time.Millisecond; p.Line.Client.Closing.Err() == nil; {
 		err := p.remove(signal, func(ops ...any) (*zkconn.Transaction, error) {
 			return p.Session.Begin(p.Session.Lifetime(), ops...)
@@ -78,11 +82,16 @@ func (p *Place) RemoveWith(signal bool, begin BeginFunc, more ...any) zkconn.Out
 	if exit.Signal != nil && !p.Session.TellsZxids() { // nobody could tell
 		exit = Departure{Ops: exit.Ops[1:]}
 	}
-	t, err := begin(append(exit.Ops, more...)...)
+	held := p.releaseOps()
+	t, err := begin(slices.Concat(exit.Ops, held, more)...)
 	if err != nil {
 		return zkconn.Failure(err)
 	}
 	o := t.Wait(p.Session.Lifetime())
+	if o.RefusedIn(held) { // somebody has deleted it
+		p.holds = false
+		return p.RemoveWith(signal, begin, more...)
+	}
 	if o.Applied() || o.Transient() || o.Is(zk.ErrNoNode) || o.SessionOver() || len(exit.Ops) == 1 {
 		return o
 	}
@@ -103,12 +112,11 @@ func (p *Place) Departure(signal bool) Departure {
 	if !signal {
 		return Departure{Ops: []any{remove}}
 	}
-	ops := append([]any{remove}, p.releaseOps()...)
 	if !p.Kind.Exclusive() || !p.Bears.LetsWrite() {
-		return Departure{Ops: ops}
+		return Departure{Ops: []any{remove}}
 	}
 	released := &zk.SetDataRequest{Path: p.Path, Data: farewell, Version: -1}
-	return Departure{Ops: append([]any{released}, ops...), Signal: released}
+	return Departure{Ops: []any{released, remove}, Signal: released}
 }
 
 // AwaitGone waits until gone is closed, because until then the place counts. It gives up

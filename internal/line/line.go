@@ -25,26 +25,26 @@ type Line struct {
 	Client *session.Client
 	Path   string
 	Recipe string
-	// alike is another recipe that may use the path before and after this one; empty: none. See
-	// foreign for places of both in one line.
+	// Alike is a second recipe whose marker this line accepts (Mutex and RWLock), or empty. See
+	// Foreign for places of both in one line.
 	Alike string
 	Kinds []placename.Kind // of its places; other children are not places
-	// blocks reports whether a place of kind own has to wait for one of kind other
+	// Blocks reports whether a place of kind own has to wait for one of kind other
 	// that is ahead of it. It waits for the nearest of those. nil: no place waits for one.
 	Blocks func(own, other placename.Kind) bool
-	// foreign reports whether a kind must not stand in this line, because its recipe
+	// Foreign reports whether a kind must not stand in this line, because its recipe
 	// takes turns by other rules.
 	Foreign func(placename.Kind) bool
-	// extra is the name of a child that is no place and belongs to the recipe; empty: none.
+	// Extra is the name of a child that is no place and belongs to the recipe; empty: none.
 	Extra string
-	// rejoins: if somebody deletes the whole line, its waiters join again.
+	// Rejoins: if somebody deletes the whole line, its waiters join again.
 	Rejoins bool
 	// Writes says that each join must change the version of the line's data, see Semaphore.
 	Writes bool
 	// Delay is for how long nothing is granted if the last holder went without a release, see
-	// awaitDelay. It needs Writes.
+	// hold.
 	Delay time.Duration
-	// mark returns the uuid of a new place with what its name is to tell the others; nil: nothing.
+	// Mark returns the uuid of a new place with what its name is to tell the others; nil: nothing.
 	Mark func(s *session.Session, uuid string) string
 }
 
@@ -125,7 +125,7 @@ type LineState struct {
 	lineacl.ACL
 	// count is how many children there were when the client last looked, 0 if that is not known.
 	count int
-	// Others is how many children were no places when it last listed them.
+	// Others is the number of children that are not places, as of the last listing.
 	Others int
 	// tail is the kind of the place that had joined last then.
 	tail placename.Kind
@@ -195,11 +195,7 @@ func (l *Line) Ensure(ctx context.Context, s *session.Session) (LineState, error
 // create creates the line. zk.ErrNodeExists: somebody else was quicker.
 func (l *Line) create(ctx context.Context, s *session.Session) (LineState, error) {
 	seal := lineacl.SealOf(s.ACL(), 0)
-	create := s.CreateContainer
-	if l.Delay > 0 {
-		create = func(ctx context.Context, _ string, data []byte) error { return l.createLasting(ctx, s, data) }
-	}
-	if err := create(ctx, l.Abs(), layout.Record(l.Recipe, seal, "")); err != nil {
+	if err := s.CreateContainer(ctx, l.Abs(), layout.Record(l.Recipe, seal, "")); err != nil {
 		return LineState{}, err
 	}
 	return l.remember(LineState{Version: -1, ACL: lineacl.ACL{Seal: seal}}), nil
@@ -262,7 +258,7 @@ func (l *Line) noteMarked(s *session.Session, state LineState, stat *zk.Stat) li
 // NoteWritten notes that this client has written the data of a line with that ACL, whose Stat
 // the reply returned.
 func (l *Line) NoteWritten(bears lineacl.ACL, stat *zk.Stat) {
-	if bears.Seal != "" && l.Delay == 0 { // else it must stay, see createLasting
+	if bears.Seal != "" {
 		l.containers().written(l.Abs(), stat)
 	} else {
 		l.containers().rewritten(l.Abs(), stat)

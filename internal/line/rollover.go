@@ -10,6 +10,8 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/zkrecipes/zkrecipes/internal/errs"
+	"github.com/zkrecipes/zkrecipes/internal/layout"
+	"github.com/zkrecipes/zkrecipes/internal/lineacl"
 	"github.com/zkrecipes/zkrecipes/internal/placename"
 	"github.com/zkrecipes/zkrecipes/internal/session"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
@@ -57,17 +59,18 @@ func (p *Place) withdrawExhausted(ctx context.Context) error {
 }
 
 // rollOver returns nil if a join that failed with err can be tried again, because the line, whose
-// numbers were used up, is gone. It deletes the line if that is empty, after its delay. Otherwise it
-// calls wait with the places that stand in it, and looks again. Everyone aside must do so: those
-// who leave may die before they delete the line. Any other err is returned.
+// numbers were used up, is gone. It deletes the line if that is empty. Otherwise it calls wait with
+// the places that stand in it, and looks again. Everyone aside must do so: those who leave may die
+// before they delete the line. Any other err is returned.
 func (l *Line) rollOver(ctx context.Context, err error, wait func(context.Context, *exhausted, []placename.Parts) error) error {
 	var x *exhausted
 	if !errors.As(err, &x) {
 		return err
 	}
-	for waited := l.Delay == 0; ; {
+	for {
 		children, ms, stat, err := l.look(ctx, x.Session)
-		others := slices.DeleteFunc(children, func(name string) bool { return name == l.Extra })
+		isHeld := slices.Contains(children, HeldName)
+		others := slices.DeleteFunc(children, func(name string) bool { return name == l.Extra || name == HeldName })
 		switch {
 		case errors.Is(err, zk.ErrNoNode), err == nil && stat.Czxid != x.LineCzxid:
 			l.Forget()
@@ -78,10 +81,8 @@ func (l *Line) rollOver(ctx context.Context, err error, wait func(context.Contex
 			err = wait(ctx, x, ms)
 		case len(others) > 0:
 			return cannotReset(ctx, fmt.Errorf("%q stands in it", others[0]))
-		case !waited:
-			waited, err = true, wait(ctx, x, nil)
 		default:
-			err = x.deleteLine(ctx, stat)
+			err = x.deleteLine(ctx, stat, isHeld)
 		}
 		if err != nil {
 			return err
@@ -92,9 +93,6 @@ func (l *Line) rollOver(ctx context.Context, err error, wait func(context.Contex
 // awaitLast waits until the last of the places goes. A watch on the line would fire with
 // every join.
 func awaitLast(ctx context.Context, x *exhausted, ms []placename.Parts) error {
-	if len(ms) == 0 {
-		return x.pause(ctx)
-	}
 	w, err := x.Session.Watch(ctx, x.Line.Abs()+"/"+slices.MaxFunc(ms, placename.Parts.Compare).Name)
 	if errors.Is(err, zk.ErrNoNode) {
 		return nil
@@ -112,24 +110,26 @@ func awaitLast(ctx context.Context, x *exhausted, ms []placename.Parts) error {
 	}
 }
 
-// lockedUnless returns what TryLock does instead of awaitLast: it does not wait for a delay
-// either. calm: no delay was due when the numbers were already beyond the limit.
-func lockedUnless(calm bool) func(context.Context, *exhausted, []placename.Parts) error {
-	return func(_ context.Context, _ *exhausted, ms []placename.Parts) error {
-		if len(ms) == 0 && calm {
-			return nil
-		}
-		return errs.ErrLocked
-	}
-}
+// locked is what TryLock does instead of awaitLast.
+func locked(context.Context, *exhausted, []placename.Parts) error { return errs.ErrLocked }
 
 // deleteLine deletes the line, in which no place stood when it had that Stat. If somebody
 // has joined since, or made the line anew, it must not be deleted: each join writes the
-// data.
-func (x *exhausted) deleteLine(ctx context.Context, stat *zk.Stat) error {
+// data. If the last holder went without a release, the new line says so, too.
+func (x *exhausted) deleteLine(ctx context.Context, stat *zk.Stat, isHeld bool) error {
 	l := x.Line
 	ops := []any{&zk.DeleteRequest{Path: l.Abs(), Version: stat.Version}}
-	if stat.NumChildren > 0 { // the extra child, which nobody uses without a place
+	children := stat.NumChildren
+	if isHeld {
+		children--
+		acl, held := x.Session.ACL(), l.Abs()+"/"+HeldName
+		ops = []any{
+			&zk.DeleteRequest{Path: held, Version: -1}, ops[0],
+			&zk.CreateRequest{Path: l.Abs(), Data: layout.Record(l.Recipe, lineacl.SealOf(acl, 0), ""), Acl: acl, Flags: zk.FlagContainer},
+			&zk.CreateRequest{Path: held, Data: wentAway, Acl: acl},
+		}
+	}
+	if children > 0 { // the extra child, which nobody uses without a place
 		path := l.Abs() + "/" + l.Extra
 		extra, err := x.Session.Exists(ctx, path)
 		switch {

@@ -109,7 +109,7 @@ func (p *Place) predecessor(ctx context.Context) (pred *placename.Parts, ahead i
 // place, the nearest first, and the nth nearest of all if n is not 0. ahead is how many
 // places are ahead in all. Those whose names are in skip do not count.
 func (p *Place) Predecessors(ctx context.Context, skip []string, n int) (nearest [3]*placename.Parts, ahead int, err error) {
-	_, ms, stat, err := p.Line.look(ctx, p.Session)
+	ms, err := p.Line.List(ctx, p.Session)
 	if errors.Is(err, zk.ErrNoNode) {
 		return nearest, 0, p.WhyGone(ctx)
 	}
@@ -126,7 +126,6 @@ func (p *Place) Predecessors(ctx context.Context, skip []string, n int) (nearest
 	}
 	nearest[0], nearest[1] = p.nearestBlocking(ms)
 	p.noteLast(ms)
-	p.noteDepartures(stat, nearest[0] != nil)
 	for i, pred := range nearest {
 		if pred != nil { // a copy, because it is kept for as long as the wait lasts
 			m, _ := placename.Parse(strings.Clone(pred.Name), p.Line.Kinds)
@@ -228,9 +227,7 @@ func (p *Place) awaitPredecessor(ctx context.Context, before *zkconn.Predecessor
 		p.Line.Client.Log(slog.LevelDebug, "place was changed by somebody", "place", p.Path)
 		return nil
 	}
-	if p.First = before.IsReleased() && p.Own != nil; p.First {
-		p.delayed = false
-	}
+	p.First = before.IsReleased() && p.Own != nil
 	p.Line.Client.Log(slog.LevelDebug, "predecessor of a place has left", "place", p.Path, "predecessor", p.Behind,
 		"released", p.First, "watch_lost", before.IsLost(), "zxid", before.Event().Zxid)
 	return nil

@@ -13,6 +13,7 @@ import (
 
 	"github.com/zkrecipes/zkrecipes/internal/barrier"
 	"github.com/zkrecipes/zkrecipes/internal/layout"
+	"github.com/zkrecipes/zkrecipes/internal/line"
 	"github.com/zkrecipes/zkrecipes/internal/placename"
 	"github.com/zkrecipes/zkrecipes/internal/queuelog"
 	"github.com/zkrecipes/zkrecipes/internal/session"
@@ -152,7 +153,8 @@ func (z *znode) has(name string) bool {
 
 // owned are the names of the recipes' own children, beside places.
 var owned = map[string][]string{
-	election:  {"leader"},
+	mutex:     {line.HeldName},
+	election:  {"leader", line.HeldName},
 	semaphore: {"line", "slots", "resized"},
 	barriers:  {"round"},
 	double:    {"ready"},

@@ -30,12 +30,11 @@ var lineMutants = []mutant{
 		name: "no-relisting",
 		what: "After its predecessor is deleted, a waiter sleeps on instead of listing again.",
 		in:   "internal/line",
-		old:  `if p.First = before.IsReleased() && p.Own != nil; p.First {`,
+		old:  `p.First = before.IsReleased() && p.Own != nil`,
 		new: `if p.First = before.IsReleased() && p.Own != nil; !p.First && !before.IsLost() {
 				<-ctx.Done()
 				return p.Session.ContextErr(ctx)
-			}
-			if p.First {`,
+			}`,
 		test: "./internal/sim -run Mutex -seeds 20",
 	},
 	{
@@ -51,7 +50,7 @@ var lineMutants = []mutant{
 		what: "A join whose reply was lost is sent again without a search.",
 		in:   "internal/line",
 		old:  `p, err := l.settleJoin(ctx, s, t, e)`,
-		new:  `p, err := (*Place)(nil), ctx.Err()`,
+		new:  `p, err := (*Place)(nil), zkconn.ErrNotSent`,
 		test: "./internal/sim -run Mutex -seeds 100",
 	},
 	{

@@ -2,11 +2,13 @@ package sim
 
 import (
 	"math/rand/v2"
+	"path"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/zkrecipes/zkrecipes"
+	"github.com/zkrecipes/zkrecipes/internal/line"
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
@@ -27,8 +29,8 @@ var delayedMutexRecipe = lockRecipe{
 }
 
 // delayJudge checks that nothing is granted for a while after a holder that went without a
-// release. It goes by what the server applies: a release writes the line's data in the
-// transaction that deletes the place.
+// release. It goes by what the server applies: a release deletes the znode that says who holds in
+// the transaction that deletes the place.
 type delayJudge struct {
 	mu      sync.Mutex
 	granted map[string]bool     // places that a worker was granted
@@ -48,13 +50,15 @@ func newDelayJudge() *delayJudge {
 func (j *delayJudge) onChange(c zktest.Change) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	last, ok := j.gone[c.Path]
+	path, name := path.Split(c.Path)
+	path = strings.TrimSuffix(path, "/")
+	last, ok := j.gone[path]
 	switch {
-	case ok && !c.Created && !c.Deleted && c.Zxid == last.zxid:
+	case ok && c.Deleted && name == line.HeldName && c.Zxid == last.zxid:
 		last.released = true
-		j.gone[c.Path] = last
+		j.gone[path] = last
 	case c.Deleted && j.granted[c.Path]:
-		j.gone[c.Path[:strings.LastIndexByte(c.Path, '/')]] = departed{zxid: c.Zxid, at: time.Now()}
+		j.gone[path] = departed{zxid: c.Zxid, at: time.Now()}
 	}
 }
 

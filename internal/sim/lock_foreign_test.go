@@ -3,21 +3,24 @@ package sim
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/go-zookeeper/zk"
+
+	"github.com/zkrecipes/zkrecipes/internal/line"
 )
 
 // runOperator deletes places, and sets the data of holders' and waiters'.
 func (w *lockWorld) runOperator(stop <-chan struct{}) {
 	w.operate(2000, 6*time.Second, stop, func(r *rand.Rand, conn *zk.Conn) {
-		line := w.paths[r.IntN(len(w.paths))]
-		places := w.srv.Children(line)
+		path := w.paths[r.IntN(len(w.paths))]
+		places := placesAmong(w.srv.Children(path))
 		if len(places) == 0 {
 			return
 		}
-		place := line + "/" + places[r.IntN(len(places))]
+		place := path + "/" + places[r.IntN(len(places))]
 		switch {
 		case !w.operator:
 			w.setAsOperator(conn, place)
@@ -27,6 +30,11 @@ func (w *lockWorld) runOperator(stop <-chan struct{}) {
 			w.disturb(r, conn, place)
 		}
 	})
+}
+
+// placesAmong leaves out the znode that says who holds: without it, a lock delay is forgotten.
+func placesAmong(children []string) []string {
+	return slices.DeleteFunc(children, func(name string) bool { return name == line.HeldName })
 }
 
 // evictUnheard deletes a place while nothing reaches its client. The place ahead of it may leave

@@ -1,6 +1,3 @@
-// Package line is the ordering core: the lines of places, grants, and what outlives a caller.
-// Recipes say by a Line which places block which, and are called when it is the turn of a place.
-// The core knows of them only the marks and names by which it tells whose a path is.
 package line
 
 import (

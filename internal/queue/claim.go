@@ -44,7 +44,7 @@ type queueState struct {
 // met nobody for crowdLasts claims in order.
 const (
 	maxSpread  = queuelog.SegmentSize
-	crowdLasts = 500 * time.Millisecond
+	crowdLasts = 2 * time.Second
 )
 
 // choice returns how many of the first items a claim may leave to others.

@@ -262,12 +262,12 @@ func (s *scanner) free(ctx context.Context, enough int) (items []string, err err
 }
 
 // sendClaim claims some of the items that a scan has found, one for each in wanted: the first
-// ones at a turn, and a choice without one. queuelog.ErrStale: nothing was claimed, because
+// ones at a turn or while items are few, and a choice otherwise. queuelog.ErrStale: nothing was claimed, because
 // somebody was quicker.
 func (s *scanner) sendClaim(ctx context.Context, items []string, wanted []*Queue, p *line.Place) (*claimTransaction, error) {
 	at := 0
-	if p == nil {
-		at = rand.IntN(min(s.queue.choice(), len(items)-len(wanted)) + 1)
+	if choice := s.queue.choice(); p == nil && len(items) >= len(wanted)+choice {
+		at = rand.IntN(choice + 1)
 	}
 	a := &claimTransaction{s: s.s, p: p}
 	for i, q := range wanted {

@@ -6,7 +6,6 @@ import (
 	"io"
 	"net"
 	"sync"
-	"sync/atomic"
 	"syscall"
 	"time"
 )
@@ -14,7 +13,6 @@ import (
 var (
 	errRearmTimeout = errors.New("watches were not armed again in time")
 	errClosed       = errors.New("connection closed")
-	errAsked        = errors.New("handshake: the server answers a session that has seen nothing; has it seen what this one has?")
 	errSilence      = errors.New("this process has sent nothing")
 )
 
@@ -51,7 +49,6 @@ type Conn struct {
 
 	closeOnce   sync.Once
 	connectSent time.Time // zero until the ConnectRequest is sent
-	asks        atomic.Bool
 
 	mu            sync.Mutex // held only briefly
 	answered      bool       // a ConnectResponse has come
@@ -150,12 +147,6 @@ func (c *Conn) Answered() bool {
 	defer c.mu.Unlock()
 	return c.answered
 }
-
-// Asked reports whether the handshake only asked whether the server serves any session: it
-// named no zxid, and the connection was closed at the answer. That a server has closed the
-// connection before it without an answer can mean that there is no quorum, or that the server is
-// behind what the session has seen. In the latter case it answers now.
-func (c *Conn) Asked() bool { return c.asks.Load() }
 
 // Served reports whether the server has done more than to answer the handshake: it has
 // answered a request, or all that had to be answered before requests pass again.

@@ -67,7 +67,6 @@ func (s *Session) noteRefused() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.history.times++
-	s.refused = s.id != 0
 }
 
 // NoteLoss notes that the znodes have shown that the servers have lost transactions.

@@ -77,13 +77,7 @@ func (c *Conn) rewriteConnectRequest(body []byte) error {
 	if s.over || id != s.id {
 		return fmt.Errorf("connect request for session %s on a connection of session %s", SessionName(id), SessionName(s.id))
 	}
-	seen := s.seenZxid
-	if s.refused && time.Now().After(s.validUntil) { // before that, an answer could shorten the timeout of leases
-		seen = 0
-		c.asks.Store(true)
-	}
-	s.refused = false
-	jute.AppendInt64(body[:4], seen) // in place: body[4:12]
+	jute.AppendInt64(body[:4], s.seenZxid) // in place: body[4:12]
 	return nil
 }
 
@@ -97,9 +91,7 @@ func (c *Conn) finishHandshake() error {
 	}
 	frame, err := jute.ReadFrame(c.r, maxConnectResponse)
 	if IsRejected(err) {
-		if !c.Asked() {
-			c.session.noteRefused()
-		}
+		c.session.noteRefused()
 		return fmt.Errorf("handshake: %w: the server closed the connection without an answer: it has no quorum, "+
 			"has not seen what the session has, refuses more connections of this address (maxClientCnxns), or expects TLS", err)
 	}
@@ -114,9 +106,6 @@ func (c *Conn) finishHandshake() error {
 	c.mu.Lock()
 	c.answered = true
 	c.mu.Unlock()
-	if c.Asked() {
-		return errAsked
-	}
 	c.frame, c.off = frame, 0
 	if r.id == 0 {
 		s.markOver()

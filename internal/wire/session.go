@@ -66,7 +66,6 @@ type Session struct {
 	replyZxid  int64 // the highest of a reply, see prepareReply
 	seenZxid   int64 // the highest of a reply or an event, see sawEvent
 	history    history
-	refused    bool // the last connection, without an answer; see Conn.Asked
 	validUntil time.Time
 	over       bool
 	watches    map[watch]struct{} // mirrors go-zookeeper's table of armed watches

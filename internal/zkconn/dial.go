@@ -68,9 +68,14 @@ func (s *Session) connect(network string, server Server) (net.Conn, error) {
 	number := s.wire.Attempt()
 	ctx, cancel := s.attempt()
 	defer cancel()
+	if hopeless, answers := s.isHopeless(server); hopeless {
+		if err := s.resolve(ctx, network, server, answers); err != nil {
+			return nil, err
+		}
+	}
 	nc, err := s.dialServer(ctx, network, server)
 	if err != nil {
-		s.noteNoContact()
+		s.noteNoContact(server)
 		return nil, err
 	}
 	conn := s.wire.Wrap(nc, number)

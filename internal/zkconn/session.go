@@ -86,8 +86,7 @@ type Session struct {
 	upChanged chan struct{} // closed and replaced whenever up changes
 	upSince   time.Time
 	since     time.Time            // when State has changed last
-	unserved  time.Time            // since when servers have answered and not served, see noteContact
-	unreached int                  // attempts in a row that reached no server
+	unserved  map[Server]*contact  // see isHopeless
 	failures  int                  // attempts to connect since a connection has lasted
 	dials     map[string]*dialCall // by address, see dialNet
 	hanging   int                  // calls that leaveDial has left
@@ -117,6 +116,7 @@ func New(cfg Config) *Session {
 		established: make(chan struct{}), over: make(chan struct{}),
 		parked: make(chan struct{}), releaseLoop: make(chan struct{}),
 		upChanged:    make(chan struct{}),
+		unserved:     map[Server]*contact{},
 		dials:        map[string]*dialCall{},
 		watches:      map[watchKey]*Watch{},
 		predecessors: map[string]*PredecessorWatch{},
@@ -294,7 +294,7 @@ func (s *Session) onDown(conn uint64, err error) {
 		s.mu.Unlock()
 		return
 	}
-	hopeless, server, asked := s.noteContact(), s.server.String(), s.nc.Asked()
+	s.noteContact(err)
 	s.noteKiller(err)
 	var refused *wire.AuthError
 	switch {
@@ -312,8 +312,6 @@ func (s *Session) onDown(conn uint64, err error) {
 		s.finish(zk.ErrSessionExpired)
 	case errors.As(err, &refused) && !s.IsEstablished():
 		s.finish(refused)
-	case hopeless:
-		s.giveUp(server, asked)
 	}
 }
 

@@ -265,7 +265,12 @@ func (s *Session) recount() {
 	a.counted = time.Now()
 	until := a.begun
 	s.cfg.Tasks.Start(func() {
-		s.strangeZnodes(until)
+		if _, _, _, err := s.strangeZnodes(until); Transient(err) { // it may be tried again at once
+			a.mu.Lock()
+			defer a.mu.Unlock()
+			a.counted = time.Time{}
+			return
+		}
 		load := s.Load()
 		a.mu.Lock()
 		warn := load.Bytes > load.Bound/4*3 && !a.warned

@@ -1,0 +1,44 @@
+// Package line is the ordering core: how a call joins a line, waits for its turn, and leaves. A
+// recipe says by a [Line] which places block which, and is called when it is a place's turn.
+//
+// A line is a container znode. A place is an ephemeral sequential znode in it.
+//
+// # Join
+//
+// One transaction creates the place and writes the line's data, which then name the place. The
+// Stat in the reply tells whether the place is alone in the line, and its creation zxid. If it is
+// alone, it is its turn. If not, the client lists the line. In a long line it does not: it has read
+// who joined before, guesses from that the name of its predecessor, and watches the znode of that
+// name.
+//
+// # Wait
+//
+// A place watches itself and its predecessor, the nearest place ahead that blocks it. An exclusive
+// holder releases by one transaction that writes its place and deletes it. So its successor gets
+// two events that bear the zxid of that transaction: it is its turn, and it sends nothing. Any other
+// event makes it list the line again. Servers before 3.9 tell no zxids, so there it always lists.
+//
+// # Leave
+//
+//	         whose place               signal                 sent                              the caller waits
+//	release  a holder's                if it held until now   once, then in the background      for the first reply, if connected
+//	withdraw a waiter's                none                   until it or its session is gone   no
+//	abandon  what a caller has left    as above               until it or its session is gone   no, but its next call on the path does
+//
+// # Invariants
+//
+// Without any of these, two places are granted at once, one waits for ever, or one is left behind.
+//
+//   - I1: Each attempt to join has a uuid of its own, and if the reply is lost, the outcome is found by
+//     that uuid and the owner's session, behind a sync. A grant is never made of a place in doubt.
+//   - I2: The watch on the own place is answered before an event of the predecessor is believed, and
+//     looked at first. Otherwise a place that an operator deletes leaves its predecessor to its
+//     successor, and both see the release.
+//   - I3: Two events of the predecessor are a release only if they bear one zxid above 0, and came on
+//     the connection on which the watches were answered.
+//   - I4: Nothing but an exclusive holder's release writes the data of a place.
+//   - I5: Nothing is granted once the session's ValidUntil has passed. A read that is answered moves it.
+//   - I6: A place whose number is negative or near the end of the numbers is never granted (rollover.go).
+//   - I7: A place that was not granted is deleted, until it is gone or its session has ended.
+//   - I8: The client never overwrites the data of somebody else.
+package line

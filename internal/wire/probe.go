@@ -1,0 +1,63 @@
+package wire
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"time"
+
+	"github.com/zkrecipes/zkrecipes/internal/jute"
+)
+
+// Probe makes a handshake on nc and reports whether the server knows the
+// session. If the server does not, the session is over.
+//
+// With sendZxid the handshake has the last zxid that the session has seen, as
+// the handshakes of its connections do. A server that has lost its data, or is
+// behind, then closes nc without an answer (see IsRejected). Without it any
+// server answers. Either way nc is of no use for requests, except that of
+// CloseSession. Closing nc leaves the session alive.
+func (s *Session) Probe(nc net.Conn, sendZxid bool) (known bool, err error) {
+	s.mu.Lock()
+	id, zxid := s.id, int64(0)
+	if sendZxid {
+		zxid = s.seenZxid
+	}
+	b := jute.AppendInt64(jute.AppendInt32(nil, 0), zxid)
+	b = jute.AppendInt32(b, int32(s.cfg.Timeout/time.Millisecond))
+	b = jute.AppendBuffer(jute.AppendInt64(b, id), s.password)
+	s.mu.Unlock()
+	if _, err := nc.Write(jute.Frame(b)); err != nil {
+		return false, err
+	}
+	frame, err := jute.ReadFrame(nc, maxConnectResponse)
+	if err != nil {
+		return false, err
+	}
+	r, err := parseConnectResponse(frame[4:])
+	switch {
+	case err != nil:
+		return false, err
+	case r.id == 0:
+		s.markOver()
+		return false, nil
+	case r.id != id:
+		return false, fmt.Errorf("server answered with session %s instead of %s", SessionName(r.id), SessionName(id))
+	}
+	return true, nil
+}
+
+// CloseSession closes the session on a connection on which Probe returned true.
+// The server deletes the session's ephemeral znodes.
+func (s *Session) CloseSession(nc net.Conn) error {
+	closing := jute.AppendInt32(jute.AppendInt32(nil, 1), jute.OpClose)
+	if _, err := nc.Write(jute.Frame(closing)); err != nil {
+		return err
+	}
+	if _, err := jute.ReadFrame(nc, maxConnectResponse); err != nil && !errors.Is(err, io.EOF) {
+		return err
+	}
+	s.markOver()
+	return nil
+}

@@ -8,6 +8,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/zkrecipes/zkrecipes/internal/errs"
+	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
 // Lock delay: if the last holder went without a release, nothing is granted for a while. Beside the
@@ -39,7 +40,7 @@ func (p *Place) hold(ctx context.Context, mayWait bool) error {
 			return nil
 		case o.RefusedAt(check, zk.ErrNoNode):
 			return p.WhyGone(ctx)
-		case !o.Applied() && !o.Transient() && !o.RefusedAt(write, zk.ErrNodeExists, zk.ErrNoNode, zk.ErrBadVersion):
+		case !tellsMore(o, write):
 			return o.Err()
 		}
 		data, stat, err := p.Session.Get(ctx, path)
@@ -60,6 +61,11 @@ func (p *Place) hold(ctx context.Context, mayWait bool) error {
 			write, mine = &zk.SetDataRequest{Path: path, Data: create.Data, Version: stat.Version}, true
 		}
 	}
+}
+
+// tellsMore reports whether a read of the znode tells how to go on after that outcome of a write.
+func tellsMore(o zkconn.Outcome, write any) bool {
+	return o.Applied() || o.Transient() || o.RefusedAt(write, zk.ErrNodeExists, zk.ErrNoNode, zk.ErrBadVersion)
 }
 
 // awaitDelay waits until the delay has passed since the servers wrote the znode with that Stat. By

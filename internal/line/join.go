@@ -430,14 +430,6 @@ func (e *Entry) Ops() []any {
 	return []any{e.Create, e.Mark}
 }
 
-// ReadBefore reads the line's data ahead of an entry that is about to be sent as a part of
-// another transaction, if the line was long recently.
-func (l *Line) ReadBefore(s *session.Session, e *Entry) {
-	if e != nil && l.tellsPredecessor(s, e.state, e.kind) {
-		e.before, _ = s.StartGet(e.Mark.Path)
-	}
-}
-
 // begin sends an entry. If the line was long recently, its data are read as well.
 func (l *Line) begin(ctx context.Context, s *session.Session, e *Entry) (t *zkconn.Transaction, err error) {
 	if !l.tellsPredecessor(s, e.state, e.kind) {

@@ -94,24 +94,14 @@ func await[R any](ctx context.Context, p *line.Place, watch func() (*zkconn.Watc
 	var w, also *zkconn.Watch
 	for {
 		if w == nil {
-			if w, err = watch(); err != nil {
+			if w, r, err = set(watch, read); err != errPending {
 				return r, err
-			}
-			if !w.HasFired() { // others that share it may have set it before
-				if r, err = read(w); err != errPending {
-					return r, err
-				}
 			}
 		}
 		if wake != nil && short.Err() != nil {
 			wake = nil
-			if also, err = late(); err != nil {
+			if also, r, err = set(late, read); err != errPending {
 				return r, err
-			}
-			if also != nil {
-				if r, err = read(also); err != errPending {
-					return r, err
-				}
 			}
 		}
 		if wake == nil || p.Own != nil { // which the search for a lost join may have set
@@ -119,15 +109,8 @@ func await[R any](ctx context.Context, p *line.Place, watch func() (*zkconn.Watc
 				return r, err
 			}
 		}
-		select {
-		case <-w.Fired():
-		case <-also.Fired():
-		case <-p.Own.Fired():
-		case <-wake:
-		case <-p.Session.Over():
-			return r, zkconn.ErrSessionOver
-		case <-ctx.Done():
-			return r, p.Session.ContextErr(ctx)
+		if err := awaitEvent(ctx, p, w, also, wake); err != nil {
+			return r, err
 		}
 		if w.HasFired() || also != nil && also.HasFired() {
 			w, also = nil, nil // mostly there is nothing more to wait for
@@ -136,6 +119,34 @@ func await[R any](ctx context.Context, p *line.Place, watch func() (*zkconn.Watc
 			}
 		}
 	}
+}
+
+// set sets a watch, if there is one to set, and reads what it was set on. errPending: it waits.
+func set[R any](watch func() (*zkconn.Watch, error), read func(*zkconn.Watch) (R, error)) (w *zkconn.Watch, r R, err error) {
+	w, err = watch()
+	switch {
+	case err != nil:
+		return nil, r, err
+	case w == nil, w.HasFired(): // others that share it may have set it before
+		return w, r, errPending
+	}
+	r, err = read(w)
+	return w, r, err
+}
+
+// awaitEvent waits until one of the watches fires, or that on the member, or until wake is closed.
+func awaitEvent(ctx context.Context, p *line.Place, w, also *zkconn.Watch, wake <-chan struct{}) error {
+	select {
+	case <-w.Fired():
+	case <-also.Fired():
+	case <-p.Own.Fired():
+	case <-wake:
+	case <-p.Session.Over():
+		return zkconn.ErrSessionOver
+	case <-ctx.Done():
+		return p.Session.ContextErr(ctx)
+	}
+	return nil
 }
 
 // awaitGone waits until gone is closed. It gives up when ctx ends, when there is no connection,

@@ -112,16 +112,13 @@ func (v *Visit) awaitOthers(ctx context.Context, p *line.Place) error {
 var errStaleListing = errors.New("listing is out of date")
 
 // firstInside lists the members, deletes this one, and returns the watch on the first of the others
-// that entered by the same ready or an earlier one, nil if there is none.
+// that are inside, nil if there is none.
 func (v *Visit) firstInside(ctx context.Context, s *session.Session, p *line.Place) (*zkconn.Watch, error) {
 	ms, path, ready, err := v.D.Members(ctx, s)
 	switch {
-	case err == nil && v.others == nil:
-		v.others = map[string]bool{}
-		for _, name := range ms {
-			v.others[name] = name != p.Name && path.Pzxid >= v.OpenedAt
-		}
-	case err != nil && (errs.IsContextErr(ctx, err) || !errors.Is(err, zk.ErrNoNode)):
+	case err == nil:
+		v.noteOthers(ms, path, p)
+	case errs.IsContextErr(ctx, err), !errors.Is(err, zk.ErrNoNode):
 		return nil, err
 	}
 	if ready && !slices.ContainsFunc(ms, func(name string) bool { return name != p.Name }) {
@@ -135,6 +132,23 @@ func (v *Visit) firstInside(ctx context.Context, s *session.Session, p *line.Pla
 	if v.D.Client.Closing.Err() != nil { // the znode may be left to its session
 		return nil, errs.ErrClosed
 	}
+	return v.watchFirst(ctx, s, ms)
+}
+
+// noteOthers notes who the others are, which the first listing tells.
+func (v *Visit) noteOthers(ms []string, path *zk.Stat, p *line.Place) {
+	if v.others != nil {
+		return
+	}
+	v.others = map[string]bool{}
+	for _, name := range ms {
+		v.others[name] = name != p.Name && path.Pzxid >= v.OpenedAt
+	}
+}
+
+// watchFirst returns the watch on the first of the members that entered by the same ready or an
+// earlier one, nil if there is none.
+func (v *Visit) watchFirst(ctx context.Context, s *session.Session, ms []string) (*zkconn.Watch, error) {
 	for _, name := range ms {
 		if !v.others[name] {
 			continue

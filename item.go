@@ -134,7 +134,8 @@ func (it *Item) Token() Token { return it.held().Token() }
 //     claimed.
 //   - ErrReleased is returned if the item was acked or given back before.
 //
-// Ack costs one request and one commit. With ops it costs one of each more, the first time in a session.
+// Ack costs one request and one commit. With ops it costs one of each more, the first time in a
+// session.
 func (it *Item) Ack(ctx context.Context, ops ...Op) error {
 	if err := it.check(ctx); err != nil {
 		return it.held().fail("ack an item of", err)

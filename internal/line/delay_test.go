@@ -411,7 +411,7 @@ func TestLockDelaysOfDifferentLengths(t *testing.T) {
 	})
 }
 
-// The znode that says who holds is there while somebody does.
+// The znode that names the holder exists while the lock is held.
 func TestLockDelayLeavesNothingAfterARelease(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		a := newDelayed(w)

@@ -36,9 +36,11 @@
 //     successor, and both see the release.
 //   - I3: Two events of the predecessor are a release only if they bear one zxid above 0, and came on
 //     the connection on which the watches were answered.
-//   - I4: Nothing but an exclusive holder's release writes the data of a place.
+//   - I4: Only what passes the turn on writes the data of a place: an exclusive holder's release and,
+//     in a queue's lines, a claim, a put or a producer that overtakes.
 //   - I5: Nothing is granted once the session's ValidUntil has passed. A read that is answered moves it.
 //   - I6: A place whose number is negative or near the end of the numbers is never granted (rollover.go).
 //   - I7: A place that was not granted is deleted, until it is gone or its session has ended.
-//   - I8: The client never overwrites the data of somebody else.
+//   - I8: The data of somebody else are never overwritten: a line is joined if its data are this
+//     library's, or over the version in which they were seen to be empty.
 package line

@@ -122,28 +122,6 @@ func (p *Place) Departure(signal bool) Departure {
 	return Departure{Ops: []any{released, remove}, Signal: released}
 }
 
-// AwaitGone waits until gone is closed, because until then the place counts. It gives up
-// when ctx ends, when there is no connection, and after the time for which a session lasts.
-func (p *Place) AwaitGone(ctx context.Context, gone <-chan struct{}) {
-	tooLong := time.NewTimer(p.Session.Timeout())
-	defer tooLong.Stop()
-	for {
-		up, changed := p.Session.Connected()
-		if !up {
-			return
-		}
-		select {
-		case <-gone:
-			return
-		case <-ctx.Done():
-			return
-		case <-changed:
-		case <-tooLong.C:
-			return
-		}
-	}
-}
-
 // DepartureAgain is for a transaction with an exit of the place, which failed. It returns the
 // exit with which the transaction can be sent again, or why it cannot be.
 func (p *Place) DepartureAgain(ctx context.Context, leave Departure, o zkconn.Outcome) (Departure, error) {

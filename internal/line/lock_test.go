@@ -255,6 +255,7 @@ func TestTimedOutLocksLeaveNothing(t *testing.T) {
 		synctest.Wait()
 		require.Zero(t, recipetest.WatchesOf(c))
 		require.NoError(t, w.Ours(c, w.Path).Do(t.Context(), recipetest.Nothing))
+		require.Zero(t, c.Status().ZnodeBytes)
 	})
 }
 

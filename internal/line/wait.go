@@ -101,61 +101,25 @@ func NextNumber(line *zk.Stat) int32 { return int32(uint32(line.Cversion+line.Nu
 // that blocks it. nil: it is the place's turn. ahead is how many places are ahead in
 // all.
 func (p *Place) predecessor(ctx context.Context) (pred *placename.Parts, ahead int, err error) {
-	nearest, ahead, err := p.Predecessors(ctx, nil, 0)
-	return nearest[0], ahead, err
-}
-
-// Predecessors lists the line and returns the two nearest places ahead that block the
-// place, the nearest first, and the nth nearest of all if n is not 0. ahead is how many
-// places are ahead in all. Those whose names are in skip do not count.
-func (p *Place) Predecessors(ctx context.Context, skip []string, n int) (nearest [3]*placename.Parts, ahead int, err error) {
 	ms, err := p.Line.List(ctx, p.Session)
-	if errors.Is(err, zk.ErrNoNode) {
-		return nearest, 0, p.WhyGone(ctx)
-	}
-	if err != nil {
-		return nearest, 0, err
+	if err != nil && !errors.Is(err, zk.ErrNoNode) {
+		return nil, 0, err
 	}
 	if !slices.ContainsFunc(ms, func(m placename.Parts) bool { return m.Name == p.Name }) {
-		return nearest, 0, p.WhyGone(ctx)
+		return nil, 0, p.WhyGone(ctx)
 	}
-	ms = p.onlyAhead(ms, skip)
-	if n > 0 && len(ms) >= n {
-		slices.SortFunc(ms, func(a, b placename.Parts) int { return b.Compare(a) })
-		nearest[2] = &ms[n-1]
+	ms = slices.DeleteFunc(ms, func(m placename.Parts) bool { return m.Compare(p.Parts) >= 0 })
+	for i, m := range ms {
+		if p.Line.Blocks(p.Kind, m.Kind) && (pred == nil || pred.Compare(m) < 0) {
+			pred = &ms[i]
+		}
 	}
-	nearest[0], nearest[1] = p.nearestBlocking(ms)
 	p.noteLast(ms)
-	for i, pred := range nearest {
-		if pred != nil { // a copy, because it is kept for as long as the wait lasts
-			m, _ := placename.Parse(strings.Clone(pred.Name), p.Line.Kinds)
-			nearest[i] = &m
-		}
+	if pred != nil { // a copy, because it is kept for as long as the wait lasts
+		m, _ := placename.Parse(strings.Clone(pred.Name), p.Line.Kinds)
+		pred = &m
 	}
-	return nearest, len(ms), nil
-}
-
-// onlyAhead returns the places that are ahead of this one, except those whose names are in
-// skip. It overwrites ms.
-func (p *Place) onlyAhead(ms []placename.Parts, skip []string) []placename.Parts {
-	return slices.DeleteFunc(ms, func(m placename.Parts) bool {
-		return m.Compare(p.Parts) >= 0 || slices.Contains(skip, m.Name)
-	})
-}
-
-// nearestBlocking returns the two nearest of the places ahead, which are in any order, that
-// block the place.
-func (p *Place) nearestBlocking(ahead []placename.Parts) (nearest, second *placename.Parts) {
-	for i, m := range ahead {
-		switch {
-		case !p.Line.Blocks(p.Kind, m.Kind):
-		case nearest == nil || nearest.Compare(m) < 0:
-			nearest, second = &ahead[i], nearest
-		case second == nil || second.Compare(m) < 0:
-			second = &ahead[i]
-		}
-	}
-	return nearest, second
+	return pred, len(ms), nil
 }
 
 // noteLast notes which of the places ahead, of any kind, has joined last. The next guess

@@ -57,8 +57,8 @@ var lineMutants = []mutant{
 		name: "reader-first-writer",
 		what: "A reader waits for the first writer ahead instead of the nearest.",
 		in:   "internal/line",
-		old:  `case nearest == nil || nearest.Compare(m) < 0:`,
-		new:  `case nearest == nil || nearest.Compare(m) < 0 == p.Kind.Exclusive():`,
+		old:  `(pred == nil || pred.Compare(m) < 0)`,
+		new:  `(pred == nil || pred.Compare(m) < 0 == p.Kind.Exclusive())`,
 		test: "./internal/line -run ^TestAReaderWaitsForTheNearestWriterAhead$",
 	},
 	{

@@ -104,7 +104,7 @@ var queueMutants = []mutant{
 	},
 	{
 		name: "queue-bury-any-claim",
-		what: "Bury ends the claim of a consumer that has taken the item since Bury has read who has it.",
+		what: "Bury ends the claim of a consumer that took the item after Bury had read the claim.",
 		in:   "internal/queue",
 		old:  `if o.flag.Path = r.flag; r.flag != "" {`,
 		new:  `if o.flag.Path = r.flag; r.flag != "" && !r.taken {`,

@@ -29,8 +29,8 @@ var delayedMutexRecipe = lockRecipe{
 }
 
 // delayJudge checks that nothing is granted for a while after a holder that went without a
-// release. It goes by what the server applies: a release deletes the znode that says who holds in
-// the transaction that deletes the place.
+// release. It judges by the transactions that the server applies: a release deletes the znode that
+// names the holder together with the place.
 type delayJudge struct {
 	mu      sync.Mutex
 	granted map[string]bool     // places that a worker was granted

@@ -32,7 +32,7 @@ func (w *lockWorld) runOperator(stop <-chan struct{}) {
 	})
 }
 
-// placesAmong leaves out the znode that says who holds: without it, a lock delay is forgotten.
+// placesAmong leaves out the znode that names the holder. If it is deleted, a lock delay ends.
 func placesAmong(children []string) []string {
 	return slices.DeleteFunc(children, func(name string) bool { return name == line.HeldName })
 }

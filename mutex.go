@@ -26,7 +26,7 @@ import (
 //
 // The client creates the path as a container znode, and deletes it with its data once it has
 // not used it for half a minute. If the client is gone, the servers do. So do not keep data
-// there. A path that has data already is ErrPathInUse.
+// there. If the path has data already, Lock and TryLock return ErrPathInUse.
 type Mutex struct {
 	line *line.Line
 	keep *keep.Lock

@@ -42,6 +42,7 @@ var callsWithContext = map[string]func(w *callWorld) func(context.Context) error
 	"(*Client).Get":      func(w *callWorld) func(context.Context) error { return on(w.c.Get) },
 	"(*Client).Exists":   func(w *callWorld) func(context.Context) error { return get(w.c.Exists, w.Path) },
 	"(*Client).Children": func(w *callWorld) func(context.Context) error { return on(w.c.Children) },
+	"(*Client).Commit":   func(w *callWorld) func(context.Context) error { return commits(w.c.Commit) },
 	"(*Client).Recipes": func(w *callWorld) func(context.Context) error {
 		return each(func(ctx context.Context) iter.Seq2[zkrecipes.Usage, error] { return w.c.Recipes(ctx, "/", nil) })
 	},

@@ -55,13 +55,11 @@ func TestREADMEHas700WordsAtMostBesideItsCode(t *testing.T) {
 	require.Greater(t, words, 300)
 }
 
-// To add a paragraph, cut another.
+// To add a paragraph, cut another. make lint warns if all of them together are long.
 func TestDocumentsAreShort(t *testing.T) {
-	const each, together = 1500, 15_400
-	long, sum := tooLong(t, os.DirFS("."), each)
+	long, sum := tooLong(t, os.DirFS("."), 1500)
 	require.Empty(t, long)
-	require.LessOrEqual(t, sum, together)
-	require.Greater(t, sum, together*3/4)
+	require.Greater(t, sum, 10_000)
 }
 
 // tooLong returns the documents below docs that have more words than max, and the sum of all. A

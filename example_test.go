@@ -232,12 +232,6 @@ func ExampleClient_Watch() {
 	ctx := context.Background()
 	client, stop := exampleClient()
 	defer stop()
-	write := func(ops ...zkrecipes.Op) error {
-		return zkrecipes.NewMutex(client, "/locks/limits").Do(ctx, func(ctx context.Context, l *zkrecipes.Lease) error {
-			_, err := l.Commit(ctx, ops...)
-			return err
-		})
-	}
 	for node, err := range client.Watch(ctx, "/settings/limits") {
 		switch {
 		case err != nil:
@@ -251,11 +245,9 @@ func ExampleClient_Watch() {
 		// Another process would do this. If it fails, the loop would wait for ever.
 		switch {
 		case node.None():
-			err = write(
-				zkrecipes.OpCreate("/settings", nil, 0, nil), // a parent is not made by itself
-				zkrecipes.OpCreate("/settings/limits", []byte("limit=10"), 0, nil))
+			_, err = client.Commit(ctx, zkrecipes.OpCreate("/settings/limits", []byte("limit=10"), 0, nil).WithParents())
 		case node.Stat.Version == 0:
-			err = write(zkrecipes.OpSet("/settings/limits", []byte("limit=20"), 0))
+			_, err = client.Commit(ctx, zkrecipes.OpSet("/settings/limits", []byte("limit=20"), 0))
 		default:
 			data, err := readLimits(ctx, client)
 			fmt.Println(string(data), err)

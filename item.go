@@ -140,7 +140,7 @@ func (it *Item) Ack(ctx context.Context, ops ...Op) error {
 	if err := it.check(ctx); err != nil {
 		return it.held().fail("ack an item of", err)
 	}
-	mapped, err := mapOps(it.takenItem.Queue.Client, ops)
+	mapped, err := mapOps(it.takenItem.Queue.Client, ops, false)
 	if err == nil {
 		cloneData(mapped) // an ack may go on in the background
 		err = it.takenItem.Ack(ctx, mapped)
@@ -205,7 +205,7 @@ func (it *Item) ackAndPut(ctx context.Context, to *queue.Queue, items []queuelog
 	if err := it.takenItem.CheckPut(ctx, to, items); err != nil {
 		return nil, err
 	}
-	mapped, err := mapOps(it.takenItem.Queue.Client, ops)
+	mapped, err := mapOps(it.takenItem.Queue.Client, ops, false)
 	if err != nil {
 		return nil, err
 	}

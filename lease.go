@@ -260,7 +260,7 @@ func (l *Lease) commit(ctx context.Context, given []Op) ([]OpResult, error) {
 		return nil, errs.ErrNilContext
 	}
 	c := l.handle.Grant.Line.Client
-	ops, err := mapOps(c, given)
+	ops, err := mapOps(c, given, false)
 	if err != nil {
 		return nil, err
 	}

@@ -1,6 +1,7 @@
 package zkrecipes
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -8,16 +9,18 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/zkrecipes/zkrecipes/internal/errs"
 	"github.com/zkrecipes/zkrecipes/internal/session"
 )
 
-// Op is an operation of Lease.Commit or Item.Ack: OpCreate, OpSet, OpDelete or OpCheck
-// makes one. Its path is under Options.Prefix. The zero Op is no operation, and the call
+// Op is an operation of Client.Commit, Lease.Commit or Item.Ack: OpCreate, OpSet, OpDelete or
+// OpCheck makes one. Its path is under Options.Prefix. The zero Op is no operation, and the call
 // that gets it returns an error. An Op can be used again, also by several calls at the
 // same time. It keeps data and acl as they are, so do not change them until the call has
 // returned.
 type Op struct {
 	request any // *zk.CreateRequest, *zk.SetDataRequest, *zk.DeleteRequest or *zk.CheckVersionRequest
+	parents bool
 }
 
 // OpCreate creates a znode, with the arguments of zk.Conn.Create. flags are 0,
@@ -30,25 +33,34 @@ type Op struct {
 // An ephemeral znode counts towards ErrSessionFull. If somebody else deletes it, the Client may
 // not notice: it counts until the servers list the session's znodes, see Status.Znodes.
 func OpCreate(path string, data []byte, flags int32, acl []zk.ACL) Op {
-	return Op{&zk.CreateRequest{Path: path, Data: data, Flags: flags, Acl: acl}}
+	return Op{request: &zk.CreateRequest{Path: path, Data: data, Flags: flags, Acl: acl}}
 }
 
 // OpSet sets a znode's data. It fails with zk.ErrBadVersion if the data have another
 // version. Version -1 stands for any.
 func OpSet(path string, data []byte, version int32) Op {
-	return Op{&zk.SetDataRequest{Path: path, Data: data, Version: version}}
+	return Op{request: &zk.SetDataRequest{Path: path, Data: data, Version: version}}
 }
 
 // OpDelete deletes a znode. It fails with zk.ErrBadVersion if its data have another
 // version, and with zk.ErrNotEmpty if it has children. Version -1 stands for any.
 func OpDelete(path string, version int32) Op {
-	return Op{&zk.DeleteRequest{Path: path, Version: version}}
+	return Op{request: &zk.DeleteRequest{Path: path, Version: version}}
 }
 
 // OpCheck changes nothing. It fails with zk.ErrBadVersion if the znode's data have another
 // version, and with zk.ErrNoNode if there is none. Version -1 stands for any.
 func OpCheck(path string, version int32) Op {
-	return Op{&zk.CheckVersionRequest{Path: path, Version: version}}
+	return Op{request: &zk.CheckVersionRequest{Path: path, Version: version}}
+}
+
+// WithParents returns the operation for a Client.Commit that first creates the parents that are
+// missing, if it is an OpCreate: persistent znodes without data, with Options.ACL. They are created
+// by requests of their own, and stay if the transaction is then refused. It costs one request, and
+// two for each parent that is missing. Lease.Commit and Item.Ack refuse such an operation.
+func (o Op) WithParents() Op {
+	_, create := o.request.(*zk.CreateRequest)
+	return Op{o.request, create}
 }
 
 // OpResult is the result of an Op that was carried out.
@@ -61,11 +73,92 @@ type OpResult struct {
 	Stat *zk.Stat
 }
 
-// mapOps returns a caller's operations as they are to be sent. They share the data.
-func mapOps(c *session.Client, ops []Op) ([]any, error) {
+// Commit carries out the operations in one transaction, without a lock. The results are those of
+// ops, in order. It blocks, through disconnections and into the next session, until a server
+// answers, ctx ends (its error is returned) or the Client is closed (ErrClosed).
+//
+//   - An operation's own error, which names the operation, is returned if the servers
+//     refuse it. Nothing was done.
+//   - ErrTooLarge is returned for a request above the servers' limit (1,048,575 bytes).
+//     It was not sent.
+//   - ErrUncertain is returned if the reply was lost, or if ctx ended first. The
+//     operations may have been carried out.
+//
+// What two processes must not both write belongs into a Lease.Commit, or behind an OpCheck or the
+// version of an OpSet. An ephemeral znode lives for as long as the session in which the Client has
+// created it: nobody creates it again in the next one.
+//
+// Commit costs one request and one commit. See also Op.WithParents.
+func (c *Client) Commit(ctx context.Context, ops ...Op) ([]OpResult, error) {
+	rs, err := c.commit(ctx, ops)
+	return rs, fail("commit on", c.servers(), err)
+}
+
+func (c *Client) commit(ctx context.Context, given []Op) ([]OpResult, error) {
+	if err := c.check(ctx); err != nil {
+		return nil, err
+	}
+	if len(given) == 0 {
+		return nil, errors.New("no operations")
+	}
+	ops, err := mapOps(c.client, given, true)
+	if err != nil {
+		return nil, err
+	}
+	if !c.client.Writes.Begin() {
+		return nil, ErrClosed
+	}
+	defer c.client.Writes.End()
+	ctx, done := c.client.Bind(ctx)
+	defer done()
+	rs, err := session.InSessions(ctx, c.client, func(s *session.Session) ([]zk.MultiResponse, error) {
+		for i, op := range given {
+			if !op.parents {
+				continue
+			}
+			if err := s.CreateParents(ctx, ops[i].(*zk.CreateRequest).Path); err != nil {
+				return nil, fmt.Errorf("operation %d: parents: %w", i, err)
+			}
+		}
+		return commitIn(ctx, s, ops)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return opResults(c.client, rs), nil
+}
+
+// commitIn sends the operations in that session. zkconn.ErrSessionOver: nothing was sent.
+func commitIn(ctx context.Context, s *session.Session, ops []any) ([]zk.MultiResponse, error) {
+	for {
+		t, err := s.Begin(ctx, ops...)
+		if err != nil {
+			return nil, err
+		}
+		o := t.Wait(ctx)
+		switch {
+		case o.Applied():
+			return o.Results(), nil
+		case o.RefusedIn(ops):
+			return nil, fmt.Errorf("operation %d: %w", o.IndexIn(ops), o.Err())
+		case o.Unsent():
+			continue
+		case o.Transient(), o.SessionOver(), errs.IsContextErr(ctx, o.Err()):
+			return nil, fmt.Errorf("%w: %w", ErrUncertain, o.Err())
+		}
+		return nil, o.Err()
+	}
+}
+
+// mapOps returns a caller's operations as they are to be sent. They share the data. parents: some
+// may be WithParents.
+func mapOps(c *session.Client, ops []Op, parents bool) ([]any, error) {
 	mapped := make([]any, len(ops))
 	for i, op := range ops {
 		var err error
+		if op.parents && !parents {
+			return nil, fmt.Errorf("operation %d: only Client.Commit creates parents", i)
+		}
 		if mapped[i], err = mapOp(c, op); err != nil {
 			return nil, fmt.Errorf("operation %d: %w", i, err)
 		}

@@ -44,7 +44,7 @@ var stated = map[string]statement{
 	},
 
 	"Commit, Downgrade, Proclaim, Update, Leave, Shut, Open, Ack, Nack, AckPut": {
-		rows: "Mutex: Lease.Commit | RWLock: Downgrade, nobody waits | Election: Proclaim" +
+		rows: "Mutex: Lease.Commit | Reads and watches: Client.Commit | RWLock: Downgrade, nobody waits | Election: Proclaim" +
 			" | Group: Membership.Update | Group: Membership.Leave | Gate: Shut | Gate: Open" +
 			" | Queue: Ack | Queue: Nack | Queue: AckPut of two items to another queue",
 	},

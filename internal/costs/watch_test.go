@@ -30,8 +30,12 @@ func newcomerWatchesThem(w *world) { recipetest.ListsOf(w.t, w.client(), "/confi
 func iGet(w *world)                { _, _, err := w.c.Get(w.ctx(), w.Path); w.ok(err) }
 func iListChildren(w *world)       { _, _, err := w.c.Children(w.ctx(), w.Path); w.ok(err) }
 func iAskWhetherItExists(w *world) { _, err := w.c.Exists(w.ctx(), w.Path); w.ok(err) }
-func iDial(w *world)               { w.Stranger(nil) }
-func iPing(w *world)               { w.ok(w.c.Ping(w.ctx())) }
+func iCommit(w *world) {
+	_, err := w.c.Commit(w.ctx(), zkrecipes.OpCreate("/config", nil, 0, nil))
+	w.ok(err)
+}
+func iDial(w *world) { w.Stranger(nil) }
+func iPing(w *world) { w.ok(w.c.Ping(w.ctx())) }
 
 // config is the znode that clients watch.
 var config = create("/config")
@@ -46,6 +50,7 @@ var watchRows = []row{
 	{"Client.Get", steps{iGet}},
 	{"Client.Children", steps{iListChildren}},
 	{"Client.Exists", steps{iAskWhetherItExists}},
+	{"Client.Commit", steps{iCommit}},
 	{"Watch: to begin", steps{config, iWatch}},
 	{"Watch: to begin, there is no znode", steps{iWatch}},
 	{"Watch: ten of one client begin", steps{config, times(10, iWatch)}},

@@ -44,6 +44,32 @@ func (s *Session) CreateContainer(ctx context.Context, path string, data []byte)
 	return ErrContended
 }
 
+// CreateParents creates the znodes above path that are missing, without data and with the session's
+// ACL. They are persistent.
+func (s *Session) CreateParents(ctx context.Context, path string) error {
+	above := Parent(path)
+	if above == "" {
+		return nil
+	}
+	for tries := 0; tries < MaxTries; tries++ {
+		_, err := s.Exists(ctx, above)
+		if !errors.Is(err, zk.ErrNoNode) {
+			return err
+		}
+		if err := s.CreateParents(ctx, above); err != nil {
+			return err
+		}
+		o := s.Multi(ctx, &zk.CreateRequest{Path: above, Acl: s.ACL()})
+		switch {
+		case o.Applied(), o.Is(zk.ErrNodeExists):
+			return nil
+		case !o.Transient() && !o.Is(zk.ErrNoNode): // transient: the next attempt tells
+			return o.Err()
+		}
+	}
+	return ErrContended
+}
+
 // CreateSize returns the size of a create request's record.
 func CreateSize(path string, data []byte, acl []zk.ACL) int {
 	n := 4 + len(path) + 4 + len(data) + 4 + 4

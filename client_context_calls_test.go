@@ -52,6 +52,11 @@ var callsWithContext = map[string]func(w *callWorld) func(context.Context) error
 	"(*Client).WatchChildren": func(w *callWorld) func(context.Context) error {
 		return each(func(ctx context.Context) iter.Seq2[zkrecipes.Children, error] { return w.c.WatchChildren(ctx, w.Path) })
 	},
+	"(*Client).WatchTree": func(w *callWorld) func(context.Context) error {
+		return each(func(ctx context.Context) iter.Seq2[map[string]zkrecipes.Node, error] {
+			return w.c.WatchTree(ctx, w.Path, nil)
+		})
+	},
 	"(*Client).Evict, a waiter": func(w *callWorld) func(context.Context) error {
 		w.holds()
 		w.LockLater(w.Stranger(nil))

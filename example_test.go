@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log"
 	"log/slog"
+	"maps"
 	"os"
 	"time"
 
@@ -263,6 +264,46 @@ func ExampleClient_Watch() {
 	// limit=10, version 0
 	// limit=20, version 1
 	// limit=20 <nil>
+}
+
+// A copy of a tree of settings.
+func ExampleClient_WatchTree() {
+	client, stop := exampleClient()
+	defer stop()
+	fmt.Println(followSettings(context.Background(), client))
+	// Output:
+	// map[]
+	// map[/settings:parent /settings/limits:limit=10]
+	// <nil>
+}
+
+// followSettings has code of docs/reads.md, see docs_test.go.
+func followSettings(ctx context.Context, client *zkrecipes.Client) error {
+	settings := map[string]zkrecipes.Node{}
+	for changed, err := range client.WatchTree(ctx, "/settings", nil) {
+		if err != nil {
+			return err
+		}
+		maps.Copy(settings, changed)
+		maps.DeleteFunc(settings, func(_ string, n zkrecipes.Node) bool { return n.None() })
+
+		texts := map[string]string{}
+		for path, n := range settings {
+			texts[path] = string(n.Data)
+		}
+		fmt.Println(texts)
+		if len(settings) == 2 {
+			break
+		}
+		// Another process would do this.
+		_, err := client.Commit(ctx,
+			zkrecipes.OpCreate("/settings", []byte("parent"), 0, nil),
+			zkrecipes.OpCreate("/settings/limits", []byte("limit=10"), 0, nil))
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Whoever waits for longer than a minute is evicted: its Lock returns ErrEvicted.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"math/rand/v2"
 	"testing"
 	"time"
 
@@ -88,4 +89,47 @@ func TestRealAGroupsMemberIsBackInTheNextSession(t *testing.T) {
 	require.Equal(t, recipetest.SessionID(c), present[0].Session)
 	require.NoError(t, m.Leave())
 	members("")
+}
+
+func TestRealATreeIsFollowedThroughALostConnectionAndTheEndOfItsSession(t *testing.T) {
+	root, raw, p := harness.NewPath(t), harness.Raw(t), harness.NewProxy(t, harness.Server())
+	harness.MakeParents(t, raw, root+"/x")
+	c := recipetest.DialTo(t, []string{p.Addr()}, &zkrecipes.Options{SessionTimeout: 8 * time.Second})
+	m := &mirror{t: t, nodes: map[string]zkrecipes.Node{}}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for changed, err := range c.WatchTree(ctx, root, nil) {
+			m.note(changed, err)
+		}
+	}()
+	defer func() { cancel(); <-done }()
+	r := rand.New(rand.NewPCG(1, 2))
+	agrees := func() {
+		t.Helper()
+		harness.Eventually(t, "the copy of the tree", func() bool { return m.text() == treeOf(t, raw, root) })
+	}
+	agrees()
+	for range 5 {
+		for range 200 {
+			change(r, raw, root)
+		}
+		agrees()
+		p.Drop()
+		for range 200 {
+			change(r, raw, root)
+		}
+		agrees()
+	}
+	recipetest.LockOn(t, zkrecipes.NewMutex(c, root+"-lock"))
+	p.Refuse(true)
+	p.Drop()
+	harness.Eventually(t, "the session's end", func() bool { return len(harness.Children(t, raw, root+"-lock")) == 0 })
+	for range 200 {
+		change(r, raw, root)
+	}
+	p.Refuse(false)
+	agrees()
+	require.NoError(t, m.failure())
 }

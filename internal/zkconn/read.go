@@ -134,6 +134,13 @@ type Reading struct{ call *wire.Call }
 // before.
 func (s *Session) StartGet(path string) (*Reading, error) { return s.startRead(jute.OpGetData, path) }
 
+// StartExists and StartChildren are like StartGet, for Stat and Names.
+func (s *Session) StartExists(path string) (*Reading, error) { return s.startRead(jute.OpExists, path) }
+
+func (s *Session) StartChildren(path string) (*Reading, error) {
+	return s.startRead(jute.OpGetChildren2, path)
+}
+
 func (s *Session) startRead(op int32, path string) (*Reading, error) {
 	return s.startCall(op, readFrame(op, path))
 }
@@ -165,6 +172,21 @@ func (r *Reading) Data() (data []byte, stat *zk.Stat, err error) {
 		stat = decodeStat(d)
 	})
 	return data, stat, err
+}
+
+// Stat is Data for StartExists.
+func (r *Reading) Stat() (stat *zk.Stat, err error) {
+	err = r.result(func(d *jute.Decoder) { stat = decodeStat(d) })
+	return stat, err
+}
+
+// Names is Data for StartChildren.
+func (r *Reading) Names() (names []string, stat *zk.Stat, err error) {
+	err = r.result(func(d *jute.Decoder) {
+		names = decodeNames(d)
+		stat = decodeStat(d)
+	})
+	return names, stat, err
 }
 
 func (r *Reading) result(decode func(*jute.Decoder)) error {

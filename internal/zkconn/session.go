@@ -100,6 +100,8 @@ type Session struct {
 	watches   map[watchKey]*Watch
 	// predecessors has the PredecessorWatches that have not fired, by their paths.
 	predecessors map[string]*PredecessorWatch
+	trees        []*TreeWatch    // those that are not lost
+	treesApart   uint64          // the last connection on which other watches on their paths do no harm
 	withoutZxids uint64          // the last connection of which an event bore no zxid
 	newHistory   chan struct{}   // closed and replaced when the servers may have lost transactions
 	lost         map[string]bool // see WasLost
@@ -107,6 +109,8 @@ type Session struct {
 
 	killers  killers
 	refusals refusals
+
+	treeCalls sync.Mutex // orders the requests that add and remove the watches of trees; before mu
 }
 
 // New returns a Session that has not begun to connect.
@@ -290,6 +294,7 @@ func (s *Session) onUp(conn uint64) {
 func (s *Session) onDown(conn uint64, err error) {
 	s.mu.Lock()
 	s.losePredecessors(conn)
+	s.loseTrees(nil, func(w *TreeWatch) bool { return w.conn == conn })
 	if s.nc == nil || s.number != conn { // there is a newer connection
 		s.mu.Unlock()
 		return

@@ -137,6 +137,7 @@ func (s *Session) startWatch(key watchKey) *Watch {
 	if !ok {
 		w = &Watch{key: key, armed: make(chan struct{}), firing: newFiring()}
 		s.watches[key] = w
+		s.loseTrees(ErrSharedWatch, func(o *TreeWatch) bool { return o.path == key.path && o.conn != s.treesApart })
 		s.cfg.Tasks.Start(func() { s.arm(w) })
 	}
 	return w
@@ -219,6 +220,7 @@ func (s *Session) onEvent(e wire.Event) {
 		}
 	}
 	s.notePredecessor(e)
+	s.noteTrees(e)
 	s.mu.Unlock()
 	s.cfg.Event(e)
 }

@@ -67,6 +67,39 @@ var callsWithContext = map[string]func(w *callWorld) func(context.Context) error
 		return w.evicts(zkrecipes.NewElection(w.c, "/e").Contenders, anyway)
 	},
 
+	"(*Shards).Serve": func(w *callWorld) func(context.Context) error {
+		return func(ctx context.Context) error {
+			return zkrecipes.NewShards(w.c, "/shards", 2, nil).Serve(ctx, func(ctx context.Context, _ *zkrecipes.Shard) error {
+				<-ctx.Done()
+				return nil
+			})
+		}
+	},
+	"(*Shards).Owners": func(w *callWorld) func(context.Context) error {
+		return func(ctx context.Context) error {
+			_, err := zkrecipes.NewShards(w.c, "/shards", 2, nil).Owners(ctx)
+			return err
+		}
+	},
+	"(*Shards).Watch": func(w *callWorld) func(context.Context) error {
+		return each(zkrecipes.NewShards(w.c, "/shards", 2, nil).Watch)
+	},
+	"(*Shards).Resize": func(w *callWorld) func(context.Context) error {
+		return func(ctx context.Context) error { return zkrecipes.NewShards(w.c, "/shards", 2, nil).Resize(ctx, 3) }
+	},
+	"(*Shard).Commit": func(w *callWorld) func(context.Context) error {
+		got, done := make(chan *zkrecipes.Shard), make(chan struct{})
+		go func() {
+			_ = zkrecipes.NewShards(w.c, "/shards", 1, nil).Serve(w.t.Context(), func(ctx context.Context, s *zkrecipes.Shard) error {
+				got <- s
+				<-ctx.Done()
+				close(done)
+				return nil
+			})
+		}()
+		return commits((<-got).Commit)
+	},
+
 	"(*Mutex).Lock": func(w *callWorld) func(context.Context) error {
 		return releases(zkrecipes.NewMutex(w.c, w.Path).Lock)
 	},

@@ -86,6 +86,8 @@ var longer = map[string]time.Duration{
 	"DoAll":              zkconn.Grace,
 	"(*Election).Lead":   zkconn.Grace,
 	"(*Queue).Serve":     zkconn.Grace,
+	"(*Shards).Serve":    2 * zkconn.Grace, // the member and the size
+	"(*Shards).Resize":   zkconn.Grace,
 }
 
 // returnsInTime makes a call while the server is broken, and reports whether the call has met that.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log"
 	"sync"
+	"time"
 
 	"github.com/go-zookeeper/zk"
 
@@ -479,4 +480,63 @@ func ExampleGroup_Members() {
 		fmt.Println(len(members), err)
 	})
 	// Output: 1 <nil>
+}
+
+// Two processes share out four shards. Here both are in one process.
+func ExampleShards() {
+	client, stop := exampleClient()
+	defer stop()
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	table := zkrecipes.NewShards(client, "/shards/orders", 4, &zkrecipes.ShardsOptions{Settle: time.Millisecond})
+	for range 2 {
+		go func() {
+			if err := serveOrders(ctx, table); err != nil {
+				log.Print(err)
+			}
+		}()
+	}
+	for owners, err := range table.Watch(ctx) {
+		if err != nil {
+			log.Print(err)
+			return
+		}
+		shares := map[string]int{}
+		for _, o := range owners {
+			if !o.Leaves {
+				shares[o.Member]++
+			}
+		}
+		if len(shares) == 2 && len(owners) == 4 {
+			for _, n := range shares {
+				fmt.Println("a process with", n, "shards")
+			}
+			return
+		}
+	}
+	// Output:
+	// a process with 2 shards
+	// a process with 2 shards
+}
+
+// serveOrders has code of docs/shards.md, see docs_test.go.
+func serveOrders(ctx context.Context, table *zkrecipes.Shards) error {
+	err := table.Serve(ctx, func(ctx context.Context, shard *zkrecipes.Shard) error {
+		for ctx.Err() == nil { // it ends when the shard is lost, or goes to another process
+			if err := shipSome(ctx, shard.Number(), shard.Count(), shard.Token()); err != nil {
+				return err // it is called again after a pause
+			}
+		}
+		return nil
+	})
+	return err
+}
+
+// shipSome ships the orders of a shard that are there.
+func shipSome(ctx context.Context, number, count int, fence zkrecipes.Token) error {
+	select {
+	case <-time.After(time.Second):
+	case <-ctx.Done():
+	}
+	return nil
 }

@@ -90,6 +90,7 @@ var tables = []struct {
 	{"Mutex", mutexRows}, {"Mutex in a long line", longLineRows}, {"Mutex with options", mutexOptionRows},
 	{"Lists and evictions", operatorRows}, {"RWLock", rwlockRows}, {"Semaphore", semaphoreRows},
 	{"Election", electionRows}, {"Reads and watches", watchRows}, {"Group", groupRows}, {"Counter", counterRows},
+	{"Shards", shardsRows},
 	{"Barrier", barrierRows}, {"Double barrier", doubleBarrierRows}, {"Gate", gateRows}, {"Queue", queueRows},
 	{"Client", clientRows},
 }
@@ -108,6 +109,8 @@ type world struct {
 	watches
 	members
 	items
+
+	stopServing step
 }
 
 // client returns a client that has used no path.

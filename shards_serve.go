@@ -1,0 +1,413 @@
+package zkrecipes
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/zkrecipes/zkrecipes/internal/group"
+	"github.com/zkrecipes/zkrecipes/internal/session"
+	"github.com/zkrecipes/zkrecipes/internal/shards"
+	"github.com/zkrecipes/zkrecipes/internal/zkconn"
+)
+
+// shardServer is a call of Shards.Serve.
+type shardServer struct {
+	*Shards
+	f      func(context.Context, *Shard) error
+	member *Membership // nil: it has not joined
+
+	wake chan struct{} // has one if works, or what the member is to tell, may have changed
+	tell chan struct{} // likewise, for the goroutine that tells
+	told sync.WaitGroup
+	stop context.CancelFunc // of that goroutine
+
+	mu    sync.Mutex
+	works map[int]*shardWork
+}
+
+// shardWork is a shard that this process has, or stands in line for.
+type shardWork struct {
+	number int
+	cancel context.CancelCauseFunc
+	// Of the server's mutex:
+	held   bool
+	leaves time.Time // since when it is to give the shard up; zero: it is not
+	logged time.Time // when there was a warning of that
+}
+
+const (
+	// hungAfter is how long a function may take to return before, and between, warnings.
+	hungAfter = 10 * time.Second
+	// The pauses before a shard is taken again whose function has returned.
+	firstShardPause, lastShardPause = time.Second, 30 * time.Second
+)
+
+// serveSize works until the number of shards changes, or the session or ctx ends.
+func (sv *shardServer) serveSize(ctx context.Context) error {
+	size, n, err := sv.enter(ctx)
+	if err != nil {
+		return err
+	}
+	defer size.releaseWithin(ctx, size.Release)
+	if err := sv.join(ctx); err != nil {
+		return err
+	}
+	working, end := context.WithCancelCause(size.Context(ctx))
+	defer end(nil)
+	views, failed := make(chan []shards.Member), make(chan error, 2)
+	var followers sync.WaitGroup
+	followers.Go(func() { failed <- sv.followMembers(working, views) })
+	followers.Go(func() { failed <- sv.followSize(working, n) })
+	err = sv.workOnPlans(working, n, views, failed)
+	lost := size.Err() != nil
+	end(ErrMoved) // its cause is another one if it has ended
+	followers.Wait()
+	switch {
+	case ctx.Err() != nil:
+		sv.leave(ctx) // so that others stand in line, before the functions have returned
+	case lost: // with all shards. Those whose functions have not returned are not taken again yet
+		sv.letGoOfAll()
+		return nil
+	}
+	sv.drain()
+	if errors.Is(err, ErrMoved) {
+		return nil // it goes on with another number
+	}
+	return err
+}
+
+// enter returns a lease without which the process works on no shard, and the number of shards, which
+// does not change while it is held.
+func (sv *shardServer) enter(ctx context.Context) (l *Lease, n int, err error) {
+	for {
+		if l, err = sv.sizeLock().RLock(ctx); err != nil {
+			return nil, 0, err
+		}
+		data, _, err := l.Get(ctx, sv.path)
+		size, ok := shards.ParseSize(data)
+		switch {
+		case err == nil && ok && size.Next == 0:
+			if err = sv.agree(size.N); err == nil {
+				return l, size.N, nil
+			}
+		case err == nil && ok:
+			if err = l.releaseWithin(ctx, l.Release); err == nil {
+				err = sv.finishResize(ctx)
+			}
+		case err == nil && len(data) == 0:
+			err = sv.writeFirst(ctx, l, sv.size())
+		case err == nil:
+			err = errNoShards(data)
+		}
+		_ = l.releaseWithin(ctx, l.Release)
+		if err != nil && (ctx.Err() != nil || !isOvertaken(err)) {
+			return nil, 0, err
+		}
+	}
+}
+
+// agree returns ErrSize if the path holds n and this value was made for another number. Once they
+// were the same, it follows.
+func (x *Shards) agree(n int) error {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if n != x.n && !x.agreed {
+		return shards.WrongSize(n, x.n)
+	}
+	x.n, x.agreed = n, true
+	return nil
+}
+
+// join makes the process a member, once.
+func (sv *shardServer) join(ctx context.Context) (err error) {
+	if sv.member != nil {
+		return nil
+	}
+	var opts []JoinOption
+	if id := sv.opts.Member; id != "" {
+		opts = append(opts, MemberID(id))
+	}
+	if sv.member, err = sv.group().Join(ctx, shards.Claims{}.Bytes(), opts...); err != nil {
+		return err
+	}
+	telling, stop := context.WithCancel(context.WithoutCancel(ctx))
+	sv.stop = stop
+	sv.told.Go(func() { sv.tellClaims(telling) })
+	return nil
+}
+
+// leave ends the membership. Once ctx has ended, it waits for no more than a Grace.
+func (sv *shardServer) leave(ctx context.Context) {
+	if sv.member == nil {
+		return
+	}
+	sv.stop()
+	sv.told.Wait()
+	if _, err := sv.c.Tasks.Within(ctx, zkconn.Grace, sv.member.Leave); err != nil {
+		sv.c.Log(slog.LevelWarn, "cannot leave the members that share shards", "path", sv.path, "err", err)
+	}
+}
+
+// tellClaims keeps the member's data up to date.
+func (sv *shardServer) tellClaims(ctx context.Context) {
+	last := string(shards.Claims{}.Bytes())
+	for {
+		select {
+		case <-sv.tell:
+		case <-ctx.Done():
+			return
+		}
+		now := sv.claims().Bytes()
+		if string(now) == last {
+			continue
+		}
+		last = string(now)
+		if err := sv.member.Update(ctx, now); err != nil && ctx.Err() == nil { // it will be written all the same
+			sv.c.Log(slog.LevelWarn, "cannot tell which shards this process has", "path", sv.path, "err", err)
+		}
+	}
+}
+
+func (sv *shardServer) claims() (c shards.Claims) {
+	sv.mu.Lock()
+	defer sv.mu.Unlock()
+	for number, w := range sv.works {
+		switch {
+		case w.held && w.leaves.IsZero():
+			c.Held = append(c.Held, number)
+		case w.held:
+			c.Leaving = append(c.Leaving, number)
+		}
+	}
+	return c
+}
+
+func wakeUp(c chan<- struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+// followMembers sends who is there, and which shards they have.
+func (sv *shardServer) followMembers(ctx context.Context, views chan<- []shards.Member) error {
+	var v *group.View
+	return sv.group().self().inSessions(ctx, "watch", func(ctx context.Context, s *session.Session, path string) error {
+		if v == nil {
+			v = group.NewView(path, func(present []group.Present) error {
+				var members []shards.Member
+				for _, p := range present {
+					if claims, ok := shards.ParseClaims(p.Data); ok {
+						members = append(members, shards.Member{ID: p.ID, Joined: p.Stat.Czxid, Held: claims.Held})
+					}
+				}
+				select {
+				case views <- members:
+					return nil
+				case <-ctx.Done():
+					return ctx.Err()
+				}
+			})
+		}
+		return v.Follow(ctx, s)
+	})
+}
+
+// followSize returns ErrMoved when the number of shards is no longer n.
+func (sv *shardServer) followSize(ctx context.Context, n int) error {
+	for node, err := range sv.client.Watch(ctx, sv.path) {
+		if err != nil {
+			return err
+		}
+		if size, ok := shards.ParseSize(node.Data); ok && size != (shards.Size{N: n}) {
+			return ErrMoved
+		}
+	}
+	return ctx.Err()
+}
+
+// workOnPlans works on the shards that the plans give to this process, until something fails or ctx
+// ends.
+func (sv *shardServer) workOnPlans(ctx context.Context, n int, views <-chan []shards.Member, failed <-chan error) error {
+	var members []shards.Member
+	var changed time.Time // when others have come or gone last
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case view := <-views:
+			if !sameMembers(view, members) {
+				changed = time.Now()
+			}
+			members = view
+		case <-sv.wake:
+		case <-timer.C:
+		case err := <-failed:
+			return err
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+		settled := time.Until(changed.Add(sv.opts.Settle))
+		sv.carryOut(ctx, n, slices.Clone(members), settled <= 0)
+		wait := sv.warn()
+		if settled > 0 {
+			wait = min(wait, settled)
+		}
+		timer.Reset(wait)
+	}
+}
+
+// sameMembers reports whether the same processes are there, whatever they have.
+func sameMembers(a, b []shards.Member) bool {
+	return slices.EqualFunc(a, b, func(a, b shards.Member) bool { return a.ID == b.ID && a.Joined == b.Joined })
+}
+
+// carryOut stands in line for the shards that this process is to have, and lets go of those that
+// another one is to have: of those that it holds once the members have settled.
+func (sv *shardServer) carryOut(ctx context.Context, n int, members []shards.Member, settled bool) {
+	me := slices.IndexFunc(members, func(m shards.Member) bool { return m.ID == sv.member.ID() })
+	if me < 0 {
+		return // its znode is being created again
+	}
+	members[me].Held = sv.claims().Held // what others have read may be older
+	owner := shards.Plan(n, members)    // which sorts members
+	sv.mu.Lock()
+	defer sv.mu.Unlock()
+	for number, i := range owner {
+		w := sv.works[number]
+		if mine := members[i].ID == sv.member.ID(); mine && w == nil {
+			sv.start(ctx, number, n)
+		} else if !mine && w != nil && w.leaves.IsZero() && (settled || !w.held) {
+			sv.letGo(w)
+		}
+	}
+}
+
+// letGo has a process that has a shard, or stands in line for it, give it up. mu must be held.
+func (sv *shardServer) letGo(w *shardWork) {
+	w.leaves = time.Now()
+	w.logged = w.leaves
+	w.cancel(ErrMoved)
+	wakeUp(sv.tell)
+}
+
+// warn logs which functions have not returned, and returns when it is to be called again.
+func (sv *shardServer) warn() (again time.Duration) {
+	sv.mu.Lock()
+	defer sv.mu.Unlock()
+	again = time.Hour
+	for _, w := range sv.works {
+		if !w.held || w.leaves.IsZero() {
+			continue
+		}
+		if time.Since(w.logged) >= hungAfter {
+			w.logged = time.Now()
+			sv.c.Log(slog.LevelWarn, "the function of a shard that is to be given up has not returned",
+				"path", sv.path, "shard", w.number, "since", w.leaves)
+		}
+		again = min(again, time.Until(w.logged.Add(hungAfter)))
+	}
+	return max(again, time.Millisecond)
+}
+
+func (sv *shardServer) letGoOfAll() {
+	sv.mu.Lock()
+	defer sv.mu.Unlock()
+	for _, w := range sv.works {
+		if w.leaves.IsZero() {
+			sv.letGo(w)
+		}
+	}
+}
+
+// drain waits until no function works any more.
+func (sv *shardServer) drain() {
+	sv.letGoOfAll()
+	for {
+		sv.mu.Lock()
+		n := len(sv.works)
+		sv.mu.Unlock()
+		if n == 0 {
+			return
+		}
+		late := time.NewTimer(sv.warn())
+		select {
+		case <-sv.wake:
+		case <-late.C:
+		}
+		late.Stop()
+	}
+}
+
+// start works on a shard in a goroutine. mu must be held.
+func (sv *shardServer) start(ctx context.Context, number, n int) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	w := &shardWork{number: number, cancel: cancel}
+	sv.works[number] = w
+	go func() {
+		defer func() {
+			cancel(nil)
+			sv.mu.Lock()
+			delete(sv.works, number)
+			sv.mu.Unlock()
+			wakeUp(sv.wake)
+			wakeUp(sv.tell)
+		}()
+		sv.workOn(ctx, w, n)
+	}()
+}
+
+// workOn takes a shard again and again, until ctx ends.
+func (sv *shardServer) workOn(ctx context.Context, w *shardWork, n int) {
+	for pause := firstShardPause; ; pause = min(2*pause, lastShardPause) {
+		began := time.Now()
+		again, err := sv.workOnce(ctx, w, n)
+		if ctx.Err() != nil || errors.Is(err, ErrClosed) {
+			return
+		}
+		if time.Since(began) > 2*lastShardPause {
+			pause = firstShardPause
+		}
+		if err != nil {
+			sv.c.Log(slog.LevelWarn, "the function of a shard has failed", "path", sv.path, "shard", w.number, "err", err)
+		}
+		if again {
+			pause = 0
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// workOnce takes the shard and calls f. again: it was lost, so it can be taken again at once.
+func (sv *shardServer) workOnce(ctx context.Context, w *shardWork, n int) (again bool, err error) {
+	l, err := sv.lock(w.number).Lock(ctx)
+	if err != nil {
+		return errors.Is(err, ErrEvicted), err
+	}
+	sv.hold(w, true)
+	defer func() {
+		sv.hold(w, false)
+		again = errors.Is(l.Err(), ErrLost)
+		released := l.releaseWithin(ctx, l.Release)
+		if !again && err == nil {
+			err = released
+		}
+	}()
+	return false, sv.f(l.Context(ctx), &Shard{l, w.number, n})
+}
+
+func (sv *shardServer) hold(w *shardWork, held bool) {
+	sv.mu.Lock()
+	defer sv.mu.Unlock()
+	w.held = held
+	wakeUp(sv.wake)
+	wakeUp(sv.tell)
+}

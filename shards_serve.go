@@ -87,27 +87,35 @@ func (sv *shardServer) enter(ctx context.Context) (l *Lease, n int, err error) {
 		if l, err = sv.sizeLock().RLock(ctx); err != nil {
 			return nil, 0, err
 		}
-		data, _, err := l.Get(ctx, sv.path)
-		size, ok := shards.ParseSize(data)
-		switch {
-		case err == nil && ok && size.Next == 0:
-			if err = sv.agree(size.N); err == nil {
-				return l, size.N, nil
-			}
-		case err == nil && ok:
-			if err = l.releaseWithin(ctx, l.Release); err == nil {
-				err = sv.finishResize(ctx)
-			}
-		case err == nil && len(data) == 0:
-			err = sv.writeFirst(ctx, l, sv.size())
-		case err == nil:
-			err = errNoShards(data)
+		if n, err = sv.settleSize(ctx, l); err == nil && n > 0 {
+			return l, n, nil
 		}
 		_ = l.releaseWithin(ctx, l.Release)
 		if err != nil && (ctx.Err() != nil || !isOvertaken(err)) {
 			return nil, 0, err
 		}
 	}
+}
+
+// settleSize returns the number of shards. 0: it was written, or a change was carried out, so it must
+// be read again, with another lease.
+func (sv *shardServer) settleSize(ctx context.Context, l *Lease) (n int, err error) {
+	data, _, err := l.Get(ctx, sv.path)
+	size, ok := shards.ParseSize(data)
+	switch {
+	case err != nil:
+		return 0, err
+	case ok && size.Next == 0:
+		return size.N, sv.agree(size.N)
+	case ok:
+		if err := l.releaseWithin(ctx, l.Release); err != nil {
+			return 0, err
+		}
+		return 0, sv.finishResize(ctx)
+	case len(data) == 0:
+		return 0, sv.writeFirst(ctx, l, sv.size())
+	}
+	return 0, errNoShards(data)
 }
 
 // agree returns ErrSize if the path holds n and this value was made for another number. Once they

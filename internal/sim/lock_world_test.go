@@ -88,8 +88,10 @@ func (w *lockWorld) begin() {
 		return
 	}
 	for i, path := range w.paths {
+		called := w.log.tick()
 		l, err := w.newLock(w.processes[0].client(), path, rand.New(rand.NewPCG(w.seed, 8000))).lock(w.ctx)
 		if err == nil {
+			w.uses[l.Check().Path] = &placeUses{called: called} // a kept place may be granted again
 			err = l.Release()
 		}
 		if err != nil {

@@ -13,6 +13,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/zkrecipes/zkrecipes"
+	"github.com/zkrecipes/zkrecipes/internal/errs"
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
@@ -186,6 +187,8 @@ func (w *waitWorld) isExpected(ctx context.Context, p *process, life int, err er
 	case errors.Is(err, zkrecipes.ErrClosed):
 		return p.ended(life)
 	case errors.Is(err, zkrecipes.ErrEvicted), errors.Is(err, zkrecipes.ErrSize):
+		return w.operator
+	case errors.Is(err, errs.ErrPlaceLost): // a deletion that nobody saw, before a server that closed a connection
 		return w.operator
 	}
 	return errors.Is(err, zk.ErrSessionExpired) && errors.Is(err, zkrecipes.ErrLost)

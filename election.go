@@ -50,7 +50,7 @@ type Election struct {
 // sends nothing. An invalid path or option is reported on first use.
 func NewElection(c *Client, path string, opts ...MutexOption) *Election {
 	e := &Election{line: &line.Line{
-		Client: c.core(), Path: path, Recipe: "election", Kinds: placename.LockKinds,
+		At: session.At{Client: c.core(), Path: path, Recipe: "election"}, Kinds: placename.LockKinds,
 		Blocks: line.EveryoneBlocks, Foreign: placename.IsRWLockKind, Extra: election.LeaderName[1:],
 	}}
 	e.invalid = delayLine(e.line, opts)
@@ -61,7 +61,7 @@ func NewElection(c *Client, path string, opts ...MutexOption) *Election {
 }
 
 // Path returns the path as the caller gave it, without Options.Prefix.
-func (e *Election) Path() string { return e.self().path() }
+func (e *Election) Path() string { return e.self().Path }
 
 // Term is the time for which a candidate leads. Its Context ends when the leadership is lost,
 // Commit writes only while it lasts, and Token fences writes to other stores. The Token grows
@@ -138,10 +138,10 @@ func (e *Election) Campaign(ctx context.Context, value []byte) (*Term, error) {
 func (e *Election) campaign(ctx context.Context, op string, value []byte, enter func(context.Context, *line.Line, placename.Kind, []byte) (*line.Grant, error)) (*Term, error) {
 	r := e.self()
 	if err := r.check(ctx); err != nil {
-		return nil, fail(op, r.path(), err)
+		return nil, fail(op, r.Path, err)
 	}
 	if err := election.CheckValue(e.line, value); err != nil {
-		return nil, fail(op, r.path(), err)
+		return nil, fail(op, r.Path, err)
 	}
 	l, err := r.acquireBy(ctx, op, placename.KindLock, func(ctx context.Context, k placename.Kind) (*line.Grant, error) {
 		return enter(ctx, e.line, k, value)
@@ -180,11 +180,11 @@ func (t *Term) Proclaim(ctx context.Context, value []byte) error {
 	}
 }
 
-func (e *Election) self() recipe {
+func (e *Election) self() lock {
 	if e == nil {
-		return recipe{}
+		return lock{}
 	}
-	return recipe{Line: e.line, invalid: e.invalid}
+	return lockOn(e.line, nil, e.invalid)
 }
 
 // Lead campaigns, calls f while the process leads, and resigns once f has returned. f's
@@ -212,16 +212,16 @@ func (e *Election) Lead(ctx context.Context, value []byte, f func(context.Contex
 	case f == nil:
 		err = errors.New("nil function")
 	default:
-		if h, ok := r.holderIn(ctx); ok && (h.Handle.Failure() == nil || election.Leads(r.Client, r.Line.Path, h.Handle.Grant)) {
+		if h, ok := r.holderIn(ctx); ok && (h.Handle.Failure() == nil || election.Leads(r.Client, r.Path, h.Handle.Grant)) {
 			err = ErrDeadlock
 		}
 	}
 	if err != nil {
-		return fail("lead", r.path(), err)
+		return fail("lead", r.Path, err)
 	}
 	value = slices.Clone(value)
 	if !r.Client.Held.Begin() {
-		return fail("lead", r.path(), ErrClosed)
+		return fail("lead", r.Path, ErrClosed)
 	}
 	defer r.Client.Held.End()
 	bound, done := r.Client.BindWait(ctx)

@@ -85,7 +85,7 @@ func lockOrder(ctx context.Context, locks []*Mutex) ([]*Mutex, error) {
 			err = r.checkDeadlock(ctx)
 		}
 		if err != nil {
-			return nil, fail(opLockAll, r.path(), err)
+			return nil, fail(opLockAll, r.Path, err)
 		}
 	}
 	order := slices.SortedFunc(slices.Values(locks), func(a, b *Mutex) int { return cmp.Compare(a.line.Abs(), b.line.Abs()) })

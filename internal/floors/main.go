@@ -30,7 +30,7 @@ var floors = map[string][]string{
 	"internal/watch":     {"internal/zkconn"},
 	"internal/line":      {"internal/session", "internal/queuelog", "internal/layout", "internal/lineacl", "internal/placename", "internal/errs", "internal/zkconn", "internal/wire", "internal/jute"},
 	"internal/session":   {"internal/errs", "internal/work", "internal/zkconn", "internal/wire", "internal/jute"},
-	"internal/layout":    {"internal/errs", "internal/zkconn"},
+	"internal/layout":    {"internal/queuelog", "internal/errs", "internal/zkconn"},
 	"internal/lineacl":   {"internal/layout", "internal/zkconn"},
 	"internal/placename": {},
 	"internal/errs":      {"internal/zkconn"},

@@ -115,11 +115,11 @@ func (k *keptLock) become(p phase, g *line.Grant) {
 // keptLocks are those of a Client that are in use.
 type keptLocks struct {
 	mu    sync.Mutex // before that of a lock
-	locks map[line.HolderKey]*keptLock
+	locks map[session.At]*keptLock
 }
 
 func keptBy(c *session.Client) *keptLocks {
-	return session.Attached(c, func() *keptLocks { return &keptLocks{locks: map[line.HolderKey]*keptLock{}} })
+	return session.Attached(c, func() *keptLocks { return &keptLocks{locks: map[session.At]*keptLock{}} })
 }
 
 // LeaveIdle leaves, in the background, the places that are kept and that nobody holds.
@@ -154,7 +154,7 @@ func (c *keptCall) end(g *line.Grant, err error) {
 // locked returns the lock on the Mutex's path, locked, or an error if ctx or the Client has
 // ended. It must be unlocked with unlock.
 func (m *Lock) locked(ctx context.Context) (*keptLock, error) {
-	c, key := m.line.Client, m.line.Key()
+	c, key := m.line.Client, m.line.At
 	switch {
 	case c.Waiting.Err() != nil:
 		return nil, errs.ErrClosed
@@ -185,8 +185,8 @@ func (k *keptLock) unlock() {
 	defer all.mu.Unlock()
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.isUnused() && all.locks[k.line.Key()] == k {
-		delete(all.locks, k.line.Key())
+	if k.isUnused() && all.locks[k.line.At] == k {
+		delete(all.locks, k.line.At)
 	}
 }
 

@@ -311,7 +311,7 @@ func (l *Line) look(ctx context.Context, s *session.Session) (children []string,
 			return nil, nil, nil, zkconn.Errorf(zkconn.ErrPathInUse, "%s stands in a line of a %s: another recipe uses this path", m.Name, l.Recipe)
 		}
 	}
-	if err := l.CheckChildren(ctx, s, children); err != nil {
+	if err := layout.CheckChildren(ctx, s.Session, l.Abs(), children); err != nil {
 		return nil, nil, nil, err
 	}
 	l.noteChildren(len(children), len(ms))

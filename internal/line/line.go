@@ -3,7 +3,6 @@ package line
 import (
 	"context"
 	"errors"
-	"slices"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -11,7 +10,6 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/layout"
 	"github.com/zkrecipes/zkrecipes/internal/lineacl"
 	"github.com/zkrecipes/zkrecipes/internal/placename"
-	"github.com/zkrecipes/zkrecipes/internal/queuelog"
 	"github.com/zkrecipes/zkrecipes/internal/session"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
@@ -19,9 +17,7 @@ import (
 // Line is a container znode in which places stand in order. The recipe says which
 // places block which. Everything else is the same for all recipes.
 type Line struct {
-	Client *session.Client
-	Path   string
-	Recipe string
+	session.At
 	// Alike is a second recipe whose marker this line accepts (Mutex and RWLock), or empty. See
 	// Foreign for places of both in one line.
 	Alike string
@@ -56,11 +52,6 @@ func EveryoneBlocks(_, _ placename.Kind) bool { return true }
 // the readers ahead of it have gone before it holds.
 func WritersBlock(own, other placename.Kind) bool { return own.Exclusive() || other.Exclusive() }
 
-// Key returns the key under which contexts of a holder have it.
-func (l *Line) Key() HolderKey { return HolderKey{l.Client, l.Path, l.Recipe} }
-
-func (l *Line) Abs() string { return l.Client.Abs(l.Path) }
-
 // recorded returns the name in a line's data.
 func (l *Line) recorded(data []byte) (name string, ok bool) {
 	m, ok := layout.ParseMark(l.Recipe, data)
@@ -88,29 +79,6 @@ func (l *Line) CheckData(data []byte) error {
 		return zkconn.Errorf(zkconn.ErrPathInUse, "path holds the size of a semaphore or barrier: %.40q", data)
 	}
 	return nil
-}
-
-// CheckChildren returns ErrPathInUse if the line is the path of a queue, whose znode has no
-// data. Below a queue's path stands its log, which stays, so a place that joins there is not
-// alone, and the children are listed. It costs a read if there is a child of that name.
-func (l *Line) CheckChildren(ctx context.Context, s *session.Session, children []string) error {
-	if !slices.Contains(children, queuelog.RootName[1:]) {
-		return nil
-	}
-	data, _, err := s.Get(ctx, l.Abs()+queuelog.RootName)
-	switch {
-	case errors.Is(err, zk.ErrNoNode), errors.Is(err, zk.ErrNoAuth):
-		return nil
-	case err == nil && layout.IsQueue(data):
-		return zkconn.Errorf(zkconn.ErrPathInUse, "path is used by a queue")
-	}
-	return err
-}
-
-// CheckUnmarked is CheckChildren for a znode without data whose children are not known. It
-// costs one read.
-func (l *Line) CheckUnmarked(ctx context.Context, s *session.Session) error {
-	return l.CheckChildren(ctx, s, []string{queuelog.RootName[1:]})
 }
 
 // LineState is what a client knows of a line.
@@ -202,7 +170,7 @@ func (l *Line) create(ctx context.Context, s *session.Session) (LineState, error
 // remembered once a join has written the marker. zk.ErrNoNode: the line is gone.
 func (l *Line) readUnmarked(ctx context.Context, s *session.Session, stat *zk.Stat) (LineState, error) {
 	if stat.NumChildren > 0 { // before the first join writes the marker of another recipe
-		if err := l.CheckUnmarked(ctx, s); err != nil {
+		if err := layout.CheckUnmarked(ctx, s.Session, l.Abs()); err != nil {
 			return LineState{}, err
 		}
 	}

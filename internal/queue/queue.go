@@ -30,10 +30,9 @@ var (
 
 // Queue is a queue.
 type Queue struct {
-	Client *session.Client
-	Path   string
-	Opts   Options
-	hooks  Hooks
+	session.At
+	Opts  Options
+	hooks Hooks
 	// isDead: it is a queue of dead letters, which exists from the first letter on.
 	isDead    bool
 	consumers *line.Line
@@ -78,7 +77,7 @@ func SetSegmentSize(c *session.Client, n int64) {
 const DefaultMaxAttempts = 16
 
 func New(c *session.Client, path string, cfg Options, hooks Hooks) *Queue {
-	q := &Queue{Client: c, Path: path, Opts: cfg, hooks: hooks, SegmentSize: queuelog.SegmentSize}
+	q := &Queue{At: session.At{Client: c, Path: path, Recipe: "queue"}, Opts: cfg, hooks: hooks, SegmentSize: queuelog.SegmentSize}
 	if c != nil {
 		size := session.Attached(c, func() *segmentSize { return new(segmentSize) })
 		q.SegmentSize = cmp.Or(size.n, q.SegmentSize)
@@ -97,15 +96,13 @@ func New(c *session.Client, path string, cfg Options, hooks Hooks) *Queue {
 	}
 	sub := func(name string) *line.Line {
 		return &line.Line{
-			Client: c, Path: path + name, Recipe: "queue", Kinds: placename.LockKinds, Rejoins: true,
+			At: session.At{Client: c, Path: path + name, Recipe: "queue"}, Kinds: placename.LockKinds, Rejoins: true,
 			Blocks: line.EveryoneBlocks, Foreign: placename.IsRWLockKind,
 		}
 	}
 	q.consumers, q.producers, q.claims = sub("/line"), sub("/room"), sub("")
 	return q
 }
-
-func (q *Queue) Abs() string { return q.Client.Abs(q.Path) }
 
 func (q *Queue) Check(ctx context.Context) error {
 	if q == nil || q.consumers == nil {

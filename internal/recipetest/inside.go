@@ -59,7 +59,7 @@ func TellsEnd(g *line.Grant) bool { return field[func(error, bool)](g, "tellEnd"
 // Abandoned returns the number of paths on which the client still does work whose callers have
 // left.
 func Abandoned(c *zkrecipes.Client) int {
-	background := attachment(Core(c), "line.background")
+	background := attachment(Core(c), "session.background")
 	if background == nil {
 		return 0
 	}
@@ -75,7 +75,7 @@ func NewToken(czxid int64, n int) zkrecipes.Token { return zkrecipes.Token(line.
 // DefaultSessionTimeout is what a Client without Options.SessionTimeout requests.
 const DefaultSessionTimeout = 10 * time.Second
 
-// LineOf returns the line of a Mutex, an RWLock, an Election or a Gate.
+// LineOf returns the line of a Mutex, an RWLock or an Election.
 func LineOf(recipe any) *line.Line { return field[*line.Line](recipe, "line") }
 
 // KeepOf returns the place that the process keeps for a Mutex, if any.

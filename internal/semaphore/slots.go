@@ -11,6 +11,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/zkrecipes/zkrecipes/internal/errs"
+	"github.com/zkrecipes/zkrecipes/internal/layout"
 	"github.com/zkrecipes/zkrecipes/internal/line"
 	"github.com/zkrecipes/zkrecipes/internal/placename"
 	"github.com/zkrecipes/zkrecipes/internal/session"
@@ -44,7 +45,7 @@ func SlotsOfLine(path string) (slots string, ok bool) {
 	return path + semaphoreSlots, ok
 }
 
-func (x *Semaphore) slotsPath() string { return x.Held.Abs() + semaphoreSlots }
+func (x *Semaphore) slotsPath() string { return x.At.Abs() + semaphoreSlots }
 
 func (x *Semaphore) slotPath(i int, uuid string) string {
 	return x.slotsPath() + "/" + strconv.Itoa(i) + "-" + uuid
@@ -77,7 +78,7 @@ func (x *Semaphore) newSlots(s *session.Session, numbers []int32) *slotPlace {
 	}
 	h := &slotPlace{numbers: numbers, Place: &line.Place{
 		Parts: placename.Parts{Name: paths[0][len(x.slotsPath())+1:], Kind: placename.KindLock, UUID: uuid},
-		Line:  x.Held, Session: s, Path: paths[0], Others: paths[1:],
+		Line:  &line.Line{At: x.At}, Session: s, Path: paths[0], Others: paths[1:],
 	}}
 	if len(numbers) == 1 {
 		h.Others = nil
@@ -230,15 +231,15 @@ func (x *Semaphore) Holders(ctx context.Context) ([]slotHolder, error) {
 	if err := x.check(ctx, 1); err != nil {
 		return nil, err
 	}
-	ctx, done := x.Held.Client.Bind(ctx)
+	ctx, done := x.At.Client.Bind(ctx)
 	defer done()
-	return session.InSessions(ctx, x.Held.Client, func(s *session.Session) ([]slotHolder, error) { return x.holdersIn(ctx, s) })
+	return session.InSessions(ctx, x.At.Client, func(s *session.Session) ([]slotHolder, error) { return x.holdersIn(ctx, s) })
 }
 
 func (x *Semaphore) holdersIn(ctx context.Context, s *session.Session) ([]slotHolder, error) {
 	children, _, err := s.Children(ctx, x.slotsPath())
 	if errors.Is(err, zk.ErrNoNode) {
-		return nil, x.Held.CheckSized(ctx, s, "slots")
+		return nil, layout.CheckSized(ctx, s.Session, x.At.Abs(), x.At.Recipe, "slots")
 	}
 	if err != nil {
 		return nil, err

@@ -101,8 +101,8 @@ var recipeMutants = []mutant{
 		name: "semaphore-remembers-n",
 		what: "A Semaphore takes slots by an n that Resize has changed since.",
 		in:   "internal/semaphore",
-		old:  `o := h.take(ctx, &zk.CheckVersionRequest{Path: x.Held.Abs(), Version: v.path}, set)`,
-		new:  `o := h.take(ctx, &zk.CheckVersionRequest{Path: x.Held.Abs(), Version: -1}, set)`,
+		old:  `o := h.take(ctx, &zk.CheckVersionRequest{Path: x.At.Abs(), Version: v.path}, set)`,
+		new:  `o := h.take(ctx, &zk.CheckVersionRequest{Path: x.At.Abs(), Version: -1}, set)`,
 		test: "./internal/semaphore -run ^TestSemaphoresFollowResize$",
 	},
 	{

@@ -11,6 +11,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/zkrecipes/zkrecipes/internal/election"
+	"github.com/zkrecipes/zkrecipes/internal/hold"
 	"github.com/zkrecipes/zkrecipes/internal/line"
 	"github.com/zkrecipes/zkrecipes/internal/look"
 	"github.com/zkrecipes/zkrecipes/internal/placename"
@@ -135,7 +136,7 @@ func (e *Election) Campaign(ctx context.Context, value []byte) (*Term, error) {
 	return e.campaign(ctx, "campaign", slices.Clone(value), election.Enter)
 }
 
-func (e *Election) campaign(ctx context.Context, op string, value []byte, enter func(context.Context, *line.Line, placename.Kind, []byte) (*line.Grant, error)) (*Term, error) {
+func (e *Election) campaign(ctx context.Context, op string, value []byte, enter func(context.Context, *line.Line, placename.Kind, []byte) (*hold.Grant, error)) (*Term, error) {
 	r := e.self()
 	if err := r.check(ctx); err != nil {
 		return nil, fail(op, r.Path, err)
@@ -143,7 +144,7 @@ func (e *Election) campaign(ctx context.Context, op string, value []byte, enter 
 	if err := election.CheckValue(e.line, value); err != nil {
 		return nil, fail(op, r.Path, err)
 	}
-	l, err := r.acquireBy(ctx, op, placename.KindLock, func(ctx context.Context, k placename.Kind) (*line.Grant, error) {
+	l, err := r.acquireBy(ctx, op, placename.KindLock, func(ctx context.Context, k placename.Kind) (*hold.Grant, error) {
 		return enter(ctx, e.line, k, value)
 	})
 	if err != nil {
@@ -170,7 +171,7 @@ func (t *Term) Proclaim(ctx context.Context, value []byte) error {
 	if l.isZero() {
 		return fail("proclaim under", "", errZeroValue)
 	}
-	write := OpSet(l.handle.Grant.Line.Path+election.LeaderName, value, -1)
+	write := OpSet(l.handle.Grant.At.Path+election.LeaderName, value, -1)
 	for {
 		_, err := l.commit(ctx, []Op{write})
 		if errors.Is(err, ErrUncertain) && ctx.Err() == nil && l.Err() == nil {

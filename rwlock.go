@@ -103,7 +103,7 @@ func (w *RWLock) Downgrade(ctx context.Context, l *Lease) error {
 	if err := r.check(ctx); err != nil {
 		return fail("downgrade", r.Path, err)
 	}
-	if l.isZero() || l.handle.Grant.Line.At != r.At {
+	if l.isZero() || l.handle.Grant.At != r.At {
 		return fail("downgrade", r.Path, errors.New("not a lease of this lock"))
 	}
 	return l.Downgrade(ctx)
@@ -126,7 +126,7 @@ func (l *Lease) Downgrade(ctx context.Context) error {
 	if l.isZero() {
 		return l.fail("downgrade", errZeroValue)
 	}
-	r := recipe{At: l.handle.Grant.Line.At}
+	r := recipe{At: l.handle.Grant.At}
 	err := r.check(ctx)
 	switch {
 	case err != nil:
@@ -139,7 +139,7 @@ func (l *Lease) Downgrade(ctx context.Context) error {
 	}
 	ctx, done := r.Client.Bind(ctx)
 	defer done()
-	return l.fail("downgrade", l.handle.Grant.Downgrade(ctx, l.handle))
+	return l.fail("downgrade", line.Downgrade(ctx, l.handle))
 }
 
 func (w *RWLock) self() lock {

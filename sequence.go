@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/zkrecipes/zkrecipes/internal/errs"
+	"github.com/zkrecipes/zkrecipes/internal/hold"
 	"github.com/zkrecipes/zkrecipes/internal/keep"
 	"github.com/zkrecipes/zkrecipes/internal/line"
 	"github.com/zkrecipes/zkrecipes/internal/placename"
@@ -57,7 +58,7 @@ func (r lock) acquire(ctx context.Context, op string, k placename.Kind) (*Lease,
 }
 
 // acquireBy is like acquire, for a recipe that does more at its turn: enter waits for it.
-func (r lock) acquireBy(ctx context.Context, op string, k placename.Kind, enter func(context.Context, placename.Kind) (*line.Grant, error)) (*Lease, error) {
+func (r lock) acquireBy(ctx context.Context, op string, k placename.Kind, enter func(context.Context, placename.Kind) (*hold.Grant, error)) (*Lease, error) {
 	return r.enterOrReenter(ctx, op, k, func(alone bool) error {
 		if !alone && k.Exclusive() {
 			return ErrUpgrade
@@ -87,7 +88,7 @@ func (r lock) tryAcquire(ctx context.Context, op string, k placename.Kind) (*Lea
 // Reentrant context of the holder, one more lease of the holder's grant. With
 // another context of the holder the call would wait for itself: held returns the
 // error for that, or nil if the call may enter.
-func (r lock) enterOrReenter(ctx context.Context, op string, k placename.Kind, held func(alone bool) error, enter func(context.Context, placename.Kind) (*line.Grant, error)) (*Lease, error) {
+func (r lock) enterOrReenter(ctx context.Context, op string, k placename.Kind, held func(alone bool) error, enter func(context.Context, placename.Kind) (*hold.Grant, error)) (*Lease, error) {
 	if err := r.check(ctx); err != nil {
 		return nil, fail(op, r.Path, err)
 	}
@@ -115,11 +116,11 @@ func (r lock) enterOrReenter(ctx context.Context, op string, k placename.Kind, h
 }
 
 // reenter returns one more lease of the holder's grant.
-func reenter(h line.Holder, k placename.Kind, held func(alone bool) error) (*Lease, error) {
+func reenter(h hold.Holder, k placename.Kind, held func(alone bool) error) (*Lease, error) {
 	if err := h.Handle.Failure(); err != nil {
 		return nil, err
 	}
-	l, err := h.Handle.Grant.Enter(k)
+	l, err := h.Handle.Grant.Enter(k.Exclusive())
 	if errors.Is(err, ErrUpgrade) {
 		err = held(false)
 	}
@@ -127,7 +128,7 @@ func reenter(h line.Holder, k placename.Kind, held func(alone bool) error) (*Lea
 }
 
 // enterFirst returns the first lease of a grant that enter waits for.
-func (r lock) enterFirst(ctx context.Context, k placename.Kind, enter func(context.Context, placename.Kind) (*line.Grant, error)) (*Lease, error) {
+func (r lock) enterFirst(ctx context.Context, k placename.Kind, enter func(context.Context, placename.Kind) (*hold.Grant, error)) (*Lease, error) {
 	ctx, done := r.Client.BindWait(ctx)
 	defer done()
 	for {
@@ -135,9 +136,9 @@ func (r lock) enterFirst(ctx context.Context, k placename.Kind, enter func(conte
 		if err != nil {
 			return nil, err
 		}
-		l, err := g.Enter(k)
+		l, err := g.Enter(k.Exclusive())
 		if errors.Is(err, errs.ErrGone) { // by an operator, or with its session
-			err = g.Place().WhyGone(ctx)
+			err = g.WhyGone(ctx)
 		}
 		// Lost before the caller had it: the wait goes on in the next session.
 		if !errors.Is(err, ErrLost) && !errors.Is(err, zkconn.ErrSessionOver) {
@@ -172,7 +173,7 @@ func (l *Lease) releaseAfter(ctx context.Context, f func() error) (err error) {
 // no more than a Grace for the servers' answer, and then returns nil: what is released is deleted
 // in the background.
 func (l *Lease) releaseWithin(ctx context.Context, release func() error) error {
-	_, err := l.handle.Grant.Line.Client.Tasks.Within(ctx, zkconn.Grace, release)
+	_, err := l.handle.Grant.At.Client.Tasks.Within(ctx, zkconn.Grace, release)
 	return err
 }
 
@@ -186,8 +187,8 @@ func (r lock) checkDeadlock(ctx context.Context) error {
 }
 
 // holderIn returns the holder one of whose contexts ctx is.
-func (r lock) holderIn(ctx context.Context) (h line.Holder, ok bool) {
-	h, ok = ctx.Value(r.At).(line.Holder)
+func (r lock) holderIn(ctx context.Context) (h hold.Holder, ok bool) {
+	h, ok = ctx.Value(r.At).(hold.Holder)
 	return h, ok
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/zkrecipes/zkrecipes/internal/errs"
+	"github.com/zkrecipes/zkrecipes/internal/hold"
 	"github.com/zkrecipes/zkrecipes/internal/layout"
 	"github.com/zkrecipes/zkrecipes/internal/lineacl"
 	"github.com/zkrecipes/zkrecipes/internal/placename"
@@ -24,14 +25,9 @@ import (
 // Place is an ephemeral sequential znode in a line.
 type Place struct {
 	placename.Parts
-	Line    *Line
-	Session *session.Session
-	Bears   lineacl.ACL
-	Path    string
-	// Czxid is that of the znode, 0 if it is not known yet.
-	Czxid int64
-	// Nth is its number among the places that one transaction has created, if each gets a grant.
-	Nth       int
+	hold.Znode
+	Line      *Line
+	Bears     lineacl.ACL
 	LineCzxid int64
 	// LineCount is how many children the line had after the join, -1 if that is not known.
 	LineCount int
@@ -43,38 +39,19 @@ type Place struct {
 	Ahead   int
 	// Behind is the predecessor for which AwaitTurn has waited last.
 	Behind string
-	// Own is the watch on Path, nil if there is none yet.
-	Own    *zkconn.Watch
 	queued bool
 	// joined is when the client knew of the place.
 	joined time.Time
 	// holds: the znode of that name says that the place holds, see hold. unsure: it may say so.
 	holds, unsure bool
-
-	// Release, if set, is called instead of remove: for places that are more than one
-	// znode.
-	Release func(signal bool, begin BeginFunc) error
-	// Others are paths of further znodes without which the place does not hold.
-	Others []string
-	// Checked are paths of znodes that are not the place's, and without which it does not hold
-	// either. The recipe watches them.
-	Checked []string
+	// granted: there is, or was, a grant.
+	granted bool
+	// whole is the thing of which the place has become a part, nil if it is one itself.
+	whole hold.Thing
 }
 
-// Paths returns the paths of all znodes without which the place does not hold.
-func (p *Place) Paths() []string { return append([]string{p.Path}, p.Others...) }
-
-// guarded returns the paths of all znodes that a Commit checks.
-func (p *Place) guarded() []string { return append(p.Paths(), p.Checked...) }
-
-// has reports whether guarded contains path.
-func (p *Place) has(path string) bool { return slices.Contains(p.guarded(), path) }
-
-// BeginFunc sends a transaction: zkconn.Session.Begin or Start.
-type BeginFunc func(ops ...any) (*zkconn.Transaction, error)
-
 // Enter joins the line and waits for its turn; see InTurn.
-func (l *Line) Enter(ctx context.Context, k placename.Kind) (g *Grant, err error) {
+func (l *Line) Enter(ctx context.Context, k placename.Kind) (g *hold.Grant, err error) {
 	err = l.InTurn(ctx, k, nil, func(p *Place) error {
 		g, err = p.Grant(ctx)
 		return err
@@ -198,11 +175,11 @@ func (p *Place) treeStands(ctx context.Context, root *zkconn.Watch) (bool, error
 
 // TryEnter is like enter but returns ErrLocked instead of waiting. A line that is
 // held costs one read and no write.
-func (l *Line) TryEnter(ctx context.Context, k placename.Kind) (*Grant, error) {
-	return session.InSessions(ctx, l.Client, func(s *session.Session) (*Grant, error) { return l.tryEnterIn(ctx, s, k) })
+func (l *Line) TryEnter(ctx context.Context, k placename.Kind) (*hold.Grant, error) {
+	return session.InSessions(ctx, l.Client, func(s *session.Session) (*hold.Grant, error) { return l.tryEnterIn(ctx, s, k) })
 }
 
-func (l *Line) tryEnterIn(ctx context.Context, s *session.Session, k placename.Kind) (g *Grant, err error) {
+func (l *Line) tryEnterIn(ctx context.Context, s *session.Session, k placename.Kind) (g *hold.Grant, err error) {
 	err = l.TryInTurn(ctx, s, k, func(p *Place) error {
 		g, err = p.Grant(ctx)
 		return err
@@ -486,7 +463,7 @@ func (p *Place) readBefore(e *Entry) {
 // newPlace makes a place of a znode's name in the line with that czxid.
 func (l *Line) newPlace(ctx context.Context, s *session.Session, e *Entry, name string, line int64) (*Place, error) {
 	m, ok := placename.Parse(name, l.Kinds)
-	p := &Place{Parts: m, Line: l, Session: s, Bears: e.state.ACL, Path: l.Abs() + "/" + name, LineCzxid: line, LineCount: -1, joined: time.Now()}
+	p := &Place{Parts: m, Znode: hold.Znode{Session: s, Path: l.Abs() + "/" + name}, Line: l, Bears: e.state.ACL, LineCzxid: line, LineCount: -1, joined: time.Now()}
 	switch {
 	case !ok: // no server creates such a name
 		l.Client.Tasks.Start(p.Withdraw)
@@ -497,30 +474,35 @@ func (l *Line) newPlace(ctx context.Context, s *session.Session, e *Entry, name 
 	return p, nil
 }
 
-// Grant makes a grant of a place whose turn it is. The clock must be looked at first:
-// a process that slept sees the event although its session is gone. A clock that jumped
-// costs a read.
-func (p *Place) Grant(ctx context.Context) (*Grant, error) {
-	if p.Czxid == 0 {
-		own, err := p.Session.Watch(ctx, p.Path)
-		if errors.Is(err, zk.ErrNoNode) {
-			return nil, p.WhyGone(ctx)
-		}
-		if err != nil {
-			return nil, err
-		}
-		p.Own, p.Czxid = own, own.Stat.Czxid
+// Exclusive reports whether the place holds alone.
+func (p *Place) Exclusive() bool { return p.Kind.Exclusive() }
+
+// Become makes the place a part of t, which embeds it: what is granted and deleted from then on is t.
+func (p *Place) Become(t hold.Thing) { p.whole = t }
+
+func (p *Place) thing() hold.Thing {
+	if p.whole != nil {
+		return p.whole
 	}
-	for {
-		if p.Session.IsValid() {
-			return newGrant(p)
-		}
-		_, _, err := p.Session.Get(ctx, p.Path)
-		if errors.Is(err, zk.ErrNoNode) {
-			return nil, p.WhyGone(ctx)
-		}
-		if err != nil {
-			return nil, err
-		}
+	return p
+}
+
+// Grant grants the place, whose turn it is.
+func (p *Place) Grant(ctx context.Context) (*hold.Grant, error) {
+	p.granted = true
+	g, err := hold.New(ctx, p.Line.At, p.thing(), 0)
+	if err != nil {
+		p.granted = false
 	}
+	return g, err
+}
+
+func (p *Place) place() *Place { return p }
+
+// PlaceOf returns the place that a grant holds, nil if what it holds stands in no line.
+func PlaceOf(g *hold.Grant) *Place {
+	if t, ok := g.Thing().(interface{ place() *Place }); ok {
+		return t.place()
+	}
+	return nil
 }

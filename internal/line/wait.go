@@ -11,7 +11,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
-	"github.com/zkrecipes/zkrecipes/internal/errs"
+	"github.com/zkrecipes/zkrecipes/internal/hold"
 	"github.com/zkrecipes/zkrecipes/internal/placename"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
@@ -148,11 +148,11 @@ func (p *Place) watchPredecessor(ctx context.Context, pred placename.Parts) (*zk
 	}
 	var own *zkconn.Watch
 	if p.Session.TellsZxids() {
-		own = p.startOwn()
+		own = p.StartOwn()
 	}
 	before, err := p.Session.WatchPredecessor(ctx, p.Line.Abs()+"/"+pred.Name)
 	if own != nil {
-		if err := p.awaitOwn(ctx, own); err != nil {
+		if err := p.AwaitOwn(ctx, own); err != nil {
 			return nil, err
 		}
 	}
@@ -166,7 +166,7 @@ func (p *Place) watchPredecessor(ctx context.Context, pred placename.Parts) (*zk
 // the line to this place. Otherwise the caller must look again.
 func (p *Place) awaitPredecessor(ctx context.Context, before *zkconn.PredecessorWatch) error {
 	p.Line.Client.Log(slog.LevelDebug, "place waits", "place", p.Path, "predecessor", p.Behind)
-	late := time.NewTimer(WatchAge(p.Session))
+	late := time.NewTimer(hold.WatchAge(p.Session))
 	defer late.Stop()
 	for waits := true; waits; {
 		waits = false
@@ -195,46 +195,6 @@ func (p *Place) awaitPredecessor(ctx context.Context, before *zkconn.Predecessor
 	p.Line.Client.Log(slog.LevelDebug, "predecessor of a place has left", "place", p.Path, "predecessor", p.Behind,
 		"released", p.First, "watch_lost", before.IsLost(), "zxid", before.Event().Zxid)
 	return nil
-}
-
-// WatchOwn sets the watch on the own place, if there is none.
-func (p *Place) WatchOwn(ctx context.Context) error { return p.awaitOwn(ctx, p.startOwn()) }
-
-func (p *Place) startOwn() *zkconn.Watch {
-	if p.Own != nil && !p.Own.HasFired() {
-		return p.Own
-	}
-	return p.Session.StartWatch(p.Path)
-}
-
-func (p *Place) awaitOwn(ctx context.Context, own *zkconn.Watch) error {
-	own, err := p.Session.Await(ctx, own)
-	if errors.Is(err, zk.ErrNoNode) {
-		return p.WhyGone(ctx)
-	}
-	if err != nil {
-		return err
-	}
-	p.Own = own
-	return nil
-}
-
-// WhyGone distinguishes an eviction from the end of the session, which deletes the place as
-// well, and of which the client may learn later. It sends a write, because the servers carry
-// out none for a session that has ended. ErrPlaceLost: servers that have lost transactions may
-// have lost the place.
-func (p *Place) WhyGone(ctx context.Context) error {
-	for {
-		err := p.Session.Multi(ctx, &zk.DeleteRequest{Path: p.Path, Version: -1}).Err()
-		switch {
-		case (err == nil || errors.Is(err, zk.ErrNoNode)) && p.Session.WasLost(p.Path):
-			return errs.ErrPlaceLost
-		case err == nil, errors.Is(err, zk.ErrNoNode):
-			return errs.ErrEvicted
-		case !zkconn.Transient(err):
-			return err
-		}
-	}
 }
 
 // AwaitWatch waits until the watch fires. The place is watched too, once late says that

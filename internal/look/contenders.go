@@ -13,6 +13,7 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/barrier"
 	elections "github.com/zkrecipes/zkrecipes/internal/election"
 	"github.com/zkrecipes/zkrecipes/internal/errs"
+	"github.com/zkrecipes/zkrecipes/internal/hold"
 	"github.com/zkrecipes/zkrecipes/internal/layout"
 	"github.com/zkrecipes/zkrecipes/internal/line"
 	"github.com/zkrecipes/zkrecipes/internal/placename"
@@ -77,7 +78,7 @@ func Line(ctx context.Context, s *session.Session, l *line.Line) ([]Contender, e
 			return l.Blocks(m.Kind, ahead.Kind) && !m.SharesWith(ahead)
 		})
 		if cs[i].Held {
-			cs[i].HeldSince = line.HeldSince(s, l.Abs()+"/"+m.Name)
+			cs[i].HeldSince = hold.HeldSince(s, l.Abs()+"/"+m.Name)
 		}
 		standing = append(standing, m)
 	}
@@ -158,7 +159,7 @@ func opening(ctx context.Context, s *session.Session, d *barrier.DoubleBarrier) 
 	case err != nil:
 		return 0, time.Time{}, err
 	}
-	return line.TokenOf(ready.Czxid, 0), time.UnixMilli(ready.Ctime), nil
+	return hold.TokenOf(ready.Czxid, 0), time.UnixMilli(ready.Ctime), nil
 }
 
 // Slots returns the holders of a semaphore, once for each slot, and then the waiters.
@@ -220,7 +221,7 @@ func Election(ctx context.Context, s *session.Session, l *line.Line) ([]Contende
 		cs = slices.Insert(cs, 0, Contender{Session: stat.EphemeralOwner, Since: began})
 	}
 	cs[0].Place, cs[0].Path = elections.LeaderName[1:], path
-	cs[0].Czxid, cs[0].Token = stat.Czxid, line.TokenOf(stat.Czxid, 0)
+	cs[0].Czxid, cs[0].Token = stat.Czxid, hold.TokenOf(stat.Czxid, 0)
 	cs[0].Held, cs[0].HeldSince = true, began
 	return cs, nil
 }
@@ -249,7 +250,7 @@ func readContender(ctx context.Context, s *session.Session, at session.At, m pla
 	data, stat, err := s.Get(ctx, at.Abs()+"/"+m.Name)
 	if err == nil {
 		c.Identity, c.Session, c.Since = string(data), stat.EphemeralOwner, time.UnixMilli(stat.Ctime)
-		c.Czxid, c.Token = stat.Czxid, line.TokenOf(stat.Czxid, 0)
+		c.Czxid, c.Token = stat.Czxid, hold.TokenOf(stat.Czxid, 0)
 	}
 	return c, err
 }

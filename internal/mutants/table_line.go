@@ -82,7 +82,7 @@ var lineMutants = []mutant{
 		what: "A waiter that gives up sends the signal of a holder.",
 		in:   "internal/line",
 		old:  `l.Client.Tasks.Start(gone.Withdraw)`,
-		new:  `l.Client.Tasks.Start(func() { _ = gone.leave(true) })`,
+		new:  `l.Client.Tasks.Start(func() { _ = gone.Delete(true, gone.Session.Start) })`,
 		test: "./internal/sim -run Mutex -seeds 50",
 	},
 	{
@@ -168,7 +168,7 @@ var lineMutants = []mutant{
 	{
 		name: "commit-unguarded",
 		what: "A Commit checks the line instead of the place that holds.",
-		in:   "internal/line",
+		in:   "internal/hold",
 		old:  `checks[i] = &zk.CheckVersionRequest{Path: path, Version: -1}`,
 		new:  `checks[i] = &zk.CheckVersionRequest{Path: zkconn.Parent(path), Version: -1}`,
 		test: "./internal/line -run ^TestRealLineDeletedUnder",
@@ -179,7 +179,7 @@ var lineMutants = []mutant{
 		in:   ".",
 		old:  `if ended := l.Err(); ended != nil {`,
 		new:  `if ended := l.Err(); ended != nil && err != nil {`,
-		test: "./internal/line -run ^TestReadsAnsweredAfterTheEnd",
+		test: "./internal/hold -run ^TestReadsAnsweredAfterTheEnd",
 	},
 	{
 		name: "evict-unchecked",
@@ -209,7 +209,7 @@ var lineMutants = []mutant{
 		name: "keep-unwatched",
 		what: "A kept lock's line is not watched.",
 		in:   "internal/keep",
-		old:  `k.leaveIdle(func(*line.Grant) bool { return k.watch == w })`,
+		old:  `k.leaveIdle(func(*hold.Grant) bool { return k.watch == w })`,
 		test: "./internal/keep -run TestKeptLockIsLeftWhenAnotherSessionJoins",
 	},
 	{
@@ -226,7 +226,7 @@ var lineMutants = []mutant{
 	{
 		name: "keep-numbers-run-over",
 		what: "A kept place is granted more than 256 times.",
-		in:   "internal/line",
+		in:   "internal/hold",
 		old:  `if g.Token&lastGrant == lastGrant {`,
 		new:  `if false {`,
 		test: "./internal/keep -run TestPlaceIsTakenAnewAfter256Holds",
@@ -234,15 +234,15 @@ var lineMutants = []mutant{
 	{
 		name: "keep-one-token",
 		what: "The holders of a kept place share its token.",
-		in:   "internal/line",
-		old:  `Line: g.Line, Session: g.Session, Token: g.Token + 1, kept: g.kept, idle: true,`,
-		new:  `Line: g.Line, Session: g.Session, Token: g.Token, kept: g.kept, idle: true,`,
+		in:   "internal/hold",
+		old:  `At: g.At, Session: g.Session, Token: g.Token + 1, kept: g.kept, idle: true,`,
+		new:  `At: g.At, Session: g.Session, Token: g.Token, kept: g.kept, idle: true,`,
 		test: "./internal/keep -run TestKeptLockIsTakenAgainWithoutARequest",
 	},
 	{
 		name: "keep-late-commit",
 		what: "A Commit that waited for a connection is sent after its lease was released.",
-		in:   "internal/line",
+		in:   "internal/hold",
 		old:  `t, err = h.Grant.Session.BeginBy(ctx, h.Grant.Start, slices.Concat(guard, ops)...)`,
 		new:  `t, err = h.Grant.Session.Begin(ctx, slices.Concat(guard, ops)...)`,
 		test: "./internal/keep -run TestCommitOfAReleasedLeaseIsNotSent",

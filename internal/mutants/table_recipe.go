@@ -45,9 +45,9 @@ var recipeMutants = []mutant{
 	{
 		name: "election-commit-unguarded",
 		what: "A deposed leader commits: only its place is checked.",
-		in:   "internal/line",
-		old:  `paths := g.Place().guarded()`,
-		new:  `paths := g.Place().Paths()`,
+		in:   "internal/hold",
+		old:  `paths := g.guarded()`,
+		new:  `paths := g.Thing().Paths()`,
 		test: "./internal/election -run ^TestNoTermCommitsOnceTheLeadersZnodeWasDeleted$",
 	},
 	{
@@ -69,8 +69,7 @@ var recipeMutants = []mutant{
 		name: "election-token-of-place",
 		what: "The token of a Term is its place's, not the one that observers see.",
 		in:   "internal/election",
-		old:  `c.Place.Czxid, c.Checked = c.czxid, []string{c.leader}`,
-		new:  `c.Checked = []string{c.leader}`,
+		old:  `c.Place.Czxid = c.czxid`,
 		test: "./internal/election -run ^TestProclaimPublishesAnotherValueOfTheSameTerm$",
 	},
 	{

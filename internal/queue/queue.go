@@ -14,6 +14,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/zkrecipes/zkrecipes/internal/errs"
+	"github.com/zkrecipes/zkrecipes/internal/hold"
 	"github.com/zkrecipes/zkrecipes/internal/layout"
 	"github.com/zkrecipes/zkrecipes/internal/line"
 	"github.com/zkrecipes/zkrecipes/internal/placename"
@@ -37,8 +38,6 @@ type Queue struct {
 	isDead    bool
 	consumers *line.Line
 	producers *line.Line
-	// claims is the line of the claims, which do not wait in any.
-	claims *line.Line
 	// SegmentSize is after how many creates a segment is sealed.
 	SegmentSize int64
 }
@@ -60,7 +59,7 @@ type Options struct {
 type Hooks struct {
 	// acquire begins an acquisition of an item of the queue with that path, and ends it with
 	// what was acquired or with an error.
-	Acquire func(ctx context.Context, path, op string) (_ context.Context, end func(*line.Grant, error))
+	Acquire func(ctx context.Context, path, op string) (_ context.Context, end func(*hold.Grant, error))
 	// logged returns an item's ID as it is logged.
 	Logged func(id string) any
 }
@@ -100,7 +99,7 @@ func New(c *session.Client, path string, cfg Options, hooks Hooks) *Queue {
 			Blocks: line.EveryoneBlocks, Foreign: placename.IsRWLockKind,
 		}
 	}
-	q.consumers, q.producers, q.claims = sub("/line"), sub("/room"), sub("")
+	q.consumers, q.producers = sub("/line"), sub("/room")
 	return q
 }
 

@@ -134,7 +134,7 @@ func (x *Semaphore) enterFreeIn(ctx context.Context, s *session.Session, k int) 
 		err = x.confirmLost(ctx, h, v)
 	}
 	if err != nil {
-		h.Abandon()
+		h.abandon()
 		return nil, err
 	}
 	return h.granted(ctx)
@@ -143,7 +143,7 @@ func (x *Semaphore) enterFreeIn(ctx context.Context, s *session.Session, k int) 
 // confirm notes that the slots were taken by what v shows. line is the line's Stat in the reply.
 // errStale: the slots must be given back, since the line was deleted and made anew, and has the
 // version that was seen by chance. Somebody may wait there, and the path may have another n.
-func (x *Semaphore) confirm(h *slotPlace, v *view, line *zk.Stat) error {
+func (x *Semaphore) confirm(h *slotSet, v *view, line *zk.Stat) error {
 	x.Line.NoteRewritten(line)
 	if line.Czxid != v.lineCzxid {
 		return errStale
@@ -156,7 +156,7 @@ func (x *Semaphore) confirm(h *slotPlace, v *view, line *zk.Stat) error {
 }
 
 // confirmLost is confirm for a transaction whose first reply was lost.
-func (x *Semaphore) confirmLost(ctx context.Context, h *slotPlace, v *view) error {
+func (x *Semaphore) confirmLost(ctx context.Context, h *slotSet, v *view) error {
 	_, line, err := h.Session.Get(ctx, x.Line.Abs())
 	if err == nil && line.Czxid != v.lineCzxid || errors.Is(err, zk.ErrNoNode) {
 		return errStale

@@ -11,8 +11,8 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/zkrecipes/zkrecipes/internal/errs"
+	"github.com/zkrecipes/zkrecipes/internal/hold"
 	"github.com/zkrecipes/zkrecipes/internal/layout"
-	"github.com/zkrecipes/zkrecipes/internal/line"
 	"github.com/zkrecipes/zkrecipes/internal/placename"
 	"github.com/zkrecipes/zkrecipes/internal/session"
 	"github.com/zkrecipes/zkrecipes/internal/work"
@@ -21,15 +21,16 @@ import (
 
 // slotGrant is what an acquisition got.
 type slotGrant struct {
-	Handle  *line.Handle
+	Handle  *hold.Handle
 	Numbers []int
 }
 
-// slotPlace is a place whose znodes are the slots of one acquisition. Their names end in its
-// uuid.
-type slotPlace struct {
-	*line.Place
-	numbers []int32
+// slots are those of one acquisition. The names of their znodes end in its uuid.
+type slotSet struct {
+	hold.Znode // the first one's
+	x          *Semaphore
+	paths      []string
+	numbers    []int32
 }
 
 // The containers below a semaphore's path.
@@ -70,31 +71,32 @@ func SlotsAmong(children []string) map[string]int32 {
 }
 
 // newSlots returns slots that are yet to be taken.
-func (x *Semaphore) newSlots(s *session.Session, numbers []int32) *slotPlace {
+func (x *Semaphore) newSlots(s *session.Session, numbers []int32) *slotSet {
 	uuid := placename.NewUUID()
 	paths := make([]string, len(numbers))
 	for i, n := range numbers {
 		paths[i] = x.slotPath(int(n), uuid)
 	}
-	h := &slotPlace{numbers: numbers, Place: &line.Place{
-		Parts: placename.Parts{Name: paths[0][len(x.slotsPath())+1:], Kind: placename.KindLock, UUID: uuid},
-		Line:  &line.Line{At: x.At}, Session: s, Path: paths[0], Others: paths[1:],
-	}}
-	if len(numbers) == 1 {
-		h.Others = nil
-	}
-	h.Release = func(_ bool, begin line.BeginFunc) error {
-		err := h.release(begin)
-		if err == nil || errors.Is(err, zk.ErrNoNode) {
-			x.forget(h.names())
-		}
-		return err
-	}
-	return h
+	return &slotSet{Znode: hold.Znode{Session: s, Path: paths[0]}, x: x, paths: paths, numbers: numbers}
 }
 
+// Paths returns the paths of the slots' znodes.
+func (h *slotSet) Paths() []string { return slices.Clone(h.paths) }
+
+// Delete gives the slots back, once.
+func (h *slotSet) Delete(_ bool, begin hold.BeginFunc) error {
+	err := h.release(begin)
+	if err == nil || errors.Is(err, zk.ErrNoNode) {
+		h.x.forget(h.names())
+	}
+	return err
+}
+
+// abandon gives the slots back in the background.
+func (h *slotSet) abandon() { h.x.At.Background(func() { hold.Withdraw(h) }) }
+
 // names returns the names of the slots' znodes.
-func (h *slotPlace) names() []string {
+func (h *slotSet) names() []string {
 	names := h.Paths()
 	for i, path := range names {
 		names[i] = path[strings.LastIndexByte(path, '/')+1:]
@@ -103,7 +105,7 @@ func (h *slotPlace) names() []string {
 }
 
 // addTo adds the slots to what is known to be taken.
-func (h *slotPlace) addTo(taken map[string]int32) {
+func (h *slotSet) addTo(taken map[string]int32) {
 	for i, name := range h.names() {
 		taken[name] = h.numbers[i]
 	}
@@ -116,14 +118,14 @@ func (h *slotPlace) addTo(taken map[string]int32) {
 //
 // The creates must come first: if the transaction is sent again, the first of them tells
 // whether it was carried out before, whatever has changed since.
-func (h *slotPlace) take(ctx context.Context, ops ...any) zkconn.Outcome {
+func (h *slotSet) take(ctx context.Context, ops ...any) zkconn.Outcome {
 	// The background work that this starts must be counted before Close waits for it.
-	h.Line.Client.Tasks.Add()
-	defer h.Line.Client.Tasks.Finish()
+	h.x.At.Client.Tasks.Add()
+	defer h.x.At.Client.Tasks.Finish()
 	creates := make([]any, 0, len(h.numbers))
 	for _, path := range h.Paths() {
 		creates = append(creates, &zk.CreateRequest{
-			Path: path, Data: []byte(h.Line.Client.Identity), Acl: h.Session.ACL(), Flags: zk.FlagEphemeral,
+			Path: path, Data: []byte(h.x.At.Client.Identity), Acl: h.Session.ACL(), Flags: zk.FlagEphemeral,
 		})
 	}
 	t := h.Session.Retry(nil, creates, ops)
@@ -141,13 +143,13 @@ func (h *slotPlace) take(ctx context.Context, ops ...any) zkconn.Outcome {
 		o = o.Because(errStale)
 	}
 	if t.Unknown() {
-		h.Abandon()
+		h.abandon()
 	}
 	return o
 }
 
 // makeParent creates the parent of the slots, and returns errStale if it is there.
-func (h *slotPlace) makeParent(ctx context.Context) error {
+func (h *slotSet) makeParent(ctx context.Context) error {
 	err := h.Session.CreateContainer(ctx, zkconn.Parent(h.Path), nil)
 	if err == nil || errors.Is(err, zk.ErrNodeExists) {
 		return errStale
@@ -156,14 +158,14 @@ func (h *slotPlace) makeParent(ctx context.Context) error {
 }
 
 // granted makes the grant of slots that were taken.
-func (h *slotPlace) granted(ctx context.Context) (*slotGrant, error) {
-	g, err := h.Grant(ctx)
-	var l *line.Handle
+func (h *slotSet) granted(ctx context.Context) (*slotGrant, error) {
+	g, err := hold.New(ctx, h.x.At, h, 0)
+	var l *hold.Handle
 	if err == nil {
-		l, err = g.Enter(placename.KindLock)
+		l, err = g.Enter(true)
 	}
 	if err != nil {
-		h.Abandon()
+		h.abandon()
 		if errors.Is(err, errs.ErrEvicted) || errors.Is(err, errs.ErrLost) {
 			err = errSlotsLost
 		}
@@ -179,7 +181,7 @@ func (h *slotPlace) granted(ctx context.Context) (*slotGrant, error) {
 // release deletes the slots: in one transaction, or one by one if one of them is gone, or if
 // they are too many for one that the servers accept.
 // zk.ErrNoNode: one of them was gone, and now all are.
-func (h *slotPlace) release(begin line.BeginFunc) error {
+func (h *slotSet) release(begin hold.BeginFunc) error {
 	ops := h.deleteOps()
 	gone := h.await(begin(ops...))
 	tooMany := errors.Is(gone, zkconn.ErrTooLarge)
@@ -199,7 +201,7 @@ func (h *slotPlace) release(begin line.BeginFunc) error {
 	return gone
 }
 
-func (h *slotPlace) deleteOps() []any {
+func (h *slotSet) deleteOps() []any {
 	paths := h.Paths()
 	ops := make([]any, len(paths))
 	for i, path := range paths {
@@ -209,7 +211,7 @@ func (h *slotPlace) deleteOps() []any {
 }
 
 // await waits for the outcome of a transaction, if it was sent.
-func (h *slotPlace) await(t *zkconn.Transaction, err error) error {
+func (h *slotSet) await(t *zkconn.Transaction, err error) error {
 	if err == nil {
 		err = t.Wait(h.Session.Lifetime()).Err()
 	}
@@ -271,7 +273,7 @@ func (x *Semaphore) holdersIn(ctx context.Context, s *session.Session) ([]slotHo
 			at[id] = j
 			hs = append(hs, slotHolder{
 				ID: id, Identity: string(a.data), Session: a.stat.EphemeralOwner,
-				Since: time.UnixMilli(a.stat.Ctime), Token: line.TokenOf(a.stat.Czxid, 0),
+				Since: time.UnixMilli(a.stat.Ctime), Token: hold.TokenOf(a.stat.Czxid, 0),
 			})
 		}
 		hs[j].Slots = append(hs[j].Slots, int(taken[names[i]]))

@@ -194,7 +194,7 @@ func (w *writer) write(ctx context.Context) error {
 		err = w.at.Client.InSessions(ctx, func(s *session.Session) error { return w.writeIn(ctx, s, nil) })
 	}
 	if err == errCrowded {
-		err = w.line.InTurn(ctx, placename.KindLock, nil, func(p *line.Place) error { return w.writeAtTurn(ctx, p) })
+		err = w.line.InTurn(ctx, placename.KindLock, func(p *line.Place) error { return w.writeAtTurn(ctx, p) })
 	}
 	if err == errLeft {
 		return nil

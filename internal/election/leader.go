@@ -40,7 +40,7 @@ type candidate struct {
 
 // Enter joins the line, waits for its turn and creates the leader's znode.
 func Enter(ctx context.Context, l *line.Line, k placename.Kind, value []byte) (g *hold.Grant, err error) {
-	err = l.InTurn(ctx, k, nil, func(p *line.Place) error {
+	err = l.InTurn(ctx, k, func(p *line.Place) error {
 		c := newCandidate(p)
 		if err := c.create(ctx, value); err != nil {
 			return err
@@ -203,8 +203,8 @@ func (c *candidate) withdrawOnce() error {
 		case <-ctx.Done():
 		}
 	})
-	err = c.Line.WithPlace(ctx, placename.KindLock, nil, func(p *line.Place) error {
-		if err := p.AwaitTurn(ctx); err != nil { // and no delay: nothing is granted
+	err = c.Line.WithPlace(ctx, placename.KindLock, func(p *line.Place, guess *line.Guess) error {
+		if err := p.AwaitTurn(ctx, guess); err != nil { // and no delay: nothing is granted
 			return err
 		}
 		newCandidate(p)

@@ -421,12 +421,9 @@ func (k *keptLock) ask(p *line.Place, first bool) (w *zkconn.Watch, alone bool) 
 		names, stat, err := p.Session.Children(ctx, k.line.Abs())
 		return nil, err == nil && isAlone(p, names, stat)
 	}
-	state, _, _ := k.line.Known()
-	if k.line.Delay > 0 {
-		state.Others++ // line.HeldName
-	}
+	others := k.line.Others()
 	line, err := p.Session.Exists(ctx, k.line.Abs())
-	if err != nil || int(line.NumChildren) > 1+state.Others {
+	if err != nil || int(line.NumChildren) > 1+others {
 		return nil, false
 	}
 	w, err = p.Session.WatchChildren(ctx, k.line.Abs())

@@ -227,7 +227,7 @@ func TestAGrantSignalledOnAnEarlierConnectionIsHandedOutAtOnce(t *testing.T) {
 		s, _ := recipetest.Core(c).Session()
 		p, err := recipetest.LineOf(zkrecipes.NewMutex(c, w.Path)).Join(t.Context(), s, placename.KindLock)
 		require.NoError(t, err)
-		turn := harness.GoErr(t, p.AwaitTurn)
+		turn := harness.GoErr(t, func(ctx context.Context) error { return p.AwaitTurn(ctx, nil) })
 		synctest.Wait()
 		require.NoError(t, holder.Release())
 		turn.Get()

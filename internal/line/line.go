@@ -88,34 +88,8 @@ type LineState struct {
 	// is there, else the version of the empty data that were read.
 	Version int32
 	lineacl.ACL
-	// count is how many children there were when the client last looked, 0 if that is not known.
-	count int
-	// Others is the number of children that are not places, as of the last listing.
-	Others int
-	// tail is the kind of the place that had joined last then.
-	tail placename.Kind
-	// brief: guessing failed recently, because the predecessor had left or is another
-	// library's. A listing that shows a predecessor of this library ends that.
-	brief bool
+	crowd crowd
 	used  time.Time
-}
-
-// tellsPredecessor reports whether the line's data probably tell a place of that kind its
-// predecessor. In a short line the predecessor has often left when it is watched. A
-// reader's is not the reader at the tail. Before 3.9 each hand-over takes a listing, and one
-// listing more costs less than the question unless the line is very long.
-func (l *Line) tellsPredecessor(in *session.Session, s LineState, k placename.Kind) bool {
-	long := settingsOf(l.Client).LongLine
-	if !in.TellsZxids() {
-		long *= veryLong
-	}
-	return l.Blocks != nil && s.count-s.Others > long && !s.brief && s.Version == -1 && (k.Exclusive() || l.Blocks(k, s.tail))
-}
-
-// mayBeLong reports whether the line is long, or is not known.
-func (l *Line) mayBeLong() bool {
-	state, ok, _ := l.Known()
-	return !l.Writes && (!ok || state.count-state.Others > settingsOf(l.Client).LongLine)
 }
 
 // IdleLine is for how long the client relies on what it knows of a line that it does
@@ -189,7 +163,7 @@ func (l *Line) readMarked(ctx context.Context, s *session.Session, before LineSt
 		return LineState{}, zkconn.Errorf(zkconn.ErrPathInUse, "%s holds other data: %.40q", l.Abs(), data)
 	}
 	tail, _ := placename.Parse(m.Name+"0000000000", l.Kinds)
-	state := LineState{Version: -1, count: int(stat.NumChildren), Others: before.Others, tail: tail.Kind}
+	state := LineState{Version: -1, crowd: crowd{children: int(stat.NumChildren), others: before.crowd.others, tail: tail.Kind}}
 	var isSealed bool
 	if state.ACL, isSealed = lineacl.Sealed(s.Session, m.Seal, stat); isSealed {
 		l.NoteWritten(state.ACL, stat)
@@ -267,21 +241,6 @@ func (l *Line) note(change func(*LineState)) {
 		change(e.line)
 	}
 }
-
-// noteCount remembers how many children the line has.
-func (l *Line) noteCount(n int) { l.note(func(s *LineState) { s.count = n }) }
-
-// noteChildren is noteCount for a client that has listed the children: it can tell how many
-// of them are places.
-func (l *Line) noteChildren(n, places int) {
-	l.note(func(s *LineState) { s.count, s.Others = n, n-places })
-}
-
-// noteBrief remembers whether a guess is likely to fail.
-func (l *Line) noteBrief(brief bool) { l.note(func(s *LineState) { s.brief = brief }) }
-
-// noteTail remembers the kind of a place that joined right before one of this client.
-func (l *Line) noteTail(k placename.Kind) { l.note(func(s *LineState) { s.tail = k }) }
 
 // Forget is for a line that has gone, or is not what it was known to be.
 func (l *Line) Forget() {

@@ -16,12 +16,6 @@ import (
 // The difference is room for creates in flight.
 const MaxNumber = math.MaxInt32 - 1_000_000
 
-// LongLine is how many places a line has at most that is not long.
-const LongLine = 4
-
-// veryLong is how many times as long a line is that is very long.
-const veryLong = 16
-
 // Settings are what the lines of a Client need beside its Config. All of it must be set.
 type Settings struct {
 	LastNumber int32

@@ -3,7 +3,6 @@ package line
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"slices"
 	"strings"
@@ -16,22 +15,22 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
-// AwaitTurn returns when it is the place's turn.
-func (p *Place) AwaitTurn(ctx context.Context) error {
+// AwaitTurn returns when it is the place's turn. guess is of its predecessor.
+func (p *Place) AwaitTurn(ctx context.Context, guess *Guess) error {
 	var again *placename.Parts // a predecessor whose watch was lost: nobody has come between
-	for queued := false; !p.First; {
-		pred, ahead := p.Guessed, p.Ahead
-		guessed := pred != nil
-		if p.Guessed = nil; !guessed {
-			pred, again = again, nil
-		}
-		if pred == nil {
+	for queued := false; !p.First; guess = nil {
+		pred, ahead := again, 0
+		again = nil
+		switch {
+		case guess != nil:
+			pred, ahead = &guess.Parts, guess.ahead
+		case pred == nil:
 			var err error
 			if pred, ahead, err = p.predecessor(ctx); err != nil {
 				return err
 			}
 			if pred == nil {
-				break
+				return nil
 			}
 		}
 		before, err := p.watchPredecessor(ctx, *pred)
@@ -39,8 +38,8 @@ func (p *Place) AwaitTurn(ctx context.Context) error {
 			return err
 		}
 		if before == nil {
-			if guessed {
-				p.Line.noteBrief(true)
+			if guess != nil {
+				p.Line.noteFailed(true)
 			}
 			continue
 		}
@@ -59,44 +58,6 @@ func (p *Place) AwaitTurn(ctx context.Context) error {
 	return nil
 }
 
-// guess returns the place that joined right before, if these are the line's data and Stat
-// from before the join. Nobody can stand between two numbers in a row, since they count
-// what is created in the line. But the place may have left by now, and what the data say
-// may be wrong: it is a guess until the place with that name and number is watched. nil: no
-// guess, because another place has joined since, or because of the data.
-func (p *Place) guess(data []byte, stat *zk.Stat) *placename.Parts {
-	m, ok := p.Line.tail(data, p.Number-1)
-	if !ok || p.Number != NextNumber(stat) {
-		return nil
-	}
-	p.Line.noteTail(m.Kind)
-	if !p.Line.mayName(p.Kind, m) {
-		return nil
-	}
-	return &m
-}
-
-// tail returns the name of the place that has joined last, as the line's data tell, if it has
-// that number. The name may be invalid.
-func (l *Line) tail(data []byte, number int32) (m placename.Parts, ok bool) {
-	name, ok := l.recorded(data)
-	if !ok || number < 0 {
-		return placename.Parts{}, false
-	}
-	m, _ = placename.Parse(fmt.Sprintf("%s%010d", name, number), l.Kinds)
-	return m, true
-}
-
-// mayName reports whether m, from the line's data, is the name of a place of this library that
-// blocks one of that kind.
-func (l *Line) mayName(k placename.Kind, m placename.Parts) bool {
-	return m.Kind != "" && m.Ours() && placename.IsUUID(m.UUID) && !l.Foreign(m.Kind) && l.Blocks(k, m.Kind)
-}
-
-// NextNumber returns the number that the next znode in a line with that Stat gets: of how many
-// were created in it. The Stat has twice as many, and it may wrap: see DataNode.copyStat.
-func NextNumber(line *zk.Stat) int32 { return int32(uint32(line.Cversion+line.NumChildren) / 2) }
-
 // predecessor lists the line and returns the place's predecessor: the nearest place ahead
 // that blocks it. nil: it is the place's turn. ahead is how many places are ahead in
 // all.
@@ -114,25 +75,12 @@ func (p *Place) predecessor(ctx context.Context) (pred *placename.Parts, ahead i
 			pred = &ms[i]
 		}
 	}
-	p.noteLast(ms)
+	p.noteAhead(ms)
 	if pred != nil { // a copy, because it is kept for as long as the wait lasts
 		m, _ := placename.Parse(strings.Clone(pred.Name), p.Line.Kinds)
 		pred = &m
 	}
 	return pred, len(ms), nil
-}
-
-// noteLast notes which of the places ahead, of any kind, has joined last. The next guess
-// depends on it.
-func (p *Place) noteLast(ahead []placename.Parts) {
-	var last placename.Parts
-	if len(ahead) > 0 {
-		last = slices.MaxFunc(ahead, placename.Parts.Compare)
-	}
-	p.Line.noteTail(last.Kind)
-	if last.Ours() && last.Number == p.Number-1 { // else a guess would fail again
-		p.Line.noteBrief(false)
-	}
 }
 
 // watchPredecessor watches the own place and the predecessor, by requests that are under

@@ -145,7 +145,7 @@ var lineMutants = []mutant{
 		name: "guess-blind",
 		what: "A guessed predecessor that does not exist has given the turn to the place.",
 		in:   "internal/line",
-		old:  `p.Line.noteBrief(true)`,
+		old:  `p.Line.noteFailed(true)`,
 		new:  `break`,
 		test: "./internal/line -run ^TestAGuessThatHasLeftIsFoundOutByTheWatch$",
 	},
@@ -216,11 +216,11 @@ var lineMutants = []mutant{
 		name: "keep-not-alone",
 		what: "A place is kept although others stand in its line.",
 		in:   "internal/keep",
-		old:  `state, _, _ := k.line.Known()`,
+		old:  `others := k.line.Others()`,
 		new: `if w, err := p.Session.WatchChildren(ctx, k.line.Abs()); err == nil {
 				return w, true
 			}
-			state, _, _ := k.line.Known()`,
+			others := k.line.Others()`,
 		test: "./internal/keep -run ^TestLockIsNotKept",
 	},
 	{

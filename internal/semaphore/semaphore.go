@@ -97,7 +97,7 @@ func (x *Semaphore) enter(ctx context.Context, k int, wait bool) (l *slotGrant, 
 			return l, err
 		}
 	}
-	err = x.Line.InTurn(ctx, placename.KindLock, nil, func(p *line.Place) error {
+	err = x.Line.InTurn(ctx, placename.KindLock, func(p *line.Place) error {
 		l, err = x.enterFirst(ctx, p, k, true)
 		return err
 	})

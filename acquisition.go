@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/zkrecipes/zkrecipes/internal/hold"
 	"github.com/zkrecipes/zkrecipes/internal/hooks"
 	"github.com/zkrecipes/zkrecipes/internal/line"
 	"github.com/zkrecipes/zkrecipes/internal/session"
@@ -113,12 +114,12 @@ func (a *acquisition) tellsPredecessor() bool {
 }
 
 // predecessor returns the name of the znode that held before, if that is known.
-func (a *acquisition) predecessor(g *line.Grant) string {
+func (a *acquisition) predecessor(g *hold.Grant) string {
 	if !a.tellsPredecessor() {
 		return ""
 	}
-	p := g.Place()
-	if g.Token != line.TokenOf(p.Czxid, 0) { // a kept place is granted again
+	p := line.PlaceOf(g)
+	if g.Token != hold.TokenOf(p.Czxid, 0) { // a kept place is granted again
 		return p.Name
 	}
 	return p.Behind
@@ -126,7 +127,7 @@ func (a *acquisition) predecessor(g *line.Grant) string {
 
 // end reports the end of the acquisition. g is what it got, nil if nothing is held, and
 // from here on the end of the grant is reported.
-func (a *acquisition) end(g *line.Grant, err error) {
+func (a *acquisition) end(g *hold.Grant, err error) {
 	if a == nil {
 		return
 	}
@@ -141,7 +142,7 @@ func (a *acquisition) end(g *line.Grant, err error) {
 	}
 	// Its end is reported after this.
 	g.Tell(func() func(error, bool) {
-		e.Session, e.Place, e.Token = g.Session.ID(), g.Place().Name, Token(g.Token)
+		e.Session, e.Place, e.Token = g.Session.ID(), g.Name(), Token(g.Token)
 		e.Predecessor = a.predecessor(g)
 		a.tellEnd(e)
 		a.tellHoldStart(g, e)
@@ -165,7 +166,7 @@ func (a *acquisition) tellEnd(e TraceAcquireEnd) {
 }
 
 // tellHoldStart reports that a hold begins with the end of its acquisition.
-func (a *acquisition) tellHoldStart(g *line.Grant, end TraceAcquireEnd) {
+func (a *acquisition) tellHoldStart(g *hold.Grant, end TraceAcquireEnd) {
 	f := a.trace.HoldStart
 	if f == nil {
 		return
@@ -181,10 +182,10 @@ func (a *acquisition) tellHoldStart(g *line.Grant, end TraceAcquireEnd) {
 }
 
 // tellHoldEnd reports that a grant has ended that an acquisition got at that time.
-func (t *tracing) tellHoldEnd(g *line.Grant, what TraceAcquireStart, since time.Time, why error, downgraded bool) {
+func (t *tracing) tellHoldEnd(g *hold.Grant, what TraceAcquireStart, since time.Time, why error, downgraded bool) {
 	e := TraceHoldEnd{
 		Time: time.Now(), Recipe: what.Recipe, Path: what.Path, Op: what.Op,
-		Session: g.Session.ID(), Place: g.Place().Name, Token: Token(g.Token), Hold: Hold{g.Over},
+		Session: g.Session.ID(), Place: g.Name(), Token: Token(g.Token), Hold: Hold{g.Over},
 	}
 	e.Held = e.Time.Sub(since)
 	if downgraded {

@@ -37,7 +37,7 @@ func NewBarrier(c *Client, path string, n int) *Barrier {
 }
 
 // Path returns the path as the caller gave it, without Options.Prefix.
-func (b *Barrier) Path() string { return b.self().path() }
+func (b *Barrier) Path() string { return b.self().Path }
 
 // Wait joins the round and returns once the round has been opened. It returns the
 // member's number in the round: 0 to n-1, each once, so that one member can be made
@@ -78,11 +78,11 @@ func (b *Barrier) Path() string { return b.self().path() }
 func (b *Barrier) Wait(ctx context.Context) (int, error) {
 	r := b.self()
 	if err := b.check(ctx); err != nil {
-		return -1, fail("wait", r.path(), err)
+		return -1, fail("wait", r.Path, err)
 	}
-	ctx, traced := startAcquire(ctx, r.Client, RecipeBarrier, r.path(), "wait")
+	ctx, traced := startAcquire(ctx, r.Client, RecipeBarrier, r.Path, "wait")
 	index, err := b.rounds.Wait(ctx)
-	err = fail("wait", r.path(), err)
+	err = fail("wait", r.Path, err)
 	traced.end(nil, err)
 	if err != nil {
 		return -1, err
@@ -106,7 +106,7 @@ func (b *Barrier) self() recipe {
 	if b == nil || b.rounds == nil {
 		return recipe{}
 	}
-	return recipe{Line: b.rounds.Root}
+	return recipe{At: b.rounds.Root}
 }
 
 func (b *Barrier) check(ctx context.Context) error {
@@ -148,7 +148,7 @@ func NewDoubleBarrier(c *Client, path string, n int) *DoubleBarrier {
 }
 
 // Path returns the path as the caller gave it, without Options.Prefix.
-func (d *DoubleBarrier) Path() string { return d.self().path() }
+func (d *DoubleBarrier) Path() string { return d.self().Path }
 
 // Enter joins the barrier and returns a Visit once n members are there. It blocks until
 // then, through disconnections.
@@ -173,9 +173,9 @@ func (d *DoubleBarrier) Path() string { return d.self().path() }
 func (d *DoubleBarrier) Enter(ctx context.Context) (*Visit, error) {
 	r := d.self()
 	if err := d.check(ctx); err != nil {
-		return nil, fail("enter", r.path(), err)
+		return nil, fail("enter", r.Path, err)
 	}
-	ctx, traced := startAcquire(ctx, r.Client, RecipeDoubleBarrier, r.path(), "enter")
+	ctx, traced := startAcquire(ctx, r.Client, RecipeDoubleBarrier, r.Path, "enter")
 	ctx, done := r.Client.BindWait(ctx)
 	defer done()
 	// A member whose Enter or Leave was canceled counts until its znode is deleted.
@@ -185,7 +185,7 @@ func (d *DoubleBarrier) Enter(ctx context.Context) (*Visit, error) {
 		v, err = d.doubles.Enter(ctx)
 	}
 	if err != nil {
-		err = fail("enter", r.path(), err)
+		err = fail("enter", r.Path, err)
 		traced.end(nil, err)
 		return nil, err
 	}
@@ -209,7 +209,7 @@ func (d *DoubleBarrier) self() recipe {
 	if d == nil || d.doubles == nil {
 		return recipe{}
 	}
-	return recipe{Line: d.doubles.Line}
+	return recipe{At: d.doubles.At}
 }
 
 func (d *DoubleBarrier) check(ctx context.Context) error {

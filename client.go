@@ -79,7 +79,7 @@ func newClient(ctx context.Context, servers []string, opts *Options) (*Client, e
 	}
 	t := newTracing(opts.Logger, opts.Trace)
 	cfg.Log, cfg.Told = t.Log, t.tellSession
-	c := line.New(cfg, line.Settings{
+	c := line.NewClient(cfg, line.Settings{
 		LastNumber: tuning.LastNumber(ctx, line.MaxNumber),
 		LongLine:   tuning.LongLine(ctx, line.LongLine),
 	})

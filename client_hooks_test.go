@@ -17,8 +17,8 @@ import (
 	"github.com/zkrecipes/zkrecipes"
 	"github.com/zkrecipes/zkrecipes/internal/errs"
 	"github.com/zkrecipes/zkrecipes/internal/harness"
+	"github.com/zkrecipes/zkrecipes/internal/hold"
 	"github.com/zkrecipes/zkrecipes/internal/line"
-	"github.com/zkrecipes/zkrecipes/internal/placename"
 	"github.com/zkrecipes/zkrecipes/internal/recipetest"
 )
 
@@ -91,6 +91,11 @@ func TestHooksAndFunctionsMayCallTheLibrary(t *testing.T) {
 	})
 }
 
+// absent is a place that has no znode.
+type absent struct{ *line.Place }
+
+func (absent) Delete(bool, hold.BeginFunc) error { return nil }
+
 func TestTraceTellsAGrantBeforeItsEnd(t *testing.T) {
 	t.Parallel()
 	const grants = 1000
@@ -119,8 +124,8 @@ func TestTraceTellsAGrantBeforeItsEnd(t *testing.T) {
 	}()
 	for i := range grants {
 		_, traced := zkrecipes.StartAcquire(t.Context(), recipetest.Core(c), zkrecipes.RecipeMutex, l.Path, "lock")
-		p := &line.Place{Parts: placename.Parts{Name: fmt.Sprint(i)}, Line: l, Session: s, Path: fmt.Sprint(l.Abs(), "/", i), Czxid: 1}
-		p.Release = func(bool, line.BeginFunc) error { return nil } // there is no such znode
+		p := &line.Place{Line: l, Znode: hold.Znode{Session: s, Path: fmt.Sprint(l.Abs(), "/", i), Czxid: 1}}
+		p.Become(absent{p})
 		g, err := p.Grant(t.Context())
 		require.NoError(t, err)
 		traced.End(g, nil)

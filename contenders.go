@@ -48,9 +48,9 @@ func (r recipe) listContenders(ctx context.Context, in func(context.Context, *se
 }
 
 // listPlaces returns the places in the line of a lock, in order.
-func (r recipe) listPlaces(ctx context.Context) ([]Contender, error) {
+func (r lock) listPlaces(ctx context.Context) ([]Contender, error) {
 	return r.listContenders(ctx, func(ctx context.Context, s *session.Session) ([]look.Contender, error) {
-		return look.Line(ctx, s, r.Line)
+		return look.Line(ctx, s, r.line)
 	})
 }
 

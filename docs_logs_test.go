@@ -60,7 +60,7 @@ func TestOperationsListsAllLogRecordsWithTheirAttributes(t *testing.T) {
 func logRecords(t *testing.T) (all []logRecord) {
 	files, err := filepath.Glob("*.go")
 	require.NoError(t, err)
-	for _, dir := range []string{"hooks", "zkconn", "session", "line", "queue", "barrier", "semaphore", "keep", "election", "group", "counter", "watch", "look"} {
+	for _, dir := range []string{"hooks", "zkconn", "session", "hold", "line", "queue", "barrier", "semaphore", "keep", "election", "group", "counter", "watch", "look"} {
 		below, err := filepath.Glob("internal/" + dir + "/*.go")
 		require.NoError(t, err)
 		require.NotEmpty(t, below, dir)

@@ -11,6 +11,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/zkrecipes/zkrecipes/internal/election"
+	"github.com/zkrecipes/zkrecipes/internal/hold"
 	"github.com/zkrecipes/zkrecipes/internal/line"
 	"github.com/zkrecipes/zkrecipes/internal/look"
 	"github.com/zkrecipes/zkrecipes/internal/placename"
@@ -50,7 +51,7 @@ type Election struct {
 // sends nothing. An invalid path or option is reported on first use.
 func NewElection(c *Client, path string, opts ...MutexOption) *Election {
 	e := &Election{line: &line.Line{
-		Client: c.core(), Path: path, Recipe: "election", Kinds: placename.LockKinds,
+		At: session.At{Client: c.core(), Path: path, Recipe: "election"}, Kinds: placename.LockKinds,
 		Blocks: line.EveryoneBlocks, Foreign: placename.IsRWLockKind, Extra: election.LeaderName[1:],
 	}}
 	e.invalid = delayLine(e.line, opts)
@@ -61,7 +62,7 @@ func NewElection(c *Client, path string, opts ...MutexOption) *Election {
 }
 
 // Path returns the path as the caller gave it, without Options.Prefix.
-func (e *Election) Path() string { return e.self().path() }
+func (e *Election) Path() string { return e.self().Path }
 
 // Term is the time for which a candidate leads. Its Context ends when the leadership is lost,
 // Commit writes only while it lasts, and Token fences writes to other stores. The Token grows
@@ -135,15 +136,15 @@ func (e *Election) Campaign(ctx context.Context, value []byte) (*Term, error) {
 	return e.campaign(ctx, "campaign", slices.Clone(value), election.Enter)
 }
 
-func (e *Election) campaign(ctx context.Context, op string, value []byte, enter func(context.Context, *line.Line, placename.Kind, []byte) (*line.Grant, error)) (*Term, error) {
+func (e *Election) campaign(ctx context.Context, op string, value []byte, enter func(context.Context, *line.Line, placename.Kind, []byte) (*hold.Grant, error)) (*Term, error) {
 	r := e.self()
 	if err := r.check(ctx); err != nil {
-		return nil, fail(op, r.path(), err)
+		return nil, fail(op, r.Path, err)
 	}
 	if err := election.CheckValue(e.line, value); err != nil {
-		return nil, fail(op, r.path(), err)
+		return nil, fail(op, r.Path, err)
 	}
-	l, err := r.acquireBy(ctx, op, placename.KindLock, func(ctx context.Context, k placename.Kind) (*line.Grant, error) {
+	l, err := r.acquireBy(ctx, op, placename.KindLock, func(ctx context.Context, k placename.Kind) (*hold.Grant, error) {
 		return enter(ctx, e.line, k, value)
 	})
 	if err != nil {
@@ -170,7 +171,7 @@ func (t *Term) Proclaim(ctx context.Context, value []byte) error {
 	if l.isZero() {
 		return fail("proclaim under", "", errZeroValue)
 	}
-	write := OpSet(l.handle.Grant.Line.Path+election.LeaderName, value, -1)
+	write := OpSet(l.handle.Grant.At.Path+election.LeaderName, value, -1)
 	for {
 		_, err := l.commit(ctx, []Op{write})
 		if errors.Is(err, ErrUncertain) && ctx.Err() == nil && l.Err() == nil {
@@ -180,11 +181,11 @@ func (t *Term) Proclaim(ctx context.Context, value []byte) error {
 	}
 }
 
-func (e *Election) self() recipe {
+func (e *Election) self() lock {
 	if e == nil {
-		return recipe{}
+		return lock{}
 	}
-	return recipe{Line: e.line, invalid: e.invalid}
+	return lockOn(e.line, nil, e.invalid)
 }
 
 // Lead campaigns, calls f while the process leads, and resigns once f has returned. f's
@@ -212,16 +213,16 @@ func (e *Election) Lead(ctx context.Context, value []byte, f func(context.Contex
 	case f == nil:
 		err = errors.New("nil function")
 	default:
-		if h, ok := r.holderIn(ctx); ok && (h.Handle.Failure() == nil || election.Leads(r.Client, r.Line.Path, h.Handle.Grant)) {
+		if h, ok := r.holderIn(ctx); ok && (h.Handle.Failure() == nil || election.Leads(r.Client, r.Path, h.Handle.Grant)) {
 			err = ErrDeadlock
 		}
 	}
 	if err != nil {
-		return fail("lead", r.path(), err)
+		return fail("lead", r.Path, err)
 	}
 	value = slices.Clone(value)
 	if !r.Client.Held.Begin() {
-		return fail("lead", r.path(), ErrClosed)
+		return fail("lead", r.Path, ErrClosed)
 	}
 	defer r.Client.Held.End()
 	bound, done := r.Client.BindWait(ctx)

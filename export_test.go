@@ -5,8 +5,8 @@ import (
 	"reflect"
 	"sync"
 
+	"github.com/zkrecipes/zkrecipes/internal/hold"
 	"github.com/zkrecipes/zkrecipes/internal/hooks"
-	"github.com/zkrecipes/zkrecipes/internal/line"
 	"github.com/zkrecipes/zkrecipes/internal/look"
 	"github.com/zkrecipes/zkrecipes/internal/session"
 )
@@ -28,10 +28,10 @@ const (
 )
 
 // End ends the acquisition.
-func (a *acquisition) End(g *line.Grant, err error) { a.end(g, err) }
+func (a *acquisition) End(g *hold.Grant, err error) { a.end(g, err) }
 
 // HoldOf returns what identifies the hold that a grant is.
-func HoldOf(g *line.Grant) Hold { return Hold{g.Over} }
+func HoldOf(g *hold.Grant) Hold { return Hold{g.Over} }
 
 // NewHooks returns what calls functions and logs to logger.
 func NewHooks(logger *slog.Logger) *hooks.Caller { return hooks.New(logger) }

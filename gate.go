@@ -8,7 +8,6 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/zkrecipes/zkrecipes/internal/layout"
-	"github.com/zkrecipes/zkrecipes/internal/line"
 	"github.com/zkrecipes/zkrecipes/internal/session"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
@@ -22,16 +21,16 @@ import (
 // safe for concurrent use.
 //
 // When it opens, all waiters wake at once: that is what it is for.
-type Gate struct{ line *line.Line }
+type Gate struct{ at session.At }
 
 // NewGate returns the gate with that path. It sends nothing. An invalid path is
 // reported on first use.
 func NewGate(c *Client, path string) *Gate {
-	return &Gate{&line.Line{Client: c.core(), Path: path, Recipe: "gate"}}
+	return &Gate{session.At{Client: c.core(), Path: path, Recipe: "gate"}}
 }
 
 // Path returns the path as the caller gave it, without Options.Prefix.
-func (g *Gate) Path() string { return g.self().path() }
+func (g *Gate) Path() string { return g.self().Path }
 
 // Shut shuts the gate. If it is shut already, nothing changes. The znode's data are
 // "zkrecipes/1 gate " and Options.Identity.
@@ -44,7 +43,7 @@ func (g *Gate) Path() string { return g.self().path() }
 // Cost: one request and one commit, and one more of each for each missing parent.
 func (g *Gate) Shut(ctx context.Context) error {
 	return g.set(ctx, "shut", zk.ErrNodeExists, func(s *session.Session, path string) any {
-		return &zk.CreateRequest{Path: path, Data: layout.Record(g.line.Recipe, "", s.Client.Identity), Acl: s.ACL()}
+		return &zk.CreateRequest{Path: path, Data: layout.Record(g.at.Recipe, "", s.Client.Identity), Acl: s.ACL()}
 	})
 }
 
@@ -67,10 +66,10 @@ func (g *Gate) Open(ctx context.Context) error {
 func (g *Gate) set(ctx context.Context, op string, is error, write func(s *session.Session, path string) any) error {
 	r := g.self()
 	if err := r.check(ctx); err != nil {
-		return fail(op, r.path(), err)
+		return fail(op, r.Path, err)
 	}
 	if !r.Client.Writes.Begin() {
-		return fail(op, r.path(), ErrClosed)
+		return fail(op, r.Path, ErrClosed)
 	}
 	defer r.Client.Writes.End()
 	ctx, done := r.Client.Bind(ctx)
@@ -79,7 +78,7 @@ func (g *Gate) set(ctx context.Context, op string, is error, write func(s *sessi
 	if errors.Is(err, zk.ErrNotEmpty) {
 		err = fmt.Errorf("%w: the znode has children, so it is no gate: %w", ErrPathInUse, err)
 	}
-	return fail(op, r.path(), err)
+	return fail(op, r.Path, err)
 }
 
 // Wait returns once the gate is open. If it is open already, Wait returns at once.
@@ -94,9 +93,9 @@ func (g *Gate) set(ctx context.Context, op string, is error, write func(s *sessi
 func (g *Gate) Wait(ctx context.Context) error {
 	r := g.self()
 	if err := r.check(ctx); err != nil {
-		return fail("wait", r.path(), err)
+		return fail("wait", r.Path, err)
 	}
-	ctx, traced := startAcquire(ctx, r.Client, RecipeGate, r.path(), "wait")
+	ctx, traced := startAcquire(ctx, r.Client, RecipeGate, r.Path, "wait")
 	err := r.waitUntilOpen(ctx)
 	traced.end(nil, err)
 	return err
@@ -154,5 +153,5 @@ func (g *Gate) self() recipe {
 	if g == nil {
 		return recipe{}
 	}
-	return recipe{Line: g.line}
+	return recipe{At: g.at}
 }

@@ -9,7 +9,6 @@ import (
 
 	"github.com/zkrecipes/zkrecipes/internal/errs"
 	"github.com/zkrecipes/zkrecipes/internal/group"
-	"github.com/zkrecipes/zkrecipes/internal/line"
 	"github.com/zkrecipes/zkrecipes/internal/session"
 )
 
@@ -27,16 +26,16 @@ import (
 // Use a path of its own. Every child of the path is a member, whoever has created it. The
 // path is a container without data: the Client or the servers delete it when it has been empty
 // for a while. That changes nothing for those who watch.
-type Group struct{ line *line.Line }
+type Group struct{ at session.At }
 
 // NewGroup returns the group with that path. It sends nothing. An invalid path is reported on
 // first use.
 func NewGroup(c *Client, path string) *Group {
-	return &Group{&line.Line{Client: c.core(), Path: path, Recipe: "group"}}
+	return &Group{session.At{Client: c.core(), Path: path, Recipe: "group"}}
 }
 
 // Path returns the path as the caller gave it, without Options.Prefix.
-func (g *Group) Path() string { return g.self().path() }
+func (g *Group) Path() string { return g.self().Path }
 
 // Member is what a Group's members and watchers see of a member.
 type Member struct {
@@ -77,22 +76,22 @@ func MemberID(id string) JoinOption { return JoinOption{id} }
 func (g *Group) Join(ctx context.Context, data []byte, opts ...JoinOption) (*Membership, error) {
 	r := g.self()
 	if err := r.check(ctx); err != nil {
-		return nil, fail("join", r.path(), err)
+		return nil, fail("join", r.Path, err)
 	}
 	id := group.NewID(r.Client.Identity)
 	for _, o := range opts {
 		id = o.id
 	}
 	if err := group.CheckID(id); err != nil {
-		return nil, fail("join", r.path(), err)
+		return nil, fail("join", r.Path, err)
 	}
 	ctx, done := r.Client.BindWait(ctx)
 	defer done()
 	m, err := group.Join(ctx, r.Client, r.Abs(), id, data)
 	if err != nil {
-		return nil, fail("join", r.path(), err)
+		return nil, fail("join", r.Path, err)
 	}
-	return &Membership{m, id, r.path()}, nil
+	return &Membership{m, id, r.Path}, nil
 }
 
 // Members returns the members, in the order of their ids. None is no error, nor is a path that
@@ -148,7 +147,7 @@ func (g *Group) self() recipe {
 	if g == nil {
 		return recipe{}
 	}
-	return recipe{Line: g.line}
+	return recipe{At: g.at}
 }
 
 // Membership is a member of a Group that this Client keeps present. It is safe for concurrent

@@ -9,7 +9,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/zkrecipes/zkrecipes/internal/errs"
-	"github.com/zkrecipes/zkrecipes/internal/line"
+	"github.com/zkrecipes/zkrecipes/internal/hold"
 )
 
 // Token is a fencing token. It grows with every exclusive grant of a lock or election by its
@@ -27,7 +27,7 @@ import (
 type Token int64
 
 // newToken returns the token of the first grant of the place with that czxid.
-func newToken(czxid int64) Token { return Token(line.TokenOf(czxid, 0)) }
+func newToken(czxid int64) Token { return Token(hold.TokenOf(czxid, 0)) }
 
 // Lease is one grant of a lock to one holder, or one re-entry into it. It is safe for
 // concurrent use. A Lease that no lock has returned, such as a zero one, holds nothing: its
@@ -39,11 +39,11 @@ func newToken(czxid int64) Token { return Token(line.TokenOf(czxid, 0)) }
 // Token are the proof: a Commit succeeds only while the lock is held, and a store that
 // checks the Token refuses a holder that has lost the lock.
 type Lease struct {
-	handle *line.Handle // nil: a zero value
+	handle *hold.Handle // nil: a zero value
 }
 
 // newLease returns the lease of a handle, which may be nil.
-func newLease(h *line.Handle) *Lease {
+func newLease(h *hold.Handle) *Lease {
 	if h == nil {
 		return nil
 	}
@@ -115,13 +115,13 @@ func (l *Lease) Path() string {
 	if l.isZero() {
 		return ""
 	}
-	return l.handle.Grant.Line.Path
+	return l.handle.Grant.At.Path
 }
 
 // Shared reports whether others may hold the lock at the same time: the lease is a reader's of
 // an RWLock, or a writer's that was downgraded. Contender.Reader says the same of a place in
 // the line. It is false for a zero Lease.
-func (l *Lease) Shared() bool { return !l.isZero() && !l.handle.Grant.Place().Kind.Exclusive() }
+func (l *Lease) Shared() bool { return !l.isZero() && !l.handle.Grant.Thing().Exclusive() }
 
 // Token returns the fencing token of the grant. Re-entries share it. It is 0 for a zero
 // Lease. The Token of a lease that is Shared tells readers apart, but is no fencing token:
@@ -143,7 +143,7 @@ func (l *Lease) Check() *zk.CheckVersionRequest {
 	if l.isZero() {
 		return &zk.CheckVersionRequest{Version: -1}
 	}
-	return &zk.CheckVersionRequest{Path: l.handle.Grant.Place().Path, Version: -1}
+	return &zk.CheckVersionRequest{Path: l.handle.Grant.Path(), Version: -1}
 }
 
 // Get reads a znode on the session that holds the lock, so it sees at least what was
@@ -175,7 +175,7 @@ func leaseRead[A any](ctx context.Context, l *Lease, op, path string, read func(
 	if ctx == nil {
 		return none, nil, fail(op, path, errs.ErrNilContext)
 	}
-	abs, err := l.handle.Grant.Line.Client.Resolve(path)
+	abs, err := l.handle.Grant.At.Client.Resolve(path)
 	if err != nil {
 		return none, nil, fail(op, path, err)
 	}
@@ -259,7 +259,7 @@ func (l *Lease) commit(ctx context.Context, given []Op) ([]OpResult, error) {
 	case ctx == nil:
 		return nil, errs.ErrNilContext
 	}
-	c := l.handle.Grant.Line.Client
+	c := l.handle.Grant.At.Client
 	ops, err := mapOps(c, given, false)
 	if err != nil {
 		return nil, err

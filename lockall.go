@@ -41,7 +41,7 @@ func LockAll(ctx context.Context, locks ...*Mutex) (*Leases, error) {
 			return newLeases(locks, order, held), nil
 		}
 		if len(held) > 0 {
-			held[0].handle.Grant.Line.Client.Tasks.Within(ctx, 0, func() error { return releaseAll(held) })
+			held[0].handle.Grant.At.Client.Tasks.Within(ctx, 0, func() error { return releaseAll(held) })
 		}
 		if !lost {
 			return nil, err
@@ -85,7 +85,7 @@ func lockOrder(ctx context.Context, locks []*Mutex) ([]*Mutex, error) {
 			err = r.checkDeadlock(ctx)
 		}
 		if err != nil {
-			return nil, fail(opLockAll, r.path(), err)
+			return nil, fail(opLockAll, r.Path, err)
 		}
 	}
 	order := slices.SortedFunc(slices.Values(locks), func(a, b *Mutex) int { return cmp.Compare(a.line.Abs(), b.line.Abs()) })
@@ -124,11 +124,11 @@ func whyLost(ctx context.Context, held []*Lease, err error) (lost bool, _ error)
 	for _, l := range held {
 		why := l.Err()
 		if errors.Is(why, errs.ErrGone) { // by an operator, or with its session
-			why = l.handle.Grant.Place().WhyGone(ctx)
-			return errors.Is(why, zkconn.ErrSessionOver), fail(opLockAll, l.handle.Grant.Line.Path, why)
+			why = l.handle.Grant.WhyGone(ctx)
+			return errors.Is(why, zkconn.ErrSessionOver), fail(opLockAll, l.handle.Grant.At.Path, why)
 		}
 		if why != nil {
-			return errors.Is(why, ErrLost), fail(opLockAll, l.handle.Grant.Line.Path, errors.Unwrap(why))
+			return errors.Is(why, ErrLost), fail(opLockAll, l.handle.Grant.At.Path, errors.Unwrap(why))
 		}
 	}
 	return false, err

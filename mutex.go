@@ -1,6 +1,7 @@
 package zkrecipes
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/keep"
 	"github.com/zkrecipes/zkrecipes/internal/line"
 	"github.com/zkrecipes/zkrecipes/internal/placename"
+	"github.com/zkrecipes/zkrecipes/internal/session"
 )
 
 // The recipe: each place in the line waits for the one ahead of it, and the first place holds
@@ -38,7 +40,8 @@ type Mutex struct {
 // NewMutex sends nothing. An invalid path or option is reported on first use.
 func NewMutex(c *Client, path string, opts ...MutexOption) *Mutex {
 	m := &Mutex{line: &line.Line{
-		Client: c.core(), Path: path, Recipe: string(RecipeMutex), Alike: string(RecipeRWLock), Kinds: placename.LockKinds,
+		At:    session.At{Client: c.core(), Path: path, Recipe: string(RecipeMutex)},
+		Alike: string(RecipeRWLock), Kinds: placename.LockKinds,
 		Blocks: line.EveryoneBlocks, Foreign: placename.IsRWLockKind,
 	}}
 	for _, opt := range opts {
@@ -46,7 +49,7 @@ func NewMutex(c *Client, path string, opts ...MutexOption) *Mutex {
 			m.keep = keep.New(m.line, opt.keepFor, m.keep != nil)
 		}
 	}
-	m.invalid = delayLine(m.line, opts)
+	m.invalid = cmp.Or(delayLine(m.line, opts), m.keep.Check())
 	return m
 }
 
@@ -100,7 +103,7 @@ type MutexOption struct {
 func KeepFor(d time.Duration) MutexOption { return MutexOption{keeps: true, keepFor: d} }
 
 // Path returns the path as the caller gave it, without Options.Prefix.
-func (m *Mutex) Path() string { return m.self().path() }
+func (m *Mutex) Path() string { return m.self().Path }
 
 // Lock waits for its turn and returns the lease. It waits through disconnections. If the
 // session ends, it waits in the next one, at the end of the line. With a Reentrant context of
@@ -153,11 +156,11 @@ func (m *Mutex) Contenders(ctx context.Context) ([]Contender, error) {
 	return m.self().listPlaces(ctx)
 }
 
-func (m *Mutex) self() recipe {
+func (m *Mutex) self() lock {
 	if m == nil {
-		return recipe{}
+		return lock{}
 	}
-	return recipe{m.line, m.keep, m.invalid}
+	return lockOn(m.line, m.keep, m.invalid)
 }
 
 // LockDelay, an option of NewMutex and NewElection, delays the next grant by d if the last

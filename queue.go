@@ -8,7 +8,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/zkrecipes/zkrecipes/internal/line"
+	"github.com/zkrecipes/zkrecipes/internal/hold"
 	"github.com/zkrecipes/zkrecipes/internal/queue"
 )
 
@@ -82,9 +82,9 @@ func NewQueue(c *Client, path string, opts *QueueOptions) *Queue {
 	}
 	core := c.core()
 	return &Queue{queue.New(core, path, cfg, queue.Hooks{
-		Acquire: func(ctx context.Context, path, op string) (context.Context, func(*line.Grant, error)) {
+		Acquire: func(ctx context.Context, path, op string) (context.Context, func(*hold.Grant, error)) {
 			ctx, traced := startAcquire(ctx, core, RecipeQueue, path, op)
-			return ctx, func(g *line.Grant, err error) { traced.end(g, fail(op, path, err)) }
+			return ctx, func(g *hold.Grant, err error) { traced.end(g, fail(op, path, err)) }
 		},
 		Logged: func(id string) any { return ItemID(id) },
 	})}

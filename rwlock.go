@@ -6,6 +6,7 @@ import (
 
 	"github.com/zkrecipes/zkrecipes/internal/line"
 	"github.com/zkrecipes/zkrecipes/internal/placename"
+	"github.com/zkrecipes/zkrecipes/internal/session"
 )
 
 // The recipe: readers share, and a writer blocks, and is blocked by, everybody
@@ -35,13 +36,14 @@ type RWLock struct{ line *line.Line }
 // reported on first use.
 func NewRWLock(c *Client, path string) *RWLock {
 	return &RWLock{&line.Line{
-		Client: c.core(), Path: path, Recipe: string(RecipeRWLock), Alike: string(RecipeMutex), Kinds: placename.LockKinds,
+		At:    session.At{Client: c.core(), Path: path, Recipe: string(RecipeRWLock)},
+		Alike: string(RecipeMutex), Kinds: placename.LockKinds,
 		Blocks: line.WritersBlock, Foreign: placename.IsMutexKind,
 	}}
 }
 
 // Path returns the path as the caller gave it, without Options.Prefix.
-func (w *RWLock) Path() string { return w.self().path() }
+func (w *RWLock) Path() string { return w.self().Path }
 
 // Lock waits until nobody is ahead and returns the writer's lease. It blocks, fails
 // and costs like Mutex.Lock. With a context of a reader it returns ErrUpgrade at
@@ -99,10 +101,10 @@ func (w *RWLock) Contenders(ctx context.Context) ([]Contender, error) {
 func (w *RWLock) Downgrade(ctx context.Context, l *Lease) error {
 	r := w.self()
 	if err := r.check(ctx); err != nil {
-		return fail("downgrade", r.path(), err)
+		return fail("downgrade", r.Path, err)
 	}
-	if l.isZero() || l.handle.Grant.Line.Key() != r.Key() {
-		return fail("downgrade", r.path(), errors.New("not a lease of this lock"))
+	if l.isZero() || l.handle.Grant.At != r.At {
+		return fail("downgrade", r.Path, errors.New("not a lease of this lock"))
 	}
 	return l.Downgrade(ctx)
 }
@@ -124,12 +126,12 @@ func (l *Lease) Downgrade(ctx context.Context) error {
 	if l.isZero() {
 		return l.fail("downgrade", errZeroValue)
 	}
-	r := recipe{Line: l.handle.Grant.Line}
+	r := recipe{At: l.handle.Grant.At}
 	err := r.check(ctx)
 	switch {
 	case err != nil:
 		return l.fail("downgrade", err)
-	case r.Line.Recipe != string(RecipeRWLock):
+	case r.Recipe != string(RecipeRWLock):
 		return l.fail("downgrade", errors.New("not a lease of an RWLock"))
 	}
 	if err := l.Err(); err != nil {
@@ -137,12 +139,12 @@ func (l *Lease) Downgrade(ctx context.Context) error {
 	}
 	ctx, done := r.Client.Bind(ctx)
 	defer done()
-	return l.fail("downgrade", l.handle.Grant.Downgrade(ctx, l.handle))
+	return l.fail("downgrade", line.Downgrade(ctx, l.handle))
 }
 
-func (w *RWLock) self() recipe {
+func (w *RWLock) self() lock {
 	if w == nil {
-		return recipe{}
+		return lock{}
 	}
-	return recipe{Line: w.line}
+	return lockOn(w.line, nil, nil)
 }

@@ -151,7 +151,7 @@ func (x *Semaphore) looks() recipe {
 	if slots == nil {
 		return recipe{}
 	}
-	return recipe{Line: slots.Held}
+	return recipe{At: slots.At}
 }
 
 // Size returns how many slots there are: the number that the path holds, whatever n this
@@ -165,9 +165,9 @@ func (x *Semaphore) Size(ctx context.Context) (n int, err error) {
 		if err != nil {
 			return errs.Unused(err)
 		}
-		n, err = layout.SizeIn(x.slotted.Held.Recipe, "slots", data, stat)
+		n, err = layout.SizeIn(x.slotted.At.Recipe, "slots", data, stat)
 		if err == nil && n == 0 {
-			err = x.slotted.Held.CheckUnused(ctx, s)
+			err = layout.CheckUnused(ctx, s.Session, path)
 		}
 		return err
 	})

@@ -1,12 +1,12 @@
 package zkrecipes
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 
 	"github.com/zkrecipes/zkrecipes/internal/errs"
+	"github.com/zkrecipes/zkrecipes/internal/hold"
 	"github.com/zkrecipes/zkrecipes/internal/keep"
 	"github.com/zkrecipes/zkrecipes/internal/line"
 	"github.com/zkrecipes/zkrecipes/internal/placename"
@@ -14,38 +14,43 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
-// recipe is what the recipes with a line have in common: they check what the user
-// gave, let a holder re-enter, and wrap errors. Its line is nil if the user made
-// the lock without its constructor.
+// recipe is what all recipes have in common: they check what the user gave, and wrap errors. The
+// zero recipe is that of a value that the user made without its constructor.
 type recipe struct {
-	*line.Line
-	// keep is nil if the lock is not kept.
-	keep *keep.Lock
-
+	session.At
 	// invalid says why the options are, nil if they are not.
 	invalid error
 }
 
-func (r recipe) path() string {
-	if r.Line == nil {
-		return ""
-	}
-	return r.Line.Path
-}
-
 func (r recipe) check(ctx context.Context) error {
-	if r.Line == nil {
+	if r.Recipe == "" {
 		return errors.New("not made by its constructor (NewMutex, NewRWLock, NewGate, ...)")
 	}
-	if err := r.Client.Check(ctx, r.Line.Path); err != nil {
+	if err := r.Client.Check(ctx, r.Path); err != nil {
 		return err
 	}
-	return cmp.Or(r.invalid, r.keep.Check())
+	return r.invalid
+}
+
+// lock is a recipe whose callers stand in a line and, by its turn, hold: it lets a holder re-enter.
+type lock struct {
+	recipe
+	line *line.Line
+	// keep is nil if the lock is not kept.
+	keep *keep.Lock
+}
+
+// lockOn returns the lock with that line, and the zero lock without one.
+func lockOn(l *line.Line, kept *keep.Lock, invalid error) lock {
+	if l == nil {
+		return lock{}
+	}
+	return lock{recipe{l.At, invalid}, l, kept}
 }
 
 // acquire waits for a lease of that kind.
-func (r recipe) acquire(ctx context.Context, op string, k placename.Kind) (*Lease, error) {
-	enter := r.Enter
+func (r lock) acquire(ctx context.Context, op string, k placename.Kind) (*Lease, error) {
+	enter := r.line.Enter
 	if r.keep != nil {
 		enter = r.keep.Enter
 	}
@@ -53,7 +58,7 @@ func (r recipe) acquire(ctx context.Context, op string, k placename.Kind) (*Leas
 }
 
 // acquireBy is like acquire, for a recipe that does more at its turn: enter waits for it.
-func (r recipe) acquireBy(ctx context.Context, op string, k placename.Kind, enter func(context.Context, placename.Kind) (*line.Grant, error)) (*Lease, error) {
+func (r lock) acquireBy(ctx context.Context, op string, k placename.Kind, enter func(context.Context, placename.Kind) (*hold.Grant, error)) (*Lease, error) {
 	return r.enterOrReenter(ctx, op, k, func(alone bool) error {
 		if !alone && k.Exclusive() {
 			return ErrUpgrade
@@ -63,8 +68,8 @@ func (r recipe) acquireBy(ctx context.Context, op string, k placename.Kind, ente
 }
 
 // tryAcquire is like acquire but does not wait.
-func (r recipe) tryAcquire(ctx context.Context, op string, k placename.Kind) (*Lease, error) {
-	enter := r.TryEnter
+func (r lock) tryAcquire(ctx context.Context, op string, k placename.Kind) (*Lease, error) {
+	enter := r.line.TryEnter
 	if r.keep != nil {
 		enter = r.keep.TryEnter
 	}
@@ -83,16 +88,16 @@ func (r recipe) tryAcquire(ctx context.Context, op string, k placename.Kind) (*L
 // Reentrant context of the holder, one more lease of the holder's grant. With
 // another context of the holder the call would wait for itself: held returns the
 // error for that, or nil if the call may enter.
-func (r recipe) enterOrReenter(ctx context.Context, op string, k placename.Kind, held func(alone bool) error, enter func(context.Context, placename.Kind) (*line.Grant, error)) (*Lease, error) {
+func (r lock) enterOrReenter(ctx context.Context, op string, k placename.Kind, held func(alone bool) error, enter func(context.Context, placename.Kind) (*hold.Grant, error)) (*Lease, error) {
 	if err := r.check(ctx); err != nil {
-		return nil, fail(op, r.path(), err)
+		return nil, fail(op, r.Path, err)
 	}
 	h, ok := r.holderIn(ctx)
 	if ok && h.Reentrant {
 		l, err := reenter(h, k, held)
-		return l, fail(op, r.path(), err)
+		return l, fail(op, r.Path, err)
 	}
-	ctx, traced := startAcquire(ctx, r.Client, Recipe(r.Line.Recipe), r.path(), op)
+	ctx, traced := startAcquire(ctx, r.Client, Recipe(r.Recipe), r.Path, op)
 	var l *Lease
 	var err error
 	if ok && h.Handle.Failure() == nil {
@@ -102,7 +107,7 @@ func (r recipe) enterOrReenter(ctx context.Context, op string, k placename.Kind,
 		l, err = r.enterFirst(ctx, k, enter)
 	}
 	if err != nil {
-		err = fail(op, r.path(), err)
+		err = fail(op, r.Path, err)
 		traced.end(nil, err)
 		return nil, err
 	}
@@ -111,11 +116,11 @@ func (r recipe) enterOrReenter(ctx context.Context, op string, k placename.Kind,
 }
 
 // reenter returns one more lease of the holder's grant.
-func reenter(h line.Holder, k placename.Kind, held func(alone bool) error) (*Lease, error) {
+func reenter(h hold.Holder, k placename.Kind, held func(alone bool) error) (*Lease, error) {
 	if err := h.Handle.Failure(); err != nil {
 		return nil, err
 	}
-	l, err := h.Handle.Grant.Enter(k)
+	l, err := h.Handle.Grant.Enter(k.Exclusive())
 	if errors.Is(err, ErrUpgrade) {
 		err = held(false)
 	}
@@ -123,7 +128,7 @@ func reenter(h line.Holder, k placename.Kind, held func(alone bool) error) (*Lea
 }
 
 // enterFirst returns the first lease of a grant that enter waits for.
-func (r recipe) enterFirst(ctx context.Context, k placename.Kind, enter func(context.Context, placename.Kind) (*line.Grant, error)) (*Lease, error) {
+func (r lock) enterFirst(ctx context.Context, k placename.Kind, enter func(context.Context, placename.Kind) (*hold.Grant, error)) (*Lease, error) {
 	ctx, done := r.Client.BindWait(ctx)
 	defer done()
 	for {
@@ -131,9 +136,9 @@ func (r recipe) enterFirst(ctx context.Context, k placename.Kind, enter func(con
 		if err != nil {
 			return nil, err
 		}
-		l, err := g.Enter(k)
+		l, err := g.Enter(k.Exclusive())
 		if errors.Is(err, errs.ErrGone) { // by an operator, or with its session
-			err = g.Place().WhyGone(ctx)
+			err = g.WhyGone(ctx)
 		}
 		// Lost before the caller had it: the wait goes on in the next session.
 		if !errors.Is(err, ErrLost) && !errors.Is(err, zkconn.ErrSessionOver) {
@@ -143,9 +148,9 @@ func (r recipe) enterFirst(ctx context.Context, k placename.Kind, enter func(con
 }
 
 // withLease acquires a lease, runs f with it and releases it.
-func (r recipe) withLease(ctx context.Context, op string, k placename.Kind, f func(context.Context, *Lease) error) error {
+func (r lock) withLease(ctx context.Context, op string, k placename.Kind, f func(context.Context, *Lease) error) error {
 	if f == nil {
-		return fail(op, r.path(), errors.New("nil function"))
+		return fail(op, r.Path, errors.New("nil function"))
 	}
 	l, err := r.acquire(ctx, op, k)
 	if err != nil {
@@ -168,13 +173,13 @@ func (l *Lease) releaseAfter(ctx context.Context, f func() error) (err error) {
 // no more than a Grace for the servers' answer, and then returns nil: what is released is deleted
 // in the background.
 func (l *Lease) releaseWithin(ctx context.Context, release func() error) error {
-	_, err := l.handle.Grant.Line.Client.Tasks.Within(ctx, zkconn.Grace, release)
+	_, err := l.handle.Grant.At.Client.Tasks.Within(ctx, zkconn.Grace, release)
 	return err
 }
 
 // checkDeadlock returns ErrDeadlock if ctx is a context of the holder, but not a Reentrant
 // one.
-func (r recipe) checkDeadlock(ctx context.Context) error {
+func (r lock) checkDeadlock(ctx context.Context) error {
 	if h, ok := r.holderIn(ctx); ok && !h.Reentrant && h.Handle.Failure() == nil {
 		return ErrDeadlock
 	}
@@ -182,8 +187,8 @@ func (r recipe) checkDeadlock(ctx context.Context) error {
 }
 
 // holderIn returns the holder one of whose contexts ctx is.
-func (r recipe) holderIn(ctx context.Context) (h line.Holder, ok bool) {
-	h, ok = ctx.Value(r.Key()).(line.Holder)
+func (r lock) holderIn(ctx context.Context) (h hold.Holder, ok bool) {
+	h, ok = ctx.Value(r.At).(hold.Holder)
 	return h, ok
 }
 
@@ -200,9 +205,9 @@ func (r recipe) waitInSessions(ctx context.Context, op string, f func(ctx contex
 
 func (r recipe) whileBound(ctx context.Context, op string, bind func(*session.Client, context.Context) (context.Context, context.CancelFunc), f func(context.Context, *session.Session, string) error) error {
 	if err := r.check(ctx); err != nil {
-		return fail(op, r.path(), err)
+		return fail(op, r.Path, err)
 	}
 	ctx, done := bind(r.Client, ctx)
 	defer done()
-	return fail(op, r.path(), r.Client.InSessions(ctx, func(s *session.Session) error { return f(ctx, s, r.Abs()) }))
+	return fail(op, r.Path, r.Client.InSessions(ctx, func(s *session.Session) error { return f(ctx, s, r.Abs()) }))
 }

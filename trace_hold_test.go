@@ -204,7 +204,7 @@ func TestTraceTellsThePredecessorsOfWritersReadersAndLeadersAndOfNobodyElse(t *t
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		var h holdsOf
 		c, other := w.Stranger(&zkrecipes.Options{Trace: h.trace()}), w.Stranger(nil)
-		place := func(l *zkrecipes.Lease) string { return recipetest.HandleOf(l).Grant.Place().Name }
+		place := func(l *zkrecipes.Lease) string { return recipetest.HandleOf(l).Grant.Name() }
 
 		rw, ours := zkrecipes.NewRWLock(other, "/rw"), zkrecipes.NewRWLock(c, "/rw")
 		writer := recipetest.Held(t, rw.Lock)

@@ -141,7 +141,7 @@ func TestTraceTellsTimesOfTheEvents(t *testing.T) {
 		time.AfterFunc(7*time.Second, func() { before.Get().Release() })
 		predecessor := w.Line()[1].Name
 		l := recipetest.Held(t, zkrecipes.NewMutex(c, w.Path).Lock)
-		place, hold := recipetest.HandleOf(l).Grant.Place().Name, zkrecipes.HoldOf(recipetest.HandleOf(l).Grant)
+		place, hold := recipetest.HandleOf(l).Grant.Name(), zkrecipes.HoldOf(recipetest.HandleOf(l).Grant)
 		time.Sleep(3 * time.Second)
 		require.NoError(t, l.Release())
 		time.Sleep(2 * time.Hour)

@@ -21,7 +21,7 @@ import (
 // Barrier is a barrier of n members.
 type Barrier struct {
 	members            // of the round
-	Root    *line.Line // the path, which holds n
+	Root    session.At // the path, which holds n
 
 	mu sync.Mutex
 	// agreed is when the path's data was last read and was n, and bears what its ACL was then.
@@ -33,7 +33,7 @@ type Barrier struct {
 func New(c *session.Client, path string, n int) *Barrier {
 	return &Barrier{
 		members: membersOf(c, path+"/round", "round", "barrier", n),
-		Root:    &line.Line{Client: c, Path: path, Recipe: "barrier"},
+		Root:    session.At{Client: c, Path: path, Recipe: "barrier"},
 	}
 }
 
@@ -56,8 +56,8 @@ func (b *Barrier) Wait(ctx context.Context) (int, error) {
 	c := b.Client
 	ctx, done := c.BindWait(ctx)
 	defer done()
-	for _, l := range []*line.Line{b.Root, b.Line} {
-		if err := l.AwaitAbandoned(ctx); err != nil {
+	for _, at := range []session.At{b.Root, b.At} {
+		if err := at.AwaitAbandoned(ctx); err != nil {
 			return 0, err
 		}
 	}
@@ -144,7 +144,7 @@ func (b *Barrier) agree(ctx context.Context, s *session.Session, data []byte, st
 	size, err := layout.SizeIn(b.recipe, "members", data, stat)
 	switch {
 	case err == nil && size == 0:
-		if err := b.Root.CheckUnmarked(ctx, s); err != nil {
+		if err := layout.CheckUnmarked(ctx, s.Session, b.Root.Abs()); err != nil {
 			return 0, err
 		}
 		_, err := layout.WriteSize(ctx, s.Session, b.Root.Abs(), b.n, stat.Version)

@@ -83,11 +83,11 @@ func (d *DoubleBarrier) enter(ctx context.Context, p *line.Place) (*Visit, error
 	if err != nil {
 		return nil, err
 	}
-	l, err := g.Enter(kindMember)
+	l, err := g.Enter(false)
 	if err != nil {
 		return nil, err
 	}
-	return &Visit{D: d, Handle: l, OpenedAt: since, turn: make(chan struct{}, 1)}, nil
+	return &Visit{D: d, Handle: l, place: p, OpenedAt: since, turn: make(chan struct{}, 1)}, nil
 }
 
 // arrive opens the barrier if p makes n members, and returns as open does. A member

@@ -24,7 +24,7 @@ import (
 // Faults and operators that hit the members of a DoubleBarrier.
 
 func compareNames(a, b *zkrecipes.Visit) int {
-	return strings.Compare(grantOf(a).Place().Name, grantOf(b).Place().Name)
+	return strings.Compare(grantOf(a).Name(), grantOf(b).Name())
 }
 
 // B45: The n-th member has seen that there are n. Before it opens the barrier, two of them go,
@@ -81,7 +81,7 @@ func TestLeaveThatIsCancelledAtEveryStepHasLeft(t *testing.T) {
 			synctest.Wait()
 			require.False(t, leaves.Waiting())
 			time.Sleep(3 * time.Second)
-			require.Equal(t, []string{grantOf(vs[1]).Place().Name}, w.Inside())
+			require.Equal(t, []string{grantOf(vs[1]).Name()}, w.Inside())
 			recipetest.Fails(t, leaves, context.Canceled)
 			require.ErrorIs(t, vs[0].Err(), zkrecipes.ErrReleased)
 			met = w.Met()
@@ -116,7 +116,7 @@ func TestLeavingTwiceAndAtOnceIsLeavingOnce(t *testing.T) {
 func TestASecondLeaveReturnsWhenTheMemberIsGone(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		vs := w.visits(2)
-		w.Plan.Add(zktest.Fault{Do: zktest.Answer, Code: jute.ErrOperationTimeout, Op: "multi", Path: grantOf(vs[0]).Place().Path, Times: -1})
+		w.Plan.Add(zktest.Fault{Do: zktest.Answer, Code: jute.ErrOperationTimeout, Op: "multi", Path: grantOf(vs[0]).Path(), Times: -1})
 		require.ErrorIs(t, vs[0].Leave(harness.Within(t, time.Second)), context.DeadlineExceeded)
 		w.dies(vs[1])
 		again := w.leaves(vs[0])

@@ -194,7 +194,7 @@ func TestSpuriousWakeUpsLetNobodyLeave(t *testing.T) {
 		leaves := w.leaves(vs[0])
 		for range 3 {
 			for _, event := range []int32{jute.EventDataChanged, jute.EventDeleted} {
-				recipetest.Spurious(c, grantOf(vs[1]).Place().Path, event)
+				recipetest.Spurious(c, grantOf(vs[1]).Path(), event)
 				synctest.Wait()
 				require.True(t, leaves.Waiting())
 			}

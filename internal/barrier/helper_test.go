@@ -10,7 +10,7 @@ import (
 
 	"github.com/zkrecipes/zkrecipes"
 	"github.com/zkrecipes/zkrecipes/internal/harness"
-	"github.com/zkrecipes/zkrecipes/internal/line"
+	"github.com/zkrecipes/zkrecipes/internal/hold"
 	"github.com/zkrecipes/zkrecipes/internal/recipetest"
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
@@ -137,7 +137,7 @@ func (w *world) leaves(v *zkrecipes.Visit) *harness.Call[struct{}] {
 }
 
 // grantOf returns what a member inside holds.
-func grantOf(v *zkrecipes.Visit) *line.Grant { return recipetest.HandleOf(recipetest.LeaseOf(v)).Grant }
+func grantOf(v *zkrecipes.Visit) *hold.Grant { return recipetest.HandleOf(recipetest.LeaseOf(v)).Grant }
 
 // dies ends the session of a member inside.
 func (w *world) dies(v *zkrecipes.Visit) {

@@ -8,6 +8,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/zkrecipes/zkrecipes/internal/errs"
+	"github.com/zkrecipes/zkrecipes/internal/hold"
 	"github.com/zkrecipes/zkrecipes/internal/line"
 	"github.com/zkrecipes/zkrecipes/internal/session"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
@@ -16,7 +17,8 @@ import (
 // Visit is a member that has entered a double barrier.
 type Visit struct {
 	D      *DoubleBarrier
-	Handle *line.Handle
+	Handle *hold.Handle
+	place  *line.Place
 	// OpenedAt is the czxid of the ready by which it entered.
 	OpenedAt int64
 
@@ -62,7 +64,7 @@ func (v *Visit) Leave(ctx context.Context) error {
 	if v.lost != nil || v.left {
 		return v.lost
 	}
-	p := v.Handle.Grant.Place()
+	p := v.place
 	err := v.awaitOthers(ctx, p)
 	v.left = err == nil
 	if err != nil {

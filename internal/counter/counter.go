@@ -12,6 +12,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/zkrecipes/zkrecipes/internal/errs"
+	"github.com/zkrecipes/zkrecipes/internal/layout"
 	"github.com/zkrecipes/zkrecipes/internal/line"
 	"github.com/zkrecipes/zkrecipes/internal/placename"
 	"github.com/zkrecipes/zkrecipes/internal/session"
@@ -31,18 +32,18 @@ import (
 
 // Counter is a counter.
 type Counter struct {
+	at   session.At
 	line *line.Line
-	path *line.Line
 }
 
 // New returns the counter with that path. It sends nothing.
 func New(c *session.Client, path string) *Counter {
 	return &Counter{
+		at: session.At{Client: c, Path: path, Recipe: "counter"},
 		line: &line.Line{
-			Client: c, Path: path + "/line", Recipe: "counter", Kinds: placename.LockKinds, Rejoins: true,
+			At: session.At{Client: c, Path: path + "/line", Recipe: "counter"}, Kinds: placename.LockKinds, Rejoins: true,
 			Blocks: line.EveryoneBlocks, Foreign: placename.IsRWLockKind,
 		},
-		path: &line.Line{Client: c, Path: path, Recipe: "counter"},
 	}
 }
 
@@ -51,14 +52,14 @@ func (x *Counter) Path() string {
 	if x == nil {
 		return ""
 	}
-	return x.path.Path
+	return x.at.Path
 }
 
 func (x *Counter) check(ctx context.Context) error {
 	if x == nil {
 		return errors.New("not made by NewCounter")
 	}
-	return x.path.Client.Check(ctx, x.path.Path)
+	return x.at.Client.Check(ctx, x.at.Path)
 }
 
 // ErrOverflow is returned for a sum that is no int64.
@@ -82,13 +83,13 @@ func (x *Counter) Get(ctx context.Context) (v int64, err error) {
 	if err := x.check(ctx); err != nil {
 		return 0, err
 	}
-	ctx, done := x.path.Client.Bind(ctx)
+	ctx, done := x.at.Client.Bind(ctx)
 	defer done()
-	return session.InSessions(ctx, x.path.Client, func(s *session.Session) (int64, error) {
-		if err := s.Sync(ctx, x.path.Abs()); err != nil {
+	return session.InSessions(ctx, x.at.Client, func(s *session.Session) (int64, error) {
+		if err := s.Sync(ctx, x.at.Abs()); err != nil {
 			return 0, err
 		}
-		data, stat, err := s.Get(ctx, x.path.Abs())
+		data, stat, err := s.Get(ctx, x.at.Abs())
 		if errors.Is(err, zk.ErrNoNode) {
 			return 0, nil
 		}
@@ -106,7 +107,7 @@ func (x *Counter) parse(ctx context.Context, s *session.Session, data []byte, st
 		if stat.NumChildren == 0 {
 			return 0, nil
 		}
-		return 0, x.path.CheckUnmarked(ctx, s)
+		return 0, layout.CheckUnmarked(ctx, s.Session, x.at.Abs())
 	}
 	v, err := strconv.ParseInt(string(data), 10, 64)
 	if err != nil {
@@ -132,7 +133,7 @@ func (x *Counter) Do(ctx context.Context, change Change) (int64, error) {
 	if err := x.check(ctx); err != nil {
 		return 0, err
 	}
-	c := x.path.Client
+	c := x.at.Client
 	if !c.Writes.Begin() {
 		return 0, errs.ErrClosed
 	}

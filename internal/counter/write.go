@@ -63,11 +63,11 @@ type base struct {
 func (ws *writers) add(x *Counter, one *call) *writer {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
-	w := ws.all[x.path.Path]
+	w := ws.all[x.at.Path]
 	if w == nil {
 		w = &writer{Counter: x, wake: make(chan struct{}, 1)}
-		ws.all[x.path.Path] = w
-		x.path.Client.Tasks.Start(w.run)
+		ws.all[x.at.Path] = w
+		x.at.Client.Tasks.Start(w.run)
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -81,13 +81,13 @@ func (ws *writers) add(x *Counter, one *call) *writer {
 
 // end ends the writer, unless a call waits.
 func (w *writer) end() bool {
-	ws := writersOf(w.path.Client)
+	ws := writersOf(w.at.Client)
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
 	if w.hasCalls() {
 		return false
 	}
-	delete(ws.all, w.path.Path)
+	delete(ws.all, w.at.Path)
 	return true
 }
 
@@ -149,7 +149,7 @@ func (w *writer) settle(batch []*call, err error) {
 
 // run carries out what waits, until nothing has for a while.
 func (w *writer) run() {
-	ctx, done := w.path.Client.Bind(context.Background())
+	ctx, done := w.at.Client.Bind(context.Background())
 	defer done()
 	for w.await(ctx) {
 		if err := w.write(ctx); err != nil {
@@ -164,7 +164,7 @@ func (w *writer) run() {
 // await returns true once a call waits, and false once the writer has ended. It keeps the
 // receipt, and what it knows, for as long as the Client keeps lines that it does not use.
 func (w *writer) await(ctx context.Context) bool {
-	timer := time.NewTimer(w.path.Client.Idle)
+	timer := time.NewTimer(w.at.Client.Idle)
 	defer timer.Stop()
 	for !w.hasCalls() {
 		select {
@@ -191,10 +191,10 @@ var errCrowded = errors.New("others write, too")
 func (w *writer) write(ctx context.Context) error {
 	err := errCrowded
 	if time.Since(w.crowd) >= crowded {
-		err = w.path.Client.InSessions(ctx, func(s *session.Session) error { return w.writeIn(ctx, s, nil) })
+		err = w.at.Client.InSessions(ctx, func(s *session.Session) error { return w.writeIn(ctx, s, nil) })
 	}
 	if err == errCrowded {
-		err = w.line.InTurn(ctx, placename.KindLock, nil, func(p *line.Place) error { return w.writeAtTurn(ctx, p) })
+		err = w.line.InTurn(ctx, placename.KindLock, func(p *line.Place) error { return w.writeAtTurn(ctx, p) })
 	}
 	if err == errLeft {
 		return nil
@@ -230,7 +230,7 @@ func (w *writer) writeIn(ctx context.Context, s *session.Session, p *line.Place)
 		if err != nil || len(batch) == 0 {
 			return cmp.Or(err, errLeft)
 		}
-		set := &zk.SetDataRequest{Path: w.path.Abs(), Data: []byte(strconv.FormatInt(value, 10)), Version: w.base.version}
+		set := &zk.SetDataRequest{Path: w.at.Abs(), Data: []byte(strconv.FormatInt(value, 10)), Version: w.base.version}
 		keep := w.keepOps(s)
 		o := w.logIn(s).Transact(ctx, "counter", errs.ErrUncertain, slices.Concat([]any{set}, keep, leave.Ops))
 		switch {
@@ -254,7 +254,7 @@ func (w *writer) writeIn(ctx context.Context, s *session.Session, p *line.Place)
 				w.crowd = time.Now()
 				return errCrowded
 			}
-			err = s.Sync(ctx, w.path.Abs()) // the server may lag
+			err = s.Sync(ctx, w.at.Abs()) // the server may lag
 		case p != nil:
 			leave, err = p.DepartureAgain(ctx, leave, o)
 		default:
@@ -276,7 +276,7 @@ func (w *writer) read(ctx context.Context, s *session.Session) error {
 			return nil
 		}
 		on := s.On()
-		data, stat, err := s.Get(ctx, w.path.Abs())
+		data, stat, err := s.Get(ctx, w.at.Abs())
 		if errors.Is(err, zk.ErrNoNode) {
 			if err = w.create(ctx, s); err != nil {
 				return err
@@ -309,11 +309,11 @@ func (w *writer) read(ctx context.Context, s *session.Session) error {
 
 // create creates the znode, with 0. It stays when it is idle.
 func (w *writer) create(ctx context.Context, s *session.Session) error {
-	o := s.Multi(ctx, &zk.CreateRequest{Path: w.path.Abs(), Data: []byte("0"), Acl: s.Client.ACL})
+	o := s.Multi(ctx, &zk.CreateRequest{Path: w.at.Abs(), Data: []byte("0"), Acl: s.Client.ACL})
 	for o.Transient() {
-		o = s.Multi(ctx, &zk.CreateRequest{Path: w.path.Abs(), Data: []byte("0"), Acl: s.Client.ACL})
+		o = s.Multi(ctx, &zk.CreateRequest{Path: w.at.Abs(), Data: []byte("0"), Acl: s.Client.ACL})
 	}
-	switch parent := zkconn.Parent(w.path.Abs()); {
+	switch parent := zkconn.Parent(w.at.Abs()); {
 	case o.Is(zk.ErrNoNode) && parent != "":
 		err := s.CreateContainer(ctx, parent, nil)
 		if errors.Is(err, zk.ErrNodeExists) {
@@ -326,7 +326,7 @@ func (w *writer) create(ctx context.Context, s *session.Session) error {
 	return o.Err()
 }
 
-func (w *writer) keepPath() string { return w.path.Abs() + "/counter" }
+func (w *writer) keepPath() string { return w.at.Abs() + "/counter" }
 
 // keepOps keep a znode that others have made, and that may be a container, from being deleted.
 func (w *writer) keepOps(s *session.Session) []any {
@@ -346,7 +346,7 @@ func (w *writer) choose(ctx context.Context, s *session.Session) (batch []*call,
 	}
 	// A write would prove that the value was not old. So read it again after the calls began.
 	w.base.known = false
-	if err = s.Sync(ctx, w.path.Abs()); err == nil {
+	if err = s.Sync(ctx, w.at.Abs()); err == nil {
 		err = w.read(ctx, s)
 	}
 	if err != nil {
@@ -376,7 +376,7 @@ func (w *writer) apply(batch []*call) (value int64, changes bool) {
 // logIn returns what makes receipts in the session.
 func (w *writer) logIn(s *session.Session) *queuelog.Log {
 	if w.in != s {
-		w.in, w.log = s, queue.NewQueueLog(s, w.path.Abs())
+		w.in, w.log = s, queue.NewQueueLog(s, w.at.Abs())
 	}
 	return w.log
 }

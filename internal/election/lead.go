@@ -7,6 +7,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/zkrecipes/zkrecipes/internal/hold"
 	"github.com/zkrecipes/zkrecipes/internal/line"
 	"github.com/zkrecipes/zkrecipes/internal/placename"
 	"github.com/zkrecipes/zkrecipes/internal/session"
@@ -17,7 +18,7 @@ import (
 // and path.
 type Lead struct {
 	// Grant is that with which it leads or has led, nil if there was none yet.
-	Grant atomic.Pointer[line.Grant]
+	Grant atomic.Pointer[hold.Grant]
 
 	client *session.Client
 	path   string
@@ -64,7 +65,7 @@ func (d *Lead) End() {
 
 // Leads reports whether the function of a call of Lead still runs with that grant,
 // which may have been lost.
-func Leads(c *session.Client, path string, g *line.Grant) bool {
+func Leads(c *session.Client, path string, g *hold.Grant) bool {
 	all := leadsOf(c)
 	all.mu.Lock()
 	defer all.mu.Unlock()
@@ -74,7 +75,7 @@ func Leads(c *session.Client, path string, g *line.Grant) bool {
 
 // EnterWithRoom is like Enter. As long as the session has no room for a candidate, it
 // tries again, without a place in the line: others lead meanwhile.
-func EnterWithRoom(ctx context.Context, l *line.Line, k placename.Kind, value []byte) (*line.Grant, error) {
+func EnterWithRoom(ctx context.Context, l *line.Line, k placename.Kind, value []byte) (*hold.Grant, error) {
 	for logged := false; ; logged = true {
 		g, err := Enter(ctx, l, k, value)
 		if !errors.Is(err, zkconn.ErrSessionFull) {

@@ -12,6 +12,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/zkrecipes/zkrecipes/internal/errs"
+	"github.com/zkrecipes/zkrecipes/internal/hold"
 	"github.com/zkrecipes/zkrecipes/internal/line"
 	"github.com/zkrecipes/zkrecipes/internal/placename"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
@@ -38,8 +39,8 @@ type candidate struct {
 }
 
 // Enter joins the line, waits for its turn and creates the leader's znode.
-func Enter(ctx context.Context, l *line.Line, k placename.Kind, value []byte) (g *line.Grant, err error) {
-	err = l.InTurn(ctx, k, nil, func(p *line.Place) error {
+func Enter(ctx context.Context, l *line.Line, k placename.Kind, value []byte) (g *hold.Grant, err error) {
+	err = l.InTurn(ctx, k, func(p *line.Place) error {
 		c := newCandidate(p)
 		if err := c.create(ctx, value); err != nil {
 			return err
@@ -56,7 +57,7 @@ func Enter(ctx context.Context, l *line.Line, k placename.Kind, value []byte) (g
 // leader's znode is deleted with the place.
 func newCandidate(p *line.Place) *candidate {
 	c := &candidate{Place: p, leader: p.Line.Abs() + LeaderName}
-	p.Release = c.release
+	p.Become(c)
 	return c
 }
 
@@ -76,7 +77,7 @@ func (c *candidate) create(ctx context.Context, value []byte) error {
 		switch {
 		case o.Applied():
 			c.czxid = o.Stat(set).Czxid
-			c.Place.Czxid, c.Checked = c.czxid, []string{c.leader}
+			c.Place.Czxid = c.czxid
 			return nil
 		case o.RefusedAt(check, zk.ErrNoNode):
 			return c.WhyGone(ctx)
@@ -110,19 +111,27 @@ func (c *candidate) replaceOps(ctx context.Context) ([]any, error) {
 	return []any{&zk.DeleteRequest{Path: c.leader, Version: stat.Version}}, nil
 }
 
-// release deletes the place and the leader's znode, once. zk.ErrNoNode: one of them was gone, and
+// Checked returns the path of the leader's znode, once that exists.
+func (c *candidate) Checked() []string {
+	if c.czxid == 0 {
+		return nil
+	}
+	return []string{c.leader}
+}
+
+// Delete deletes the place and the leader's znode, once. zk.ErrNoNode: one of them was gone, and
 // now both are.
-func (c *candidate) release(signal bool, begin line.BeginFunc) error {
+func (c *candidate) Delete(signal bool, begin hold.BeginFunc) error {
 	leader, err := c.deleteOps()
 	if err != nil {
 		return err
 	}
-	o := c.RemoveWith(signal, begin, leader...)
+	o := c.DeleteWith(signal, begin, leader...)
 	deposed := false
 	if o.RefusedIn(leader) { // somebody has deleted or changed it
 		deposed = o.Is(zk.ErrNoNode)
 		leader = nil
-		o = c.RemoveWith(signal, begin)
+		o = c.DeleteWith(signal, begin)
 	}
 	switch {
 	case o.Is(zk.ErrNoNode), // given up before, or evicted
@@ -194,8 +203,8 @@ func (c *candidate) withdrawOnce() error {
 		case <-ctx.Done():
 		}
 	})
-	err = c.Line.WithPlace(ctx, placename.KindLock, nil, func(p *line.Place) error {
-		if err := p.AwaitTurn(ctx); err != nil { // and no delay: nothing is granted
+	err = c.Line.WithPlace(ctx, placename.KindLock, func(p *line.Place, guess *line.Guess) error {
+		if err := p.AwaitTurn(ctx, guess); err != nil { // and no delay: nothing is granted
 			return err
 		}
 		newCandidate(p)
@@ -218,8 +227,8 @@ var errLeaderDeleted = fmt.Errorf("%q was deleted by somebody else", LeaderName[
 // watchLeader ends the grant if somebody deletes the leader's znode. Like the place, it is
 // watched once the grant has lasted for a while. The watch is one on children, of which
 // there are none: it fires when the znode is deleted, and not when its data change.
-func (c *candidate) watchLeader(g *line.Grant) {
-	age := time.NewTimer(line.WatchAge(c.Session))
+func (c *candidate) watchLeader(g *hold.Grant) {
+	age := time.NewTimer(hold.WatchAge(c.Session))
 	defer age.Stop()
 	select {
 	case <-age.C:

@@ -3,7 +3,7 @@ package keep
 import (
 	"sync"
 
-	"github.com/zkrecipes/zkrecipes/internal/line"
+	"github.com/zkrecipes/zkrecipes/internal/hold"
 	"github.com/zkrecipes/zkrecipes/internal/session"
 )
 
@@ -11,11 +11,11 @@ import (
 func InUse(c *session.Client) int { return len(keptBy(c).locks) }
 
 // MutexOf returns the mutex of a lock that is in use.
-func MutexOf(m *Lock) *sync.Mutex { return &keptBy(m.line.Client).locks[m.line.Key()].mu }
+func MutexOf(m *Lock) *sync.Mutex { return &keptBy(m.line.Client).locks[m.line.At].mu }
 
 // HoldUnchecked gives the idle place to a caller, whatever the clock says.
-func HoldUnchecked(m *Lock) *line.Grant {
-	k := keptBy(m.line.Client).locks[m.line.Key()]
+func HoldUnchecked(m *Lock) *hold.Grant {
+	k := keptBy(m.line.Client).locks[m.line.At]
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	g := k.current

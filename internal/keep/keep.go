@@ -13,6 +13,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/zkrecipes/zkrecipes/internal/errs"
+	"github.com/zkrecipes/zkrecipes/internal/hold"
 	"github.com/zkrecipes/zkrecipes/internal/line"
 	"github.com/zkrecipes/zkrecipes/internal/placename"
 	"github.com/zkrecipes/zkrecipes/internal/session"
@@ -77,7 +78,7 @@ type keptLock struct {
 	mu      sync.Mutex // before grant.mu
 	calls   []*keptCall
 	phase   phase
-	current *line.Grant
+	current *hold.Grant
 	// stop ends the wait of a call for a place, nil if none waits for one.
 	stop     context.CancelFunc
 	d        time.Duration
@@ -92,7 +93,7 @@ type keptLock struct {
 }
 
 // become begins a phase. g is its current grant, nil in a phase without one. k.mu must be held.
-func (k *keptLock) become(p phase, g *line.Grant) {
+func (k *keptLock) become(p phase, g *hold.Grant) {
 	k.phase, k.current = p, g
 	if k.due != nil {
 		k.due.Stop()
@@ -105,7 +106,7 @@ func (k *keptLock) become(p phase, g *line.Grant) {
 	switch {
 	case p == idle:
 		k.due = time.AfterFunc(time.Until(k.released.Add(k.d)), func() {
-			k.leaveIdle(func(now *line.Grant) bool { return now == g })
+			k.leaveIdle(func(now *hold.Grant) bool { return now == g })
 		})
 	case p == vacant && len(k.calls) > 0:
 		k.take()
@@ -115,11 +116,11 @@ func (k *keptLock) become(p phase, g *line.Grant) {
 // keptLocks are those of a Client that are in use.
 type keptLocks struct {
 	mu    sync.Mutex // before that of a lock
-	locks map[line.HolderKey]*keptLock
+	locks map[session.At]*keptLock
 }
 
 func keptBy(c *session.Client) *keptLocks {
-	return session.Attached(c, func() *keptLocks { return &keptLocks{locks: map[line.HolderKey]*keptLock{}} })
+	return session.Attached(c, func() *keptLocks { return &keptLocks{locks: map[session.At]*keptLock{}} })
 }
 
 // LeaveIdle leaves, in the background, the places that are kept and that nobody holds.
@@ -130,7 +131,7 @@ func LeaveIdle(c *session.Client) {
 	kept := slices.Collect(maps.Values(all.locks))
 	all.mu.Unlock()
 	for _, k := range kept {
-		c.Tasks.Start(func() { k.leaveIdle(func(*line.Grant) bool { return true }) })
+		c.Tasks.Start(func() { k.leaveIdle(func(*hold.Grant) bool { return true }) })
 	}
 }
 
@@ -142,11 +143,11 @@ type keptCall struct {
 	waiter line.Waiter
 
 	done chan struct{} // closed when there is a result:
-	g    *line.Grant
+	g    *hold.Grant
 	err  error
 }
 
-func (c *keptCall) end(g *line.Grant, err error) {
+func (c *keptCall) end(g *hold.Grant, err error) {
 	c.g, c.err = g, err
 	close(c.done)
 }
@@ -154,7 +155,7 @@ func (c *keptCall) end(g *line.Grant, err error) {
 // locked returns the lock on the Mutex's path, locked, or an error if ctx or the Client has
 // ended. It must be unlocked with unlock.
 func (m *Lock) locked(ctx context.Context) (*keptLock, error) {
-	c, key := m.line.Client, m.line.Key()
+	c, key := m.line.Client, m.line.At
 	switch {
 	case c.Waiting.Err() != nil:
 		return nil, errs.ErrClosed
@@ -185,15 +186,15 @@ func (k *keptLock) unlock() {
 	defer all.mu.Unlock()
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.isUnused() && all.locks[k.line.Key()] == k {
-		delete(all.locks, k.line.Key())
+	if k.isUnused() && all.locks[k.line.At] == k {
+		delete(all.locks, k.line.At)
 	}
 }
 
 func (k *keptLock) isUnused() bool { return len(k.calls) == 0 && k.phase == vacant }
 
 // Enter waits for the callers before it, and for the place's turn.
-func (m *Lock) Enter(ctx context.Context, _ placename.Kind) (*line.Grant, error) {
+func (m *Lock) Enter(ctx context.Context, _ placename.Kind) (*hold.Grant, error) {
 	k, err := m.locked(ctx)
 	if err != nil {
 		return nil, err
@@ -220,7 +221,7 @@ func (m *Lock) Enter(ctx context.Context, _ placename.Kind) (*line.Grant, error)
 
 // TryEnter is like enter but returns ErrLocked instead of waiting, without a request if
 // the place is the process's own.
-func (m *Lock) TryEnter(ctx context.Context, kd placename.Kind) (*line.Grant, error) {
+func (m *Lock) TryEnter(ctx context.Context, kd placename.Kind) (*hold.Grant, error) {
 	k, err := m.locked(ctx)
 	if err != nil {
 		return nil, err
@@ -268,7 +269,7 @@ func (k *keptLock) hasCompany() bool { return k.watch != nil && k.watch.HasFired
 
 // takeIdle takes the kept place, if nobody has it and nobody else is in the line. k.mu
 // must be held.
-func (k *keptLock) takeIdle(d time.Duration) *line.Grant {
+func (k *keptLock) takeIdle(d time.Duration) *hold.Grant {
 	g := k.current
 	if k.phase != idle || k.hasCompany() || !k.begin(g) {
 		return nil
@@ -280,7 +281,7 @@ func (k *keptLock) takeIdle(d time.Duration) *line.Grant {
 
 // begin gives the next grant of the place to a caller. The clock must be looked at
 // first, as for any grant. k.mu must be held.
-func (k *keptLock) begin(g *line.Grant) bool {
+func (k *keptLock) begin(g *hold.Grant) bool {
 	if !g.Session.IsValid() {
 		k.line.Client.Tasks.Start(func() { g.EndIdle(errs.Lost(errs.ErrSilent)) }) // unless the next call gets it
 		return false
@@ -321,7 +322,7 @@ func (k *keptLock) Queued(p *line.Place, ahead int) {
 
 // taken gives a new place's first grant to the first call. stopped: no call waited any
 // more.
-func (k *keptLock) taken(g *line.Grant, err error, stopped bool) {
+func (k *keptLock) taken(g *hold.Grant, err error, stopped bool) {
 	k.mu.Lock()
 	k.stop = nil
 	switch {
@@ -346,7 +347,7 @@ func (k *keptLock) taken(g *line.Grant, err error, stopped bool) {
 }
 
 // serve hands a grant to the first call. k.mu must be held.
-func (k *keptLock) serve(g *line.Grant) {
+func (k *keptLock) serve(g *hold.Grant) {
 	call := k.calls[0]
 	k.calls[0] = nil
 	k.calls = k.calls[1:]
@@ -357,7 +358,7 @@ func (k *keptLock) serve(g *line.Grant) {
 
 // Ended is called when a grant has ended, while its place's events are still delivered.
 // After a release it makes the place's next grant, which nobody has yet. PassOn comes after.
-func (k *keptLock) Ended(g *line.Grant, cause error) {
+func (k *keptLock) Ended(g *hold.Grant, cause error) {
 	k.mu.Lock()
 	defer k.unlock()
 	switch {
@@ -378,12 +379,12 @@ func (k *keptLock) Ended(g *line.Grant, cause error) {
 
 // PassOn hands the place of a grant that was released to the next call, keeps it or
 // leaves it.
-func (k *keptLock) PassOn(g *line.Grant) error {
+func (k *keptLock) PassOn(g *hold.Grant) error {
 	k.mu.Lock()
 	next := k.current
 	if next == nil {
 		k.mu.Unlock()
-		err := g.ReleasePlace()
+		err := g.ReleaseThing()
 		k.left()
 		return err
 	}
@@ -393,10 +394,10 @@ func (k *keptLock) PassOn(g *line.Grant) error {
 	k.mu.Unlock()
 	switch {
 	case early: // the event may have been the place's own deletion
-		goesOn = k.stands(next.Place())
+		goesOn = k.stands(line.PlaceOf(next))
 	case !goesOn && !company:
 		var w *zkconn.Watch
-		if w, goesOn = k.ask(next.Place(), first); goesOn {
+		if w, goesOn = k.ask(line.PlaceOf(next), first); goesOn {
 			k.confirm(w)
 		}
 	}
@@ -420,12 +421,9 @@ func (k *keptLock) ask(p *line.Place, first bool) (w *zkconn.Watch, alone bool) 
 		names, stat, err := p.Session.Children(ctx, k.line.Abs())
 		return nil, err == nil && isAlone(p, names, stat)
 	}
-	state, _, _ := k.line.Known()
-	if k.line.Delay > 0 {
-		state.Others++ // line.HeldName
-	}
+	others := k.line.Others()
 	line, err := p.Session.Exists(ctx, k.line.Abs())
-	if err != nil || int(line.NumChildren) > 1+state.Others {
+	if err != nil || int(line.NumChildren) > 1+others {
 		return nil, false
 	}
 	w, err = p.Session.WatchChildren(ctx, k.line.Abs())
@@ -484,7 +482,7 @@ func (k *keptLock) confirm(w *zkconn.Watch) {
 	k.line.Client.Tasks.Start(func() {
 		select {
 		case <-w.Fired():
-			k.leaveIdle(func(*line.Grant) bool { return k.watch == w })
+			k.leaveIdle(func(*hold.Grant) bool { return k.watch == w })
 		case <-gone:
 		}
 	})
@@ -498,7 +496,7 @@ func (k *keptLock) servesEarly() bool {
 
 // goesOn gives next to a call, or keeps it. It reports whether the place may be kept: only if
 // it stands, is alone or was when the first of the calls came, and if grants are still made.
-func (k *keptLock) goesOn(next *line.Grant, stands bool) bool {
+func (k *keptLock) goesOn(next *hold.Grant, stands bool) bool {
 	k.mu.Lock()
 	defer k.unlock()
 	stopped := k.line.Client.Held.IsStopped()
@@ -522,7 +520,7 @@ func (k *keptLock) goesOn(next *line.Grant, stands bool) bool {
 }
 
 // leaveIdle leaves the place if nobody has it, and if the condition holds.
-func (k *keptLock) leaveIdle(holds func(*line.Grant) bool) {
+func (k *keptLock) leaveIdle(holds func(*hold.Grant) bool) {
 	k.mu.Lock()
 	g := k.current
 	if k.phase != idle || !holds(g) {

@@ -14,7 +14,6 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/harness"
 	"github.com/zkrecipes/zkrecipes/internal/keep"
 	"github.com/zkrecipes/zkrecipes/internal/line"
-	"github.com/zkrecipes/zkrecipes/internal/placename"
 	"github.com/zkrecipes/zkrecipes/internal/recipetest"
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
@@ -317,7 +316,7 @@ func TestAGrantOfAKeptLockIsNotEndedForACallThatDidNotGetIt(t *testing.T) {
 		g := keep.HoldUnchecked(recipetest.KeepOf(m))
 		require.True(t, g.Begun())
 		g.EndIdle(errs.Lost(errs.ErrSilent))
-		l, err := g.Enter(placename.KindLock)
+		l, err := g.Enter(true)
 		require.NoError(t, err)
 		require.NoError(t, recipetest.NewLease(l).Err())
 		require.NoError(t, recipetest.NewLease(l).Release())

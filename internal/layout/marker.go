@@ -20,7 +20,7 @@ const (
 )
 
 // Record is the marker with the name of the place whose join writes it, up to the
-// number. So the next to join knows its predecessor's name, see Place.guess.
+// number. So the next to join knows its predecessor's name, see line.Guess.
 func Record(recipe, seal, name string) []byte {
 	b := append([]byte(version), recipe...)
 	if seal != "" {

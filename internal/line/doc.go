@@ -1,5 +1,6 @@
 // Package line is the ordering core: how a call joins a line, waits for its turn, and leaves. A
-// recipe says by a [Line] which places block which, and is called when it is a place's turn.
+// recipe says by a [Line] which places block which, and is called when it is a place's turn. What it
+// does then, such as to hold the place, is package hold's.
 //
 // A line is a container znode. A place is an ephemeral sequential znode in it.
 //
@@ -18,16 +19,10 @@
 // two events that bear the zxid of that transaction: it is its turn, and it sends nothing. Any other
 // event makes it list the line again. Servers before 3.9 tell no zxids, so there it always lists.
 //
-// # Leave
-//
-//	         whose place               signal                 sent                              the caller waits
-//	release  a holder's                if it held until now   once, then in the background      for the first reply, if connected
-//	withdraw a waiter's                none                   until it or its session is gone   no
-//	abandon  what a caller has left    as above               until it or its session is gone   no, but its next call on the path does
-//
 // # Invariants
 //
-// Without any of these, two places are granted at once, one waits for ever, or one is left behind.
+// Without any of these, it is the turn of two places at once, one waits for ever, or one is left
+// behind. Package hold has those of what is held.
 //
 //   - I1: Each attempt to join has a uuid of its own, and if the reply is lost, the outcome is found by
 //     that uuid and the owner's session, behind a sync. A grant is never made of a place in doubt.
@@ -38,9 +33,8 @@
 //     the connection on which the watches were answered.
 //   - I4: Only what passes the turn on writes the data of a place: an exclusive holder's release and,
 //     in a queue's lines, a claim, a put or a producer that overtakes.
-//   - I5: Nothing is granted once the session's ValidUntil has passed. A read that is answered moves it.
-//   - I6: A place whose number is negative or near the end of the numbers is never granted (rollover.go).
-//   - I7: A place that was not granted is deleted, until it is gone or its session has ended.
-//   - I8: The data of somebody else are never overwritten: a line is joined if its data are this
+//   - I5: A place whose number is negative or near the end of the numbers is never granted (rollover.go).
+//   - I6: A place that was not granted is deleted, until it is gone or its session has ended.
+//   - I7: The data of somebody else are never overwritten: a line is joined if its data are this
 //     library's, or over the version in which they were seen to be empty.
 package line

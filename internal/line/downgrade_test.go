@@ -14,7 +14,9 @@ import (
 
 	"github.com/zkrecipes/zkrecipes"
 	"github.com/zkrecipes/zkrecipes/internal/harness"
+	"github.com/zkrecipes/zkrecipes/internal/hold"
 	"github.com/zkrecipes/zkrecipes/internal/jute"
+	"github.com/zkrecipes/zkrecipes/internal/line"
 	"github.com/zkrecipes/zkrecipes/internal/recipetest"
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
@@ -40,6 +42,12 @@ func (w *rwWorld) holds(n int) {
 	synctest.Wait()
 	s, _ := recipetest.Core(w.c).Session()
 	require.Len(w.T, recipetest.Grants(s), n)
+}
+
+// heldForLong returns once the lease's znode is watched.
+func (w *rwWorld) heldForLong(l *zkrecipes.Lease) {
+	time.Sleep(hold.WatchAge(recipetest.HandleOf(l).Grant.Session) + 100*time.Millisecond)
+	synctest.Wait()
 }
 
 // downgrades calls Downgrade, and returns once the call sleeps.
@@ -119,17 +127,6 @@ func TestRealReadersBehindGoAndNoWriterSlipsIn(t *testing.T) {
 	require.NoError(t, last.Get().Release())
 }
 
-// hooked is a context that calls f before each use of Done.
-type hooked struct {
-	context.Context
-	f func()
-}
-
-func (h hooked) Done() <-chan struct{} {
-	h.f()
-	return h.Context.Done()
-}
-
 // A24
 func TestDowngradeWithReentriesOpenIsAnError(t *testing.T) {
 	inRWBubble(t, func(t *testing.T, w *rwWorld) {
@@ -147,7 +144,7 @@ func TestDowngradeWithReentriesOpenIsAnError(t *testing.T) {
 		}
 		again, err := w.ours.Lock(l.Reentrant(t.Context()))
 		require.NoError(t, err)
-		ctx := hooked{t.Context(), func() { _ = again.Release() }} // after Downgrade has found it held
+		ctx := recipetest.Hooked{Context: t.Context(), F: func() { _ = again.Release() }} // after Downgrade has found it held
 		require.ErrorIs(t, w.ours.Downgrade(ctx, again), zkrecipes.ErrReleased)
 		require.Contains(t, l.Check().Path, "-__WRIT__", "the other lease still writes")
 
@@ -207,7 +204,7 @@ func TestALeaseOfAnotherRecipeCannotBeDowngraded(t *testing.T) {
 func TestADowngradedLeaseOutlivesTheEventsOfTheWritersPlace(t *testing.T) {
 	inRWBubble(t, func(t *testing.T, w *rwWorld) {
 		l := recipetest.Held(t, w.ours.Lock)
-		recipetest.HandleOf(l).Grant.WatchPlace()
+		w.heldForLong(l)
 		require.Len(t, recipetest.Watched(w.c), 1)
 		writer := w.waits(w.theirs.Lock)
 		require.NoError(t, l.Downgrade(t.Context()))
@@ -261,14 +258,24 @@ func TestDowngradeStartedWhileDisconnectedContinuesInTheBackground(t *testing.T)
 func TestCommitCancelledDuringADowngradeIsNotSent(t *testing.T) {
 	inRWBubble(t, func(t *testing.T, w *rwWorld) {
 		l := recipetest.Held(t, w.ours.Lock)
-		end, err := recipetest.HandleOf(l).Grant.BeginDowngrade()
-		require.NoError(t, err)
+		h := recipetest.HandleOf(l)
+		writer := line.PlaceOf(h.Grant)
+		reader := writer.AsReader()
+		reply := make(chan struct{})
+		downgrade := harness.GoErr(t, func(ctx context.Context) error {
+			return h.Replace(ctx, reader, func() error {
+				defer func() { <-reply }()
+				return writer.Replace(reader)
+			})
+		})
+		synctest.Wait()
 		began := time.Now()
-		_, err = l.Commit(harness.Within(t, time.Second), zkrecipes.OpCreate("/data", nil, 0, nil))
+		_, err := l.Commit(harness.Within(t, time.Second), zkrecipes.OpCreate("/data", nil, 0, nil))
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		require.NotErrorIs(t, err, zkrecipes.ErrUncertain)
 		require.Equal(t, time.Second, time.Since(began), "it waits no longer than its context")
-		end()
+		close(reply)
+		downgrade.Get()
 		require.False(t, w.Has("/data"))
 		w.reads(l)
 	})

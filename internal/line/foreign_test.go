@@ -250,7 +250,7 @@ func TestCuratorReadsBesideOurDowngradedWriter(t *testing.T) {
 	inRWBubble(t, func(t *testing.T, w *rwWorld) {
 		l := recipetest.Held(t, w.ours.Lock)
 		reader, writer := w.place("__READ__")[len(w.Path)+1:], w.place("__WRIT__")[len(w.Path)+1:]
-		own := func() string { return recipetest.HandleOf(l).Grant.Place().Name }
+		own := func() string { return recipetest.HandleOf(l).Grant.Name() }
 		require.Equal(t, own(), curatorReaderWaits(reader, w.Srv.Children(w.Path)))
 		require.Equal(t, reader, curatorWaits(writer, w.Srv.Children(w.Path)))
 		require.NoError(t, l.Downgrade(t.Context()))

@@ -10,6 +10,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/zkrecipes/zkrecipes/internal/errs"
+	"github.com/zkrecipes/zkrecipes/internal/hold"
 	"github.com/zkrecipes/zkrecipes/internal/layout"
 	"github.com/zkrecipes/zkrecipes/internal/lineacl"
 	"github.com/zkrecipes/zkrecipes/internal/placename"
@@ -24,58 +25,30 @@ import (
 // Place is an ephemeral sequential znode in a line.
 type Place struct {
 	placename.Parts
-	Line    *Line
-	Session *session.Session
-	Bears   lineacl.ACL
-	Path    string
-	// Czxid is that of the znode, 0 if it is not known yet.
-	Czxid int64
-	// Nth is its number among the places that one transaction has created, if each gets a grant.
-	Nth       int
+	hold.Znode
+	Line      *Line
+	Bears     lineacl.ACL
 	LineCzxid int64
 	// LineCount is how many children the line had after the join, -1 if that is not known.
 	LineCount int
 	// First: it is known to be the first in the line.
 	First bool
-	// Guessed is probably its predecessor, and Ahead how many places probably are ahead, see
-	// guess.
-	Guessed *placename.Parts
-	Ahead   int
 	// Behind is the predecessor for which AwaitTurn has waited last.
 	Behind string
-	// Own is the watch on Path, nil if there is none yet.
-	Own    *zkconn.Watch
 	queued bool
 	// joined is when the client knew of the place.
 	joined time.Time
 	// holds: the znode of that name says that the place holds, see hold. unsure: it may say so.
 	holds, unsure bool
-
-	// Release, if set, is called instead of remove: for places that are more than one
-	// znode.
-	Release func(signal bool, begin BeginFunc) error
-	// Others are paths of further znodes without which the place does not hold.
-	Others []string
-	// Checked are paths of znodes that are not the place's, and without which it does not hold
-	// either. The recipe watches them.
-	Checked []string
+	// granted: there is, or was, a grant.
+	granted bool
+	// whole is the thing of which the place has become a part, nil if it is one itself.
+	whole hold.Thing
 }
 
-// Paths returns the paths of all znodes without which the place does not hold.
-func (p *Place) Paths() []string { return append([]string{p.Path}, p.Others...) }
-
-// guarded returns the paths of all znodes that a Commit checks.
-func (p *Place) guarded() []string { return append(p.Paths(), p.Checked...) }
-
-// has reports whether guarded contains path.
-func (p *Place) has(path string) bool { return slices.Contains(p.guarded(), path) }
-
-// BeginFunc sends a transaction: zkconn.Session.Begin or Start.
-type BeginFunc func(ops ...any) (*zkconn.Transaction, error)
-
 // Enter joins the line and waits for its turn; see InTurn.
-func (l *Line) Enter(ctx context.Context, k placename.Kind) (g *Grant, err error) {
-	err = l.InTurn(ctx, k, nil, func(p *Place) error {
+func (l *Line) Enter(ctx context.Context, k placename.Kind) (g *hold.Grant, err error) {
+	err = l.InTurn(ctx, k, func(p *Place) error {
 		g, err = p.Grant(ctx)
 		return err
 	})
@@ -83,9 +56,9 @@ func (l *Line) Enter(ctx context.Context, k placename.Kind) (g *Grant, err error
 }
 
 // InTurn calls f when it is the turn of a place in the line, and its delay is over; see WithPlace.
-func (l *Line) InTurn(ctx context.Context, k placename.Kind, p *Place, f func(*Place) error) error {
-	return l.WithPlace(ctx, k, p, func(p *Place) error {
-		if err := p.AwaitTurn(ctx); err != nil {
+func (l *Line) InTurn(ctx context.Context, k placename.Kind, f func(*Place) error) error {
+	return l.WithPlace(ctx, k, func(p *Place, guess *Guess) error {
+		if err := p.AwaitTurn(ctx, guess); err != nil {
 			return err
 		}
 		if err := p.hold(ctx, true); err != nil {
@@ -95,19 +68,15 @@ func (l *Line) InTurn(ctx context.Context, k placename.Kind, p *Place, f func(*P
 	})
 }
 
-// WithPlace joins the line, unless the caller has a place in it already, and calls f
-// with the place. When the session ends it joins again in the next one, at the tail,
-// for as long as ctx lives. It also does so if the servers have lost the place. On any error the
+// WithPlace joins the line and calls f with the place, and with the guess for AwaitTurn. When the
+// session ends it joins again in the next one, at the tail, for as long as ctx lives. It also does so if the servers have lost the place. On any error the
 // place is deleted, in the background if need be.
-func (l *Line) WithPlace(ctx context.Context, k placename.Kind, p *Place, f func(*Place) error) error {
-	for ; ; p = nil {
-		var err error
-		if p == nil {
-			p, err = l.takePlace(ctx, k)
-		}
+func (l *Line) WithPlace(ctx context.Context, k placename.Kind, f func(*Place, *Guess) error) error {
+	for {
+		p, guess, err := l.takePlace(ctx, k)
 		mayBeDone := false // then it must not be done again in the next session
 		if err == nil {
-			if err = f(p); err == nil {
+			if err = f(p, guess); err == nil {
 				return nil
 			}
 			mayBeDone = errors.Is(err, errs.ErrUncertain)
@@ -121,18 +90,18 @@ func (l *Line) WithPlace(ctx context.Context, k placename.Kind, p *Place, f func
 }
 
 // takePlace joins the line in the Client's session.
-func (l *Line) takePlace(ctx context.Context, k placename.Kind) (*Place, error) {
+func (l *Line) takePlace(ctx context.Context, k placename.Kind) (*Place, *Guess, error) {
 	for {
 		s, err := l.Client.Live(ctx)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
-		p, err := l.Join(ctx, s, k)
+		p, guess, err := l.join(ctx, s, k)
 		if err == nil {
-			return p, nil
+			return p, guess, nil
 		}
 		if err := l.rollOver(ctx, err, awaitLast); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 	}
 }
@@ -198,11 +167,11 @@ func (p *Place) treeStands(ctx context.Context, root *zkconn.Watch) (bool, error
 
 // TryEnter is like enter but returns ErrLocked instead of waiting. A line that is
 // held costs one read and no write.
-func (l *Line) TryEnter(ctx context.Context, k placename.Kind) (*Grant, error) {
-	return session.InSessions(ctx, l.Client, func(s *session.Session) (*Grant, error) { return l.tryEnterIn(ctx, s, k) })
+func (l *Line) TryEnter(ctx context.Context, k placename.Kind) (*hold.Grant, error) {
+	return session.InSessions(ctx, l.Client, func(s *session.Session) (*hold.Grant, error) { return l.tryEnterIn(ctx, s, k) })
 }
 
-func (l *Line) tryEnterIn(ctx context.Context, s *session.Session, k placename.Kind) (g *Grant, err error) {
+func (l *Line) tryEnterIn(ctx context.Context, s *session.Session, k placename.Kind) (g *hold.Grant, err error) {
 	err = l.TryInTurn(ctx, s, k, func(p *Place) error {
 		g, err = p.Grant(ctx)
 		return err
@@ -248,49 +217,16 @@ func (l *Line) TryInTurn(ctx context.Context, s *session.Session, k placename.Ki
 }
 
 // isBlocked reports whether a place that blocks one of that kind stands in the line. It lists
-// the line. But if that is long, or not known, it asks first whether the place that joined
-// last still stands, which the line's data name.
+// the line, unless a guess tells.
 func (l *Line) isBlocked(ctx context.Context, s *session.Session, k placename.Kind) (blocked bool, err error) {
-	if l.mayBeLong() {
-		data, stat, err := s.Get(ctx, l.Abs())
-		switch {
-		case errors.Is(err, zk.ErrNoNode):
-			return false, nil
-		case err != nil:
-			return false, err
-		case stat.NumChildren == 0:
-			return false, nil
-		}
-		l.noteCount(int(stat.NumChildren))
-		if stands, err := l.tailStands(ctx, s, k, data, stat); stands || err != nil {
-			return stands, err
-		}
+	if blocked, none, err := l.guessBlocked(ctx, s, k); blocked || none || err != nil {
+		return blocked, err
 	}
 	ms, err := l.List(ctx, s)
 	if errors.Is(err, zk.ErrNoNode) {
 		return false, nil
 	}
 	return slices.ContainsFunc(ms, func(m placename.Parts) bool { return l.Blocks(k, m.Kind) }), err
-}
-
-// tailStands reports whether the place that joined last blocks one of that kind, and still
-// stands, if these are the line's data and Stat. If nothing in the line has changed since
-// that join, the Stat says so.
-func (l *Line) tailStands(ctx context.Context, s *session.Session, k placename.Kind, data []byte, stat *zk.Stat) (bool, error) {
-	m, ok := l.tail(data, NextNumber(stat)-1)
-	switch {
-	case !ok || !l.mayName(k, m):
-		return false, nil
-	case stat.Mzxid == stat.Pzxid:
-		return true, nil
-	case int(stat.NumChildren) <= settingsOf(l.Client).LongLine:
-		return false, nil
-	}
-	_, err := s.Exists(ctx, l.Abs()+"/"+m.Name)
-	if errors.Is(err, zk.ErrNoNode) {
-		return false, nil
-	}
-	return err == nil, err
 }
 
 // List returns the places in the line, in no order.
@@ -311,7 +247,7 @@ func (l *Line) look(ctx context.Context, s *session.Session) (children []string,
 			return nil, nil, nil, zkconn.Errorf(zkconn.ErrPathInUse, "%s stands in a line of a %s: another recipe uses this path", m.Name, l.Recipe)
 		}
 	}
-	if err := l.CheckChildren(ctx, s, children); err != nil {
+	if err := layout.CheckChildren(ctx, s.Session, l.Abs(), children); err != nil {
 		return nil, nil, nil, err
 	}
 	l.noteChildren(len(children), len(ms))
@@ -329,36 +265,42 @@ func (l *Line) CheckRoom(s *session.Session, k placename.Kind) error {
 // ctx ends before it is known whether a place was taken, the background finds out and
 // deletes it.
 func (l *Line) Join(ctx context.Context, s *session.Session, k placename.Kind) (*Place, error) {
+	p, _, err := l.join(ctx, s, k)
+	return p, err
+}
+
+// join is Join that also returns a guess of the predecessor.
+func (l *Line) join(ctx context.Context, s *session.Session, k placename.Kind) (*Place, *Guess, error) {
 	// The background work that this starts must be counted before Close waits for it.
 	l.Client.Tasks.Add()
 	defer l.Client.Tasks.Finish()
 	if err := l.CheckRoom(s, k); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	for tries := 0; tries < zkconn.MaxTries; {
 		state, err := l.Ensure(ctx, s)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		// Each attempt has a name of its own, so that an attempt whose outcome is
 		// unknown is never taken for another.
 		e := l.Entry(s, k, state)
 		t, err := l.begin(ctx, s, e)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		p, o := l.JoinOutcome(ctx, s, t, e)
 		if p != nil {
-			return p, nil
+			return p, e.guess(p), nil
 		}
 		if !o.Unsent() {
 			if err := l.notJoined(e, o); err != nil {
-				return nil, err
+				return nil, nil, err
 			}
 			tries++
 		}
 	}
-	return nil, zkconn.ErrContended
+	return nil, nil, zkconn.ErrContended
 }
 
 // JoinOutcome waits for a transaction that takes a place, and returns the place. If none was
@@ -430,15 +372,6 @@ func (e *Entry) Ops() []any {
 	return []any{e.Create, e.Mark}
 }
 
-// begin sends an entry. If the line was long recently, its data are read as well.
-func (l *Line) begin(ctx context.Context, s *session.Session, e *Entry) (t *zkconn.Transaction, err error) {
-	if !l.tellsPredecessor(s, e.state, e.kind) {
-		return s.Begin(ctx, e.Ops()...)
-	}
-	e.before, t, err = s.BeginBehindGet(ctx, e.Mark.Path, e.Ops()...)
-	return t, err
-}
-
 // Refused reports whether an entry was refused because the line is not what it was known to
 // be. The next entry may succeed.
 func (l *Line) Refused(e *Entry, o zkconn.Outcome) bool {
@@ -461,32 +394,13 @@ func (l *Line) Entered(ctx context.Context, s *session.Session, e *Entry, o zkco
 	p.Czxid, p.LineCount = stat.Mzxid, int(stat.NumChildren)
 	p.First = p.LineCount == 1
 	l.noteCount(p.LineCount)
-	if e.before != nil {
-		p.readBefore(e)
-	}
 	return p, nil
-}
-
-// readBefore notes what the line's data and Stat were right before the join.
-func (p *Place) readBefore(e *Entry) {
-	select {
-	case <-e.before.Done():
-	default: // cannot happen: replies arrive in order
-		return
-	}
-	data, stat, err := e.before.Data()
-	if err != nil || stat.Czxid != p.LineCzxid { // of a line that was there before this one
-		return
-	}
-	if !p.First {
-		p.Guessed, p.Ahead = p.guess(data, stat), max(1, p.LineCount-1-e.state.Others)
-	}
 }
 
 // newPlace makes a place of a znode's name in the line with that czxid.
 func (l *Line) newPlace(ctx context.Context, s *session.Session, e *Entry, name string, line int64) (*Place, error) {
 	m, ok := placename.Parse(name, l.Kinds)
-	p := &Place{Parts: m, Line: l, Session: s, Bears: e.state.ACL, Path: l.Abs() + "/" + name, LineCzxid: line, LineCount: -1, joined: time.Now()}
+	p := &Place{Parts: m, Znode: hold.Znode{Session: s, Path: l.Abs() + "/" + name}, Line: l, Bears: e.state.ACL, LineCzxid: line, LineCount: -1, joined: time.Now()}
 	switch {
 	case !ok: // no server creates such a name
 		l.Client.Tasks.Start(p.Withdraw)
@@ -497,30 +411,35 @@ func (l *Line) newPlace(ctx context.Context, s *session.Session, e *Entry, name 
 	return p, nil
 }
 
-// Grant makes a grant of a place whose turn it is. The clock must be looked at first:
-// a process that slept sees the event although its session is gone. A clock that jumped
-// costs a read.
-func (p *Place) Grant(ctx context.Context) (*Grant, error) {
-	if p.Czxid == 0 {
-		own, err := p.Session.Watch(ctx, p.Path)
-		if errors.Is(err, zk.ErrNoNode) {
-			return nil, p.WhyGone(ctx)
-		}
-		if err != nil {
-			return nil, err
-		}
-		p.Own, p.Czxid = own, own.Stat.Czxid
+// Exclusive reports whether the place holds alone.
+func (p *Place) Exclusive() bool { return p.Kind.Exclusive() }
+
+// Become makes the place a part of t, which embeds it: what is granted and deleted from then on is t.
+func (p *Place) Become(t hold.Thing) { p.whole = t }
+
+func (p *Place) thing() hold.Thing {
+	if p.whole != nil {
+		return p.whole
 	}
-	for {
-		if p.Session.IsValid() {
-			return newGrant(p)
-		}
-		_, _, err := p.Session.Get(ctx, p.Path)
-		if errors.Is(err, zk.ErrNoNode) {
-			return nil, p.WhyGone(ctx)
-		}
-		if err != nil {
-			return nil, err
-		}
+	return p
+}
+
+// Grant grants the place, whose turn it is.
+func (p *Place) Grant(ctx context.Context) (*hold.Grant, error) {
+	p.granted = true
+	g, err := hold.New(ctx, p.Line.At, p.thing(), 0)
+	if err != nil {
+		p.granted = false
 	}
+	return g, err
+}
+
+func (p *Place) place() *Place { return p }
+
+// PlaceOf returns the place that a grant holds, nil if what it holds stands in no line.
+func PlaceOf(g *hold.Grant) *Place {
+	if t, ok := g.Thing().(interface{ place() *Place }); ok {
+		return t.place()
+	}
+	return nil
 }

@@ -227,7 +227,7 @@ func TestAGrantSignalledOnAnEarlierConnectionIsHandedOutAtOnce(t *testing.T) {
 		s, _ := recipetest.Core(c).Session()
 		p, err := recipetest.LineOf(zkrecipes.NewMutex(c, w.Path)).Join(t.Context(), s, placename.KindLock)
 		require.NoError(t, err)
-		turn := harness.GoErr(t, p.AwaitTurn)
+		turn := harness.GoErr(t, func(ctx context.Context) error { return p.AwaitTurn(ctx, nil) })
 		synctest.Wait()
 		require.NoError(t, holder.Release())
 		turn.Get()
@@ -237,7 +237,7 @@ func TestAGrantSignalledOnAnEarlierConnectionIsHandedOutAtOnce(t *testing.T) {
 		require.Empty(t, w.Requests(func() {
 			g, err := p.Grant(t.Context())
 			require.NoError(t, err)
-			_, err = g.Enter(placename.KindLock)
+			_, err = g.Enter(true)
 			require.NoError(t, err)
 		}), "no server takes the session that is behind the event")
 	})

@@ -2,82 +2,41 @@ package line
 
 import (
 	"context"
-	"errors"
-	"log/slog"
 	"slices"
-	"time"
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/zkrecipes/zkrecipes/internal/hold"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
 // A holder releases its place, and the successor gets a signal that it is next. A waiter
 // withdraws its place. A place is abandoned if it is released or withdrawn in the background, and
-// later calls on the path wait for that.
+// later calls on the path wait for that. See package hold.
 
 // Withdraw deletes the place of a waiter. It returns when the place is gone, or its session has
 // ended.
-func (p *Place) Withdraw() { _ = p.leave(false) }
-
-// Abandon is Withdraw in the background; see Line.AwaitAbandoned.
-func (p *Place) Abandon() { p.abandon(false) }
-
-func (p *Place) abandon(signal bool) {
-	p.Line.Background(func() { _ = p.leave(signal) })
-}
-
-// leave deletes the place, until it is gone or its session has ended, which it returns as
-// ErrSessionOver, or zk.ErrNoNode if it was gone before. Where the servers refuse, it goes on in
-// longer and longer intervals. A Client that is being closed is about to end its session, which
-// deletes all its places at once.
-func (p *Place) leave(signal bool) error {
+func (p *Place) Withdraw() {
 	if p.unsure { // the caller has left before the reply came
 		_ = p.hold(p.Session.Lifetime(), false)
 	}
-	for wait := 100 * time.Millisecond; p.Line.Client.Closing.Err() == nil; {
-		err := p.remove(signal, func(ops ...any) (*zkconn.Transaction, error) {
-			return p.Session.Begin(p.Session.Lifetime(), ops...)
-		})
-		switch {
-		case err == nil, errors.Is(err, zk.ErrNoNode):
-			return err
-		case errors.Is(err, zkconn.ErrSessionOver):
-			return zkconn.ErrSessionOver
-		case zkconn.Transient(err):
-			continue
-		}
-		p.Line.Client.Log(slog.LevelError, "cannot delete a place; it blocks the line until the session ends", "place", p.Path, "err", err)
-		if !p.Pause(wait) {
-			return zkconn.ErrSessionOver
-		}
-		wait = min(2*wait, p.Session.Timeout())
-	}
-	return zkconn.ErrSessionOver
+	hold.Withdraw(p.thing())
 }
 
-// Pause waits. It returns false if the session or the Client ends first.
-func (p *Place) Pause(wait time.Duration) bool {
-	select {
-	case <-time.After(wait):
-		return true
-	case <-p.Session.Over():
-	case <-p.Line.Client.Closing.Done():
-	}
-	return false
+// Delete deletes the place, once, by a transaction that begin sends.
+func (p *Place) Delete(signal bool, begin hold.BeginFunc) error {
+	return p.DeleteWith(signal, begin).Err()
 }
 
-// remove deletes the place, once, by a transaction that begin sends.
-func (p *Place) remove(signal bool, begin BeginFunc) error {
-	if p.Release != nil {
-		return p.Release(signal, begin)
+// DeleteWith is like Delete, and carries out more operations in the same transaction.
+func (p *Place) DeleteWith(signal bool, begin hold.BeginFunc, more ...any) zkconn.Outcome {
+	if p.granted && !signal { // it was lost, which the next holder is to see
+		p.holds = false
 	}
-	return p.RemoveWith(signal, begin).Err()
+	return p.deleteWith(signal, begin, more)
 }
 
-// RemoveWith deletes the place and carries out more operations, in one transaction that
-// begin sends.
-func (p *Place) RemoveWith(signal bool, begin BeginFunc, more ...any) zkconn.Outcome {
+func (p *Place) deleteWith(signal bool, begin hold.BeginFunc, more []any) zkconn.Outcome {
 	exit := p.Departure(signal)
 	if exit.Signal != nil && !p.Session.TellsZxids() { // nobody could tell
 		exit = Departure{Ops: exit.Ops[1:]}
@@ -93,12 +52,12 @@ func (p *Place) RemoveWith(signal bool, begin BeginFunc, more ...any) zkconn.Out
 	o := t.Wait(p.Session.Lifetime())
 	if o.RefusedIn(held) { // somebody has deleted it
 		p.holds = false
-		return p.RemoveWith(signal, begin, more...)
+		return p.deleteWith(signal, begin, more)
 	}
 	if o.Applied() || o.Transient() || o.Is(zk.ErrNoNode) || o.SessionOver() || len(exit.Ops) == 1 {
 		return o
 	}
-	return p.RemoveWith(false, begin, more...)
+	return p.deleteWith(false, begin, more)
 }
 
 // Departure is what deletes a place, as a transaction or as a part of one.

@@ -3,7 +3,6 @@ package line
 import (
 	"context"
 	"errors"
-	"slices"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -11,7 +10,6 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/layout"
 	"github.com/zkrecipes/zkrecipes/internal/lineacl"
 	"github.com/zkrecipes/zkrecipes/internal/placename"
-	"github.com/zkrecipes/zkrecipes/internal/queuelog"
 	"github.com/zkrecipes/zkrecipes/internal/session"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
@@ -19,9 +17,7 @@ import (
 // Line is a container znode in which places stand in order. The recipe says which
 // places block which. Everything else is the same for all recipes.
 type Line struct {
-	Client *session.Client
-	Path   string
-	Recipe string
+	session.At
 	// Alike is a second recipe whose marker this line accepts (Mutex and RWLock), or empty. See
 	// Foreign for places of both in one line.
 	Alike string
@@ -56,11 +52,6 @@ func EveryoneBlocks(_, _ placename.Kind) bool { return true }
 // the readers ahead of it have gone before it holds.
 func WritersBlock(own, other placename.Kind) bool { return own.Exclusive() || other.Exclusive() }
 
-// Key returns the key under which contexts of a holder have it.
-func (l *Line) Key() HolderKey { return HolderKey{l.Client, l.Path, l.Recipe} }
-
-func (l *Line) Abs() string { return l.Client.Abs(l.Path) }
-
 // recorded returns the name in a line's data.
 func (l *Line) recorded(data []byte) (name string, ok bool) {
 	m, ok := layout.ParseMark(l.Recipe, data)
@@ -90,29 +81,6 @@ func (l *Line) CheckData(data []byte) error {
 	return nil
 }
 
-// CheckChildren returns ErrPathInUse if the line is the path of a queue, whose znode has no
-// data. Below a queue's path stands its log, which stays, so a place that joins there is not
-// alone, and the children are listed. It costs a read if there is a child of that name.
-func (l *Line) CheckChildren(ctx context.Context, s *session.Session, children []string) error {
-	if !slices.Contains(children, queuelog.RootName[1:]) {
-		return nil
-	}
-	data, _, err := s.Get(ctx, l.Abs()+queuelog.RootName)
-	switch {
-	case errors.Is(err, zk.ErrNoNode), errors.Is(err, zk.ErrNoAuth):
-		return nil
-	case err == nil && layout.IsQueue(data):
-		return zkconn.Errorf(zkconn.ErrPathInUse, "path is used by a queue")
-	}
-	return err
-}
-
-// CheckUnmarked is CheckChildren for a znode without data whose children are not known. It
-// costs one read.
-func (l *Line) CheckUnmarked(ctx context.Context, s *session.Session) error {
-	return l.CheckChildren(ctx, s, []string{queuelog.RootName[1:]})
-}
-
 // LineState is what a client knows of a line.
 type LineState struct {
 	recipe string
@@ -120,34 +88,8 @@ type LineState struct {
 	// is there, else the version of the empty data that were read.
 	Version int32
 	lineacl.ACL
-	// count is how many children there were when the client last looked, 0 if that is not known.
-	count int
-	// Others is the number of children that are not places, as of the last listing.
-	Others int
-	// tail is the kind of the place that had joined last then.
-	tail placename.Kind
-	// brief: guessing failed recently, because the predecessor had left or is another
-	// library's. A listing that shows a predecessor of this library ends that.
-	brief bool
+	crowd crowd
 	used  time.Time
-}
-
-// tellsPredecessor reports whether the line's data probably tell a place of that kind its
-// predecessor. In a short line the predecessor has often left when it is watched. A
-// reader's is not the reader at the tail. Before 3.9 each hand-over takes a listing, and one
-// listing more costs less than the question unless the line is very long.
-func (l *Line) tellsPredecessor(in *session.Session, s LineState, k placename.Kind) bool {
-	long := settingsOf(l.Client).LongLine
-	if !in.TellsZxids() {
-		long *= veryLong
-	}
-	return l.Blocks != nil && s.count-s.Others > long && !s.brief && s.Version == -1 && (k.Exclusive() || l.Blocks(k, s.tail))
-}
-
-// mayBeLong reports whether the line is long, or is not known.
-func (l *Line) mayBeLong() bool {
-	state, ok, _ := l.Known()
-	return !l.Writes && (!ok || state.count-state.Others > settingsOf(l.Client).LongLine)
 }
 
 // IdleLine is for how long the client relies on what it knows of a line that it does
@@ -202,7 +144,7 @@ func (l *Line) create(ctx context.Context, s *session.Session) (LineState, error
 // remembered once a join has written the marker. zk.ErrNoNode: the line is gone.
 func (l *Line) readUnmarked(ctx context.Context, s *session.Session, stat *zk.Stat) (LineState, error) {
 	if stat.NumChildren > 0 { // before the first join writes the marker of another recipe
-		if err := l.CheckUnmarked(ctx, s); err != nil {
+		if err := layout.CheckUnmarked(ctx, s.Session, l.Abs()); err != nil {
 			return LineState{}, err
 		}
 	}
@@ -221,7 +163,7 @@ func (l *Line) readMarked(ctx context.Context, s *session.Session, before LineSt
 		return LineState{}, zkconn.Errorf(zkconn.ErrPathInUse, "%s holds other data: %.40q", l.Abs(), data)
 	}
 	tail, _ := placename.Parse(m.Name+"0000000000", l.Kinds)
-	state := LineState{Version: -1, count: int(stat.NumChildren), Others: before.Others, tail: tail.Kind}
+	state := LineState{Version: -1, crowd: crowd{children: int(stat.NumChildren), others: before.crowd.others, tail: tail.Kind}}
 	var isSealed bool
 	if state.ACL, isSealed = lineacl.Sealed(s.Session, m.Seal, stat); isSealed {
 		l.NoteWritten(state.ACL, stat)
@@ -299,21 +241,6 @@ func (l *Line) note(change func(*LineState)) {
 		change(e.line)
 	}
 }
-
-// noteCount remembers how many children the line has.
-func (l *Line) noteCount(n int) { l.note(func(s *LineState) { s.count = n }) }
-
-// noteChildren is noteCount for a client that has listed the children: it can tell how many
-// of them are places.
-func (l *Line) noteChildren(n, places int) {
-	l.note(func(s *LineState) { s.count, s.Others = n, n-places })
-}
-
-// noteBrief remembers whether a guess is likely to fail.
-func (l *Line) noteBrief(brief bool) { l.note(func(s *LineState) { s.brief = brief }) }
-
-// noteTail remembers the kind of a place that joined right before one of this client.
-func (l *Line) noteTail(k placename.Kind) { l.note(func(s *LineState) { s.tail = k }) }
 
 // Forget is for a line that has gone, or is not what it was known to be.
 func (l *Line) Forget() {

@@ -15,7 +15,6 @@ import (
 
 	"github.com/zkrecipes/zkrecipes"
 	"github.com/zkrecipes/zkrecipes/internal/harness"
-	"github.com/zkrecipes/zkrecipes/internal/line"
 	"github.com/zkrecipes/zkrecipes/internal/recipetest"
 )
 
@@ -255,8 +254,8 @@ func TestLockAllWhoseClientIsClosedReturnsErrClosed(t *testing.T) {
 		other := w.Stranger(nil)
 		s, _ := recipetest.Core(other).Session()
 		var once sync.Once
-		_, err := zkrecipes.LockAll(hooked{t.Context(), func() {
-			if line.HasGrants(s) {
+		_, err := zkrecipes.LockAll(recipetest.Hooked{Context: t.Context(), F: func() {
+			if len(recipetest.Grants(s)) > 0 {
 				once.Do(func() { require.NoError(t, other.Close()) })
 			}
 		}}, zkrecipes.NewMutex(other, "/e"))

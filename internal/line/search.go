@@ -12,6 +12,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/zkrecipes/zkrecipes/internal/errs"
+	"github.com/zkrecipes/zkrecipes/internal/hold"
 	"github.com/zkrecipes/zkrecipes/internal/placename"
 	"github.com/zkrecipes/zkrecipes/internal/session"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
@@ -72,7 +73,7 @@ func (l *Line) search(s *session.Session, e *Entry) (name string, line *zk.Stat,
 // deleteLostJoin deletes the place of a join for which the servers refuse to search. It searches
 // in longer and longer intervals, until they answer.
 func (l *Line) deleteLostJoin(s *session.Session, e *Entry) {
-	p := &Place{Line: l, Session: s}
+	p := &Place{Line: l, Znode: hold.Znode{Session: s}}
 	for wait := 100 * time.Millisecond; p.Pause(wait); wait = min(2*wait, s.Timeout()) {
 		name, _, err := l.search(s, e)
 		switch {

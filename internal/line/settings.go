@@ -5,6 +5,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/zkrecipes/zkrecipes/internal/hold"
 	"github.com/zkrecipes/zkrecipes/internal/session"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
@@ -15,29 +16,21 @@ import (
 // The difference is room for creates in flight.
 const MaxNumber = math.MaxInt32 - 1_000_000
 
-// LongLine is how many places a line has at most that is not long.
-const LongLine = 4
-
-// veryLong is how many times as long a line is that is very long.
-const veryLong = 16
-
 // Settings are what the lines of a Client need beside its Config. All of it must be set.
 type Settings struct {
 	LastNumber int32
 	LongLine   int
 }
 
-// New returns a client that does not connect yet, with what its lines need.
-func New(cfg session.Config, set Settings) *session.Client {
+// NewClient returns a client that does not connect yet, with what its lines need.
+func NewClient(cfg session.Config, set Settings) *session.Client {
 	t := &containers{idle: cfg.Idle, all: map[string]*container{}}
 	t.client = session.New(cfg, func(s *session.Session, conn *zkconn.Config) func(error) {
-		w := watchdogOf(s)
-		conn.Leases, conn.Event, conn.Sooner = w.hasAny, w.onEvent, w.onSooner
 		conn.Created, conn.Left = func(path string, data []byte, stat *zk.Stat) {
 			t.created(path, data, stat)
 			s.NoteParentOf(path)
 		}, t.touch
-		return w.end
+		return hold.Watch(s, conn)
 	})
 	session.Attached(t.client, func() *Settings { return &set })
 	session.Attached(t.client, func() *containers { return t })

@@ -3,7 +3,6 @@ package line
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"slices"
 	"strings"
@@ -11,27 +10,27 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
-	"github.com/zkrecipes/zkrecipes/internal/errs"
+	"github.com/zkrecipes/zkrecipes/internal/hold"
 	"github.com/zkrecipes/zkrecipes/internal/placename"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
-// AwaitTurn returns when it is the place's turn.
-func (p *Place) AwaitTurn(ctx context.Context) error {
+// AwaitTurn returns when it is the place's turn. guess is of its predecessor.
+func (p *Place) AwaitTurn(ctx context.Context, guess *Guess) error {
 	var again *placename.Parts // a predecessor whose watch was lost: nobody has come between
-	for queued := false; !p.First; {
-		pred, ahead := p.Guessed, p.Ahead
-		guessed := pred != nil
-		if p.Guessed = nil; !guessed {
-			pred, again = again, nil
-		}
-		if pred == nil {
+	for queued := false; !p.First; guess = nil {
+		pred, ahead := again, 0
+		again = nil
+		switch {
+		case guess != nil:
+			pred, ahead = &guess.Parts, guess.ahead
+		case pred == nil:
 			var err error
 			if pred, ahead, err = p.predecessor(ctx); err != nil {
 				return err
 			}
 			if pred == nil {
-				break
+				return nil
 			}
 		}
 		before, err := p.watchPredecessor(ctx, *pred)
@@ -39,8 +38,8 @@ func (p *Place) AwaitTurn(ctx context.Context) error {
 			return err
 		}
 		if before == nil {
-			if guessed {
-				p.Line.noteBrief(true)
+			if guess != nil {
+				p.Line.noteFailed(true)
 			}
 			continue
 		}
@@ -59,44 +58,6 @@ func (p *Place) AwaitTurn(ctx context.Context) error {
 	return nil
 }
 
-// guess returns the place that joined right before, if these are the line's data and Stat
-// from before the join. Nobody can stand between two numbers in a row, since they count
-// what is created in the line. But the place may have left by now, and what the data say
-// may be wrong: it is a guess until the place with that name and number is watched. nil: no
-// guess, because another place has joined since, or because of the data.
-func (p *Place) guess(data []byte, stat *zk.Stat) *placename.Parts {
-	m, ok := p.Line.tail(data, p.Number-1)
-	if !ok || p.Number != NextNumber(stat) {
-		return nil
-	}
-	p.Line.noteTail(m.Kind)
-	if !p.Line.mayName(p.Kind, m) {
-		return nil
-	}
-	return &m
-}
-
-// tail returns the name of the place that has joined last, as the line's data tell, if it has
-// that number. The name may be invalid.
-func (l *Line) tail(data []byte, number int32) (m placename.Parts, ok bool) {
-	name, ok := l.recorded(data)
-	if !ok || number < 0 {
-		return placename.Parts{}, false
-	}
-	m, _ = placename.Parse(fmt.Sprintf("%s%010d", name, number), l.Kinds)
-	return m, true
-}
-
-// mayName reports whether m, from the line's data, is the name of a place of this library that
-// blocks one of that kind.
-func (l *Line) mayName(k placename.Kind, m placename.Parts) bool {
-	return m.Kind != "" && m.Ours() && placename.IsUUID(m.UUID) && !l.Foreign(m.Kind) && l.Blocks(k, m.Kind)
-}
-
-// NextNumber returns the number that the next znode in a line with that Stat gets: of how many
-// were created in it. The Stat has twice as many, and it may wrap: see DataNode.copyStat.
-func NextNumber(line *zk.Stat) int32 { return int32(uint32(line.Cversion+line.NumChildren) / 2) }
-
 // predecessor lists the line and returns the place's predecessor: the nearest place ahead
 // that blocks it. nil: it is the place's turn. ahead is how many places are ahead in
 // all.
@@ -114,25 +75,12 @@ func (p *Place) predecessor(ctx context.Context) (pred *placename.Parts, ahead i
 			pred = &ms[i]
 		}
 	}
-	p.noteLast(ms)
+	p.noteAhead(ms)
 	if pred != nil { // a copy, because it is kept for as long as the wait lasts
 		m, _ := placename.Parse(strings.Clone(pred.Name), p.Line.Kinds)
 		pred = &m
 	}
 	return pred, len(ms), nil
-}
-
-// noteLast notes which of the places ahead, of any kind, has joined last. The next guess
-// depends on it.
-func (p *Place) noteLast(ahead []placename.Parts) {
-	var last placename.Parts
-	if len(ahead) > 0 {
-		last = slices.MaxFunc(ahead, placename.Parts.Compare)
-	}
-	p.Line.noteTail(last.Kind)
-	if last.Ours() && last.Number == p.Number-1 { // else a guess would fail again
-		p.Line.noteBrief(false)
-	}
 }
 
 // watchPredecessor watches the own place and the predecessor, by requests that are under
@@ -148,11 +96,11 @@ func (p *Place) watchPredecessor(ctx context.Context, pred placename.Parts) (*zk
 	}
 	var own *zkconn.Watch
 	if p.Session.TellsZxids() {
-		own = p.startOwn()
+		own = p.StartOwn()
 	}
 	before, err := p.Session.WatchPredecessor(ctx, p.Line.Abs()+"/"+pred.Name)
 	if own != nil {
-		if err := p.awaitOwn(ctx, own); err != nil {
+		if err := p.AwaitOwn(ctx, own); err != nil {
 			return nil, err
 		}
 	}
@@ -166,7 +114,7 @@ func (p *Place) watchPredecessor(ctx context.Context, pred placename.Parts) (*zk
 // the line to this place. Otherwise the caller must look again.
 func (p *Place) awaitPredecessor(ctx context.Context, before *zkconn.PredecessorWatch) error {
 	p.Line.Client.Log(slog.LevelDebug, "place waits", "place", p.Path, "predecessor", p.Behind)
-	late := time.NewTimer(WatchAge(p.Session))
+	late := time.NewTimer(hold.WatchAge(p.Session))
 	defer late.Stop()
 	for waits := true; waits; {
 		waits = false
@@ -195,46 +143,6 @@ func (p *Place) awaitPredecessor(ctx context.Context, before *zkconn.Predecessor
 	p.Line.Client.Log(slog.LevelDebug, "predecessor of a place has left", "place", p.Path, "predecessor", p.Behind,
 		"released", p.First, "watch_lost", before.IsLost(), "zxid", before.Event().Zxid)
 	return nil
-}
-
-// WatchOwn sets the watch on the own place, if there is none.
-func (p *Place) WatchOwn(ctx context.Context) error { return p.awaitOwn(ctx, p.startOwn()) }
-
-func (p *Place) startOwn() *zkconn.Watch {
-	if p.Own != nil && !p.Own.HasFired() {
-		return p.Own
-	}
-	return p.Session.StartWatch(p.Path)
-}
-
-func (p *Place) awaitOwn(ctx context.Context, own *zkconn.Watch) error {
-	own, err := p.Session.Await(ctx, own)
-	if errors.Is(err, zk.ErrNoNode) {
-		return p.WhyGone(ctx)
-	}
-	if err != nil {
-		return err
-	}
-	p.Own = own
-	return nil
-}
-
-// WhyGone distinguishes an eviction from the end of the session, which deletes the place as
-// well, and of which the client may learn later. It sends a write, because the servers carry
-// out none for a session that has ended. ErrPlaceLost: servers that have lost transactions may
-// have lost the place.
-func (p *Place) WhyGone(ctx context.Context) error {
-	for {
-		err := p.Session.Multi(ctx, &zk.DeleteRequest{Path: p.Path, Version: -1}).Err()
-		switch {
-		case (err == nil || errors.Is(err, zk.ErrNoNode)) && p.Session.WasLost(p.Path):
-			return errs.ErrPlaceLost
-		case err == nil, errors.Is(err, zk.ErrNoNode):
-			return errs.ErrEvicted
-		case !zkconn.Transient(err):
-			return err
-		}
-	}
 }
 
 // AwaitWatch waits until the watch fires. The place is watched too, once late says that

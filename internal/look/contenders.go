@@ -13,6 +13,8 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/barrier"
 	elections "github.com/zkrecipes/zkrecipes/internal/election"
 	"github.com/zkrecipes/zkrecipes/internal/errs"
+	"github.com/zkrecipes/zkrecipes/internal/hold"
+	"github.com/zkrecipes/zkrecipes/internal/layout"
 	"github.com/zkrecipes/zkrecipes/internal/line"
 	"github.com/zkrecipes/zkrecipes/internal/placename"
 	semaphores "github.com/zkrecipes/zkrecipes/internal/semaphore"
@@ -47,7 +49,7 @@ func checkUse(ctx context.Context, s *session.Session, l *line.Line) (empty bool
 func checkDeserted(ctx context.Context, s *session.Session, l *line.Line) error {
 	empty, err := checkUse(ctx, s, l)
 	if err == nil && empty {
-		err = l.CheckUnused(ctx, s)
+		err = layout.CheckUnused(ctx, s.Session, l.Abs())
 	}
 	return err
 }
@@ -66,7 +68,7 @@ func Line(ctx context.Context, s *session.Session, l *line.Line) ([]Contender, e
 		return nil, errs.ErrUnused
 	}
 	slices.SortFunc(ms, placename.Parts.Compare)
-	ms, cs, err := readContenders(ctx, s, l, ms)
+	ms, cs, err := readContenders(ctx, s, l.At, ms)
 	var standing []placename.Parts
 	for i, m := range ms {
 		if stepsAside(s, m) {
@@ -76,7 +78,7 @@ func Line(ctx context.Context, s *session.Session, l *line.Line) ([]Contender, e
 			return l.Blocks(m.Kind, ahead.Kind) && !m.SharesWith(ahead)
 		})
 		if cs[i].Held {
-			cs[i].HeldSince = line.HeldSince(s, l.Abs()+"/"+m.Name)
+			cs[i].HeldSince = hold.HeldSince(s, l.Abs()+"/"+m.Name)
 		}
 		standing = append(standing, m)
 	}
@@ -87,7 +89,7 @@ func Line(ctx context.Context, s *session.Session, l *line.Line) ([]Contender, e
 func Round(ctx context.Context, s *session.Session, b *barrier.Barrier) ([]Contender, error) {
 	children, _, err := s.Children(ctx, b.Line.Abs())
 	if errors.Is(err, zk.ErrNoNode) {
-		return nil, b.Root.CheckSized(ctx, s, "members")
+		return nil, layout.CheckSized(ctx, s.Session, b.Root.Abs(), b.Root.Recipe, "members")
 	}
 	var opened []byte
 	stat := &zk.Stat{}
@@ -101,7 +103,7 @@ func Round(ctx context.Context, s *session.Session, b *barrier.Barrier) ([]Conte
 	}
 	ms := placename.ParseAll(children, barrier.MemberKinds)
 	slices.SortFunc(ms, placename.Parts.Compare)
-	ms, cs, err := readContenders(ctx, s, b.Line, ms)
+	ms, cs, err := readContenders(ctx, s, b.At, ms)
 	for i, m := range ms {
 		_, _, excluded := barrier.IndexIn(opened, m.Number)
 		cs[i].Held, cs[i].Token = excluded == nil, 0
@@ -131,7 +133,7 @@ func Double(ctx context.Context, s *session.Session, d *barrier.DoubleBarrier) (
 	for i, name := range names {
 		ms[i] = placename.Parts{Name: name}
 	}
-	_, cs, err := readContenders(ctx, s, d.Line, ms)
+	_, cs, err := readContenders(ctx, s, d.At, ms)
 	slices.SortStableFunc(cs, func(a, b Contender) int {
 		if (a.Token == 0) != (b.Token == 0) { // it may not be read
 			return cmp.Compare(b.Token, a.Token)
@@ -157,14 +159,14 @@ func opening(ctx context.Context, s *session.Session, d *barrier.DoubleBarrier) 
 	case err != nil:
 		return 0, time.Time{}, err
 	}
-	return line.TokenOf(ready.Czxid, 0), time.UnixMilli(ready.Ctime), nil
+	return hold.TokenOf(ready.Czxid, 0), time.UnixMilli(ready.Ctime), nil
 }
 
 // Slots returns the holders of a semaphore, once for each slot, and then the waiters.
 func Slots(ctx context.Context, s *session.Session, x *semaphores.Semaphore) ([]Contender, error) {
 	waiters := x.Line
 	below, _ := semaphores.SlotsOfLine(waiters.Path)
-	slots := &line.Line{Client: waiters.Client, Path: below}
+	slots := session.At{Client: waiters.Client, Path: below}
 	// The line first: a waiter that takes slots leaves it by the same transaction.
 	waiting, _, err := s.Children(ctx, waiters.Abs())
 	if err != nil && !errors.Is(err, zk.ErrNoNode) {
@@ -172,7 +174,7 @@ func Slots(ctx context.Context, s *session.Session, x *semaphores.Semaphore) ([]
 	}
 	children, _, err := s.Children(ctx, slots.Abs())
 	if errors.Is(err, zk.ErrNoNode) {
-		err = x.Held.CheckSized(ctx, s, "slots")
+		err = layout.CheckSized(ctx, s.Session, x.At.Abs(), x.At.Recipe, "slots")
 	}
 	if err != nil {
 		return nil, err
@@ -193,7 +195,7 @@ func Slots(ctx context.Context, s *session.Session, x *semaphores.Semaphore) ([]
 	}
 	ms = placename.ParseAll(waiting, waiters.Kinds)
 	slices.SortFunc(ms, placename.Parts.Compare)
-	_, there, err := readContenders(ctx, s, waiters, ms)
+	_, there, err := readContenders(ctx, s, waiters.At, ms)
 	return append(holders, there...), err
 }
 
@@ -219,17 +221,17 @@ func Election(ctx context.Context, s *session.Session, l *line.Line) ([]Contende
 		cs = slices.Insert(cs, 0, Contender{Session: stat.EphemeralOwner, Since: began})
 	}
 	cs[0].Place, cs[0].Path = elections.LeaderName[1:], path
-	cs[0].Czxid, cs[0].Token = stat.Czxid, line.TokenOf(stat.Czxid, 0)
+	cs[0].Czxid, cs[0].Token = stat.Czxid, hold.TokenOf(stat.Czxid, 0)
 	cs[0].Held, cs[0].HeldSince = true, began
 	return cs, nil
 }
 
-// readContenders reads places of the line, several at a time. It returns those that are
+// readContenders reads znodes below an address, several at a time. It returns those that are
 // still there.
-func readContenders(ctx context.Context, s *session.Session, l *line.Line, ms []placename.Parts) (there []placename.Parts, cs []Contender, err error) {
+func readContenders(ctx context.Context, s *session.Session, at session.At, ms []placename.Parts) (there []placename.Parts, cs []Contender, err error) {
 	all := make([]Contender, len(ms))
 	errs := make([]error, len(ms))
-	work.AtATime(len(ms), func(i int) { all[i], errs[i] = readContender(ctx, s, l, ms[i]) })
+	work.AtATime(len(ms), func(i int) { all[i], errs[i] = readContender(ctx, s, at, ms[i]) })
 	for i, err := range errs {
 		switch {
 		case errors.Is(err, zk.ErrNoNode):
@@ -242,13 +244,13 @@ func readContenders(ctx context.Context, s *session.Session, l *line.Line, ms []
 	return there, cs, nil
 }
 
-// readContender reads a place's znode. On an error only its name is known.
-func readContender(ctx context.Context, s *session.Session, l *line.Line, m placename.Parts) (Contender, error) {
-	c := Contender{Place: m.Name, Path: l.Path + "/" + m.Name, Reader: m.Kind.Shared()}
-	data, stat, err := s.Get(ctx, l.Abs()+"/"+m.Name)
+// readContender reads the znode of one. On an error only its name is known.
+func readContender(ctx context.Context, s *session.Session, at session.At, m placename.Parts) (Contender, error) {
+	c := Contender{Place: m.Name, Path: at.Path + "/" + m.Name, Reader: m.Kind.Shared()}
+	data, stat, err := s.Get(ctx, at.Abs()+"/"+m.Name)
 	if err == nil {
 		c.Identity, c.Session, c.Since = string(data), stat.EphemeralOwner, time.UnixMilli(stat.Ctime)
-		c.Czxid, c.Token = stat.Czxid, line.TokenOf(stat.Czxid, 0)
+		c.Czxid, c.Token = stat.Czxid, hold.TokenOf(stat.Czxid, 0)
 	}
 	return c, err
 }

@@ -55,7 +55,7 @@ var queueMutants = []mutant{
 		what: "A claim does not exclude others.",
 		in:   "internal/queue",
 		old:  `func (c *claim) Exclusion() string { return c.Item + queuelog.ClaimName }`,
-		new:  `func (c *claim) Exclusion() string { return c.Item + queuelog.ClaimName + c.Name }`,
+		new:  `func (c *claim) Exclusion() string { return c.Item + queuelog.ClaimName + c.name }`,
 		test: "./internal/queue -run ^TestTakeNClaimsNoItemThatIsClaimedWithoutAFlag$",
 	},
 	{

@@ -45,9 +45,9 @@ var recipeMutants = []mutant{
 	{
 		name: "election-commit-unguarded",
 		what: "A deposed leader commits: only its place is checked.",
-		in:   "internal/line",
-		old:  `paths := g.Place().guarded()`,
-		new:  `paths := g.Place().Paths()`,
+		in:   "internal/hold",
+		old:  `paths := g.guarded()`,
+		new:  `paths := g.Thing().Paths()`,
 		test: "./internal/election -run ^TestNoTermCommitsOnceTheLeadersZnodeWasDeleted$",
 	},
 	{
@@ -69,8 +69,7 @@ var recipeMutants = []mutant{
 		name: "election-token-of-place",
 		what: "The token of a Term is its place's, not the one that observers see.",
 		in:   "internal/election",
-		old:  `c.Place.Czxid, c.Checked = c.czxid, []string{c.leader}`,
-		new:  `c.Checked = []string{c.leader}`,
+		old:  `c.Place.Czxid = c.czxid`,
 		test: "./internal/election -run ^TestProclaimPublishesAnotherValueOfTheSameTerm$",
 	},
 	{
@@ -101,8 +100,8 @@ var recipeMutants = []mutant{
 		name: "semaphore-remembers-n",
 		what: "A Semaphore takes slots by an n that Resize has changed since.",
 		in:   "internal/semaphore",
-		old:  `o := h.take(ctx, &zk.CheckVersionRequest{Path: x.Held.Abs(), Version: v.path}, set)`,
-		new:  `o := h.take(ctx, &zk.CheckVersionRequest{Path: x.Held.Abs(), Version: -1}, set)`,
+		old:  `o := h.take(ctx, &zk.CheckVersionRequest{Path: x.At.Abs(), Version: v.path}, set)`,
+		new:  `o := h.take(ctx, &zk.CheckVersionRequest{Path: x.At.Abs(), Version: -1}, set)`,
 		test: "./internal/semaphore -run ^TestSemaphoresFollowResize$",
 	},
 	{

@@ -73,7 +73,7 @@ var sessionMutants = []mutant{
 	{
 		name: "session-timer-sleeps-on",
 		what: "What is due before the timer does not reset it.",
-		in:   "internal/line",
+		in:   "internal/hold",
 		old:  `if !w.due.IsZero() && !at.Before(w.due) {`,
 		new:  `if !w.due.IsZero() {`,
 		test: "./internal/zkconn -run ^Test(HolderHearsInTime|ContextOfALateGrant)",

@@ -125,7 +125,7 @@ func (a *ackTransaction) parts(ctx context.Context) (parts ackParts, err error) 
 		if parts.receipt, err = c.Queue().SpareReceipt(ctx); err != nil {
 			return parts, err
 		}
-		parts.written = parts.receipt.Write(c.Name)
+		parts.written = parts.receipt.Write(c.name)
 	}
 	return parts, nil
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/zkrecipes/zkrecipes"
 	"github.com/zkrecipes/zkrecipes/internal/harness"
+	"github.com/zkrecipes/zkrecipes/internal/hold"
 	"github.com/zkrecipes/zkrecipes/internal/line"
 	"github.com/zkrecipes/zkrecipes/internal/queue"
 	"github.com/zkrecipes/zkrecipes/internal/recipetest"
@@ -170,7 +171,7 @@ func TestBoundedPutWaitsOnAnyNumberOfSegments(t *testing.T) {
 		}
 		first, last := watch("/first"), watch("/last")
 		watches[0], watches[len(watches)-1] = first, last
-		p := &line.Place{Session: s, Path: "/own"}
+		p := &line.Place{Znode: hold.Znode{Session: s, Path: "/own"}}
 		await := func() *harness.Call[struct{}] {
 			a := harness.GoErr(t, func(ctx context.Context) error { return p.AwaitAny(ctx, watches) })
 			synctest.Wait()

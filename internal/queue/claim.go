@@ -14,8 +14,8 @@ import (
 	"golang.org/x/sync/semaphore"
 
 	"github.com/zkrecipes/zkrecipes/internal/errs"
+	"github.com/zkrecipes/zkrecipes/internal/hold"
 	"github.com/zkrecipes/zkrecipes/internal/line"
-	"github.com/zkrecipes/zkrecipes/internal/placename"
 	"github.com/zkrecipes/zkrecipes/internal/queuelog"
 	"github.com/zkrecipes/zkrecipes/internal/session"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
@@ -79,15 +79,17 @@ const (
 	maxBatch = 100
 )
 
-// claim is a place that is a flag beside an item. Below the item stands a second znode,
+// claim is a flag beside an item. Below the item stands a second znode,
 // of a fixed name, the exclusion: creating it fails where the item is gone or somebody
 // else's. Each delivery creates one, so the item's Stat tells their number. The flag
 // has a name of its own, so that a deletion that is sent again never hits the next
 // consumer's claim.
 type claim struct {
-	*line.Place
-	q    *Queue
-	Item string
+	hold.Znode // the flag
+	at         session.At
+	q          *Queue
+	name       string // of the flag
+	Item       string
 	// fate is whether a consumer gets the item, decided once. Without a consumer, the claim is
 	// no attempt.
 	fate atomic.Int32
@@ -109,27 +111,24 @@ func (c *claim) see() bool { return c.fate.CompareAndSwap(open, seen) || c.fate.
 // NewClaim returns a claim that is yet to be made.
 func (q *Queue) NewClaim(s *session.Session, item string) *claim {
 	path := item + "." + queuelog.NewMark()
-	c := &claim{
-		Place: &line.Place{
-			Parts: placename.Parts{Name: path[strings.LastIndexByte(path, '/')+1:], Kind: placename.KindLock},
-			Line:  q.claims, Session: s, Path: path,
-		},
-		q:    q,
-		Item: item,
+	return &claim{
+		Znode: hold.Znode{Session: s, Path: path},
+		at:    q.At,
+		q:     q,
+		name:  path[strings.LastIndexByte(path, '/')+1:],
+		Item:  item,
 	}
-	c.Release = c.release
-	return c
 }
 
 // Queue returns what the session knows of the queue now: it may have forgotten what it
 // knew when the claim was made.
-func (c *claim) Queue() *queueState { return QueueIn(c.Session, c.Line.Abs()) }
+func (c *claim) Queue() *queueState { return QueueIn(c.Session, c.at.Abs()) }
 
 // Exclusion returns the path of the znode below the item.
 func (c *claim) Exclusion() string { return c.Item + queuelog.ClaimName }
 
 // ID returns the item's ID.
-func (c *claim) ID() string { return c.Name[:queuelog.IDLength] }
+func (c *claim) ID() string { return c.name[:queuelog.IDLength] }
 
 // logged returns the item's ID as it is logged.
 func (c *claim) logged() any { return c.q.hooks.Logged(c.ID()) }
@@ -137,8 +136,8 @@ func (c *claim) logged() any { return c.q.hooks.Logged(c.ID()) }
 // createOps make the claim.
 func (c *claim) createOps() (flag, exclusion *zk.CreateRequest) {
 	acl := c.Session.ACL()
-	flag = &zk.CreateRequest{Path: c.Path, Data: []byte(c.Line.Client.Identity), Acl: acl, Flags: zk.FlagEphemeral}
-	exclusion = &zk.CreateRequest{Path: c.Exclusion(), Data: []byte(c.Name), Acl: acl, Flags: zk.FlagEphemeral}
+	flag = &zk.CreateRequest{Path: c.Path, Data: []byte(c.at.Client.Identity), Acl: acl, Flags: zk.FlagEphemeral}
+	exclusion = &zk.CreateRequest{Path: c.Exclusion(), Data: []byte(c.name), Acl: acl, Flags: zk.FlagEphemeral}
 	return flag, exclusion
 }
 
@@ -209,9 +208,6 @@ func (a *claimTransaction) run(ctx context.Context) (done bool, err error) {
 		return false, zkconn.ContextErr(ctx)
 	}
 	defer queue.claiming.Release(1)
-	for i, c := range a.claims {
-		c.Nth = i
-	}
 	for signal := true; ; signal = false {
 		parts := a.parts(signal)
 		x := a.s.Retry(nil, parts.creates, parts.stampOps(), parts.leave.Ops)
@@ -242,7 +238,7 @@ func (a *claimTransaction) parts(signal bool) (parts claimParts) {
 		parts.leave = a.p.Departure(signal)
 	}
 	if first := a.claims[0]; parts.leave.Signal == nil {
-		parts.stamp = &zk.SetDataRequest{Path: first.Path, Data: []byte(first.Line.Client.Identity), Version: -1}
+		parts.stamp = &zk.SetDataRequest{Path: first.Path, Data: []byte(first.at.Client.Identity), Version: -1}
 	}
 	return parts
 }
@@ -331,7 +327,7 @@ func (a *claimTransaction) read(ctx context.Context, readings []*zkconn.Reading)
 		}
 	}
 	for i, c := range a.claims {
-		it, err := c.q.claimed(ctx, c, readings[i])
+		it, err := c.q.claimed(ctx, c, i, readings[i])
 		switch {
 		case err == nil:
 			a.items[i] = it
@@ -346,13 +342,13 @@ func (a *claimTransaction) read(ctx context.Context, readings []*zkconn.Reading)
 // release deletes claims in the background.
 func (a *claimTransaction) release(claims ...*claim) {
 	for _, c := range claims {
-		c.Line.Client.Tasks.Start(c.Withdraw)
+		c.at.Client.Tasks.Start(func() { hold.Withdraw(c) })
 	}
 }
 
-// claimed makes the item of a claim that was made. reading is a read of the item that
-// was sent along, or nil.
-func (q *Queue) claimed(ctx context.Context, c *claim, reading *zkconn.Reading) (*Item, error) {
+// claimed makes the item of a claim that was made, the nth of its transaction. reading is a read of
+// the item that was sent along, or nil.
+func (q *Queue) claimed(ctx context.Context, c *claim, nth int, reading *zkconn.Reading) (*Item, error) {
 	var data []byte
 	var stat *zk.Stat
 	err := zkconn.ErrNotSent
@@ -373,10 +369,10 @@ func (q *Queue) claimed(ctx context.Context, c *claim, reading *zkconn.Reading) 
 	if err != nil {
 		return nil, err
 	}
-	g, err := c.Grant(ctx)
-	var h *line.Handle
+	g, err := hold.New(ctx, c.at, c, nth)
+	var h *hold.Handle
 	if err == nil {
-		h, err = g.Enter(placename.KindLock)
+		h, err = g.Enter(true)
 	}
 	if errors.Is(err, errs.ErrEvicted) || errors.Is(err, errs.ErrLost) {
 		return nil, ErrLostAtOnce
@@ -386,12 +382,12 @@ func (q *Queue) claimed(ctx context.Context, c *claim, reading *zkconn.Reading) 
 	}
 	c.Attempt = queuelog.Claims(stat, true)
 	it := &Item{Queue: q, Claim: c, Handle: h}
-	it.data, it.failure = CutNote(c.Name, data)
+	it.data, it.failure = CutNote(c.name, data)
 	return it, nil
 }
 
-// release deletes the flag and the exclusion, once. zk.ErrNoNode: one of them was gone.
-func (c *claim) release(_ bool, begin line.BeginFunc) error {
+// Delete deletes the flag and the exclusion, once. zk.ErrNoNode: one of them was gone.
+func (c *claim) Delete(_ bool, begin hold.BeginFunc) error {
 	var uncount []any
 	if c.fate.CompareAndSwap(open, unseen) || c.fate.Load() == unseen {
 		uncount = c.uncountOps()
@@ -399,7 +395,7 @@ func (c *claim) release(_ bool, begin line.BeginFunc) error {
 	return c.releaseWith(begin, uncount)
 }
 
-func (c *claim) releaseWith(begin line.BeginFunc, uncount []any) error {
+func (c *claim) releaseWith(begin hold.BeginFunc, uncount []any) error {
 	ops := c.AckOps(false)
 	t, err := begin(append([]any{ops.flag, ops.exclusion}, uncount...)...)
 	o := zkconn.Failure(err)
@@ -419,7 +415,7 @@ func (c *claim) releaseWith(begin line.BeginFunc, uncount []any) error {
 		return cmp.Or(err, zk.ErrNoNode) // the claim was lost
 	}
 	// Given back before, or somebody has deleted the flag.
-	c.Line.Client.Tasks.Start(func() { c.sweepExclusion() })
+	c.at.Client.Tasks.Start(func() { c.sweepExclusion() })
 	return fmt.Errorf("%w: %w", c.whyDeleted(c.Session.Lifetime()), o.Err())
 }
 
@@ -507,5 +503,5 @@ func (c *claim) owns(stat *zk.Stat, data []byte) bool {
 	if stat.EphemeralOwner != c.Session.ID() {
 		return false
 	}
-	return stat.Czxid <= c.Czxid || c.Czxid == 0 && string(data) == c.Name
+	return stat.Czxid <= c.Czxid || c.Czxid == 0 && string(data) == c.name
 }

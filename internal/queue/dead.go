@@ -150,7 +150,7 @@ func (s *serving) moveFailed(ctx context.Context, it *Item, why error) {
 		s.release(it)
 		return
 	}
-	data, _ = CutNote(it.Claim.Name, data)
+	data, _ = CutNote(it.Claim.name, data)
 	_ = s.moveToDeadLetters(ctx, it, data, it.Claim.Attempt, why.Error()) // which logs its errors
 }
 

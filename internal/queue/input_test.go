@@ -347,7 +347,7 @@ func TestRealQueueWorksOnServersWithoutDigestsOrACLs(t *testing.T) {
 
 			recipetest.PutOn(t, q, "3")
 			it := recipetest.TakeOn(t, other)
-			require.NoError(t, conn.Delete(recipetest.HandleOf(recipetest.LeaseOf(it)).Grant.Place().Path, -1))
+			require.NoError(t, conn.Delete(recipetest.HandleOf(recipetest.LeaseOf(it)).Grant.Path(), -1))
 			require.ErrorIs(t, it.Nack(harness.Within(t, 2*time.Minute)), zkrecipes.ErrLost)
 			require.Equal(t, []string{"3"}, recipetest.Drain(t, other), "the rest of the claim is deleted")
 			recipetest.AtRest(t, conn, path)

@@ -5,7 +5,7 @@ import (
 	"errors"
 
 	"github.com/zkrecipes/zkrecipes/internal/errs"
-	"github.com/zkrecipes/zkrecipes/internal/line"
+	"github.com/zkrecipes/zkrecipes/internal/hold"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
@@ -13,7 +13,7 @@ import (
 type Item struct {
 	Queue   *Queue
 	Claim   *claim
-	Handle  *line.Handle
+	Handle  *hold.Handle
 	data    []byte
 	failure Failure
 }

@@ -332,7 +332,7 @@ func (t *takerPool) takeOnce() error {
 	t.pools.Mu.Unlock()
 	done, err := t.takeAlone()
 	if !done && err == nil {
-		err = t.consumers.WithPlace(t.ctx, placename.KindLock, nil, t.takeInLine)
+		err = t.consumers.WithPlace(t.ctx, placename.KindLock, t.takeInLine)
 	}
 	if errors.Is(err, ErrLostAtOnce) || errors.Is(err, zkconn.ErrSessionOver) {
 		return nil // the next turn is another try

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/zkrecipes/zkrecipes/internal/errs"
+	"github.com/zkrecipes/zkrecipes/internal/hold"
 	"github.com/zkrecipes/zkrecipes/internal/line"
 	"github.com/zkrecipes/zkrecipes/internal/placename"
 	"github.com/zkrecipes/zkrecipes/internal/queuelog"
@@ -128,7 +129,10 @@ func (q *Queue) CheckFits(s *session.Session, items []queuelog.Item) error {
 	receipt := log.LargestReceipt().Write(queuelog.NewID())
 	var leave line.Departure
 	if q.IsBounded() {
-		p := &line.Place{Parts: placename.Parts{Kind: placename.KindLock}, Line: q.producers, Session: s, Path: q.producers.Abs() + "/_c_" + placename.NewUUID() + "-" + string(placename.KindLock) + "0000000000"}
+		p := &line.Place{
+			Parts: placename.Parts{Kind: placename.KindLock}, Line: q.producers,
+			Znode: hold.Znode{Session: s, Path: q.producers.Abs() + "/_c_" + placename.NewUUID() + "-" + string(placename.KindLock) + "0000000000"},
+		}
 		leave = p.Departure(true)
 	}
 	if err := zkconn.CheckSize(zkconn.MultiSize(receipt, log.LargestAppend(items, q.SegmentSize).Ops, leave.Ops), q.Client.MaxBuffer); err != nil {

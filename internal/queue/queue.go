@@ -14,6 +14,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/zkrecipes/zkrecipes/internal/errs"
+	"github.com/zkrecipes/zkrecipes/internal/hold"
 	"github.com/zkrecipes/zkrecipes/internal/layout"
 	"github.com/zkrecipes/zkrecipes/internal/line"
 	"github.com/zkrecipes/zkrecipes/internal/placename"
@@ -30,16 +31,13 @@ var (
 
 // Queue is a queue.
 type Queue struct {
-	Client *session.Client
-	Path   string
-	Opts   Options
-	hooks  Hooks
+	session.At
+	Opts  Options
+	hooks Hooks
 	// isDead: it is a queue of dead letters, which exists from the first letter on.
 	isDead    bool
 	consumers *line.Line
 	producers *line.Line
-	// claims is the line of the claims, which do not wait in any.
-	claims *line.Line
 	// SegmentSize is after how many creates a segment is sealed.
 	SegmentSize int64
 }
@@ -61,7 +59,7 @@ type Options struct {
 type Hooks struct {
 	// acquire begins an acquisition of an item of the queue with that path, and ends it with
 	// what was acquired or with an error.
-	Acquire func(ctx context.Context, path, op string) (_ context.Context, end func(*line.Grant, error))
+	Acquire func(ctx context.Context, path, op string) (_ context.Context, end func(*hold.Grant, error))
 	// logged returns an item's ID as it is logged.
 	Logged func(id string) any
 }
@@ -78,7 +76,7 @@ func SetSegmentSize(c *session.Client, n int64) {
 const DefaultMaxAttempts = 16
 
 func New(c *session.Client, path string, cfg Options, hooks Hooks) *Queue {
-	q := &Queue{Client: c, Path: path, Opts: cfg, hooks: hooks, SegmentSize: queuelog.SegmentSize}
+	q := &Queue{At: session.At{Client: c, Path: path, Recipe: "queue"}, Opts: cfg, hooks: hooks, SegmentSize: queuelog.SegmentSize}
 	if c != nil {
 		size := session.Attached(c, func() *segmentSize { return new(segmentSize) })
 		q.SegmentSize = cmp.Or(size.n, q.SegmentSize)
@@ -97,15 +95,13 @@ func New(c *session.Client, path string, cfg Options, hooks Hooks) *Queue {
 	}
 	sub := func(name string) *line.Line {
 		return &line.Line{
-			Client: c, Path: path + name, Recipe: "queue", Kinds: placename.LockKinds, Rejoins: true,
+			At: session.At{Client: c, Path: path + name, Recipe: "queue"}, Kinds: placename.LockKinds, Rejoins: true,
 			Blocks: line.EveryoneBlocks, Foreign: placename.IsRWLockKind,
 		}
 	}
-	q.consumers, q.producers, q.claims = sub("/line"), sub("/room"), sub("")
+	q.consumers, q.producers = sub("/line"), sub("/room")
 	return q
 }
-
-func (q *Queue) Abs() string { return q.Client.Abs(q.Path) }
 
 func (q *Queue) Check(ctx context.Context) error {
 	if q == nil || q.consumers == nil {

@@ -12,6 +12,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/zkrecipes/zkrecipes/internal/errs"
+	"github.com/zkrecipes/zkrecipes/internal/hold"
 	"github.com/zkrecipes/zkrecipes/internal/line"
 	"github.com/zkrecipes/zkrecipes/internal/placename"
 	"github.com/zkrecipes/zkrecipes/internal/queuelog"
@@ -36,8 +37,8 @@ func (q *Queue) putInTurn(ctx context.Context, items []queuelog.Item, with []any
 	ours := *q.producers
 	ours.Mark = func(s *session.Session, uuid string) string { return Marked(s, uuid, len(items)) }
 	for {
-		err := ours.WithPlace(ctx, placename.KindLock, nil, func(p *line.Place) error {
-			err := q.awaitRoom(ctx, p, len(items))
+		err := ours.WithPlace(ctx, placename.KindLock, func(p *line.Place, guess *line.Guess) error {
+			err := q.awaitRoom(ctx, p, guess, len(items))
 			if err == nil {
 				err = q.append(ctx, p.Session, p, items, with)
 			}
@@ -54,9 +55,9 @@ func (q *Queue) putInTurn(ctx context.Context, items []queuelog.Item, with []any
 
 // awaitRoom returns when the place is the first in the line and the queue has room for n
 // more items.
-func (q *Queue) awaitRoom(ctx context.Context, p *line.Place, n int) error {
+func (q *Queue) awaitRoom(ctx context.Context, p *line.Place, guess *line.Guess, n int) error {
 	log := QueueIn(p.Session, q.Abs())
-	w := &lineWait{p: p, passed: -1, patience: roomPatience}
+	w := &lineWait{p: p, guess: guess, passed: -1, patience: roomPatience}
 	w.look = func(ctx context.Context, head placename.Parts) (string, []watch, <-chan struct{}, error) {
 		count, changed, err := log.Count(ctx)
 		if count+ItemsOf(head) > q.Opts.MaxLen {
@@ -101,7 +102,7 @@ func (q *Queue) overtake(ctx context.Context, p *line.Place, ahead []placename.P
 	for _, m := range run {
 		// To those behind, it leaves as with a put. Its own producer sees that it was
 		// deleted by no operator.
-		ops = append(ops, (&line.Place{Parts: m, Line: p.Line, Session: p.Session, Path: p.Line.Abs() + "/" + m.Name}).Departure(true).Ops...)
+		ops = append(ops, (&line.Place{Parts: m, Line: p.Line, Znode: hold.Znode{Session: p.Session, Path: p.Line.Abs() + "/" + m.Name}}).Departure(true).Ops...)
 	}
 	o := p.Session.Multi(ctx, ops...)
 	switch {
@@ -112,7 +113,7 @@ func (q *Queue) overtake(ctx context.Context, p *line.Place, ahead []placename.P
 	case ctx.Err() != nil, o.SessionOver():
 		return o.Err()
 	default: // the servers refuse it
-		return p.AwaitTurn(ctx)
+		return p.AwaitTurn(ctx, nil)
 	}
 	return nil
 }

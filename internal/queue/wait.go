@@ -33,7 +33,8 @@ const (
 
 // lineWait is a wait in a line.
 type lineWait struct {
-	p *line.Place
+	p     *line.Place
+	guess *line.Guess
 	// look returns what the first in line, head, could use, empty for nothing. Then one of the
 	// watches fires, or changed is closed, once that may have changed.
 	look func(ctx context.Context, head placename.Parts) (unused string, watches []watch, changed <-chan struct{}, err error)
@@ -80,7 +81,7 @@ func (w *lineWait) await(ctx context.Context) (ahead []placename.Parts, err erro
 	if !w.p.First && w.passed < 0 && !w.long {
 		w.long = true
 		brief, cancel := context.WithTimeout(ctx, Grace)
-		err := w.p.AwaitTurn(brief)
+		err := w.p.AwaitTurn(brief, w.guess)
 		tooLong := brief.Err() != nil && ctx.Err() == nil
 		cancel()
 		if err != nil && !tooLong {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/zkrecipes/zkrecipes"
 	"github.com/zkrecipes/zkrecipes/internal/barrier"
+	"github.com/zkrecipes/zkrecipes/internal/hold"
 	"github.com/zkrecipes/zkrecipes/internal/keep"
 	"github.com/zkrecipes/zkrecipes/internal/line"
 	"github.com/zkrecipes/zkrecipes/internal/queue"
@@ -29,37 +30,37 @@ func ClientOf(c *session.Client) *zkrecipes.Client {
 }
 
 // NewLease returns a Lease that has this handle.
-func NewLease(h *line.Handle) *zkrecipes.Lease {
+func NewLease(h *hold.Handle) *zkrecipes.Lease {
 	l := new(zkrecipes.Lease)
-	*at[*line.Handle](l, "handle") = h
+	*at[*hold.Handle](l, "handle") = h
 	return l
 }
 
 // Grants returns the grants of a session, by the paths of their places.
-func Grants(s *session.Session) map[string]*line.Grant {
-	grants := attachment(s, "line.watchdog")
+func Grants(s *session.Session) map[string]*hold.Grant {
+	grants := attachment(s, "hold.watchdog")
 	mu := at[sync.Mutex](grants, "mu")
 	mu.Lock()
 	defer mu.Unlock()
-	return maps.Clone(field[map[string]*line.Grant](grants, "all"))
+	return maps.Clone(field[map[string]*hold.Grant](grants, "all"))
 }
 
 // IsDeleted reports whether the place at path, of a grant, is known to be deleted.
 func IsDeleted(s *session.Session, path string) bool {
-	grants := attachment(s, "line.watchdog")
+	grants := attachment(s, "hold.watchdog")
 	mu := at[sync.Mutex](grants, "mu")
 	mu.Lock()
 	defer mu.Unlock()
-	return field[bool](field[map[string]*line.Grant](grants, "all")[path], "deleted")
+	return field[bool](field[map[string]*hold.Grant](grants, "all")[path], "deleted")
 }
 
 // TellsEnd reports whether somebody is told when the grant has ended.
-func TellsEnd(g *line.Grant) bool { return field[func(error, bool)](g, "tellEnd") != nil }
+func TellsEnd(g *hold.Grant) bool { return field[func(error, bool)](g, "tellEnd") != nil }
 
 // Abandoned returns the number of paths on which the client still does work whose callers have
 // left.
 func Abandoned(c *zkrecipes.Client) int {
-	background := attachment(Core(c), "line.background")
+	background := attachment(Core(c), "session.background")
 	if background == nil {
 		return 0
 	}
@@ -70,19 +71,19 @@ func Abandoned(c *zkrecipes.Client) int {
 }
 
 // NewToken returns the token of the n-th exclusive grant of the place with that czxid.
-func NewToken(czxid int64, n int) zkrecipes.Token { return zkrecipes.Token(line.TokenOf(czxid, n)) }
+func NewToken(czxid int64, n int) zkrecipes.Token { return zkrecipes.Token(hold.TokenOf(czxid, n)) }
 
 // DefaultSessionTimeout is what a Client without Options.SessionTimeout requests.
 const DefaultSessionTimeout = 10 * time.Second
 
-// LineOf returns the line of a Mutex, an RWLock, an Election or a Gate.
+// LineOf returns the line of a Mutex, an RWLock or an Election.
 func LineOf(recipe any) *line.Line { return field[*line.Line](recipe, "line") }
 
 // KeepOf returns the place that the process keeps for a Mutex, if any.
 func KeepOf(m *zkrecipes.Mutex) *keep.Lock { return field[*keep.Lock](m, "keep") }
 
 // HandleOf returns what a Lease, or a value that has one, holds.
-func HandleOf(l any) *line.Handle { return field[*line.Handle](l, "handle") }
+func HandleOf(l any) *hold.Handle { return field[*hold.Handle](l, "handle") }
 
 // LeaseOf returns the Lease in an Item, a Term, a Visit or Slots.
 func LeaseOf(v any) *zkrecipes.Lease {

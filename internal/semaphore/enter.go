@@ -75,7 +75,7 @@ const maxStale = 4
 // waits, or there are not enough. join: take a place in a line that has never been used.
 func (x *Semaphore) enterFree(ctx context.Context, k, attempts int, join bool) (*slotGrant, error) {
 	for tries := 0; tries < attempts; {
-		s, err := x.Held.Client.Live(ctx)
+		s, err := x.At.Client.Live(ctx)
 		var l *slotGrant
 		if err == nil {
 			l, err = x.enterFreeIn(ctx, s, k)
@@ -120,7 +120,7 @@ func (x *Semaphore) enterFreeIn(ctx context.Context, s *session.Session, k int) 
 	}
 	h := x.newSlots(s, free)
 	set := &zk.SetDataRequest{Path: x.Line.Abs(), Data: layout.Record(x.Line.Recipe, v.seal, ""), Version: v.line}
-	o := h.take(ctx, &zk.CheckVersionRequest{Path: x.Held.Abs(), Version: v.path}, set)
+	o := h.take(ctx, &zk.CheckVersionRequest{Path: x.At.Abs(), Version: v.path}, set)
 	switch {
 	case o.RefusedAt(set, zk.ErrBadVersion, zk.ErrNoNode):
 		return nil, errStale
@@ -134,7 +134,7 @@ func (x *Semaphore) enterFreeIn(ctx context.Context, s *session.Session, k int) 
 		err = x.confirmLost(ctx, h, v)
 	}
 	if err != nil {
-		h.Abandon()
+		h.abandon()
 		return nil, err
 	}
 	return h.granted(ctx)
@@ -143,7 +143,7 @@ func (x *Semaphore) enterFreeIn(ctx context.Context, s *session.Session, k int) 
 // confirm notes that the slots were taken by what v shows. line is the line's Stat in the reply.
 // errStale: the slots must be given back, since the line was deleted and made anew, and has the
 // version that was seen by chance. Somebody may wait there, and the path may have another n.
-func (x *Semaphore) confirm(h *slotPlace, v *view, line *zk.Stat) error {
+func (x *Semaphore) confirm(h *slotSet, v *view, line *zk.Stat) error {
 	x.Line.NoteRewritten(line)
 	if line.Czxid != v.lineCzxid {
 		return errStale
@@ -156,7 +156,7 @@ func (x *Semaphore) confirm(h *slotPlace, v *view, line *zk.Stat) error {
 }
 
 // confirmLost is confirm for a transaction whose first reply was lost.
-func (x *Semaphore) confirmLost(ctx context.Context, h *slotPlace, v *view) error {
+func (x *Semaphore) confirmLost(ctx context.Context, h *slotSet, v *view) error {
 	_, line, err := h.Session.Get(ctx, x.Line.Abs())
 	if err == nil && line.Czxid != v.lineCzxid || errors.Is(err, zk.ErrNoNode) {
 		return errStale
@@ -175,7 +175,7 @@ func (x *Semaphore) look(ctx context.Context, s *session.Session, k int) (*view,
 		}
 		stale := errors.Is(err, errStale)
 		if errors.Is(err, errs.ErrSize) && !synced { // the server may not know of a Resize yet
-			err = s.Sync(ctx, x.Held.Abs())
+			err = s.Sync(ctx, x.At.Abs())
 			synced, stale = err == nil, err == nil
 		}
 		switch {
@@ -258,7 +258,7 @@ type answer struct {
 // fails if the connection is lost.
 func (x *Semaphore) readAll(ctx context.Context, s *session.Session) (path, line answer, slots []string, err error) {
 	var rs [2]*zkconn.Reading
-	for i, at := range []string{x.Held.Abs(), x.Line.Abs()} {
+	for i, at := range []string{x.At.Abs(), x.Line.Abs()} {
 		if rs[i], err = s.StartGet(at); err != nil {
 			return path, line, nil, err
 		}
@@ -322,7 +322,7 @@ func (x *Semaphore) enterFirst(ctx context.Context, p *line.Place, k int, wait b
 			err = tooMany(k, v.n)
 		}
 		if errors.Is(err, errs.ErrSize) && !synced { // the server may not know of a Resize yet
-			if err = p.Session.Sync(ctx, x.Held.Abs()); err == nil {
+			if err = p.Session.Sync(ctx, x.At.Abs()); err == nil {
 				synced, err = true, errStale
 			}
 		}
@@ -354,7 +354,7 @@ func (x *Semaphore) enterFirst(ctx context.Context, p *line.Place, k int, wait b
 // watch returns what the first in line sees, and the watches that fire when a slot is
 // given back or when n changes. errStale: look again.
 func (x *Semaphore) watch(ctx context.Context, p *line.Place) (*view, []*zkconn.Watch, error) {
-	path, err := p.Session.Watch(ctx, x.Held.Abs())
+	path, err := p.Session.Watch(ctx, x.At.Abs())
 	var n int
 	switch {
 	case errors.Is(err, zk.ErrNoNode):
@@ -379,7 +379,7 @@ func (x *Semaphore) watch(ctx context.Context, p *line.Place) (*view, []*zkconn.
 func (x *Semaphore) takeTurn(ctx context.Context, p *line.Place, v *view, free []int32) (*slotGrant, error) {
 	for leave := p.Departure(true); ; {
 		h := x.newSlots(p.Session, free)
-		check := &zk.CheckVersionRequest{Path: x.Held.Abs(), Version: v.path}
+		check := &zk.CheckVersionRequest{Path: x.At.Abs(), Version: v.path}
 		o := h.take(ctx, append([]any{check}, leave.Ops...)...)
 		if o.Applied() {
 			if o.HasResults() && leave.Signal != nil {

@@ -168,7 +168,7 @@ func TestSemaphoreAppliesACLsAndWorksUnderAPrefix(t *testing.T) {
 		for _, path := range []string{"/app/s", "/app/s/line", "/app/s/slots", l.Checks()[0].Path} {
 			got, _, err := conn.GetACL(path)
 			require.NoError(t, err)
-			require.Equal(t, recipetest.SlotsOf(x).Held.Client.ACL, got, path)
+			require.Equal(t, recipetest.SlotsOf(x).At.Client.ACL, got, path)
 		}
 		a := recipetest.WaitsFor(t, zkrecipes.NewSemaphore(w.Stranger(opts), "/s", 2), 1)
 		recipetest.ReleaseSlots(t, l)

@@ -33,9 +33,8 @@ import (
 
 // Semaphore is a semaphore.
 type Semaphore struct {
+	At   session.At
 	Line *line.Line
-	// Held is the path. Its grants are of slots.
-	Held *line.Line
 
 	mu sync.Mutex
 	n  int
@@ -50,12 +49,12 @@ type Semaphore struct {
 // New returns the semaphore of n slots with that path.
 func New(c *session.Client, path string, n int) *Semaphore {
 	return &Semaphore{
-		n: n,
+		n:  n,
+		At: session.At{Client: c, Path: path, Recipe: "semaphore"},
 		Line: &line.Line{
-			Client: c, Path: path + semaphoreLine, Recipe: "semaphore", Kinds: placename.LockKinds, Rejoins: true, Writes: true,
+			At: session.At{Client: c, Path: path + semaphoreLine, Recipe: "semaphore"}, Kinds: placename.LockKinds, Rejoins: true, Writes: true,
 			Blocks: line.EveryoneBlocks, Foreign: placename.IsRWLockKind,
 		},
-		Held: &line.Line{Client: c, Path: path, Recipe: "semaphore"},
 	}
 }
 
@@ -64,15 +63,15 @@ func (x *Semaphore) Path() string {
 	if x == nil {
 		return ""
 	}
-	return x.Held.Path
+	return x.At.Path
 }
 
-func (x *Semaphore) Client() *session.Client { return x.Held.Client }
+func (x *Semaphore) Client() *session.Client { return x.At.Client }
 
 // Acquire takes k slots. If there are too few, it waits for them or, if it must not wait,
 // returns ErrLocked. CheckAcquire must come first.
 func (x *Semaphore) Acquire(ctx context.Context, k int, wait bool) (*slotGrant, error) {
-	ctx, done := x.Held.Client.BindWait(ctx)
+	ctx, done := x.At.Client.BindWait(ctx)
 	defer done()
 	for {
 		g, err := x.enter(ctx, k, wait)
@@ -98,7 +97,7 @@ func (x *Semaphore) enter(ctx context.Context, k int, wait bool) (l *slotGrant, 
 			return l, err
 		}
 	}
-	err = x.Line.InTurn(ctx, placename.KindLock, nil, func(p *line.Place) error {
+	err = x.Line.InTurn(ctx, placename.KindLock, func(p *line.Place) error {
 		l, err = x.enterFirst(ctx, p, k, true)
 		return err
 	})
@@ -122,7 +121,7 @@ func (x *Semaphore) check(ctx context.Context, n int) error {
 	if x == nil {
 		return errNotMade
 	}
-	if err := x.Held.Client.Check(ctx, x.Held.Path); err != nil {
+	if err := x.At.Client.Check(ctx, x.At.Path); err != nil {
 		return err
 	}
 	if n < 1 || n > math.MaxInt32 { // slots' numbers are an int32
@@ -138,6 +137,6 @@ func (x *Semaphore) checkCount(k int) error {
 		return fmt.Errorf("%d slots requested", k)
 	}
 	const other = 1024 // more than the transaction's other operations take, but for paths
-	slot := zkconn.CreateSize(x.slotPath(k, placename.NewUUID()), []byte(x.Held.Client.Identity), x.Held.Client.ACL) + 16
-	return zkconn.CheckSize(min(k, jute.MaxFrame)*slot+4*len(x.Held.Abs())+other, x.Held.Client.MaxBuffer)
+	slot := zkconn.CreateSize(x.slotPath(k, placename.NewUUID()), []byte(x.At.Client.Identity), x.At.Client.ACL) + 16
+	return zkconn.CheckSize(min(k, jute.MaxFrame)*slot+4*len(x.At.Abs())+other, x.At.Client.MaxBuffer)
 }

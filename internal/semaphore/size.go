@@ -22,7 +22,7 @@ func (x *Semaphore) Resize(ctx context.Context, n int) error {
 	if err := x.check(ctx, n); err != nil {
 		return err
 	}
-	c := x.Held.Client
+	c := x.At.Client
 	if !c.Writes.Begin() {
 		return errs.ErrClosed
 	}
@@ -32,7 +32,7 @@ func (x *Semaphore) Resize(ctx context.Context, n int) error {
 	doubt := false // an attempt may have been carried out whose reply was lost
 	for tries := 0; tries < zkconn.MaxTries; {
 		sent := false
-		s, err := x.Held.Client.Live(ctx)
+		s, err := x.At.Client.Live(ctx)
 		if err == nil {
 			err = x.resizeIn(ctx, s, n, &sent)
 		}
@@ -59,17 +59,17 @@ const semaphoreResized = "/resized"
 
 // resizeIn writes n, if the path's data is a size. sent is set before it is sent.
 func (x *Semaphore) resizeIn(ctx context.Context, s *session.Session, n int, sent *bool) error {
-	data, stat, err := s.Get(ctx, x.Held.Abs())
+	data, stat, err := s.Get(ctx, x.At.Abs())
 	if errors.Is(err, zk.ErrNoNode) {
 		// As a parent, so that it has n and the child from the same moment on.
-		if err = s.CreateContainer(ctx, x.Held.Abs(), nil); err == nil {
+		if err = s.CreateContainer(ctx, x.At.Abs(), nil); err == nil {
 			err = zk.ErrNodeExists // which is tried again
 		}
 		return err
 	}
 	was := 0
 	if err == nil {
-		was, err = layout.SizeIn(x.Held.Recipe, "slots", data, stat)
+		was, err = layout.SizeIn(x.At.Recipe, "slots", data, stat)
 	}
 	if err == nil && was == 0 {
 		err = x.checkUnsized(ctx, s, stat)
@@ -78,14 +78,14 @@ func (x *Semaphore) resizeIn(ctx context.Context, s *session.Session, n int, sen
 		return err
 	}
 	var keep []any
-	switch _, err = s.Exists(ctx, x.Held.Abs()+semaphoreResized); {
+	switch _, err = s.Exists(ctx, x.At.Abs()+semaphoreResized); {
 	case errors.Is(err, zk.ErrNoNode):
-		keep = []any{&zk.CreateRequest{Path: x.Held.Abs() + semaphoreResized, Data: []byte{}, Acl: s.ACL()}}
+		keep = []any{&zk.CreateRequest{Path: x.At.Abs() + semaphoreResized, Data: []byte{}, Acl: s.ACL()}}
 	case err != nil:
 		return err
 	}
 	*sent = true
-	if _, err = layout.WriteSize(ctx, s.Session, x.Held.Abs(), n, stat.Version, keep...); err == nil {
+	if _, err = layout.WriteSize(ctx, s.Session, x.At.Abs(), n, stat.Version, keep...); err == nil {
 		x.follow(n)
 	}
 	return err
@@ -104,11 +104,11 @@ func (x *Semaphore) follow(n int) {
 func (x *Semaphore) agree(ctx context.Context, s *session.Session, path answer) (n int, err error) {
 	switch {
 	case errors.Is(path.err, zk.ErrNoNode):
-		err = s.CreateContainer(ctx, x.Held.Abs(), layout.Size(x.size()))
+		err = s.CreateContainer(ctx, x.At.Abs(), layout.Size(x.size()))
 	case path.err != nil:
 		return 0, path.err
 	default:
-		n, err = layout.SizeIn(x.Held.Recipe, "slots", path.data, path.stat)
+		n, err = layout.SizeIn(x.At.Recipe, "slots", path.data, path.stat)
 		if err == nil && n == 0 {
 			err = x.writeFirst(ctx, s, path.stat)
 			for zkconn.Transient(err) {
@@ -136,7 +136,7 @@ func (x *Semaphore) writeFirst(ctx context.Context, s *session.Session, path *zk
 	if err := x.checkUnsized(ctx, s, path); err != nil {
 		return err
 	}
-	_, err := layout.WriteSize(ctx, s.Session, x.Held.Abs(), x.size(), path.Version)
+	_, err := layout.WriteSize(ctx, s.Session, x.At.Abs(), x.size(), path.Version)
 	return err
 }
 
@@ -156,7 +156,7 @@ func (x *Semaphore) checkUnsized(ctx context.Context, s *session.Session, path *
 	if path.NumChildren == 0 {
 		return nil
 	}
-	children, _, err := s.Children(ctx, x.Held.Abs())
+	children, _, err := s.Children(ctx, x.At.Abs())
 	if err != nil {
 		return err
 	}
@@ -165,7 +165,7 @@ func (x *Semaphore) checkUnsized(ctx context.Context, s *session.Session, path *
 			return zkconn.Errorf(zkconn.ErrPathInUse, "path is used by a semaphore of Curator: it has the child %q", name)
 		}
 	}
-	return x.Held.CheckChildren(ctx, s, children)
+	return layout.CheckChildren(ctx, s.Session, x.At.Abs(), children)
 }
 
 // tooMany returns the error of a caller that wants more slots than there are.

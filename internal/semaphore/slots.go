@@ -11,7 +11,8 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/zkrecipes/zkrecipes/internal/errs"
-	"github.com/zkrecipes/zkrecipes/internal/line"
+	"github.com/zkrecipes/zkrecipes/internal/hold"
+	"github.com/zkrecipes/zkrecipes/internal/layout"
 	"github.com/zkrecipes/zkrecipes/internal/placename"
 	"github.com/zkrecipes/zkrecipes/internal/session"
 	"github.com/zkrecipes/zkrecipes/internal/work"
@@ -20,15 +21,16 @@ import (
 
 // slotGrant is what an acquisition got.
 type slotGrant struct {
-	Handle  *line.Handle
+	Handle  *hold.Handle
 	Numbers []int
 }
 
-// slotPlace is a place whose znodes are the slots of one acquisition. Their names end in its
-// uuid.
-type slotPlace struct {
-	*line.Place
-	numbers []int32
+// slots are those of one acquisition. The names of their znodes end in its uuid.
+type slotSet struct {
+	hold.Znode // the first one's
+	x          *Semaphore
+	paths      []string
+	numbers    []int32
 }
 
 // The containers below a semaphore's path.
@@ -44,7 +46,7 @@ func SlotsOfLine(path string) (slots string, ok bool) {
 	return path + semaphoreSlots, ok
 }
 
-func (x *Semaphore) slotsPath() string { return x.Held.Abs() + semaphoreSlots }
+func (x *Semaphore) slotsPath() string { return x.At.Abs() + semaphoreSlots }
 
 func (x *Semaphore) slotPath(i int, uuid string) string {
 	return x.slotsPath() + "/" + strconv.Itoa(i) + "-" + uuid
@@ -69,31 +71,32 @@ func SlotsAmong(children []string) map[string]int32 {
 }
 
 // newSlots returns slots that are yet to be taken.
-func (x *Semaphore) newSlots(s *session.Session, numbers []int32) *slotPlace {
+func (x *Semaphore) newSlots(s *session.Session, numbers []int32) *slotSet {
 	uuid := placename.NewUUID()
 	paths := make([]string, len(numbers))
 	for i, n := range numbers {
 		paths[i] = x.slotPath(int(n), uuid)
 	}
-	h := &slotPlace{numbers: numbers, Place: &line.Place{
-		Parts: placename.Parts{Name: paths[0][len(x.slotsPath())+1:], Kind: placename.KindLock, UUID: uuid},
-		Line:  x.Held, Session: s, Path: paths[0], Others: paths[1:],
-	}}
-	if len(numbers) == 1 {
-		h.Others = nil
-	}
-	h.Release = func(_ bool, begin line.BeginFunc) error {
-		err := h.release(begin)
-		if err == nil || errors.Is(err, zk.ErrNoNode) {
-			x.forget(h.names())
-		}
-		return err
-	}
-	return h
+	return &slotSet{Znode: hold.Znode{Session: s, Path: paths[0]}, x: x, paths: paths, numbers: numbers}
 }
 
+// Paths returns the paths of the slots' znodes.
+func (h *slotSet) Paths() []string { return slices.Clone(h.paths) }
+
+// Delete gives the slots back, once.
+func (h *slotSet) Delete(_ bool, begin hold.BeginFunc) error {
+	err := h.release(begin)
+	if err == nil || errors.Is(err, zk.ErrNoNode) {
+		h.x.forget(h.names())
+	}
+	return err
+}
+
+// abandon gives the slots back in the background.
+func (h *slotSet) abandon() { h.x.At.Background(func() { hold.Withdraw(h) }) }
+
 // names returns the names of the slots' znodes.
-func (h *slotPlace) names() []string {
+func (h *slotSet) names() []string {
 	names := h.Paths()
 	for i, path := range names {
 		names[i] = path[strings.LastIndexByte(path, '/')+1:]
@@ -102,7 +105,7 @@ func (h *slotPlace) names() []string {
 }
 
 // addTo adds the slots to what is known to be taken.
-func (h *slotPlace) addTo(taken map[string]int32) {
+func (h *slotSet) addTo(taken map[string]int32) {
 	for i, name := range h.names() {
 		taken[name] = h.numbers[i]
 	}
@@ -115,14 +118,14 @@ func (h *slotPlace) addTo(taken map[string]int32) {
 //
 // The creates must come first: if the transaction is sent again, the first of them tells
 // whether it was carried out before, whatever has changed since.
-func (h *slotPlace) take(ctx context.Context, ops ...any) zkconn.Outcome {
+func (h *slotSet) take(ctx context.Context, ops ...any) zkconn.Outcome {
 	// The background work that this starts must be counted before Close waits for it.
-	h.Line.Client.Tasks.Add()
-	defer h.Line.Client.Tasks.Finish()
+	h.x.At.Client.Tasks.Add()
+	defer h.x.At.Client.Tasks.Finish()
 	creates := make([]any, 0, len(h.numbers))
 	for _, path := range h.Paths() {
 		creates = append(creates, &zk.CreateRequest{
-			Path: path, Data: []byte(h.Line.Client.Identity), Acl: h.Session.ACL(), Flags: zk.FlagEphemeral,
+			Path: path, Data: []byte(h.x.At.Client.Identity), Acl: h.Session.ACL(), Flags: zk.FlagEphemeral,
 		})
 	}
 	t := h.Session.Retry(nil, creates, ops)
@@ -140,13 +143,13 @@ func (h *slotPlace) take(ctx context.Context, ops ...any) zkconn.Outcome {
 		o = o.Because(errStale)
 	}
 	if t.Unknown() {
-		h.Abandon()
+		h.abandon()
 	}
 	return o
 }
 
 // makeParent creates the parent of the slots, and returns errStale if it is there.
-func (h *slotPlace) makeParent(ctx context.Context) error {
+func (h *slotSet) makeParent(ctx context.Context) error {
 	err := h.Session.CreateContainer(ctx, zkconn.Parent(h.Path), nil)
 	if err == nil || errors.Is(err, zk.ErrNodeExists) {
 		return errStale
@@ -155,14 +158,14 @@ func (h *slotPlace) makeParent(ctx context.Context) error {
 }
 
 // granted makes the grant of slots that were taken.
-func (h *slotPlace) granted(ctx context.Context) (*slotGrant, error) {
-	g, err := h.Grant(ctx)
-	var l *line.Handle
+func (h *slotSet) granted(ctx context.Context) (*slotGrant, error) {
+	g, err := hold.New(ctx, h.x.At, h, 0)
+	var l *hold.Handle
 	if err == nil {
-		l, err = g.Enter(placename.KindLock)
+		l, err = g.Enter(true)
 	}
 	if err != nil {
-		h.Abandon()
+		h.abandon()
 		if errors.Is(err, errs.ErrEvicted) || errors.Is(err, errs.ErrLost) {
 			err = errSlotsLost
 		}
@@ -178,7 +181,7 @@ func (h *slotPlace) granted(ctx context.Context) (*slotGrant, error) {
 // release deletes the slots: in one transaction, or one by one if one of them is gone, or if
 // they are too many for one that the servers accept.
 // zk.ErrNoNode: one of them was gone, and now all are.
-func (h *slotPlace) release(begin line.BeginFunc) error {
+func (h *slotSet) release(begin hold.BeginFunc) error {
 	ops := h.deleteOps()
 	gone := h.await(begin(ops...))
 	tooMany := errors.Is(gone, zkconn.ErrTooLarge)
@@ -198,7 +201,7 @@ func (h *slotPlace) release(begin line.BeginFunc) error {
 	return gone
 }
 
-func (h *slotPlace) deleteOps() []any {
+func (h *slotSet) deleteOps() []any {
 	paths := h.Paths()
 	ops := make([]any, len(paths))
 	for i, path := range paths {
@@ -208,7 +211,7 @@ func (h *slotPlace) deleteOps() []any {
 }
 
 // await waits for the outcome of a transaction, if it was sent.
-func (h *slotPlace) await(t *zkconn.Transaction, err error) error {
+func (h *slotSet) await(t *zkconn.Transaction, err error) error {
 	if err == nil {
 		err = t.Wait(h.Session.Lifetime()).Err()
 	}
@@ -230,15 +233,15 @@ func (x *Semaphore) Holders(ctx context.Context) ([]slotHolder, error) {
 	if err := x.check(ctx, 1); err != nil {
 		return nil, err
 	}
-	ctx, done := x.Held.Client.Bind(ctx)
+	ctx, done := x.At.Client.Bind(ctx)
 	defer done()
-	return session.InSessions(ctx, x.Held.Client, func(s *session.Session) ([]slotHolder, error) { return x.holdersIn(ctx, s) })
+	return session.InSessions(ctx, x.At.Client, func(s *session.Session) ([]slotHolder, error) { return x.holdersIn(ctx, s) })
 }
 
 func (x *Semaphore) holdersIn(ctx context.Context, s *session.Session) ([]slotHolder, error) {
 	children, _, err := s.Children(ctx, x.slotsPath())
 	if errors.Is(err, zk.ErrNoNode) {
-		return nil, x.Held.CheckSized(ctx, s, "slots")
+		return nil, layout.CheckSized(ctx, s.Session, x.At.Abs(), x.At.Recipe, "slots")
 	}
 	if err != nil {
 		return nil, err
@@ -270,7 +273,7 @@ func (x *Semaphore) holdersIn(ctx context.Context, s *session.Session) ([]slotHo
 			at[id] = j
 			hs = append(hs, slotHolder{
 				ID: id, Identity: string(a.data), Session: a.stat.EphemeralOwner,
-				Since: time.UnixMilli(a.stat.Ctime), Token: line.TokenOf(a.stat.Czxid, 0),
+				Since: time.UnixMilli(a.stat.Ctime), Token: hold.TokenOf(a.stat.Czxid, 0),
 			})
 		}
 		hs[j].Slots = append(hs[j].Slots, int(taken[names[i]]))

@@ -1,4 +1,4 @@
-package line_test
+package hold_test
 
 import (
 	"context"
@@ -23,7 +23,7 @@ import (
 )
 
 // Reads and commits under a lease, and how its loss is reported. Its contexts are in
-// lease_context_test.go.
+// context_test.go.
 
 // B53: a Commit whose reply is lost
 func TestACommitWithoutAReplyIsUncertain(t *testing.T) {
@@ -89,29 +89,31 @@ func TestACommitWithAContextThatHasEndedSendsNothing(t *testing.T) {
 
 func TestCommitsReportSuccessOnlyIfApplied(t *testing.T) {
 	type row struct {
-		hold func(w *rwWorld) *zkrecipes.Lease
+		hold func(w *recipetest.World, c *zkrecipes.Client) *zkrecipes.Lease
 		meet func(raw *zk.Conn, l *zkrecipes.Lease) error
 		end  error // of the lease and its commits
 	}
 	for name, row := range map[string]row{
-		"evicted": {func(w *rwWorld) *zkrecipes.Lease {
-			l := recipetest.LockOn(w.T, zkrecipes.NewMutex(w.c, "/m"))
-			recipetest.HandleOf(l).Grant.WatchPlace() // so that the eviction is noticed at once
+		"evicted": {func(w *recipetest.World, c *zkrecipes.Client) *zkrecipes.Lease {
+			l := recipetest.LockOn(w.T, zkrecipes.NewMutex(c, "/m"))
+			recipetest.HandleOf(l).Grant.WatchNow() // so that the eviction is noticed at once
 			return l
 		}, func(raw *zk.Conn, l *zkrecipes.Lease) error { return raw.Delete(l.Check().Path, -1) }, zkrecipes.ErrLost},
 		"downgraded": {
-			func(w *rwWorld) *zkrecipes.Lease { return recipetest.Held(w.T, w.ours.Lock) },
+			func(w *recipetest.World, c *zkrecipes.Client) *zkrecipes.Lease {
+				return recipetest.Held(w.T, zkrecipes.NewRWLock(c, w.Path).Lock)
+			},
 			func(_ *zk.Conn, l *zkrecipes.Lease) error { return l.Downgrade(context.Background()) }, nil,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			inRWBubble(t, func(t *testing.T, w *rwWorld) {
-				raw := w.Bare()
+			recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+				c, raw := w.Stranger(nil), w.Bare()
 				_, err := raw.Create("/data", nil, 0, zk.WorldACL(zk.PermAll))
 				require.NoError(t, err)
 				w.Plan.Add(zktest.Fault{Do: zktest.Delay, For: time.Millisecond, Times: -1})
 				for i := range 15 {
-					l := row.hold(w)
+					l := row.hold(w, c)
 					_, before, err := raw.Get("/data")
 					require.NoError(t, err)
 					var met atomic.Bool
@@ -173,7 +175,7 @@ func TestACommitWaitsForAConnectionThatIsSlowToClose(t *testing.T) {
 	wg.Go(s.BreakConnection)
 	<-closing
 	waits := make(chan struct{}) // closed when Commit has nothing left to do but to wait
-	ctx := hooked{harness.Within(t, 2*time.Minute), sync.OnceFunc(func() { close(waits) })}
+	ctx := recipetest.Hooked{Context: harness.Within(t, 2*time.Minute), F: sync.OnceFunc(func() { close(waits) })}
 	done := make(chan error, 1)
 	go func() {
 		_, err := l.Commit(ctx)

@@ -1,4 +1,4 @@
-package line
+package hold
 
 import (
 	"maps"
@@ -10,28 +10,37 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/jute"
 	"github.com/zkrecipes/zkrecipes/internal/session"
 	"github.com/zkrecipes/zkrecipes/internal/wire"
+	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
-// watchdog are those of a session. They end with the session, when its clock runs out, and when
-// their places are deleted.
+// watchdog has the grants of a session. They end with the session, when its clock runs out, and when
+// their znodes are deleted.
 //
 // The order of locks is Grant.mu, watchdog.mu, then those of zkconn.
 type watchdog struct {
 	session *session.Session
 
 	mu sync.Mutex
-	// all are the grants by the paths of their places.
+	// all are the grants by the paths of their znodes.
 	all map[string]*Grant
 	// timer calls tick when it is due, which is zero if it does not.
 	timer *time.Timer
 	due   time.Time
 }
 
+// Watch makes the grants of a session end with it. It is called before the session connects, with
+// what that connects with. end ends all grants.
+func Watch(s *session.Session, conn *zkconn.Config) (end func(cause error)) {
+	w := watchdogOf(s)
+	conn.Leases, conn.Event, conn.Sooner = w.hasAny, w.onEvent, w.onSooner
+	return w.end
+}
+
 func watchdogOf(s *session.Session) *watchdog {
 	return session.Attached(s, func() *watchdog { return &watchdog{session: s, all: map[string]*Grant{}} })
 }
 
-// add makes g one of the session's grants.
+// add makes g one of the session's grants (H2).
 //
 // The conditions can change right after they were checked. Code that changes them takes
 // mu afterwards and finds the grant: a reconnect calls hasAny after it has set its
@@ -42,7 +51,7 @@ func (w *watchdog) add(g *Grant) error {
 	defer w.mu.Unlock()
 	s := w.session
 	_, err := s.Connection()
-	last := w.all[g.Place().Path] // of a kept lock: no reconnect came without a grant
+	last := w.all[g.Path()] // of a kept lock: no reconnect came without a grant
 	switch {
 	case s.Client.Held.IsStopped():
 		return errs.ErrClosed // end may have run already
@@ -53,7 +62,7 @@ func (w *watchdog) add(g *Grant) error {
 	case !g.idle && !s.Client.Held.Begin():
 		return errs.ErrClosed
 	}
-	for _, path := range g.Place().Paths() {
+	for _, path := range g.Thing().Paths() {
 		w.all[path] = g
 	}
 	w.tickBy(time.Now().Add(WatchAge(s)))
@@ -63,12 +72,12 @@ func (w *watchdog) add(g *Grant) error {
 
 // drop makes g no longer one of the session's grants.
 func (w *watchdog) drop(g *Grant) {
-	for _, path := range g.Place().Paths() {
+	for _, path := range g.Thing().Paths() {
 		w.forget(g, path)
 	}
 }
 
-// expect delivers events of path to g too, whose place is about to move there.
+// expect delivers events of path to g too, whose thing is about to be there.
 func (w *watchdog) expect(g *Grant, path string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -90,7 +99,7 @@ func (w *watchdog) hasAny() bool {
 	return len(w.all) > 0
 }
 
-// HeldSince returns when that session was granted the place at path; zero: it holds none there.
+// HeldSince returns when that session was granted the thing with that path; zero: it holds none.
 func HeldSince(s *session.Session, path string) (since time.Time) {
 	w := watchdogOf(s)
 	w.mu.Lock()
@@ -115,7 +124,7 @@ func (w *watchdog) end(cause error) {
 	}
 }
 
-// onEvent ends the grant whose place was deleted, and watches a place again whose
+// onEvent ends the grant one of whose znodes was deleted, and watches a znode again whose
 // data was changed.
 func (w *watchdog) onEvent(e wire.Event) {
 	w.mu.Lock()
@@ -127,17 +136,17 @@ func (w *watchdog) onEvent(e wire.Event) {
 	switch {
 	case g == nil:
 	case e.Type == jute.EventDeleted:
-		w.session.Client.Tasks.Start(func() { g.placeGone(e.Path, &errs.Deletion{BySomebody: errs.ErrDeleted}) })
+		w.session.Client.Tasks.Start(func() { g.znodeGone(e.Path, &errs.Deletion{BySomebody: errs.ErrDeleted}) })
 	case e.Type == jute.EventDataChanged:
-		w.session.Client.Tasks.Start(g.watchPlace)
+		w.session.Client.Tasks.Start(g.watch)
 	}
 }
 
-// WatchAge is how long a grant has lasted when its place is watched: short critical
-// sections do not pay for the watch, and long ones learn that their place was deleted.
+// WatchAge is how long a grant has lasted when its znodes are watched: short critical
+// sections do not pay for the watch, and long ones learn that a znode was deleted.
 func WatchAge(s *session.Session) time.Duration { return s.Timeout() / 10 }
 
-// tick ends the grants when the session's clock runs out, and watches the places that
+// tick ends the grants when the session's clock runs out, and watches the znodes that
 // were held for long enough. One timer serves all grants. It runs on until it finds
 // none, so that short critical sections do not pay for timers either.
 func (w *watchdog) tick() {
@@ -164,7 +173,7 @@ func (w *watchdog) tick() {
 			continue
 		}
 		g.watched = true
-		w.session.Client.Tasks.Start(g.watchPlace)
+		w.session.Client.Tasks.Start(g.watch)
 	}
 	w.tickBy(next)
 	w.mu.Unlock()

@@ -1,4 +1,4 @@
-package line
+package hold
 
 import (
 	"context"
@@ -58,7 +58,7 @@ func (h *Handle) beginCommit(ctx context.Context, ops []any) (t *zkconn.Transact
 
 // Guard returns the checks that Commit puts before its operations.
 func (g *Grant) Guard() []any {
-	paths := g.Place().guarded()
+	paths := g.guarded()
 	checks := make([]any, len(paths))
 	for i, path := range paths {
 		checks[i] = &zk.CheckVersionRequest{Path: path, Version: -1}

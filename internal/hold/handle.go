@@ -1,18 +1,8 @@
-package line
+package hold
 
 import (
 	"context"
 	"sync"
-
-	"github.com/zkrecipes/zkrecipes/internal/session"
-)
-
-// TokenOf returns the token of the nth grant, from 0, of the place with that czxid.
-func TokenOf(czxid int64, n int) int64 { return czxid<<grantBits | int64(n) }
-
-const (
-	grantBits = 8
-	lastGrant = 1<<grantBits - 1
 )
 
 // Handle is one entry into a grant. The holder has one, and so has each call that has
@@ -33,13 +23,7 @@ type Handle struct {
 	result error
 }
 
-// HolderKey is the key of a holder in a context.
-type HolderKey struct {
-	c            *session.Client
-	path, recipe string
-}
-
-// Holder is what a context of a holder says of it.
+// Holder is what a context of a holder says of it, under the address.
 type Holder struct {
 	Handle    *Handle
 	Reentrant bool
@@ -47,13 +31,13 @@ type Holder struct {
 
 func newHandle(g *Grant) *Handle {
 	h := &Handle{Grant: g, contexts: map[context.Context]context.CancelCauseFunc{}}
-	h.own, h.cancel = context.WithCancelCause(context.WithValue(context.Background(), g.Line.Key(), Holder{Handle: h}))
+	h.own, h.cancel = context.WithCancelCause(context.WithValue(context.Background(), g.At, Holder{Handle: h}))
 	return h
 }
 
 // Fail wraps an error for the user.
 func (h *Handle) Fail(op string, err error) error {
-	return h.Grant.Line.Client.Fail(op, h.Grant.Line.Path, err)
+	return h.Grant.At.Fail(op, err)
 }
 
 // end ends the handle and its contexts, once. That calls methods of their parents, which
@@ -103,7 +87,7 @@ func (h *Handle) Release() error {
 
 // ReenterWith returns a context with which calls on the same path re-enter.
 func (h *Handle) ReenterWith(ctx context.Context) context.Context {
-	return context.WithValue(ctx, h.Grant.Line.Key(), Holder{Handle: h, Reentrant: true})
+	return context.WithValue(ctx, h.Grant.At, Holder{Handle: h, Reentrant: true})
 }
 
 // Context returns a context that ends with parent or with the handle. A parent that never ends gets
@@ -113,7 +97,7 @@ func (h *Handle) Context(parent context.Context) context.Context {
 	if parent.Done() == nil {
 		return ownContext{h.own, parent}
 	}
-	ctx, cancel := context.WithCancelCause(context.WithValue(parent, h.Grant.Line.Key(), Holder{Handle: h}))
+	ctx, cancel := context.WithCancelCause(context.WithValue(parent, h.Grant.At, Holder{Handle: h}))
 	h.endWith(ctx, cancel)
 	return ctx
 }

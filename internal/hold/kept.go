@@ -1,18 +1,18 @@
-package line
+package hold
 
-// A kept lock's place has several grants, one after the other.
+// A thing that is kept has several grants, one after the other.
 
-// keeper decides what becomes of a place whose grant has ended.
+// keeper decides what becomes of a thing whose grant has ended.
 type keeper interface {
-	// Ended is called when the grant has ended, while its place's events are still
+	// Ended is called when the grant has ended, while the thing's events are still
 	// delivered.
 	Ended(g *Grant, cause error)
-	// PassOn is called, after Ended, for a grant that was released. It deletes the place or
+	// PassOn is called, after Ended, for a grant that was released. It deletes the thing or
 	// makes another grant of it.
 	PassOn(g *Grant) error
 }
 
-// KeepBy makes k decide what becomes of the place after the grant. false: the grant has
+// KeepBy makes k decide what becomes of the thing after the grant. false: the grant has
 // ended already.
 func (g *Grant) KeepBy(k keeper) bool {
 	g.mu.Lock()
@@ -24,18 +24,18 @@ func (g *Grant) KeepBy(k keeper) bool {
 	return true
 }
 
-// Successor makes the next grant of the same place, after g has ended. Events of the
-// place go to it, so it can end before somebody has it. It returns nil if the session has
+// Successor makes the next grant of the same thing, after g has ended. Events of the
+// thing go to it, so it can end before somebody has it. It returns nil if the session has
 // ended, if there is no higher token, or if nothing is granted any more.
 func (g *Grant) Successor() *Grant {
 	if g.Token&lastGrant == lastGrant {
 		return nil
 	}
 	next := &Grant{
-		Line: g.Line, Session: g.Session, Token: g.Token + 1, kept: g.kept, idle: true,
+		At: g.At, Session: g.Session, Token: g.Token + 1, kept: g.kept, idle: true,
 		Over: make(chan struct{}), handles: map[*Handle]struct{}{}, since: g.since,
 	}
-	next.current.Store(g.Place())
+	next.current.Store(g.current.Load())
 	next.mu.Lock()
 	defer next.mu.Unlock()
 	if watchdogOf(g.Session).add(next) != nil {
@@ -49,7 +49,7 @@ func (g *Grant) Successor() *Grant {
 func (g *Grant) Begun() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.err != nil || !g.Line.Client.Held.Begin() {
+	if g.err != nil || !g.At.Client.Held.Begin() {
 		return false
 	}
 	g.idle = false

@@ -1,4 +1,4 @@
-package line_test
+package hold_test
 
 import (
 	"context"

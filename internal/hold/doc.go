@@ -1,0 +1,37 @@
+// Package hold is what a call holds once it is its turn, whatever that is: a place in a line, a claim
+// of an item, the slots of a semaphore, a place with the leader's znode. All of them are a [Thing]:
+// ephemeral znodes of one session.
+//
+// # Grant
+//
+// A [Grant] begins with New and has a [Handle] for the holder and one for each call that has
+// re-entered. It ends once: when the last handle is released, by a transaction of the holder's that
+// deletes the thing together with something else (EndWith), or because it is lost. It is lost when the
+// session ends, when the session's clock runs out, and when somebody deletes a znode of the thing. The
+// watchdog of the session finds out about all three.
+//
+// # Leave
+//
+//	         whose thing               signal                 sent                              the caller waits
+//	release  a holder's                if it held until now   once, then in the background      for the first reply, if connected
+//	withdraw a waiter's                none                   until it or its session is gone   no
+//	abandon  what a caller has left    as above               until it or its session is gone   no, but its next call on the path does
+//
+// # Invariants
+//
+// Without any of these, two hold at once, a holder does not know that it holds no longer, or a znode is
+// left behind.
+//
+//   - H1: Nothing is granted once the session's ValidUntil has passed, by either of the process's clocks.
+//     A read that is answered moves it.
+//   - H2: A grant is one of its session's before anything can end it unseen: whatever ends grants changes
+//     the condition first, and looks for grants then.
+//   - H3: The contexts of a holder have ended before its thing is deleted.
+//   - H4: A grant ends under the lock under which its last handle goes, so that no call enters it then.
+//   - H5: What a holder commits is sent under that lock, too, and so before anything that the next holder
+//     of a thing that is granted again sends.
+//   - H6: At most one change of a grant is under way. Until its outcome is known, nothing else deletes
+//     the thing. If the grant has ended meanwhile, the change does.
+//   - H7: A successor gets a signal only of a thing that was held until now.
+//   - H8: A thing whose grant has ended is deleted, until it is gone or its session has ended.
+package hold

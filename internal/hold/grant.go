@@ -1,0 +1,239 @@
+package hold
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/zkrecipes/zkrecipes/internal/errs"
+	"github.com/zkrecipes/zkrecipes/internal/session"
+	"github.com/zkrecipes/zkrecipes/internal/zkconn"
+)
+
+// Grant is a thing that is held. The holder's leases, one for each entry, are handles
+// of it.
+type Grant struct {
+	At      session.At
+	Session *session.Session
+	Token   int64
+	// current is replaced by Handle.Replace.
+	current atomic.Pointer[Thing]
+	// Over is closed when the grant has ended.
+	Over chan struct{}
+
+	mu sync.Mutex
+	// handles are those that are not released.
+	handles map[*Handle]struct{}
+	// err is why the grant has ended, nil while it holds.
+	err error
+	// changing is closed at the end of a change, and nil without one.
+	changing chan struct{}
+
+	// since is when the thing was granted.
+	since time.Time
+	// watched: its znodes are watched. deleted: an event said that one was deleted. watchdog.mu
+	// guards both.
+	watched bool
+	deleted bool
+
+	// kept is nil if the thing is deleted after a release. mu guards what follows, too.
+	kept keeper
+	// idle: nobody has been given the grant yet.
+	idle     bool
+	replaced bool
+	tellEnd  func(why error, replaced bool)
+}
+
+// Thing returns what is held.
+func (g *Grant) Thing() Thing { return *g.current.Load() }
+
+// Path returns the path of its Znode.
+func (g *Grant) Path() string { return g.Thing().znode().Path }
+
+// Name returns the last element of Path.
+func (g *Grant) Name() string {
+	path := g.Path()
+	return path[strings.LastIndexByte(path, '/')+1:]
+}
+
+// WhyGone returns why the Znode is gone, see Znode.WhyGone.
+func (g *Grant) WhyGone(ctx context.Context) error { return g.Thing().znode().WhyGone(ctx) }
+
+// TokenOf returns the token of the nth grant, from 0, of a thing with that czxid.
+func TokenOf(czxid int64, n int) int64 { return czxid<<grantBits | int64(n) }
+
+const (
+	grantBits = 8
+	lastGrant = 1<<grantBits - 1
+)
+
+// New grants a thing whose turn it is. nth is its number among the things that one transaction has
+// created, if each gets a grant. The clock must be looked at first: a process that slept sees the
+// event although its session is gone. A clock that jumped costs a read.
+func New(ctx context.Context, at session.At, t Thing, nth int) (*Grant, error) {
+	z := t.znode()
+	if z.Czxid == 0 {
+		own, err := z.Session.Watch(ctx, z.Path)
+		if errors.Is(err, zk.ErrNoNode) {
+			return nil, z.WhyGone(ctx)
+		}
+		if err != nil {
+			return nil, err
+		}
+		z.Own, z.Czxid = own, own.Stat.Czxid
+	}
+	for {
+		if z.Session.IsValid() { // H1
+			return newGrant(at, t, nth)
+		}
+		_, _, err := z.Session.Get(ctx, z.Path)
+		if errors.Is(err, zk.ErrNoNode) {
+			return nil, z.WhyGone(ctx)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+}
+
+// newGrant makes a grant. From here on it ends when the session ends, when the session's clock runs
+// out, and when a znode is deleted.
+func newGrant(at session.At, t Thing, nth int) (*Grant, error) {
+	z := t.znode()
+	g := &Grant{
+		At: at, Session: z.Session, Token: TokenOf(z.Czxid, nth),
+		Over: make(chan struct{}), handles: map[*Handle]struct{}{},
+		since: time.Now(), watched: z.Own != nil && len(t.Paths()) == 1,
+	}
+	g.current.Store(&t)
+	if err := watchdogOf(z.Session).add(g); err != nil {
+		return nil, err
+	}
+	if z.Own != nil && z.Own.HasFired() { // before add, so the event reached no grant
+		at.Client.Tasks.Start(g.watch)
+	}
+	return g, nil
+}
+
+// endIfLost ends a grant that can no longer be trusted. It returns why the grant has ended, nil
+// while it holds.
+func (g *Grant) endIfLost() error {
+	g.mu.Lock()
+	err := g.err
+	g.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	s := g.Session
+	switch {
+	case s.IsOver():
+		g.End(errs.Lost(s.Cause()))
+	case !time.Now().Before(s.ValidUntil()):
+		g.End(errs.Lost(errs.ErrSilent))
+	default:
+		return nil
+	}
+	return g.endIfLost()
+}
+
+// Start sends a transaction of the holder's, unless the grant has ended. So it is sent
+// before anything that the next holder of a kept place sends.
+func (g *Grant) Start(ops ...any) (*zkconn.Transaction, error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.err != nil {
+		return nil, g.err
+	}
+	return g.Session.Start(ops...)
+}
+
+// watch sets the watches on the znodes of a grant that has none.
+func (g *Grant) watch() {
+	select {
+	case <-g.Over:
+		return
+	default:
+	}
+	for _, path := range g.Thing().Paths() {
+		if _, err := g.Session.Watch(g.Session.Lifetime(), path); errors.Is(err, zk.ErrNoNode) {
+			g.znodeGone(path, &errs.Deletion{BySomebody: errs.ErrDeleted})
+			return
+		}
+	}
+}
+
+// znodeGone ends the grant, for that cause, after the znode at path was deleted, unless the
+// grant is of another thing by now.
+func (g *Grant) znodeGone(path string, cause error) {
+	g.awaitChange(g.Session.Lifetime())
+	if g.needs(path) {
+		g.End(errs.Lost(cause))
+	}
+}
+
+// whyFailed is for a transaction of the holder's that found no znode at path, which guarded has
+// returned. It returns why the grant has ended, nil if a change was quicker and the grant is of
+// another thing.
+func (g *Grant) whyFailed(ctx context.Context, path string) error {
+	if err := g.awaitChange(ctx); err != nil {
+		return err
+	}
+	if !g.needs(path) {
+		return nil
+	}
+	g.znodeGone(path, errs.ErrDeleted) // servers carry out no write of a session that has ended
+	return g.endIfLost()
+}
+
+// guarded returns the paths of all znodes that a Commit checks.
+func (g *Grant) guarded() []string {
+	t := g.Thing()
+	return append(t.Paths(), t.Checked()...)
+}
+
+func (g *Grant) needs(path string) bool { return slices.Contains(g.guarded(), path) }
+
+// Enter adds a handle, which is exclusive or shared. It returns ErrUpgrade if it is exclusive
+// and the grant is not.
+func (g *Grant) Enter(exclusive bool) (*Handle, error) {
+	if err := g.endIfLost(); err != nil {
+		return nil, err
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	switch {
+	case g.err != nil:
+		return nil, g.err
+	case exclusive && !g.exclusive():
+		return nil, errs.ErrUpgrade
+	}
+	l := newHandle(g)
+	g.handles[l] = struct{}{}
+	return l, nil
+}
+
+// exclusive reports whether the grant is exclusive and stays so. g.mu must be held.
+func (g *Grant) exclusive() bool { return g.changing == nil && g.Thing().Exclusive() }
+
+// HoldsAlone is exclusive for a caller without g.mu.
+func (g *Grant) HoldsAlone() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.exclusive()
+}
+
+// Tell calls begun, during which the grant cannot end. What that returns is called once the grant
+// has ended, with mu held; nil: nothing is called.
+func (g *Grant) Tell(begun func() (ended func(why error, downgraded bool))) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.tellEnd = begun(); g.err != nil {
+		g.noteEnd()
+	}
+}

@@ -155,9 +155,7 @@ func (sv *shardServer) leave(ctx context.Context) {
 	}
 	sv.stop()
 	sv.told.Wait()
-	if _, err := sv.c.Tasks.Within(ctx, zkconn.Grace, sv.member.Leave); err != nil {
-		sv.c.Log(slog.LevelWarn, "cannot leave the members that share shards", "path", sv.path, "err", err)
-	}
+	_, _ = sv.c.Tasks.Within(ctx, zkconn.Grace, sv.member.Leave) // if it is refused, it goes on until the session ends
 }
 
 // tellClaims keeps the member's data up to date.

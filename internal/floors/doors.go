@@ -25,7 +25,7 @@ var doors = map[string]int{
 	"internal/keep":      9,
 	"internal/election":  20,
 	"internal/group":     17,
-	"internal/watch":     12,
+	"internal/watch":     20,
 	"internal/look":      35,
 	"internal/counter":   8,
 }

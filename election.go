@@ -44,17 +44,18 @@ import (
 // observer: a watch is on a name, whether there is a znode or not.
 type Election struct {
 	line    *line.Line
+	maxHold time.Duration
 	invalid error
 }
 
-// NewElection returns the election with that path. The only option is LockDelay. NewElection
-// sends nothing. An invalid path or option is reported on first use.
+// NewElection returns the election with that path. The options are LockDelay and MaxHold.
+// NewElection sends nothing. An invalid path or option is reported on first use.
 func NewElection(c *Client, path string, opts ...MutexOption) *Election {
 	e := &Election{line: &line.Line{
 		At: session.At{Client: c.core(), Path: path, Recipe: "election"}, Kinds: placename.LockKinds,
 		Blocks: line.EveryoneBlocks, Foreign: placename.IsRWLockKind, Extra: election.LeaderName[1:],
 	}}
-	e.invalid = delayLine(e.line, opts)
+	e.maxHold, e.invalid = timesOf(e.line, opts)
 	if slices.ContainsFunc(opts, func(o MutexOption) bool { return o.keeps }) {
 		e.invalid = errors.New("KeepFor is no option of an Election")
 	}
@@ -185,7 +186,7 @@ func (e *Election) self() lock {
 	if e == nil {
 		return lock{}
 	}
-	return lockOn(e.line, nil, e.invalid)
+	return lockOn(e.line, nil, e.maxHold, e.invalid)
 }
 
 // Lead campaigns, calls f while the process leads, and resigns once f has returned. f's

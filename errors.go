@@ -25,6 +25,8 @@ var (
 	// waits as a member of a Barrier or DoubleBarrier returns it if its session ended. If
 	// the session ended, the error is zk.ErrSessionExpired, too.
 	ErrLost = errs.ErrLost
+	// ErrMaxHold is the cause of ErrLost if a MaxHold has ended the grant.
+	ErrMaxHold = errs.ErrMaxHold
 	// ErrReleased is returned if the lease was released before.
 	ErrReleased = errs.ErrReleased
 	// ErrEvicted is returned if somebody deleted the znode with which a call was

@@ -30,13 +30,14 @@ import (
 // not used it for half a minute. If the client is gone, the servers do. So do not keep data
 // there. If the path has data already, Lock and TryLock return ErrPathInUse.
 type Mutex struct {
-	line *line.Line
-	keep *keep.Lock
+	line    *line.Line
+	keep    *keep.Lock
+	maxHold time.Duration
 
 	invalid error
 }
 
-// NewMutex returns the lock with that path. The options are KeepFor and LockDelay.
+// NewMutex returns the lock with that path. The options are KeepFor, LockDelay and MaxHold.
 // NewMutex sends nothing. An invalid path or option is reported on first use.
 func NewMutex(c *Client, path string, opts ...MutexOption) *Mutex {
 	m := &Mutex{line: &line.Line{
@@ -49,17 +50,20 @@ func NewMutex(c *Client, path string, opts ...MutexOption) *Mutex {
 			m.keep = keep.New(m.line, opt.keepFor, m.keep != nil)
 		}
 	}
-	m.invalid = cmp.Or(delayLine(m.line, opts), m.keep.Check())
+	m.maxHold, m.invalid = timesOf(m.line, opts)
+	m.invalid = cmp.Or(m.invalid, m.keep.Check())
 	return m
 }
 
-// MutexOption is an option of NewMutex, which KeepFor and LockDelay return. The zero value does
-// nothing.
+// MutexOption is an option of NewMutex, which KeepFor, LockDelay and MaxHold return. The zero value
+// does nothing.
 type MutexOption struct {
 	keeps   bool
 	keepFor time.Duration
 	delays  bool
 	delay   time.Duration
+	bounds  bool
+	maxHold time.Duration
 }
 
 // KeepFor lets the process keep the lock for up to d after a release, if nobody else is
@@ -160,7 +164,7 @@ func (m *Mutex) self() lock {
 	if m == nil {
 		return lock{}
 	}
-	return lockOn(m.line, m.keep, m.invalid)
+	return lockOn(m.line, m.keep, m.maxHold, m.invalid)
 }
 
 // LockDelay, an option of NewMutex and NewElection, delays the next grant by d if the last
@@ -187,18 +191,36 @@ func (m *Mutex) self() lock {
 // Cost: one request and one commit more before each grant.
 func LockDelay(d time.Duration) MutexOption { return MutexOption{delays: true, delay: d} }
 
-// delayLine sets the delay of the options in l. It returns why they are invalid.
-func delayLine(l *line.Line, opts []MutexOption) error {
+// MaxHold, an option of NewMutex and NewElection, bounds how long a lock is held: d after a grant, the
+// client gives the lock up by itself. The lease and its contexts end with ErrLost, whose cause is
+// ErrMaxHold, and whoever is next holds. A process that hangs, and whose heartbeats go on, is the one
+// failure that the end of a session does not see.
+//
+// The holder may not know, because it hangs. So it must write by Lease.Commit or with the Token, or
+// what it does must not matter any more after d; LockDelay gives it some more time. d counts from the
+// grant, re-entries share it, and with KeepFor each hold has its own d. Each client bounds its own
+// holds. d must be positive, and MaxHold must be given once: otherwise the first use returns an error.
+//
+// It costs no request.
+func MaxHold(d time.Duration) MutexOption { return MutexOption{bounds: true, maxHold: d} }
+
+// timesOf sets the LockDelay of the options in l, and returns their MaxHold, or why they are invalid.
+func timesOf(l *line.Line, opts []MutexOption) (maxHold time.Duration, err error) {
 	for _, opt := range opts {
 		switch {
-		case !opt.delays:
-			continue
-		case opt.delay <= 0:
-			return fmt.Errorf("LockDelay(%v): not positive", opt.delay)
-		case l.Delay > 0:
-			return errors.New("LockDelay is given more than once")
+		case opt.delays && opt.delay <= 0:
+			return 0, fmt.Errorf("LockDelay(%v): not positive", opt.delay)
+		case opt.delays && l.Delay > 0:
+			return 0, errors.New("LockDelay is given more than once")
+		case opt.delays:
+			l.Delay = opt.delay
+		case opt.bounds && opt.maxHold <= 0:
+			return 0, fmt.Errorf("MaxHold(%v): not positive", opt.maxHold)
+		case opt.bounds && maxHold > 0:
+			return 0, errors.New("MaxHold is given more than once")
+		case opt.bounds:
+			maxHold = opt.maxHold
 		}
-		l.Delay = opt.delay
 	}
-	return nil
+	return maxHold, nil
 }

@@ -146,5 +146,5 @@ func (w *RWLock) self() lock {
 	if w == nil {
 		return lock{}
 	}
-	return lockOn(w.line, nil, nil)
+	return lockOn(w.line, nil, 0, nil)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/zkrecipes/zkrecipes/internal/errs"
 	"github.com/zkrecipes/zkrecipes/internal/hold"
@@ -38,14 +39,16 @@ type lock struct {
 	line *line.Line
 	// keep is nil if the lock is not kept.
 	keep *keep.Lock
+	// maxHold ends each grant; 0: nothing does.
+	maxHold time.Duration
 }
 
 // lockOn returns the lock with that line, and the zero lock without one.
-func lockOn(l *line.Line, kept *keep.Lock, invalid error) lock {
+func lockOn(l *line.Line, kept *keep.Lock, maxHold time.Duration, invalid error) lock {
 	if l == nil {
 		return lock{}
 	}
-	return lock{recipe{l.At, invalid}, l, kept}
+	return lock{recipe{l.At, invalid}, l, kept, maxHold}
 }
 
 // acquire waits for a lease of that kind.
@@ -142,6 +145,9 @@ func (r lock) enterFirst(ctx context.Context, k placename.Kind, enter func(conte
 		}
 		// Lost before the caller had it: the wait goes on in the next session.
 		if !errors.Is(err, ErrLost) && !errors.Is(err, zkconn.ErrSessionOver) {
+			if err == nil && r.maxHold > 0 {
+				g.EndAfter(r.maxHold, errs.Lost(ErrMaxHold))
+			}
 			return newLease(l), err
 		}
 	}

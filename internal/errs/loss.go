@@ -10,6 +10,7 @@ import (
 
 var (
 	ErrSilent  = errors.New("no answer from the servers for as long as the session is known to live")
+	ErrMaxHold = errors.New("held for as long as MaxHold lets it be")
 	ErrGone    = errors.New("its znode was deleted")
 	ErrDeleted = fmt.Errorf("%w by somebody else", ErrGone)
 	// ErrItemDeleted is the end of a claim whose item is gone, too.

@@ -2,6 +2,7 @@ package hold
 
 import (
 	"errors"
+	"time"
 
 	"github.com/go-zookeeper/zk"
 
@@ -14,6 +15,20 @@ func (g *Grant) End(cause error) {
 	if g.endHeld(cause) {
 		g.abandon()
 	}
+}
+
+// EndAfter ends the grant d from now, for that cause, unless it has ended by then.
+func (g *Grant) EndAfter(d time.Duration, cause error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.err != nil {
+		return
+	}
+	g.limit = time.AfterFunc(d, func() {
+		g.At.Client.Tasks.Add() // see releaseHandle
+		defer g.At.Client.Tasks.Finish()
+		g.End(cause)
+	})
 }
 
 // endHeld is like End but does not delete the thing: the caller has to, if it returns true.
@@ -82,6 +97,9 @@ func (g *Grant) noteEnd() {
 // to be deleted (H3).
 func (g *Grant) announceEnd(cause error, handles map[*Handle]struct{}) {
 	close(g.Over)
+	if g.limit != nil {
+		g.limit.Stop()
+	}
 	if g.kept != nil {
 		g.kept.Ended(g, cause)
 	}

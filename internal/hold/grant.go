@@ -44,6 +44,8 @@ type Grant struct {
 
 	// kept is nil if the thing is deleted after a release. mu guards what follows, too.
 	kept keeper
+	// limit ends the grant, see EndAfter; nil: nothing does.
+	limit *time.Timer
 	// idle: nobody has been given the grant yet.
 	idle     bool
 	replaced bool

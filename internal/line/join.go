@@ -58,10 +58,14 @@ func (l *Line) Enter(ctx context.Context, k placename.Kind) (g *hold.Grant, err 
 // InTurn calls f when it is the turn of a place in the line, and its delay is over; see WithPlace.
 func (l *Line) InTurn(ctx context.Context, k placename.Kind, f func(*Place) error) error {
 	return l.WithPlace(ctx, k, func(p *Place, guess *Guess) error {
-		if err := p.AwaitTurn(ctx, guess); err != nil {
-			return err
+		var err error
+		if !p.First {
+			err = p.AwaitTurn(ctx, guess)
 		}
-		if err := p.hold(ctx, true); err != nil {
+		if err == nil && l.Delay > 0 {
+			err = p.hold(ctx, true)
+		}
+		if err != nil {
 			return err
 		}
 		return f(p)
@@ -204,7 +208,7 @@ func (l *Line) TryInTurn(ctx context.Context, s *session.Session, k placename.Ki
 			err = errs.ErrLocked
 		}
 	}
-	if err == nil {
+	if err == nil && l.Delay > 0 {
 		err = p.hold(ctx, false)
 	}
 	if err == nil {
@@ -409,6 +413,11 @@ func (l *Line) newPlace(ctx context.Context, s *session.Session, e *Entry, name 
 		return nil, p.withdrawExhausted(ctx)
 	}
 	return p, nil
+}
+
+// IsBeyondLimit reports whether no place with that number is granted.
+func IsBeyondLimit(c *session.Client, number int32) bool {
+	return number < 0 || number > settingsOf(c).LastNumber
 }
 
 // Exclusive reports whether the place holds alone.

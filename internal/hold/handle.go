@@ -37,9 +37,9 @@ func newHandle(g *Grant) *Handle {
 	return h
 }
 
-// Enter adds a handle, which is exclusive or shared. It returns ErrUpgrade if it is exclusive
+// AddHandle adds a handle, which is exclusive or shared. It returns ErrUpgrade if it is exclusive
 // and the grant is not.
-func (g *Grant) Enter(exclusive bool) (*Handle, error) {
+func (g *Grant) AddHandle(exclusive bool) (*Handle, error) {
 	if err := g.endIfLost(); err != nil {
 		return nil, err
 	}

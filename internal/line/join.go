@@ -46,8 +46,8 @@ type Place struct {
 	whole hold.Thing
 }
 
-// Enter joins the line and waits for its turn; see InTurn.
-func (l *Line) Enter(ctx context.Context, k placename.Kind) (g *hold.Grant, err error) {
+// Acquire joins the line and waits for its turn; see InTurn.
+func (l *Line) Acquire(ctx context.Context, k placename.Kind) (g *hold.Grant, err error) {
 	err = l.InTurn(ctx, k, func(p *Place) error {
 		g, err = p.Grant(ctx)
 		return err
@@ -169,18 +169,16 @@ func (p *Place) treeStands(ctx context.Context, root *zkconn.Watch) (bool, error
 	return false, nil
 }
 
-// TryEnter is like enter but returns ErrLocked instead of waiting. A line that is
+// TryAcquire is like Acquire but returns ErrLocked instead of waiting. A line that is
 // held costs one read and no write.
-func (l *Line) TryEnter(ctx context.Context, k placename.Kind) (*hold.Grant, error) {
-	return session.InSessions(ctx, l.Client, func(s *session.Session) (*hold.Grant, error) { return l.tryEnterIn(ctx, s, k) })
-}
-
-func (l *Line) tryEnterIn(ctx context.Context, s *session.Session, k placename.Kind) (g *hold.Grant, err error) {
-	err = l.TryInTurn(ctx, s, k, func(p *Place) error {
-		g, err = p.Grant(ctx)
-		return err
+func (l *Line) TryAcquire(ctx context.Context, k placename.Kind) (*hold.Grant, error) {
+	return session.InSessions(ctx, l.Client, func(s *session.Session) (g *hold.Grant, err error) {
+		err = l.TryInTurn(ctx, s, k, func(p *Place) error {
+			g, err = p.Grant(ctx)
+			return err
+		})
+		return g, err
 	})
-	return g, err
 }
 
 // TryInTurn is like InTurn in one session, but returns ErrLocked instead of waiting.

@@ -134,7 +134,7 @@ func (t *Term) Path() string { return t.held().Path() }
 //
 // Cost: that of Mutex.Lock, and one request and one commit to create <path>/leader.
 func (e *Election) Campaign(ctx context.Context, value []byte) (*Term, error) {
-	return e.campaign(ctx, "campaign", slices.Clone(value), election.Enter)
+	return e.campaign(ctx, "campaign", slices.Clone(value), election.Campaign)
 }
 
 func (e *Election) campaign(ctx context.Context, op string, value []byte, enter func(context.Context, *line.Line, placename.Kind, []byte) (*hold.Grant, error)) (*Term, error) {
@@ -145,9 +145,9 @@ func (e *Election) campaign(ctx context.Context, op string, value []byte, enter 
 	if err := election.CheckValue(e.line, value); err != nil {
 		return nil, fail(op, r.Path, err)
 	}
-	l, err := r.acquireBy(ctx, op, placename.KindLock, func(ctx context.Context, k placename.Kind) (*hold.Grant, error) {
+	l, err := r.lease(ctx, op, placename.KindLock, func(ctx context.Context, k placename.Kind) (*hold.Grant, error) {
 		return enter(ctx, e.line, k, value)
-	})
+	}, deadlock)
 	if err != nil {
 		return nil, err
 	}
@@ -248,7 +248,7 @@ func (e *Election) leadOnce(ctx, leading context.Context, value []byte, f func(c
 		return false, fail("lead", path, err)
 	}
 	defer turn.End()
-	t, err := e.campaign(ctx, "lead", value, election.EnterWithRoom)
+	t, err := e.campaign(ctx, "lead", value, election.CampaignWithRoom)
 	if err != nil {
 		return ctx.Err() == nil && errors.Is(err, ErrEvicted), err
 	}

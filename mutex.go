@@ -16,7 +16,8 @@ import (
 // The recipe: each place in the line waits for the one ahead of it, and the first place holds
 // (line.EveryoneBlocks). Re-entry is in sequence.go, for all locks. The rest is in packages
 // below: internal/line joins (join.go), waits (wait.go), finds out about lost replies (search.go)
-// and leaves (leave.go), and internal/keep keeps the place for the next caller.
+// and leaves (leave.go), internal/hold has what is held, and internal/keep keeps the place for the
+// next caller.
 
 // Mutex is an exclusive lock, fair by arrival. It is only a name: the holder has a
 // Lease. Values are safe for concurrent use, and goroutines that share one exclude

@@ -51,47 +51,50 @@ func lockOn(l *line.Line, kept *keep.Lock, maxHold time.Duration, invalid error)
 	return lock{recipe{l.At, invalid}, l, kept, maxHold}
 }
 
+// grantFunc gets a grant of that kind.
+type grantFunc func(ctx context.Context, k placename.Kind) (*hold.Grant, error)
+
 // acquire waits for a lease of that kind.
 func (r lock) acquire(ctx context.Context, op string, k placename.Kind) (*Lease, error) {
-	enter := r.line.Enter
 	if r.keep != nil {
-		enter = r.keep.Enter
+		return r.lease(ctx, op, k, r.keep.Acquire, deadlock)
 	}
-	return r.acquireBy(ctx, op, k, enter)
+	return r.lease(ctx, op, k, r.line.Acquire, deadlock)
 }
 
-// acquireBy is like acquire, for a recipe that does more at its turn: enter waits for it.
-func (r lock) acquireBy(ctx context.Context, op string, k placename.Kind, enter func(context.Context, placename.Kind) (*hold.Grant, error)) (*Lease, error) {
-	return r.enterOrReenter(ctx, op, k, func(alone bool) error {
-		if !alone && k.Exclusive() {
-			return ErrUpgrade
-		}
-		return ErrDeadlock
-	}, enter)
+// deadlock returns the error of a call with a context of the holder, which would wait for itself.
+// alone: the holder holds alone.
+func deadlock(k placename.Kind, alone bool) error {
+	if !alone && k.Exclusive() {
+		return ErrUpgrade
+	}
+	return ErrDeadlock
 }
 
 // tryAcquire is like acquire but does not wait.
 func (r lock) tryAcquire(ctx context.Context, op string, k placename.Kind) (*Lease, error) {
-	enter := r.line.TryEnter
 	if r.keep != nil {
-		enter = r.keep.TryEnter
+		return r.lease(ctx, op, k, r.keep.TryAcquire, heldByCaller)
 	}
-	return r.enterOrReenter(ctx, op, k, func(alone bool) error {
-		switch {
-		case alone:
-			return ErrLocked
-		case k.Exclusive():
-			return fmt.Errorf("%w: %w", ErrLocked, ErrUpgrade)
-		}
-		return nil // a reader beside the one that holds
-	}, enter)
+	return r.lease(ctx, op, k, r.line.TryAcquire, heldByCaller)
 }
 
-// enterOrReenter returns the lease of a grant that enter waits for or, with a
-// Reentrant context of the holder, one more lease of the holder's grant. With
-// another context of the holder the call would wait for itself: held returns the
-// error for that, or nil if the call may enter.
-func (r lock) enterOrReenter(ctx context.Context, op string, k placename.Kind, held func(alone bool) error, enter func(context.Context, placename.Kind) (*hold.Grant, error)) (*Lease, error) {
+// heldByCaller is like deadlock for a call that does not wait. nil: it is a reader beside the one
+// that holds.
+func heldByCaller(k placename.Kind, alone bool) error {
+	switch {
+	case alone:
+		return ErrLocked
+	case k.Exclusive():
+		return fmt.Errorf("%w: %w", ErrLocked, ErrUpgrade)
+	}
+	return nil
+}
+
+// lease returns the first lease of what grant gets or, with a Reentrant context of the holder, one
+// more lease of the holder's grant. With another context of the holder, held returns the error, or
+// nil if the call may go on.
+func (r lock) lease(ctx context.Context, op string, k placename.Kind, grant grantFunc, held func(k placename.Kind, alone bool) error) (*Lease, error) {
 	if err := r.check(ctx); err != nil {
 		return nil, fail(op, r.Path, err)
 	}
@@ -104,10 +107,10 @@ func (r lock) enterOrReenter(ctx context.Context, op string, k placename.Kind, h
 	var l *Lease
 	var err error
 	if ok && h.Handle.Failure() == nil {
-		err = held(h.Handle.Grant.HoldsAlone())
+		err = held(k, h.Handle.Grant.HoldsAlone())
 	}
 	if err == nil {
-		l, err = r.enterFirst(ctx, k, enter)
+		l, err = r.firstLease(ctx, k, grant)
 	}
 	if err != nil {
 		err = fail(op, r.Path, err)
@@ -119,27 +122,27 @@ func (r lock) enterOrReenter(ctx context.Context, op string, k placename.Kind, h
 }
 
 // reenter returns one more lease of the holder's grant.
-func reenter(h hold.Holder, k placename.Kind, held func(alone bool) error) (*Lease, error) {
+func reenter(h hold.Holder, k placename.Kind, held func(k placename.Kind, alone bool) error) (*Lease, error) {
 	if err := h.Handle.Failure(); err != nil {
 		return nil, err
 	}
-	l, err := h.Handle.Grant.Enter(k.Exclusive())
+	l, err := h.Handle.Grant.AddHandle(k.Exclusive())
 	if errors.Is(err, ErrUpgrade) {
-		err = held(false)
+		err = held(k, false)
 	}
 	return newLease(l), err
 }
 
-// enterFirst returns the first lease of a grant that enter waits for.
-func (r lock) enterFirst(ctx context.Context, k placename.Kind, enter func(context.Context, placename.Kind) (*hold.Grant, error)) (*Lease, error) {
+// firstLease returns the first lease of what grant gets.
+func (r lock) firstLease(ctx context.Context, k placename.Kind, grant grantFunc) (*Lease, error) {
 	ctx, done := r.Client.BindWait(ctx)
 	defer done()
 	for {
-		g, err := enter(ctx, k)
+		g, err := grant(ctx, k)
 		if err != nil {
 			return nil, err
 		}
-		l, err := g.Enter(k.Exclusive())
+		l, err := g.AddHandle(k.Exclusive())
 		if errors.Is(err, errs.ErrGone) { // by an operator, or with its session
 			err = g.WhyGone(ctx)
 		}

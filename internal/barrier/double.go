@@ -83,7 +83,7 @@ func (d *DoubleBarrier) enter(ctx context.Context, p *line.Place) (*Visit, error
 	if err != nil {
 		return nil, err
 	}
-	l, err := g.Enter(false)
+	l, err := g.AddHandle(false)
 	if err != nil {
 		return nil, err
 	}

@@ -73,11 +73,11 @@ func Leads(c *session.Client, path string, g *hold.Grant) bool {
 	return turn != nil && turn.Grant.Load() == g
 }
 
-// EnterWithRoom is like Enter. As long as the session has no room for a candidate, it
+// CampaignWithRoom is like Campaign. As long as the session has no room for a candidate, it
 // tries again, without a place in the line: others lead meanwhile.
-func EnterWithRoom(ctx context.Context, l *line.Line, k placename.Kind, value []byte) (*hold.Grant, error) {
+func CampaignWithRoom(ctx context.Context, l *line.Line, k placename.Kind, value []byte) (*hold.Grant, error) {
 	for logged := false; ; logged = true {
-		g, err := Enter(ctx, l, k, value)
+		g, err := Campaign(ctx, l, k, value)
 		if !errors.Is(err, zkconn.ErrSessionFull) {
 			return g, err
 		}

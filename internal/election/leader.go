@@ -38,8 +38,8 @@ type candidate struct {
 	leaderGone atomic.Bool
 }
 
-// Enter joins the line, waits for its turn and creates the leader's znode.
-func Enter(ctx context.Context, l *line.Line, k placename.Kind, value []byte) (g *hold.Grant, err error) {
+// Campaign joins the line, waits for its turn and creates the leader's znode.
+func Campaign(ctx context.Context, l *line.Line, k placename.Kind, value []byte) (g *hold.Grant, err error) {
 	err = l.InTurn(ctx, k, func(p *line.Place) error {
 		c := newCandidate(p)
 		if err := c.create(ctx, value); err != nil {

@@ -2,6 +2,7 @@ package hold
 
 import (
 	"errors"
+	"log/slog"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -192,4 +193,34 @@ func (g *Grant) RemoveHandle(l *Handle) (last bool, err error) {
 		g.announceEnd(errs.ErrReleased, nil)
 	}
 	return last && !changing, nil // else the change deletes the thing
+}
+
+// Withdraw deletes a thing that nobody holds. It returns when the thing is gone, or its session has
+// ended.
+func Withdraw(t Thing) { _ = deleteUntilGone(t, false) }
+
+// deleteUntilGone deletes a thing, until it is gone or its session has ended, which it returns as
+// ErrSessionOver, or zk.ErrNoNode if it was gone before. Where the servers refuse, it goes on in
+// longer and longer intervals. A Client that is being closed is about to end its session, which
+// deletes everything at once.
+func deleteUntilGone(t Thing, signal bool) error {
+	z := t.znode()
+	s, c := z.Session, z.Session.Client
+	for wait := 100 * time.Millisecond; c.Closing.Err() == nil; {
+		err := t.Delete(signal, func(ops ...any) (*zkconn.Transaction, error) { return s.Begin(s.Lifetime(), ops...) })
+		switch {
+		case err == nil, errors.Is(err, zk.ErrNoNode):
+			return err
+		case errors.Is(err, zkconn.ErrSessionOver):
+			return zkconn.ErrSessionOver
+		case zkconn.Transient(err):
+			continue
+		}
+		c.Log(slog.LevelError, "cannot delete a place; it blocks the line until the session ends", "place", z.Path, "err", err)
+		if !z.Pause(wait) {
+			return zkconn.ErrSessionOver
+		}
+		wait = min(2*wait, s.Timeout())
+	}
+	return zkconn.ErrSessionOver
 }

@@ -25,7 +25,7 @@ import (
 // line's children whose first event ends that. The protocol was model-checked
 // (docs/models/keep.pml).
 
-// Lock keeps a lock between two holders. Its Enter and TryEnter stand for those of the
+// Lock keeps a lock between two holders. Its Acquire and TryAcquire stand for those of the
 // line.
 type Lock struct {
 	line  *line.Line
@@ -193,8 +193,8 @@ func (k *keptLock) unlock() {
 
 func (k *keptLock) isUnused() bool { return len(k.calls) == 0 && k.phase == vacant }
 
-// Enter waits for the callers before it, and for the place's turn.
-func (m *Lock) Enter(ctx context.Context, _ placename.Kind) (*hold.Grant, error) {
+// Acquire waits for the callers before it, and for the place's turn.
+func (m *Lock) Acquire(ctx context.Context, _ placename.Kind) (*hold.Grant, error) {
 	k, err := m.locked(ctx)
 	if err != nil {
 		return nil, err
@@ -219,9 +219,9 @@ func (m *Lock) Enter(ctx context.Context, _ placename.Kind) (*hold.Grant, error)
 	return call.g, call.err
 }
 
-// TryEnter is like enter but returns ErrLocked instead of waiting, without a request if
+// TryAcquire is like Acquire but returns ErrLocked instead of waiting, without a request if
 // the place is the process's own.
-func (m *Lock) TryEnter(ctx context.Context, kd placename.Kind) (*hold.Grant, error) {
+func (m *Lock) TryAcquire(ctx context.Context, kd placename.Kind) (*hold.Grant, error) {
 	k, err := m.locked(ctx)
 	if err != nil {
 		return nil, err
@@ -236,7 +236,7 @@ func (m *Lock) TryEnter(ctx context.Context, kd placename.Kind) (*hold.Grant, er
 	}
 	k.become(taking, nil)
 	k.unlock()
-	g, err := k.line.TryEnter(ctx, kd)
+	g, err := k.line.TryAcquire(ctx, kd)
 	k.mu.Lock()
 	defer k.unlock()
 	if err == nil && g.KeepBy(k) {
@@ -304,7 +304,7 @@ func (k *keptLock) take() {
 	k.stop = cancel
 	c.Tasks.Start(func() {
 		defer cancel()
-		g, err := k.line.Enter(ctx, placename.KindLock)
+		g, err := k.line.Acquire(ctx, placename.KindLock)
 		k.taken(g, err, ctx.Err() != nil && c.Waiting.Err() == nil)
 	})
 }

@@ -316,7 +316,7 @@ func TestAGrantOfAKeptLockIsNotEndedForACallThatDidNotGetIt(t *testing.T) {
 		g := keep.HoldUnchecked(recipetest.KeepOf(m))
 		require.True(t, g.Begun())
 		g.EndIdle(errs.Lost(errs.ErrSilent))
-		l, err := g.Enter(true)
+		l, err := g.AddHandle(true)
 		require.NoError(t, err)
 		require.NoError(t, recipetest.NewLease(l).Err())
 		require.NoError(t, recipetest.NewLease(l).Release())

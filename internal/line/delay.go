@@ -25,9 +25,6 @@ var wentAway = []byte("went without a release")
 // delay or, if it may not wait, returns ErrLocked. The delay begins when somebody first sees that
 // there is one.
 func (p *Place) hold(ctx context.Context, mayWait bool) error {
-	if p.Line.Delay == 0 {
-		return nil
-	}
 	path := p.Line.Abs() + "/" + HeldName
 	create := &zk.CreateRequest{Path: path, Data: []byte(p.Name), Acl: p.Session.ACL()}
 	for write, mine := any(create), true; ; {

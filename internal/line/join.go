@@ -46,8 +46,8 @@ type Place struct {
 	whole hold.Thing
 }
 
-// Enter joins the line and waits for its turn; see InTurn.
-func (l *Line) Enter(ctx context.Context, k placename.Kind) (g *hold.Grant, err error) {
+// Acquire joins the line and waits for its turn; see InTurn.
+func (l *Line) Acquire(ctx context.Context, k placename.Kind) (g *hold.Grant, err error) {
 	err = l.InTurn(ctx, k, func(p *Place) error {
 		g, err = p.Grant(ctx)
 		return err
@@ -58,10 +58,14 @@ func (l *Line) Enter(ctx context.Context, k placename.Kind) (g *hold.Grant, err 
 // InTurn calls f when it is the turn of a place in the line, and its delay is over; see WithPlace.
 func (l *Line) InTurn(ctx context.Context, k placename.Kind, f func(*Place) error) error {
 	return l.WithPlace(ctx, k, func(p *Place, guess *Guess) error {
-		if err := p.AwaitTurn(ctx, guess); err != nil {
-			return err
+		var err error
+		if !p.First {
+			err = p.AwaitTurn(ctx, guess)
 		}
-		if err := p.hold(ctx, true); err != nil {
+		if err == nil && l.Delay > 0 {
+			err = p.hold(ctx, true)
+		}
+		if err != nil {
 			return err
 		}
 		return f(p)
@@ -165,18 +169,16 @@ func (p *Place) treeStands(ctx context.Context, root *zkconn.Watch) (bool, error
 	return false, nil
 }
 
-// TryEnter is like enter but returns ErrLocked instead of waiting. A line that is
+// TryAcquire is like Acquire but returns ErrLocked instead of waiting. A line that is
 // held costs one read and no write.
-func (l *Line) TryEnter(ctx context.Context, k placename.Kind) (*hold.Grant, error) {
-	return session.InSessions(ctx, l.Client, func(s *session.Session) (*hold.Grant, error) { return l.tryEnterIn(ctx, s, k) })
-}
-
-func (l *Line) tryEnterIn(ctx context.Context, s *session.Session, k placename.Kind) (g *hold.Grant, err error) {
-	err = l.TryInTurn(ctx, s, k, func(p *Place) error {
-		g, err = p.Grant(ctx)
-		return err
+func (l *Line) TryAcquire(ctx context.Context, k placename.Kind) (*hold.Grant, error) {
+	return session.InSessions(ctx, l.Client, func(s *session.Session) (g *hold.Grant, err error) {
+		err = l.TryInTurn(ctx, s, k, func(p *Place) error {
+			g, err = p.Grant(ctx)
+			return err
+		})
+		return g, err
 	})
-	return g, err
 }
 
 // TryInTurn is like InTurn in one session, but returns ErrLocked instead of waiting.
@@ -204,7 +206,7 @@ func (l *Line) TryInTurn(ctx context.Context, s *session.Session, k placename.Ki
 			err = errs.ErrLocked
 		}
 	}
-	if err == nil {
+	if err == nil && l.Delay > 0 {
 		err = p.hold(ctx, false)
 	}
 	if err == nil {
@@ -409,6 +411,11 @@ func (l *Line) newPlace(ctx context.Context, s *session.Session, e *Entry, name 
 		return nil, p.withdrawExhausted(ctx)
 	}
 	return p, nil
+}
+
+// IsBeyondLimit reports whether no place with that number is granted.
+func IsBeyondLimit(c *session.Client, number int32) bool {
+	return number < 0 || number > settingsOf(c).LastNumber
 }
 
 // Exclusive reports whether the place holds alone.

@@ -237,7 +237,7 @@ func TestAGrantSignalledOnAnEarlierConnectionIsHandedOutAtOnce(t *testing.T) {
 		require.Empty(t, w.Requests(func() {
 			g, err := p.Grant(t.Context())
 			require.NoError(t, err)
-			_, err = g.Enter(true)
+			_, err = g.AddHandle(true)
 			require.NoError(t, err)
 		}), "no server takes the session that is behind the event")
 	})

@@ -13,7 +13,6 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/layout"
 	"github.com/zkrecipes/zkrecipes/internal/lineacl"
 	"github.com/zkrecipes/zkrecipes/internal/placename"
-	"github.com/zkrecipes/zkrecipes/internal/session"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
@@ -30,11 +29,6 @@ type exhausted struct{ *Place }
 func (x *exhausted) Error() string { return errs.ErrExhausted.Error() + ": " + x.Name }
 
 func (x *exhausted) Unwrap() error { return errs.ErrExhausted }
-
-// IsBeyondLimit reports whether no place with that number is granted.
-func IsBeyondLimit(c *session.Client, number int32) bool {
-	return number < 0 || number > settingsOf(c).LastNumber
-}
 
 // cannotReset returns the error of a line that cannot begin anew because of err. The end
 // of ctx or of the session is no such obstacle.

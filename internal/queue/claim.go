@@ -372,7 +372,7 @@ func (q *Queue) claimed(ctx context.Context, c *claim, nth int, reading *zkconn.
 	g, err := hold.New(ctx, c.at, c, nth)
 	var h *hold.Handle
 	if err == nil {
-		h, err = g.Enter(true)
+		h, err = g.AddHandle(true)
 	}
 	if errors.Is(err, errs.ErrEvicted) || errors.Is(err, errs.ErrLost) {
 		return nil, ErrLostAtOnce

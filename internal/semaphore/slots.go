@@ -162,7 +162,7 @@ func (h *slotSet) granted(ctx context.Context) (*slotGrant, error) {
 	g, err := hold.New(ctx, h.x.At, h, 0)
 	var l *hold.Handle
 	if err == nil {
-		l, err = g.Enter(true)
+		l, err = g.AddHandle(true)
 	}
 	if err != nil {
 		h.abandon()

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"reflect"
 	"strings"
 	"sync"
 	"time"
@@ -324,6 +325,20 @@ func (c *Client) ContextErr(ctx context.Context) error {
 // Abs puts the prefix before a path.
 func (c *Client) Abs(path string) string { return c.Prefix + path }
 
+// At is an address: what a recipe of a Client keeps at a path. The same address is the same lock,
+// queue or barrier, so it is a key, too.
+type At struct {
+	Client *Client
+	Path   string // as the user gave it
+	Recipe string
+}
+
+// Abs returns the path with the Client's prefix.
+func (a At) Abs() string { return a.Client.Abs(a.Path) }
+
+// Fail wraps an error for the user.
+func (a At) Fail(op string, err error) error { return a.Client.Fail(op, a.Path, err) }
+
 // Check refuses what no call can work with: a nil client, a nil context, an
 // invalid path.
 func (c *Client) Check(ctx context.Context, path string) error {
@@ -390,4 +405,31 @@ func (c *Client) Expired() error {
 		return errs.ErrClosed
 	}
 	return errs.ErrExpired
+}
+
+// attachments are what the packages above remember with a Client or a session. The zero value
+// has none.
+type attachments struct {
+	mu  sync.Mutex // behind all other mutexes
+	all map[reflect.Type]any
+}
+
+func (a *attachments) attached() *attachments { return a }
+
+// Attached returns the attachment of type T to a Client or a Session. If there is none yet, it is
+// what create returns, which must take no lock. It is nil where there must be one.
+func Attached[T any](to interface{ attached() *attachments }, create func() *T) *T {
+	a := to.attached()
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	key := reflect.TypeFor[T]()
+	if t, ok := a.all[key]; ok {
+		return t.(*T)
+	}
+	if a.all == nil {
+		a.all = map[reflect.Type]any{}
+	}
+	t := create()
+	a.all[key] = t
+	return t
 }

@@ -4,126 +4,22 @@ import (
 	"errors"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/go-zookeeper/zk"
 
-	"github.com/zkrecipes/zkrecipes/internal/layout"
 	"github.com/zkrecipes/zkrecipes/internal/session"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
-// The containers that a Client knows: lines that it has used, and what it has created. The
-// servers delete idle containers slowly, so the Client deletes its own.
+// The servers delete idle containers slowly, so the Client deletes its own.
 
 const (
-	// maxContainers bounds what is remembered. What is forgotten is left to the servers.
-	maxContainers = 40_000
 	// tidyBatch is how many containers are looked at, or deleted, in one write, and tidyPause is
 	// from one batch to the next: there are 1,000 deletions a second at most.
 	tidyBatch = 50
 	tidyPause = 50 * time.Millisecond
 )
-
-// container is what a Client knows of one.
-type container struct {
-	path string
-	// line is what is known of it as a line, nil if nothing is.
-	line *LineState
-
-	// czxid is that of the znode, if this library has created it and nobody else has
-	// changed it since, as far as is known. 0: it must not be deleted.
-	czxid int64
-	// version is that of the data when this client wrote or read them last.
-	version int32
-	used    time.Time
-}
-
-type containers struct {
-	idle   time.Duration // for which a container stays
-	client *session.Client
-
-	mu      sync.Mutex // behind all other mutexes
-	all     map[string]*container
-	tidying bool // tidy runs
-}
-
-func containersOf(c *session.Client) *containers { return session.Attached[containers](c, nil) }
-
-func (l *Line) containers() *containers { return containersOf(l.Client) }
-
-// get returns the container with that path. t.mu must be held.
-func (t *containers) get(path string) *container {
-	e := t.all[path]
-	if e != nil {
-		return e
-	}
-	if len(t.all) >= maxContainers {
-		for some := range t.all {
-			delete(t.all, some)
-			break
-		}
-	}
-	e = &container{path: path}
-	t.all[path] = e
-	return e
-}
-
-// use notes that e is used now. t.mu must be held.
-func (t *containers) use(e *container) {
-	e.used = time.Now()
-	if e.czxid != 0 && !t.tidying && t.client.Closing.Err() == nil {
-		t.tidying = true
-		t.client.Tasks.Start(t.tidy)
-	}
-}
-
-// touch notes that the container with that path is used now, if it is known.
-func (t *containers) touch(path string) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if e := t.all[path]; e != nil {
-		t.use(e)
-	}
-}
-
-// created notes that the Client has created a container. One with other data than a line's, such
-// as the size of a semaphore, must stay for as long as the servers leave it.
-func (t *containers) created(path string, data []byte, stat *zk.Stat) {
-	if len(data) > 0 && !layout.IsMark(data) {
-		return
-	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	e := t.get(path)
-	e.line, e.czxid, e.version = nil, stat.Czxid, stat.Version
-	t.use(e)
-}
-
-// written notes that the Client has written a line's data, or has read them and found that
-// the line is this library's.
-func (t *containers) written(path string, stat *zk.Stat) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	e := t.get(path)
-	e.czxid, e.version = stat.Czxid, stat.Version
-	t.use(e)
-}
-
-// rewritten is like written for a line that may be somebody else's.
-func (t *containers) rewritten(path string, stat *zk.Stat) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if e := t.all[path]; e != nil && e.czxid == stat.Czxid {
-		e.version = stat.Version
-		t.use(e)
-	}
-}
-
-// NoteRewritten notes that the Client has written the data of a line, which may be somebody
-// else's.
-func (l *Line) NoteRewritten(stat *zk.Stat) { l.containers().rewritten(l.Abs(), stat) }
 
 // tidy deletes containers that have been idle, until none is left that may be deleted. It waits
 // while there is no connection.

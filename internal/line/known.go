@@ -1,0 +1,328 @@
+package line
+
+import (
+	"context"
+	"errors"
+	"math"
+	"sync"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/zkrecipes/zkrecipes/internal/hold"
+	"github.com/zkrecipes/zkrecipes/internal/layout"
+	"github.com/zkrecipes/zkrecipes/internal/lineacl"
+	"github.com/zkrecipes/zkrecipes/internal/placename"
+	"github.com/zkrecipes/zkrecipes/internal/session"
+	"github.com/zkrecipes/zkrecipes/internal/zkconn"
+)
+
+// What a Client knows of the lines that it has used. A line that it has used a moment ago is joined
+// without a look at it.
+
+// LineState is what a client knows of a line.
+type LineState struct {
+	recipe string
+	// Version is the version over which the next marker is written: -1 if a marker
+	// is there, else the version of the empty data that were read.
+	Version int32
+	lineacl.ACL
+	crowd crowd
+	used  time.Time
+}
+
+// IdleLine is for how long the client relies on what it knows of a line that it does
+// not use. The servers delete idle containers, by default once a minute, and then
+// somebody else may use the path. Then the client deletes the line itself, see tidy.go.
+const IdleLine = 30 * time.Second
+
+// Ensure returns what the client knows of the line. On the client's first use, and
+// when it has not used the line for IdleLine, it reads the line, and creates it if it
+// does not exist. Then, and only then, the data tell that another recipe uses the path.
+func (l *Line) Ensure(ctx context.Context, s *session.Session) (LineState, error) {
+	known, _, fresh := l.Known()
+	if fresh {
+		return known, nil
+	}
+	for range zkconn.MaxTries {
+		var state LineState
+		data, stat, err := s.Get(ctx, l.Abs())
+		switch {
+		case errors.Is(err, zk.ErrNoNode):
+			state, err = l.create(ctx, s)
+			if errors.Is(err, zk.ErrNodeExists) {
+				continue
+			}
+			return state, err
+		case err != nil:
+			return LineState{}, err
+		case stat.EphemeralOwner != 0:
+			return LineState{}, zk.ErrNoChildrenForEphemerals
+		case len(data) == 0: // made by another library, or as the parent of a znode
+			state, err = l.readUnmarked(ctx, s, stat)
+		default:
+			state, err = l.readMarked(ctx, s, known, data, stat)
+		}
+		if !errors.Is(err, zk.ErrNoNode) { // else it has been deleted since
+			return state, err
+		}
+	}
+	return LineState{}, zkconn.ErrContended
+}
+
+// create creates the line. zk.ErrNodeExists: somebody else was quicker.
+func (l *Line) create(ctx context.Context, s *session.Session) (LineState, error) {
+	seal := lineacl.SealOf(s.ACL(), 0)
+	if err := s.CreateContainer(ctx, l.Abs(), layout.Record(l.Recipe, seal, "")); err != nil {
+		return LineState{}, err
+	}
+	return l.remember(LineState{Version: -1, ACL: lineacl.ACL{Seal: seal}}), nil
+}
+
+// readUnmarked returns what is known of a line whose znode has that Stat, and no data. It is
+// remembered once a join has written the marker. zk.ErrNoNode: the line is gone.
+func (l *Line) readUnmarked(ctx context.Context, s *session.Session, stat *zk.Stat) (LineState, error) {
+	if stat.NumChildren > 0 { // before the first join writes the marker of another recipe
+		if err := layout.CheckUnmarked(ctx, s.Session, l.Abs()); err != nil {
+			return LineState{}, err
+		}
+	}
+	acl, err := lineacl.Read(ctx, s.Session, l.Abs(), stat)
+	return LineState{Version: stat.Version, ACL: acl}, err
+}
+
+// readMarked returns what is known of a line whose znode has that Stat and these data, which
+// must be a marker. before is what was known of it. zk.ErrNoNode: the line is gone.
+func (l *Line) readMarked(ctx context.Context, s *session.Session, before LineState, data []byte, stat *zk.Stat) (LineState, error) {
+	if err := l.CheckData(data); err != nil {
+		return LineState{}, err
+	}
+	m, ours := layout.ParseMark(l.Recipe, data)
+	if !ours {
+		return LineState{}, zkconn.Errorf(zkconn.ErrPathInUse, "%s holds other data: %.40q", l.Abs(), data)
+	}
+	tail, _ := placename.Parse(m.Name+"0000000000", l.Kinds)
+	state := LineState{Version: -1, crowd: crowd{children: int(stat.NumChildren), others: before.crowd.others, tail: tail.Kind}}
+	var isSealed bool
+	if state.ACL, isSealed = lineacl.Sealed(s.Session, m.Seal, stat); isSealed {
+		l.NoteWritten(state.ACL, stat)
+		return l.remember(state), nil
+	}
+	var err error
+	if state.ACL, err = lineacl.Read(ctx, s.Session, l.Abs(), stat); err != nil {
+		return LineState{}, err
+	}
+	return l.remember(state), nil
+}
+
+// noteMarked updates what is known of a line after a join that wrote its data over that state.
+// The Stat is the line's, from the reply. It returns what is known now of the line's ACL.
+func (l *Line) noteMarked(s *session.Session, state LineState, stat *zk.Stat) lineacl.ACL {
+	bears := state.ACL
+	switch {
+	case bears.Czxid != 0 && bears.Czxid != stat.Czxid, bears.Aversion != stat.Aversion:
+		l.Forget() // others have made it anew, or changed its list
+		return lineacl.ACL{List: bears.List}
+	case bears.Czxid == 0 && bears.Seal != "": // this client has created it
+		bears, _ = lineacl.Sealed(s.Session, bears.Seal, stat)
+		l.remember(LineState{Version: -1, ACL: bears})
+	case state.Version != -1:
+		l.remember(LineState{Version: -1, ACL: bears})
+	}
+	l.NoteWritten(bears, stat)
+	return bears
+}
+
+// NoteWritten notes that this client has written the data of a line with that ACL, whose Stat
+// the reply returned.
+func (l *Line) NoteWritten(bears lineacl.ACL, stat *zk.Stat) {
+	if bears.Seal != "" {
+		l.containers().written(l.Abs(), stat)
+	} else {
+		l.containers().rewritten(l.Abs(), stat)
+	}
+}
+
+// Known returns what is known of the line. If it is fresh, it can be relied on, and the line
+// counts as used.
+func (l *Line) Known() (state LineState, ok, fresh bool) {
+	t := l.containers()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	e := t.all[l.Abs()]
+	if e == nil || e.line == nil {
+		return LineState{}, false, false
+	}
+	if fresh = l.accepts(e.line.recipe) && time.Since(e.line.used) < IdleLine; fresh {
+		e.line.used = time.Now()
+		t.use(e)
+	}
+	return *e.line, true, fresh
+}
+
+func (l *Line) remember(state LineState) LineState {
+	t := l.containers()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	state.recipe, state.used = l.Recipe, time.Now()
+	e := t.get(l.Abs())
+	e.line = &state
+	t.use(e)
+	return state
+}
+
+// note changes what is known of the line, if anything is.
+func (l *Line) note(change func(*LineState)) {
+	t := l.containers()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if e := t.all[l.Abs()]; e != nil && e.line != nil {
+		change(e.line)
+	}
+}
+
+// Forget is for a line that has gone, or is not what it was known to be.
+func (l *Line) Forget() {
+	t := l.containers()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.all, l.Abs())
+}
+
+// accepts reports whether a line that was marked by that recipe can be used by this one.
+func (l *Line) accepts(recipe string) bool {
+	return recipe == l.Recipe || l.Alike != "" && recipe == l.Alike
+}
+
+// The containers that a Client knows: lines, and what else it has created.
+
+// maxContainers bounds what is remembered. What is forgotten is left to the servers.
+const maxContainers = 40_000
+
+// container is what a Client knows of one.
+type container struct {
+	path string
+	// line is what is known of it as a line, nil if nothing is.
+	line *LineState
+
+	// czxid is that of the znode, if this library has created it and nobody else has
+	// changed it since, as far as is known. 0: it must not be deleted.
+	czxid int64
+	// version is that of the data when this client wrote or read them last.
+	version int32
+	used    time.Time
+}
+
+type containers struct {
+	idle   time.Duration // for which a container stays
+	client *session.Client
+
+	mu      sync.Mutex // behind all other mutexes
+	all     map[string]*container
+	tidying bool // tidy runs
+}
+
+func containersOf(c *session.Client) *containers { return session.Attached[containers](c, nil) }
+
+func (l *Line) containers() *containers { return containersOf(l.Client) }
+
+// get returns the container with that path. t.mu must be held.
+func (t *containers) get(path string) *container {
+	e := t.all[path]
+	if e != nil {
+		return e
+	}
+	if len(t.all) >= maxContainers {
+		for some := range t.all {
+			delete(t.all, some)
+			break
+		}
+	}
+	e = &container{path: path}
+	t.all[path] = e
+	return e
+}
+
+// use notes that e is used now. t.mu must be held.
+func (t *containers) use(e *container) {
+	e.used = time.Now()
+	if e.czxid != 0 && !t.tidying && t.client.Closing.Err() == nil {
+		t.tidying = true
+		t.client.Tasks.Start(t.tidy)
+	}
+}
+
+// touch notes that the container with that path is used now, if it is known.
+func (t *containers) touch(path string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if e := t.all[path]; e != nil {
+		t.use(e)
+	}
+}
+
+// created notes that the Client has created a container. One with other data than a line's, such
+// as the size of a semaphore, must stay for as long as the servers leave it.
+func (t *containers) created(path string, data []byte, stat *zk.Stat) {
+	if len(data) > 0 && !layout.IsMark(data) {
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	e := t.get(path)
+	e.line, e.czxid, e.version = nil, stat.Czxid, stat.Version
+	t.use(e)
+}
+
+// written notes that the Client has written a line's data, or has read them and found that
+// the line is this library's.
+func (t *containers) written(path string, stat *zk.Stat) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	e := t.get(path)
+	e.czxid, e.version = stat.Czxid, stat.Version
+	t.use(e)
+}
+
+// rewritten is like written for a line that may be somebody else's.
+func (t *containers) rewritten(path string, stat *zk.Stat) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if e := t.all[path]; e != nil && e.czxid == stat.Czxid {
+		e.version = stat.Version
+		t.use(e)
+	}
+}
+
+// NoteRewritten notes that the Client has written the data of a line, which may be somebody
+// else's.
+func (l *Line) NoteRewritten(stat *zk.Stat) { l.containers().rewritten(l.Abs(), stat) }
+
+// MaxNumber is the last sequence number that is granted; see rollOver.
+// ZooKeeper's counter of creates sticks at 2147483647, and concurrent creates
+// wrap to negative numbers there (PrepRequestProcessor, DataNode's cversion).
+// The difference is room for creates in flight.
+const MaxNumber = math.MaxInt32 - 1_000_000
+
+// Settings are what the lines of a Client need beside its Config. All of it must be set.
+type Settings struct {
+	LastNumber int32
+	LongLine   int
+}
+
+// NewClient returns a client that does not connect yet, with what its lines need.
+func NewClient(cfg session.Config, set Settings) *session.Client {
+	t := &containers{idle: cfg.Idle, all: map[string]*container{}}
+	t.client = session.New(cfg, func(s *session.Session, conn *zkconn.Config) func(error) {
+		conn.Created, conn.Left = func(path string, data []byte, stat *zk.Stat) {
+			t.created(path, data, stat)
+			s.NoteParentOf(path)
+		}, t.touch
+		return hold.Watch(s, conn)
+	})
+	session.Attached(t.client, func() *Settings { return &set })
+	session.Attached(t.client, func() *containers { return t })
+	return t.client
+}
+
+func settingsOf(c *session.Client) *Settings { return session.Attached[Settings](c, nil) }

@@ -34,8 +34,10 @@ func age(now, since time.Time) string {
 	switch {
 	case d >= 24*time.Hour:
 		return fmt.Sprintf("%dd%dh", d/(24*time.Hour), d%(24*time.Hour)/time.Hour)
+	case d >= time.Hour:
+		return fmt.Sprintf("%dh%dm", d/time.Hour, d%time.Hour/time.Minute)
 	case d >= time.Minute:
-		return strings.TrimSuffix(d.Truncate(time.Second).String(), "0s")
+		return fmt.Sprintf("%dm%ds", d/time.Minute, d%time.Minute/time.Second)
 	}
 	return d.Truncate(100 * time.Millisecond).String()
 }

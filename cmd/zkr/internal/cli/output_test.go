@@ -13,9 +13,15 @@ func TestAge(t *testing.T) {
 	now := time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC)
 	for d, want := range map[time.Duration]string{
 		-time.Second: "0s", 1234 * time.Millisecond: "1.2s", 61 * time.Second: "1m1s",
+		110 * time.Second: "1m50s", 2 * time.Minute: "2m0s", 3725 * time.Second: "1h2m",
 		3 * time.Hour: "3h0m", 51 * time.Hour: "2d3h",
 	} {
 		require.Equal(t, want, age(now, now.Add(-d)), d)
+	}
+	for d := time.Minute; d < time.Hour; d += time.Second { // what it says is what it was
+		back, err := time.ParseDuration(age(now, now.Add(-d)))
+		require.NoError(t, err)
+		require.Equal(t, d, back)
 	}
 	require.Equal(t, "-", age(now, time.Time{}))
 }

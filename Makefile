@@ -15,7 +15,7 @@ GOVULNCHECK := golang.org/x/vuln/cmd/govulncheck@v1.9.0
 CYCLONEDX := github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod@v1.10.0
 
 # The modules of go.work except the root.
-MODULES := bench cmd/zkr cmd/zkr/pagetest docs/code/testing/realserver internal/api internal/zkserver/launcher zkotel zkprom
+MODULES := bench cmd/zkr cmd/zkr/pagetest docs/code/testing/realserver internal/api internal/zkserver/launcher zkkrb5 zkotel zkprom
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -120,7 +120,7 @@ stress-changed: ## run those that the last commit touches, for a minute
 # and then (context deadline exceeded).
 FUZZTIME ?= 20000x
 FUZZ := zktest:FuzzRequests zktest:FuzzHandshake zktest:FuzzDecode \
-	internal/jute:FuzzDecoder internal/wire:FuzzServer internal/wire:FuzzHandshake \
+	internal/digestmd5:FuzzStep internal/jute:FuzzDecoder internal/wire:FuzzServer internal/wire:FuzzHandshake \
 	internal/zkconn:FuzzDecodeMulti internal/zkconn:FuzzDecodeNames
 fuzz: ## fuzz the decoders, FUZZTIME inputs for each target
 	@for f in $(FUZZ); do \
@@ -179,7 +179,7 @@ lint-more: ## check with golangci-lint what make lint does not
 	@for m in . $(MODULES); do (set -x; cd $$m && $(CURDIR)/bin/golangci-lint run ./...) || exit 1; done
 
 vuln: ## look for known vulnerabilities in what the published modules call (needs vuln.go.dev)
-	@for m in . cmd/zkr zkotel zkprom; do (set -x; cd $$m && go run $(GOVULNCHECK) ./...) || exit 1; done
+	@for m in . cmd/zkr zkkrb5 zkotel zkprom; do (set -x; cd $$m && go run $(GOVULNCHECK) ./...) || exit 1; done
 
 ZKR := linux-amd64 linux-arm64 darwin-amd64 darwin-arm64
 zkr: ## build static binaries of cmd/zkr in bin

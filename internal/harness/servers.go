@@ -6,8 +6,10 @@ package harness
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
+	"sync"
 	"testing"
 	"time"
 
@@ -23,6 +25,9 @@ import (
 var fixture struct {
 	provider *zkserver.Provider // nil if the shared server is a zktest server
 	shared   []string
+
+	java     sync.Mutex
+	javaOnly *zkserver.Provider // of OwnJavaNode; nil before its first call
 }
 
 // unreaped is how long servers keep empty containers unless a test wants it otherwise:
@@ -52,9 +57,14 @@ func Run(m *testing.M) (code int) {
 		return 1
 	}
 	defer func() {
-		if err := provider.Close(); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			code = 1
+		for _, p := range []*zkserver.Provider{provider, fixture.javaOnly} {
+			if p == nil {
+				continue
+			}
+			if err := p.Close(); err != nil {
+				fmt.Fprintln(os.Stderr, err)
+				code = 1
+			}
 		}
 	}()
 	fmt.Fprintln(os.Stderr, "ZooKeeper:", provider)
@@ -109,6 +119,41 @@ func OwnNode(t testing.TB, cfg zkserver.Config) *zkserver.Node {
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, node.Remove(context.Background())) })
 	return node
+}
+
+// OwnJavaNode is like OwnNode, but the server is a process of this machine, also where other tests
+// use Docker: it can read files of the test.
+func OwnJavaNode(t testing.TB, cfg zkserver.Config) *zkserver.Node {
+	t.Helper()
+	NeedsOwn(t)
+	p, err := javaProvider(t)
+	require.NoError(t, err)
+	err = nil
+	if cfg.Version != "" {
+		err = p.Fetch(t.Context(), cfg.Version)
+	}
+	if errors.Is(err, errors.ErrUnsupported) {
+		t.Skip(err)
+	}
+	require.NoError(t, err)
+	node, err := p.Start(t.Context(), unreaping(cfg))
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, node.Remove(context.Background())) })
+	return node
+}
+
+// javaProvider returns what starts the servers of OwnJavaNode.
+func javaProvider(t testing.TB) (*zkserver.Provider, error) {
+	fixture.java.Lock()
+	defer fixture.java.Unlock()
+	if fixture.javaOnly == nil {
+		p, err := zkserver.FindJava(t.Context(), nil)
+		if err != nil {
+			return nil, err
+		}
+		fixture.javaOnly = p
+	}
+	return fixture.javaOnly, nil
 }
 
 // ensembles limits how many ensembles run at the same time: each is three JVMs.

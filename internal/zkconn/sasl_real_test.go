@@ -1,0 +1,142 @@
+package zkconn_test
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/require"
+
+	"github.com/zkrecipes/zkrecipes"
+	"github.com/zkrecipes/zkrecipes/internal/harness"
+	"github.com/zkrecipes/zkrecipes/internal/recipetest"
+	"github.com/zkrecipes/zkrecipes/internal/zkserver"
+)
+
+// Real servers with a JAAS configuration.
+
+// saslNode starts a server with saslUsers, and with SASL switched on with these flags.
+func saslNode(t *testing.T, version string, flags []string) (*harness.JAAS, *zkserver.Node) {
+	t.Helper()
+	jaas := harness.NewJAAS(t, harness.DigestUsers(saslUsers))
+	jaas.On(flags)
+	return jaas, harness.OwnJavaNode(t, zkserver.Config{Version: version, JVMFlags: jaas.JVMFlags()})
+}
+
+// eachVersion runs f with both versions of ZooKeeper.
+func eachVersion(t *testing.T, f func(t *testing.T, version string)) {
+	for _, version := range zkserver.Versions[:2] {
+		t.Run(version, func(t *testing.T) { f(t, version) })
+	}
+}
+
+// B150, B151, B154
+func TestRealServersLetInWhoeverKnowsThePassword(t *testing.T) {
+	eachVersion(t, func(t *testing.T, version string) {
+		for name, flags := range map[string][]string{
+			"optional": nil, "sessionRequireClientSASLAuth": harness.RequireSASL, "enforce.auth.schemes": harness.EnforceSASL,
+		} {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				_, node := saslNode(t, version, flags)
+				servers, ctx := []string{node.Addr()}, harness.Within(t, 5*time.Minute)
+				for m, why := range map[*zkrecipes.SASL]string{
+					zkrecipes.SASLDigest("alice", "wr0ng"):        `server refused SASL DIGEST-MD5 as "alice"`,
+					zkrecipes.SASLDigest("mallory", saslPassword): `server refused SASL DIGEST-MD5 as "mallory"`,
+				} {
+					_, err := zkrecipes.Dial(ctx, servers, &zkrecipes.Options{SASL: m})
+					require.ErrorIs(t, err, zk.ErrAuthFailed)
+					require.ErrorContains(t, err, why)
+				}
+				alice := recipetest.DialTo(t, servers, asAlice())
+				for _, recipe := range slices.Sorted(maps.Keys(recipetest.Recipes)) {
+					require.NoError(t, recipetest.UseOnce(ctx, recipe, alice, "/all/"+recipe), recipe)
+				}
+				l := recipetest.LockOn(t, zkrecipes.NewMutex(alice, "/lock"))
+				s, _ := recipetest.Core(alice).Session()
+				acl, _, err := s.GetACL(ctx, l.Check().Path)
+				require.NoError(t, err)
+				require.Equal(t, []zk.ACL{{Perms: zk.PermAll, Scheme: "sasl", ID: "alice"}}, acl)
+				bob := recipetest.DialTo(t, servers, &zkrecipes.Options{SASL: zkrecipes.SASLDigest("bob", saslUsers["bob"])})
+				_, err = zkrecipes.NewMutex(bob, "/lock").TryLock(ctx)
+				require.ErrorIs(t, err, zk.ErrNoAuth)
+				require.NoError(t, l.Release())
+
+				anybody := recipetest.DialTo(t, servers, nil)
+				_, _, err = anybody.Get(ctx, "/")
+				if flags == nil {
+					require.NoError(t, err)
+				} else {
+					require.ErrorContains(t, err, "the server requires SASL (Options.SASL)")
+				}
+			})
+		}
+	})
+}
+
+// B150
+func TestRealServersTakeNamesAndPasswordsInAnyScript(t *testing.T) {
+	users := map[string]string{"jürgen": "pässwörd", "ключ": "пароль", "alice": "pässwörd-пароль"}
+	jaas := harness.NewJAAS(t, harness.DigestUsers(users), "-Dfile.encoding=UTF-8")
+	jaas.On(harness.RequireSASL)
+	node := harness.OwnJavaNode(t, zkserver.Config{JVMFlags: jaas.JVMFlags()})
+	for user, password := range users {
+		c := recipetest.DialTo(t, []string{node.Addr()}, &zkrecipes.Options{SASL: zkrecipes.SASLDigest(user, password)})
+		require.NoError(t, recipetest.UseOnce(harness.Within(t, time.Minute), "mutex", c, "/"+user))
+	}
+}
+
+// B153: The server is switched from off to optional, to required, to off and to required.
+func TestRealServersAreSwitchedToSASLAndBackUnderLiveClients(t *testing.T) {
+	eachVersion(t, func(t *testing.T, version string) {
+		t.Parallel()
+		jaas := harness.NewJAAS(t, harness.DigestUsers(saslUsers))
+		node := harness.OwnJavaNode(t, zkserver.Config{Version: version, JVMFlags: jaas.JVMFlags()})
+		servers, ctx := []string{node.Addr()}, harness.Within(t, 10*time.Minute)
+		restart := func() {
+			t.Helper()
+			require.NoError(t, node.Kill(ctx))
+			require.NoError(t, node.Restart(ctx))
+		}
+		// The list of these clients is open, as during a migration.
+		open := func(m *zkrecipes.SASL) *zkrecipes.Options {
+			return &zkrecipes.Options{SASL: m, ACL: zk.WorldACL(zk.PermAll)}
+		}
+		plain := recipetest.DialTo(t, servers, open(nil))
+		use := func(c *zkrecipes.Client) {
+			t.Helper()
+			require.NoError(t, zkrecipes.NewMutex(c, "/line").Do(ctx, recipetest.Nothing))
+		}
+		use(plain)
+
+		jaas.On(nil)
+		restart()
+		alice := recipetest.DialTo(t, servers, open(asAlice().SASL))
+		use(alice)
+		use(plain)
+
+		jaas.On(harness.RequireSASL)
+		restart()
+		use(alice)
+		err := zkrecipes.NewMutex(plain, "/line").Do(ctx, recipetest.Nothing)
+		require.ErrorContains(t, err, "the server requires SASL (Options.SASL)")
+
+		jaas.Off()
+		restart()
+		use(plain)
+		short, cancel := context.WithTimeout(ctx, 3*time.Second)
+		defer cancel()
+		err = zkrecipes.NewMutex(alice, "/line").Do(short, recipetest.Nothing)
+		require.ErrorIs(t, err, context.DeadlineExceeded, "a client with SASL uses no server without it")
+		require.ErrorContains(t, err, "the server is not configured for SASL")
+		_, err = zkrecipes.Dial(short, servers, open(asAlice().SASL))
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+
+		jaas.On(harness.RequireSASL)
+		restart()
+		use(alice)
+	})
+}

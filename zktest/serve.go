@@ -198,7 +198,7 @@ func (c *conn) apply(q *request) (body []byte, noReply bool) {
 // queueReply queues the reply to a request that has been applied.
 func (c *conn) queueReply(q *request, body []byte) {
 	xid := q.xid
-	if q.op == jute.OpPing {
+	if q.op == jute.OpPing && q.err != jute.ErrSASL {
 		xid = jute.XidPing
 	}
 	switch {

@@ -12,10 +12,10 @@ import (
 // model.
 type Server struct {
 	passwords  map[string]string // by user
-	nonce      string            // empty before the challenge
-	user       string            // who has been authenticated
-	over       bool
+	nonce      string
 	challenged bool
+	over       bool
+	user       string // who has been authenticated
 }
 
 // NewServer returns the server's side of an exchange with these passwords, by user.
@@ -26,8 +26,8 @@ func NewServer(passwords map[string]string) *Server {
 // User returns the user that the exchange has authenticated, "" before that.
 func (s *Server) User() string { return s.user }
 
-// Step answers an empty token with the challenge, and the client's response with the server's
-// proof. After an error, or once the client is authenticated, all else is an error.
+// Step answers the first token, whatever it is, with the challenge, and the client's response with
+// the server's proof. After an error, or once the client is authenticated, all else is an error.
 func (s *Server) Step(token []byte) (answer []byte, err error) {
 	switch {
 	case s.over:
@@ -35,9 +35,6 @@ func (s *Server) Step(token []byte) (answer []byte, err error) {
 	case s.challenged:
 		s.over = true
 		return s.verify(token)
-	case len(token) > 0:
-		s.over = true
-		return nil, errors.New("the server begins")
 	}
 	s.challenged = true
 	return []byte("realm=" + quote(realm) + ",nonce=" + quote(s.nonce) + ",charset=utf-8,algorithm=md5-sess"), nil

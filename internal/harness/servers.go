@@ -57,14 +57,9 @@ func Run(m *testing.M) (code int) {
 		return 1
 	}
 	defer func() {
-		for _, p := range []*zkserver.Provider{provider, fixture.javaOnly} {
-			if p == nil {
-				continue
-			}
-			if err := p.Close(); err != nil {
-				fmt.Fprintln(os.Stderr, err)
-				code = 1
-			}
+		if err := provider.Close(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			code = 1
 		}
 	}()
 	fmt.Fprintln(os.Stderr, "ZooKeeper:", provider)
@@ -99,9 +94,16 @@ func InProcess(opts ...zktest.Option) []zktest.Option {
 }
 
 // runTests runs the tests and fails if they leave goroutines behind.
-func runTests(m *testing.M) int {
+func runTests(m *testing.M) (code int) {
 	before := goleak.IgnoreCurrent()
-	if code := m.Run(); code != 0 {
+	code = m.Run()
+	if p := fixture.javaOnly; p != nil {
+		if err := p.Close(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
+	}
+	if code != 0 {
 		return code
 	}
 	if err := goleak.Find(before); err != nil {

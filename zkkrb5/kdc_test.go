@@ -32,8 +32,8 @@ type kdc struct {
 	done chan struct{}
 }
 
-// newKDC makes a KDC with the principals alice, whose password is password, and
-// zookeeper/localhost. It is down.
+// newKDC makes a KDC with the principals alice and carol, whose password is password, zookeeper/localhost
+// and other/localhost. Only alice must authenticate to log in. The KDC is down.
 func newKDC(t *testing.T, life time.Duration) *kdc {
 	t.Helper()
 	for _, tool := range []string{"/usr/sbin/krb5kdc", "/usr/sbin/kdb5_util", "/usr/sbin/kadmin.local", "/usr/bin/kinit", "/usr/bin/faketime"} {
@@ -66,7 +66,8 @@ func newKDC(t *testing.T, life time.Duration) *kdc {
   kdc = FILE:%[2]s/kdc.log
 `, realm, k.dir, port, int(life.Seconds())))
 	k.run("kdb5_util", "-r", realm, "create", "-s", "-P", "master")
-	k.admin("addprinc -pw " + password + " alice")
+	k.admin("addprinc +requires_preauth -pw " + password + " alice")
+	k.admin("addprinc -pw " + password + " carol")
 	k.admin("addprinc -randkey zookeeper/localhost")
 	k.admin("addprinc -randkey other/localhost")
 	k.admin("ktadd -norandkey -k " + k.path("alice.keytab") + " alice")

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"os"
 	"slices"
 	"strings"
 	"time"
@@ -287,7 +288,12 @@ func loadCCache(path string) (cache *credentials.CCache, err error) {
 			err = fmt.Errorf("credentials cache %s is cut short", path)
 		}
 	}()
-	if cache, err = credentials.LoadCCache(path); err != nil {
+	data, err := os.ReadFile(path)
+	cache = new(credentials.CCache)
+	if err == nil {
+		err = cache.Unmarshal(slices.Clip(data)) // or it would read what lies behind the end
+	}
+	if err != nil {
 		return nil, fmt.Errorf("credentials cache %s: %w", path, err)
 	}
 	return cache, nil
@@ -296,16 +302,16 @@ func loadCCache(path string) (cache *credentials.CCache, err error) {
 // explain adds to an error of the KDC what it means. gokrb5 keeps only its text.
 func explain(err error) error {
 	text := err.Error()
+	if strings.Contains(text, "KRB_AP_ERR_SKEW") || strings.Contains(text, "clock skew") {
+		return fmt.Errorf("the clocks of this machine and of the KDC differ too much: %w", err)
+	}
 	for _, refusal := range []string{
-		"KDC_ERR_PREAUTH_FAILED", "KDC_ERR_C_PRINCIPAL_UNKNOWN", "KDC_ERR_CLIENT_REVOKED",
-		"KDC_ERR_KEY_EXPIRED", "KDC_ERR_NAME_EXP", "client password/keytab incorrect", "matching key not found in keytab",
+		"KDC_ERR_PREAUTH_FAILED", "KDC_ERR_C_PRINCIPAL_UNKNOWN", "KDC_ERR_CLIENT_REVOKED", "KDC_ERR_KEY_EXPIRED", "KDC_ERR_NAME_EXP",
+		"integrity verification failed", "matching key not found in keytab", // the client has a wrong key, or none
 	} {
 		if strings.Contains(text, refusal) {
 			return fmt.Errorf("%w: %w", zk.ErrAuthFailed, err)
 		}
-	}
-	if strings.Contains(text, "KRB_AP_ERR_SKEW") || strings.Contains(text, "clock skew") {
-		return fmt.Errorf("the clocks of this machine and of the KDC differ too much: %w", err)
 	}
 	return err
 }

@@ -110,9 +110,11 @@ func newCredentials(cfg Config) (*Credentials, error) {
 		return nil, err
 	}
 	if cfg.Keytab != "" {
-		_, err = c.loadKeytab()
+		if _, err := c.loadKeytab(); err != nil {
+			return nil, err
+		}
 	}
-	return c, err
+	return c, nil
 }
 
 // setPrincipal splits the principal, or takes that of the credentials cache.

@@ -132,12 +132,15 @@ func TestEveryRecipeWorksWithAKeytabAPasswordAndACredentialsCache(t *testing.T) 
 func TestDialReturnsAtOnceIfTheKDCRefusesThePrincipal(t *testing.T) {
 	k := newKDC(t, day)
 	k.start(0)
-	other := newKDC(t, day) // has other keys
+	other := newKDC(t, day)
+	other.admin("cpw -pw other alice")
+	other.admin("ktadd -norandkey -k " + other.path("other.keytab") + " alice")
 	server := startServer(t, k, "3.9", "zookeeper")
 	for name, cfg := range map[string]zkkrb5.Config{
 		"wrong password":    {Principal: "alice", Password: passwordOf("wr0ng")},
+		"without preauth":   {Principal: "carol", Password: passwordOf("wr0ng")},
 		"unknown principal": {Principal: "mallory", Password: passwordOf(password)},
-		"wrong keys":        {Principal: "alice", Keytab: other.path("alice.keytab")},
+		"wrong keys":        {Principal: "alice", Keytab: other.path("other.keytab")},
 		"no key":            {Principal: "alice", Keytab: k.path("server.keytab")},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -189,7 +192,7 @@ func TestAClockThatDiffersTooMuchIsNamed(t *testing.T) {
 	k.stop()
 	k.start(time.Hour)
 	for _, cfg := range []zkkrb5.Config{
-		{Principal: "alice", Keytab: k.path("alice.keytab")}, {Principal: "alice", Password: passwordOf(password)},
+		{Principal: "alice", Keytab: k.path("alice.keytab")}, {Principal: "alice", Password: passwordOf(password)}, {Principal: "carol", Password: passwordOf(password)},
 	} {
 		require.Contains(t, unreachable(t, server, credentials(t, k, cfg).SASL()), "the clocks of this machine and of the KDC differ too much")
 	}
@@ -326,7 +329,7 @@ func TestConfigsThatContradictThemselvesAreRefused(t *testing.T) {
 		require.NoError(t, os.WriteFile(k.conf()+".cut", []byte{5, 4, 0}, 0o600))
 		cfg.Conf = k.conf()
 		_, err := zkkrb5.New(cfg)
-		require.ErrorContains(t, err, want)
+		require.ErrorContains(t, err, want, "%+v", cfg)
 	}
 	_, err := zkkrb5.New(zkkrb5.Config{Principal: "alice", Keytab: keytab, Conf: k.path("none")})
 	require.ErrorContains(t, err, "none")

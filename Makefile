@@ -1,7 +1,7 @@
 .DEFAULT_GOAL := help
 SHELL := /bin/bash
 .PHONY: help demo demo-zk demo-rw demo-barrier demo-queue demo-ids demo-election demo-members test test-all test-zktest test-real \
-	test-packages test-sim test-race test-race-packages test-race-sim test-real-all test-bench test-prometheus test-page test-long stress stress-changed \
+	test-packages test-sim test-race test-race-packages test-race-sim test-real-all test-bench test-prometheus test-sasl test-page test-long stress stress-changed \
 	fuzz sim soak soak-short soak-kills soak-loss mutants mutants-some bench pictures lint lint-more vuln \
 	api api-compat rows tidy setup zkr man dist release-sums release-check
 
@@ -52,8 +52,8 @@ JOBS ?= 2
 # The packages whose tests run on a ZooKeeper server, and the others, the simulation aside.
 RECIPES = $(shell ./scripts/recipes.sh)
 PACKAGES = $$(go list ./... | grep -vxF -e "$$(go list $(RECIPES) ./internal/sim)")
-# Those of the other modules, except what test-bench, test-page and test-prometheus test.
-OTHERS = $$(go list $(patsubst %,./%/...,$(filter-out bench cmd/zkr/pagetest,$(MODULES))) | grep -v '/promtest$$')
+# Those of the other modules, except what test-bench, test-page, test-prometheus and test-sasl test.
+OTHERS = $$(go list $(patsubst %,./%/...,$(filter-out bench cmd/zkr/pagetest,$(MODULES))) | grep -v -e '/promtest$$' -e '/zkkrb5$$')
 # Make 4.0 and later can keep the parts' output apart.
 SYNC := $(if $(filter output-sync,$(.FEATURES)),--output-sync=target)
 
@@ -63,7 +63,7 @@ test: setup ## run the tests: the recipes on zktest, what needs a real server on
 	@$(MAKE) --no-print-directory -j$(JOBS) $(SYNC) $(TESTS)
 
 # What make test leaves out. Each part can run on a machine of its own.
-MORE := test-race test-race-packages test-race-sim test-real-all test-bench test-prometheus test-page test-long fuzz sim mutants soak-short soak-loss
+MORE := test-race test-race-packages test-race-sim test-real-all test-bench test-prometheus test-sasl test-page test-long fuzz sim mutants soak-short soak-loss
 
 test-all: test $(MORE) ## run everything: the race detector, all tests on a real server, seeds, mutants, the soak (hours)
 
@@ -101,6 +101,10 @@ test-bench: setup ## test the benchmarks, with the race detector
 test-prometheus: ## test the alert rules with promtool and Prometheus, which it installs
 	@./scripts/setup-prometheus.sh
 	cd zkprom && go test -count=1 ./internal/promtest
+
+test-sasl: ## test Kerberos on an MIT KDC, and SASL beside kazoo, which it installs
+	@./scripts/setup-sasl.sh
+	cd zkkrb5 && go test -count=1 .
 
 test-page: ## test the page of zkr serve in chromium, which it installs
 	@./scripts/setup-chromium.sh

@@ -38,7 +38,7 @@ func newKDC(t *testing.T, life time.Duration) *kdc {
 	t.Helper()
 	for _, tool := range []string{"/usr/sbin/krb5kdc", "/usr/sbin/kdb5_util", "/usr/sbin/kadmin.local", "/usr/bin/kinit", "/usr/bin/faketime"} {
 		_, err := os.Stat(tool)
-		require.NoError(t, err, "scripts/setup-krb5.sh installs it")
+		require.NoError(t, err, "scripts/setup-sasl.sh installs it")
 	}
 	k := &kdc{t: t, dir: t.TempDir(), addr: freeAddr(t), life: life}
 	_, port, _ := net.SplitHostPort(k.addr)
@@ -118,6 +118,26 @@ func (k *kdc) kinit() string {
 	cache := k.path("cache")
 	k.run("kinit", "-c", cache, "-k", "-t", k.path("alice.keytab"), "alice")
 	return cache
+}
+
+// kinitAgain gets another ticket for kinit's cache each second, until the end of the test.
+func (k *kdc) kinitAgain(t *testing.T) {
+	over, done := make(chan struct{}), make(chan struct{})
+	t.Cleanup(func() {
+		close(over)
+		<-done
+	})
+	go func() {
+		defer close(done)
+		for {
+			_ = k.command("kinit", "-c", k.path("cache"), "-k", "-t", k.path("alice.keytab"), "alice").Run()
+			select {
+			case <-time.After(time.Second):
+			case <-over:
+				return
+			}
+		}
+	}()
 }
 
 // start starts the KDC, whose clock is ahead by so much.

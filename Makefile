@@ -201,7 +201,7 @@ dist: zkr man ## build what a release on GitHub has: binaries of cmd/zkr with an
 		go run $(CYCLONEDX) bin -json -output bin/dist/zkr-$$p.cdx.json bin/dist/zkr-$$p || exit 1; done
 	@cd bin/dist && sha256sum * > SHA256SUMS && cat SHA256SUMS
 
-release-sums: ## write the root's hashes into the other modules' go.sum, for the commit of a release
+release-sums: ## write the hashes of the modules into the others' go.sum, for the commit of a release
 	go run -C internal/api ./release sums
 
 release-check: ## fail if this tree is not ready to be tagged or, with TAG, is not what the tags say

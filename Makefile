@@ -125,7 +125,7 @@ stress-changed: ## run those that the last commit touches, for a minute
 FUZZTIME ?= 20000x
 FUZZ := zktest:FuzzRequests zktest:FuzzHandshake zktest:FuzzDecode \
 	internal/digestmd5:FuzzStep internal/jute:FuzzDecoder internal/wire:FuzzServer internal/wire:FuzzHandshake \
-	internal/zkconn:FuzzDecodeMulti internal/zkconn:FuzzDecodeNames
+	internal/zkconn:FuzzDecodeMulti internal/zkconn:FuzzDecodeNames zkkrb5:FuzzExchange
 fuzz: ## fuzz the decoders, FUZZTIME inputs for each target
 	@for f in $(FUZZ); do \
 		nice go test -run NONE -fuzz "^$${f#*:}\$$" -fuzztime $(FUZZTIME) "./$${f%:*}" | grep -v elapsed; \

@@ -2,7 +2,6 @@ package zkkrb5_test
 
 import (
 	"bufio"
-	"context"
 	"fmt"
 	"io"
 	"os"
@@ -15,7 +14,6 @@ import (
 	"github.com/zkrecipes/zkrecipes"
 	"github.com/zkrecipes/zkrecipes/internal/harness"
 	"github.com/zkrecipes/zkrecipes/internal/recipetest"
-	"github.com/zkrecipes/zkrecipes/internal/zkserver"
 )
 
 // kazoo takes a lock, says what the znode /state has, waits for a line, and gives the lock back, again
@@ -43,9 +41,7 @@ client.stop()
 func TestKazooWithSASLAndThisLibraryShareALock(t *testing.T) {
 	jaas := harness.NewJAAS(t, harness.DigestUsers(map[string]string{"alice": password}))
 	jaas.On(harness.RequireSASL)
-	node, err := provider.Start(t.Context(), zkserver.Config{JVMFlags: jaas.JVMFlags()})
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, node.Remove(context.Background())) })
+	node := startNode(t, "", jaas)
 
 	cmd := exec.CommandContext(harness.Within(t, 5*time.Minute), "/usr/bin/python3", "-c", kazoo, node.Addr(), password)
 	in, err := cmd.StdinPipe()

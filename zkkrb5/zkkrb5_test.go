@@ -24,32 +24,54 @@ import (
 	"github.com/zkrecipes/zkrecipes/zkkrb5"
 )
 
-var provider *zkserver.Provider
+// started is what starts servers, since startNode was called first.
+var started struct {
+	sync.Mutex
+	provider *zkserver.Provider
+}
 
-func TestMain(m *testing.M) { os.Exit(run(m)) }
-
-func run(m *testing.M) (code int) {
+func TestMain(m *testing.M) {
+	before := goleak.IgnoreCurrent()
+	code := m.Run()
 	var err error
-	provider, err = zkserver.FindJava(context.Background(), nil)
+	if p := started.provider; p != nil {
+		err = p.Close()
+	}
+	if err == nil && code == 0 {
+		err = goleak.Find(before)
+	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
-		return 1
+		code = 1
 	}
-	defer func() {
-		if err := provider.Close(); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			code = 1
+	os.Exit(code)
+}
+
+func findJava() (p *zkserver.Provider, err error) {
+	started.Lock()
+	defer started.Unlock()
+	if started.provider == nil {
+		started.provider, err = zkserver.FindJava(context.Background(), nil)
+	}
+	return started.provider, err
+}
+
+// startNode starts a server of that version, "" for the default.
+func startNode(t *testing.T, version string, jaas *harness.JAAS) *zkserver.Node {
+	t.Helper()
+	p, err := findJava()
+	require.NoError(t, err)
+	if version != "" {
+		err = p.Fetch(t.Context(), version)
+		if errors.Is(err, errors.ErrUnsupported) {
+			t.Skip(err)
 		}
-	}()
-	before := goleak.IgnoreCurrent()
-	if code := m.Run(); code != 0 {
-		return code
+		require.NoError(t, err)
 	}
-	if err := goleak.Find(before); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	return 0
+	node, err := p.Start(t.Context(), zkserver.Config{Version: version, JVMFlags: jaas.JVMFlags()})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, node.Remove(context.Background())) })
+	return node
 }
 
 // startServer starts a server that requires SASL, as the principal service/localhost, and
@@ -60,14 +82,7 @@ func startServer(t *testing.T, k *kdc, version, service string) string {
 		"  useKeyTab=true storeKey=true useTicketCache=false keyTab=\"%s\" principal=\"%s/localhost@%s\";", k.path("server.keytab"), service, realm),
 		"-Djava.security.krb5.conf="+k.conf())
 	jaas.On(harness.RequireSASL)
-	err := provider.Fetch(t.Context(), version)
-	if errors.Is(err, errors.ErrUnsupported) {
-		t.Skip(err)
-	}
-	require.NoError(t, err)
-	node, err := provider.Start(t.Context(), zkserver.Config{Version: version, JVMFlags: jaas.JVMFlags()})
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, node.Remove(context.Background())) })
+	node := startNode(t, version, jaas)
 	_, port, err := net.SplitHostPort(node.Addr())
 	require.NoError(t, err)
 	return net.JoinHostPort("localhost", port)
@@ -134,7 +149,7 @@ func TestDialReturnsAtOnceIfTheKDCRefusesThePrincipal(t *testing.T) {
 	other := newKDC(t, day)
 	other.admin("cpw -pw other alice")
 	other.admin("ktadd -norandkey -k " + other.path("other.keytab") + " alice")
-	server := startServer(t, k, "3.9", "zookeeper")
+	server := startServer(t, k, "", "zookeeper")
 	for name, cfg := range map[string]zkkrb5.Config{
 		"wrong password":    {Principal: "alice", Password: passwordOf("wr0ng")},
 		"without preauth":   {Principal: "carol", Password: passwordOf("wr0ng")},
@@ -166,7 +181,7 @@ func fails(t *testing.T, server string, m *zkrecipes.SASL) string {
 func TestAServerWithAnotherPrincipalIsNotUsed(t *testing.T) {
 	k := newKDC(t, day)
 	k.start(0)
-	server := startServer(t, k, "3.9", "other")
+	server := startServer(t, k, "", "other")
 	alice := zkkrb5.Config{Principal: "alice", Keytab: k.path("alice.keytab")}
 	// The server has no key for the ticket.
 	_, err := zkrecipes.Dial(harness.Within(t, 2*time.Minute), []string{server}, &zkrecipes.Options{SASL: credentials(t, k, alice).SASL()})
@@ -180,6 +195,9 @@ func TestAServerWithAnotherPrincipalIsNotUsed(t *testing.T) {
 	require.Contains(t, fails(t, strings.Replace(server, "localhost", "127.0.0.1", 1), credentials(t, k, alice).SASL()), "ticket for zookeeper/127.0.0.1")
 
 	alice.Service = "other"
+	alice.CanonicalizeHost = true // of 127.0.0.1, in /etc/hosts
+	dial(t, strings.Replace(server, "localhost", "127.0.0.1", 1), &zkrecipes.Options{SASL: credentials(t, k, alice).SASL()})
+	alice.CanonicalizeHost = false
 	dial(t, server, &zkrecipes.Options{SASL: credentials(t, k, alice).SASL()})
 }
 
@@ -187,7 +205,7 @@ func TestAServerWithAnotherPrincipalIsNotUsed(t *testing.T) {
 func TestAClockThatDiffersTooMuchIsNamed(t *testing.T) {
 	k := newKDC(t, day)
 	k.start(0)
-	server := startServer(t, k, "3.9", "zookeeper")
+	server := startServer(t, k, "", "zookeeper")
 	k.stop()
 	k.start(time.Hour)
 	for _, cfg := range []zkkrb5.Config{
@@ -204,7 +222,7 @@ func TestAClockThatDiffersTooMuchIsNamed(t *testing.T) {
 func TestAClientWaitsForAKDCThatIsDown(t *testing.T) {
 	k := newKDC(t, day)
 	k.start(0)
-	server := startServer(t, k, "3.9", "zookeeper")
+	server := startServer(t, k, "", "zookeeper")
 	k.stop()
 	alice := credentials(t, k, zkkrb5.Config{Principal: "alice", Keytab: k.path("alice.keytab")}).SASL()
 	require.Contains(t, fails(t, server, alice), "log in as alice@"+realm)
@@ -223,7 +241,7 @@ func TestALockIsHeldForLongerThanATicketLives(t *testing.T) {
 	const life = 6 * time.Second
 	k := newKDC(t, life)
 	k.start(0)
-	server := startServer(t, k, "3.9", "zookeeper")
+	server := startServer(t, k, "", "zookeeper")
 	for name, cfg := range map[string]zkkrb5.Config{
 		"keytab":   {Principal: "alice", Keytab: k.path("alice.keytab")},
 		"password": {Principal: "alice", Password: passwordOf(password)},
@@ -287,7 +305,7 @@ func TestTicketsAreRenewedWhileNothingConnects(t *testing.T) {
 	const life = 24 * time.Second
 	k := newKDC(t, life)
 	k.start(0)
-	server := startServer(t, k, "3.9", "zookeeper")
+	server := startServer(t, k, "", "zookeeper")
 	var conns breakable
 	c := dial(t, server, &zkrecipes.Options{
 		SASL:   credentials(t, k, zkkrb5.Config{Principal: "alice", Keytab: k.path("alice.keytab")}).SASL(),

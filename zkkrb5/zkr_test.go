@@ -16,7 +16,7 @@ func TestTheCommandLineUsesKerberos(t *testing.T) {
 	require.NoError(t, err, "%s", out)
 	k := newKDC(t, day)
 	k.start(0)
-	server := startServer(t, k, "3.9", "zookeeper")
+	server := startServer(t, k, "", "zookeeper")
 	run := func(env ...string) (string, error) {
 		cmd := exec.Command(zkr, "lock", "/a", "--connect-timeout", "2m", "-c", "echo ran")
 		cmd.Env = append(os.Environ(), append(env, "ZKR_SERVERS="+server, "ZKR_KRB5_CONF="+k.conf())...)

@@ -1,7 +1,7 @@
 .DEFAULT_GOAL := help
 SHELL := /bin/bash
 .PHONY: help demo demo-zk demo-rw demo-barrier demo-queue demo-ids demo-election demo-members test test-all test-zktest test-real \
-	test-packages test-sim test-race test-race-packages test-race-sim test-real-all test-bench test-prometheus test-page test-long stress stress-changed \
+	test-packages test-sim test-race test-race-packages test-race-sim test-real-all test-bench test-prometheus test-sasl test-page test-long stress stress-changed \
 	fuzz sim soak soak-short soak-kills soak-loss mutants mutants-some bench pictures lint lint-more vuln \
 	api api-compat rows tidy setup zkr man dist release-sums release-check
 
@@ -15,7 +15,7 @@ GOVULNCHECK := golang.org/x/vuln/cmd/govulncheck@v1.9.0
 CYCLONEDX := github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod@v1.10.0
 
 # The modules of go.work except the root.
-MODULES := bench cmd/zkr cmd/zkr/pagetest docs/code/testing/realserver internal/api internal/zkserver/launcher zkotel zkprom
+MODULES := bench cmd/zkr cmd/zkr/pagetest docs/code/testing/realserver internal/api internal/zkserver/launcher zkkrb5 zkotel zkprom
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -52,8 +52,8 @@ JOBS ?= 2
 # The packages whose tests run on a ZooKeeper server, and the others, the simulation aside.
 RECIPES = $(shell ./scripts/recipes.sh)
 PACKAGES = $$(go list ./... | grep -vxF -e "$$(go list $(RECIPES) ./internal/sim)")
-# Those of the other modules, except what test-bench, test-page and test-prometheus test.
-OTHERS = $$(go list $(patsubst %,./%/...,$(filter-out bench cmd/zkr/pagetest,$(MODULES))) | grep -v '/promtest$$')
+# Those of the other modules, except what test-bench, test-page, test-prometheus and test-sasl test.
+OTHERS = $$(go list $(patsubst %,./%/...,$(filter-out bench cmd/zkr/pagetest,$(MODULES))) | grep -v -e '/promtest$$' -e '/zkkrb5$$')
 # Make 4.0 and later can keep the parts' output apart.
 SYNC := $(if $(filter output-sync,$(.FEATURES)),--output-sync=target)
 
@@ -63,7 +63,7 @@ test: setup ## run the tests: the recipes on zktest, what needs a real server on
 	@$(MAKE) --no-print-directory -j$(JOBS) $(SYNC) $(TESTS)
 
 # What make test leaves out. Each part can run on a machine of its own.
-MORE := test-race test-race-packages test-race-sim test-real-all test-bench test-prometheus test-page test-long fuzz sim mutants soak-short soak-loss
+MORE := test-race test-race-packages test-race-sim test-real-all test-bench test-prometheus test-sasl test-page test-long fuzz sim mutants soak-short soak-loss
 
 test-all: test $(MORE) ## run everything: the race detector, all tests on a real server, seeds, mutants, the soak (hours)
 
@@ -102,6 +102,10 @@ test-prometheus: ## test the alert rules with promtool and Prometheus, which it 
 	@./scripts/setup-prometheus.sh
 	cd zkprom && go test -count=1 ./internal/promtest
 
+test-sasl: ## test Kerberos on an MIT KDC, and SASL beside kazoo, which it installs
+	@./scripts/setup-sasl.sh
+	cd zkkrb5 && go test -count=1 .
+
 test-page: ## test the page of zkr serve in chromium, which it installs
 	@./scripts/setup-chromium.sh
 	cd cmd/zkr/pagetest && go test -count=1 . $(if $(PICTURES),-timeout 15m -pictures)
@@ -120,8 +124,8 @@ stress-changed: ## run those that the last commit touches, for a minute
 # and then (context deadline exceeded).
 FUZZTIME ?= 20000x
 FUZZ := zktest:FuzzRequests zktest:FuzzHandshake zktest:FuzzDecode \
-	internal/jute:FuzzDecoder internal/wire:FuzzServer internal/wire:FuzzHandshake \
-	internal/zkconn:FuzzDecodeMulti internal/zkconn:FuzzDecodeNames
+	internal/digestmd5:FuzzStep internal/jute:FuzzDecoder internal/wire:FuzzServer internal/wire:FuzzHandshake \
+	internal/zkconn:FuzzDecodeMulti internal/zkconn:FuzzDecodeNames zkkrb5:FuzzExchange
 fuzz: ## fuzz the decoders, FUZZTIME inputs for each target
 	@for f in $(FUZZ); do \
 		nice go test -run NONE -fuzz "^$${f#*:}\$$" -fuzztime $(FUZZTIME) "./$${f%:*}" | grep -v elapsed; \
@@ -179,7 +183,7 @@ lint-more: ## check with golangci-lint what make lint does not
 	@for m in . $(MODULES); do (set -x; cd $$m && $(CURDIR)/bin/golangci-lint run ./...) || exit 1; done
 
 vuln: ## look for known vulnerabilities in what the published modules call (needs vuln.go.dev)
-	@for m in . cmd/zkr zkotel zkprom; do (set -x; cd $$m && go run $(GOVULNCHECK) ./...) || exit 1; done
+	@for m in . cmd/zkr zkkrb5 zkotel zkprom; do (set -x; cd $$m && go run $(GOVULNCHECK) ./...) || exit 1; done
 
 ZKR := linux-amd64 linux-arm64 darwin-amd64 darwin-arm64
 zkr: ## build static binaries of cmd/zkr in bin
@@ -197,7 +201,7 @@ dist: zkr man ## build what a release on GitHub has: binaries of cmd/zkr with an
 		go run $(CYCLONEDX) bin -json -output bin/dist/zkr-$$p.cdx.json bin/dist/zkr-$$p || exit 1; done
 	@cd bin/dist && sha256sum * > SHA256SUMS && cat SHA256SUMS
 
-release-sums: ## write the root's hashes into the other modules' go.sum, for the commit of a release
+release-sums: ## write the hashes of the modules into the others' go.sum, for the commit of a release
 	go run -C internal/api ./release sums
 
 release-check: ## fail if this tree is not ready to be tagged or, with TAG, is not what the tags say

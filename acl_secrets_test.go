@@ -13,6 +13,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -20,7 +21,9 @@ import (
 
 	"github.com/zkrecipes/zkrecipes"
 	"github.com/zkrecipes/zkrecipes/internal/harness"
+	"github.com/zkrecipes/zkrecipes/internal/jute"
 	"github.com/zkrecipes/zkrecipes/internal/recipetest"
+	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
 // Credentials, session passwords and private keys must not be in anything that is
@@ -185,4 +188,40 @@ func TestNoSecretIsPrinted(t *testing.T) {
 	private, err := key.PrivateKey.(*ecdsa.PrivateKey).Bytes()
 	require.NoError(t, err)
 	p.lacks(t, "the private key", private)
+}
+
+// B156
+func TestNoSecretOfSASLIsPrinted(t *testing.T) {
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		const right, wrong = "r1ght-password", "wr0ng-guess"
+		p := new(printed)
+		alice := p.options(zkrecipes.Options{SASL: zkrecipes.SASLDigest("alice", right)})
+		guess := p.options(zkrecipes.Options{SASL: zkrecipes.SASLDigest("alice", wrong), Dialer: w.Srv.DialContext})
+		for _, opts := range []*zkrecipes.Options{alice, guess} {
+			p.add(opts)
+			p.add(*opts)
+			p.add(opts.SASL)
+			p.add(*opts.SASL)
+		}
+		exchange, err := alice.SASL.Exchange(t.Context(), zkrecipes.SASLServer{})
+		require.NoError(t, err)
+		_, _, err = exchange.Step([]byte(`nonce="x"`))
+		p.add(err)
+		_, err = zkrecipes.Dial(t.Context(), []string{w.Srv.Addr()}, guess)
+		p.add(err)
+		c := w.Client(alice)
+		l := recipetest.LockOn(t, zkrecipes.NewMutex(c, w.Path))
+		w.Plan.Add(zktest.Fault{Do: zktest.Answer, Op: "sasl", Skip: 1, Code: jute.ErrAuthFailed, Times: 3})
+		require.True(t, w.Srv.Disconnect(recipetest.SessionID(c)))
+		harness.Eventually(t, "the session is resumed", func() bool { return w.Plan.Fired()["answer before"] == 3 && c.Status().Connected })
+		p.add(c)
+		p.add(l)
+		require.NoError(t, l.Release())
+		require.NoError(t, c.Close())
+		synctest.Wait()
+		p.add(c)
+		require.Contains(t, p.text.String(), "refused SASL")
+		p.lacks(t, "the password", []byte(right))
+		p.lacks(t, "the wrong password", []byte(wrong))
+	}, zktest.SASL(map[string]string{"alice": "r1ght-password"}), zktest.RequireSASL())
 }

@@ -106,7 +106,7 @@ func TestBadOptionsAreNamed(t *testing.T) {
 		{h, zkrecipes.Options{Prefix: "app"}, `h: Options.Prefix "app": path does not begin with "/"`},
 		{h, zkrecipes.Options{Auth: []zkrecipes.Auth{{Data: secret}}}, `h: Options.Auth[0] has no scheme`},
 		{h, zkrecipes.Options{ACL: zk.WorldACL(zk.PermAll &^ zk.PermWrite)}, `h: Options.ACL: world:anyone may create and not write: clients of a recipe write the znodes of each other`},
-		{h, zkrecipes.Options{Auth: []zkrecipes.Auth{{Scheme: "sasl", Data: secret}}}, `h: Options.ACL is needed: the ids of Options.Auth are not known`},
+		{h, zkrecipes.Options{Auth: []zkrecipes.Auth{{Scheme: "sasl", Data: secret}}}, `h: Options.ACL is needed: the id of a credential of scheme "sasl" is not known`},
 	} {
 		c, err := zkrecipes.Dial(ctx, tt.servers, &tt.opts)
 		require.Nil(t, c)

@@ -236,7 +236,7 @@ func compiled(t *testing.T, repository fs.FS) (sources [][]string) {
 		}
 		sources = append(sources, strings.Split(read(t, repository, name), "\n"))
 	}
-	for _, name := range []string{"zkotel/example_test.go", "zkprom/example_test.go"} { // modules that make lint compiles
+	for _, name := range []string{"zkkrb5/example_test.go", "zkotel/example_test.go", "zkprom/example_test.go"} { // modules that make lint compiles
 		if _, err := fs.Stat(repository, name); err == nil {
 			sources = append(sources, strings.Split(read(t, repository, name), "\n"))
 		}

@@ -27,7 +27,7 @@ type Op struct {
 // zk.FlagEphemeral and zk.FlagSequence: a transaction cannot create containers or znodes
 // with a TTL. With zk.FlagSequence the path may end with "/": then the znode's name is the
 // number alone. A nil acl means Options.ACL. Entries of the scheme "auth" are replaced by
-// the ids of Options.Auth. It fails with zk.ErrNodeExists if there is such a znode, and
+// the ids of Options.SASL and Options.Auth. It fails with zk.ErrNodeExists if there is such a znode, and
 // with zk.ErrNoNode if there is no parent.
 //
 // An ephemeral znode counts towards ErrSessionFull. If somebody else deletes it, the Client may
@@ -229,7 +229,7 @@ func mapCreate(c *session.Client, op *zk.CreateRequest) (_ any, err error) {
 	}
 	m.Path = strings.TrimSuffix(m.Path, suffix)
 	if op.Acl != nil {
-		if m.Acl, err = session.ExpandACL(op.Acl, c.Auth()); err != nil {
+		if m.Acl, err = c.ExpandACL(op.Acl); err != nil {
 			return nil, fmt.Errorf("create %s: %w", op.Path, err)
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -43,15 +44,19 @@ type Options struct {
 	// Default host:pid.
 	Identity string
 	// ACL is the list of every znode that the client creates, and says who may use it.
-	// Default: the world or, if Auth is set, Auth's digest ids. Entries of the scheme "auth"
-	// (zk.AuthACL) are replaced by the ids of Auth. Whoever may create must be allowed to
-	// write, too. In a line that somebody else has made with another list, places bear that.
+	// Default: the world or, if SASL or Auth is set, the principal of SASL and Auth's digest ids.
+	// Entries of the scheme "auth" (zk.AuthACL) are replaced by these ids. Whoever may create must
+	// be allowed to write, too. In a line that somebody else has made with another list, places
+	// bear that.
 	//
-	// The ids are those of SHA-1. Servers with another
+	// The digest ids are those of SHA-1. Servers with another
 	// zookeeper.DigestAuthenticationProvider.digestAlg compute others, and refuse whoever has
 	// created such a znode (zk.ErrNoAuth): there, set ACL to the ids that they compute.
 	ACL []zk.ACL
-	// Auth is presented on every connection, before anything else.
+	// SASL authenticates the Client on every connection, before anything else is sent: SASLDigest
+	// or, for Kerberos, module zkkrb5. A server without SASL is not used. nil: no SASL.
+	SASL *SASL
+	// Auth is presented on every connection, after SASL and before any request.
 	Auth []Auth
 	// MaxBuffer is the servers' jute.maxbuffer, in bytes. Set it if theirs is not the default,
 	// which is 1,048,575, to the smallest of them. It bounds each request (ErrTooLarge), which
@@ -108,7 +113,8 @@ func (o *Options) config(ctx context.Context, servers []string) (cfg session.Con
 	for i, a := range o.Auth {
 		auth[i] = wire.Credential{Scheme: a.Scheme, Auth: slices.Clone(a.Data)}
 	}
-	if err := cfg.SetACL(o.ACL, auth); err != nil {
+	cfg.Auth, cfg.SASL = func() []wire.Credential { return auth }, o.SASL.mechanism()
+	if err := cfg.SetACL(o.ACL); err != nil {
 		return cfg, err
 	}
 	if cfg.Identity == "" {
@@ -138,6 +144,9 @@ func (o *Options) check() error {
 	}
 	if o.MaxBuffer < 0 {
 		return fmt.Errorf("Options.MaxBuffer is %d", o.MaxBuffer)
+	}
+	if m := o.SASL; m != nil && (m.Mechanism == "" || m.Exchange == nil) {
+		return errors.New("Options.SASL has no Mechanism or no Exchange")
 	}
 	for i, a := range o.Auth {
 		if a.Scheme == "" {

@@ -71,6 +71,8 @@ func (s *Server) matchesID(i identity, pattern string) bool {
 	switch {
 	case i.scheme == "digest" && !s.opt.withoutDigest:
 		return i.id == pattern
+	case i.scheme == "sasl": // whoever is called super may do anything
+		return i.id == pattern || i.id == "super"
 	case i.scheme == "ip":
 		p, ok := parsePrefix(pattern)
 		addr, err := netip.ParseAddr(i.id)
@@ -128,7 +130,7 @@ func (s *Server) resolveACL(acl []jute.ACL, ids []identity) ([]jute.ACL, bool) {
 func (s *Server) proven(ids []identity, perms int32) (acl []jute.ACL) {
 	for _, id := range ids {
 		// An address proves nothing, and super has no provider.
-		if id.scheme == "digest" && !s.opt.withoutDigest {
+		if id.scheme == "digest" && !s.opt.withoutDigest || id.scheme == "sasl" {
 			acl = append(acl, jute.ACL{Perms: perms, Scheme: id.scheme, ID: id.id})
 		}
 	}
@@ -146,6 +148,8 @@ func (s *Server) isValidID(scheme, id string) bool {
 	case "ip":
 		_, ok := parsePrefix(id)
 		return ok
+	case "sasl":
+		return s.opt.users != nil && isKerberosName(id)
 	}
 	return false
 }

@@ -7,6 +7,7 @@ import (
 	"net"
 	"time"
 
+	"github.com/zkrecipes/zkrecipes/internal/digestmd5"
 	"github.com/zkrecipes/zkrecipes/internal/jute"
 )
 
@@ -35,7 +36,8 @@ type conn struct {
 	session  *session
 	replica  *replica
 	ids      []identity
-	watched  map[string]int // watched paths, with the number of tables (data, child)
+	sasl     *digestmd5.Server // nil: the server is not configured for SASL
+	watched  map[string]int    // watched paths, with the number of tables (data, child)
 }
 
 // maxBatch bounds how many requests are prepared together.
@@ -46,7 +48,7 @@ func newConn(s *Server, nc net.Conn) *conn {
 	if h, _, err := net.SplitHostPort(nc.RemoteAddr().String()); err == nil {
 		host = h
 	}
-	return &conn{
+	c := &conn{
 		server:   s,
 		run:      s.run,
 		nc:       nc,
@@ -58,6 +60,10 @@ func newConn(s *Server, nc net.Conn) *conn {
 		ids:      []identity{{"ip", host}},
 		watched:  map[string]int{},
 	}
+	if s.opt.users != nil {
+		c.sasl = digestmd5.NewServer(s.opt.users)
+	}
+	return c
 }
 
 // drop closes the connection at once. The contents of the outbox may be lost.

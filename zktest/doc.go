@@ -10,8 +10,8 @@
 //
 // The server speaks the protocol of a standalone ZooKeeper 3.9 server, to any
 // client: sessions that expire, ephemeral, sequential and container znodes,
-// watches of all kinds, multi, ACLs with digest authentication, and sync. It
-// answers the four-letter words ruok, srvr, stat, mntr, isro, envi, conf, cons,
+// watches of all kinds, multi, ACLs with digest authentication, SASL by DIGEST-MD5, and
+// sync. It answers the four-letter words ruok, srvr, stat, mntr, isro, envi, conf, cons,
 // dump and wchs, and closes the connection at any other. It listens on a free port
 // of the loopback interface. Use options to change what depends on a real server's
 // configuration, and [Emulate] for ZooKeeper 3.8.
@@ -22,7 +22,7 @@
 // # What it does not emulate
 //
 // The server is a test double. It keeps data in memory only. It has no quotas,
-// no SASL, no ensemble and no limits of load. A [Lag] fault imitates a follower
+// no Kerberos, no ensemble and no limits of load. A [Lag] fault imitates a follower
 // that is behind its leader. Where zktest differs from a real server, the real
 // server is right.
 //

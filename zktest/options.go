@@ -2,6 +2,7 @@ package zktest
 
 import (
 	"crypto"
+	"maps"
 	"time"
 
 	"github.com/zkrecipes/zkrecipes/internal/jute"
@@ -26,6 +27,8 @@ type options struct {
 	neverUsed      time.Duration
 	maxFrame       int
 	plan           *Plan
+	users          map[string]string // passwords for SASL; nil: no SASL
+	requireSASL    bool
 	onChange       func(Change)
 }
 
@@ -120,6 +123,21 @@ func ExtendedTypes() Option { return func(o *options) { o.ttl = true } }
 // (jute.maxbuffer). The server closes a connection that sends a larger one. The
 // default is 1048575.
 func MaxFrame(bytes int) Option { return func(o *options) { o.maxFrame = bytes } }
+
+// SASL makes the server authenticate clients by DIGEST-MD5, with these passwords by user, as
+// entries user_<name> in the JAAS section Server do, and accept ACLs of the scheme sasl
+// (SASLAuthenticationProvider). A client with a wrong password gets AuthFailed and is
+// disconnected. Clients without SASL are served. By default, the server answers a client that
+// begins SASL with no token, as a real one without a JAAS section does.
+//
+// A plan's faults at the steps of the exchange have Op "sasl": there are two requests, one for
+// the challenge and one with the response.
+func SASL(users map[string]string) Option { return func(o *options) { o.users = maps.Clone(users) } }
+
+// RequireSASL makes the server refuse the requests of clients that SASL has not authenticated,
+// except credentials, and close their connections (sessionRequireClientSASLAuth, or
+// enforce.auth.schemes=sasl). It needs SASL.
+func RequireSASL() Option { return func(o *options) { o.requireSASL = true } }
 
 // WithPlan makes the server follow a plan of faults. The default is an empty
 // plan, to which faults can be added with Server.Plan.

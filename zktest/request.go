@@ -27,6 +27,7 @@ type request struct {
 	paths [5][]string // of setWatches: data, exist, child, persistent, recursive
 
 	scheme string // of auth
+	answer []byte // to sasl: the server's token
 
 	ids []identity // of the connection when the request arrived
 	txn *txn       // of a write, once it is prepared
@@ -80,7 +81,7 @@ func (q *request) decodeFields(d *jute.Decoder, v Version) {
 		d.Int32() // type, which the server ignores
 		q.scheme, q.data = d.String(), bytes.Clone(d.Buffer())
 	case jute.OpSasl:
-		d.Buffer()
+		q.data = bytes.Clone(d.Buffer())
 	case jute.OpMulti, jute.OpMultiRead:
 		q.decodeOps(d, v)
 	default:

@@ -82,6 +82,10 @@ func (c *conn) processBatch(batch []*request, verdicts []verdict) bool {
 		switch {
 		case q.op == jute.OpAuth:
 			c.authenticate(q)
+		case q.op == jute.OpSasl:
+			c.stepSASL(q)
+		case c.mustLogIn():
+			q.txn, q.err = nil, jute.ErrSASL
 		case q.takesZxid():
 			p.prepare(c.session, q, now)
 		case c.session.closing:
@@ -116,8 +120,13 @@ func (c *conn) authenticate(q *request) {
 		q.err = jute.ErrAuthFailed
 		return
 	}
+	c.grant(ids...)
+}
+
+// grant adds identities to the connection. Earlier requests of the batch keep theirs.
+func (c *conn) grant(ids ...identity) {
 	known := c.ids
-	c.ids = slices.Clone(known) // earlier requests of the batch keep their identities
+	c.ids = slices.Clone(known)
 	for _, id := range ids {
 		if !slices.Contains(known, id) {
 			c.ids = append(c.ids, id)
@@ -150,10 +159,21 @@ func (c *conn) applyBatch(batch []*request) {
 		if !noReply {
 			c.queueReply(q, body)
 		}
-		if q.op == jute.OpClose && q.txn != nil || q.err == errUnknownOp || q.op == jute.OpAuth && q.err != 0 {
+		if q.endsConnection() {
 			c.closeAfterFlush()
 		}
 	}
+}
+
+// endsConnection reports whether the server closes the connection after its reply.
+func (q *request) endsConnection() bool {
+	switch q.op {
+	case jute.OpAuth, jute.OpSasl:
+		return q.err != 0
+	case jute.OpClose:
+		return q.txn != nil || q.err == jute.ErrSASL
+	}
+	return q.err == errUnknownOp || q.err == jute.ErrSASL
 }
 
 // apply applies a request and returns the body of its reply. noReply is as in
@@ -162,14 +182,14 @@ func (c *conn) apply(q *request) (body []byte, noReply bool) {
 	c.scratch = c.scratch[:0]
 	switch {
 	case q.op == jute.OpAuth:
-	case q.op == jute.OpSasl: // not configured, so the token is empty
-		body = jute.AppendInt32(nil, -1)
+	case q.op == jute.OpSasl:
+		body = jute.AppendNullableBuffer(nil, q.answer)
 	case q.txn != nil:
 		body, noReply = c.serveWrite(q)
 	case q.err == 0:
 		body = c.serveRead(q)
 	}
-	if q.err != 0 && q.op != jute.OpMultiRead {
+	if q.err != 0 && q.op != jute.OpMultiRead && q.op != jute.OpSasl {
 		body = nil
 	}
 	return body, noReply
@@ -178,11 +198,11 @@ func (c *conn) apply(q *request) (body []byte, noReply bool) {
 // queueReply queues the reply to a request that has been applied.
 func (c *conn) queueReply(q *request, body []byte) {
 	xid := q.xid
-	if q.op == jute.OpPing {
+	if q.op == jute.OpPing && q.err != jute.ErrSASL {
 		xid = jute.XidPing
 	}
 	switch {
-	case q.op == jute.OpAuth || q.op == jute.OpSasl:
+	case q.op == jute.OpAuth || q.op == jute.OpSasl || q.err == jute.ErrSASL:
 		// A real server replies before the request reaches the processors that
 		// know the zxid.
 		c.countOut(c.out.reply(xid, 0, q.err, body))

@@ -10,11 +10,13 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
 	"github.com/zkrecipes/zkrecipes"
+	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
 // What is wrong is named in one line, and neither locked nor run.
@@ -138,6 +140,33 @@ func TestCredentials(t *testing.T) {
 		code, stderr := who(row.env, row.flags...)
 		require.Equal(t, row.want, code, "%v: %s", row, stderr)
 		require.NotContains(t, stderr, "wrong", "no error shows a secret")
+	}
+}
+
+// The server requires SASL.
+func TestSASL(t *testing.T) {
+	t.Parallel()
+	srv := zktest.NewServer(t, zktest.TickTime(time.Second), zktest.SASL(map[string]string{"alice": "secret"}), zktest.RequireSASL())
+	file := filepath.Join(t.TempDir(), "password")
+	require.NoError(t, os.WriteFile(file, []byte("secret\n"), 0o600))
+	for _, row := range []struct {
+		env   string
+		flags []string
+		want  int
+	}{
+		{"ZKR_SASL_PASSWORD=secret", []string{"--sasl-user", "alice"}, 0},
+		{"ZKR_SASL_USER=alice", []string{"--sasl-password-file", file}, 0},
+		{"ZKR_SASL_PASSWORD_FILE=" + file, []string{"--sasl-user", "alice"}, 0},
+		{"ZKR_SASL_PASSWORD=wr0ng", []string{"--sasl-user", "alice"}, 77},
+		{"ZKR_SASL_PASSWORD=secret", []string{"--sasl-user", "mallory"}, 77},
+		{"ZKR_SASL_PASSWORD=secret", nil, 77},
+		{"OTHER=1", []string{"--sasl-user", "alice"}, 78},
+	} {
+		p := prepare(t, srv.Addr(), append([]string{"lock", "/a", "-c", "echo ran"}, row.flags...)...)
+		p.cmd.Env = append(p.cmd.Env, row.env)
+		require.Equal(t, row.want, p.start().wait(), "%v: %s", row, p.stderr.String())
+		require.Equal(t, row.want == 0, p.stdout.String() == "ran\n")
+		require.NotContains(t, p.stderr.String(), "wr0ng", "no error shows a secret")
 	}
 }
 

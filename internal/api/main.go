@@ -25,7 +25,7 @@ var exported = []string{"", "/zktest"}
 
 // beside are the packages for users in modules of their own. api.txt leaves them out, and compat
 // compares them, too: a release gives all modules the same version.
-var beside = []string{"/zkotel", "/zkprom"}
+var beside = []string{"/zkkrb5", "/zkotel", "/zkprom"}
 
 func main() {
 	if err := run(os.Args[1:], filepath.Join("..", ".."), os.Stdout); err != nil {

@@ -99,16 +99,18 @@ func Run(t *testing.T, name string, server Server, c Case) []string {
 func OnZktest(t *testing.T, version zktest.Version) {
 	for _, group := range []struct {
 		cases []Case
-		opt   zktest.Option
+		opts  []zktest.Option
 	}{
-		{Cases(), zktest.SuperDigest(SuperDigest())},
-		{SkipACLCases, zktest.SkipACL()},
-		{WithoutDigestCases, zktest.WithoutDigest()},
+		{Cases(), []zktest.Option{zktest.SuperDigest(SuperDigest())}},
+		{SkipACLCases, []zktest.Option{zktest.SkipACL()}},
+		{WithoutDigestCases, []zktest.Option{zktest.WithoutDigest()}},
+		{SASLCases, []zktest.Option{zktest.SASL(SASLUsers)}},
+		{RequiredSASLCases, []zktest.Option{zktest.SASL(SASLUsers), zktest.RequireSASL()}},
 	} {
 		for _, c := range group.cases {
 			t.Run(c.Name, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
-					s := newScript(t, Double(t, version, 2*time.Second, zktest.InMemory(), group.opt))
+					s := newScript(t, Double(t, version, 2*time.Second, append(group.opts, zktest.InMemory())...))
 					defer s.end()
 					c.Run(s)
 				})

@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"github.com/zkrecipes/zkrecipes/internal/harness"
 	"github.com/zkrecipes/zkrecipes/internal/jute"
 	"github.com/zkrecipes/zkrecipes/internal/recipetest"
 	"github.com/zkrecipes/zkrecipes/internal/zkserver"
@@ -201,6 +202,36 @@ func TestZktestBehavesLikeZooKeeperWithoutDigest(t *testing.T) {
 		real := realServer(t, version, "-Dzookeeper.DigestAuthenticationProvider.enabled=false")
 		compare(t, WithoutDigestCases, real, testDouble(t, real, zktest.WithoutDigest()))
 	})
+}
+
+func TestZktestBehavesLikeZooKeeperWithSASL(t *testing.T) {
+	needsOwn(t)
+	forEachVersion(t, func(t *testing.T, version string) {
+		real := saslServer(t, version, nil)
+		compare(t, SASLCases, real, testDouble(t, real, zktest.SASL(SASLUsers)))
+	})
+}
+
+func TestZktestBehavesLikeZooKeeperThatRequiresSASL(t *testing.T) {
+	needsOwn(t)
+	forEachVersion(t, func(t *testing.T, version string) {
+		for _, flags := range [][]string{harness.RequireSASL, harness.EnforceSASL} {
+			real := saslServer(t, version, flags)
+			compare(t, RequiredSASLCases, real, testDouble(t, real, zktest.SASL(SASLUsers), zktest.RequireSASL()))
+		}
+	})
+}
+
+// saslServer starts a real server with SASLUsers, as a process, which can read files of the test.
+func saslServer(t *testing.T, version string, flags []string) Server {
+	p, err := zkserver.FindJava(t.Context(), t.Logf)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, p.Close()) })
+	jaas := harness.NewJAAS(t, harness.DigestUsers(SASLUsers))
+	jaas.On(flags)
+	node, err := p.Start(t.Context(), zkserver.Config{Version: version, JVMFlags: jaas.JVMFlags()})
+	require.NoError(t, err)
+	return reference(t, node.Addr(), node)
 }
 
 func needsOwn(t *testing.T) {

@@ -18,7 +18,7 @@ const module = "github.com/zkrecipes/zkrecipes"
 
 // floors says which packages of this module each package of the library may import.
 var floors = map[string][]string{
-	".":                  {"internal/hooks", "internal/look", "internal/counter", "internal/queue", "internal/barrier", "internal/semaphore", "internal/keep", "internal/election", "internal/group", "internal/watch", "internal/shards", "internal/line", "internal/hold", "internal/session", "internal/queuelog", "internal/layout", "internal/placename", "internal/errs", "internal/zkconn", "internal/wire", "internal/tuning"},
+	".":                  {"internal/hooks", "internal/look", "internal/counter", "internal/queue", "internal/barrier", "internal/semaphore", "internal/keep", "internal/election", "internal/group", "internal/watch", "internal/shards", "internal/line", "internal/hold", "internal/session", "internal/queuelog", "internal/layout", "internal/placename", "internal/errs", "internal/zkconn", "internal/wire", "internal/tuning", "internal/digestmd5"},
 	"internal/look":      {"internal/election", "internal/barrier", "internal/semaphore", "internal/line", "internal/hold", "internal/session", "internal/queuelog", "internal/layout", "internal/lineacl", "internal/placename", "internal/errs", "internal/work", "internal/zkconn"},
 	"internal/counter":   {"internal/queue", "internal/line", "internal/hold", "internal/session", "internal/queuelog", "internal/layout", "internal/lineacl", "internal/placename", "internal/errs", "internal/work", "internal/zkconn"},
 	"internal/queue":     {"internal/line", "internal/hold", "internal/session", "internal/queuelog", "internal/layout", "internal/lineacl", "internal/placename", "internal/errs", "internal/work", "internal/zkconn", "internal/jute"},
@@ -41,10 +41,11 @@ var floors = map[string][]string{
 	"internal/zkconn":    {"internal/wire", "internal/jute"},
 	"internal/wire":      {"internal/jute"},
 	"internal/jute":      {},
+	"internal/digestmd5": {},
 	"internal/tuning":    {},
 	"internal/hooks":     {},
 	"internal/telemetry": {"."},
-	"zktest":             {"internal/jute"},
+	"zktest":             {"internal/digestmd5", "internal/jute"},
 	"zktest/zkserver":    {"zktest"},
 }
 

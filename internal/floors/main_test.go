@@ -36,6 +36,7 @@ func TestTheRootImportsNoModuleBelowIt(t *testing.T) {
 			below = append(below, m)
 		}
 	}
+	require.Contains(t, below, module+"/zkkrb5")
 	require.Contains(t, below, module+"/zkotel")
 	require.Contains(t, below, module+"/zkprom")
 	imports := golang("list", "-f", `{{join .Imports "\n"}}{{"\n"}}{{join .TestImports "\n"}}{{"\n"}}{{join .XTestImports "\n"}}`, "./...")

@@ -38,6 +38,10 @@ var allowedTimes = map[string]string{
 	"cmd/zkr/serve_linux_test.go TestServeSendsFewRequestsAndTakesLittleTime": "the load; what is counted is compared with the time that it took",
 	"internal/queue/process_test.go testKilledAtTheHead":                      "the load",
 	"internal/zkserver/command.go status":                                     "a server that does not answer is asked again",
+	"zkkrb5/kdc_test.go kinitAgain":                                           "how often kinit runs",
+	"zkkrb5/zkkrb5_test.go TestALockIsHeldForLongerThanATicketLives":          "how long tickets live, and how often connections break",
+	"zkkrb5/zkkrb5_test.go TestAnExpiredCredentialsCacheIsNamed":              "how long tickets live",
+	"zkkrb5/zkkrb5_test.go TestTicketsAreRenewedWhileNothingConnects":         "how long tickets live",
 
 	// The end is at that time, and the machine has seconds for it.
 	"cmd/zkr/internal/guard/guard_linux_test.go TestACommandWhoseTimeIsOverIsNotStarted":                 "its time is over at the start",

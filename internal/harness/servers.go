@@ -6,8 +6,10 @@ package harness
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
+	"sync"
 	"testing"
 	"time"
 
@@ -23,6 +25,9 @@ import (
 var fixture struct {
 	provider *zkserver.Provider // nil if the shared server is a zktest server
 	shared   []string
+
+	java     sync.Mutex
+	javaOnly *zkserver.Provider // of OwnJavaNode; nil before its first call
 }
 
 // unreaped is how long servers keep empty containers unless a test wants it otherwise:
@@ -89,9 +94,16 @@ func InProcess(opts ...zktest.Option) []zktest.Option {
 }
 
 // runTests runs the tests and fails if they leave goroutines behind.
-func runTests(m *testing.M) int {
+func runTests(m *testing.M) (code int) {
 	before := goleak.IgnoreCurrent()
-	if code := m.Run(); code != 0 {
+	code = m.Run()
+	if p := fixture.javaOnly; p != nil {
+		if err := p.Close(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
+	}
+	if code != 0 {
 		return code
 	}
 	if err := goleak.Find(before); err != nil {
@@ -109,6 +121,41 @@ func OwnNode(t testing.TB, cfg zkserver.Config) *zkserver.Node {
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, node.Remove(context.Background())) })
 	return node
+}
+
+// OwnJavaNode is like OwnNode, but the server is a process of this machine, also where other tests
+// use Docker: it can read files of the test.
+func OwnJavaNode(t testing.TB, cfg zkserver.Config) *zkserver.Node {
+	t.Helper()
+	NeedsOwn(t)
+	p, err := javaProvider(t)
+	require.NoError(t, err)
+	err = nil
+	if cfg.Version != "" {
+		err = p.Fetch(t.Context(), cfg.Version)
+	}
+	if errors.Is(err, errors.ErrUnsupported) {
+		t.Skip(err)
+	}
+	require.NoError(t, err)
+	node, err := p.Start(t.Context(), unreaping(cfg))
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, node.Remove(context.Background())) })
+	return node
+}
+
+// javaProvider returns what starts the servers of OwnJavaNode.
+func javaProvider(t testing.TB) (*zkserver.Provider, error) {
+	fixture.java.Lock()
+	defer fixture.java.Unlock()
+	if fixture.javaOnly == nil {
+		p, err := zkserver.FindJava(t.Context(), nil)
+		if err != nil {
+			return nil, err
+		}
+		fixture.javaOnly = p
+	}
+	return fixture.javaOnly, nil
 }
 
 // ensembles limits how many ensembles run at the same time: each is three JVMs.

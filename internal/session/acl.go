@@ -6,26 +6,44 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
-	"github.com/zkrecipes/zkrecipes/internal/wire"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
-// SetACL sets the credentials of a Client, and the ACL of what it creates: acl or, if that is empty,
-// the default for these credentials.
-func (c *Config) SetACL(acl []zk.ACL, auth []wire.Credential) (err error) {
-	c.Auth = func() []wire.Credential { return auth }
+// SetACL sets the ACL of what a Client with these credentials creates: acl or, if that is empty, the
+// default for them.
+func (c *Config) SetACL(acl []zk.ACL) (err error) {
 	if len(acl) == 0 {
-		if acl, err = defaultACL(auth); err != nil {
+		if acl, err = c.defaultACL(); err != nil {
 			return err
 		}
 	}
-	if c.ACL, err = ExpandACL(acl, auth); err == nil {
+	if c.ACL, err = c.ExpandACL(acl); err == nil {
 		err = checkWriters(c.ACL)
 	}
 	if err != nil {
 		return fmt.Errorf("Options.ACL: %w", err)
 	}
 	return nil
+}
+
+// isAnonymous reports whether there are no credentials.
+func (c *Config) isAnonymous() bool { return len(c.Auth()) == 0 && c.SASL == nil }
+
+// ids returns the ids of the credentials, with all rights, and what has an id that is not known.
+func (c *Config) ids() (ids []zk.ACL, unknown string) {
+	if m := c.SASL; m != nil && m.Principal != "" {
+		ids = append(ids, zk.ACL{Perms: zk.PermAll, Scheme: "sasl", ID: m.Principal})
+	} else if m != nil {
+		unknown = "the principal of SASL " + m.Mechanism
+	}
+	for _, a := range c.Auth() {
+		if a.Scheme == "digest" {
+			ids = append(ids, zk.ACL{Perms: zk.PermAll, Scheme: a.Scheme, ID: zkconn.DigestID(a.Auth)})
+		} else {
+			unknown = fmt.Sprintf("the id of a credential of scheme %q", a.Scheme)
+		}
+	}
+	return ids, unknown
 }
 
 // checkWriters refuses a list with an id that may create places and not write lines.
@@ -38,42 +56,38 @@ func checkWriters(acl []zk.ACL) error {
 	return nil
 }
 
-// defaultACL gives all rights to the digest ids of auth, or to the world where there
-// are no credentials.
-func defaultACL(auth []wire.Credential) ([]zk.ACL, error) {
-	if len(auth) == 0 {
+// defaultACL gives all rights to the ids of the credentials, or to the world where there are none.
+func (c *Config) defaultACL() ([]zk.ACL, error) {
+	if c.isAnonymous() {
 		return zk.WorldACL(zk.PermAll), nil
 	}
-	var acl []zk.ACL
-	for _, a := range auth {
-		if a.Scheme == "digest" {
-			acl = append(acl, zk.ACL{Perms: zk.PermAll, Scheme: a.Scheme, ID: zkconn.DigestID(a.Auth)})
-		}
+	ids, unknown := c.ids()
+	if len(ids) == 0 {
+		return nil, fmt.Errorf("Options.ACL is needed: %s is not known", unknown)
 	}
-	if len(acl) == 0 {
-		return nil, errors.New("Options.ACL is needed: the ids of Options.Auth are not known")
-	}
-	return acl, nil
+	return ids, nil
 }
 
-// ExpandACL replaces entries of the scheme "auth" with the ids of auth. The server would replace
-// them with every identity of the connection, so that the list would differ from what the Client
-// knows, and from one client to another.
-func ExpandACL(acl []zk.ACL, auth []wire.Credential) ([]zk.ACL, error) {
+// ExpandACL replaces entries of the scheme "auth" with the ids of the credentials. The server would
+// replace them with every identity of the connection, so that the list would differ from what the
+// Client knows, and from one client to another.
+func (c *Config) ExpandACL(acl []zk.ACL) ([]zk.ACL, error) {
 	var out []zk.ACL
 	for _, a := range acl {
 		if a.Scheme != "auth" {
 			out = append(out, a)
 			continue
 		}
-		if len(auth) == 0 {
-			return nil, errors.New(`ACL of scheme "auth" without Options.Auth`)
+		ids, unknown := c.ids()
+		switch {
+		case c.isAnonymous():
+			return nil, errors.New(`ACL of scheme "auth" without Options.Auth and Options.SASL`)
+		case unknown != "":
+			return nil, fmt.Errorf(`ACL of scheme "auth": %s is not known; list it explicitly`, unknown)
 		}
-		for _, c := range auth {
-			if c.Scheme != "digest" {
-				return nil, fmt.Errorf(`ACL of scheme "auth": the id of a credential of scheme %q is not known; list it explicitly`, c.Scheme)
-			}
-			out = append(out, zk.ACL{Perms: a.Perms, Scheme: c.Scheme, ID: zkconn.DigestID(c.Auth)})
+		for _, id := range ids {
+			id.Perms = a.Perms
+			out = append(out, id)
 		}
 	}
 	return out, nil

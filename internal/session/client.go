@@ -33,6 +33,7 @@ type Config struct {
 	ACL      []zk.ACL // of what the Client creates
 	// Auth is a function, because fmt prints unexported fields, too.
 	Auth      func() []wire.Credential
+	SASL      *zkconn.SASL // nil: none
 	MaxBuffer int
 	TLS       *tls.Config
 	Dialer    func(ctx context.Context, network, addr string) (net.Conn, error)

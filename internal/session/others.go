@@ -35,10 +35,10 @@ func othersOf(c *Client) *others {
 }
 
 // noteACL logs a warning if that ACL, of the znode at path, lets others than Options.ACL
-// create or delete below the znode: once for each of the first paths. Without Options.Auth, the
+// create or delete below the znode: once for each of the first paths. Without credentials, the
 // Client expects no better.
 func (c *Client) noteACL(path string, acl []zk.ACL) {
-	if len(c.Auth()) == 0 {
+	if c.isAnonymous() {
 		return
 	}
 	i := slices.IndexFunc(acl, c.letsOthersIn)
@@ -87,7 +87,7 @@ func permLetters(perms int32) string {
 // or looked at it. Everybody may create below the root, so that is left out.
 func (s *Session) NoteParentOf(path string) {
 	c, parent := s.Client, zkconn.Parent(path)
-	if len(c.Auth()) == 0 {
+	if c.isAnonymous() {
 		return
 	}
 	o := othersOf(c)

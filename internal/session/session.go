@@ -28,7 +28,7 @@ func openSession(c *Client) (*Session, error) {
 		losses = last.Losses()
 	}
 	conn := zkconn.Config{
-		Servers: c.servers, Timeout: c.Timeout, Credentials: c.Auth(), ACL: c.ACL,
+		Servers: c.servers, Timeout: c.Timeout, Credentials: c.Auth(), SASL: c.SASL, ACL: c.ACL,
 		TLS: c.TLS, Dial: c.Dialer, Tasks: &c.Tasks,
 		Up:     s.onUp,
 		Down:   s.onDown,

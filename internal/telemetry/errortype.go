@@ -32,6 +32,7 @@ func errorTypes() []errorType {
 		{zkrecipes.ErrContended, "contended"},
 		{zkrecipes.ErrSize, "size"},
 		{zk.ErrNoAuth, "no_auth"},
+		{zk.ErrAuthFailed, "auth_failed"}, // the servers require SASL
 	}
 }
 

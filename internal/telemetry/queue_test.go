@@ -119,6 +119,7 @@ func TestEachErrorHasAType(t *testing.T) {
 		nil:                                 "",
 		errors.New("other"):                 "_OTHER",
 		zk.ErrNoAuth:                        "no_auth",
+		zk.ErrAuthFailed:                    "auth_failed",
 		zkrecipes.ErrLost:                   "lost",
 		zkrecipes.ErrSize:                   "size",
 		context.Canceled:                    "canceled",

@@ -342,7 +342,7 @@ func TestACallMadeDuringCloseFailsOnlyAfterDown(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, r *rig) {
 		client, server := net.Pipe()
 		nc := slowCloser{client, make(chan struct{}), make(chan struct{})}
-		conn := r.Wrap(nc, r.Attempt())
+		conn := r.Wrap(nc, r.Attempt(), nil)
 		go io.Copy(io.Discard, server)
 		conn.Write(connectRequest(0))
 		go server.Write(welcome())

@@ -36,7 +36,8 @@ type Conn struct {
 	net.Conn
 	session      *Session
 	number       uint64
-	kernelBuffer bool // see hasKernelBuffer
+	kernelBuffer bool   // see hasKernelBuffer
+	login        *Login // nil: none
 	r            *bufio.Reader
 
 	// The frame that go-zookeeper is reading, and what to do once it has read
@@ -76,9 +77,10 @@ type Conn struct {
 }
 
 // Wrap makes nc a connection of the session. number comes from Attempt, called
-// before nc was dialled. The handshake must finish before nc's deadline.
-func (s *Session) Wrap(nc net.Conn, number uint64) *Conn {
-	c := &Conn{Conn: nc, session: s, number: number, kernelBuffer: hasKernelBuffer(nc), pending: map[int32]request{}}
+// before nc was dialled. The handshake, with that login unless it is nil, must finish before
+// nc's deadline.
+func (s *Session) Wrap(nc net.Conn, number uint64, login *Login) *Conn {
+	c := &Conn{Conn: nc, session: s, number: number, login: login, kernelBuffer: hasKernelBuffer(nc), pending: map[int32]request{}}
 	c.r = bufio.NewReaderSize(watchdogReader{c}, 16<<10)
 	return c
 }

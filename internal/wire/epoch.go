@@ -128,7 +128,7 @@ func (c *Conn) ephemeralsAnswered(zxid int64, code int32, record []byte) error {
 	case code == jute.ErrUnimplemented:
 		c.session.compared()
 	case code != 0 && mayHaveLost:
-		return fmt.Errorf("asking for the session's ephemeral znodes: error %d", code)
+		return fmt.Errorf("asking for the session's ephemeral znodes: %s", jute.ErrorName(code))
 	case code == 0:
 		paths := d.Strings()
 		if d.Err != nil {

@@ -10,13 +10,6 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/jute"
 )
 
-// AuthError reports that the server refused a credential. It holds no secret.
-type AuthError struct{ Scheme string }
-
-func (e *AuthError) Error() string {
-	return fmt.Sprintf("server refused the credential of scheme %q", e.Scheme)
-}
-
 // errExpired is the cause of a connection that ends because the server reported
 // on it that the session has expired.
 var errExpired = errors.New("session has expired")
@@ -81,7 +74,7 @@ func (c *Conn) rewriteConnectRequest(body []byte) error {
 	return nil
 }
 
-// finishHandshake reads the ConnectResponse and presents the credentials. It
+// finishHandshake reads the ConnectResponse, logs in and presents the credentials. It
 // runs inside go-zookeeper's Read of the response, so nothing else is on the
 // connection yet. go-zookeeper's own AddAuth hangs forever if the connection is
 // lost halfway.
@@ -119,6 +112,9 @@ func (c *Conn) finishHandshake() error {
 	// The timeout holds from now on, even if this connection fails at the credentials.
 	if s.shorten(r.timeout, c.connectSent) {
 		s.cfg.Sooner()
+	}
+	if err := c.logIn(); err != nil {
+		return err
 	}
 	if err := c.authenticate(); err != nil {
 		return err
@@ -170,7 +166,7 @@ func (c *Conn) authenticate() error {
 			continue
 		}
 		if code != jute.ErrAuthFailed { // the server's trouble, not the credential's
-			return fmt.Errorf("handshake: error %d in answer to a credential", code)
+			return fmt.Errorf("handshake: %s in answer to a credential", jute.ErrorName(code))
 		}
 		return &AuthError{Scheme: cred.Scheme}
 	}

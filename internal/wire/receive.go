@@ -214,7 +214,7 @@ func (c *Conn) prepareReply(frame []byte, r request, zxid int64, code int32) {
 	if r.op == jute.OpSetWatches {
 		c.onDelivered = func() {
 			if code != 0 {
-				c.closeWith(fmt.Errorf("arming watches again: error %d", code))
+				c.closeWith(fmt.Errorf("arming watches again: %s", jute.ErrorName(code)))
 				return
 			}
 			c.armedAgain(r.paths)

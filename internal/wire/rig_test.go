@@ -31,6 +31,7 @@ type rig struct {
 	*Session
 	t       *testing.T
 	leases  atomic.Bool
+	login   *Login // of the next connections
 	mu      sync.Mutex
 	reports []string
 }
@@ -123,7 +124,7 @@ func (r *rig) pipe() *link {
 	client, server := net.Pipe()
 	l := &link{t: r.t, server: server, socket: &breakableConn{Conn: client}}
 	client.SetDeadline(time.Now().Add(HandshakeBudget(r.Timeout())))
-	l.conn = r.Wrap(l.socket, r.Attempt())
+	l.conn = r.Wrap(l.socket, r.Attempt(), r.login)
 	r.t.Cleanup(func() {
 		l.conn.Close()
 		server.Close()
@@ -236,7 +237,7 @@ func wrapQuiet(nc net.Conn, timeout time.Duration, leases bool, creds ...Credent
 		Timeout: timeout, Credentials: creds, Leases: func() bool { return leases },
 		Armed: func(string, bool, uint64) {}, Event: func(Event) {}, Up: func(uint64) {}, Down: func(uint64, error) {}, Ephemerals: func([]string, bool) {},
 	})
-	return s, s.Wrap(nc, s.Attempt())
+	return s, s.Wrap(nc, s.Attempt(), nil)
 }
 
 // write sends frames as go-zookeeper does: it reuses its buffer, and must not

@@ -44,6 +44,7 @@ func (s *Session) dial(network, _ string, _ time.Duration) (net.Conn, error) {
 			s.cfg.Failed(server.String(), err)
 		}
 		s.mu.Unlock()
+		s.endIfRefused(err)
 		return nil, err
 	}
 	return conn, nil
@@ -73,12 +74,16 @@ func (s *Session) connect(network string, server Server) (net.Conn, error) {
 			return nil, err
 		}
 	}
+	login, err := s.cfg.SASL.begin(ctx, server)
+	if err != nil {
+		return nil, err
+	}
 	nc, err := s.dialServer(ctx, network, server)
 	if err != nil {
 		s.noteNoContact(server)
 		return nil, err
 	}
-	conn := s.wire.Wrap(nc, number)
+	conn := s.wire.Wrap(nc, number, login)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.dialing.Err() != nil {

@@ -189,13 +189,13 @@ var codeReasons = map[int32]string{
 	jute.ErrUnimplemented: "the server does not know the operation; is it older than ZooKeeper 3.5?",
 	jute.ErrNotReadOnly:   "the server has no quorum and only serves reads",
 	jute.ErrLocalSession:  "the session is local to its server and may not have ephemeral znodes (localSessionsEnabled without localSessionsUpgradingEnabled)",
-	jute.ErrSASL:          "the server requires SASL, which this library does not have",
 }
 
 var codeErrors = map[int32]error{
 	0: nil,
 
 	jute.ErrQuotaExceeded: ErrQuotaExceeded,
+	jute.ErrSASL:          Errorf(zk.ErrAuthFailed, "%s: the server requires SASL (Options.SASL)", jute.ErrorName(jute.ErrSASL)),
 
 	// go-zookeeper has no names for these. internal/wire shows it zk.ErrNothing.
 	jute.ErrConnectionLoss:   Errorf(zk.ErrNothing, "%s", jute.ErrorName(jute.ErrConnectionLoss)),

@@ -24,6 +24,7 @@ type Config struct {
 	Servers     *Servers
 	Timeout     time.Duration // requested; the server may change it
 	Credentials []wire.Credential
+	SASL        *SASL       // nil: none
 	ACL         []zk.ACL    // of what the session creates
 	TLS         *tls.Config // nil: none
 	Dial        func(ctx context.Context, network, address string) (net.Conn, error)
@@ -301,7 +302,6 @@ func (s *Session) onDown(conn uint64, err error) {
 	}
 	s.noteContact(err)
 	s.noteKiller(err)
-	var refused *wire.AuthError
 	switch {
 	case s.up && s.cause == nil: // else the owner has closed the session, and knows
 		s.cfg.Down(s.server.String(), err)
@@ -312,10 +312,19 @@ func (s *Session) onDown(conn uint64, err error) {
 	s.nc = nil
 	s.lastErr = fmt.Errorf("%s: %w", s.server, err)
 	s.mu.Unlock()
-	switch {
-	case s.wire.Over():
+	if s.wire.Over() {
 		s.finish(zk.ErrSessionExpired)
-	case errors.As(err, &refused) && !s.IsEstablished():
+		return
+	}
+	s.endIfRefused(err)
+}
+
+// endIfRefused ends a session that was never established if that is because a credential, or the
+// principal of SASL, was refused. A session that lives tries on: its servers may have been
+// configured anew, one after the other.
+func (s *Session) endIfRefused(err error) {
+	var refused *wire.AuthError
+	if errors.As(err, &refused) && !s.IsEstablished() {
 		s.finish(refused)
 	}
 }

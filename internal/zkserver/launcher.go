@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"os/exec"
 	"strings"
 	"sync"
@@ -30,9 +31,11 @@ type launcher struct {
 	stderr  strings.Builder
 }
 
-// startLauncher builds and starts the launcher. What it prints goes to logf, until close.
-func startLauncher(logf func(format string, args ...any)) (*launcher, error) {
+// startLauncher builds and starts the launcher, which runs servers in the way with that name, or
+// in any if it is empty. What it prints goes to logf, until close.
+func startLauncher(logf func(format string, args ...any), only string) (*launcher, error) {
 	l := &launcher{cmd: exec.Command("go", "run", launcherPackage), pending: map[int64]chan<- Reply{}}
+	l.cmd.Env = append(os.Environ(), "ZK_HARNESS="+only)
 	// Ctrl-C reaches all processes of the terminal, but a command that runs on a server
 	// needs it until the command exits.
 	detach(l.cmd)

@@ -59,13 +59,24 @@ type Provider struct {
 // calls of the Provider's methods use logf, too. If no way works, the error says why each
 // one failed.
 func Find(ctx context.Context, logf func(format string, args ...any)) (*Provider, error) {
-	if logf == nil {
-		logf = func(string, ...any) {}
-	}
 	if list := os.Getenv("ZK_SERVERS"); list != "" {
 		return &Provider{external: strings.Split(list, ",")}, nil
 	}
-	l, err := startLauncher(logf)
+	return findOnly(ctx, logf, os.Getenv("ZK_HARNESS"))
+}
+
+// FindJava is like Find but allows java only, whatever the environment says. Servers that are
+// processes of this machine can read its files: JVMFlags may name files of a test.
+func FindJava(ctx context.Context, logf func(format string, args ...any)) (*Provider, error) {
+	return findOnly(ctx, logf, "java")
+}
+
+// findOnly finds a way to run ZooKeeper, the one with that name unless it is empty.
+func findOnly(ctx context.Context, logf func(format string, args ...any), only string) (*Provider, error) {
+	if logf == nil {
+		logf = func(string, ...any) {}
+	}
+	l, err := startLauncher(logf, only)
 	if err != nil {
 		return nil, fmt.Errorf("zkserver: start the launcher: %w", err)
 	}

@@ -1,6 +1,6 @@
 // Command release does what a release of the library needs and no other tool does.
 //
-//	go run -C internal/api ./release sums     # write the root's hashes into the other modules' go.sum
+//	go run -C internal/api ./release sums     # write the hashes of the modules into the others' go.sum
 //	go run -C internal/api ./release check    # fail if the tree is not ready to be tagged
 //	go run -C internal/api ./release check T  # and if its commit has not the root's tag T and the others
 //	go run -C internal/api ./release notes    # print the section of CHANGELOG.md

@@ -183,7 +183,7 @@ func TestTheCommandLineIsInstalledFromTheRelease(t *testing.T) {
 	require.Equal(t, tr.version+"\n", o.run(filepath.Join(o.bin, "zkr"), "version"))
 }
 
-// Who builds a module in a clone without go.work needs the root's hashes in its go.sum.
+// Who builds a module in a clone without go.work needs the hashes of those beside it in its go.sum.
 func TestTheModulesOfAReleaseBuildWithoutTheWorkspace(t *testing.T) {
 	t.Parallel()
 	tr := ready(t)
@@ -225,7 +225,7 @@ func edit(t *testing.T, tr *tree, name, old, by string) {
 func TestATreeThatIsNotReadyIsNotTagged(t *testing.T) {
 	t.Parallel()
 	tr := ready(t)
-	require.ErrorContains(t, tr.check(), "zkotel/go.sum does not have the root's hashes")
+	require.ErrorContains(t, tr.check(), "zkotel/go.sum does not have the hashes of the modules beside it")
 	require.NoError(t, tr.writeSums())
 	require.NoError(t, tr.check())
 
@@ -233,7 +233,7 @@ func TestATreeThatIsNotReadyIsNotTagged(t *testing.T) {
 	edit(t, tr, "CHANGELOG.md", "] - 2026-01-02\n", "] - not yet\n")
 	err := tr.check()
 	require.ErrorContains(t, err, "the heading of "+number+" has no date")
-	require.ErrorContains(t, err, "go.sum does not have the root's hashes", "the root has changed")
+	require.ErrorContains(t, err, "cmd/zkr/go.sum does not have the hashes of the modules beside it", "the root has changed")
 
 	edit(t, tr, "CHANGELOG.md", "## ["+number, "## [Unreleased")
 	require.ErrorContains(t, tr.check(), "no section "+number)
@@ -253,6 +253,7 @@ func TestACommitHasTheTagsOfAllModules(t *testing.T) {
 	git("tag", "zkotel/v0.2.0")
 	git("tag", "cmd/zkr/v0.2.0")
 	require.NoError(t, tr.checkTags(nil))
+	git("tag", "zkkrb5/v0.2.0")
 	require.EqualError(t, tr.checkTags([]string{"v0.2.0"}), "the commit has no tag zkprom/v0.2.0")
 	git("tag", "zkprom/v0.2.0")
 	require.NoError(t, tr.checkTags([]string{"v0.2.0"}))

@@ -17,16 +17,17 @@ import (
 	"golang.org/x/mod/sumdb/dirhash"
 )
 
-// sums returns the two lines of go.sum for the root. They do not depend on the other modules,
-// which are not part of the root's zip. So they are known before there is a tag, and one commit
-// can have the tags of all modules.
-func (t *tree) sums() (lines []string, err error) {
-	archive, err := os.CreateTemp("", "root-*.zip")
+// sums returns the two lines of go.sum for the module in dir. Those of the root do not depend on the
+// other modules, which are not part of its zip, and those of another one only on the modules that it
+// requires. So they are known before there is a tag, and one commit can have the tags of all
+// modules.
+func (t *tree) sums(dir string) (lines []string, err error) {
+	archive, err := os.CreateTemp("", "module-*.zip")
 	if err != nil {
 		return nil, err
 	}
 	defer os.Remove(archive.Name())
-	err = errors.Join(t.writeZip(archive, ""), archive.Close())
+	err = errors.Join(t.writeZip(archive, dir), archive.Close())
 	if err != nil {
 		return nil, err
 	}
@@ -34,21 +35,42 @@ func (t *tree) sums() (lines []string, err error) {
 	if err != nil {
 		return nil, err
 	}
-	mod, err := dirhash.Hash1([]string{"go.mod"}, func(string) (io.ReadCloser, error) { return os.Open(t.file("go.mod")) })
+	mod, err := dirhash.Hash1([]string{"go.mod"}, func(string) (io.ReadCloser, error) { return os.Open(t.file(path.Join(dir, "go.mod"))) })
 	if err != nil {
 		return nil, err
 	}
+	m := t.at(dir)
 	return []string{
-		fmt.Sprintf("%s %s %s\n", t.module, t.version, all),
-		fmt.Sprintf("%s %s/go.mod %s\n", t.module, t.version, mod),
+		fmt.Sprintf("%s %s %s\n", m.Path, m.Version, all),
+		fmt.Sprintf("%s %s/go.mod %s\n", m.Path, m.Version, mod),
 	}, nil
 }
 
-// rootSums returns the lines of a go.sum that are the root's, and the others.
-func (t *tree) rootSums(dir string) (own, others []string, err error) {
+// requiredSums returns the lines of the tree's modules that the module in dir requires.
+func (t *tree) requiredSums(dir string) (lines []string, err error) {
+	f, err := t.modFile(dir)
+	if err != nil {
+		return nil, err
+	}
+	for _, r := range f.Require {
+		if !t.isOurs(r.Mod.Path) {
+			continue
+		}
+		sums, err := t.sums(strings.TrimPrefix(strings.TrimPrefix(r.Mod.Path, t.module), "/"))
+		if err != nil {
+			return nil, err
+		}
+		lines = append(lines, sums...)
+	}
+	slices.Sort(lines)
+	return lines, nil
+}
+
+// readSums returns the lines of a go.sum that are of the tree's modules, and the others.
+func (t *tree) readSums(dir string) (own, others []string, err error) {
 	data, err := os.ReadFile(t.file(path.Join(dir, "go.sum")))
 	for line := range strings.Lines(string(data)) {
-		if strings.HasPrefix(line, t.module+" ") {
+		if of, _, _ := strings.Cut(line, " "); t.isOurs(of) {
 			own = append(own, line)
 		} else {
 			others = append(others, line)
@@ -57,15 +79,15 @@ func (t *tree) rootSums(dir string) (own, others []string, err error) {
 	return own, others, err
 }
 
-// writeSums puts the root's hashes into the go.sum of the other modules. Without them, these
-// build outside of go.work only after go mod tidy.
+// writeSums puts the hashes of the tree's modules into the go.sum of those that require them. Without
+// them, these build outside of go.work only after go mod tidy.
 func (t *tree) writeSums() error {
-	lines, err := t.sums()
-	if err != nil {
-		return err
-	}
 	for _, dir := range published[1:] {
-		_, others, err := t.rootSums(dir)
+		lines, err := t.requiredSums(dir)
+		if err != nil {
+			return err
+		}
+		_, others, err := t.readSums(dir)
 		if err != nil {
 			return err
 		}
@@ -87,17 +109,17 @@ func (t *tree) check() error {
 	if _, err := t.notes(); err != nil {
 		problems = append(problems, err)
 	}
-	want, err := t.sums()
-	if err != nil {
-		return err
-	}
 	for _, dir := range published[1:] {
-		got, _, err := t.rootSums(dir)
+		want, err := t.requiredSums(dir)
+		if err != nil {
+			return err
+		}
+		got, _, err := t.readSums(dir)
 		if err != nil {
 			return err
 		}
 		if !slices.Equal(got, want) {
-			problems = append(problems, fmt.Errorf("%s/go.sum does not have the root's hashes; `make release-sums` writes them", dir))
+			problems = append(problems, fmt.Errorf("%s/go.sum does not have the hashes of the modules beside it; `make release-sums` writes them", dir))
 		}
 	}
 	return errors.Join(problems...)

@@ -16,8 +16,9 @@ import (
 	"golang.org/x/mod/zip"
 )
 
-// published are the modules with a tag in a release, by their folders. They have one version.
-var published = []string{"", "cmd/zkr", "zkotel", "zkprom"}
+// published are the modules with a tag in a release, by their folders, each behind those that it
+// requires. They have one version.
+var published = []string{"", "zkkrb5", "zkotel", "zkprom", "cmd/zkr"}
 
 // tree is a working tree of the repository.
 type tree struct {
@@ -58,12 +59,26 @@ func (t *tree) required(dir string) (string, error) {
 	case f.Module.Mod.Path != path.Join(t.module, dir):
 		return "", fmt.Errorf("%s/go.mod is that of %s", dir, f.Module.Mod.Path)
 	}
+	version := ""
 	for _, r := range f.Require {
 		if r.Mod.Path == t.module {
-			return r.Mod.Version, nil
+			version = r.Mod.Version
 		}
 	}
-	return "", fmt.Errorf("%s/go.mod does not require %s", dir, t.module)
+	if version == "" {
+		return "", fmt.Errorf("%s/go.mod does not require %s", dir, t.module)
+	}
+	for _, r := range f.Require {
+		if t.isOurs(r.Mod.Path) && r.Mod.Version != version {
+			return "", fmt.Errorf("%s/go.mod requires the root at %s, and %s at %s", dir, version, r.Mod.Path, r.Mod.Version)
+		}
+	}
+	return version, nil
+}
+
+// isOurs reports whether the module with that path is one of the tree.
+func (t *tree) isOurs(modulePath string) bool {
+	return modulePath == t.module || strings.HasPrefix(modulePath, t.module+"/")
 }
 
 // list sets the files: those that git has, and those that it would add.

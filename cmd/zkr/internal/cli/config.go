@@ -31,6 +31,12 @@ var settings = []setting{
 	{"servers", "S", "ZKR_SERVERS", "localhost:2181", "connect string, host:port,host:port/prefix"},
 	{"", "", "ZKR_AUTH", "", "credential, scheme:data, as digest:user:password"},
 	{"auth-file", "", "ZKR_AUTH_FILE", "", "file of credentials, one scheme:data a line"},
+	{"sasl-user", "", "ZKR_SASL_USER", "", "user for SASL (DIGEST-MD5)"},
+	{"", "", "ZKR_SASL_PASSWORD", "", "that user's password"},
+	{"sasl-password-file", "", "ZKR_SASL_PASSWORD_FILE", "", "file with that user's password"},
+	{"krb5-principal", "", "ZKR_KRB5_PRINCIPAL", "", "principal for Kerberos, from the credentials cache without a keytab"},
+	{"krb5-keytab", "", "ZKR_KRB5_KEYTAB", "", "file with the principal's keys"},
+	{"krb5-conf", "", "ZKR_KRB5_CONF", "", "configuration of Kerberos (default $KRB5_CONFIG, /etc/krb5.conf)"},
 	{"tls", "", "ZKR_TLS", "", "use TLS, with the system's CAs (true, false)"},
 	{"tls-ca", "", "ZKR_TLS_CA", "", "PEM file of the servers' CAs; implies --tls"},
 	{"tls-cert", "", "ZKR_TLS_CERT", "", "PEM file of the client's certificate; implies --tls"},
@@ -89,8 +95,10 @@ func (c *config) load() error {
 	if c.file, err = parseFile(file); err != nil {
 		return failf(exitConfig, "%s: %w", path, err)
 	}
-	if _, secret := c.file["ZKR_AUTH"]; secret {
-		return checkPrivate(file)
+	for _, s := range settings {
+		if _, found := c.file[s.env]; found && s.flag == "" {
+			return checkPrivate(file)
+		}
 	}
 	return nil
 }

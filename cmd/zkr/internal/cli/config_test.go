@@ -71,7 +71,7 @@ func TestSecretsComeFromTheEnvironmentOrAPrivateFile(t *testing.T) {
 	require.Equal(t, "digest", creds[0].Scheme)
 	require.Equal(t, "file:secret", string(creds[0].Data))
 	for _, s := range settings {
-		require.Equal(t, s.env == "ZKR_AUTH", s.flag == "", s.env)
+		require.Equal(t, s.env == "ZKR_AUTH" || s.env == "ZKR_SASL_PASSWORD", s.flag == "", s.env)
 	}
 
 	require.NoError(t, os.Chmod(a.config.path, 0o640))
@@ -96,6 +96,49 @@ func TestSecretsComeFromTheEnvironmentOrAPrivateFile(t *testing.T) {
 	_, err = a.auth()
 	require.Error(t, err)
 	require.NotContains(t, err.Error(), "secret")
+}
+
+func TestSASLIsDigestOrKerberos(t *testing.T) {
+	dir := t.TempDir()
+	file := func(name, text string) string {
+		path := filepath.Join(dir, name)
+		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+		return path
+	}
+	password := file("password", "s3cret\n")
+	conf := file("krb5.conf", "[libdefaults]\ndefault_realm = EXAMPLE.COM\n")
+	cfg, err := configure(t, "")
+	require.NoError(t, err)
+	none, err := cfg.sasl()
+	require.NoError(t, err)
+	require.Nil(t, none)
+
+	for _, text := range []string{"ZKR_SASL_USER=alice\nZKR_SASL_PASSWORD=s3cret\n", "ZKR_SASL_USER=alice\nZKR_SASL_PASSWORD_FILE=" + password + "\n"} {
+		a, err := configure(t, text)
+		require.NoError(t, err)
+		_, opts, err := a.options()
+		require.NoError(t, err)
+		require.Equal(t, "DIGEST-MD5", opts.SASL.Mechanism)
+		require.Equal(t, "alice", opts.SASL.Principal)
+	}
+	a, err := configure(t, "ZKR_SASL_USER=alice\nZKR_SASL_PASSWORD=s3cret\n")
+	require.NoError(t, err)
+	require.NoError(t, os.Chmod(a.config.path, 0o640))
+	require.ErrorContains(t, a.config.load(), "chmod 600")
+	require.NoError(t, os.Chmod(password, 0o640))
+
+	for _, args := range [][]string{
+		{"--sasl-user", "alice"}, {"--sasl-user", "alice", "--sasl-password-file", password}, {"--sasl-user", "alice", "--sasl-password-file", dir + "/none"},
+		{"--sasl-user", "alice", "--krb5-principal", "alice"}, {"--krb5-principal", "alice", "--krb5-conf", conf, "--krb5-keytab", dir + "/none"},
+		{"--krb5-keytab", password, "--krb5-conf", conf}, {"--krb5-principal", "alice", "--krb5-conf", dir + "/none"},
+	} {
+		a, err := configure(t, "", args...)
+		require.NoError(t, err)
+		_, _, err = a.options()
+		require.Error(t, err, args)
+		require.Equal(t, exitConfig, exitCode(err), args)
+		require.NotContains(t, err.Error(), "s3cret")
+	}
 }
 
 func TestTLSIsAllOrNothing(t *testing.T) {

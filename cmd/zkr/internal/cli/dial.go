@@ -53,6 +53,9 @@ func (a *app) options() (servers []string, opts *zkrecipes.Options, err error) {
 	if opts.Auth, err = a.auth(); err != nil {
 		return nil, nil, err
 	}
+	if opts.SASL, err = a.sasl(); err != nil {
+		return nil, nil, err
+	}
 	if opts.TLS, err = a.tls(); err != nil {
 		return nil, nil, &failure{exitConfig, err}
 	}
@@ -107,6 +110,16 @@ func (a *app) auth() ([]zkrecipes.Auth, error) {
 	if err != nil || path == "" {
 		return creds, err
 	}
+	text, err := readPrivate(path)
+	if err != nil {
+		return nil, err
+	}
+	more, err := parseAuth(path, string(text))
+	return append(creds, more...), err
+}
+
+// readPrivate reads a file that others than its owner must not be able to read.
+func readPrivate(path string) ([]byte, error) {
 	file, err := os.Open(path)
 	if err != nil {
 		return nil, failf(exitConfig, "%w", err)
@@ -119,8 +132,7 @@ func (a *app) auth() ([]zkrecipes.Auth, error) {
 	if err != nil {
 		return nil, failf(exitConfig, "%w", err)
 	}
-	more, err := parseAuth(path, string(text))
-	return append(creds, more...), err
+	return text, nil
 }
 
 // parseAuth parses credentials, one a line. where names the text in an error.

@@ -19,6 +19,7 @@ import (
 
 	"github.com/zkrecipes/zkrecipes"
 	"github.com/zkrecipes/zkrecipes/cmd/zkr/internal/guard"
+	"github.com/zkrecipes/zkrecipes/zkkrb5"
 )
 
 // app is one run of the program.
@@ -28,6 +29,7 @@ type app struct {
 	stdout, stderr io.Writer
 	signals        chan os.Signal // those of guard.Forwarded
 	runs           bool           // a command runs; errors before that are about its arguments
+	krb5           *zkkrb5.Credentials
 }
 
 // Main runs the command line, and returns the exit status.
@@ -42,6 +44,9 @@ func (a *app) run(args []string) int {
 	root := a.root()
 	root.SetArgs(args)
 	err := root.ExecuteContext(context.Background())
+	if a.krb5 != nil {
+		_ = a.krb5.Close()
+	}
 	if err == nil {
 		return 0
 	}
@@ -76,7 +81,7 @@ func (a *app) root() *cobra.Command {
 		Long: "zkr uses the recipes of github.com/zkrecipes/zkrecipes from a shell, and shows what happens in\n" +
 			"them. Settings come from flags, then the environment, then the file that --config or\n" +
 			"$ZKR_CONFIG names, or zkr/zkr.env in the user's configuration directory. There is no flag for\n" +
-			"a secret: use $ZKR_AUTH, that file, or --auth-file.",
+			"a secret: use $ZKR_AUTH and $ZKR_SASL_PASSWORD, that file, --auth-file or --sasl-password-file.",
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		PersistentPreRunE: func(*cobra.Command, []string) error {

@@ -1,0 +1,156 @@
+package conformance
+
+import (
+	"fmt"
+	"regexp"
+
+	"github.com/zkrecipes/zkrecipes/internal/digestmd5"
+	"github.com/zkrecipes/zkrecipes/internal/jute"
+)
+
+// SASLUsers are the users of the servers for SASLCases, with their passwords.
+var SASLUsers = map[string]string{"alice": "secret", "bob": "other", "super": "almighty"}
+
+// Sasl sends a token.
+func Sasl(text string, token []byte) Request {
+	return Request{Op: jute.OpSasl, Text: "sasl " + text, Body: jute.AppendBuffer(nil, token)}
+}
+
+// secretsOfToken matches what differs in each exchange.
+var secretsOfToken = regexp.MustCompile(`(nonce="|rspauth=)[^",]*`)
+
+// sendToken sends a token, and notes the server's without what is random.
+func (c *Client) sendToken(text string, token []byte) Reply {
+	c.s.t.Helper()
+	before := len(c.s.lines)
+	r := c.Call(Sasl(text, token))
+	c.s.lines = c.s.lines[:before]
+	c.s.Note("%s > sasl %s", c.name, text)
+	c.s.Note("%s < err=%d zxid=%s closed=%v token=%q null=%v", c.name, r.Err, c.s.headerZxid(r.Zxid), r.Closed,
+		secretsOfToken.ReplaceAll(r.Data, []byte("${1}...")), r.Data == nil)
+	return r
+}
+
+// logIn goes through the exchange and returns the last reply, in which the server accepts the
+// client or not.
+func (c *Client) logIn(user, password string) Reply {
+	c.s.t.Helper()
+	d := digestmd5.NewClient(user, password)
+	r := c.sendToken("begin", nil)
+	c.s.Equal(int32(0), r.Err, "a challenge")
+	token, _, err := d.Step(r.Data)
+	c.s.Fail(err, "challenge")
+	r = c.sendToken(fmt.Sprintf("response of %s", user), token)
+	if r.Err == 0 && !r.Closed {
+		_, done, err := d.Step(r.Data)
+		c.s.Fail(err, "the server's proof")
+		c.s.Equal(true, done, "done")
+	}
+	return r
+}
+
+func saslACL(id string) []jute.ACL { return []jute.ACL{{Perms: jute.PermAll, Scheme: "sasl", ID: id}} }
+
+// SASLCases are for servers with SASLUsers that serve other clients, too.
+var SASLCases = []Case{
+	{Name: "sasl/identity", Run: func(s *Script) {
+		a, b, c := s.Connect("a"), s.Connect("b"), s.Connect("c")
+		s.Equal(int32(0), a.logIn("alice", "secret").Err, "accepted")
+		a.Ok(Create(s.Path("n"), []byte("x"), saslACL("alice"), 0))
+		a.Ok(GetData(s.Path("n"), false))
+		a.Ok(GetACL(s.Path("n")))
+		a.Ok(Create(s.Path("auth"), nil, []jute.ACL{{Perms: 31, Scheme: "auth"}}, 0))
+		a.Ok(GetACL(s.Path("auth")))
+		a.Send(Request{Op: jute.OpWhoAmI, Text: "whoAmI"})
+		a.Receive()
+		b.Fails(jute.ErrNoAuth, GetData(s.Path("n"), false))
+		b.Ok(GetChildren(s.Path(""), false))
+		b.logIn("bob", "other")
+		b.Fails(jute.ErrNoAuth, GetData(s.Path("n"), false))
+		// The provider lets the user super do everything (SASLAuthenticationProvider.matches).
+		c.logIn("super", "almighty")
+		c.Ok(GetData(s.Path("n"), false))
+		// The identity is that of the connection.
+		a.Drop()
+		again := s.Resume("a again", a)
+		again.Fails(jute.ErrNoAuth, GetData(s.Path("n"), false))
+		again.logIn("alice", "secret")
+		again.Ok(GetData(s.Path("n"), false))
+	}},
+	{Name: "sasl/refused", Run: func(s *Script) {
+		for i, who := range [][2]string{{"alice", "wrong"}, {"mallory", "unknown"}} {
+			a := s.Connect(fmt.Sprintf("a%d", i))
+			s.Equal(jute.ErrAuthFailed, a.logIn(who[0], who[1]).Err, "refused")
+			a.Closed()
+			s.Resume("again", a).Ok(Exists(s.Path(""), false))
+		}
+	}},
+	{Name: "sasl/tokens out of turn", Run: func(s *Script) {
+		a, b, c, d := s.Connect("a"), s.Connect("b"), s.Connect("c"), s.Connect("d")
+		a.sendToken("at once, which is ignored", []byte("x"))
+		b.sendToken("begin", nil)
+		b.sendToken("begin again", nil)
+		b.Closed()
+		c.sendToken("begin", nil)
+		c.sendToken("garbage", []byte("garbage"))
+		c.Closed()
+		d.logIn("alice", "secret")
+		d.sendToken("after the end", nil)
+		d.Closed()
+	}},
+	{Name: "sasl/requests between the steps", Run: func(s *Script) {
+		a := s.Connect("a")
+		r := a.sendToken("begin", nil)
+		a.Ok(Exists(s.Path(""), false))
+		a.Fails(jute.ErrNoNode, GetData(s.Path("n"), false))
+		token, _, err := func() ([]byte, bool, error) { return digestmd5.NewClient("alice", "secret").Step(r.Data) }()
+		s.Fail(err, "challenge")
+		a.sendToken("response", token)
+		a.Ok(Create(s.Path("n"), nil, saslACL("alice"), 0))
+	}},
+	{Name: "sasl/ids in ACLs", Run: func(s *Script) {
+		a := s.Connect("a")
+		for _, id := range []string{"alice", "", "a/b", "a/b/c", "a@R", "a/b@R", "a/b/c@R", "a@b@c", "@", "a:b", "ключ"} {
+			a.Call(Create(s.Path("n-"), nil, saslACL(id), jute.FlagSequential))
+		}
+	}},
+	{Name: "sasl/as a credential", Run: func(s *Script) {
+		a := s.Connect("a")
+		s.Equal(jute.ErrAuthFailed, a.present("sasl", "alice").Err, "refused")
+		a.Closed()
+	}},
+}
+
+// RequiredSASLCases are for servers with SASLUsers that require SASL.
+var RequiredSASLCases = []Case{
+	{Name: "requiredSASL/a request without", Run: func(s *Script) {
+		for i, r := range []Request{Exists("/", false), Create(s.Path("n"), nil, Open, 0), Sync("/"), Multi(Check("/", -1)), Close(), Ping()} {
+			a := s.Dial(fmt.Sprintf("a%d", i))
+			a.Handshake(ConnectRequest{Timeout: 1 << 30, ReadOnly: []byte{0}})
+			a.Send(r)
+			s.Equal(jute.ErrSASL, a.Receive().Err, r.Text)
+			a.Closed()
+		}
+	}},
+	{Name: "requiredSASL/a credential is not enough", Run: func(s *Script) {
+		a := s.Dial("a")
+		a.Handshake(ConnectRequest{Timeout: 1 << 30, ReadOnly: []byte{0}})
+		a.present("digest", "u:secret")
+		a.Fails(jute.ErrSASL, Exists("/", false))
+		a.Closed()
+	}},
+	{Name: "requiredSASL/with", Run: func(s *Script) {
+		a, b, c := s.Dial("a"), s.Dial("b"), s.Dial("c")
+		for _, client := range []*Client{a, b, c} {
+			client.Handshake(ConnectRequest{Timeout: 1 << 30, ReadOnly: []byte{0}})
+		}
+		a.logIn("alice", "secret")
+		a.Ok(Create(s.Path(""), nil, Open, 0))
+		a.Ok(Delete(s.Path(""), -1))
+		s.Equal(jute.ErrSASL, b.logIn("alice", "wrong").Err, "refused")
+		b.Closed()
+		c.sendToken("begin", nil)
+		c.Fails(jute.ErrSASL, Exists("/", false))
+		c.Closed()
+	}},
+}

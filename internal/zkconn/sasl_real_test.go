@@ -1,0 +1,144 @@
+package zkconn_test
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/require"
+
+	"github.com/zkrecipes/zkrecipes"
+	"github.com/zkrecipes/zkrecipes/internal/harness"
+	"github.com/zkrecipes/zkrecipes/internal/recipetest"
+	"github.com/zkrecipes/zkrecipes/internal/zkserver"
+)
+
+// Real servers with a JAAS configuration.
+
+// saslNode starts a server with saslUsers, and with SASL switched on with these flags.
+func saslNode(t *testing.T, version string, flags []string) (*harness.JAAS, *zkserver.Node) {
+	t.Helper()
+	jaas := harness.NewJAAS(t, harness.DigestUsers(saslUsers))
+	jaas.On(flags)
+	return jaas, harness.OwnJavaNode(t, zkserver.Config{Version: version, JVMFlags: jaas.JVMFlags()})
+}
+
+// eachVersion runs f with both versions of ZooKeeper.
+func eachVersion(t *testing.T, f func(t *testing.T, version string)) {
+	for _, version := range zkserver.Versions[:2] {
+		t.Run(version, func(t *testing.T) { f(t, version) })
+	}
+}
+
+// B150, B151, B154
+func TestRealServersLetInWhoeverKnowsThePassword(t *testing.T) {
+	eachVersion(t, func(t *testing.T, version string) {
+		for name, flags := range map[string][]string{
+			"optional": nil, "sessionRequireClientSASLAuth": harness.RequireSASL, "enforce.auth.schemes": harness.EnforceSASL,
+		} {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				_, node := saslNode(t, version, flags)
+				servers, ctx := []string{node.Addr()}, harness.Within(t, 5*time.Minute)
+				for m, why := range map[*zkrecipes.SASL]string{
+					zkrecipes.SASLDigest("alice", "wr0ng"): `server refused SASL DIGEST-MD5 as "alice"`,
+					// ZooKeeper 3.8.0 looks up the password of the known user who was last
+					// (SaslServerCallbackHandler.userName is shared), so it takes any other
+					// name with that password.
+					zkrecipes.SASLDigest("mallory", "n0body's"): `server refused SASL DIGEST-MD5 as "mallory"`,
+				} {
+					_, err := zkrecipes.Dial(ctx, servers, &zkrecipes.Options{SASL: m})
+					require.ErrorIs(t, err, zk.ErrAuthFailed, why)
+					require.ErrorContains(t, err, why)
+				}
+				alice := recipetest.DialTo(t, servers, asAlice())
+				for _, recipe := range slices.Sorted(maps.Keys(recipetest.Recipes)) {
+					require.NoError(t, recipetest.UseOnce(ctx, recipe, alice, "/all/"+recipe), recipe)
+				}
+				l := recipetest.LockOn(t, zkrecipes.NewMutex(alice, "/lock"))
+				s, _ := recipetest.Core(alice).Session()
+				acl, _, err := s.GetACL(ctx, l.Check().Path)
+				require.NoError(t, err)
+				require.Equal(t, []zk.ACL{{Perms: zk.PermAll, Scheme: "sasl", ID: "alice"}}, acl)
+				bob := recipetest.DialTo(t, servers, &zkrecipes.Options{SASL: zkrecipes.SASLDigest("bob", saslUsers["bob"])})
+				_, err = zkrecipes.NewMutex(bob, "/lock").TryLock(ctx)
+				require.ErrorIs(t, err, zk.ErrNoAuth)
+				require.NoError(t, l.Release())
+
+				anybody := recipetest.DialTo(t, servers, nil)
+				_, _, err = anybody.Get(ctx, "/")
+				if flags == nil {
+					require.NoError(t, err)
+				} else {
+					require.ErrorContains(t, err, "the server requires SASL (Options.SASL)")
+				}
+			})
+		}
+	})
+}
+
+// B150
+func TestRealServersTakeNamesAndPasswordsInAnyScript(t *testing.T) {
+	users := map[string]string{"jürgen": "pässwörd", "ключ": "пароль", "alice": "pässwörd-пароль"}
+	jaas := harness.NewJAAS(t, harness.DigestUsers(users), "-Dfile.encoding=UTF-8")
+	jaas.On(harness.RequireSASL)
+	node := harness.OwnJavaNode(t, zkserver.Config{JVMFlags: jaas.JVMFlags()})
+	for user, password := range users {
+		c := recipetest.DialTo(t, []string{node.Addr()}, &zkrecipes.Options{SASL: zkrecipes.SASLDigest(user, password)})
+		require.NoError(t, recipetest.UseOnce(harness.Within(t, time.Minute), "mutex", c, "/"+user))
+	}
+}
+
+// B153: The server is switched from off to optional, to required, to off and to required.
+func TestRealServersAreSwitchedToSASLAndBackUnderLiveClients(t *testing.T) {
+	eachVersion(t, func(t *testing.T, version string) {
+		t.Parallel()
+		jaas := harness.NewJAAS(t, harness.DigestUsers(saslUsers))
+		node := harness.OwnJavaNode(t, zkserver.Config{Version: version, JVMFlags: jaas.JVMFlags()})
+		servers, ctx := []string{node.Addr()}, harness.Within(t, 10*time.Minute)
+		restart := func() {
+			t.Helper()
+			require.NoError(t, node.Kill(ctx))
+			require.NoError(t, node.Restart(ctx))
+		}
+		// The list of these clients is open, as during a migration.
+		open := func(m *zkrecipes.SASL) *zkrecipes.Options {
+			return &zkrecipes.Options{SASL: m, ACL: zk.WorldACL(zk.PermAll)}
+		}
+		plain := recipetest.DialTo(t, servers, open(nil))
+		use := func(c *zkrecipes.Client) {
+			t.Helper()
+			require.NoError(t, zkrecipes.NewMutex(c, "/line").Do(ctx, recipetest.Nothing))
+		}
+		use(plain)
+
+		jaas.On(nil)
+		restart()
+		alice := recipetest.DialTo(t, servers, open(asAlice().SASL))
+		use(alice)
+		use(plain)
+
+		jaas.On(harness.RequireSASL)
+		restart()
+		use(alice)
+		err := zkrecipes.NewMutex(plain, "/line").Do(ctx, recipetest.Nothing)
+		require.ErrorContains(t, err, "the server requires SASL (Options.SASL)")
+
+		jaas.Off()
+		restart()
+		use(plain)
+		harness.Eventually(t, "the client with SASL is not let in", func() bool {
+			s, _ := recipetest.Core(alice).Session()
+			return strings.Contains(fmt.Sprint(s.LastError()), "the server is not configured for SASL")
+		})
+		require.False(t, alice.Status().Connected)
+
+		jaas.On(harness.RequireSASL)
+		restart()
+		use(alice)
+	})
+}

@@ -1,0 +1,317 @@
+package zkkrb5
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/jcmturner/gokrb5/v8/client"
+	"github.com/jcmturner/gokrb5/v8/credentials"
+	"github.com/jcmturner/gokrb5/v8/iana/nametype"
+	"github.com/jcmturner/gokrb5/v8/keytab"
+	"github.com/jcmturner/gokrb5/v8/messages"
+	"github.com/jcmturner/gokrb5/v8/types"
+)
+
+var errClosed = errors.New("the credentials are closed")
+
+// ticket is a ticket with its key.
+type ticket struct {
+	messages.Ticket
+	key          types.EncryptionKey
+	since, until time.Time
+	client       *client.Client // for a ticket granting ticket: what asks with it
+}
+
+// isValid reports whether a server accepts the ticket.
+func (t ticket) isValid() bool { return time.Now().Before(t.until) }
+
+// renewal returns when it is time to get another one.
+func (t ticket) renewal() time.Time { return t.since.Add(t.until.Sub(t.since) * 5 / 6) }
+
+// isFresh reports whether it is too early to get another one.
+func (t ticket) isFresh() bool { return time.Now().Before(t.renewal()) }
+
+// ticketFor returns a ticket for a service. It asks the KDC if there is none that is fresh, and
+// returns when ctx ends. What the KDC then answers is kept for the next call.
+func (c *Credentials) ticketFor(ctx context.Context, service string) (ticket, error) {
+	c.mu.Lock()
+	t, closed := c.services[service], c.closed
+	c.mu.Unlock()
+	switch {
+	case closed:
+		return ticket{}, errClosed
+	case t.isFresh():
+		return t, nil
+	}
+	asked := c.flights.DoChan(service, func() (any, error) {
+		if !c.begin() {
+			return ticket{}, errClosed
+		}
+		defer c.work.Done()
+		return c.ask(service)
+	})
+	select {
+	case answer := <-asked:
+		if answer.Err != nil && t.isValid() {
+			return t, nil // for the last sixth of its life
+		}
+		return answer.Val.(ticket), answer.Err
+	case <-ctx.Done():
+		if t.isValid() {
+			return t, nil
+		}
+		return ticket{}, fmt.Errorf("the KDC has not answered yet: %w", ctx.Err())
+	}
+}
+
+// begin counts a goroutine that Close waits for. It returns false once c is closed.
+func (c *Credentials) begin() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.closed {
+		c.work.Add(1)
+	}
+	return !c.closed
+}
+
+// ask asks the KDC for a ticket for a service, and logs in before if need be.
+func (c *Credentials) ask(service string) (ticket, error) {
+	c.kdc.Lock()
+	defer c.kdc.Unlock()
+	c.mu.Lock()
+	tgt := c.tgt
+	c.mu.Unlock()
+	if !tgt.isFresh() {
+		next, err := c.logIn()
+		switch {
+		case err == nil:
+			tgt = next
+		case !tgt.isValid():
+			return ticket{}, fmt.Errorf("log in as %s: %w", c.principal(), explain(err))
+		}
+	}
+	t, err := c.grant(tgt, service)
+	if err != nil {
+		return ticket{}, explain(err)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.tgt, c.services[service] = tgt, t
+	if c.cfg.CCache == "" && !c.renewing && !c.closed { // the ticket of a cache is renewed by others
+		c.renewing = true
+		c.work.Go(c.renew)
+	}
+	return t, nil
+}
+
+// logIn returns a ticket granting ticket. c.kdc must be held.
+func (c *Credentials) logIn() (ticket, error) {
+	cl, err := c.client()
+	if err != nil {
+		return ticket{}, err
+	}
+	if c.cfg.CCache != "" {
+		return c.fromCCache(cl)
+	}
+	request, err := messages.NewASReqForTGT(c.realm, c.conf, c.name)
+	if err != nil {
+		return ticket{}, err
+	}
+	reply, err := cl.ASExchange(c.realm, request, 0)
+	if err != nil {
+		return ticket{}, err
+	}
+	part := reply.DecryptedEncPart
+	return ticket{Ticket: reply.Ticket, key: part.Key, since: part.AuthTime, until: part.EndTime, client: cl}, nil
+}
+
+// client returns what speaks with the KDC, with the keys as they are now. It is used without its
+// own sessions, whose renewal nobody could wait for.
+func (c *Credentials) client() (*client.Client, error) {
+	user := c.name.PrincipalNameString()
+	switch {
+	case c.cfg.Keytab != "":
+		keys, err := c.loadKeytab()
+		if err != nil {
+			return nil, err
+		}
+		return client.NewWithKeytab(user, c.realm, keys, c.conf), nil
+	case c.cfg.Password != nil:
+		password, err := c.cfg.Password()
+		if err != nil {
+			return nil, err
+		}
+		return client.NewWithPassword(user, c.realm, password, c.conf), nil
+	}
+	return client.NewWithPassword(user, c.realm, "", c.conf), nil // a ticket is all it needs
+}
+
+// fromCCache returns the ticket granting ticket of the credentials cache.
+func (c *Credentials) fromCCache(cl *client.Client) (ticket, error) {
+	cache, err := loadCCache(c.cfg.CCache)
+	if err != nil {
+		return ticket{}, err
+	}
+	if owner := cache.GetClientPrincipalName().PrincipalNameString() + "@" + cache.GetClientRealm(); owner != c.principal() {
+		return ticket{}, fmt.Errorf("%s is now that of %s", c.cfg.CCache, owner)
+	}
+	entry, ok := cache.GetEntry(types.PrincipalName{NameType: nametype.KRB_NT_SRV_INST, NameString: []string{"krbtgt", c.realm}})
+	if !ok {
+		return ticket{}, fmt.Errorf("%s has no ticket granting ticket: run kinit", c.cfg.CCache)
+	}
+	t := ticket{key: entry.Key, since: entry.AuthTime, until: entry.EndTime, client: cl}
+	if err := t.Unmarshal(entry.Ticket); err != nil {
+		return ticket{}, fmt.Errorf("%s: %w", c.cfg.CCache, err)
+	}
+	if !t.isValid() {
+		return ticket{}, fmt.Errorf("the ticket in %s has expired at %v: run kinit", c.cfg.CCache, t.until)
+	}
+	return t, nil
+}
+
+// grant returns a ticket for a service. If that is in another realm, it first gets a ticket granting
+// ticket for that. c.kdc must be held.
+func (c *Credentials) grant(tgt ticket, service string) (ticket, error) {
+	_, host, _ := strings.Cut(service, "/")
+	if realm := c.conf.ResolveRealm(host); realm != "" && realm != c.realm {
+		foreign, err := grantBy(tgt, c.realm, types.PrincipalName{NameType: nametype.KRB_NT_SRV_INST, NameString: []string{"krbtgt", realm}})
+		if err != nil {
+			return ticket{}, err
+		}
+		return grantBy(foreign, realm, types.NewPrincipalName(nametype.KRB_NT_PRINCIPAL, service))
+	}
+	return grantBy(tgt, c.realm, types.NewPrincipalName(nametype.KRB_NT_PRINCIPAL, service))
+}
+
+// grantBy returns a ticket that the KDC of a realm gives for a ticket granting ticket of it.
+func grantBy(tgt ticket, realm string, name types.PrincipalName) (ticket, error) {
+	_, reply, err := tgt.client.TGSREQGenerateAndExchange(name, realm, tgt.Ticket, tgt.key, false)
+	if err != nil {
+		return ticket{}, err
+	}
+	part := reply.DecryptedEncPart
+	since := part.StartTime
+	if since.IsZero() {
+		since = part.AuthTime
+	}
+	return ticket{Ticket: reply.Ticket, key: part.Key, since: since, until: part.EndTime, client: tgt.client}, nil
+}
+
+// renew gets new tickets in time, until Close. After a failure it tries again, and after each that is
+// in vain it waits twice as long.
+func (c *Credentials) renew() {
+	const shortest, longest = time.Second, time.Minute
+	pause := shortest
+	next := c.nextRenewal()
+	for {
+		select {
+		case <-time.After(time.Until(next)):
+		case <-c.done:
+			return
+		}
+		if c.renewAll() {
+			pause, next = shortest, c.nextRenewal()
+			continue
+		}
+		next = time.Now().Add(pause)
+		pause = min(2*pause, longest)
+	}
+}
+
+// nextRenewal returns when the first ticket is no longer fresh.
+func (c *Credentials) nextRenewal() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	next := c.tgt.renewal()
+	for _, t := range c.services {
+		if r := t.renewal(); r.Before(next) {
+			next = r
+		}
+	}
+	return next
+}
+
+// renewAll renews the tickets that are not fresh, and reports whether it could. It forgets those that
+// have expired without a renewal: nobody may need them any more.
+func (c *Credentials) renewAll() bool {
+	c.mu.Lock()
+	maps.DeleteFunc(c.services, func(_ string, t ticket) bool { return !t.isValid() })
+	var due []string
+	for service, t := range c.services {
+		if !t.isFresh() {
+			due = append(due, service)
+		}
+	}
+	tgt := c.tgt
+	c.mu.Unlock()
+	slices.Sort(due)
+	for _, service := range due {
+		if _, err := c.ask(service); err != nil {
+			return false
+		}
+	}
+	if len(due) > 0 || tgt.isFresh() {
+		return true
+	}
+	c.kdc.Lock()
+	defer c.kdc.Unlock()
+	tgt, err := c.logIn()
+	if err != nil {
+		return false
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.tgt = tgt
+	return true
+}
+
+func (c *Credentials) loadKeytab() (*keytab.Keytab, error) {
+	keys, err := keytab.Load(c.cfg.Keytab)
+	if err != nil {
+		return nil, fmt.Errorf("keytab %s: %w", c.cfg.Keytab, err)
+	}
+	return keys, nil
+}
+
+// loadCCache reads a credentials cache. gokrb5 panics at a file that ends too early, as one does that
+// is just being written.
+func loadCCache(path string) (cache *credentials.CCache, err error) {
+	defer func() {
+		if recover() != nil {
+			err = fmt.Errorf("credentials cache %s is cut short", path)
+		}
+	}()
+	data, err := os.ReadFile(path)
+	cache = new(credentials.CCache)
+	if err == nil {
+		err = cache.Unmarshal(slices.Clip(data)) // or it would read what lies behind the end
+	}
+	if err != nil {
+		return nil, fmt.Errorf("credentials cache %s: %w", path, err)
+	}
+	return cache, nil
+}
+
+// explain adds to an error of the KDC what it means. gokrb5 keeps only its text.
+func explain(err error) error {
+	text := err.Error()
+	if strings.Contains(text, "KRB_AP_ERR_SKEW") || strings.Contains(text, "clock skew") {
+		return fmt.Errorf("the clocks of this machine and of the KDC differ too much: %w", err)
+	}
+	for _, refusal := range []string{
+		"KDC_ERR_PREAUTH_FAILED", "KDC_ERR_C_PRINCIPAL_UNKNOWN", "KDC_ERR_CLIENT_REVOKED", "KDC_ERR_KEY_EXPIRED", "KDC_ERR_NAME_EXP",
+		"integrity verification failed", "matching key not found in keytab", // the client has a wrong key, or none
+	} {
+		if strings.Contains(text, refusal) {
+			return fmt.Errorf("%w: %w", zk.ErrAuthFailed, err)
+		}
+	}
+	return err
+}

@@ -1,0 +1,202 @@
+// Package zkkrb5 authenticates Clients of zkrecipes by Kerberos: it makes the SASL mechanism GSSAPI
+// (RFC 4752) for zkrecipes.Options.SASL, from a keytab, a password or a credentials cache.
+//
+// The client and the server authenticate each other. What follows is not encrypted, as ZooKeeper's
+// servers offer no security layer: use Options.TLS for that.
+package zkkrb5
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/jcmturner/gokrb5/v8/config"
+	"github.com/jcmturner/gokrb5/v8/iana/nametype"
+	"github.com/jcmturner/gokrb5/v8/types"
+	"golang.org/x/sync/singleflight"
+
+	"github.com/zkrecipes/zkrecipes"
+)
+
+// Mechanism is the registered name of the mechanism.
+const Mechanism = "GSSAPI"
+
+// Config says who the client is, and how it names the servers. At most one of Keytab, Password and
+// CCache may be set. Without any, the default credentials cache is used. It holds no secret.
+type Config struct {
+	// Principal is the client's, such as alice@EXAMPLE.COM or app/host.example.com. The default
+	// realm is that of the configuration. With a credentials cache, Principal may be empty.
+	Principal string
+	// Keytab is a file with keys of Principal. It is read at each login, so it may be replaced.
+	Keytab string
+	// Password returns the password of Principal. It is called at each login, and must not block.
+	Password func() (string, error)
+	// CCache is a file with a ticket that kinit or another program has got and renews. It is read
+	// again when the ticket is about to expire. Default: the file that $KRB5CCNAME names,
+	// or else /tmp/krb5cc_<uid>. Other kinds of caches are not supported.
+	CCache string
+
+	// Conf is the configuration of Kerberos. Default: the file that $KRB5_CONFIG names, or else
+	// /etc/krb5.conf.
+	Conf string
+	// Service is the first part of the servers' principals, service/host. Default "zookeeper".
+	Service string
+	// CanonicalizeHost makes host the canonical name of the server's address, as the reverse
+	// lookup of DNS returns it. That is the default of ZooKeeper's own client
+	// (zookeeper.sasl.client.canonicalize.hostname). Here the default is the name that was given to
+	// Dial, since whoever forges answers of DNS could choose the server that is trusted.
+	CanonicalizeHost bool
+}
+
+// Credentials are those of one principal. They may be used by many Clients at once.
+type Credentials struct {
+	cfg   Config
+	conf  *config.Config
+	name  types.PrincipalName
+	realm string
+
+	flights singleflight.Group // by service principal
+	kdc     sync.Mutex         // held while the KDC is asked
+
+	mu       sync.Mutex
+	closed   bool
+	done     chan struct{}  // closed by Close
+	work     sync.WaitGroup // goroutines
+	renewing bool           // a goroutine renews tickets
+	tgt      ticket
+	services map[string]ticket // by service principal
+}
+
+// New reads the configuration, and does not ask the KDC: that is done when a Client connects. It
+// returns an error if cfg contradicts itself or a file cannot be read. Close the result when no
+// Client uses it any more.
+func New(cfg Config) (*Credentials, error) {
+	c, err := newCredentials(cfg)
+	if err != nil {
+		return nil, fmt.Errorf("zkkrb5: %w", err)
+	}
+	return c, nil
+}
+
+func newCredentials(cfg Config) (*Credentials, error) {
+	sources := 0
+	for _, set := range []bool{cfg.Keytab != "", cfg.Password != nil, cfg.CCache != ""} {
+		if set {
+			sources++
+		}
+	}
+	switch {
+	case sources > 1:
+		return nil, errors.New("more than one of Keytab, Password and CCache is set")
+	case sources == 0:
+		cfg.CCache = cmp.Or(os.Getenv("KRB5CCNAME"), "/tmp/krb5cc_"+strconv.Itoa(os.Getuid()))
+	}
+	cfg.CCache = strings.TrimPrefix(cfg.CCache, "FILE:")
+	cfg.Service = cmp.Or(cfg.Service, "zookeeper")
+	first, _, _ := strings.Cut(os.Getenv("KRB5_CONFIG"), ":")
+	cfg.Conf = cmp.Or(cfg.Conf, first, "/etc/krb5.conf")
+	conf, err := config.Load(cfg.Conf)
+	if _, unknown := err.(config.UnsupportedDirective); err != nil && !unknown {
+		return nil, err
+	}
+	c := &Credentials{cfg: cfg, conf: conf, done: make(chan struct{}), services: map[string]ticket{}}
+	if err := c.setPrincipal(); err != nil {
+		return nil, err
+	}
+	if cfg.Keytab != "" {
+		if _, err := c.loadKeytab(); err != nil {
+			return nil, err
+		}
+	}
+	return c, nil
+}
+
+// setPrincipal splits the principal, or takes that of the credentials cache.
+func (c *Credentials) setPrincipal() error {
+	if c.cfg.CCache != "" {
+		cache, err := loadCCache(c.cfg.CCache)
+		if err != nil {
+			return err
+		}
+		c.name, c.realm = cache.GetClientPrincipalName(), cache.GetClientRealm()
+		if c.cfg.Principal == "" {
+			return nil
+		}
+	}
+	name, realm, _ := strings.Cut(c.cfg.Principal, "@")
+	realm = cmp.Or(realm, c.conf.LibDefaults.DefaultRealm)
+	switch {
+	case name == "":
+		return errors.New("no Principal")
+	case realm == "":
+		return fmt.Errorf("the principal %s has no realm, and %s no default_realm", name, c.cfg.Conf)
+	}
+	owner := c.principal()
+	c.name, c.realm = types.NewPrincipalName(nametype.KRB_NT_PRINCIPAL, name), realm
+	if c.cfg.CCache != "" && owner != c.principal() {
+		return fmt.Errorf("the credentials cache %s is that of %s, not of %s", c.cfg.CCache, owner, c.principal())
+	}
+	return nil
+}
+
+func (c *Credentials) principal() string { return c.name.PrincipalNameString() + "@" + c.realm }
+
+// SASL returns the mechanism for zkrecipes.Options.SASL.
+//
+// Its Principal is the whole name, as in alice@EXAMPLE.COM. Servers that shorten it
+// (kerberos.removeRealmFromPrincipal, kerberos.removeHostFromPrincipal, or rules of
+// zookeeper.security.auth_to_local) name the client otherwise in ACLs: set the Principal of the
+// result to what they make of it.
+//
+// A connection costs the KDC nothing while there is a valid ticket for the server. If the KDC
+// refuses the principal or its key, Dial returns an error that is zk.ErrAuthFailed at once.
+// While it does not answer, the Client tries on. With a keytab or a password, tickets are renewed in
+// the background when 5/6 of their life have passed, so that a KDC that is down for a while does not matter.
+func (c *Credentials) SASL() *zkrecipes.SASL {
+	return &zkrecipes.SASL{Mechanism: Mechanism, Principal: c.principal(), Exchange: c.exchange}
+}
+
+func (c *Credentials) exchange(ctx context.Context, server zkrecipes.SASLServer) (zkrecipes.SASLExchange, error) {
+	service := c.cfg.Service + "/" + c.host(ctx, server)
+	t, err := c.ticketFor(ctx, service)
+	if err != nil {
+		return nil, fmt.Errorf("ticket for %s: %w", service, err)
+	}
+	return newExchange(c.name, c.realm, t)
+}
+
+// host returns the name of a server in its principal.
+func (c *Credentials) host(ctx context.Context, server zkrecipes.SASLServer) string {
+	host, _, _ := net.SplitHostPort(server.Name)
+	if !c.cfg.CanonicalizeHost {
+		return host
+	}
+	address, _, _ := net.SplitHostPort(server.Address)
+	if addresses, err := net.DefaultResolver.LookupHost(ctx, address); err == nil && len(addresses) > 0 {
+		address = addresses[0]
+	}
+	if names, err := net.DefaultResolver.LookupAddr(ctx, address); err == nil && len(names) > 0 {
+		return strings.ToLower(strings.TrimSuffix(names[0], "."))
+	}
+	return host
+}
+
+// Close ends the renewal of tickets. It waits for the answer of a KDC that is being asked, at most
+// some ten seconds for each KDC of the realm. Clients can make no connection from then on. A
+// second Close returns nil, too.
+func (c *Credentials) Close() error {
+	c.mu.Lock()
+	if !c.closed {
+		c.closed = true
+		close(c.done)
+	}
+	c.mu.Unlock()
+	c.work.Wait()
+	return nil
+}

@@ -39,6 +39,7 @@ type worker struct {
 	self    string
 	zk, db  *dbtest.Proxy // db is nil for SQLite
 	reports *os.File
+	suffers bool // something is being done to it; under run.mu
 
 	mu     sync.Mutex
 	cmd    *exec.Cmd
@@ -126,7 +127,7 @@ func (r *run) read(reports *os.File) {
 // trouble does one thing after the other to the workers, mostly to the one that holds.
 func (r *run) trouble(ctx context.Context, crew []*worker) {
 	for pause(ctx, r.random(100*time.Millisecond, 600*time.Millisecond)) {
-		w := crew[r.choose(len(crew))]
+		w := r.choose(crew)
 		kinds := []string{"stopped", "killed", "cut off from ZooKeeper"}
 		if w.db != nil {
 			kinds = append(kinds, "connections to the database dropped", "database silent", "reply to COMMIT lost", "COMMIT slow")
@@ -136,16 +137,22 @@ func (r *run) trouble(ctx context.Context, crew []*worker) {
 		r.faults[kind]++
 		r.mu.Unlock()
 		w.suffer(ctx, kind)
+		r.mu.Lock()
+		w.suffers = false
+		r.mu.Unlock()
 	}
 }
 
-func (r *run) choose(n int) int {
+// choose returns a worker to which nothing is done yet.
+func (r *run) choose(crew []*worker) *worker {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.rng.IntN(4) > 0 {
-		return r.holder
+	w := crew[r.holder]
+	for w.suffers || r.rng.IntN(4) == 0 {
+		w = crew[r.rng.IntN(len(crew))]
 	}
-	return r.rng.IntN(n)
+	w.suffers = true
+	return w
 }
 
 func (r *run) random(from, to time.Duration) time.Duration {

@@ -7,9 +7,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log"
 	"math/rand/v2"
 	"os"
 	"time"
+
+	"github.com/go-sql-driver/mysql"
 
 	"github.com/zkrecipes/zkrecipes"
 	"github.com/zkrecipes/zkrecipes/fence"
@@ -63,6 +66,7 @@ func work(text string) error {
 		io.Copy(io.Discard, os.Stdin)
 		stop()
 	}()
+	mysql.SetLogger(log.New(io.Discard, "", 0)) // of each connection that breaks
 	db, err := sql.Open(p.Driver, p.DSN)
 	if err != nil {
 		return err
@@ -103,7 +107,7 @@ type writer struct {
 
 // turn writes some rows. It never looks whether the lease is lost. It ends early if it is refused.
 func (w *writer) turn(ctx context.Context, lease *zkrecipes.Lease) {
-	for range 1 + rand.IntN(20) {
+	for range 1 + rand.IntN(40) {
 		if ctx.Err() != nil {
 			return
 		}

@@ -42,6 +42,7 @@ var floors = map[string][]string{
 	"internal/tuning":    {},
 	"internal/hooks":     {},
 	"internal/telemetry": {"."},
+	"fence":              {},
 	"zktest":             {"internal/jute"},
 	"zktest/zkserver":    {"zktest"},
 }

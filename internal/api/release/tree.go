@@ -17,7 +17,7 @@ import (
 )
 
 // published are the modules with a tag in a release, by their folders. They have one version.
-var published = []string{"", "cmd/zkr", "zkotel", "zkprom"}
+var published = []string{"", "cmd/zkr", "fence/fencegrpc", "zkotel", "zkprom"}
 
 // tree is a working tree of the repository.
 type tree struct {

@@ -13,14 +13,14 @@ import (
 	"github.com/zkrecipes/zkrecipes/fence"
 )
 
-// newGuard returns the guard of the service's database.
-func newGuard(ctx context.Context, db *sql.DB) (*fence.SQL, error) {
+// NewGuard returns the guard of the service's database.
+func NewGuard(ctx context.Context, db *sql.DB) (*fence.SQL, error) {
 	guard := fence.NewSQL(db, fence.PostgreSQL, nil)
 	return guard, guard.Migrate(ctx) // or create the table of fence.SchemaPostgreSQL
 }
 
-// withdraw writes to the database under the lock.
-func withdraw(ctx context.Context, lock *zkrecipes.Mutex, guard *fence.SQL, id, amount int64) error {
+// Withdraw writes to the database under the lock.
+func Withdraw(ctx context.Context, lock *zkrecipes.Mutex, guard *fence.SQL, id, amount int64) error {
 	return lock.Do(ctx, func(ctx context.Context, lease *zkrecipes.Lease) error {
 		return guard.Do(ctx, lease, func(tx *sql.Tx) error {
 			_, err := tx.ExecContext(ctx, "UPDATE account SET balance = balance - $2 WHERE id = $1", id, amount)
@@ -46,8 +46,8 @@ func loop(ctx context.Context, orders *zkrecipes.Mutex, work func(context.Contex
 	}
 }
 
-// service returns a service of several instances, which have the database in common.
-func service(guard *fence.SQL, write func(*http.Request, *sql.Tx) error) http.Handler {
+// Service returns a service of several instances, which have the database in common.
+func Service(guard *fence.SQL, write func(*http.Request, *sql.Tx) error) http.Handler {
 	put := func(w http.ResponseWriter, r *http.Request) {
 		holder, _ := fence.FromContext(r.Context())
 		err := guard.Do(r.Context(), holder, func(tx *sql.Tx) error { return write(r, tx) })
@@ -60,8 +60,8 @@ func service(guard *fence.SQL, write func(*http.Request, *sql.Tx) error) http.Ha
 	})
 }
 
-// send sends a request to it, under the lock.
-func send(r *http.Request, lease *zkrecipes.Lease) error {
+// Send sends a request to it, under the lock.
+func Send(r *http.Request, lease *zkrecipes.Lease) error {
 	client := &http.Client{Transport: &fence.Transport{}}
 	resp, err := client.Do(r.WithContext(fence.NewContext(r.Context(), lease)))
 	if err != nil {

@@ -3,6 +3,7 @@ package fencing
 import (
 	"math"
 	"net"
+	"os"
 	"os/exec"
 	"strconv"
 	"strings"
@@ -10,6 +11,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/zkrecipes/zkrecipes/internal/markdown"
 )
 
 // redis runs Debian's redis-server on a free port of the loopback, and returns a function that runs
@@ -41,6 +44,20 @@ func redis(t *testing.T) (cli func(args ...string) string) {
 		}
 		return out
 	}
+}
+
+func TestTheScriptInTheGuideIsTheOneThatIsTested(t *testing.T) {
+	guide, err := os.ReadFile("../../fencing.md")
+	require.NoError(t, err)
+	script, err := os.ReadFile("fence.lua")
+	require.NoError(t, err)
+	for _, block := range markdown.Parse(string(guide)).Blocks {
+		if block.Language == "lua" {
+			require.True(t, strings.HasSuffix(string(script), "\n"+strings.Join(block.Code, "\n")+"\n"))
+			return
+		}
+	}
+	require.Fail(t, "no script")
 }
 
 func TestRedisRefusesAnEarlierHolder(t *testing.T) {

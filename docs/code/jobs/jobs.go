@@ -19,7 +19,7 @@ func nightly(ctx context.Context, client *zkrecipes.Client, db *sql.DB, work fun
 	next := time.NewTicker(time.Minute)
 	defer next.Stop()
 	for {
-		err := catchUp(ctx, lock, db, guard, work)
+		err := CatchUp(ctx, lock, db, guard, work)
 		switch {
 		case err == nil:
 		case ctx.Err() != nil, errors.Is(err, zkrecipes.ErrClosed):
@@ -37,8 +37,8 @@ func nightly(ctx context.Context, client *zkrecipes.Client, db *sql.DB, work fun
 	}
 }
 
-// catchUp works for each day that has ended and is not recorded, the earliest first.
-func catchUp(ctx context.Context, lock *zkrecipes.Mutex, db *sql.DB, guard *fence.SQL, work func(context.Context, *sql.Tx, string) error) error {
+// CatchUp works for each day that has ended and is not recorded, the earliest first.
+func CatchUp(ctx context.Context, lock *zkrecipes.Mutex, db *sql.DB, guard *fence.SQL, work func(context.Context, *sql.Tx, string) error) error {
 	for {
 		day, err := due(ctx, db, lock.Path())
 		if err != nil || day == "" {

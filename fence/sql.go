@@ -142,27 +142,19 @@ func (s *SQL) Admit(ctx context.Context, h Holder) (work context.Context, done f
 	if err != nil {
 		return nil, nil, err
 	}
-	recorded := true
 	for _, c := range cs {
 		var last int64
 		err := s.db.QueryRowContext(ctx, s.do.read, c.name).Scan(&last)
-		if errors.Is(err, sql.ErrNoRows) {
-			err = nil // and last is 0
+		if err != nil && !errors.Is(err, sql.ErrNoRows) {
+			return nil, nil, c.fail(err)
 		}
-		if err == nil {
-			err = c.check(last)
-		} else {
-			err = c.fail(err)
+		if last == c.token {
+			continue
 		}
-		if err != nil {
+		if err := s.Do(ctx, h, func(*sql.Tx) error { return nil }); err != nil { // one decides for all
 			return nil, nil, err
 		}
-		recorded = recorded && last == c.token
-	}
-	if !recorded {
-		if err := s.Do(ctx, h, func(*sql.Tx) error { return nil }); err != nil {
-			return nil, nil, err
-		}
+		break
 	}
 	return ctx, func() {}, nil
 }

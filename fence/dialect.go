@@ -40,10 +40,10 @@ type statements struct {
 	// raise locks the fence's row and sets its token unless that is higher. It has two arguments,
 	// the name and the token.
 	raise string
-	// locked reads the token of the row that raise has locked, past the transaction's snapshot.
-	// Without it, the count of rows that raise has changed tells: 0 if the token is higher.
-	locked string
-	read   string // reads the token
+	// insertID: the driver's LastInsertId after raise is the token in the row. Otherwise the count
+	// of rows tells, which is 0 if the token in the row is higher.
+	insertID bool
+	read     string // reads the token
 }
 
 // One statement locks the row and decides. Both databases lock the row even if the condition
@@ -63,13 +63,14 @@ var dialects = map[Dialect]statements{
 		raise:  strings.NewReplacer("$1", "?", "$2", "?").Replace(raiseIfNotLower),
 		read:   `SELECT token FROM zkrecipes_fence WHERE name = ?`,
 	},
-	// MySQL has no condition there, and its count depends on a setting of the driver.
+	// MySQL has no condition there, and its count depends on a setting of the driver. Its manual
+	// describes LAST_INSERT_ID(expr) as a way to return a value with the reply.
 	MySQL: {
 		schema: SchemaMySQL,
-		raise: `INSERT INTO zkrecipes_fence (name, token) VALUES (?, ?)
-ON DUPLICATE KEY UPDATE token = GREATEST(token, VALUES(token))`,
-		locked: `SELECT token FROM zkrecipes_fence WHERE name = ? FOR UPDATE`,
-		read:   `SELECT token FROM zkrecipes_fence WHERE name = ?`,
+		raise: `INSERT INTO zkrecipes_fence (name, token) VALUES (?, LAST_INSERT_ID(?))
+ON DUPLICATE KEY UPDATE token = LAST_INSERT_ID(GREATEST(token, VALUES(token)))`,
+		insertID: true,
+		read:     `SELECT token FROM zkrecipes_fence WHERE name = ?`,
 	},
 }
 
@@ -78,7 +79,7 @@ var tableName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-
 
 // named returns the statements for a table of another name.
 func (s statements) named(table string) statements {
-	for _, text := range []*string{&s.schema, &s.raise, &s.locked, &s.read} {
+	for _, text := range []*string{&s.schema, &s.raise, &s.read} {
 		*text = strings.ReplaceAll(*text, defaultTable, table)
 	}
 	return s

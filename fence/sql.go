@@ -91,7 +91,7 @@ func (s *SQL) Migrate(ctx context.Context) error {
 // that in the database, by idle_in_transaction_session_timeout (PostgreSQL) or
 // idle_write_transaction_timeout (MariaDB), and do long work before Do.
 //
-// Cost, beside BEGIN and COMMIT: one statement for each fence of the holder, two with MySQL.
+// Cost, beside BEGIN and COMMIT: one statement for each fence of the holder.
 func (s *SQL) Do(ctx context.Context, h Holder, write func(*sql.Tx) error) error {
 	cs, err := s.claims(h)
 	if err != nil {
@@ -172,19 +172,22 @@ func (s *SQL) raise(ctx context.Context, tx *sql.Tx, c claim) error {
 	if err != nil {
 		return c.fail(err)
 	}
-	if s.do.locked != "" {
-		var last int64
-		if err := tx.QueryRowContext(ctx, s.do.locked, c.name).Scan(&last); err != nil {
+	if s.do.insertID {
+		last, err := res.LastInsertId()
+		if err == nil && last < c.token {
+			err = errors.New("the driver does not return LAST_INSERT_ID")
+		}
+		if err != nil {
 			return c.fail(err)
 		}
 		return c.check(last)
 	}
 	n, err := res.RowsAffected()
-	switch {
-	case err != nil:
+	if err == nil && n == 0 {
+		err = ErrFenced
+	}
+	if err != nil {
 		return c.fail(err)
-	case n == 0:
-		return c.fail(ErrFenced)
 	}
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"testing"
 
@@ -193,6 +194,22 @@ func TestADeferredConstraintThatFailsAtCommitIsNotUncertain(t *testing.T) {
 	})
 	require.Equal(t, "23505", dbtest.State(err), "%v", err)
 	require.NotErrorIs(t, err, fence.ErrUncertain)
+}
+
+func TestTheSettingsOfMySQLsDriverDoNotMatter(t *testing.T) {
+	for _, settings := range []map[string]string{
+		{"clientFoundRows": "true"}, {"interpolateParams": "true"}, {"clientFoundRows": "true", "interpolateParams": "true"}, {"sql_mode": "''"},
+	} {
+		ctx := t.Context()
+		w := suite.NewWorld(t, only(t, "mariadb"), nil)
+		guard := w.Over(suite.OpenWith(t, w.Database, "", settings), nil)
+		for _, token := range []int64{5, 5, math.MaxInt64 - 1, math.MaxInt64} {
+			require.NoError(t, guard.Do(ctx, fence.Tokens{"/l": token}, w.Add(ctx)), "%v", settings)
+			require.NoError(t, guard.Do(ctx, fence.Tokens{"/l": token}, w.Add(ctx)), "%v", settings)
+			require.ErrorIs(t, guard.Do(ctx, fence.Tokens{"/l": token - 1}, w.Add(ctx)), fence.ErrFenced, "%v", settings)
+		}
+		require.EqualValues(t, 8, w.Balance(t))
+	}
 }
 
 func TestAWaitForTheFenceEndsWithTheDatabasesTimeout(t *testing.T) {

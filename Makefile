@@ -87,6 +87,8 @@ test-race: setup ## test the recipes on zktest with the race detector
 
 test-race-packages: setup ## test the other packages with the race detector
 	./scripts/race.sh -timeout 15m $(PACKAGES)
+	cd fence/fencegrpc && ../../scripts/race.sh ./...
+	cd fence/internal/dbtest && ../../../scripts/race.sh ./suite
 	cd zkotel && ../scripts/race.sh ./...
 	cd zkprom && ../scripts/race.sh $$(go list ./... | grep -v '/promtest$$')
 
@@ -130,7 +132,7 @@ stress-changed: ## run those that the last commit touches, for a minute
 FUZZTIME ?= 20000x
 FUZZ := zktest:FuzzRequests zktest:FuzzHandshake zktest:FuzzDecode \
 	internal/jute:FuzzDecoder internal/wire:FuzzServer internal/wire:FuzzHandshake \
-	internal/zkconn:FuzzDecodeMulti internal/zkconn:FuzzDecodeNames
+	fence:FuzzParse internal/zkconn:FuzzDecodeMulti internal/zkconn:FuzzDecodeNames
 fuzz: ## fuzz the decoders, FUZZTIME inputs for each target
 	@for f in $(FUZZ); do \
 		nice go test -run NONE -fuzz "^$${f#*:}\$$" -fuzztime $(FUZZTIME) "./$${f%:*}" | grep -v elapsed; \

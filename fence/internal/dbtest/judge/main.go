@@ -54,6 +54,9 @@ func judge(ctx context.Context) error {
 	processes := flag.Int("processes", 8, "how many take turns")
 	seed := flag.Uint64("seed", uint64(time.Now().UnixNano()), "of the faults")
 	flag.Parse()
+	if *processes < 4 {
+		return errors.New("-processes: 4 at least, of which 3 suffer at one time")
+	}
 
 	d, err := dbtest.Start(ctx, *name)
 	if err != nil {
@@ -66,18 +69,15 @@ func judge(ctx context.Context) error {
 		if err := r.play(ctx, *processes, *duration); err != nil {
 			return err
 		}
-		v, err := r.verdict(ctx)
+		rows, err := r.rows(ctx)
 		if err != nil {
 			return err
 		}
+		v := compare(rows, r.outcomes)
+		v.fenced, v.faults = fenced, r.faults
 		fmt.Println(v)
-		switch {
-		case fenced && v.broken() > 0:
-			return errors.New("the fence has let something through")
-		case fenced && v.refused == 0:
-			return errors.New("no write was refused: the run shows nothing")
-		case !fenced && v.broken() == 0:
-			return errors.New("without the fence nothing was broken: the run shows nothing")
+		if err := v.err(); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -85,7 +85,7 @@ func judge(ctx context.Context) error {
 
 // verdict is what a run has come to.
 type verdict struct {
-	title                               string
+	fenced                              bool
 	faults                              map[string]int
 	rows, holders                       int
 	written, refused, failed, uncertain int
@@ -96,9 +96,26 @@ type verdict struct {
 // broken counts what must not happen.
 func (v *verdict) broken() int { return v.back + v.twice + v.gaps + v.missing + v.unsaid }
 
+// err returns what is wrong with the run, if anything is.
+func (v *verdict) err() error {
+	switch {
+	case v.fenced && v.broken() > 0:
+		return errors.New("the fence has let something through")
+	case v.fenced && v.refused == 0:
+		return errors.New("no write was refused: the run shows nothing")
+	case !v.fenced && v.broken() == 0:
+		return errors.New("without the fence nothing was broken: the run shows nothing")
+	}
+	return nil
+}
+
 func (v *verdict) String() string {
+	title := "without the fence"
+	if v.fenced {
+		title = "with the fence"
+	}
 	text := fmt.Sprintf("%s: %d rows of %d holders; replies: written %d, refused %d, failed %d, unknown %d; faults:",
-		v.title, v.rows, v.holders, v.written, v.refused, v.failed, v.uncertain)
+		title, v.rows, v.holders, v.written, v.refused, v.failed, v.uncertain)
 	for _, fault := range slices.Sorted(maps.Keys(v.faults)) {
 		text += fmt.Sprintf(" %s %d", fault, v.faults[fault])
 	}
@@ -122,17 +139,10 @@ type row struct {
 	attempt             string
 }
 
-// verdict reads all rows and compares them with the rules.
-func (r *run) verdict(ctx context.Context) (*verdict, error) {
-	v := &verdict{title: "without the fence", faults: r.faults}
-	if r.fenced {
-		v.title = "with the fence"
-	}
-	rows, err := r.rows(ctx)
-	if err != nil {
-		return nil, err
-	}
-	v.rows = len(rows)
+// compare compares the rows, in their order, with the rules, and with what the processes were told
+// about their attempts.
+func compare(rows []row, outcomes map[string]outcome) *verdict {
+	v := &verdict{rows: len(rows)}
 	there, writers, tokens := map[string]bool{}, map[int64]int64{}, map[int64]bool{}
 	last := row{}
 	for _, w := range rows {
@@ -149,7 +159,7 @@ func (r *run) verdict(ctx context.Context) (*verdict, error) {
 		writers[w.job], last = w.token, w
 	}
 	v.holders = len(tokens)
-	for attempt, outcome := range r.outcomes {
+	for attempt, outcome := range outcomes {
 		switch outcome {
 		case written:
 			v.written++
@@ -169,7 +179,7 @@ func (r *run) verdict(ctx context.Context) (*verdict, error) {
 			v.uncertain++
 		}
 	}
-	return v, nil
+	return v
 }
 
 func (r *run) rows(ctx context.Context) (rows []row, err error) {

@@ -10,7 +10,7 @@ type Dialect string
 
 // The databases that SQL knows.
 const (
-	PostgreSQL Dialect = "PostgreSQL" // and what is compatible with its INSERT .. ON CONFLICT and row locks
+	PostgreSQL Dialect = "PostgreSQL" // 9.5 or later
 	MySQL      Dialect = "MySQL"      // 5.7 or later, and MariaDB, with InnoDB
 	SQLite     Dialect = "SQLite"     // 3.24 or later
 )

@@ -63,7 +63,7 @@ var (
 	// lock, whatever its lease says. Do not try again with the same token.
 	ErrFenced = errors.New("refused: a later holder came first")
 	// ErrNoToken is returned for a holder that has no fencing token: one that holds nothing, or
-	// a read lease.
+	// a read lease, or one whose fence has a name of more than 767 bytes.
 	ErrNoToken = errors.New("no fencing token")
 	// ErrMalformed is returned for a Header that cannot be parsed.
 	ErrMalformed = errors.New("malformed " + Header)

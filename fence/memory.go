@@ -47,8 +47,8 @@ func NewMemory(lowest func(ctx context.Context, name string) (int64, error)) *Me
 }
 
 // Raise refuses holders of the fence with a lower token from now on, and ends the contexts of
-// those that Admit has let through. It does nothing if the fence is as high. 0 lets any holder
-// pass that comes first: only for a fence that no holder has passed before.
+// those that Admit has let through. It does nothing if the fence is that high already. 0 lets
+// any holder pass that comes first: use it only for a fence that no holder has passed before.
 func (m *Memory) Raise(name string, lowest int64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

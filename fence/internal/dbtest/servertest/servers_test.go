@@ -256,7 +256,7 @@ func TestTheDatabaseEndsTheTransactionOfASuspendedHolder(t *testing.T) {
 			require.Error(t, err)
 			require.NotErrorIs(t, err, fence.ErrFenced)
 			require.EqualValues(t, 1, w.Balance(t))
-			require.ErrorIs(t, bounded.Do(ctx, fence.Tokens{"/l": 1}, w.Set(ctx, 9)), fence.ErrFenced)
+			require.ErrorIs(t, w.Fence.Do(ctx, fence.Tokens{"/l": 1}, w.Set(ctx, 9)), fence.ErrFenced)
 		})
 	}
 }

@@ -5,8 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"time"
 )
 
@@ -25,7 +27,8 @@ type HandlerOptions struct {
 // and calls next for those that it admits. The context of next's request has the tokens, for
 // [FromContext], and ends early if the guard says so: with [Memory], when a later holder comes.
 // Then next's reads of the request's body fail, too, so a client that is suspended in the middle
-// of its request does not keep the next holder waiting.
+// of its request does not keep the next holder waiting. It gets no response, as after
+// http.ErrAbortHandler.
 //
 // Whether an earlier holder's next may still run when a later one is admitted depends on the
 // guard: with [Memory] not; with [SQL] it may, so write with SQL.Do.
@@ -54,11 +57,49 @@ func Handler(g Guard, next http.Handler, opts *HandlerOptions) http.Handler {
 			return
 		}
 		defer done()
-		defer context.AfterFunc(work, func() {
-			http.NewResponseController(w).SetReadDeadline(time.Unix(1, 0)) // an error: reads go on
-		})()
-		next.ServeHTTP(w, r.WithContext(NewContext(work, tokens)))
+		r = r.WithContext(NewContext(work, tokens))
+		up := &upload{ReadCloser: r.Body}
+		if r.Body != http.NoBody {
+			r.Body = up
+		}
+		over := make(chan struct{})
+		stop := context.AfterFunc(work, func() {
+			defer close(over)
+			up.cut(w)
+		})
+		defer stop()
+		next.ServeHTTP(w, r)
+		if !stop() {
+			<-over
+			if up.isCut {
+				panic(http.ErrAbortHandler) // the connection is in the middle of a request
+			}
+		}
 	})
+}
+
+// upload is the body of a request.
+type upload struct {
+	io.ReadCloser
+	ended atomic.Bool // read to its end
+	isCut bool
+}
+
+func (u *upload) Read(p []byte) (int, error) {
+	n, err := u.ReadCloser.Read(p)
+	if err != nil {
+		u.ended.Store(true)
+	}
+	return n, err
+}
+
+// cut makes reads of the body fail. Once it has ended, the server itself reads from the connection,
+// for the next request, and must not fail.
+func (u *upload) cut(w http.ResponseWriter) {
+	if u.ReadCloser == http.NoBody || u.ended.Load() {
+		return
+	}
+	u.isCut = http.NewResponseController(w).SetReadDeadline(time.Unix(1, 0)) == nil
 }
 
 // admit asks the guard for the tokens of the request.

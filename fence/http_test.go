@@ -1,6 +1,7 @@
 package fence_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -46,7 +47,10 @@ func put(t *testing.T, client *http.Client, url string, h fence.Holder, body io.
 	require.NoError(t, err)
 	resp, err := client.Do(r)
 	require.NoError(t, err)
-	t.Cleanup(func() { resp.Body.Close() })
+	all, err := io.ReadAll(resp.Body)
+	require.NoError(t, err)
+	require.NoError(t, resp.Body.Close()) // so that the next request uses the connection
+	resp.Body = io.NopCloser(bytes.NewReader(all))
 	return resp
 }
 
@@ -204,6 +208,48 @@ func TestAClientThatIsSuspendedInItsRequestDoesNotKeepTheNextHolderWaiting(t *te
 		<-reading
 		require.Equal(t, http.StatusOK, put(t, client, url, of(512), nil).StatusCode)
 		require.ErrorIs(t, <-failed, fence.ErrFenced)
+	})
+}
+
+// Its connection serves the requests of others afterwards, such as those of a proxy's other clients.
+func TestARequestThatIsSentWhenALaterHolderComesGetsItsResponse(t *testing.T) {
+	working := make(chan struct{}, 1)
+	handler := func() http.Handler {
+		return fence.Handler(told(1), http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			body, err := io.ReadAll(r.Body)
+			if err != nil {
+				t.Error(err)
+			}
+			if string(body) == "first" {
+				working <- struct{}{}
+				<-r.Context().Done()
+			} else if r.Context().Err() != nil {
+				t.Error(context.Cause(r.Context()))
+			}
+			w.Write(body)
+		}), nil)
+	}
+	each(t, handler, func(t *testing.T, url string, client *http.Client) {
+		first := make(chan string, 1)
+		go func() {
+			body := ""
+			defer func() { first <- body }()
+			r, err := http.NewRequestWithContext(fence.NewContext(t.Context(), of(256)), http.MethodPut, url, strings.NewReader("first"))
+			if err != nil {
+				return
+			}
+			if resp, err := client.Do(r); err == nil {
+				all, _ := io.ReadAll(resp.Body)
+				body = string(all)
+				resp.Body.Close()
+			}
+		}()
+		<-working
+		require.Equal(t, http.StatusOK, put(t, client, url, of(512), nil).StatusCode)
+		require.Equal(t, "first", <-first)
+		for range 2 { // on each of the connections
+			require.Equal(t, http.StatusOK, put(t, client, url, of(512), strings.NewReader("next")).StatusCode)
+		}
 	})
 }
 

@@ -1,7 +1,7 @@
 .DEFAULT_GOAL := help
 SHELL := /bin/bash
-.PHONY: help demo demo-zk demo-rw demo-barrier demo-queue demo-ids demo-election demo-members test test-all test-zktest test-real \
-	test-packages test-sim test-race test-race-packages test-race-sim test-real-all test-bench test-prometheus test-sasl test-page test-long stress stress-changed \
+.PHONY: help demo demo-zk demo-rw demo-barrier demo-queue demo-ids demo-election demo-members demo-fence test test-all test-zktest test-real \
+	test-packages test-sim test-race test-race-packages test-race-sim test-real-all test-bench test-prometheus test-sasl test-fence test-page test-long stress stress-changed \
 	fuzz sim soak soak-short soak-kills soak-loss mutants mutants-some bench pictures lint lint-more vuln \
 	api api-compat rows tidy setup zkr man dist release-sums release-check
 
@@ -15,7 +15,7 @@ GOVULNCHECK := golang.org/x/vuln/cmd/govulncheck@v1.9.0
 CYCLONEDX := github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod@v1.10.0
 
 # The modules of go.work except the root.
-MODULES := bench cmd/zkr cmd/zkr/pagetest docs/code/testing/realserver internal/api internal/zkserver/launcher zkkrb5 zkotel zkprom
+MODULES := bench cmd/zkr cmd/zkr/pagetest docs/code/testing/realserver fence/fencegrpc fence/internal/dbtest internal/api internal/zkserver/launcher zkkrb5 zkotel zkprom
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -44,6 +44,9 @@ demo-election: ## run an election: three processes, whose leader is killed, and 
 demo-members: ## run a group: processes that are members, one of which is killed, and another one stopped
 	go run ./examples/members
 
+demo-fence: ## run a service that refuses a process which has lost its lock and does not know it
+	go run ./examples/fence
+
 # The parts of make test, the longest first. The recipes' tests wait for real time and
 # use little CPU time, so another part runs beside them.
 TESTS := test-zktest test-packages test-real test-sim
@@ -52,8 +55,8 @@ JOBS ?= 2
 # The packages whose tests run on a ZooKeeper server, and the others, the simulation aside.
 RECIPES = $(shell ./scripts/recipes.sh)
 PACKAGES = $$(go list ./... | grep -vxF -e "$$(go list $(RECIPES) ./internal/sim)")
-# Those of the other modules, except what test-bench, test-page, test-prometheus and test-sasl test.
-OTHERS = $$(go list $(patsubst %,./%/...,$(filter-out bench cmd/zkr/pagetest,$(MODULES))) | grep -v -e '/promtest$$' -e '/zkkrb5$$')
+# Those of the other modules, except what test-bench, test-page, test-prometheus, test-fence and test-sasl test.
+OTHERS = $$(go list $(patsubst %,./%/...,$(filter-out bench cmd/zkr/pagetest,$(MODULES))) | grep -vE '/(promtest|servertest|zkkrb5)$$')
 # Make 4.0 and later can keep the parts' output apart.
 SYNC := $(if $(filter output-sync,$(.FEATURES)),--output-sync=target)
 
@@ -63,7 +66,7 @@ test: setup ## run the tests: the recipes on zktest, what needs a real server on
 	@$(MAKE) --no-print-directory -j$(JOBS) $(SYNC) $(TESTS)
 
 # What make test leaves out. Each part can run on a machine of its own.
-MORE := test-race test-race-packages test-race-sim test-real-all test-bench test-prometheus test-sasl test-page test-long fuzz sim mutants soak-short soak-loss
+MORE := test-race test-race-packages test-race-sim test-real-all test-bench test-prometheus test-sasl test-fence test-page test-long fuzz sim mutants soak-short soak-loss
 
 test-all: test $(MORE) ## run everything: the race detector, all tests on a real server, seeds, mutants, the soak (hours)
 
@@ -84,6 +87,8 @@ test-race: setup ## test the recipes on zktest with the race detector
 
 test-race-packages: setup ## test the other packages with the race detector
 	./scripts/race.sh -timeout 15m $(PACKAGES)
+	cd fence/fencegrpc && ../../scripts/race.sh ./...
+	cd fence/internal/dbtest && ../../../scripts/race.sh ./suite
 	cd zkotel && ../scripts/race.sh ./...
 	cd zkprom && ../scripts/race.sh $$(go list ./... | grep -v '/promtest$$')
 
@@ -106,6 +111,12 @@ test-sasl: ## test Kerberos on an MIT KDC, and SASL beside kazoo, which it insta
 	@./scripts/setup-sasl.sh
 	cd zkkrb5 && go test -count=1 .
 
+MINUTES_FENCE ?= 1
+test-fence: ## test package fence on PostgreSQL, MariaDB and nginx, which it installs, and judge it on each database (MINUTES_FENCE)
+	@./scripts/setup-databases.sh
+	cd fence/internal/dbtest && go test -count=1 -timeout 15m ./servertest
+	@for db in postgresql mariadb sqlite; do go run ./fence/internal/dbtest/judge -db $$db -duration $(MINUTES_FENCE)m || exit 1; done
+
 test-page: ## test the page of zkr serve in chromium, which it installs
 	@./scripts/setup-chromium.sh
 	cd cmd/zkr/pagetest && go test -count=1 . $(if $(PICTURES),-timeout 15m -pictures)
@@ -125,7 +136,7 @@ stress-changed: ## run those that the last commit touches, for a minute
 FUZZTIME ?= 20000x
 FUZZ := zktest:FuzzRequests zktest:FuzzHandshake zktest:FuzzDecode \
 	internal/digestmd5:FuzzStep internal/jute:FuzzDecoder internal/wire:FuzzServer internal/wire:FuzzHandshake \
-	internal/zkconn:FuzzDecodeMulti internal/zkconn:FuzzDecodeNames zkkrb5:FuzzExchange
+	fence:FuzzParse internal/zkconn:FuzzDecodeMulti internal/zkconn:FuzzDecodeNames zkkrb5:FuzzExchange
 fuzz: ## fuzz the decoders, FUZZTIME inputs for each target
 	@for f in $(FUZZ); do \
 		nice go test -run NONE -fuzz "^$${f#*:}\$$" -fuzztime $(FUZZTIME) "./$${f%:*}" | grep -v elapsed; \
@@ -183,7 +194,7 @@ lint-more: ## check with golangci-lint what make lint does not
 	@for m in . $(MODULES); do (set -x; cd $$m && $(CURDIR)/bin/golangci-lint run ./...) || exit 1; done
 
 vuln: ## look for known vulnerabilities in what the published modules call (needs vuln.go.dev)
-	@for m in . cmd/zkr zkkrb5 zkotel zkprom; do (set -x; cd $$m && go run $(GOVULNCHECK) ./...) || exit 1; done
+	@for m in . cmd/zkr fence/fencegrpc zkkrb5 zkotel zkprom; do (set -x; cd $$m && go run $(GOVULNCHECK) ./...) || exit 1; done
 
 ZKR := linux-amd64 linux-arm64 darwin-amd64 darwin-arm64
 zkr: ## build static binaries of cmd/zkr in bin

@@ -65,7 +65,7 @@
 // do not keep the session alive. [Lease.Context], [Lease.Err] and [Lease.ValidUntil] are
 // best effort: enough to save work, not enough to protect data. Fence what two
 // holders must never both do: with [Lease.Commit] or [Lease.Check] if the data are
-// in ZooKeeper, with [Lease.Token] if they are elsewhere.
+// in ZooKeeper, with package fence or with [Lease.Token] if they are elsewhere.
 //
 // That tokens go on growing when an ensemble is rebuilt without its old data. They
 // start anew.

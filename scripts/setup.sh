@@ -1,8 +1,8 @@
 #!/bin/bash
 # Installs what `make test` and `make demo-zk` need: a C compiler for the race
-# detector, jq for the runbook of docs/zkr.md, and a way to run ZooKeeper. If all is there, it prints nothing. It
-# installs packages only as root on Debian. Elsewhere it goes on without, and
-# internal/zkserver/prepare reports what is missing.
+# detector, jq for the runbook of docs/zkr.md, redis-server for docs/fencing.md, and a way to run
+# ZooKeeper. If all is there, it prints nothing. It installs packages only as root on Debian.
+# Elsewhere it goes on without, and internal/zkserver/prepare reports what is missing.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -41,6 +41,10 @@ fi
 
 if ! command -v jq >/dev/null && root_on_debian; then
 	install_packages jq || say "cannot install jq: the test of the runbook will fail"
+fi
+
+if ! command -v redis-server >/dev/null && root_on_debian; then
+	RUNLEVEL=1 install_packages redis-server || say "cannot install redis-server: the test of the fence in Redis will fail"
 fi
 
 if [ -z "${ZK_SERVERS:-}" ] && [ "${ZK_HARNESS:-docker}" = docker ] && ! engine_answers; then

@@ -21,11 +21,11 @@ import (
 )
 
 // exported are the packages for users, below the module's path.
-var exported = []string{"", "/zktest"}
+var exported = []string{"", "/fence", "/zktest"}
 
 // beside are the packages for users in modules of their own. api.txt leaves them out, and compat
 // compares them, too: a release gives all modules the same version.
-var beside = []string{"/zkkrb5", "/zkotel", "/zkprom"}
+var beside = []string{"/fence/fencegrpc", "/zkkrb5", "/zkotel", "/zkprom"}
 
 func main() {
 	if err := run(os.Args[1:], filepath.Join("..", ".."), os.Stdout); err != nil {

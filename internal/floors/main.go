@@ -45,6 +45,7 @@ var floors = map[string][]string{
 	"internal/tuning":    {},
 	"internal/hooks":     {},
 	"internal/telemetry": {"."},
+	"fence":              {},
 	"zktest":             {"internal/digestmd5", "internal/jute"},
 	"zktest/zkserver":    {"zktest"},
 }

@@ -117,4 +117,11 @@ var sessionMutants = []mutant{
 		new:  `case stat == nil:`,
 		test: "./internal/session -run ^TestAPutThatReturnsNil",
 	},
+	{
+		name: "fence-lets-an-earlier-holder-write",
+		what: "A fence does not compare tokens.",
+		in:   "fence",
+		old:  ` WHERE fence.token <= excluded.token`,
+		test: "./fence/internal/dbtest/suite -run ^TestSQLite$",
+	},
 }

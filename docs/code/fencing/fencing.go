@@ -7,55 +7,26 @@ import (
 	"errors"
 	"fmt"
 	"log"
+	"net/http"
 
 	"github.com/zkrecipes/zkrecipes"
+	"github.com/zkrecipes/zkrecipes/fence"
 )
 
-// ErrFenced says that the lock is lost, whatever the lease says.
-var ErrFenced = errors.New("a later holder has written")
-
-// setBalance writes to a row of PostgreSQL under a lock, unless a later holder has.
-func setBalance(ctx context.Context, db *sql.DB, lease *zkrecipes.Lease, id, balance int64) error {
-	res, err := db.ExecContext(ctx, `
-		INSERT INTO account (id, balance, fence) VALUES ($1, $3, $2)
-		ON CONFLICT (id) DO UPDATE SET balance = EXCLUDED.balance, fence = EXCLUDED.fence
-		WHERE account.fence IS NULL OR account.fence <= EXCLUDED.fence`, id, lease.Token(), balance)
-	if err != nil {
-		return err
-	}
-	n, err := res.RowsAffected()
-	if err == nil && n == 0 {
-		err = ErrFenced // stop: this process no longer holds the lock
-	}
-	return err
+// NewGuard returns the guard of the service's database.
+func NewGuard(ctx context.Context, db *sql.DB) (*fence.SQL, error) {
+	guard := fence.NewSQL(db, fence.PostgreSQL, nil)
+	return guard, guard.Migrate(ctx) // or create the table of fence.SchemaPostgreSQL
 }
 
-// UnderFence carries out writes to any rows in one transaction, unless a later holder of
-// the lock has written.
-func UnderFence(ctx context.Context, db *sql.DB, lease *zkrecipes.Lease, write func(*sql.Tx) error) error {
-	tx, err := db.BeginTx(ctx, nil) // READ COMMITTED, PostgreSQL's default
-	if err != nil {
-		return err
-	}
-	defer tx.Rollback() // does nothing after Commit
-	res, err := tx.ExecContext(ctx, `
-		INSERT INTO lock_fence (lock, fence) VALUES ($1, $2)
-		ON CONFLICT (lock) DO UPDATE SET fence = EXCLUDED.fence
-		WHERE lock_fence.fence <= EXCLUDED.fence`, lease.Path(), lease.Token())
-	if err != nil {
-		return err
-	}
-	n, err := res.RowsAffected()
-	if err != nil {
-		return err
-	}
-	if n == 0 {
-		return ErrFenced
-	}
-	if err := write(tx); err != nil {
-		return err
-	}
-	return tx.Commit()
+// Withdraw writes to the database under the lock.
+func Withdraw(ctx context.Context, lock *zkrecipes.Mutex, guard *fence.SQL, id, amount int64) error {
+	return lock.Do(ctx, func(ctx context.Context, lease *zkrecipes.Lease) error {
+		return guard.Do(ctx, lease, func(tx *sql.Tx) error {
+			_, err := tx.ExecContext(ctx, "UPDATE account SET balance = balance - $2 WHERE id = $1", id, amount)
+			return err
+		})
+	})
 }
 
 // loop works under the lock until ctx ends, or something else than a loss is in the way.
@@ -67,10 +38,35 @@ func loop(ctx context.Context, orders *zkrecipes.Mutex, work func(context.Contex
 			return nil // asked to stop, and Do has released the lock
 		case errors.Is(err, zkrecipes.ErrLost), errors.Is(err, zkrecipes.ErrEvicted):
 			log.Print("waiting for the lock again: ", err) // refused or not: an ordinary loss
-		case errors.Is(err, ErrFenced):
+		case errors.Is(err, fence.ErrFenced):
 			return fmt.Errorf("fences may be ahead of the lock's tokens: %w", err) // alert
 		case err != nil:
 			return err
 		}
 	}
+}
+
+// Service returns a service of several instances, which have the database in common.
+func Service(guard *fence.SQL, write func(*http.Request, *sql.Tx) error) http.Handler {
+	put := func(w http.ResponseWriter, r *http.Request) {
+		holder, _ := fence.FromContext(r.Context())
+		err := guard.Do(r.Context(), holder, func(tx *sql.Tx) error { return write(r, tx) })
+		if err != nil {
+			fence.Refuse(w, err)
+		}
+	}
+	return fence.Handler(guard, http.HandlerFunc(put), &fence.HandlerOptions{
+		Names: func(*http.Request) []string { return []string{"/app/locks/orders"} },
+	})
+}
+
+// Send sends a request to it, under the lock.
+func Send(r *http.Request, lease *zkrecipes.Lease) error {
+	client := &http.Client{Transport: &fence.Transport{}}
+	resp, err := client.Do(r.WithContext(fence.NewContext(r.Context(), lease)))
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	return fence.ResponseError(resp) // ErrFenced: the lock is lost
 }

@@ -9,21 +9,22 @@ import (
 	"time"
 
 	"github.com/zkrecipes/zkrecipes"
-	"github.com/zkrecipes/zkrecipes/docs/code/fencing"
+	"github.com/zkrecipes/zkrecipes/fence"
 )
 
 // nightly works for each day that is due, until ctx ends or the Client is closed.
 func nightly(ctx context.Context, client *zkrecipes.Client, db *sql.DB, work func(context.Context, *sql.Tx, string) error) error {
 	lock := zkrecipes.NewMutex(client, "/locks/report")
+	guard := fence.NewSQL(db, fence.PostgreSQL, nil)
 	next := time.NewTicker(time.Minute)
 	defer next.Stop()
 	for {
-		err := catchUp(ctx, lock, db, work)
+		err := CatchUp(ctx, lock, db, guard, work)
 		switch {
 		case err == nil:
 		case ctx.Err() != nil, errors.Is(err, zkrecipes.ErrClosed):
 			return err
-		case errors.Is(err, fencing.ErrFenced) && !errors.Is(err, zkrecipes.ErrLost):
+		case errors.Is(err, fence.ErrFenced) && !errors.Is(err, zkrecipes.ErrLost):
 			log.Print("ALERT: fences may be ahead: ", err)
 		default: // ErrLost among others: the day is not done, or it is recorded
 			log.Print("trying again: ", err)
@@ -36,14 +37,14 @@ func nightly(ctx context.Context, client *zkrecipes.Client, db *sql.DB, work fun
 	}
 }
 
-// catchUp works for each day that has ended and is not recorded, the earliest first.
-func catchUp(ctx context.Context, lock *zkrecipes.Mutex, db *sql.DB, work func(context.Context, *sql.Tx, string) error) error {
+// CatchUp works for each day that has ended and is not recorded, the earliest first.
+func CatchUp(ctx context.Context, lock *zkrecipes.Mutex, db *sql.DB, guard *fence.SQL, work func(context.Context, *sql.Tx, string) error) error {
 	for {
 		day, err := due(ctx, db, lock.Path())
 		if err != nil || day == "" {
 			return err
 		}
-		if err := runOnce(ctx, lock, db, day, work); err != nil {
+		if err := runOnce(ctx, lock, guard, day, work); err != nil {
 			return err
 		}
 	}
@@ -62,9 +63,9 @@ func due(ctx context.Context, db *sql.DB, job string) (day string, err error) {
 }
 
 // runOnce works for a period, unless that is recorded, and records it.
-func runOnce(ctx context.Context, lock *zkrecipes.Mutex, db *sql.DB, period string, work func(context.Context, *sql.Tx, string) error) error {
+func runOnce(ctx context.Context, lock *zkrecipes.Mutex, guard *fence.SQL, period string, work func(context.Context, *sql.Tx, string) error) error {
 	return lock.Do(ctx, func(ctx context.Context, lease *zkrecipes.Lease) error {
-		return fencing.UnderFence(ctx, db, lease, func(tx *sql.Tx) error {
+		return guard.Do(ctx, lease, func(tx *sql.Tx) error {
 			ok, err := changes(tx.ExecContext(ctx, `
 				INSERT INTO job_done (job, period, token) VALUES ($1, $2, $3)
 				ON CONFLICT (job, period) DO NOTHING`, lock.Path(), period, lease.Token()))

@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/zkrecipes/zkrecipes"
-	"github.com/zkrecipes/zkrecipes/docs/code/fencing"
+	"github.com/zkrecipes/zkrecipes/fence"
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
@@ -63,7 +63,7 @@ func (c *conn) Rollback() error {
 }
 
 func (c *conn) ExecContext(_ context.Context, query string, args []driver.NamedValue) (driver.Result, error) {
-	if strings.Contains(query, "INTO lock_fence") {
+	if strings.Contains(query, "INTO zkrecipes_fence") {
 		lock, token := args[0].Value.(string), args[1].Value.(int64)
 		if fence, ok := c.base.fences[lock]; ok && fence > token {
 			return driver.RowsAffected(0), nil
@@ -140,7 +140,7 @@ func TestAPeriodIsDoneOnceHoweverManyProcessesAsk(t *testing.T) {
 	for i := range errs {
 		lock := zkrecipes.NewMutex(dial(t, srv), lockPath)
 		processes.Go(func() {
-			errs[i] = runOnce(t.Context(), lock, db, monday, func(_ context.Context, _ *sql.Tx, day string) error {
+			errs[i] = runOnce(t.Context(), lock, fence.NewSQL(db, fence.PostgreSQL, nil), monday, func(_ context.Context, _ *sql.Tx, day string) error {
 				worked = append(worked, day)
 				return nil
 			})
@@ -155,16 +155,16 @@ func TestAPeriodWhoseWorkFailedIsDoneByTheNext(t *testing.T) {
 	srv, b := zktest.NewServer(t), newBase()
 	db, lock := open(t, b), zkrecipes.NewMutex(dial(t, srv), lockPath)
 	failed := errors.New("disk full")
-	require.ErrorIs(t, runOnce(t.Context(), lock, db, monday, func(context.Context, *sql.Tx, string) error { return failed }), failed)
+	require.ErrorIs(t, runOnce(t.Context(), lock, fence.NewSQL(db, fence.PostgreSQL, nil), monday, func(context.Context, *sql.Tx, string) error { return failed }), failed)
 	require.Empty(t, b.done)
-	require.NoError(t, runOnce(t.Context(), lock, db, monday, func(context.Context, *sql.Tx, string) error { return nil }))
+	require.NoError(t, runOnce(t.Context(), lock, fence.NewSQL(db, fence.PostgreSQL, nil), monday, func(context.Context, *sql.Tx, string) error { return nil }))
 	require.Len(t, b.done, 1)
 }
 
 func TestAPeriodIsNotDoneIfTheLockIsLost(t *testing.T) {
 	srv, b := zktest.NewServer(t), newBase()
 	db, lock := open(t, b), zkrecipes.NewMutex(dial(t, srv), lockPath)
-	err := runOnce(t.Context(), lock, db, monday, func(ctx context.Context, _ *sql.Tx, _ string) error {
+	err := runOnce(t.Context(), lock, fence.NewSQL(db, fence.PostgreSQL, nil), monday, func(ctx context.Context, _ *sql.Tx, _ string) error {
 		srv.Expire(srv.Sessions()[0].ID)
 		<-ctx.Done()
 		b.alone.Lock() // wait until database/sql has rolled back in the background
@@ -179,11 +179,11 @@ func TestALaterHoldersFenceRefusesTheWork(t *testing.T) {
 	srv, b := zktest.NewServer(t), newBase()
 	db, lock := open(t, b), zkrecipes.NewMutex(dial(t, srv), lockPath)
 	b.fences[lockPath] = 1 << 62
-	err := runOnce(t.Context(), lock, db, monday, func(context.Context, *sql.Tx, string) error {
+	err := runOnce(t.Context(), lock, fence.NewSQL(db, fence.PostgreSQL, nil), monday, func(context.Context, *sql.Tx, string) error {
 		t.Error("worked")
 		return nil
 	})
-	require.ErrorIs(t, err, fencing.ErrFenced)
+	require.ErrorIs(t, err, fence.ErrFenced)
 	require.NotErrorIs(t, err, zkrecipes.ErrLost, "the fence is ahead")
 	require.Empty(t, b.done)
 }

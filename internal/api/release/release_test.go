@@ -252,6 +252,7 @@ func TestACommitHasTheTagsOfAllModules(t *testing.T) {
 	git("tag", "v0.2.0")
 	git("tag", "zkotel/v0.2.0")
 	git("tag", "cmd/zkr/v0.2.0")
+	git("tag", "fence/fencegrpc/v0.2.0")
 	require.NoError(t, tr.checkTags(nil))
 	git("tag", "zkkrb5/v0.2.0")
 	require.EqualError(t, tr.checkTags([]string{"v0.2.0"}), "the commit has no tag zkprom/v0.2.0")

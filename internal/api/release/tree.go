@@ -18,7 +18,7 @@ import (
 
 // published are the modules with a tag in a release, by their folders, each behind those that it
 // requires. They have one version.
-var published = []string{"", "zkkrb5", "zkotel", "zkprom", "cmd/zkr"}
+var published = []string{"", "fence/fencegrpc", "zkkrb5", "zkotel", "zkprom", "cmd/zkr"}
 
 // tree is a working tree of the repository.
 type tree struct {

@@ -1,0 +1,7 @@
+//go:build !linux
+
+package dbtest
+
+import "syscall"
+
+func user(string, string) (*syscall.SysProcAttr, error) { return nil, nil }

@@ -1,0 +1,18 @@
+#!/bin/bash
+# Installs PostgreSQL, MariaDB and nginx, on which `make test-fence` tests package fence. If they
+# are there, it prints nothing. It installs packages only as root on Debian. If it cannot, it fails.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+. scripts/debian.sh
+
+missing=()
+compgen -G '/usr/lib/postgresql/*/bin/postgres' >/dev/null || missing+=(postgresql)
+[ -x /usr/sbin/mariadbd ] || missing+=(mariadb-server)
+[ -x /usr/sbin/nginx ] || missing+=(nginx-light)
+[ ${#missing[@]} = 0 ] && exit
+if ! root_on_debian; then
+	say "not root on Debian: install ${missing[*]}"
+	exit 1
+fi
+# Debian's packages start servers of their own, except in this run level.
+RUNLEVEL=1 install_packages "${missing[@]}"

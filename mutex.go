@@ -164,7 +164,7 @@ func (m *Mutex) self() lock {
 	return lockOn(m.line, m.keep, m.invalid)
 }
 
-// LockDelay, an option of NewMutex and NewElection, delays the next grant by d if the last
+// LockDelay returns an option of NewMutex and NewElection. It delays the next grant by d if the last
 // holder went without a release: its session ended, by Client.Close, too, or somebody deleted its
 // znode. Use it where a lock protects something that can check neither a Token nor a Commit. A
 // holder that was suspended then has d to notice that it has lost the lock, before anybody else

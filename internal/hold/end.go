@@ -187,7 +187,7 @@ func Withdraw(t Thing) { _ = deleteUntilGone(t, false) }
 // longer and longer intervals. A Client that is being closed is about to end its session, which
 // deletes everything at once.
 func deleteUntilGone(t Thing, signal bool) error {
-	z := t.znode()
+	z := t.Node()
 	s, c := z.Session, z.Session.Client
 	for wait := 100 * time.Millisecond; c.Closing.Err() == nil; {
 		err := t.Delete(signal, func(ops ...any) (*zkconn.Transaction, error) { return s.Begin(s.Lifetime(), ops...) })

@@ -335,8 +335,8 @@ func (l *Line) notJoined(e *Entry, o zkconn.Outcome) error {
 	return o.Err()
 }
 
-// ErrJoinLost: the session ended before the reply came, so there may have been a
-// place.
+// ErrJoinLost is returned if the session ended before the reply came, so that there may have been
+// a place.
 var ErrJoinLost = fmt.Errorf("the reply to a join was lost: %w", zkconn.ErrSessionOver)
 
 // Entry is what takes a place, as a transaction or as the last part of one.

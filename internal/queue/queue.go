@@ -57,10 +57,10 @@ type Options struct {
 
 // Hooks are functions of the package above.
 type Hooks struct {
-	// acquire begins an acquisition of an item of the queue with that path, and ends it with
+	// Acquire begins an acquisition of an item of the queue with that path, and ends it with
 	// what was acquired or with an error.
 	Acquire func(ctx context.Context, path, op string) (_ context.Context, end func(*hold.Grant, error))
-	// logged returns an item's ID as it is logged.
+	// Logged returns an item's ID as it is logged.
 	Logged func(id string) any
 }
 

@@ -46,7 +46,7 @@ func (g *Grant) EndIdle(cause error) {
 	}
 }
 
-// abandon deletes the thing of a grant that has ended, in the background. The
+// abandon deletes the thing of a grant that has ended, in the background (H8). The
 // successor gets a signal that it is next only if the thing was held for certain until
 // now, so not if the grant was lost (H7).
 func (g *Grant) abandon() {
@@ -182,7 +182,7 @@ func (g *Grant) RemoveHandle(l *Handle) (last bool, err error) {
 // ended.
 func Withdraw(t Thing) { _ = deleteUntilGone(t, false) }
 
-// deleteUntilGone deletes a thing, until it is gone or its session has ended, which it returns as
+// deleteUntilGone deletes a thing (H8), until it is gone or its session has ended, which it returns as
 // ErrSessionOver, or zk.ErrNoNode if it was gone before. Where the servers refuse, it goes on in
 // longer and longer intervals. A Client that is being closed is about to end its session, which
 // deletes everything at once.

@@ -234,7 +234,7 @@ func (g *Grant) endIfLost() error {
 }
 
 // Start sends a transaction of the holder's, unless the grant has ended. So it is sent
-// before anything that the next holder of a kept place sends.
+// before anything that the next holder of a kept thing sends (H5).
 func (g *Grant) Start(ops ...any) (*zkconn.Transaction, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

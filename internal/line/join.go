@@ -18,10 +18,6 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
-// The ordering core: join a line, learn one's place, wait for the predecessor,
-// leave. The protocol was model-checked. Sentences with "must" are there because
-// without them two places are granted at once, or one waits for ever.
-
 // Place is an ephemeral sequential znode in a line.
 type Place struct {
 	placename.Parts
@@ -85,7 +81,7 @@ func (l *Line) WithPlace(ctx context.Context, k placename.Kind, f func(*Place, *
 			}
 			mayBeDone = errors.Is(err, errs.ErrUncertain)
 			gone := p
-			l.Client.Tasks.Start(gone.Withdraw)
+			l.Client.Tasks.Start(gone.Withdraw) // I6
 		}
 		if mayBeDone || !errors.Is(err, zkconn.ErrSessionOver) && !errors.Is(err, errs.ErrPlaceLost) && !(errors.Is(err, errs.ErrEvicted) && p.treeDeleted(ctx)) {
 			return err
@@ -285,7 +281,7 @@ func (l *Line) join(ctx context.Context, s *session.Session, k placename.Kind) (
 			return nil, nil, err
 		}
 		// Each attempt has a name of its own, so that an attempt whose outcome is
-		// unknown is never taken for another.
+		// unknown is never taken for another (I1).
 		e := l.Entry(s, k, state)
 		t, err := l.begin(ctx, s, e)
 		if err != nil {
@@ -407,7 +403,7 @@ func (l *Line) newPlace(ctx context.Context, s *session.Session, e *Entry, name 
 	case !ok: // no server creates such a name
 		l.Client.Tasks.Start(p.Withdraw)
 		return nil, fmt.Errorf("a place was created with the invalid name %q", name)
-	case IsBeyondLimit(l.Client, m.Number):
+	case IsBeyondLimit(l.Client, m.Number): // I5
 		return nil, p.withdrawExhausted(ctx)
 	}
 	return p, nil

@@ -196,7 +196,7 @@ type claimTransaction struct {
 type claimParts struct {
 	creates []any
 	stamp   *zk.SetDataRequest
-	leave   line.Departure
+	leave   line.Deletion
 }
 
 // run carries the transaction out, or learns that it was not. done: it was. If it is not
@@ -235,7 +235,7 @@ func (a *claimTransaction) parts(signal bool) (parts claimParts) {
 		parts.creates = append(parts.creates, flag, exclusion)
 	}
 	if a.p != nil {
-		parts.leave = a.p.Departure(signal)
+		parts.leave = a.p.Deletion(signal)
 	}
 	if first := a.claims[0]; parts.leave.Signal == nil {
 		parts.stamp = &zk.SetDataRequest{Path: first.Path, Data: []byte(first.at.Client.Identity), Version: -1}

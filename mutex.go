@@ -41,8 +41,8 @@ type Mutex struct {
 // NewMutex sends nothing. An invalid path or option is reported on first use.
 func NewMutex(c *Client, path string, opts ...MutexOption) *Mutex {
 	m := &Mutex{line: &line.Line{
-		At:    session.At{Client: c.core(), Path: path, Recipe: string(RecipeMutex)},
-		Alike: string(RecipeRWLock), Kinds: placename.LockKinds,
+		At:          session.At{Client: c.core(), Path: path, Recipe: string(RecipeMutex)},
+		AlsoAccepts: string(RecipeRWLock), Kinds: placename.LockKinds,
 		Blocks: line.EveryoneBlocks, Foreign: placename.IsRWLockKind,
 	}}
 	for _, opt := range opts {

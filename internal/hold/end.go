@@ -54,7 +54,7 @@ func (g *Grant) abandon() {
 	g.At.Background(func() {
 		err := deleteUntilGone(t, signal)
 		if why := (*errs.Deletion)(nil); errors.As(g.err, &why) {
-			why.Settle(g.Session.Session, err)
+			why.Resolve(g.Session.Session, err)
 		}
 	})
 }

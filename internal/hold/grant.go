@@ -253,7 +253,7 @@ func (g *Grant) watch() {
 	}
 	for _, path := range g.Thing().Paths() {
 		if _, err := g.Session.Watch(g.Session.Lifetime(), path); errors.Is(err, zk.ErrNoNode) {
-			g.znodeGone(path, &errs.Deletion{BySomebody: errs.ErrDeleted})
+			g.znodeGone(path, &errs.Deletion{IfByOther: errs.ErrDeleted})
 			return
 		}
 	}

@@ -136,7 +136,7 @@ func (w *watchdog) onEvent(e wire.Event) {
 	switch {
 	case g == nil:
 	case e.Type == jute.EventDeleted:
-		w.session.Client.Tasks.Start(func() { g.znodeGone(e.Path, &errs.Deletion{BySomebody: errs.ErrDeleted}) })
+		w.session.Client.Tasks.Start(func() { g.znodeGone(e.Path, &errs.Deletion{IfByOther: errs.ErrDeleted}) })
 	case e.Type == jute.EventDataChanged:
 		w.session.Client.Tasks.Start(g.watch)
 	}

@@ -286,7 +286,7 @@ func (k *keptLock) begin(g *hold.Grant) bool {
 		k.line.Client.Tasks.Start(func() { g.EndIdle(errs.Lost(errs.ErrSilent)) }) // unless the next call gets it
 		return false
 	}
-	return g.Begun()
+	return g.Activate()
 }
 
 // take takes a place for the calls that wait. k.mu must be held.

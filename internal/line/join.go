@@ -110,7 +110,7 @@ func (l *Line) takePlace(ctx context.Context, k placename.Kind) (*Place, *Guess,
 // again then. The line, which stands in that tree, tells nothing: the servers reap it when its only
 // place was deleted. Most tools delete a tree znode by znode, so the rest gets some time to go.
 func (p *Place) treeDeleted(ctx context.Context) bool {
-	if p == nil || !p.Line.Rejoins {
+	if p == nil || !p.Line.RejoinsIfDeleted {
 		return false
 	}
 	evicted := time.NewTimer(p.Session.Timeout() / 10)

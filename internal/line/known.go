@@ -191,7 +191,7 @@ func (l *Line) Forget() {
 
 // accepts reports whether a line that was marked by that recipe can be used by this one.
 func (l *Line) accepts(recipe string) bool {
-	return recipe == l.Recipe || l.Alike != "" && recipe == l.Alike
+	return recipe == l.Recipe || l.AlsoAccepts != "" && recipe == l.AlsoAccepts
 }
 
 // The containers that a Client knows: lines, and what else it has created.

@@ -95,7 +95,7 @@ func New(c *session.Client, path string, cfg Options, hooks Hooks) *Queue {
 	}
 	sub := func(name string) *line.Line {
 		return &line.Line{
-			At: session.At{Client: c, Path: path + name, Recipe: "queue"}, Kinds: placename.LockKinds, Rejoins: true,
+			At: session.At{Client: c, Path: path + name, Recipe: "queue"}, Kinds: placename.LockKinds, RejoinsIfDeleted: true,
 			Blocks: line.EveryoneBlocks, Foreign: placename.IsRWLockKind,
 		}
 	}

@@ -44,8 +44,8 @@ func (g *Grant) Successor() *Grant {
 	return next
 }
 
-// Activate gives a grant that Successor has made to a caller. false: it has ended already, or nothing is
-// granted any more.
+// Activate gives a grant that Successor has made to a caller. It returns false if the grant has ended
+// already, or if nothing is granted any more.
 func (g *Grant) Activate() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -197,7 +197,7 @@ func (w *watchdog) tickBy(at time.Time) {
 	w.timer.Reset(time.Until(at))
 }
 
-// onSooner is called when the session's clock runs out earlier than it did.
+// onSooner makes the timer fire earlier, after ValidUntil has moved to an earlier time.
 func (w *watchdog) onSooner() {
 	w.mu.Lock()
 	defer w.mu.Unlock()

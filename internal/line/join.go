@@ -414,6 +414,14 @@ func IsBeyondLimit(c *session.Client, number int32) bool {
 	return number < 0 || number > settingsOf(c).LastNumber
 }
 
+// IsAlone reports whether nobody waits behind the place, if the line has those children and
+// that Stat. Once the line's numbers are beyond the limit, callers that step aside may wait,
+// and do not stand in the line.
+func (p *Place) IsAlone(children []string, stat *zk.Stat) bool {
+	ms := placename.ParseAll(children, p.Line.Kinds)
+	return len(ms) == 1 && ms[0].Name == p.Name && !IsBeyondLimit(p.Line.Client, nextNumber(stat))
+}
+
 // Exclusive reports whether the place holds alone.
 func (p *Place) Exclusive() bool { return p.Kind.Exclusive() }
 

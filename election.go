@@ -53,7 +53,7 @@ type Election struct {
 func NewElection(c *Client, path string, opts ...MutexOption) *Election {
 	e := &Election{line: &line.Line{
 		At: session.At{Client: c.core(), Path: path, Recipe: "election"}, Kinds: placename.LockKinds,
-		Blocks: line.EveryoneBlocks, Foreign: placename.IsRWLockKind, Extra: election.LeaderName[1:],
+		Blocks: line.EveryoneBlocks, Foreign: placename.IsRWLockKind, ExtraChild: election.LeaderName[1:],
 	}}
 	e.maxHold, e.invalid = timesOf(e.line, opts)
 	if slices.ContainsFunc(opts, func(o MutexOption) bool { return o.keeps }) {

@@ -42,8 +42,8 @@ type Mutex struct {
 // NewMutex sends nothing. An invalid path or option is reported on first use.
 func NewMutex(c *Client, path string, opts ...MutexOption) *Mutex {
 	m := &Mutex{line: &line.Line{
-		At:    session.At{Client: c.core(), Path: path, Recipe: string(RecipeMutex)},
-		Alike: string(RecipeRWLock), Kinds: placename.LockKinds,
+		At:          session.At{Client: c.core(), Path: path, Recipe: string(RecipeMutex)},
+		AlsoAccepts: string(RecipeRWLock), Kinds: placename.LockKinds,
 		Blocks: line.EveryoneBlocks, Foreign: placename.IsRWLockKind,
 	}}
 	for _, opt := range opts {
@@ -168,7 +168,7 @@ func (m *Mutex) self() lock {
 	return lockOn(m.line, m.keep, m.maxHold, m.invalid)
 }
 
-// LockDelay, an option of NewMutex and NewElection, delays the next grant by d if the last
+// LockDelay returns an option of NewMutex and NewElection. It delays the next grant by d if the last
 // holder went without a release: its session ended, by Client.Close, too, or somebody deleted its
 // znode. Use it where a lock protects something that can check neither a Token nor a Commit. A
 // holder that was suspended then has d to notice that it has lost the lock, before anybody else

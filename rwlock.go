@@ -36,8 +36,8 @@ type RWLock struct{ line *line.Line }
 // reported on first use.
 func NewRWLock(c *Client, path string) *RWLock {
 	return &RWLock{&line.Line{
-		At:    session.At{Client: c.core(), Path: path, Recipe: string(RecipeRWLock)},
-		Alike: string(RecipeMutex), Kinds: placename.LockKinds,
+		At:          session.At{Client: c.core(), Path: path, Recipe: string(RecipeRWLock)},
+		AlsoAccepts: string(RecipeMutex), Kinds: placename.LockKinds,
 		Blocks: line.WritersBlock, Foreign: placename.IsMutexKind,
 	}}
 }

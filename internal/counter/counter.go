@@ -41,7 +41,7 @@ func New(c *session.Client, path string) *Counter {
 	return &Counter{
 		at: session.At{Client: c, Path: path, Recipe: "counter"},
 		line: &line.Line{
-			At: session.At{Client: c, Path: path + "/line", Recipe: "counter"}, Kinds: placename.LockKinds, Rejoins: true,
+			At: session.At{Client: c, Path: path + "/line", Recipe: "counter"}, Kinds: placename.LockKinds, RejoinsIfDeleted: true,
 			Blocks: line.EveryoneBlocks, Foreign: placename.IsRWLockKind,
 		},
 	}

@@ -218,9 +218,9 @@ const maxLost = 3
 // writeIn writes in one session, because the receipt ends with it. p is the place in the line
 // whose turn it is, nil if the writer did not wait for one.
 func (w *writer) writeIn(ctx context.Context, s *session.Session, p *line.Place) error {
-	var leave line.Departure
+	var leave line.Deletion
 	if p != nil {
-		leave = p.Departure(true)
+		leave = p.Deletion(true)
 	}
 	for lost := 0; ; {
 		if err := w.read(ctx, s); err != nil {
@@ -256,7 +256,7 @@ func (w *writer) writeIn(ctx context.Context, s *session.Session, p *line.Place)
 			}
 			err = s.Sync(ctx, w.at.Abs()) // the server may lag
 		case p != nil:
-			leave, err = p.DepartureAgain(ctx, leave, o)
+			leave, err = p.DeletionAgain(ctx, leave, o)
 		default:
 			err = o.Err()
 		}

@@ -240,7 +240,7 @@ func (c *candidate) watchLeader(g *hold.Grant) {
 		switch {
 		case errors.Is(err, zk.ErrNoNode), err == nil && w.Stat.Czxid != c.czxid:
 			c.leaderGone.Store(err != nil || !c.owns(&w.Stat))
-			g.End(errs.Lost(&errs.Deletion{BySomebody: errLeaderDeleted}))
+			g.End(errs.Lost(&errs.Deletion{IfByOther: errLeaderDeleted}))
 			return
 		case err != nil:
 			return

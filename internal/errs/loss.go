@@ -21,8 +21,8 @@ var (
 // servers with the session, of which the client may learn later. It is ErrGone until a server
 // has answered a write or the session has ended.
 type Deletion struct {
-	BySomebody error                 // its cause in the former case
-	cause      atomic.Pointer[error] // nil: not known yet
+	IfByOther error                 // its cause in the former case
+	cause     atomic.Pointer[error] // nil: not known yet
 }
 
 func (d *Deletion) Error() string { return d.Unwrap().Error() }
@@ -34,9 +34,9 @@ func (d *Deletion) Unwrap() error {
 	return ErrGone
 }
 
-// Settle notes how the deletion of the place went, which is a write.
-func (d *Deletion) Settle(s *zkconn.Session, err error) {
-	cause := d.BySomebody
+// Resolve notes how the deletion of the place went, which is a write.
+func (d *Deletion) Resolve(s *zkconn.Session, err error) {
+	cause := d.IfByOther
 	switch {
 	case errors.Is(err, zkconn.ErrSessionOver):
 		cause = s.Cause()

@@ -158,7 +158,7 @@ func (h *Handle) Replace(ctx context.Context, by Thing, try func() error) error 
 	}
 	g.changing = make(chan struct{})
 	g.mu.Unlock()
-	watchdogOf(g.Session).expect(g, by.znode().Path) // an event may come before the reply
+	watchdogOf(g.Session).expect(g, by.Node().Path) // an event may come before the reply
 	result := make(chan error, 1)
 	g.At.Client.Tasks.Start(func() { result <- g.replace(by, try()) })
 	select {
@@ -186,7 +186,7 @@ func (g *Grant) replace(by Thing, err error) error {
 		watchdogOf(g.Session).forget(g, last)
 	}
 	if err != nil || over {
-		watchdogOf(g.Session).forget(g, by.znode().Path)
+		watchdogOf(g.Session).forget(g, by.Node().Path)
 	} else { // watched once it has lived for a while, like other grants
 		time.AfterFunc(WatchAge(g.Session), func() { g.At.Client.Tasks.Start(g.watch) })
 	}

@@ -60,7 +60,7 @@ func (g *Grant) EndIdle(cause error) {
 	}
 }
 
-// abandon deletes the thing of a grant that has ended, in the background. The
+// abandon deletes the thing of a grant that has ended, in the background (H8). The
 // successor gets a signal that it is next only if the thing was held for certain until
 // now, so not if the grant was lost (H7).
 func (g *Grant) abandon() {
@@ -68,7 +68,7 @@ func (g *Grant) abandon() {
 	g.At.Background(func() {
 		err := deleteUntilGone(t, signal)
 		if why := (*errs.Deletion)(nil); errors.As(g.err, &why) {
-			why.Settle(g.Session.Session, err)
+			why.Resolve(g.Session.Session, err)
 		}
 	})
 }
@@ -199,12 +199,12 @@ func (g *Grant) RemoveHandle(l *Handle) (last bool, err error) {
 // ended.
 func Withdraw(t Thing) { _ = deleteUntilGone(t, false) }
 
-// deleteUntilGone deletes a thing, until it is gone or its session has ended, which it returns as
+// deleteUntilGone deletes a thing (H8), until it is gone or its session has ended, which it returns as
 // ErrSessionOver, or zk.ErrNoNode if it was gone before. Where the servers refuse, it goes on in
 // longer and longer intervals. A Client that is being closed is about to end its session, which
 // deletes everything at once.
 func deleteUntilGone(t Thing, signal bool) error {
-	z := t.znode()
+	z := t.Node()
 	s, c := z.Session, z.Session.Client
 	for wait := 100 * time.Millisecond; c.Closing.Err() == nil; {
 		err := t.Delete(signal, func(ops ...any) (*zkconn.Transaction, error) { return s.Begin(s.Lifetime(), ops...) })

@@ -19,7 +19,8 @@ import (
 // Thing is what a grant holds. It embeds a Znode, whose methods are those of a thing that is one
 // znode, and that nobody else holds.
 type Thing interface {
-	znode() *Znode
+	// Node returns the Znode.
+	Node() *Znode
 	// Paths returns the paths of all znodes without which it is not held, that of the Znode first.
 	Paths() []string
 	// Checked returns the paths of further znodes without which it is not held either. A Commit
@@ -45,7 +46,7 @@ type Znode struct {
 	Own *zkconn.Watch
 }
 
-func (z *Znode) znode() *Znode { return z }
+func (z *Znode) Node() *Znode { return z }
 
 func (z *Znode) Paths() []string { return []string{z.Path} }
 
@@ -146,7 +147,7 @@ type Grant struct {
 func (g *Grant) Thing() Thing { return *g.current.Load() }
 
 // Path returns the path of its Znode.
-func (g *Grant) Path() string { return g.Thing().znode().Path }
+func (g *Grant) Path() string { return g.Thing().Node().Path }
 
 // Name returns the last element of Path.
 func (g *Grant) Name() string {
@@ -155,7 +156,7 @@ func (g *Grant) Name() string {
 }
 
 // WhyGone returns why the Znode is gone, see Znode.WhyGone.
-func (g *Grant) WhyGone(ctx context.Context) error { return g.Thing().znode().WhyGone(ctx) }
+func (g *Grant) WhyGone(ctx context.Context) error { return g.Thing().Node().WhyGone(ctx) }
 
 // TokenOf returns the token of the nth grant, from 0, of a thing with that czxid.
 func TokenOf(czxid int64, n int) int64 { return czxid<<grantBits | int64(n) }
@@ -169,7 +170,7 @@ const (
 // created, if each gets a grant. The clock must be looked at first: a process that slept sees the
 // event although its session is gone. A clock that jumped costs a read.
 func New(ctx context.Context, at session.At, t Thing, nth int) (*Grant, error) {
-	z := t.znode()
+	z := t.Node()
 	if z.Czxid == 0 {
 		own, err := z.Session.Watch(ctx, z.Path)
 		if errors.Is(err, zk.ErrNoNode) {
@@ -197,7 +198,7 @@ func New(ctx context.Context, at session.At, t Thing, nth int) (*Grant, error) {
 // newGrant makes a grant. From here on it ends when the session ends, when the session's clock runs
 // out, and when a znode is deleted.
 func newGrant(at session.At, t Thing, nth int) (*Grant, error) {
-	z := t.znode()
+	z := t.Node()
 	g := &Grant{
 		At: at, Session: z.Session, Token: TokenOf(z.Czxid, nth),
 		Over: make(chan struct{}), handles: map[*Handle]struct{}{},
@@ -235,7 +236,7 @@ func (g *Grant) endIfLost() error {
 }
 
 // Start sends a transaction of the holder's, unless the grant has ended. So it is sent
-// before anything that the next holder of a kept place sends.
+// before anything that the next holder of a kept thing sends (H5).
 func (g *Grant) Start(ops ...any) (*zkconn.Transaction, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -254,7 +255,7 @@ func (g *Grant) watch() {
 	}
 	for _, path := range g.Thing().Paths() {
 		if _, err := g.Session.Watch(g.Session.Lifetime(), path); errors.Is(err, zk.ErrNoNode) {
-			g.znodeGone(path, &errs.Deletion{BySomebody: errs.ErrDeleted})
+			g.znodeGone(path, &errs.Deletion{IfByOther: errs.ErrDeleted})
 			return
 		}
 	}

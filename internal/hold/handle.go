@@ -124,8 +124,11 @@ func (h *Handle) Context(parent context.Context) context.Context {
 }
 
 // endWith makes ctx end with the handle. A context.AfterFunc of own would do that in
-// a goroutine, maybe after the place is deleted.
+// a goroutine, maybe after the thing is deleted (H3).
 func (h *Handle) endWith(ctx context.Context, cancel context.CancelCauseFunc) {
+	if ctx.Err() != nil { // with its parent: a map that has grown does not shrink
+		return
+	}
 	h.mu.Lock()
 	err := h.err
 	if err == nil {

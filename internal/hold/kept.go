@@ -44,9 +44,9 @@ func (g *Grant) Successor() *Grant {
 	return next
 }
 
-// Begun begins a grant that successor has made. false: it has ended already, or nothing is
-// granted any more.
-func (g *Grant) Begun() bool {
+// Activate gives a grant that Successor has made to a caller. It returns false if the grant has ended
+// already, or if nothing is granted any more.
+func (g *Grant) Activate() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.err != nil || !g.At.Client.Held.Begin() {

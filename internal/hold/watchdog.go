@@ -136,7 +136,7 @@ func (w *watchdog) onEvent(e wire.Event) {
 	switch {
 	case g == nil:
 	case e.Type == jute.EventDeleted:
-		w.session.Client.Tasks.Start(func() { g.znodeGone(e.Path, &errs.Deletion{BySomebody: errs.ErrDeleted}) })
+		w.session.Client.Tasks.Start(func() { g.znodeGone(e.Path, &errs.Deletion{IfByOther: errs.ErrDeleted}) })
 	case e.Type == jute.EventDataChanged:
 		w.session.Client.Tasks.Start(g.watch)
 	}
@@ -197,7 +197,7 @@ func (w *watchdog) tickBy(at time.Time) {
 	w.timer.Reset(time.Until(at))
 }
 
-// onSooner is called when the session's clock runs out earlier than it did.
+// onSooner makes the timer fire earlier, after ValidUntil has moved to an earlier time.
 func (w *watchdog) onSooner() {
 	w.mu.Lock()
 	defer w.mu.Unlock()

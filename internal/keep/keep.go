@@ -10,8 +10,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/go-zookeeper/zk"
-
 	"github.com/zkrecipes/zkrecipes/internal/errs"
 	"github.com/zkrecipes/zkrecipes/internal/hold"
 	"github.com/zkrecipes/zkrecipes/internal/line"
@@ -286,7 +284,7 @@ func (k *keptLock) begin(g *hold.Grant) bool {
 		k.line.Client.Tasks.Start(func() { g.EndIdle(errs.Lost(errs.ErrSilent)) }) // unless the next call gets it
 		return false
 	}
-	return g.Begun()
+	return g.Activate()
 }
 
 // take takes a place for the calls that wait. k.mu must be held.
@@ -419,7 +417,7 @@ func (k *keptLock) ask(p *line.Place, first bool) (w *zkconn.Watch, alone bool) 
 	defer cancel()
 	if !first {
 		names, stat, err := p.Session.Children(ctx, k.line.Abs())
-		return nil, err == nil && isAlone(p, names, stat)
+		return nil, err == nil && p.IsAlone(names, stat)
 	}
 	others := k.line.Others()
 	line, err := p.Session.Exists(ctx, k.line.Abs())
@@ -427,15 +425,7 @@ func (k *keptLock) ask(p *line.Place, first bool) (w *zkconn.Watch, alone bool) 
 		return nil, false
 	}
 	w, err = p.Session.WatchChildren(ctx, k.line.Abs())
-	return w, err == nil && isAlone(p, w.Children, &w.Stat)
-}
-
-// isAlone reports whether nobody waits behind the place, if the line has those children and
-// that Stat. Once the line's numbers are beyond the limit, callers that step aside may wait,
-// and do not stand in the line.
-func isAlone(p *line.Place, children []string, stat *zk.Stat) bool {
-	ms := placename.ParseAll(children, p.Line.Kinds)
-	return len(ms) == 1 && ms[0].Name == p.Name && !line.IsBeyondLimit(p.Line.Client, line.NextNumber(stat))
+	return w, err == nil && p.IsAlone(w.Children, &w.Stat)
 }
 
 // stands reports whether the place is watched and nobody has deleted it. It costs a

@@ -314,7 +314,7 @@ func TestAGrantOfAKeptLockIsNotEndedForACallThatDidNotGetIt(t *testing.T) {
 		m := zkrecipes.NewMutex(w.Client(nil), w.Path, zkrecipes.KeepFor(time.Hour))
 		w.Keep(m)
 		g := keep.HoldUnchecked(recipetest.KeepOf(m))
-		require.True(t, g.Begun())
+		require.True(t, g.Activate())
 		g.EndIdle(errs.Lost(errs.ErrSilent))
 		l, err := g.AddHandle(true)
 		require.NoError(t, err)

@@ -13,7 +13,7 @@ import (
 
 // The size of a Barrier or Semaphore is the data of its path, as decimal text.
 
-// SizeData returns the data of a path with that size.
+// Size returns the data of a path with that size.
 func Size(n int) []byte { return []byte(strconv.Itoa(n)) }
 
 // IsSize reports whether data are a size.

@@ -2,6 +2,8 @@
 // recipe says by a [Line] which places block which, and is called when it is a place's turn. What it
 // does then, such as to hold the place, is package hold's.
 //
+// The protocol was model-checked (docs/models/line.pml).
+//
 // A line is a container znode. A place is an ephemeral sequential znode in it.
 //
 // # Join

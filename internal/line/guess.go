@@ -83,7 +83,7 @@ func (e *Entry) guess(p *Place) *Guess {
 	}
 	// Nobody can stand between two numbers in a row, since they count what is created in the line.
 	m, ok := p.Line.last(data, p.Number-1)
-	if !ok || p.Number != NextNumber(stat) {
+	if !ok || p.Number != nextNumber(stat) {
 		return nil
 	}
 	p.Line.noteTail(m.Kind)
@@ -110,9 +110,9 @@ func (l *Line) mayName(k placename.Kind, m placename.Parts) bool {
 	return m.Kind != "" && m.Ours() && placename.IsUUID(m.UUID) && !l.Foreign(m.Kind) && l.Blocks(k, m.Kind)
 }
 
-// NextNumber returns the number that the next znode in a line with that Stat gets: of how many
+// nextNumber returns the number that the next znode in a line with that Stat gets: of how many
 // were created in it. The Stat has twice as many, and it may wrap: see DataNode.copyStat.
-func NextNumber(line *zk.Stat) int32 { return int32(uint32(line.Cversion+line.NumChildren) / 2) }
+func nextNumber(line *zk.Stat) int32 { return int32(uint32(line.Cversion+line.NumChildren) / 2) }
 
 // noteCount remembers how many children the line has.
 func (l *Line) noteCount(n int) { l.note(func(s *LineState) { s.crowd.children = n }) }
@@ -157,7 +157,7 @@ func (p *Place) noteAhead(ahead []placename.Parts) {
 // Without a listing it can tell only if the line may be long. none: it has no children.
 func (l *Line) guessBlocked(ctx context.Context, s *session.Session, k placename.Kind) (blocked, none bool, err error) {
 	state, ok, _ := l.Known()
-	if long := settingsOf(l.Client).LongLine; l.Writes || ok && !state.crowd.isLong(long) {
+	if long := settingsOf(l.Client).LongLine; l.WritesData || ok && !state.crowd.isLong(long) {
 		return false, false, nil
 	}
 	data, stat, err := s.Get(ctx, l.Abs())
@@ -176,7 +176,7 @@ func (l *Line) guessBlocked(ctx context.Context, s *session.Session, k placename
 // stands, if these are the line's data and Stat. If nothing in the line has changed since
 // that join, the Stat says so.
 func (l *Line) lastStands(ctx context.Context, s *session.Session, k placename.Kind, data []byte, stat *zk.Stat) (bool, error) {
-	m, ok := l.last(data, NextNumber(stat)-1)
+	m, ok := l.last(data, nextNumber(stat)-1)
 	switch {
 	case !ok || !l.mayName(k, m):
 		return false, nil

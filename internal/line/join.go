@@ -18,10 +18,6 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
-// The ordering core: join a line, learn one's place, wait for the predecessor,
-// leave. The protocol was model-checked. Sentences with "must" are there because
-// without them two places are granted at once, or one waits for ever.
-
 // Place is an ephemeral sequential znode in a line.
 type Place struct {
 	placename.Parts
@@ -85,7 +81,7 @@ func (l *Line) WithPlace(ctx context.Context, k placename.Kind, f func(*Place, *
 			}
 			mayBeDone = errors.Is(err, errs.ErrUncertain)
 			gone := p
-			l.Client.Tasks.Start(gone.Withdraw)
+			l.Client.Tasks.Start(gone.Withdraw) // I6
 		}
 		if mayBeDone || !errors.Is(err, zkconn.ErrSessionOver) && !errors.Is(err, errs.ErrPlaceLost) && !(errors.Is(err, errs.ErrEvicted) && p.treeDeleted(ctx)) {
 			return err
@@ -114,7 +110,7 @@ func (l *Line) takePlace(ctx context.Context, k placename.Kind) (*Place, *Guess,
 // again then. The line, which stands in that tree, tells nothing: the servers reap it when its only
 // place was deleted. Most tools delete a tree znode by znode, so the rest gets some time to go.
 func (p *Place) treeDeleted(ctx context.Context) bool {
-	if p == nil || !p.Line.Rejoins {
+	if p == nil || !p.Line.RejoinsIfDeleted {
 		return false
 	}
 	evicted := time.NewTimer(p.Session.Timeout() / 10)
@@ -285,7 +281,7 @@ func (l *Line) join(ctx context.Context, s *session.Session, k placename.Kind) (
 			return nil, nil, err
 		}
 		// Each attempt has a name of its own, so that an attempt whose outcome is
-		// unknown is never taken for another.
+		// unknown is never taken for another (I1).
 		e := l.Entry(s, k, state)
 		t, err := l.begin(ctx, s, e)
 		if err != nil {
@@ -335,8 +331,8 @@ func (l *Line) notJoined(e *Entry, o zkconn.Outcome) error {
 	return o.Err()
 }
 
-// ErrJoinLost: the session ended before the reply came, so there may have been a
-// place.
+// ErrJoinLost is returned if the session ended before the reply came, so that there may have been
+// a place.
 var ErrJoinLost = fmt.Errorf("the reply to a join was lost: %w", zkconn.ErrSessionOver)
 
 // Entry is what takes a place, as a transaction or as the last part of one.
@@ -407,7 +403,7 @@ func (l *Line) newPlace(ctx context.Context, s *session.Session, e *Entry, name 
 	case !ok: // no server creates such a name
 		l.Client.Tasks.Start(p.Withdraw)
 		return nil, fmt.Errorf("a place was created with the invalid name %q", name)
-	case IsBeyondLimit(l.Client, m.Number):
+	case IsBeyondLimit(l.Client, m.Number): // I5
 		return nil, p.withdrawExhausted(ctx)
 	}
 	return p, nil
@@ -416,6 +412,14 @@ func (l *Line) newPlace(ctx context.Context, s *session.Session, e *Entry, name 
 // IsBeyondLimit reports whether no place with that number is granted.
 func IsBeyondLimit(c *session.Client, number int32) bool {
 	return number < 0 || number > settingsOf(c).LastNumber
+}
+
+// IsAlone reports whether nobody waits behind the place, if the line has those children and
+// that Stat. Once the line's numbers are beyond the limit, callers that step aside may wait,
+// and do not stand in the line.
+func (p *Place) IsAlone(children []string, stat *zk.Stat) bool {
+	ms := placename.ParseAll(children, p.Line.Kinds)
+	return len(ms) == 1 && ms[0].Name == p.Name && !IsBeyondLimit(p.Line.Client, nextNumber(stat))
 }
 
 // Exclusive reports whether the place holds alone.

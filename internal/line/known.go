@@ -99,7 +99,7 @@ func (l *Line) readMarked(ctx context.Context, s *session.Session, before LineSt
 	}
 	m, ours := layout.ParseMark(l.Recipe, data)
 	if !ours {
-		return LineState{}, zkconn.Errorf(zkconn.ErrPathInUse, "%s holds other data: %.40q", l.Abs(), data)
+		return LineState{}, zkconn.Errorf(zkconn.ErrPathInUse, "%s holds other data: %.40q", l.Abs(), data) // I7
 	}
 	tail, _ := placename.Parse(m.Name+"0000000000", l.Kinds)
 	state := LineState{Version: -1, crowd: crowd{children: int(stat.NumChildren), others: before.crowd.others, tail: tail.Kind}}
@@ -191,7 +191,7 @@ func (l *Line) Forget() {
 
 // accepts reports whether a line that was marked by that recipe can be used by this one.
 func (l *Line) accepts(recipe string) bool {
-	return recipe == l.Recipe || l.Alike != "" && recipe == l.Alike
+	return recipe == l.Recipe || l.AlsoAccepts != "" && recipe == l.AlsoAccepts
 }
 
 // The containers that a Client knows: lines, and what else it has created.

@@ -10,9 +10,10 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
-// A holder releases its place, and the successor gets a signal that it is next. A waiter
-// withdraws its place. A place is abandoned if it is released or withdrawn in the background, and
-// later calls on the path wait for that. See package hold.
+// A holder releases its place, and its successor gets a signal that it is next. A waiter withdraws
+// its place. A place is abandoned if that is done in the background, and later calls on the path wait
+// for it. Package hold has a table of the three. Each deletes the place, by the operations of a
+// Deletion.
 
 // Withdraw deletes the place of a waiter. It returns when the place is gone, or its session has
 // ended.
@@ -37,15 +38,15 @@ func (p *Place) DeleteWith(signal bool, begin hold.BeginFunc, more ...any) zkcon
 }
 
 func (p *Place) deleteWith(signal bool, begin hold.BeginFunc, more []any) zkconn.Outcome {
-	exit := p.Departure(signal)
-	if exit.Signal != nil && !p.Session.TellsZxids() { // nobody could tell
-		exit = Departure{Ops: exit.Ops[1:]}
+	d := p.Deletion(signal)
+	if d.Signal != nil && !p.Session.TellsZxids() { // nobody could tell
+		d = Deletion{Ops: d.Ops[1:]}
 	}
 	var held []any
 	if p.holds {
 		held = []any{&zk.DeleteRequest{Path: p.Line.Abs() + "/" + HeldName, Version: -1}}
 	}
-	t, err := begin(slices.Concat(exit.Ops, held, more)...)
+	t, err := begin(slices.Concat(d.Ops, held, more)...)
 	if err != nil {
 		return zkconn.Failure(err)
 	}
@@ -54,14 +55,14 @@ func (p *Place) deleteWith(signal bool, begin hold.BeginFunc, more []any) zkconn
 		p.holds = false
 		return p.deleteWith(signal, begin, more)
 	}
-	if o.Applied() || o.Transient() || o.Is(zk.ErrNoNode) || o.SessionOver() || len(exit.Ops) == 1 {
+	if o.Applied() || o.Transient() || o.Is(zk.ErrNoNode) || o.SessionOver() || len(d.Ops) == 1 {
 		return o
 	}
 	return p.deleteWith(false, begin, more)
 }
 
-// Departure is what deletes a place, as a transaction or as a part of one.
-type Departure struct {
+// Deletion has the operations that delete a place, as a transaction or as a part of one.
+type Deletion struct {
 	Ops    []any
 	Signal *zk.SetDataRequest // to the successor, which is next; nil: none
 }
@@ -69,27 +70,29 @@ type Departure struct {
 // farewell is the data of a place whose holder gives up what it holds.
 var farewell = []byte("released")
 
-func (p *Place) Departure(signal bool) Departure {
+// Deletion returns the operations. signal: the place is released, so its successor may get a signal. No
+// other write of a place's data has that form (I4).
+func (p *Place) Deletion(signal bool) Deletion {
 	remove := &zk.DeleteRequest{Path: p.Path, Version: -1}
 	if !signal {
-		return Departure{Ops: []any{remove}}
+		return Deletion{Ops: []any{remove}}
 	}
 	if !p.Kind.Exclusive() || !p.Bears.LetsWrite() {
-		return Departure{Ops: []any{remove}}
+		return Deletion{Ops: []any{remove}}
 	}
 	released := &zk.SetDataRequest{Path: p.Path, Data: farewell, Version: -1}
-	return Departure{Ops: []any{released, remove}, Signal: released}
+	return Deletion{Ops: []any{released, remove}, Signal: released}
 }
 
-// DepartureAgain is for a transaction with an exit of the place, which failed. It returns the
-// exit with which the transaction can be sent again, or why it cannot be.
-func (p *Place) DepartureAgain(ctx context.Context, leave Departure, o zkconn.Outcome) (Departure, error) {
+// DeletionAgain is for a transaction with a deletion of the place, which failed. It returns the
+// deletion with which the transaction can be sent again, or why it cannot be.
+func (p *Place) DeletionAgain(ctx context.Context, d Deletion, o zkconn.Outcome) (Deletion, error) {
 	switch {
-	case o.RefusedIn(leave.Ops, zk.ErrNoNode):
-		return leave, p.WhyGone(ctx)
-	case o.RefusedIn(leave.Ops) && leave.Signal != nil:
+	case o.RefusedIn(d.Ops, zk.ErrNoNode):
+		return d, p.WhyGone(ctx)
+	case o.RefusedIn(d.Ops) && d.Signal != nil:
 		// The signal is refused, by an ACL or a quota; the place can go without.
-		return p.Departure(false), nil
+		return p.Deletion(false), nil
 	}
-	return leave, o.Err()
+	return d, o.Err()
 }

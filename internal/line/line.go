@@ -13,22 +13,22 @@ import (
 // places block which. Everything else is the same for all recipes.
 type Line struct {
 	session.At
-	// Alike is a second recipe whose marker this line accepts (Mutex and RWLock), or empty. See
+	// AlsoAccepts is a second recipe whose marker this line accepts (Mutex and RWLock), or empty. See
 	// Foreign for places of both in one line.
-	Alike string
-	Kinds []placename.Kind // of its places; other children are not places
+	AlsoAccepts string
+	Kinds       []placename.Kind // of its places; other children are not places
 	// Blocks reports whether a place of kind own has to wait for one of kind other
 	// that is ahead of it. It waits for the nearest of those. nil: no place waits for one.
 	Blocks func(own, other placename.Kind) bool
 	// Foreign reports whether a kind must not stand in this line, because its recipe
 	// takes turns by other rules.
 	Foreign func(placename.Kind) bool
-	// Extra is the name of a child that is no place and belongs to the recipe; empty: none.
-	Extra string
-	// Rejoins: if somebody deletes the whole line, its waiters join again.
-	Rejoins bool
-	// Writes says that each join must change the version of the line's data, see Semaphore.
-	Writes bool
+	// ExtraChild is the name of a child that is no place and belongs to the recipe; empty: none.
+	ExtraChild string
+	// RejoinsIfDeleted: if somebody deletes the whole line, its waiters join again.
+	RejoinsIfDeleted bool
+	// WritesData says that each join must change the version of the line's data, see Semaphore.
+	WritesData bool
 	// Delay is for how long nothing is granted if the last holder went without a release, see
 	// hold.
 	Delay time.Duration

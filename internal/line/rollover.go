@@ -64,7 +64,7 @@ func (l *Line) rollOver(ctx context.Context, err error, wait func(context.Contex
 	for {
 		children, ms, stat, err := l.look(ctx, x.Session)
 		isHeld := slices.Contains(children, HeldName)
-		others := slices.DeleteFunc(children, func(name string) bool { return name == l.Extra || name == HeldName })
+		others := slices.DeleteFunc(children, func(name string) bool { return name == l.ExtraChild || name == HeldName })
 		switch {
 		case errors.Is(err, zk.ErrNoNode), err == nil && stat.Czxid != x.LineCzxid:
 			l.Forget()
@@ -124,13 +124,13 @@ func (x *exhausted) deleteLine(ctx context.Context, stat *zk.Stat, isHeld bool) 
 		}
 	}
 	if children > 0 { // the extra child, which nobody uses without a place
-		path := l.Abs() + "/" + l.Extra
+		path := l.Abs() + "/" + l.ExtraChild
 		extra, err := x.Session.Exists(ctx, path)
 		switch {
 		case errors.Is(err, zk.ErrNoNode):
 			return nil
 		case err == nil && extra.EphemeralOwner == 0: // somebody's own
-			err = fmt.Errorf("%q stands in it and is not ephemeral", l.Extra)
+			err = fmt.Errorf("%q stands in it and is not ephemeral", l.ExtraChild)
 		}
 		if err != nil {
 			return cannotReset(ctx, err)

@@ -50,7 +50,7 @@ func (l *Line) FindLostJoin(s *session.Session, e *Entry) (*Place, error) {
 }
 
 // search returns the name of the join's place and the line's Stat, or ErrNotSent if there is no
-// place. It must list behind a sync, since the connection may be to another server by now, which
+// place. It must list behind a sync (I1), since the connection may be to another server by now, which
 // lags.
 func (l *Line) search(s *session.Session, e *Entry) (name string, line *zk.Stat, err error) {
 	var children []string

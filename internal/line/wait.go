@@ -86,8 +86,7 @@ func (p *Place) predecessor(ctx context.Context) (pred *placename.Parts, ahead i
 // watchPredecessor watches the own place and the predecessor, by requests that are under
 // way together. nil and no error: the predecessor has gone.
 //
-// The own watch must be answered, too, before an event is believed. Otherwise, if somebody
-// deletes this place, its successor may watch the predecessor too, and both see it leave.
+// The own watch must be answered, too, before an event is believed (I2).
 // After a reconnect the own watch is armed again before the predecessor's is set. Where no event
 // is believed, the own watch is set later.
 func (p *Place) watchPredecessor(ctx context.Context, pred placename.Parts) (*zkconn.PredecessorWatch, error) {
@@ -132,14 +131,14 @@ func (p *Place) awaitPredecessor(ctx context.Context, before *zkconn.Predecessor
 			return p.Session.ContextErr(ctx)
 		}
 	}
-	if p.Own != nil && p.Own.HasFired() { // must come first
+	if p.Own != nil && p.Own.HasFired() { // must come first (I2)
 		if p.Own.Deleted() {
 			return p.WhyGone(ctx)
 		}
 		p.Line.Client.Log(slog.LevelDebug, "place was changed by somebody", "place", p.Path)
 		return nil
 	}
-	p.First = before.IsReleased() && p.Own != nil
+	p.First = before.IsReleased() && p.Own != nil // I3
 	p.Line.Client.Log(slog.LevelDebug, "predecessor of a place has left", "place", p.Path, "predecessor", p.Behind,
 		"released", p.First, "watch_lost", before.IsLost(), "zxid", before.Event().Zxid)
 	return nil

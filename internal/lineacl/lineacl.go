@@ -43,7 +43,7 @@ func (b ACL) LetsWrite() bool {
 }
 
 // ForWritten returns the list of a znode in the line that clients write, or below which they
-// create others. The line's list will not do if it lets clients join that may not write.
+// create others. The line's list is unusable if it lets clients join that may not write.
 func (b ACL) ForWritten(s *zkconn.Session) []zk.ACL {
 	joins := func(a zk.ACL) bool { return a.Perms&zk.PermCreate != 0 }
 	if !slices.ContainsFunc(b.List, joins) || slices.ContainsFunc(b.List, func(a zk.ACL) bool { return joins(a) && a.Perms&zk.PermWrite == 0 }) {

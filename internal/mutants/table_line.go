@@ -137,7 +137,7 @@ var lineMutants = []mutant{
 		name: "release-own-watch-ignored",
 		what: "A waiter whose place was deleted is granted when its predecessor releases the line.",
 		in:   "internal/line",
-		old:  `if p.Own != nil && p.Own.HasFired() { // must come first`,
+		old:  `if p.Own != nil && p.Own.HasFired() { // must come first (I2)`,
 		new:  `if p.Own != nil && p.Own.HasFired() && !before.HasFired() {`,
 		test: "./internal/line -run ^TestAWaiterThatWasEvicted",
 	},

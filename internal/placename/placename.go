@@ -42,7 +42,7 @@ func (k Kind) Shared() bool { return k == KindRead || k == kindKazooReader }
 // Other children are not places.
 var LockKinds = []Kind{KindLock, KindWrite, KindRead, kindKazooReader, kindKazooLock, KindLatch}
 
-// PlaceName is what the name of a place in a listing says.
+// Parts is what the name of a place in a listing says.
 type Parts struct {
 	Name   string
 	Kind   Kind
@@ -50,7 +50,7 @@ type Parts struct {
 	UUID   string // if "_c_<uuid>-" is before the kind, else empty
 }
 
-// ParsePlaceName parses the name of a child. It returns false if the child is not a
+// Parse parses the name of a child. It returns false if the child is not a
 // place of one of these kinds.
 func Parse(name string, kinds []Kind) (Parts, bool) {
 	// ZooKeeper formats the number with %010d, the sign included.
@@ -77,7 +77,7 @@ func Parse(name string, kinds []Kind) (Parts, bool) {
 	return Parts{}, false
 }
 
-// PlaceNames returns the places among children.
+// ParseAll returns the places among children.
 func ParseAll(children []string, kinds []Kind) []Parts {
 	ms := make([]Parts, 0, len(children))
 	for _, name := range children {

@@ -34,7 +34,7 @@ type queueState struct {
 	// lateAt when another one was quicker last.
 	spread atomic.Int32
 	lateAt atomic.Int64
-	// blocked has the items below which somebody has created a znode with the name of
+	// Blocked has the items below which somebody has created a znode with the name of
 	// the exclusion, each with a *zkconn.Watch that fires when that znode is deleted.
 	Blocked sync.Map
 }
@@ -93,7 +93,7 @@ type claim struct {
 	// fate is whether a consumer gets the item, decided once. Without a consumer, the claim is
 	// no attempt.
 	fate atomic.Int32
-	// attempt is how often the item was taken, this time included, once the claim was made.
+	// Attempt is how often the item was taken, this time included, once the claim was made.
 	// Item.Attempt is the user's to change, and so is Item.ID: see id.
 	Attempt int
 }
@@ -175,7 +175,7 @@ type unclaimable struct {
 
 func (u *unclaimable) Error() string { return fmt.Sprintf("item %s is not free", u.item) }
 
-// ErrLostAtOnce: a claim was lost before the caller had it.
+// ErrLostAtOnce is returned if a claim was lost before the caller had it.
 var ErrLostAtOnce = errors.New("claim lost at once")
 
 // claimTransaction claims items of one queue, all or none. A consumer that stands in line
@@ -196,7 +196,7 @@ type claimTransaction struct {
 type claimParts struct {
 	creates []any
 	stamp   *zk.SetDataRequest
-	leave   line.Departure
+	leave   line.Deletion
 }
 
 // run carries the transaction out, or learns that it was not. done: it was. If it is not
@@ -235,7 +235,7 @@ func (a *claimTransaction) parts(signal bool) (parts claimParts) {
 		parts.creates = append(parts.creates, flag, exclusion)
 	}
 	if a.p != nil {
-		parts.leave = a.p.Departure(signal)
+		parts.leave = a.p.Deletion(signal)
 	}
 	if first := a.claims[0]; parts.leave.Signal == nil {
 		parts.stamp = &zk.SetDataRequest{Path: first.Path, Data: []byte(first.at.Client.Identity), Version: -1}

@@ -52,7 +52,7 @@ type takerPool struct {
 	failedAt time.Time
 }
 
-// linger is for how long a place in the line, and what was claimed, is kept when the Client's
+// Linger is for how long a place in the line, and what was claimed, is kept when the Client's
 // last taker has left. So a caller that takes again and again with short deadlines makes progress.
 const Linger = 50 * time.Millisecond
 

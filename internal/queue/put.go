@@ -70,9 +70,9 @@ func (q *Queue) append(ctx context.Context, s *session.Session, p *line.Place, i
 	}
 	defer q.Client.Writes.End()
 	log := QueueIn(s, q.Abs())
-	var leave line.Departure
+	var leave line.Deletion
 	if p != nil {
-		leave = p.Departure(true)
+		leave = p.Deletion(true)
 	}
 	last := int64(-1)
 	for tries := 0; tries < zkconn.MaxTries; tries++ {
@@ -94,7 +94,7 @@ func (q *Queue) append(ctx context.Context, s *session.Session, p *line.Place, i
 			return refusedOp{o.Err()}
 		}
 		if !tail.Moved(o) {
-			if leave, err = p.DepartureAgain(ctx, leave, o); err != nil {
+			if leave, err = p.DeletionAgain(ctx, leave, o); err != nil {
 				return err
 			}
 		}
@@ -127,13 +127,13 @@ func (q *Queue) CheckFits(s *session.Session, items []queuelog.Item) error {
 	}
 	log := QueueIn(s, q.Abs())
 	receipt := log.LargestReceipt().Write(queuelog.NewID())
-	var leave line.Departure
+	var leave line.Deletion
 	if q.IsBounded() {
 		p := &line.Place{
 			Parts: placename.Parts{Kind: placename.KindLock}, Line: q.producers,
 			Znode: hold.Znode{Session: s, Path: q.producers.Abs() + "/_c_" + placename.NewUUID() + "-" + string(placename.KindLock) + "0000000000"},
 		}
-		leave = p.Departure(true)
+		leave = p.Deletion(true)
 	}
 	if err := zkconn.CheckSize(zkconn.MultiSize(receipt, log.LargestAppend(items, q.SegmentSize).Ops, leave.Ops), q.Client.MaxBuffer); err != nil {
 		if len(items) > 1 {

@@ -57,10 +57,10 @@ type Options struct {
 
 // Hooks are functions of the package above.
 type Hooks struct {
-	// acquire begins an acquisition of an item of the queue with that path, and ends it with
+	// Acquire begins an acquisition of an item of the queue with that path, and ends it with
 	// what was acquired or with an error.
 	Acquire func(ctx context.Context, path, op string) (_ context.Context, end func(*hold.Grant, error))
-	// logged returns an item's ID as it is logged.
+	// Logged returns an item's ID as it is logged.
 	Logged func(id string) any
 }
 
@@ -95,7 +95,7 @@ func New(c *session.Client, path string, cfg Options, hooks Hooks) *Queue {
 	}
 	sub := func(name string) *line.Line {
 		return &line.Line{
-			At: session.At{Client: c, Path: path + name, Recipe: "queue"}, Kinds: placename.LockKinds, Rejoins: true,
+			At: session.At{Client: c, Path: path + name, Recipe: "queue"}, Kinds: placename.LockKinds, RejoinsIfDeleted: true,
 			Blocks: line.EveryoneBlocks, Foreign: placename.IsRWLockKind,
 		}
 	}

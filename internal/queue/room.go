@@ -102,7 +102,7 @@ func (q *Queue) overtake(ctx context.Context, p *line.Place, ahead []placename.P
 	for _, m := range run {
 		// To those behind, it leaves as with a put. Its own producer sees that it was
 		// deleted by no operator.
-		ops = append(ops, (&line.Place{Parts: m, Line: p.Line, Znode: hold.Znode{Session: p.Session, Path: p.Line.Abs() + "/" + m.Name}}).Departure(true).Ops...)
+		ops = append(ops, (&line.Place{Parts: m, Line: p.Line, Znode: hold.Znode{Session: p.Session, Path: p.Line.Abs() + "/" + m.Name}}).Deletion(true).Ops...)
 	}
 	o := p.Session.Multi(ctx, ops...)
 	switch {

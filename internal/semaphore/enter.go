@@ -377,7 +377,7 @@ func (x *Semaphore) watch(ctx context.Context, p *line.Place) (*view, []*zkconn.
 
 // takeTurn takes the slots and deletes the place, whose turn ends.
 func (x *Semaphore) takeTurn(ctx context.Context, p *line.Place, v *view, free []int32) (*slotGrant, error) {
-	for leave := p.Departure(true); ; {
+	for leave := p.Deletion(true); ; {
 		h := x.newSlots(p.Session, free)
 		check := &zk.CheckVersionRequest{Path: x.At.Abs(), Version: v.path}
 		o := h.take(ctx, append([]any{check}, leave.Ops...)...)
@@ -388,7 +388,7 @@ func (x *Semaphore) takeTurn(ctx context.Context, p *line.Place, v *view, free [
 			return h.granted(ctx)
 		}
 		var err error
-		if leave, err = p.DepartureAgain(ctx, leave, o); err != nil {
+		if leave, err = p.DeletionAgain(ctx, leave, o); err != nil {
 			return nil, err
 		}
 	}

@@ -418,7 +418,7 @@ type attachments struct {
 func (a *attachments) attached() *attachments { return a }
 
 // Attached returns the attachment of type T to a Client or a Session. If there is none yet, it is
-// what create returns, which must take no lock. It is nil where there must be one.
+// what create returns, which must take no lock. create may be nil if there certainly is one.
 func Attached[T any](to interface{ attached() *attachments }, create func() *T) *T {
 	a := to.attached()
 	a.mu.Lock()

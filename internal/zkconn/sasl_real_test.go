@@ -1,6 +1,7 @@
 package zkconn_test
 
 import (
+	"crypto/tls"
 	"fmt"
 	"maps"
 	"slices"
@@ -78,6 +79,29 @@ func TestRealServersLetInWhoeverKnowsThePassword(t *testing.T) {
 				}
 			})
 		}
+	})
+}
+
+// B150: The secure port has another implementation of connections, Netty's.
+func TestRealServersTakeSASLOverTLS(t *testing.T) {
+	eachVersion(t, func(t *testing.T, version string) {
+		t.Parallel()
+		ca := harness.NewCA(t)
+		cert, key := harness.PEM(t, ca.Issue(t, "127.0.0.1"))
+		jaas := harness.NewJAAS(t, harness.DigestUsers(saslUsers))
+		jaas.On(harness.RequireSASL)
+		node := harness.OwnJavaNode(t, zkserver.Config{
+			Version: version, JVMFlags: jaas.JVMFlags(), TLS: &zkserver.TLS{Keystore: slices.Concat(key, cert)},
+		})
+		servers, ctx := []string{node.SecureAddr()}, harness.Within(t, 5*time.Minute)
+		secure := &tls.Config{RootCAs: ca.Pool()}
+		c := recipetest.DialTo(t, servers, &zkrecipes.Options{SASL: asAlice().SASL, TLS: secure})
+		require.NoError(t, recipetest.UseOnce(ctx, "mutex", c, "/lock"))
+		_, err := zkrecipes.Dial(ctx, servers, &zkrecipes.Options{SASL: zkrecipes.SASLDigest("alice", "wr0ng"), TLS: secure})
+		require.ErrorIs(t, err, zk.ErrAuthFailed)
+		_, _, err = recipetest.DialTo(t, servers, &zkrecipes.Options{TLS: secure}).Get(ctx, "/")
+		require.ErrorIs(t, err, zk.ErrAuthFailed)
+		require.ErrorContains(t, err, "the server requires SASL (Options.SASL)")
 	})
 }
 

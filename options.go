@@ -53,8 +53,9 @@ type Options struct {
 	// zookeeper.DigestAuthenticationProvider.digestAlg compute others, and refuse whoever has
 	// created such a znode (zk.ErrNoAuth): there, set ACL to the ids that they compute.
 	ACL []zk.ACL
-	// SASL authenticates the Client on every connection, before anything else is sent: SASLDigest
-	// or, for Kerberos, module zkkrb5. A server without SASL is not used. nil: no SASL.
+	// SASL authenticates the Client on every connection, before anything else is sent. SASLDigest
+	// returns one for a password, and the module zkkrb5 one for Kerberos. The Client then uses no
+	// server without SASL. nil: no SASL.
 	SASL *SASL
 	// Auth is presented on every connection, after SASL and before any request.
 	Auth []Auth

@@ -7,27 +7,29 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
-// SASL is how a Client proves its identity to the servers (RFC 4422, ZooKeeper's request "sasl"): set
-// Options.SASL. SASLDigest makes one, and module zkkrb5 makes one for Kerberos.
+// SASL is how a Client proves its identity to the servers (RFC 4422), see Options.SASL. SASLDigest
+// returns one for a password, and the module zkkrb5 one for Kerberos.
 //
-// Each connection is authenticated before anything else is sent on it, also when a session
-// is resumed, so an expired ticket or a changed password shows at the next reconnect. If a server
-// refuses the principal, Dial returns an error that is zk.ErrAuthFailed at once. A Client whose
-// session lives tries on, and its session expires if no server lets it in. A server that is not
-// configured for SASL is passed over: a log record says so, and so does the error of Dial if there is no
-// other.
+// The Client authenticates each connection before it sends anything else there, also when it
+// resumes a session. So a changed password or an expired ticket shows at the next reconnect.
 //
-// SASL costs no time of a recipe, and a connection two round trips (DIGEST-MD5) or three (GSSAPI).
+//   - If a server refuses the principal, Dial returns an error at once, which is
+//     zk.ErrAuthFailed. A Client that has had a session tries again and again, and logs why. If no
+//     server accepts it in time, its session expires.
+//   - If a server is not configured for SASL, the Client logs that and tries the next server.
+//
+// A connection takes two more round trips with DIGEST-MD5, and three more with Kerberos. Calls
+// cost the same as without SASL.
 type SASL struct {
 	// Mechanism is the registered name, such as "GSSAPI", for errors and log records.
 	Mechanism string
-	// Principal is the id by which ACLs of the scheme "sasl" name the Client, for Options.ACL,
-	// errors and log records. If it is empty, Options.ACL must be set.
+	// Principal is the id by which ACLs of the scheme "sasl" name the Client. It is the default
+	// of Options.ACL, which must be set if Principal is empty. Errors and log records name it.
 	Principal string
-	// Exchange returns the client's side of an exchange with a server. It is called before the
-	// Client connects. It may block, and must return when ctx ends: no other server is tried
-	// until it has. An error that is zk.ErrAuthFailed counts as a refusal. After any other
-	// the next server is tried, or the same one again.
+	// Exchange returns the client's side of one exchange with a server. The Client calls it
+	// before it connects. It may block, but must return when ctx ends: the next attempt and
+	// Close wait until it has. An error that is zk.ErrAuthFailed counts as a refusal by the
+	// server. After any other error, the Client tries the next server.
 	Exchange func(ctx context.Context, server SASLServer) (SASLExchange, error)
 }
 
@@ -37,25 +39,26 @@ type SASLServer struct {
 	Address string // what is dialled: host:port or, if the Client has looked up the name, address:port
 }
 
-// SASLExchange is the client's side of one exchange. Its methods must not block. They are called in
-// turn: Start, and then Step for each answer of the server.
+// SASLExchange is the client's side of one exchange. Its methods must not block. The Client calls
+// Start once, and then Step for each answer of the server.
 type SASLExchange interface {
 	// Start returns the first token. It is empty if the mechanism has the server begin.
 	Start() (token []byte, err error)
-	// Step takes an answer of the server, which is nil if that has no token. If done is false,
-	// token is sent, and Step is called again with the answer to it. If done is true, nothing
-	// more is sent: the server has accepted the client, and has proved to it what the mechanism
-	// has it prove. An error closes the connection.
+	// Step takes the token in an answer of the server, nil if there is none. If done is false,
+	// the Client sends the returned token and calls Step with the answer to that. If done is
+	// true, the server has accepted the client and has proved what the mechanism makes it prove:
+	// nothing more is sent. An error closes the connection.
 	Step(challenge []byte) (token []byte, done bool, err error)
 }
 
-// SASLDigest authenticates with a user and a password by DIGEST-MD5 (RFC 2831), as ZooKeeper's
-// servers do with the entries user_<name>="<password>" of their JAAS section Server. The server
-// must prove that it knows the password, too. ACLs name the Client sasl:<user>.
+// SASLDigest authenticates with a user and a password by DIGEST-MD5 (RFC 2831). The servers have the
+// passwords as entries user_<name>="<password>" in the section Server of their JAAS file
+// (DigestLoginModule). The server must prove that it knows the password, too. ACLs name the Client
+// by its user.
 //
-// Without Options.TLS it protects little. The password is not sent, but whoever reads the exchange
-// can search for it offline, at the speed of MD5, and whoever can change what is sent can take the
-// connection over once it is authenticated. The servers have the passwords in clear.
+// Use it with Options.TLS. Without TLS it protects little: an attacker who reads the exchange can
+// search for the password offline, at the speed of MD5, and one who can change what is sent can
+// take over the authenticated connection.
 func SASLDigest(user, password string) *SASL {
 	return &SASL{
 		Mechanism: digestmd5.Mechanism,

@@ -1,3 +1,5 @@
+//go:build linux
+
 package zkkrb5_test
 
 import (
@@ -163,6 +165,9 @@ func (k *kdc) start(ahead time.Duration) {
 		return err == nil
 	})
 }
+
+// signal sends a signal to the KDC.
+func (k *kdc) signal(s syscall.Signal) { require.NoError(k.t, k.cmd.Process.Signal(s)) }
 
 func (k *kdc) stop() {
 	if k.cmd == nil {

@@ -29,6 +29,16 @@ type ticket struct {
 	client       *client.Client // for a ticket granting ticket: what asks with it
 }
 
+// newTicket returns a ticket that the KDC has just given. Its times are turned into those of the local
+// clock, which may differ from the KDC's.
+func newTicket(cl *client.Client, from messages.Ticket, part messages.EncKDCRepPart) ticket {
+	t := ticket{Ticket: from, key: part.Key, since: time.Now(), until: part.EndTime, client: cl}
+	if !part.StartTime.IsZero() {
+		t.until = t.since.Add(part.EndTime.Sub(part.StartTime))
+	}
+	return t
+}
+
 // isValid reports whether a server accepts the ticket.
 func (t ticket) isValid() bool { return time.Now().Before(t.until) }
 
@@ -128,8 +138,7 @@ func (c *Credentials) logIn() (ticket, error) {
 	if err != nil {
 		return ticket{}, err
 	}
-	part := reply.DecryptedEncPart
-	return ticket{Ticket: reply.Ticket, key: part.Key, since: part.AuthTime, until: part.EndTime, client: cl}, nil
+	return newTicket(cl, reply.Ticket, reply.DecryptedEncPart), nil
 }
 
 // client returns what speaks with the KDC, with the keys as they are now. It is used without its
@@ -196,31 +205,25 @@ func grantBy(tgt ticket, realm string, name types.PrincipalName) (ticket, error)
 	if err != nil {
 		return ticket{}, err
 	}
-	part := reply.DecryptedEncPart
-	since := part.StartTime
-	if since.IsZero() {
-		since = part.AuthTime
-	}
-	return ticket{Ticket: reply.Ticket, key: part.Key, since: since, until: part.EndTime, client: tgt.client}, nil
+	return newTicket(tgt.client, reply.Ticket, reply.DecryptedEncPart), nil
 }
 
-// renew gets new tickets in time, until Close. After a failure it tries again, and after each that is
-// in vain it waits twice as long.
+// renew gets new tickets in time, until Close. After a failure it tries again after a pause, which
+// doubles with each failure.
 func (c *Credentials) renew() {
 	const shortest, longest = time.Second, time.Minute
 	pause := shortest
-	next := c.nextRenewal()
-	for {
+	for wait := time.Until(c.nextRenewal()); ; {
 		select {
-		case <-time.After(time.Until(next)):
+		case <-time.After(max(wait, shortest)):
 		case <-c.done:
 			return
 		}
 		if c.renewAll() {
-			pause, next = shortest, c.nextRenewal()
+			pause, wait = shortest, time.Until(c.nextRenewal())
 			continue
 		}
-		next = time.Now().Add(pause)
+		wait = pause
 		pause = min(2*pause, longest)
 	}
 }

@@ -27,8 +27,8 @@ import (
 // Mechanism is the registered name of the mechanism.
 const Mechanism = "GSSAPI"
 
-// Config says who the client is, and how it names the servers. At most one of Keytab, Password and
-// CCache may be set. Without any, the default credentials cache is used. It holds no secret.
+// Config has the client's principal and how to name the servers. Set at most one of Keytab, Password
+// and CCache. Without any, the default credentials cache is used. A Config holds no secret.
 type Config struct {
 	// Principal is the client's, such as alice@EXAMPLE.COM or app/host.example.com. The default
 	// realm is that of the configuration. With a credentials cache, Principal may be empty.
@@ -47,10 +47,10 @@ type Config struct {
 	Conf string
 	// Service is the first part of the servers' principals, service/host. Default "zookeeper".
 	Service string
-	// CanonicalizeHost makes host the canonical name of the server's address, as the reverse
-	// lookup of DNS returns it. That is the default of ZooKeeper's own client
-	// (zookeeper.sasl.client.canonicalize.hostname). Here the default is the name that was given to
-	// Dial, since whoever forges answers of DNS could choose the server that is trusted.
+	// CanonicalizeHost makes host the canonical name of the server's address, by a reverse lookup.
+	// ZooKeeper's own client does so by default (zookeeper.sasl.client.canonicalize.hostname).
+	// Here host is the name that was given to Dial unless this is set, because an attacker who
+	// forges answers of DNS could otherwise choose which server is trusted.
 	CanonicalizeHost bool
 }
 
@@ -73,9 +73,9 @@ type Credentials struct {
 	services map[string]ticket // by service principal
 }
 
-// New reads the configuration, and does not ask the KDC: that is done when a Client connects. It
-// returns an error if cfg contradicts itself or a file cannot be read. Close the result when no
-// Client uses it any more.
+// New reads the configuration. It does not ask the KDC, which Clients do when they connect. It returns
+// an error if cfg contradicts itself or a file cannot be read. Close the result when no Client uses
+// it any more.
 func New(cfg Config) (*Credentials, error) {
 	c, err := newCredentials(cfg)
 	if err != nil {
@@ -149,15 +149,16 @@ func (c *Credentials) principal() string { return c.name.PrincipalNameString() +
 
 // SASL returns the mechanism for zkrecipes.Options.SASL.
 //
-// Its Principal is the whole name, as in alice@EXAMPLE.COM. Servers that shorten it
-// (kerberos.removeRealmFromPrincipal, kerberos.removeHostFromPrincipal, or rules of
-// zookeeper.security.auth_to_local) name the client otherwise in ACLs: set the Principal of the
-// result to what they make of it.
+// Its Principal is the whole name, such as alice@EXAMPLE.COM. If the servers shorten names
+// (zookeeper.kerberos.removeRealmFromPrincipal, zookeeper.kerberos.removeHostFromPrincipal, or rules in
+// zookeeper.security.auth_to_local), set the Principal of the result to the name that they make of it,
+// as ACLs name the client by that.
 //
-// A connection costs the KDC nothing while there is a valid ticket for the server. If the KDC
-// refuses the principal or its key, Dial returns an error that is zk.ErrAuthFailed at once.
-// While it does not answer, the Client tries on. With a keytab or a password, tickets are renewed in
-// the background when 5/6 of their life have passed, so that a KDC that is down for a while does not matter.
+// If there is a valid ticket for the server, a connection sends nothing to the KDC. Otherwise it
+// takes one request, and one or two more to log in. If the KDC refuses the principal or its key,
+// Dial returns an error at once, which is zk.ErrAuthFailed. If the KDC does not answer, the Client
+// tries again. With a keytab or a password, tickets are renewed in the background once 5/6 of their
+// life have passed. So the KDC may be down for the last sixth of it.
 func (c *Credentials) SASL() *zkrecipes.SASL {
 	return &zkrecipes.SASL{Mechanism: Mechanism, Principal: c.principal(), Exchange: c.exchange}
 }
@@ -187,9 +188,9 @@ func (c *Credentials) host(ctx context.Context, server zkrecipes.SASLServer) str
 	return host
 }
 
-// Close ends the renewal of tickets. It waits for the answer of a KDC that is being asked, at most
-// some ten seconds for each KDC of the realm. Clients can make no connection from then on. A
-// second Close returns nil, too.
+// Close ends the renewal of tickets. From then on, Clients with these credentials cannot connect. Close
+// waits for requests to the KDC that are under way, which take at most about ten seconds for each
+// KDC of the realm. It always returns nil.
 func (c *Credentials) Close() error {
 	c.mu.Lock()
 	if !c.closed {

@@ -1,3 +1,5 @@
+//go:build linux
+
 package zkkrb5_test
 
 import (
@@ -10,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -233,6 +236,26 @@ func TestAClientWaitsForAKDCThatIsDown(t *testing.T) {
 	require.NoError(t, dialing.Get().Close())
 	k.stop()
 	dial(t, server, &zkrecipes.Options{SASL: alice}) // with the ticket that it has
+}
+
+// B158
+func TestAnExchangeEndsWithItsContextAndTheAnswerOfTheKDCIsKept(t *testing.T) {
+	k := newKDC(t, day)
+	k.start(0)
+	alice := credentials(t, k, zkkrb5.Config{Principal: "alice", Keytab: k.path("alice.keytab")}).SASL()
+	server := zkrecipes.SASLServer{Name: "localhost:2181", Address: "127.0.0.1:2181"}
+	k.signal(syscall.SIGSTOP)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err := alice.Exchange(ctx, server)
+	require.ErrorIs(t, err, context.Canceled)
+	require.ErrorContains(t, err, "the KDC has not answered yet")
+	k.signal(syscall.SIGCONT)
+	_, err = alice.Exchange(t.Context(), server)
+	require.NoError(t, err)
+	k.stop()
+	_, err = alice.Exchange(ctx, server)
+	require.NoError(t, err, "it asks nobody")
 }
 
 // B159: The connection breaks again and again, so each ticket is needed.

@@ -124,19 +124,17 @@ func ExtendedTypes() Option { return func(o *options) { o.ttl = true } }
 // default is 1048575.
 func MaxFrame(bytes int) Option { return func(o *options) { o.maxFrame = bytes } }
 
-// SASL makes the server authenticate clients by DIGEST-MD5, with these passwords by user, as
-// entries user_<name> in the JAAS section Server do, and accept ACLs of the scheme sasl
-// (SASLAuthenticationProvider). A client with a wrong password gets AuthFailed and is
-// disconnected. Clients without SASL are served. By default, the server answers a client that
-// begins SASL with no token, as a real one without a JAAS section does.
+// SASL makes the server authenticate clients by DIGEST-MD5, with these passwords, by user, and
+// accept ACLs of the scheme sasl (DigestLoginModule and SASLAuthenticationProvider). A client
+// with a wrong password gets AuthFailed and is disconnected. Clients without SASL are served.
+// By default, the server answers each token with none, as a real one without SASL does.
 //
-// A plan's faults at the steps of the exchange have Op "sasl": there are two requests, one for
-// the challenge and one with the response.
+// An exchange is two requests "sasl": Fault.Op is "sasl", and Fault.Skip chooses the step.
 func SASL(users map[string]string) Option { return func(o *options) { o.users = maps.Clone(users) } }
 
-// RequireSASL makes the server refuse the requests of clients that SASL has not authenticated,
-// except credentials, and close their connections (sessionRequireClientSASLAuth, or
-// enforce.auth.schemes=sasl). It needs SASL.
+// RequireSASL makes the server close the connection of a client that sends a request before SASL
+// has authenticated it (sessionRequireClientSASLAuth, or enforce.auth.schemes=sasl). Use it
+// with SASL.
 func RequireSASL() Option { return func(o *options) { o.requireSASL = true } }
 
 // WithPlan makes the server follow a plan of faults. The default is an empty

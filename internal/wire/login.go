@@ -42,6 +42,10 @@ func (e *AuthError) Unwrap() error { return e.Why }
 var errNoSASL = errors.New("the server is not configured for SASL (JAAS section Server), " +
 	"or has refused it and lets such clients in (zookeeper.allowSaslFailedClients)")
 
+// errRequiresSASL is the error of a connection without a Login, to a server that requires one. Such a
+// server answers the handshake, and then refuses and closes at the first request.
+var errRequiresSASL = errors.New("the server requires SASL (Options.SASL)")
+
 var errRefused = errors.New("refused")
 
 // logIn carries out the SASL exchange. Its requests are numbered from 1, as ZooKeeper's own client

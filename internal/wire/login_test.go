@@ -110,6 +110,32 @@ func TestAServerWithoutSASLIsAnErrorThatSaysSo(t *testing.T) {
 	})
 }
 
+func TestAResumedConnectionWithoutALoginNamesTheServerThatRequiresOne(t *testing.T) {
+	for what, refuse := range map[string]func(l *link){
+		"the request for the znodes": func(l *link) { l.answer(reply(xidEphemerals, 0, jute.ErrSASL)) },
+		"a ping": func(l *link) {
+			l.write(ping())
+			l.answer(reply(jute.XidPing, 0, jute.ErrSASL))
+		},
+	} {
+		t.Run(what, func(t *testing.T) {
+			inBubble(t, nil, func(t *testing.T, r *rig) {
+				r.connect().server.Close()
+				before := r.ValidUntil()
+				time.Sleep(time.Second)
+				l := r.dial()
+				l.hasZnodes = true
+				l.write(connectRequest(r.ID()))
+				l.answer(welcome())
+				require.Equal(t, []string{"getEphemerals -1000"}, l.sent()[1:])
+				refuse(l)
+				require.ErrorIs(t, l.down(), errRequiresSASL)
+				require.Equal(t, before, r.ValidUntil())
+			})
+		})
+	}
+}
+
 func TestALoginThatFailsOtherwiseFailsTheHandshake(t *testing.T) {
 	for name, answer := range map[string][]byte{
 		"the mechanism does not accept it": tokenReply(1, []byte("bad")),

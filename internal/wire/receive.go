@@ -89,6 +89,9 @@ func (c *Conn) dispatch(frame []byte) error {
 	if d.Err != nil {
 		return fmt.Errorf("malformed reply: %w", d.Err)
 	}
+	if code == jute.ErrSASL && (xid == jute.XidPing || xid == xidEphemerals) { // nobody else would report it
+		return errRequiresSASL
+	}
 	switch xid {
 	case jute.XidEvent:
 		event := Event{Type: d.Int32(), Conn: c.number, Zxid: zxid, Rearmed: c.isGateClosed()}
@@ -135,8 +138,8 @@ func (c *Conn) dispatch(frame []byte) error {
 }
 
 // removePending removes and returns the request that a reply belongs to. Unless
-// the reply says that the session is gone, it proves that the session was alive
-// when the request was sent. The header of the reply to a failed transaction
+// the reply says that the session is gone, or that the server requires SASL and has not looked
+// at the session, it proves that the session was alive when the request was sent. The header of the reply to a failed transaction
 // has no error: the error is in the record.
 func (c *Conn) removePending(xid, code int32, record []byte) (r request, ok bool) {
 	c.mu.Lock()
@@ -150,7 +153,7 @@ func (c *Conn) removePending(xid, code int32, record []byte) (r request, ok bool
 	if ok && code == 0 && r.op == jute.OpMulti {
 		code = firstError(record)
 	}
-	if ok && code != jute.ErrSessionExpired && code != jute.ErrSessionMoved {
+	if ok && code != jute.ErrSessionExpired && code != jute.ErrSessionMoved && code != jute.ErrSASL {
 		c.proveAlive(r.sent, true)
 	}
 	return r, ok

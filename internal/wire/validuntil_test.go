@@ -29,10 +29,10 @@ func TestTheHandshakeSetsValidUntilFromTheSendingOfTheConnectRequest(t *testing.
 }
 
 // A request of go-zookeeper, and a Call.
-func TestAReplyExtendsValidUntilFromTheSendingUnlessTheSessionIsOver(t *testing.T) {
+func TestAReplyExtendsValidUntilFromTheSendingUnlessTheSessionIsOverOrWasNotLookedAt(t *testing.T) {
 	for code, extends := range map[int32]bool{
 		0: true, jute.ErrNoNode: true, -102: true, jute.ErrConnectionLoss: true, jute.ErrThrottled: true,
-		jute.ErrSessionExpired: false, jute.ErrSessionMoved: false,
+		jute.ErrSessionExpired: false, jute.ErrSessionMoved: false, jute.ErrSASL: false,
 	} {
 		for xid, send := range map[int32]func(l *link){
 			1:            func(l *link) { l.write(requestFrame(1, jute.OpDelete)) },

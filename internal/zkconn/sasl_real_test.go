@@ -1,6 +1,7 @@
 package zkconn_test
 
 import (
+	"crypto/tls"
 	"fmt"
 	"maps"
 	"slices"
@@ -81,6 +82,29 @@ func TestRealServersLetInWhoeverKnowsThePassword(t *testing.T) {
 	})
 }
 
+// B150: The secure port has another implementation of connections, Netty's.
+func TestRealServersTakeSASLOverTLS(t *testing.T) {
+	eachVersion(t, func(t *testing.T, version string) {
+		t.Parallel()
+		ca := harness.NewCA(t)
+		cert, key := harness.PEM(t, ca.Issue(t, "127.0.0.1"))
+		jaas := harness.NewJAAS(t, harness.DigestUsers(saslUsers))
+		jaas.On(harness.RequireSASL)
+		node := harness.OwnJavaNode(t, zkserver.Config{
+			Version: version, JVMFlags: jaas.JVMFlags(), TLS: &zkserver.TLS{Keystore: slices.Concat(key, cert)},
+		})
+		servers, ctx := []string{node.SecureAddr()}, harness.Within(t, 5*time.Minute)
+		secure := &tls.Config{RootCAs: ca.Pool()}
+		c := recipetest.DialTo(t, servers, &zkrecipes.Options{SASL: asAlice().SASL, TLS: secure})
+		require.NoError(t, recipetest.UseOnce(ctx, "mutex", c, "/lock"))
+		_, err := zkrecipes.Dial(ctx, servers, &zkrecipes.Options{SASL: zkrecipes.SASLDigest("alice", "wr0ng"), TLS: secure})
+		require.ErrorIs(t, err, zk.ErrAuthFailed)
+		_, _, err = recipetest.DialTo(t, servers, &zkrecipes.Options{TLS: secure}).Get(ctx, "/")
+		require.ErrorIs(t, err, zk.ErrAuthFailed)
+		require.ErrorContains(t, err, "the server requires SASL (Options.SASL)")
+	})
+}
+
 // B150
 func TestRealServersTakeNamesAndPasswordsInAnyScript(t *testing.T) {
 	users := map[string]string{"jürgen": "pässwörd", "ключ": "пароль", "alice": "pässwörd-пароль"}
@@ -114,6 +138,14 @@ func TestRealServersAreSwitchedToSASLAndBackUnderLiveClients(t *testing.T) {
 			t.Helper()
 			require.NoError(t, zkrecipes.NewMutex(c, "/line").Do(ctx, recipetest.Nothing))
 		}
+		refused := func(c *zkrecipes.Client, why string) {
+			t.Helper()
+			harness.Eventually(t, "the client is not let in", func() bool {
+				s, _ := recipetest.Core(c).Session()
+				return strings.Contains(fmt.Sprint(s.LastError()), why)
+			})
+			require.False(t, c.Status().Connected)
+		}
 		use(plain)
 
 		jaas.On(nil)
@@ -125,17 +157,12 @@ func TestRealServersAreSwitchedToSASLAndBackUnderLiveClients(t *testing.T) {
 		jaas.On(harness.RequireSASL)
 		restart()
 		use(alice)
-		err := zkrecipes.NewMutex(plain, "/line").Do(ctx, recipetest.Nothing)
-		require.ErrorContains(t, err, "the server requires SASL (Options.SASL)")
+		refused(plain, "the server requires SASL (Options.SASL)")
 
 		jaas.Off()
 		restart()
 		use(plain)
-		harness.Eventually(t, "the client with SASL is not let in", func() bool {
-			s, _ := recipetest.Core(alice).Session()
-			return strings.Contains(fmt.Sprint(s.LastError()), "the server is not configured for SASL")
-		})
-		require.False(t, alice.Status().Connected)
+		refused(alice, "the server is not configured for SASL")
 
 		jaas.On(harness.RequireSASL)
 		restart()

@@ -73,7 +73,7 @@ func (s *SQL) Migrate(ctx context.Context) error {
 //
 // Do blocks until the database has answered, or ctx ends. Then the transaction is rolled back.
 // Use the context of the lease, which ends when its loss is known. write must not commit or roll
-// back.
+// back, and not call Do for the same fence, which would wait for itself.
 //
 //   - ErrFenced is returned if a later holder has written. Nothing was written.
 //   - The error of write, as it is. Nothing was written.

@@ -1,7 +1,6 @@
 package fence_test
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -37,8 +36,16 @@ func each(t *testing.T, handler func() http.Handler, test func(t *testing.T, url
 	}
 }
 
+// answer is a response.
+type answer struct {
+	status  int
+	header  http.Header
+	body    string
+	refusal error // by ResponseError
+}
+
 // put sends a request of the holder, if there is one.
-func put(t *testing.T, client *http.Client, url string, h fence.Holder, body io.Reader) *http.Response {
+func put(t *testing.T, client *http.Client, url string, h fence.Holder, body io.Reader) answer {
 	ctx := t.Context()
 	if h != nil {
 		ctx = fence.NewContext(ctx, h)
@@ -47,11 +54,10 @@ func put(t *testing.T, client *http.Client, url string, h fence.Holder, body io.
 	require.NoError(t, err)
 	resp, err := client.Do(r)
 	require.NoError(t, err)
+	defer resp.Body.Close()
 	all, err := io.ReadAll(resp.Body)
 	require.NoError(t, err)
-	require.NoError(t, resp.Body.Close()) // so that the next request uses the connection
-	resp.Body = io.NopCloser(bytes.NewReader(all))
-	return resp
+	return answer{resp.StatusCode, resp.Header, string(all), fence.ResponseError(resp)}
 }
 
 // echo answers with the tokens of the request.
@@ -67,25 +73,21 @@ var echo = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 // A38
 func TestHandlerRefusesAnEarlierHolderWithAProblem(t *testing.T) {
 	each(t, func() http.Handler { return fence.Handler(told(1), echo, nil) }, func(t *testing.T, url string, client *http.Client) {
-		resp := put(t, client, url, of(512), nil)
-		require.Equal(t, http.StatusOK, resp.StatusCode)
-		require.NoError(t, fence.ResponseError(resp))
-		body, err := io.ReadAll(resp.Body)
-		require.NoError(t, err)
-		require.JSONEq(t, `{"/locks/orders": 512}`, string(body))
+		a := put(t, client, url, of(512), nil)
+		require.Equal(t, http.StatusOK, a.status)
+		require.NoError(t, a.refusal)
+		require.JSONEq(t, `{"/locks/orders": 512}`, a.body)
 
-		resp = put(t, client, url, of(256), nil)
-		require.Equal(t, http.StatusPreconditionFailed, resp.StatusCode)
-		require.ErrorIs(t, fence.ResponseError(resp), fence.ErrFenced)
-		require.Equal(t, "application/problem+json", resp.Header.Get("Content-Type"))
-		body, err = io.ReadAll(resp.Body)
-		require.NoError(t, err)
+		a = put(t, client, url, of(256), nil)
+		require.Equal(t, http.StatusPreconditionFailed, a.status)
+		require.ErrorIs(t, a.refusal, fence.ErrFenced)
+		require.Equal(t, "application/problem+json", a.header.Get("Content-Type"))
 		require.JSONEq(t, `{
 			"type": "https://github.com/zkrecipes/zkrecipes/blob/main/docs/fencing.md#http",
 			"title": "A later holder of the lock came first",
 			"status": 412,
 			"detail": "fence: \"/locks/orders\", token 256: refused: a later holder came first, with token 512"
-		}`, string(body))
+		}`, a.body)
 	})
 }
 
@@ -93,18 +95,16 @@ func TestARequestWithoutATokenIsRefusedUnlessItIsOptional(t *testing.T) {
 	for _, optional := range []bool{false, true} {
 		opts := &fence.HandlerOptions{Optional: optional}
 		each(t, func() http.Handler { return fence.Handler(told(1), echo, opts) }, func(t *testing.T, url string, client *http.Client) {
-			resp := put(t, client, url, nil, nil)
+			a := put(t, client, url, nil, nil)
 			if !optional {
-				require.Equal(t, http.StatusPreconditionRequired, resp.StatusCode)
-				require.ErrorIs(t, fence.ResponseError(resp), fence.ErrNoToken)
+				require.Equal(t, http.StatusPreconditionRequired, a.status)
+				require.ErrorIs(t, a.refusal, fence.ErrNoToken)
 				return
 			}
-			require.Equal(t, http.StatusOK, resp.StatusCode)
-			body, err := io.ReadAll(resp.Body)
-			require.NoError(t, err)
-			require.Equal(t, "no tokens", string(body))
-			require.NoError(t, fence.ResponseError(put(t, client, url, of(512), nil)))
-			require.ErrorIs(t, fence.ResponseError(put(t, client, url, of(256), nil)), fence.ErrFenced, "one with a token is fenced all the same")
+			require.Equal(t, http.StatusOK, a.status)
+			require.Equal(t, "no tokens", a.body)
+			require.NoError(t, put(t, client, url, of(512), nil).refusal)
+			require.ErrorIs(t, put(t, client, url, of(256), nil).refusal, fence.ErrFenced, "one with a token is fenced all the same")
 		})
 	}
 }
@@ -206,7 +206,7 @@ func TestAClientThatIsSuspendedInItsRequestDoesNotKeepTheNextHolderWaiting(t *te
 		_, err := pipe.Write([]byte("9"))
 		require.NoError(t, err)
 		<-reading
-		require.Equal(t, http.StatusOK, put(t, client, url, of(512), nil).StatusCode)
+		require.Equal(t, http.StatusOK, put(t, client, url, of(512), nil).status)
 		require.ErrorIs(t, <-failed, fence.ErrFenced)
 	})
 }
@@ -245,10 +245,10 @@ func TestARequestThatIsSentWhenALaterHolderComesGetsItsResponse(t *testing.T) {
 			}
 		}()
 		<-working
-		require.Equal(t, http.StatusOK, put(t, client, url, of(512), nil).StatusCode)
+		require.Equal(t, http.StatusOK, put(t, client, url, of(512), nil).status)
 		require.Equal(t, "first", <-first)
 		for range 2 { // on each of the connections
-			require.Equal(t, http.StatusOK, put(t, client, url, of(512), strings.NewReader("next")).StatusCode)
+			require.Equal(t, http.StatusOK, put(t, client, url, of(512), strings.NewReader("next")).status)
 		}
 	})
 }
@@ -257,7 +257,10 @@ func TestTransportRefusesAHolderWithoutAToken(t *testing.T) {
 	body := &closing{Reader: strings.NewReader("9")}
 	r, err := http.NewRequestWithContext(fence.NewContext(t.Context(), fence.Tokens{}), http.MethodPut, "http://127.0.0.1:0", body)
 	require.NoError(t, err)
-	_, err = (&fence.Transport{}).RoundTrip(r)
+	resp, err := (&fence.Transport{}).RoundTrip(r)
+	if err == nil {
+		resp.Body.Close()
+	}
 	require.ErrorIs(t, err, fence.ErrNoToken)
 	require.True(t, body.closed)
 }

@@ -38,7 +38,9 @@ type admitted struct {
 // error refuses that holder, and the next one calls again. With nil, use [Memory.Raise].
 //
 // lowest may ask ZooKeeper for the token of the present holder, as Contenders returns it, and
-// return an error if nobody holds.
+// return an error if nobody holds. A Client of the new process sees at least the holders from before
+// the restart: the servers open its session by a transaction, unless they use local sessions
+// (localSessionsEnabled).
 func NewMemory(lowest func(ctx context.Context, name string) (int64, error)) *Memory {
 	if lowest == nil {
 		lowest = func(context.Context, string) (int64, error) { return 0, ErrUnknown }

@@ -73,7 +73,7 @@ func (s *SQL) Migrate(ctx context.Context) error {
 //
 // Do blocks until the database has answered, or ctx ends. Then the transaction is rolled back.
 // Use the context of the lease, which ends when its loss is known. write must not commit or roll
-// back.
+// back, and not call Do for the same fence, which would wait for itself.
 //
 //   - ErrFenced is returned if a later holder has written. Nothing was written.
 //   - The error of write, as it is. Nothing was written.
@@ -102,10 +102,8 @@ func (s *SQL) Do(ctx context.Context, h Holder, write func(*sql.Tx) error) error
 		return fmt.Errorf("fence: begin: %w", err)
 	}
 	defer tx.Rollback() // does nothing after Commit
-	for _, c := range cs {
-		if err := s.raise(ctx, tx, c); err != nil {
-			return err
-		}
+	if err := s.raiseAll(ctx, tx, cs); err != nil {
+		return err
 	}
 	if err := write(tx); err != nil {
 		return err
@@ -121,12 +119,7 @@ func (s *SQL) Check(ctx context.Context, tx *sql.Tx, h Holder) error {
 	if err != nil {
 		return err
 	}
-	for _, c := range cs {
-		if err := s.raise(ctx, tx, c); err != nil {
-			return err
-		}
-	}
-	return nil
+	return s.raiseAll(ctx, tx, cs)
 }
 
 // Admit refuses a holder if a later one was admitted, or has written, by any process that uses
@@ -164,6 +157,15 @@ func (s *SQL) claims(h Holder) ([]claim, error) {
 		return nil, s.err
 	}
 	return claims(h)
+}
+
+func (s *SQL) raiseAll(ctx context.Context, tx *sql.Tx, cs []claim) error {
+	for _, c := range cs {
+		if err := s.raise(ctx, tx, c); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // raise locks the row of a fence and sets its token, or returns ErrFenced if that is higher.

@@ -4,6 +4,7 @@
 package dbtest
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -14,7 +15,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"strings"
 	"syscall"
 	"time"
 
@@ -230,7 +230,7 @@ func (d *Database) run(ctx context.Context, server *exec.Cmd, who *syscall.SysPr
 	}
 }
 
-// newest returns the last of the files that match.
+// newest returns the one of the files that match whose version is the highest.
 func newest(pattern string) (string, error) {
 	found, err := filepath.Glob(pattern)
 	if err != nil {
@@ -239,8 +239,9 @@ func newest(pattern string) (string, error) {
 	if len(found) == 0 {
 		return "", fmt.Errorf("no %s: scripts/setup-databases.sh installs it", pattern)
 	}
-	slices.SortFunc(found, func(a, b string) int { return strings.Compare(fmt.Sprintf("%40s", a), fmt.Sprintf("%40s", b)) })
-	return found[len(found)-1], nil
+	return slices.MaxFunc(found, func(a, b string) int { // 15 is higher than 9
+		return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a, b))
+	}), nil
 }
 
 // freePort returns a port of the loopback that was free a moment ago.

@@ -17,7 +17,7 @@ import (
 var doors = map[string]int{
 	"internal/session":   70,
 	"internal/line":      79,
-	"internal/hold":      57,
+	"internal/hold":      58,
 	"internal/hooks":     10,
 	"internal/queue":     99,
 	"internal/barrier":   30,

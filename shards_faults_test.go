@@ -1,0 +1,136 @@
+package zkrecipes_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/zkrecipes/zkrecipes"
+	"github.com/zkrecipes/zkrecipes/internal/harness"
+	"github.com/zkrecipes/zkrecipes/internal/recipetest"
+)
+
+// What can go wrong with Shards.
+
+// farAway returns a client with that latency to the server.
+func farAway(w *recipetest.World, latency time.Duration) *zkrecipes.Client {
+	link := harness.NewLink(w.Srv)
+	link.SetLatency(latency)
+	return w.Stranger(&zkrecipes.Options{Dialer: link.Dial})
+}
+
+// The pause before a shard is taken again grows from a second, also after it was lost once.
+func TestAFunctionThatFailsAfterItsShardWasLostIsCalledAfterAPause(t *testing.T) {
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		ctx, cancel := context.WithCancel(t.Context())
+		var mu sync.Mutex
+		calls := 0
+		done := make(chan error, 1)
+		go func() {
+			done <- zkrecipes.NewShards(w.Stranger(nil), "/shards", 1, nil).Serve(ctx, func(ctx context.Context, s *zkrecipes.Shard) error {
+				mu.Lock()
+				calls++
+				first := calls == 1
+				mu.Unlock()
+				if first {
+					<-ctx.Done()
+					return nil
+				}
+				time.Sleep(time.Millisecond)
+				return errors.New("broken")
+			})
+		}()
+		time.Sleep(time.Second)
+		operator := w.Bare()
+		names := w.Srv.Children("/shards/shard-00000")
+		require.Len(t, names, 1)
+		require.NoError(t, operator.Delete("/shards/shard-00000/"+names[0], -1))
+		time.Sleep(20 * time.Second)
+		mu.Lock()
+		require.Equal(t, 6, calls) // at 0, 1, 3, 7 and 15 s after the loss
+		mu.Unlock()
+		cancel()
+		require.NoError(t, <-done)
+	})
+}
+
+// All processes try to carry a change out. Those that were too late go on, however far away they are.
+func TestResizeWhileSomeProcessesAreFarAway(t *testing.T) {
+	for _, far := range []time.Duration{0, time.Millisecond, 10 * time.Millisecond, 50 * time.Millisecond, 200 * time.Millisecond} {
+		t.Run(far.String(), func(t *testing.T) {
+			recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+				j := newShardJudge(t)
+				j.process(farAway(w, far), "a", 6, nil)
+				j.process(farAway(w, far), "b", 6, nil)
+				j.process(farAway(w, time.Millisecond), "c", 6, nil)
+				j.process(farAway(w, 5*time.Millisecond), "d", 6, nil)
+				time.Sleep(time.Minute)
+				x := zkrecipes.NewShards(farAway(w, 3*time.Millisecond), "/shards", 6, nil)
+				for _, n := range []int{8, 5, 12} {
+					j.hang("c", true) // so it is the last one in line
+					time.AfterFunc(5*time.Second, func() { j.hang("c", false) })
+					require.NoError(t, x.Resize(harness.Within(t, time.Minute), n))
+					time.Sleep(time.Minute)
+					shares, _ := j.shares()
+					require.Equal(t, n, shares["a"]+shares["b"]+shares["c"]+shares["d"])
+				}
+			})
+		})
+	}
+}
+
+// A process waits for the end of another one with its id, and does not keep a change up meanwhile.
+func TestAProcessWhoseIDIsTakenHoldsNoChangeUp(t *testing.T) {
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		j := newShardJudge(t)
+		opts := &zkrecipes.ShardsOptions{Member: "1"}
+		stop := j.process(w.Stranger(nil), "a", 4, opts)
+		time.Sleep(time.Second)
+		j.process(w.Stranger(nil), "b", 4, opts)
+		time.Sleep(time.Minute)
+		shares, _ := j.shares()
+		require.Equal(t, map[string]int{"a": 4}, shares)
+		require.NoError(t, zkrecipes.NewShards(w.Stranger(nil), "/shards", 4, nil).Resize(harness.Within(t, time.Minute), 5))
+		time.Sleep(time.Minute)
+		shares, _ = j.shares()
+		require.Equal(t, map[string]int{"a": 5}, shares)
+		require.NoError(t, stop())
+		time.Sleep(time.Minute)
+		shares, _ = j.shares()
+		require.Equal(t, map[string]int{"b": 5}, shares)
+	})
+}
+
+// Two changes at once: both end, and the number is that of one of them.
+func TestTwoResizesAtOnceBothEnd(t *testing.T) {
+	for _, far := range []time.Duration{0, time.Millisecond, 3 * time.Millisecond, 20 * time.Millisecond} {
+		t.Run(far.String(), func(t *testing.T) {
+			recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+				j := newShardJudge(t)
+				j.process(w.Stranger(nil), "a", 4, nil)
+				j.process(farAway(w, 2*time.Millisecond), "b", 4, nil)
+				time.Sleep(time.Minute)
+				j.shares()
+				done := make(chan error, 3)
+				for i, n := range []int{5, 7, 9} {
+					x := zkrecipes.NewShards(farAway(w, far*time.Duration(i)), "/shards", 4, nil)
+					go func() { done <- x.Resize(t.Context(), n) }()
+				}
+				began := time.Now()
+				for range 3 {
+					require.NoError(t, <-done)
+				}
+				require.Less(t, time.Since(began), 10*time.Second)
+				_, moves := j.shares()
+				t.Log(time.Since(began), moves)
+				time.Sleep(time.Minute)
+				shares, _ := j.shares()
+				require.Contains(t, []int{5, 7, 9}, shares["a"]+shares["b"])
+			})
+		})
+	}
+}

@@ -272,6 +272,11 @@ func (x *Shards) Resize(ctx context.Context, n int) error {
 	if err == nil {
 		err = x.resize(ctx, n)
 	}
+	if err == nil {
+		x.mu.Lock()
+		defer x.mu.Unlock()
+		x.n, x.agreed = n, true
+	}
 	return fail("resize", x.Path(), err)
 }
 
@@ -306,9 +311,15 @@ func (x *Shards) resize(ctx context.Context, n int) error {
 	}
 }
 
-// isOvertaken reports whether another process may have been quicker, or nobody knows.
+// isOvertaken reports whether another process may have been quicker, or nobody knows. The path may
+// have been deleted.
 func isOvertaken(err error) bool {
-	return errors.Is(err, zk.ErrBadVersion) || errors.Is(err, zk.ErrNodeExists) || errors.Is(err, ErrUncertain) || errors.Is(err, ErrLost)
+	for _, e := range []error{zk.ErrBadVersion, zk.ErrNodeExists, zk.ErrNoNode, ErrUncertain, ErrLost} {
+		if errors.Is(err, e) {
+			return true
+		}
+	}
+	return false
 }
 
 // shardsResized is the child of a path whose number of shards was changed.
@@ -341,15 +352,17 @@ var errResized = errors.New("another process was quicker")
 // wait for readers that came after the change.
 func (x *Shards) finishResize(ctx context.Context) error {
 	waiting, end := context.WithCancelCause(ctx)
+	var watcher sync.WaitGroup
+	defer watcher.Wait()
 	defer end(nil)
-	go func() {
+	watcher.Go(func() {
 		for node, err := range x.client.Watch(waiting, x.path) {
 			if size, ok := shards.ParseSize(node.Data); err == nil && ok && size.Next == 0 {
 				end(errResized)
 				return
 			}
 		}
-	}()
+	})
 	l, err := x.sizeLock().Lock(waiting)
 	switch {
 	case errors.Is(err, errResized) && ctx.Err() == nil:

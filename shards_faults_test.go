@@ -3,15 +3,19 @@ package zkrecipes_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
 	"github.com/zkrecipes/zkrecipes"
 	"github.com/zkrecipes/zkrecipes/internal/harness"
+	"github.com/zkrecipes/zkrecipes/internal/jute"
 	"github.com/zkrecipes/zkrecipes/internal/recipetest"
+	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
 // What can go wrong with Shards.
@@ -83,6 +87,26 @@ func TestResizeWhileSomeProcessesAreFarAway(t *testing.T) {
 	}
 }
 
+// Resize changes the number for the value that it was called on, too.
+func TestShardsThatHaveResizedServe(t *testing.T) {
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		j := newShardJudge(t)
+		j.process(w.Stranger(nil), "a", 4, nil)
+		time.Sleep(time.Second)
+		for _, path := range []string{"/shards", "/unused"} {
+			x := zkrecipes.NewShards(w.Stranger(nil), path, 4, nil)
+			require.NoError(t, x.Resize(t.Context(), 7))
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			require.NoError(t, x.Serve(ctx, func(ctx context.Context, s *zkrecipes.Shard) error {
+				require.Equal(t, 7, s.Count())
+				<-ctx.Done()
+				return nil
+			}))
+		}
+	})
+}
+
 // A process waits for the end of another one with its id, and does not keep a change up meanwhile.
 func TestAProcessWhoseIDIsTakenHoldsNoChangeUp(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
@@ -133,4 +157,31 @@ func TestTwoResizesAtOnceBothEnd(t *testing.T) {
 			})
 		})
 	}
+}
+
+// An operator deletes the path while a process begins.
+func TestShardsWhosePathVanishesAreServed(t *testing.T) {
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		j := newShardJudge(t)
+		w.Plan.Add(zktest.Fault{Do: zktest.Answer, Code: jute.ErrNoNode, Op: "getData", Path: "/shards"})
+		j.process(w.Stranger(nil), "a", 4, nil)
+		time.Sleep(time.Minute)
+		shares, _ := j.shares()
+		require.Equal(t, map[string]int{"a": 4}, shares)
+		require.Contains(t, w.Plan.String(), "fired 1")
+	})
+}
+
+// What no Shards has written is not taken for a number, however much it looks like one.
+func TestANumberOfShardsThatNobodyCanHaveWrittenIsSomethingElses(t *testing.T) {
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		for i, data := range []string{"zkrecipes/1 shards 100001", "zkrecipes/1 shards 2 to 100001", "zkrecipes/2 shards 2"} {
+			path := fmt.Sprint("/used-", i)
+			_, err := w.Bare().Create(path, []byte(data), 0, zk.WorldACL(zk.PermAll))
+			require.NoError(t, err)
+			x := zkrecipes.NewShards(w.Stranger(nil), path, 2, nil)
+			require.ErrorIs(t, x.Serve(t.Context(), func(context.Context, *zkrecipes.Shard) error { return nil }), zkrecipes.ErrPathInUse)
+			require.ErrorIs(t, x.Resize(t.Context(), 3), zkrecipes.ErrPathInUse)
+		}
+	})
 }

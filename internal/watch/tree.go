@@ -363,7 +363,7 @@ func (w *treeWalk) settle(ctx context.Context, r *treeRead) error {
 		w.delete(r.path)
 		return nil
 	case err != nil:
-		return w.failure(ctx, r.path, err)
+		return w.failed(ctx, r, err)
 	case r.what == askChildren:
 		w.visitChildren(r.path, s.Children)
 		return nil
@@ -373,21 +373,26 @@ func (w *treeWalk) settle(ctx context.Context, r *treeRead) error {
 	return w.note(r, s)
 }
 
-// failure returns why the walk ends after a read of path has failed with err.
-func (w *treeWalk) failure(ctx context.Context, path string, err error) error {
+// failed has what has failed with err read again, or returns why the walk ends.
+func (w *treeWalk) failed(ctx context.Context, r *treeRead, err error) error {
 	switch {
 	case w.s.IsOver() && zkconn.Transient(err):
 		return zkconn.ErrSessionOver
 	case errors.Is(err, zk.ErrConnectionClosed), errors.Is(err, zkconn.ErrNotSent):
 		return errTreeLost
-	case zkconn.Transient(err):
-		// The server may refuse it for now. Get waits for as long as it does.
-		if _, _, err := w.s.Get(ctx, path); err != nil && !errors.Is(err, zk.ErrNoNode) {
-			return err
-		}
-		return errTreeLost
+	case !zkconn.Transient(err):
+		return fmt.Errorf("%s: %w", strings.TrimPrefix(r.path, w.Prefix), err)
 	}
-	return fmt.Errorf("%s: %w", strings.TrimPrefix(path, w.Prefix), err)
+	// The server refuses it for now. Get waits for as long as it does.
+	if _, _, err := w.s.Get(ctx, r.path); err != nil && !errors.Is(err, zk.ErrNoNode) {
+		return err
+	}
+	if r.walk {
+		w.ask(r.path, r.what)
+	} else {
+		w.askAgain(r.path)
+	}
+	return nil
 }
 
 // visitChildren has the walk read the children of a znode.

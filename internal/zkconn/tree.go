@@ -183,8 +183,13 @@ func (s *Session) noteTrees(e wire.Event) {
 	}
 }
 
-// loseTrees is called when the connections for which lost is true have ended, or when a watch has
-// taken the place of the TreeWatches for which it is. s.mu must be held.
+// loseTreesAt is called when another watch on path is about to be set, which takes the place of
+// TreeWatches before 3.9. s.mu must be held.
+func (s *Session) loseTreesAt(path string) {
+	s.loseTrees(ErrSharedWatch, func(w *TreeWatch) bool { return w.path == path && w.conn != s.treesApart })
+}
+
+// loseTrees loses the TreeWatches for which lost is true. s.mu must be held.
 func (s *Session) loseTrees(why error, lost func(*TreeWatch) bool) {
 	kept := s.trees[:0]
 	for _, w := range s.trees {

@@ -1,7 +1,10 @@
 package watch_test
 
 import (
+	"context"
 	"fmt"
+	"runtime"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -54,6 +57,39 @@ func TestBefore39ALockThatWaitsForTheRootOfATreeEndsItsWatch(t *testing.T) {
 		require.ErrorContains(t, m.failure(), "servers before ZooKeeper 3.9 cannot watch a tree")
 		require.NoError(t, holder.Release())
 		require.NoError(t, waits.Get().Release())
+	}, zktest.Emulate(zktest.ZooKeeper38))
+}
+
+// Both are set at once: whichever of the two goes on learns of changes.
+func TestBefore39AListSetTogetherWithAWatchOfItsTreeIsNotDeaf(t *testing.T) {
+	recipetest.InWatchBubble(t, func(t *testing.T, w *recipetest.WatchWorld, a, _ *zkrecipes.Client) {
+		w.Creates("/r", "")
+		for i := range 3000 {
+			path := fmt.Sprintf("/r/%d", i)
+			w.Creates(path, "")
+			ctx, cancel := context.WithCancel(t.Context())
+			var list atomic.Int32
+			go func() {
+				for range i % 40 {
+					runtime.Gosched()
+				}
+				for n, err := range a.WatchChildren(ctx, path) {
+					if err == nil {
+						list.Store(int32(len(n.Names)))
+					}
+				}
+			}()
+			go func() {
+				for range a.WatchTree(ctx, path, nil) {
+				}
+			}()
+			synctest.Wait()
+			w.Creates(path+"/x", "")
+			synctest.Wait()
+			require.EqualValues(t, 1, list.Load(), path)
+			cancel()
+			synctest.Wait()
+		}
 	}, zktest.Emulate(zktest.ZooKeeper38))
 }
 

@@ -76,6 +76,9 @@ func (s *Session) startTree(ctx context.Context, path string) (*TreeWatch, error
 	}
 	add := nc.Call(jute.OpAddWatch, treeFrame(path, jute.WatchPersistentRecursive))
 	s.treeCalls.Unlock()
+	if isClosed(w.lost) {
+		s.fireAt(path) // another watch may have been set first, whose place this request takes
+	}
 	code, err = s.answer(ctx, add)
 	switch {
 	case err == nil && code == jute.ErrUnimplemented:
@@ -115,6 +118,22 @@ func (s *Session) hasWatch(path string) bool {
 		}
 	}
 	return s.predecessors[path] != nil
+}
+
+// fireAt has the watches on path that are no TreeWatches set again.
+func (s *Session) fireAt(path string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, kind := range []watchKind{ofData, ofChildren, ofExistence} {
+		if w := s.watches[watchKey{path, kind}]; w != nil {
+			delete(s.watches, w.key)
+			w.fire(wire.Event{Path: path})
+		}
+	}
+	if w := s.predecessors[path]; w != nil {
+		delete(s.predecessors, path)
+		w.fire(func() { w.lost = true })
+	}
 }
 
 func treeFrame(path string, kind int32) []byte {

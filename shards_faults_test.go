@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -184,4 +185,80 @@ func TestANumberOfShardsThatNobodyCanHaveWrittenIsSomethingElses(t *testing.T) {
 			require.ErrorIs(t, x.Resize(t.Context(), 3), zkrecipes.ErrPathInUse)
 		}
 	})
+}
+
+// At whatever moment the caller, a Shutdown or a Close ends Serve, or the session ends: Serve ends,
+// or goes on, and nothing is left.
+func TestServeOfShardsEndsAtAnyMoment(t *testing.T) {
+	ends := map[string]func(t *testing.T, w *recipetest.World, c *zkrecipes.Client, cancel func()) (want error){
+		"cancel": func(_ *testing.T, _ *recipetest.World, _ *zkrecipes.Client, cancel func()) error {
+			cancel()
+			return nil
+		},
+		"shutdown": func(t *testing.T, _ *recipetest.World, c *zkrecipes.Client, _ func()) error {
+			require.NoError(t, c.Shutdown(harness.Within(t, time.Minute)))
+			return zkrecipes.ErrClosed
+		},
+		"close": func(t *testing.T, _ *recipetest.World, c *zkrecipes.Client, _ func()) error {
+			require.NoError(t, c.Close())
+			return zkrecipes.ErrClosed
+		},
+		"expire": func(t *testing.T, w *recipetest.World, c *zkrecipes.Client, cancel func()) error {
+			w.Srv.Expire(recipetest.SessionID(c))
+			time.Sleep(time.Minute)
+			owned, err := zkrecipes.NewShards(c, "/shards", 3, nil).Owners(t.Context())
+			require.NoError(t, err)
+			require.GreaterOrEqual(t, len(owned), 3)
+			require.True(t, slices.ContainsFunc(owned, func(o zkrecipes.Owner) bool { return o.Member != owned[0].Member }))
+			cancel()
+			return nil
+		},
+	}
+	for name, end := range ends {
+		t.Run(name, func(t *testing.T) {
+			for _, resize := range []bool{false, true} {
+				for i := range 20 {
+					after := 3 * i
+					recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+						j := newShardJudge(t)
+						other := j.process(farAway(w, time.Millisecond), "other", 3, nil)
+						time.Sleep(time.Second)
+						c := farAway(w, 5*time.Millisecond)
+						ctx, cancel := context.WithCancel(t.Context())
+						defer cancel()
+						done := make(chan error, 1)
+						go func() {
+							done <- zkrecipes.NewShards(c, "/shards", 3, &zkrecipes.ShardsOptions{Settle: 100 * time.Millisecond}).Serve(ctx, j.works("c"))
+						}()
+						if resize && (name != "expire" || after >= 20) { // it has used the path before
+							go func() {
+								time.Sleep(200 * time.Millisecond)
+								_ = zkrecipes.NewShards(farAway(w, time.Millisecond), "/shards", 3, nil).Resize(t.Context(), 3+after%2)
+							}()
+						}
+						time.Sleep(time.Duration(7*after) * time.Millisecond)
+						want := end(t, w, c, cancel)
+						select {
+						case err := <-done:
+							if want == nil {
+								require.NoError(t, err)
+							} else {
+								require.ErrorIs(t, err, want)
+							}
+						case <-time.After(time.Minute):
+							require.Fail(t, "Serve has not ended", "after %d", after)
+						}
+						time.Sleep(time.Minute)
+						shares, _ := j.shares()
+						require.GreaterOrEqual(t, shares["other"], 3)
+						require.Zero(t, shares["c"])
+						require.NoError(t, other())
+						time.Sleep(time.Second)
+						require.NotContains(t, w.Srv.Tree(), "owner=")
+						require.NotContains(t, w.Srv.Tree(), "ephemeral")
+					})
+				}
+			}
+		})
+	}
 }

@@ -389,7 +389,7 @@ func (sv *shardServer) workOn(ctx context.Context, w *shardWork, n int) {
 			continue
 		}
 		if err != nil {
-			sv.c.Log(slog.LevelWarn, "the function of a shard has failed", "path", sv.path, "shard", w.number, "err", err)
+			sv.c.Log(slog.LevelWarn, "work on a shard has failed", "path", sv.path, "shard", w.number, "err", err)
 		}
 		select {
 		case <-time.After(pause):

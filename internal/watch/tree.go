@@ -310,7 +310,7 @@ func (w *treeWalk) take(ctx context.Context) error {
 		w.sent = w.sent[1:]
 	}
 	if w.left == 0 && !w.walked {
-		w.walked = true
+		w.walked, w.children = true, nil
 		for path, z := range w.known {
 			if z.walk != w.walks {
 				w.delete(path)

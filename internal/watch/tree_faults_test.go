@@ -60,37 +60,46 @@ func TestBefore39ALockThatWaitsForTheRootOfATreeEndsItsWatch(t *testing.T) {
 	}, zktest.Emulate(zktest.ZooKeeper38))
 }
 
-// Both are set at once: whichever of the two goes on learns of changes.
-func TestBefore39AListSetTogetherWithAWatchOfItsTreeIsNotDeaf(t *testing.T) {
-	recipetest.InWatchBubble(t, func(t *testing.T, w *recipetest.WatchWorld, a, _ *zkrecipes.Client) {
-		w.Creates("/r", "")
-		for i := range 3000 {
-			path := fmt.Sprintf("/r/%d", i)
-			w.Creates(path, "")
-			ctx, cancel := context.WithCancel(t.Context())
-			var list atomic.Int32
-			go func() {
-				for range i % 40 {
-					runtime.Gosched()
-				}
-				for n, err := range a.WatchChildren(ctx, path) {
-					if err == nil {
-						list.Store(int32(len(n.Names)))
+// A list begins while a watch of the same tree does, or ends: it learns of changes.
+func TestBefore39AListIsNotDeafIfAWatchOfItsTreeBeginsOrEnds(t *testing.T) {
+	for _, ends := range []bool{false, true} {
+		recipetest.InWatchBubble(t, func(t *testing.T, w *recipetest.WatchWorld, a, _ *zkrecipes.Client) {
+			w.Creates("/r", "")
+			for i := range 2000 {
+				path := fmt.Sprintf("/r/%d", i)
+				w.Creates(path, "")
+				ctx, cancel := context.WithCancel(t.Context())
+				tree, end := context.WithCancel(ctx)
+				go func() {
+					for range a.WatchTree(tree, path, nil) {
 					}
+				}()
+				if ends {
+					synctest.Wait()
 				}
-			}()
-			go func() {
-				for range a.WatchTree(ctx, path, nil) {
+				var children atomic.Int32
+				go func() {
+					for range i % 40 {
+						runtime.Gosched()
+					}
+					for c, err := range a.WatchChildren(ctx, path) {
+						if err == nil {
+							children.Store(int32(len(c.Names)))
+						}
+					}
+				}()
+				if ends {
+					go end()
 				}
-			}()
-			synctest.Wait()
-			w.Creates(path+"/x", "")
-			synctest.Wait()
-			require.EqualValues(t, 1, list.Load(), path)
-			cancel()
-			synctest.Wait()
-		}
-	}, zktest.Emulate(zktest.ZooKeeper38))
+				synctest.Wait()
+				w.Creates(path+"/x", "")
+				require.EqualValues(t, 1, children.Load(), path)
+				end()
+				cancel()
+				synctest.Wait()
+			}
+		}, zktest.Emulate(zktest.ZooKeeper38))
+	}
 }
 
 // Locks below a tree that their own client watches are granted in order, by as many requests as

@@ -230,6 +230,9 @@ func (w *TreeWatch) Close() {
 	defer s.treeCalls.Unlock()
 	if nc, kind := s.unregister(w); nc != nil {
 		nc.Call(jute.OpRemoveWatches, treeFrame(w.path, kind))
+		if kind == jute.WatcherAny {
+			s.fireAt(w.path) // another watch may have been set meanwhile, which this request removes, too
+		}
 	}
 }
 

@@ -85,10 +85,12 @@ type OpResult struct {
 //     It was not sent.
 //   - ErrUncertain is returned if the reply was lost, or if ctx ended first. The
 //     operations may have been carried out.
+//   - ErrSessionFull is returned if the session has no room for an ephemeral znode.
+//     Nothing was done.
 //
-// What two processes must not both write belongs into a Lease.Commit, or behind an OpCheck or the
-// version of an OpSet. An ephemeral znode lives for as long as the session in which the Client has
-// created it: nobody creates it again in the next one.
+// If two processes must not both write, use Lease.Commit, an OpCheck, or the version of an OpSet. An
+// ephemeral znode lives as long as the session in which the Client has created it. The Client does
+// not create it again in the next one.
 //
 // Commit costs one request and one commit. See also Op.WithParents.
 func (c *Client) Commit(ctx context.Context, ops ...Op) ([]OpResult, error) {

@@ -16,11 +16,13 @@ import (
 // Tree tells what the znodes of a tree are, and then what has become of those that have changed.
 //
 // On each connection it sets one watch for all of the tree, and then walks through the tree: it reads
-// each znode, or its Stat if the data are known. From then on it reads again the znodes of which
-// events come. The server sends an event ahead of the reply to any read that shows the change. So
-// whenever nothing is asked for, what is known is what the server had at one moment. A reply that
-// comes behind an event may be older than that. It is a state all the same, and the znode is read
-// again; but of a znode that was deleted meanwhile it may be the one before.
+// each znode, or its Stat if the data are known. From then on, an event has its znode read again. The
+// server sends an event ahead of the reply to any read that shows the change. So whenever no read is
+// under way, what is known is what the server had at one moment.
+//
+// A reply that comes behind an event may be older than the event. That does no harm, since the znode
+// is read again. But if it was deleted meanwhile, the reply may be of the znode that was there
+// before, and is dropped.
 //
 // Order between sessions, and what a lagging server may say, is as for a [Follower].
 type Tree struct {

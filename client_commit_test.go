@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/zkrecipes/zkrecipes"
+	"github.com/zkrecipes/zkrecipes/internal/jute"
 	"github.com/zkrecipes/zkrecipes/internal/recipetest"
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
@@ -56,6 +57,32 @@ func TestParentsThatExistCostOneRequest(t *testing.T) {
 		require.Equal(t, map[string]int{"exists": 2, "multi(create)": 3}, requests)
 		requests = w.Requests(func() { require.ErrorIs(t, first(c.Commit(t.Context(), host)), zk.ErrNodeExists) })
 		require.Equal(t, map[string]int{"exists": 1, "multi(create)": 1}, requests)
+	})
+}
+
+func TestAParentThatAnOperationBeforeCreatesIsNotCreatedAhead(t *testing.T) {
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		c := w.Client(nil)
+		_, err := c.Commit(t.Context(),
+			zkrecipes.OpCreate("/a/b", []byte("1"), 0, nil).WithParents(),
+			zkrecipes.OpCreate("/a/b/c", nil, 0, nil).WithParents(),
+			zkrecipes.OpCreate("/a/b/c/", nil, zk.FlagSequence, nil).WithParents())
+		require.NoError(t, err)
+		data, _, err := c.Get(t.Context(), "/a/b")
+		require.NoError(t, err)
+		require.Equal(t, "1", string(data))
+		names, _, err := c.Children(t.Context(), "/a/b/c")
+		require.NoError(t, err)
+		require.Len(t, names, 1)
+	})
+}
+
+func TestACommitWaitsWhileTheServersRefuseItsParentsForNow(t *testing.T) {
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		c := w.Client(nil)
+		w.Plan.Add(zktest.Fault{Do: zktest.Answer, Code: jute.ErrThrottled, Op: "multi(create)", Path: "/a", Times: 30})
+		_, err := c.Commit(t.Context(), zkrecipes.OpCreate("/a/b", nil, 0, nil).WithParents())
+		require.NoError(t, err)
 	})
 }
 

@@ -106,8 +106,8 @@ var (
 	ErrSessionNotClosed = errs.ErrSessionNotClosed
 	// ErrSize is returned by a member of a Barrier or DoubleBarrier that waits for
 	// another number of members than the others do, by a Semaphore that was made for
-	// another number of slots than the path holds, and by AcquireN for more slots than
-	// there are.
+	// another number of slots than the path holds, by AcquireN for more slots than there
+	// are, and by Shards.Serve if the path holds another number of shards.
 	ErrSize = errs.ErrSize
 	// ErrEmpty is returned by Peek and TryTake if no item is free.
 	ErrEmpty = queue.ErrEmpty

@@ -11,6 +11,7 @@ import (
 
 	"github.com/zkrecipes/zkrecipes/internal/errs"
 	"github.com/zkrecipes/zkrecipes/internal/session"
+	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
 // Op is an operation of Client.Commit, Lease.Commit or Item.Ack: OpCreate, OpSet, OpDelete or
@@ -54,10 +55,11 @@ func OpCheck(path string, version int32) Op {
 	return Op{request: &zk.CheckVersionRequest{Path: path, Version: version}}
 }
 
-// WithParents returns the operation for a Client.Commit that first creates the parents that are
-// missing, if it is an OpCreate: persistent znodes without data, with Options.ACL. They are created
-// by requests of their own, and stay if the transaction is then refused. It costs one request, and
-// two for each parent that is missing. Lease.Commit and Item.Ack refuse such an operation.
+// WithParents returns the operation for a Client.Commit that first creates the missing parents of
+// an OpCreate: persistent znodes without data, with Options.ACL. They are created by requests of
+// their own, and stay if the transaction is then refused. If an operation before it creates the
+// parent, there is nothing else to create. Other operations stay as they are. It costs one request,
+// and two for each missing parent. Lease.Commit and Item.Ack return an error for such an operation.
 func (o Op) WithParents() Op {
 	_, create := o.request.(*zk.CreateRequest)
 	return Op{o.request, create}
@@ -83,10 +85,12 @@ type OpResult struct {
 //     It was not sent.
 //   - ErrUncertain is returned if the reply was lost, or if ctx ended first. The
 //     operations may have been carried out.
+//   - ErrSessionFull is returned if the session has no room for an ephemeral znode.
+//     Nothing was done.
 //
-// What two processes must not both write belongs into a Lease.Commit, or behind an OpCheck or the
-// version of an OpSet. An ephemeral znode lives for as long as the session in which the Client has
-// created it: nobody creates it again in the next one.
+// If two processes must not both write, use Lease.Commit, an OpCheck, or the version of an OpSet. An
+// ephemeral znode lives as long as the session in which the Client has created it. The Client does
+// not create it again in the next one.
 //
 // Commit costs one request and one commit. See also Op.WithParents.
 func (c *Client) Commit(ctx context.Context, ops ...Op) ([]OpResult, error) {
@@ -113,7 +117,7 @@ func (c *Client) commit(ctx context.Context, given []Op) ([]OpResult, error) {
 	defer done()
 	rs, err := session.InSessions(ctx, c.client, func(s *session.Session) ([]zk.MultiResponse, error) {
 		for i, op := range given {
-			if !op.parents {
+			if !op.parents || createsParentOf(ops[:i], ops[i]) {
 				continue
 			}
 			if err := s.CreateParents(ctx, ops[i].(*zk.CreateRequest).Path); err != nil {
@@ -126,6 +130,16 @@ func (c *Client) commit(ctx context.Context, given []Op) ([]OpResult, error) {
 		return nil, err
 	}
 	return opResults(c.client, rs), nil
+}
+
+// createsParentOf reports whether one of the operations creates the parent of what op, which is a
+// create, creates.
+func createsParentOf(ops []any, op any) bool {
+	parent := zkconn.Parent(op.(*zk.CreateRequest).Path)
+	return slices.ContainsFunc(ops, func(op any) bool {
+		create, ok := op.(*zk.CreateRequest)
+		return ok && create.Path == parent && create.Flags&zk.FlagSequence == 0
+	})
 }
 
 // commitIn sends the operations in that session. zkconn.ErrSessionOver: nothing was sent.

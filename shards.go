@@ -21,21 +21,25 @@ import (
 // plan costs time, and no shard ever has two owners. The number of shards is the data of the path.
 // Whoever works holds a read lock of an RWLock, and a Resize the write lock.
 
-// Shards shares out work among the processes that are there: each of n shards, such as the parts of
-// a table, is worked on by one process at a time. It is only a name. Values are safe for concurrent
-// use.
+// Shards distributes n shards, such as the partitions of a table, among the processes that call
+// Serve. One process at a time works on each shard. A Shards is only a name. Values are safe for
+// concurrent use.
 //
-// The shards are shared out evenly. A process that comes takes its share from the others, whose
-// other shards stay; what a process had that has gone is taken by the others, who keep what they
-// have. There is no process that decides.
+// The shards are distributed evenly. A process that joins takes its share from the others, and no
+// other shard moves. The shards of a process that has left go to the others, which keep those that
+// they have. There is no coordinator: each process computes the same plan.
 //
-// At most one process works on a shard, as with a Mutex, and the shard's Token fences its writes. A
-// shard is without an owner for as long as a session timeout after its process has died, and for
-// about a tenth of a second and three round trips after it has stopped.
+// At most one process works on a shard, as with a Mutex, and the shard's Token fences its writes.
+// After its process has died, a shard has no owner for up to a session timeout. After the process
+// has stopped, it has none for about a tenth of a second and three round trips.
 //
-// The path holds the number of shards, and each Shards must be made with it. Resize changes it.
-// Those that were used before follow the change; one whose n differs at its first use gets ErrSize.
-// The path and what is below are containers, except after a Resize: then the path stays.
+// The path holds the number of shards, and each Shards must be made with that number. Resize changes
+// it. A Shards that has served or resized follows later changes. For any other, Serve returns ErrSize
+// if n differs. The path and the znodes below are containers. After a Resize, the path is permanent.
+//
+// Each shard that a process has, or waits for, is a znode of its Client's session, whose size is
+// bounded (ErrSessionFull): with short paths, there is room for nearly 12,000. Serve logs that there is
+// no room for a shard, and tries again.
 type Shards struct {
 	c       *session.Client
 	client  *Client
@@ -50,17 +54,18 @@ type Shards struct {
 
 // ShardsOptions are the options of NewShards. nil is the same as the zero value.
 type ShardsOptions struct {
-	// Settle is for how long the same processes must have been there before one of them gives a
-	// shard to another one. So a rolling restart does not move all shards each time that a process
-	// comes back. A shard that nobody has is taken at once. Default 5 s.
+	// Settle is for how long no process must have joined or left before a process gives a shard to
+	// another one. So a rolling restart does not move shards each time that a process comes back.
+	// A shard without an owner is taken at once. Default 5 s.
 	Settle time.Duration
 	// Member is the process's id, as for MemberID. By default it is Options.Identity and a random
-	// text.
+	// text. While another process has the same id, Serve waits. Within one Client, it returns
+	// zk.ErrNodeExists.
 	Member string
 }
 
-// ErrMoved is the cause with which the context of a shard's function ends if another process is to
-// work on the shard, or if the number of shards is about to change.
+// ErrMoved is the cause of a shard function's context when the shard is to go to another process, or
+// the number of shards is about to change.
 var ErrMoved = errors.New("shard goes to another process")
 
 // NewShards returns the n shards with that path. It sends nothing. An invalid path, an n below 1 or
@@ -126,12 +131,11 @@ func (s *Shard) Number() int { return s.number }
 // Count returns how many shards there are. It does not change while this process has the shard.
 func (s *Shard) Count() int { return s.n }
 
-// Path returns the path of the shard's lock, without Options.Prefix. It is the same for a Number
-// whatever the Count.
+// Path returns the path of the shard's lock, without Options.Prefix. It does not depend on the Count.
 func (s *Shard) Path() string { return s.held().Path() }
 
-// Token returns the fencing token. It grows with each owner of the shard, whatever the Count. See
-// Token.
+// Token returns the fencing token. It grows with each owner of the shard with this Number, also when
+// the Count changes. See Token.
 func (s *Shard) Token() Token { return s.held().Token() }
 
 // Err returns nil while this process has the shard, and from then on why it has not. See Lease.Err.
@@ -149,28 +153,30 @@ func (s *Shard) Commit(ctx context.Context, ops ...Op) ([]OpResult, error) {
 // Check returns the guard that Commit puts before its operations. See Lease.Check.
 func (s *Shard) Check() *zk.CheckVersionRequest { return s.held().Check() }
 
-// Serve works on the shards that this process is to have, until ctx ends: it calls f for each of
-// them, in a goroutine of its own. f's context ends with ctx, when the shard is lost (ErrLost), when
-// it is to go to another process (ErrMoved), and when the Client is shut down (ErrClosed). Then f
-// should return. The shard is given up once it has, and not before: an f that does not return keeps
-// its shard, Owners says so, and the Logger gets a warning every ten seconds. f should write by
-// Shard.Commit or with Shard.Token.
+// Serve works on this process's shards until ctx ends: it calls f for each of them, in a goroutine of
+// its own. f's context ends with ctx, when the shard is lost (ErrLost), when it is to go to another
+// process (ErrMoved), and when the Client is shut down (ErrClosed). Then f should return. Serve gives
+// the shard up after f has returned, not before: while f does not return, Owners marks the shard, and
+// the Logger gets a warning every ten seconds. f should write by Shard.Commit or with Shard.Token.
 //
-// If f returns while its context lives, Serve gives the shard up, logs f's error if there is one,
-// and takes the shard again after a pause: a second at first, twice as long each time, and half a
-// minute at most. Other shards go on meanwhile. A call that f has made with its context, such as a
-// Lock of the same shard, counts as one of the holder's.
+// If f returns before its context has ended, Serve logs f's error, if there is one, gives the shard
+// up, and takes it again after a pause. The pause is a second at first, doubles each time, and is half
+// a minute at most. Other shards go on meanwhile. A call that f makes with its context, such as a
+// Lock of the same shard's path, is one of the holder's (ErrDeadlock).
 //
-// Serve goes on through disconnections and in the next session. Once ctx has ended, it leaves, so
-// that others stand in line for its shards, and returns nil when each f has returned. ErrClosed is
-// returned after a Shutdown or Close, ErrSize if the path holds another number of shards,
-// ErrPathInUse if it is something else's, and an error of the servers, such as zk.ErrNoAuth, if
-// they refuse the path.
+// If the session expires, all shards are lost. Serve goes on in the next session, and takes a shard
+// again when the f that has lost it has returned. It goes on with the other shards before that, even
+// if the number of shards has changed meanwhile: only the Token fences an f that works on.
 //
-// Cost: to begin, about 20 requests. For each shard that moves, those of a Mutex.Lock, and at most two
-// updates of members, of each of which every process learns by one read. If nothing changes, none. For
-// each process, the servers keep two znodes, a watch on each member and two more, and a znode and a
-// watch for each of its shards.
+// When ctx has ended, Serve leaves, so that other processes can wait for its shards, and returns nil
+// when each f has returned. It returns ErrClosed after a Shutdown or Close, ErrSize if the path holds
+// another number of shards, ErrPathInUse if it holds other data, and an error of the servers, such as
+// zk.ErrNoAuth, if they refuse the path.
+//
+// Cost: about 20 requests to begin. For each shard that moves, those of a Mutex.Lock, and at most two
+// updates of members, each of which every process reads. While nothing changes, none. For each
+// process, the servers keep two znodes, a watch on each member and two more, and a znode and a watch
+// for each of its shards.
 func (x *Shards) Serve(ctx context.Context, f func(context.Context, *Shard) error) error {
 	err := x.check(ctx)
 	if err == nil && f == nil {
@@ -206,18 +212,18 @@ func (x *Shards) Serve(ctx context.Context, f func(context.Context, *Shard) erro
 	}
 }
 
-// Owner is what Owners says of a shard.
+// Owner is the owner of a shard, as Owners returns it.
 type Owner struct {
 	Shard  int
-	Member string // the id of the process in the group
-	// Leaves: the process is to give it up, and its function has not returned.
-	Leaves bool
+	Member string // the id of the process
+	Leaves bool   // the process is to give the shard up, and its function has not returned
 }
 
-// Owners returns who has which shard, as the members tell, in the order of the shards. A shard
-// without an owner is left out, and one that changes hands may be there twice for a moment: the
-// proof is a Commit. It blocks until a server has answered. Cost: two requests, and one for each
-// member.
+// Owners returns the owners of the shards, in the order of the shards, as the processes report them.
+// A shard without an owner is left out. One that changes hands may have two entries for a moment:
+// only a Commit proves who has it. A process that has left Serve's group, since its ctx has ended,
+// has no entries. Owners blocks until a server has answered. Cost: two requests, and one for each
+// process.
 func (x *Shards) Owners(ctx context.Context) ([]Owner, error) {
 	if err := x.check(ctx); err != nil {
 		return nil, fail("list owners of", x.Path(), err)
@@ -226,7 +232,8 @@ func (x *Shards) Owners(ctx context.Context) ([]Owner, error) {
 	return owners(ms), err
 }
 
-// Watch yields the owners, and then again after each change, as Group.Watch does the members.
+// Watch yields the owners, and then again after each change. Blocking, errors and cost are those of
+// Group.Watch.
 func (x *Shards) Watch(ctx context.Context) iter.Seq2[[]Owner, error] {
 	return func(yield func([]Owner, error) bool) {
 		if err := x.check(ctx); err != nil {
@@ -255,15 +262,17 @@ func owners(ms []Member) (all []Owner) {
 	return all
 }
 
-// Resize changes the number of shards to n, for this Shards and for all that were used before. All
-// processes first let go of their shards (ErrMoved): no shard of the old number is worked on any
-// more when one of the new number is. So Resize blocks until each function has returned. If ctx ends
-// before, its error is returned; processes that serve carry the change out all the same. The new
-// number lasts until it is changed again or somebody deletes the path: Resize creates the child
-// resized, so that the servers do not delete the path when it is idle.
+// Resize changes the number of shards to n, for this Shards and for all that have served or resized.
+// All processes first give up their shards (ErrMoved), so that nobody works on a shard of the new
+// number while another process works on one of the old number. So Resize blocks until each function
+// has returned. If ctx ends first, its error is returned, and the processes that serve carry out the
+// change all the same. If several calls with different numbers run at once, one of the numbers
+// remains. Resize creates the child "resized", so that the servers do not delete the path when it is
+// idle: the new number remains until the next Resize, or until somebody deletes the path.
 //
-// ErrUncertain is returned if the reply to the write is lost and ctx ends. It costs about eight
-// requests, and each process what it costs to begin.
+// ErrUncertain is returned if the reply to the write is lost and ctx ends. ErrPathInUse is returned if
+// the path holds other data. Resize costs about eight requests, and each process what it costs to
+// begin.
 func (x *Shards) Resize(ctx context.Context, n int) error {
 	err := x.check(ctx)
 	if err == nil && (n < 1 || n > shards.Max) {
@@ -271,6 +280,11 @@ func (x *Shards) Resize(ctx context.Context, n int) error {
 	}
 	if err == nil {
 		err = x.resize(ctx, n)
+	}
+	if err == nil {
+		x.mu.Lock()
+		defer x.mu.Unlock()
+		x.n, x.agreed = n, true
 	}
 	return fail("resize", x.Path(), err)
 }
@@ -306,9 +320,15 @@ func (x *Shards) resize(ctx context.Context, n int) error {
 	}
 }
 
-// isOvertaken reports whether another process may have been quicker, or nobody knows.
+// isOvertaken reports whether another process may have been quicker, or nobody knows. The path may
+// have been deleted.
 func isOvertaken(err error) bool {
-	return errors.Is(err, zk.ErrBadVersion) || errors.Is(err, zk.ErrNodeExists) || errors.Is(err, ErrUncertain) || errors.Is(err, ErrLost)
+	for _, e := range []error{zk.ErrBadVersion, zk.ErrNodeExists, zk.ErrNoNode, ErrUncertain, ErrLost} {
+		if errors.Is(err, e) {
+			return true
+		}
+	}
+	return false
 }
 
 // shardsResized is the child of a path whose number of shards was changed.
@@ -341,15 +361,17 @@ var errResized = errors.New("another process was quicker")
 // wait for readers that came after the change.
 func (x *Shards) finishResize(ctx context.Context) error {
 	waiting, end := context.WithCancelCause(ctx)
+	var watcher sync.WaitGroup
+	defer watcher.Wait()
 	defer end(nil)
-	go func() {
+	watcher.Go(func() {
 		for node, err := range x.client.Watch(waiting, x.path) {
 			if size, ok := shards.ParseSize(node.Data); err == nil && ok && size.Next == 0 {
 				end(errResized)
 				return
 			}
 		}
-	}()
+	})
 	l, err := x.sizeLock().Lock(waiting)
 	switch {
 	case errors.Is(err, errResized) && ctx.Err() == nil:

@@ -53,19 +53,26 @@ func (sv *shardServer) serveSize(ctx context.Context) error {
 		return err
 	}
 	defer size.releaseWithin(ctx, size.Release)
-	if err := sv.join(ctx); err != nil {
-		return err
-	}
 	working, end := context.WithCancelCause(size.Context(ctx))
 	defer end(nil)
-	views, failed := make(chan []shards.Member), make(chan error, 2)
+	failed := make(chan error, 3)
+	fail := func(err error) {
+		failed <- err
+		end(ErrMoved) // its cause is another one if it has ended
+	}
 	var followers sync.WaitGroup
-	followers.Go(func() { failed <- sv.followMembers(working, views) })
-	followers.Go(func() { failed <- sv.followSize(working, n) })
-	err = sv.workOnPlans(working, n, views, failed)
+	// Before it joins, which may take for as long as another member has the id: meanwhile it holds size.
+	followers.Go(func() { fail(sv.followSize(working, n)) })
+	if err := sv.join(working); err != nil {
+		fail(err)
+	} else {
+		views := make(chan []shards.Member)
+		followers.Go(func() { fail(sv.followMembers(working, views)) })
+		sv.workOnPlans(working, n, views)
+	}
 	lost := size.Err() != nil
-	end(ErrMoved) // its cause is another one if it has ended
 	followers.Wait()
+	err = <-failed
 	switch {
 	case ctx.Err() != nil:
 		sv.leave(ctx) // so that others stand in line, before the functions have returned
@@ -236,9 +243,8 @@ func (sv *shardServer) followSize(ctx context.Context, n int) error {
 	return ctx.Err()
 }
 
-// workOnPlans works on the shards that the plans give to this process, until something fails or ctx
-// ends.
-func (sv *shardServer) workOnPlans(ctx context.Context, n int, views <-chan []shards.Member, failed <-chan error) error {
+// workOnPlans works on the shards that the plans give to this process, until ctx ends.
+func (sv *shardServer) workOnPlans(ctx context.Context, n int, views <-chan []shards.Member) {
 	var members []shards.Member
 	var changed time.Time // when others have come or gone last
 	timer := time.NewTimer(0)
@@ -252,10 +258,8 @@ func (sv *shardServer) workOnPlans(ctx context.Context, n int, views <-chan []sh
 			members = view
 		case <-sv.wake:
 		case <-timer.C:
-		case err := <-failed:
-			return err
 		case <-ctx.Done():
-			return context.Cause(ctx)
+			return
 		}
 		settled := time.Until(changed.Add(sv.opts.Settle))
 		sv.carryOut(ctx, n, slices.Clone(members), settled <= 0)
@@ -369,31 +373,33 @@ func (sv *shardServer) start(ctx context.Context, number, n int) {
 
 // workOn takes a shard again and again, until ctx ends.
 func (sv *shardServer) workOn(ctx context.Context, w *shardWork, n int) {
-	for pause := firstShardPause; ; pause = min(2*pause, lastShardPause) {
+	pause := firstShardPause
+	for {
 		began := time.Now()
-		again, err := sv.workOnce(ctx, w, n)
+		lost, err := sv.workOnce(ctx, w, n)
 		if ctx.Err() != nil || errors.Is(err, ErrClosed) {
 			return
 		}
-		if time.Since(began) > 2*lastShardPause {
+		if lost || time.Since(began) > 2*lastShardPause {
 			pause = firstShardPause
 		}
-		if err != nil {
-			sv.c.Log(slog.LevelWarn, "the function of a shard has failed", "path", sv.path, "shard", w.number, "err", err)
+		if lost {
+			continue
 		}
-		if again {
-			pause = 0
+		if err != nil {
+			sv.c.Log(slog.LevelWarn, "work on a shard has failed", "path", sv.path, "shard", w.number, "err", err)
 		}
 		select {
 		case <-time.After(pause):
+			pause = min(2*pause, lastShardPause)
 		case <-ctx.Done():
 			return
 		}
 	}
 }
 
-// workOnce takes the shard and calls f. again: it was lost, so it can be taken again at once.
-func (sv *shardServer) workOnce(ctx context.Context, w *shardWork, n int) (again bool, err error) {
+// workOnce takes the shard and calls f. lost: the shard was lost, so it can be taken again at once.
+func (sv *shardServer) workOnce(ctx context.Context, w *shardWork, n int) (lost bool, err error) {
 	l, err := sv.lock(w.number).Lock(ctx)
 	if err != nil {
 		return errors.Is(err, ErrEvicted), err
@@ -401,9 +407,9 @@ func (sv *shardServer) workOnce(ctx context.Context, w *shardWork, n int) (again
 	sv.hold(w, true)
 	defer func() {
 		sv.hold(w, false)
-		again = errors.Is(l.Err(), ErrLost)
+		lost = errors.Is(l.Err(), ErrLost)
 		released := l.releaseWithin(ctx, l.Release)
-		if !again && err == nil {
+		if !lost && err == nil {
 			err = released
 		}
 	}()

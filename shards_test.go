@@ -68,6 +68,13 @@ func (j *shardJudge) begin(name string, s *zkrecipes.Shard) {
 	j.owner[n], j.last[n] = name, name
 }
 
+// hang says whether functions of the process do not return.
+func (j *shardJudge) hang(name string, hangs bool) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.hangs[name] = hangs
+}
+
 func (j *shardJudge) isHung(name string) bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -156,7 +163,7 @@ func TestAShardWhoseFunctionDoesNotReturnStays(t *testing.T) {
 		j := newShardJudge(t)
 		var log recipetest.Warnings
 		a := w.Stranger(&zkrecipes.Options{Logger: log.Logger()})
-		j.hangs["a"] = true
+		j.hang("a", true)
 		j.process(a, "a", 4, nil)
 		time.Sleep(time.Second)
 		j.process(w.Stranger(nil), "b", 4, nil)
@@ -174,9 +181,7 @@ func TestAShardWhoseFunctionDoesNotReturnStays(t *testing.T) {
 		}
 		require.Equal(t, 2, leaving)
 		require.Contains(t, log.String(), "the function of a shard that is to be given up has not returned")
-		j.mu.Lock()
-		j.hangs["a"] = false
-		j.mu.Unlock()
+		j.hang("a", false)
 		time.Sleep(2 * time.Second)
 		shares, moves = j.shares()
 		require.Equal(t, map[string]int{"a": 2, "b": 2}, shares)
@@ -255,17 +260,13 @@ func TestResizeOfShards(t *testing.T) {
 		require.Less(t, shares["b"]-shares["a"], 2)
 
 		// A function that does not return holds the change up, and nobody works meanwhile on others.
-		j.mu.Lock()
-		j.hangs["a"] = true
-		j.mu.Unlock()
+		j.hang("a", true)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		require.ErrorIs(t, x.Resize(ctx, 3), context.DeadlineExceeded)
 		shares, _ = j.shares()
 		require.Zero(t, shares["b"])
-		j.mu.Lock()
-		j.hangs["a"] = false
-		j.mu.Unlock()
+		j.hang("a", false)
 		time.Sleep(time.Minute)
 		shares, _ = j.shares()
 		require.Equal(t, 3, shares["a"]+shares["b"], "they carry it out without the caller")

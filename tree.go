@@ -13,7 +13,7 @@ import (
 // ErrTreeTooLarge is returned by [Client.WatchTree] for a tree beyond the bounds of TreeOptions.
 var ErrTreeTooLarge = watch.ErrTreeTooLarge
 
-// TreeOptions bound [Client.WatchTree]. nil is the same as the zero value.
+// TreeOptions are the bounds of [Client.WatchTree]. nil is the same as the zero value.
 type TreeOptions struct {
 	Znodes int   // how many znodes the tree may have; default 100,000
 	Bytes  int64 // how many bytes of data they may have together; default 256 MiB
@@ -38,8 +38,8 @@ func (o *TreeOptions) follower() (*watch.Tree, error) {
 	return t, nil
 }
 
-// WatchTree yields all znodes of a tree, by their paths, and then those that have changed, again
-// and again: created, with other data, or, if Node.None, deleted. So a copy of the tree is
+// WatchTree yields all znodes of a tree, by their paths, and then, after each change, the znodes that
+// were created, have other data, or were deleted (Node.None). So a copy of the tree is
 //
 //	nodes := map[string]zkrecipes.Node{}
 //	for changed, err := range client.WatchTree(ctx, "/settings", nil) {
@@ -48,29 +48,37 @@ func (o *TreeOptions) follower() (*watch.Tree, error) {
 //		maps.DeleteFunc(nodes, func(_ string, n zkrecipes.Node) bool { return n.None() })
 //	}
 //
-// The root need not exist: then the first map is empty. Together, the maps yielded so far are what
-// the tree was at one moment, unless it changes all the time: then what has changed is yielded after
-// a second, with each znode of a moment of its own. A transaction that changes several znodes may be
-// yielded in two maps. As with [Client.Watch], the first state is no older than the call, none is
-// older than one before, the last one is yielded in the end, a slow reader skips states between, and
-// it goes on through disconnections and sessions. If the servers have lost transactions, it yields
-// all of what they have gone back to. A None may be of a znode that was not yielded before. Changes
-// of an ACL, or of the numbers in a Stat that count children, yield nothing. What is yielded belongs
-// to the caller, and the Client keeps no data.
+// If the root does not exist, the first map is empty. After each map, the copy is the tree as it was at
+// one moment. If the tree changes all the time, changes are yielded after about a second all the same,
+// and the znodes in the copy may be of different moments. A transaction that changes several znodes
+// may be yielded in two maps.
+//
+// As with [Client.Watch], the first state is no older than the call, no znode is yielded in an older
+// state than before, and the last state is yielded in the end. States between may be skipped: a slow
+// reader gets the latest one. WatchTree goes on through disconnections and in the next session: then
+// it yields what has changed once it has looked at the whole tree. If the servers have lost
+// transactions, it yields what they have gone back to. A znode may be yielded as None that was not
+// yielded before. Changes of an ACL, or of the numbers in a Stat that count children, yield nothing.
+// What is yielded belongs to the caller, and the Client keeps no data. While the caller is busy with
+// a map, the Client remembers the path of each znode that has changed.
 //
 // WatchTree ends with an error that is yielded with a nil map:
-//   - those with which Watch ends. zk.ErrNoAuth names the znode that the client may not read.
-//   - ErrTreeTooLarge, if there is more than the options allow.
-//   - an error that says so, if the servers are older than ZooKeeper 3.6, or if they are older than
-//     3.9 and the Client watches the root by Watch, WatchChildren or a recipe, too: such servers
-//     keep one watch for a path and connection (ZOOKEEPER-4466).
+//   - the errors of Watch. zk.ErrNoAuth names the znode that the Client may not read.
+//   - ErrTreeTooLarge, if the tree exceeds the options.
+//   - an error that says so, if the servers are older than ZooKeeper 3.6.
+//   - an error that says so, if the servers are older than 3.9, and the Client watches the root by
+//     Watch, WatchChildren or a recipe, too: such servers keep one watch for a path and connection
+//     (ZOOKEEPER-4466).
+//
+// If a znode's ACL changes so that the Client may no longer read it, servers may send no event of it.
+// Its copy may be out of date until the Client connects again.
 //
 // root is under Options.Prefix, and "/" is the prefix itself.
 //
-// Cost: to begin, three requests, one for each znode, and one for each that has children; after a
-// disconnection, two and one for each znode, whose data are sent only if they have changed. One
-// request for each change. The server keeps one watch for the root, which it loses when the
-// iteration ends: one more request. The Client remembers about 200 bytes for each znode.
+// Cost: three requests to begin, one for each znode, and one for each that has children. After a
+// disconnection, two requests and one for each znode. Data are sent again only if they have changed.
+// One request for each change. The server keeps one watch, on the root. It is removed when the
+// iteration ends, by one more request. The Client remembers about 200 bytes for each znode.
 func (c *Client) WatchTree(ctx context.Context, root string, opts *TreeOptions) iter.Seq2[map[string]Node, error] {
 	return sequence(func(tell func(map[string]Node) error) error {
 		t, err := opts.follower()

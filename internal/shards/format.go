@@ -72,7 +72,7 @@ func parseRanges(text string) (numbers []int, ok bool) {
 		if err == nil && isRange {
 			last, err = strconv.Atoi(high)
 		}
-		if err != nil || first < 0 || last < first || last >= Max {
+		if err != nil || first < 0 || last < first || last >= Max || len(numbers)+last-first >= Max {
 			return nil, false
 		}
 		for n := first; n <= last; n++ {
@@ -103,10 +103,10 @@ func ParseSize(data []byte) (s Size, ok bool) {
 	n, err := strconv.Atoi(now)
 	if err == nil && changes {
 		s.Next, err = strconv.Atoi(next)
-		ok = ok && s.Next >= 1
+		ok = ok && s.Next >= 1 && s.Next <= Max
 	}
 	s.N = n
-	return s, ok && err == nil && n >= 1
+	return s, ok && err == nil && n >= 1 && n <= Max
 }
 
 // WrongSize returns the error of a process that has n shards where there are right ones.

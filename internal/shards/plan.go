@@ -64,8 +64,12 @@ func Share(n, members, rank int) int {
 
 // byScore returns what a member has, what it scores highest for first.
 func byScore(m Member) []int {
+	scores := make(map[int]uint64, len(m.Held))
+	for _, shard := range m.Held {
+		scores[shard] = score(m, shard)
+	}
 	held := slices.Clone(m.Held)
-	slices.SortFunc(held, func(a, b int) int { return cmp.Compare(score(m, b), score(m, a)) })
+	slices.SortFunc(held, func(a, b int) int { return cmp.Compare(scores[b], scores[a]) })
 	return held
 }
 

@@ -103,7 +103,7 @@ func TestWhatMembersTellIsReadBack(t *testing.T) {
 		require.True(t, ok)
 		require.Equal(t, c, back)
 	}
-	for _, text := range []string{"", "10.0.0.7:9000", "has 1", "has 2-1 leaves -", "has -1 leaves -", "has 0-100000 leaves -", "has x leaves -"} {
+	for _, text := range []string{"", "10.0.0.7:9000", "has 1", "has 2-1 leaves -", "has -1 leaves -", "has 0-100000 leaves -", "has x leaves -", "has 0-99999,0-99999 leaves -"} {
 		_, ok := ParseClaims([]byte(text))
 		require.False(t, ok, text)
 	}
@@ -113,7 +113,7 @@ func TestWhatMembersTellIsReadBack(t *testing.T) {
 		require.True(t, ok)
 		require.Equal(t, s, back)
 	}
-	for _, text := range []string{"", "16", "zkrecipes/1 shards", "zkrecipes/1 shards 0", "zkrecipes/1 shards 1 to 0", "zkrecipes/1 mutex"} {
+	for _, text := range []string{"", "16", "zkrecipes/1 shards", "zkrecipes/1 shards 0", "zkrecipes/1 shards 1 to 0", "zkrecipes/1 shards 100001", "zkrecipes/1 mutex"} {
 		_, ok := ParseSize([]byte(text))
 		require.False(t, ok, text)
 	}

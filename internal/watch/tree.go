@@ -16,11 +16,13 @@ import (
 // Tree tells what the znodes of a tree are, and then what has become of those that have changed.
 //
 // On each connection it sets one watch for all of the tree, and then walks through the tree: it reads
-// each znode, or its Stat if the data are known. From then on it reads again the znodes of which
-// events come. The server sends an event ahead of the reply to any read that shows the change. So
-// whenever nothing is asked for, what is known is what the server had at one moment. A reply that
-// comes behind an event may be older than that. It is a state all the same, and the znode is read
-// again; but of a znode that was deleted meanwhile it may be the one before.
+// each znode, or its Stat if the data are known. From then on, an event has its znode read again. The
+// server sends an event ahead of the reply to any read that shows the change. So whenever no read is
+// under way, what is known is what the server had at one moment.
+//
+// A reply that comes behind an event may be older than the event. That does no harm, since the znode
+// is read again. But if it was deleted meanwhile, the reply may be of the znode that was there
+// before, and is dropped.
 //
 // Order between sessions, and what a lagging server may say, is as for a [Follower].
 type Tree struct {
@@ -310,7 +312,7 @@ func (w *treeWalk) take(ctx context.Context) error {
 		w.sent = w.sent[1:]
 	}
 	if w.left == 0 && !w.walked {
-		w.walked = true
+		w.walked, w.children = true, nil
 		for path, z := range w.known {
 			if z.walk != w.walks {
 				w.delete(path)
@@ -363,7 +365,7 @@ func (w *treeWalk) settle(ctx context.Context, r *treeRead) error {
 		w.delete(r.path)
 		return nil
 	case err != nil:
-		return w.failure(ctx, r.path, err)
+		return w.failed(ctx, r, err)
 	case r.what == askChildren:
 		w.visitChildren(r.path, s.Children)
 		return nil
@@ -373,21 +375,26 @@ func (w *treeWalk) settle(ctx context.Context, r *treeRead) error {
 	return w.note(r, s)
 }
 
-// failure returns why the walk ends after a read of path has failed with err.
-func (w *treeWalk) failure(ctx context.Context, path string, err error) error {
+// failed has what has failed with err read again, or returns why the walk ends.
+func (w *treeWalk) failed(ctx context.Context, r *treeRead, err error) error {
 	switch {
 	case w.s.IsOver() && zkconn.Transient(err):
 		return zkconn.ErrSessionOver
 	case errors.Is(err, zk.ErrConnectionClosed), errors.Is(err, zkconn.ErrNotSent):
 		return errTreeLost
-	case zkconn.Transient(err):
-		// The server may refuse it for now. Get waits for as long as it does.
-		if _, _, err := w.s.Get(ctx, path); err != nil && !errors.Is(err, zk.ErrNoNode) {
-			return err
-		}
-		return errTreeLost
+	case !zkconn.Transient(err):
+		return fmt.Errorf("%s: %w", strings.TrimPrefix(r.path, w.Prefix), err)
 	}
-	return fmt.Errorf("%s: %w", strings.TrimPrefix(path, w.Prefix), err)
+	// The server refuses it for now. Get waits for as long as it does.
+	if _, _, err := w.s.Get(ctx, r.path); err != nil && !errors.Is(err, zk.ErrNoNode) {
+		return err
+	}
+	if r.walk {
+		w.ask(r.path, r.what)
+	} else {
+		w.askAgain(r.path)
+	}
+	return nil
 }
 
 // visitChildren has the walk read the children of a znode.

@@ -51,7 +51,7 @@ func (s *Session) CreateParents(ctx context.Context, path string) error {
 	if above == "" {
 		return nil
 	}
-	for tries := 0; tries < MaxTries; tries++ {
+	for tries := 0; tries < MaxTries; {
 		_, err := s.Exists(ctx, above)
 		if !errors.Is(err, zk.ErrNoNode) {
 			return err
@@ -63,7 +63,10 @@ func (s *Session) CreateParents(ctx context.Context, path string) error {
 		switch {
 		case o.Applied(), o.Is(zk.ErrNodeExists):
 			return nil
-		case !o.Transient() && !o.Is(zk.ErrNoNode): // transient: the next attempt tells
+		case o.Transient(): // the next attempt shows whether it was created
+		case o.Is(zk.ErrNoNode): // somebody has deleted what is above
+			tries++
+		default:
 			return o.Err()
 		}
 	}

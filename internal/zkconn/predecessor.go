@@ -100,6 +100,7 @@ func (s *Session) startPredecessor(path string) (*PredecessorWatch, error) {
 	}
 	w := &PredecessorWatch{path: path, conn: s.number, armed: make(chan struct{}), firing: newFiring()}
 	s.predecessors[path] = w
+	s.loseTreesAt(path)
 	both := s.tellsZxids()
 	s.mu.Unlock()
 	// The children are asked for last, so the znode stood when both watches were set.

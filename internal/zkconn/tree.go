@@ -76,6 +76,9 @@ func (s *Session) startTree(ctx context.Context, path string) (*TreeWatch, error
 	}
 	add := nc.Call(jute.OpAddWatch, treeFrame(path, jute.WatchPersistentRecursive))
 	s.treeCalls.Unlock()
+	if isClosed(w.lost) {
+		s.fireAt(path) // another watch may have been set first, whose place this request takes
+	}
 	code, err = s.answer(ctx, add)
 	switch {
 	case err == nil && code == jute.ErrUnimplemented:
@@ -115,6 +118,22 @@ func (s *Session) hasWatch(path string) bool {
 		}
 	}
 	return s.predecessors[path] != nil
+}
+
+// fireAt has the watches on path that are no TreeWatches set again.
+func (s *Session) fireAt(path string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, kind := range []watchKind{ofData, ofChildren, ofExistence} {
+		if w := s.watches[watchKey{path, kind}]; w != nil {
+			delete(s.watches, w.key)
+			w.fire(wire.Event{Path: path})
+		}
+	}
+	if w := s.predecessors[path]; w != nil {
+		delete(s.predecessors, path)
+		w.fire(func() { w.lost = true })
+	}
 }
 
 func treeFrame(path string, kind int32) []byte {
@@ -183,8 +202,13 @@ func (s *Session) noteTrees(e wire.Event) {
 	}
 }
 
-// loseTrees is called when the connections for which lost is true have ended, or when a watch has
-// taken the place of the TreeWatches for which it is. s.mu must be held.
+// loseTreesAt is called when another watch on path is about to be set, which takes the place of
+// TreeWatches before 3.9. s.mu must be held.
+func (s *Session) loseTreesAt(path string) {
+	s.loseTrees(ErrSharedWatch, func(w *TreeWatch) bool { return w.path == path && w.conn != s.treesApart })
+}
+
+// loseTrees loses the TreeWatches for which lost is true. s.mu must be held.
 func (s *Session) loseTrees(why error, lost func(*TreeWatch) bool) {
 	kept := s.trees[:0]
 	for _, w := range s.trees {
@@ -206,6 +230,9 @@ func (w *TreeWatch) Close() {
 	defer s.treeCalls.Unlock()
 	if nc, kind := s.unregister(w); nc != nil {
 		nc.Call(jute.OpRemoveWatches, treeFrame(w.path, kind))
+		if kind == jute.WatcherAny {
+			s.fireAt(w.path) // another watch may have been set meanwhile, which this request removes, too
+		}
 	}
 }
 

@@ -137,7 +137,7 @@ func (s *Session) startWatch(key watchKey) *Watch {
 	if !ok {
 		w = &Watch{key: key, armed: make(chan struct{}), firing: newFiring()}
 		s.watches[key] = w
-		s.loseTrees(ErrSharedWatch, func(o *TreeWatch) bool { return o.path == key.path && o.conn != s.treesApart })
+		s.loseTreesAt(key.path)
 		s.cfg.Tasks.Start(func() { s.arm(w) })
 	}
 	return w

@@ -1,0 +1,264 @@
+package zkrecipes_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/require"
+
+	"github.com/zkrecipes/zkrecipes"
+	"github.com/zkrecipes/zkrecipes/internal/harness"
+	"github.com/zkrecipes/zkrecipes/internal/jute"
+	"github.com/zkrecipes/zkrecipes/internal/recipetest"
+	"github.com/zkrecipes/zkrecipes/zktest"
+)
+
+// What can go wrong with Shards.
+
+// farAway returns a client with that latency to the server.
+func farAway(w *recipetest.World, latency time.Duration) *zkrecipes.Client {
+	link := harness.NewLink(w.Srv)
+	link.SetLatency(latency)
+	return w.Stranger(&zkrecipes.Options{Dialer: link.Dial})
+}
+
+// The pause before a shard is taken again grows from a second, also after it was lost once.
+func TestAFunctionThatFailsAfterItsShardWasLostIsCalledAfterAPause(t *testing.T) {
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		ctx, cancel := context.WithCancel(t.Context())
+		var mu sync.Mutex
+		calls := 0
+		done := make(chan error, 1)
+		go func() {
+			done <- zkrecipes.NewShards(w.Stranger(nil), "/shards", 1, nil).Serve(ctx, func(ctx context.Context, s *zkrecipes.Shard) error {
+				mu.Lock()
+				calls++
+				first := calls == 1
+				mu.Unlock()
+				if first {
+					<-ctx.Done()
+					return nil
+				}
+				time.Sleep(time.Millisecond)
+				return errors.New("broken")
+			})
+		}()
+		time.Sleep(time.Second)
+		operator := w.Bare()
+		names := w.Srv.Children("/shards/shard-00000")
+		require.Len(t, names, 1)
+		require.NoError(t, operator.Delete("/shards/shard-00000/"+names[0], -1))
+		time.Sleep(20 * time.Second)
+		mu.Lock()
+		require.Equal(t, 6, calls) // at 0, 1, 3, 7 and 15 s after the loss
+		mu.Unlock()
+		cancel()
+		require.NoError(t, <-done)
+	})
+}
+
+// All processes try to carry a change out. Those that were too late go on, however far away they are.
+func TestResizeWhileSomeProcessesAreFarAway(t *testing.T) {
+	for _, far := range []time.Duration{0, time.Millisecond, 10 * time.Millisecond, 50 * time.Millisecond, 200 * time.Millisecond} {
+		t.Run(far.String(), func(t *testing.T) {
+			recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+				j := newShardJudge(t)
+				j.process(farAway(w, far), "a", 6, nil)
+				j.process(farAway(w, far), "b", 6, nil)
+				j.process(farAway(w, time.Millisecond), "c", 6, nil)
+				j.process(farAway(w, 5*time.Millisecond), "d", 6, nil)
+				time.Sleep(time.Minute)
+				x := zkrecipes.NewShards(farAway(w, 3*time.Millisecond), "/shards", 6, nil)
+				for _, n := range []int{8, 5, 12} {
+					j.hang("c", true) // so it is the last one in line
+					time.AfterFunc(5*time.Second, func() { j.hang("c", false) })
+					require.NoError(t, x.Resize(harness.Within(t, time.Minute), n))
+					time.Sleep(time.Minute)
+					shares, _ := j.shares()
+					require.Equal(t, n, shares["a"]+shares["b"]+shares["c"]+shares["d"])
+				}
+			})
+		})
+	}
+}
+
+// Resize changes the number for the value that it was called on, too.
+func TestShardsThatHaveResizedServe(t *testing.T) {
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		j := newShardJudge(t)
+		j.process(w.Stranger(nil), "a", 4, nil)
+		time.Sleep(time.Second)
+		for _, path := range []string{"/shards", "/unused"} {
+			x := zkrecipes.NewShards(w.Stranger(nil), path, 4, nil)
+			require.NoError(t, x.Resize(t.Context(), 7))
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			require.NoError(t, x.Serve(ctx, func(ctx context.Context, s *zkrecipes.Shard) error {
+				require.Equal(t, 7, s.Count())
+				<-ctx.Done()
+				return nil
+			}))
+		}
+	})
+}
+
+// A process waits for the end of another one with its id, and does not keep a change up meanwhile.
+func TestAProcessWhoseIDIsTakenHoldsNoChangeUp(t *testing.T) {
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		j := newShardJudge(t)
+		opts := &zkrecipes.ShardsOptions{Member: "1"}
+		stop := j.process(w.Stranger(nil), "a", 4, opts)
+		time.Sleep(time.Second)
+		j.process(w.Stranger(nil), "b", 4, opts)
+		time.Sleep(time.Minute)
+		shares, _ := j.shares()
+		require.Equal(t, map[string]int{"a": 4}, shares)
+		require.NoError(t, zkrecipes.NewShards(w.Stranger(nil), "/shards", 4, nil).Resize(harness.Within(t, time.Minute), 5))
+		time.Sleep(time.Minute)
+		shares, _ = j.shares()
+		require.Equal(t, map[string]int{"a": 5}, shares)
+		require.NoError(t, stop())
+		time.Sleep(time.Minute)
+		shares, _ = j.shares()
+		require.Equal(t, map[string]int{"b": 5}, shares)
+	})
+}
+
+// Two changes at once: both end, and the number is that of one of them.
+func TestTwoResizesAtOnceBothEnd(t *testing.T) {
+	for _, far := range []time.Duration{0, time.Millisecond, 3 * time.Millisecond, 20 * time.Millisecond} {
+		t.Run(far.String(), func(t *testing.T) {
+			recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+				j := newShardJudge(t)
+				j.process(w.Stranger(nil), "a", 4, nil)
+				j.process(farAway(w, 2*time.Millisecond), "b", 4, nil)
+				time.Sleep(time.Minute)
+				j.shares()
+				done := make(chan error, 3)
+				for i, n := range []int{5, 7, 9} {
+					x := zkrecipes.NewShards(farAway(w, far*time.Duration(i)), "/shards", 4, nil)
+					go func() { done <- x.Resize(t.Context(), n) }()
+				}
+				began := time.Now()
+				for range 3 {
+					require.NoError(t, <-done)
+				}
+				require.Less(t, time.Since(began), 10*time.Second)
+				_, moves := j.shares()
+				t.Log(time.Since(began), moves)
+				time.Sleep(time.Minute)
+				shares, _ := j.shares()
+				require.Contains(t, []int{5, 7, 9}, shares["a"]+shares["b"])
+			})
+		})
+	}
+}
+
+// An operator deletes the path while a process begins.
+func TestShardsWhosePathVanishesAreServed(t *testing.T) {
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		j := newShardJudge(t)
+		w.Plan.Add(zktest.Fault{Do: zktest.Answer, Code: jute.ErrNoNode, Op: "getData", Path: "/shards"})
+		j.process(w.Stranger(nil), "a", 4, nil)
+		time.Sleep(time.Minute)
+		shares, _ := j.shares()
+		require.Equal(t, map[string]int{"a": 4}, shares)
+		require.Contains(t, w.Plan.String(), "fired 1")
+	})
+}
+
+// What no Shards has written is not taken for a number, however much it looks like one.
+func TestANumberOfShardsThatNobodyCanHaveWrittenIsSomethingElses(t *testing.T) {
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		for i, data := range []string{"zkrecipes/1 shards 100001", "zkrecipes/1 shards 2 to 100001", "zkrecipes/2 shards 2"} {
+			path := fmt.Sprint("/used-", i)
+			_, err := w.Bare().Create(path, []byte(data), 0, zk.WorldACL(zk.PermAll))
+			require.NoError(t, err)
+			x := zkrecipes.NewShards(w.Stranger(nil), path, 2, nil)
+			require.ErrorIs(t, x.Serve(t.Context(), func(context.Context, *zkrecipes.Shard) error { return nil }), zkrecipes.ErrPathInUse)
+			require.ErrorIs(t, x.Resize(t.Context(), 3), zkrecipes.ErrPathInUse)
+		}
+	})
+}
+
+// At whatever moment the caller, a Shutdown or a Close ends Serve, or the session ends: Serve ends,
+// or goes on, and nothing is left.
+func TestServeOfShardsEndsAtAnyMoment(t *testing.T) {
+	ends := map[string]func(t *testing.T, w *recipetest.World, c *zkrecipes.Client, cancel func()) (want error){
+		"cancel": func(_ *testing.T, _ *recipetest.World, _ *zkrecipes.Client, cancel func()) error {
+			cancel()
+			return nil
+		},
+		"shutdown": func(t *testing.T, _ *recipetest.World, c *zkrecipes.Client, _ func()) error {
+			require.NoError(t, c.Shutdown(harness.Within(t, time.Minute)))
+			return zkrecipes.ErrClosed
+		},
+		"close": func(t *testing.T, _ *recipetest.World, c *zkrecipes.Client, _ func()) error {
+			require.NoError(t, c.Close())
+			return zkrecipes.ErrClosed
+		},
+		"expire": func(t *testing.T, w *recipetest.World, c *zkrecipes.Client, cancel func()) error {
+			w.Srv.Expire(recipetest.SessionID(c))
+			time.Sleep(time.Minute)
+			owned, err := zkrecipes.NewShards(c, "/shards", 3, nil).Owners(t.Context())
+			require.NoError(t, err)
+			require.GreaterOrEqual(t, len(owned), 3)
+			require.True(t, slices.ContainsFunc(owned, func(o zkrecipes.Owner) bool { return o.Member != owned[0].Member }))
+			cancel()
+			return nil
+		},
+	}
+	for name, end := range ends {
+		t.Run(name, func(t *testing.T) {
+			for _, resize := range []bool{false, true} {
+				for i := range 20 {
+					after := 3 * i
+					recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+						j := newShardJudge(t)
+						other := j.process(farAway(w, time.Millisecond), "other", 3, nil)
+						time.Sleep(time.Second)
+						c := farAway(w, 5*time.Millisecond)
+						ctx, cancel := context.WithCancel(t.Context())
+						defer cancel()
+						done := make(chan error, 1)
+						go func() {
+							done <- zkrecipes.NewShards(c, "/shards", 3, &zkrecipes.ShardsOptions{Settle: 100 * time.Millisecond}).Serve(ctx, j.works("c"))
+						}()
+						if resize && (name != "expire" || after >= 20) { // it has used the path before
+							go func() {
+								time.Sleep(200 * time.Millisecond)
+								_ = zkrecipes.NewShards(farAway(w, time.Millisecond), "/shards", 3, nil).Resize(t.Context(), 3+after%2)
+							}()
+						}
+						time.Sleep(time.Duration(7*after) * time.Millisecond)
+						want := end(t, w, c, cancel)
+						select {
+						case err := <-done:
+							if want == nil {
+								require.NoError(t, err)
+							} else {
+								require.ErrorIs(t, err, want)
+							}
+						case <-time.After(time.Minute):
+							require.Fail(t, "Serve has not ended", "after %d", after)
+						}
+						time.Sleep(time.Minute)
+						shares, _ := j.shares()
+						require.GreaterOrEqual(t, shares["other"], 3)
+						require.Zero(t, shares["c"])
+						require.NoError(t, other())
+						time.Sleep(time.Second)
+						require.NotContains(t, w.Srv.Tree(), "owner=")
+						require.NotContains(t, w.Srv.Tree(), "ephemeral")
+					})
+				}
+			}
+		})
+	}
+}

@@ -41,9 +41,7 @@ client.stop()
 
 // B157
 func TestKazooWithSASLAndThisLibraryShareALock(t *testing.T) {
-	jaas := harness.NewJAAS(t, harness.DigestUsers(map[string]string{"alice": password}))
-	jaas.On(harness.RequireSASL)
-	node := startNode(t, "", jaas)
+	node := startNode(t, "", harness.JAAS{Server: harness.DigestUsers(map[string]string{"alice": password}), Flags: harness.RequireSASL})
 
 	cmd := exec.CommandContext(harness.Within(t, 5*time.Minute), "/usr/bin/python3", "-c", kazoo, node.Addr(), password)
 	in, err := cmd.StdinPipe()

@@ -60,7 +60,7 @@ func findJava() (p *zkserver.Provider, err error) {
 }
 
 // startNode starts a server of that version, "" for the default.
-func startNode(t *testing.T, version string, jaas *harness.JAAS) *zkserver.Node {
+func startNode(t *testing.T, version string, jaas harness.JAAS) *zkserver.Node {
 	t.Helper()
 	p, err := findJava()
 	require.NoError(t, err)
@@ -71,7 +71,7 @@ func startNode(t *testing.T, version string, jaas *harness.JAAS) *zkserver.Node 
 		}
 		require.NoError(t, err)
 	}
-	node, err := p.Start(t.Context(), zkserver.Config{Version: version, JVMFlags: jaas.JVMFlags()})
+	node, err := p.Start(t.Context(), jaas.Config(zkserver.Config{Version: version}))
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, node.Remove(context.Background())) })
 	return node
@@ -81,10 +81,11 @@ func startNode(t *testing.T, version string, jaas *harness.JAAS) *zkserver.Node 
 // returns localhost:port.
 func startServer(t *testing.T, k *kdc, version, service string) string {
 	t.Helper()
-	jaas := harness.NewJAAS(t, fmt.Sprintf("  com.sun.security.auth.module.Krb5LoginModule required\n"+
-		"  useKeyTab=true storeKey=true useTicketCache=false keyTab=\"%s\" principal=\"%s/localhost@%s\";", k.path("server.keytab"), service, realm),
-		"-Djava.security.krb5.conf="+k.conf())
-	jaas.On(harness.RequireSASL)
+	jaas := harness.JAAS{
+		Server: fmt.Sprintf("  com.sun.security.auth.module.Krb5LoginModule required\n"+
+			"  useKeyTab=true storeKey=true useTicketCache=false keyTab=\"%s\" principal=\"%s/localhost@%s\";", k.path("server.keytab"), service, realm),
+		Flags: append(harness.RequireSASL, "-Djava.security.krb5.conf="+k.conf()),
+	}
 	node := startNode(t, version, jaas)
 	_, port, err := net.SplitHostPort(node.Addr())
 	require.NoError(t, err)

@@ -222,15 +222,12 @@ func TestZktestBehavesLikeZooKeeperThatRequiresSASL(t *testing.T) {
 	})
 }
 
-// saslServer starts a real server with SASLUsers, as a process, which can read files of the test.
+// saslServer starts a real server with SASLUsers.
 func saslServer(t *testing.T, version string, flags []string) Server {
-	p, err := zkserver.FindJava(t.Context(), t.Logf)
+	jaas := harness.JAAS{Server: harness.DigestUsers(SASLUsers), Flags: flags}
+	node, err := provider.Start(t.Context(), jaas.Config(zkserver.Config{Version: version}))
 	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, p.Close()) })
-	jaas := harness.NewJAAS(t, harness.DigestUsers(SASLUsers))
-	jaas.On(flags)
-	node, err := p.Start(t.Context(), zkserver.Config{Version: version, JVMFlags: jaas.JVMFlags()})
-	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, node.Remove(context.Background())) })
 	return reference(t, node.Addr(), node)
 }
 

@@ -2,19 +2,20 @@ package harness
 
 import (
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/zkrecipes/zkrecipes/internal/zkserver"
 )
 
-// JAAS is what a server of OwnJavaNode reads at each start, so a test can switch SASL on and off.
+// JAAS has a server's settings for SASL, which can be switched off.
 type JAAS struct {
-	t    testing.TB
-	path string // of the flags
-	on   []string
+	// Server is the section Server of the login configuration.
+	Server string
+	// Flags are further ones of the JVM.
+	Flags []string
 }
 
 // The flags by which a server requires SASL, in two ways.
@@ -23,20 +24,10 @@ var (
 	EnforceSASL = []string{"-Dzookeeper.enforce.auth.enabled=true", "-Dzookeeper.enforce.auth.schemes=sasl"}
 )
 
-// NewJAAS returns a JAAS with that section Server, switched off. Flags are further ones of a server
-// with SASL.
-func NewJAAS(t testing.TB, server string, flags ...string) *JAAS {
-	t.Helper()
-	dir := t.TempDir()
-	login := filepath.Join(dir, "jaas.conf")
-	require.NoError(t, os.WriteFile(login, []byte("Server {\n"+server+"\n};\n"), 0o600))
-	j := &JAAS{t: t, path: filepath.Join(dir, "flags"), on: append([]string{
-		"-Djava.security.auth.login.config=" + login,
-		"-Dzookeeper.authProvider.sasl=org.apache.zookeeper.server.auth.SASLAuthenticationProvider",
-	}, flags...)}
-	j.Off()
-	return j
-}
+const (
+	loginFile = "jaas.conf"
+	flagsFile = "flags" // which java reads when it starts
+)
 
 // DigestUsers returns a section Server for DIGEST-MD5 with these passwords, by user.
 func DigestUsers(passwords map[string]string) string {
@@ -49,16 +40,29 @@ func DigestUsers(passwords map[string]string) string {
 	return b.String()
 }
 
-// JVMFlags returns the flags for zkserver.Config.
-func (j *JAAS) JVMFlags() []string { return []string{"@" + j.path} }
+// Config returns cfg for a server with SASL.
+func (j JAAS) Config(cfg zkserver.Config) zkserver.Config {
+	cfg.Files = map[string]string{loginFile: "Server {\n" + j.Server + "\n};\n", flagsFile: j.on()}
+	cfg.JVMFlags = append(cfg.JVMFlags[:len(cfg.JVMFlags):len(cfg.JVMFlags)], "@"+zkserver.FilesDir+"/"+flagsFile)
+	return cfg
+}
 
-// Off switches SASL off, for the next start.
-func (j *JAAS) Off() { j.write(nil) }
+// on returns the flags of a server with SASL.
+func (j JAAS) on(more ...string) string {
+	return strings.Join(append([]string{
+		"-Djava.security.auth.login.config=" + zkserver.FilesDir + "/" + loginFile,
+		"-Dzookeeper.authProvider.sasl=org.apache.zookeeper.server.auth.SASLAuthenticationProvider",
+	}, append(j.Flags[:len(j.Flags):len(j.Flags)], more...)...), "\n")
+}
 
-// On switches SASL on, for the next start, with these further flags.
-func (j *JAAS) On(flags []string) { j.write(append(j.on[:len(j.on):len(j.on)], flags...)) }
+// SwitchOn switches SASL on, with these further flags, for the node's next start.
+func (j JAAS) SwitchOn(t testing.TB, node *zkserver.Node, more ...string) {
+	t.Helper()
+	require.NoError(t, node.Write(t.Context(), flagsFile, j.on(more...)))
+}
 
-func (j *JAAS) write(flags []string) {
-	j.t.Helper()
-	require.NoError(j.t, os.WriteFile(j.path, []byte(strings.Join(flags, "\n")+"\n"), 0o600))
+// SwitchOff switches SASL off, for the node's next start.
+func (j JAAS) SwitchOff(t testing.TB, node *zkserver.Node) {
+	t.Helper()
+	require.NoError(t, node.Write(t.Context(), flagsFile, ""))
 }

@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"sync"
 	"testing"
 	"time"
 
@@ -25,9 +24,6 @@ import (
 var fixture struct {
 	provider *zkserver.Provider // nil if the shared server is a zktest server
 	shared   []string
-
-	java     sync.Mutex
-	javaOnly *zkserver.Provider // of OwnJavaNode; nil before its first call
 }
 
 // unreaped is how long servers keep empty containers unless a test wants it otherwise:
@@ -94,16 +90,9 @@ func InProcess(opts ...zktest.Option) []zktest.Option {
 }
 
 // runTests runs the tests and fails if they leave goroutines behind.
-func runTests(m *testing.M) (code int) {
+func runTests(m *testing.M) int {
 	before := goleak.IgnoreCurrent()
-	code = m.Run()
-	if p := fixture.javaOnly; p != nil {
-		if err := p.Close(); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			return 1
-		}
-	}
-	if code != 0 {
+	if code := m.Run(); code != 0 {
 		return code
 	}
 	if err := goleak.Find(before); err != nil {
@@ -123,39 +112,15 @@ func OwnNode(t testing.TB, cfg zkserver.Config) *zkserver.Node {
 	return node
 }
 
-// OwnJavaNode is like OwnNode, but the server is a process of this machine, also where other tests
-// use Docker: it can read files of the test.
-func OwnJavaNode(t testing.TB, cfg zkserver.Config) *zkserver.Node {
+// NeedsVersion skips the test if this machine cannot run that version, or ZK_VERSION excludes it.
+func NeedsVersion(t testing.TB, version string) {
 	t.Helper()
 	NeedsOwn(t)
-	p, err := javaProvider(t)
-	require.NoError(t, err)
-	err = nil
-	if cfg.Version != "" {
-		err = p.Fetch(t.Context(), cfg.Version)
-	}
+	err := fixture.provider.Fetch(t.Context(), version)
 	if errors.Is(err, errors.ErrUnsupported) {
 		t.Skip(err)
 	}
 	require.NoError(t, err)
-	node, err := p.Start(t.Context(), unreaping(cfg))
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, node.Remove(context.Background())) })
-	return node
-}
-
-// javaProvider returns what starts the servers of OwnJavaNode.
-func javaProvider(t testing.TB) (*zkserver.Provider, error) {
-	fixture.java.Lock()
-	defer fixture.java.Unlock()
-	if fixture.javaOnly == nil {
-		p, err := zkserver.FindJava(t.Context(), nil)
-		if err != nil {
-			return nil, err
-		}
-		fixture.javaOnly = p
-	}
-	return fixture.javaOnly, nil
 }
 
 // ensembles limits how many ensembles run at the same time: each is three JVMs.

@@ -89,7 +89,7 @@ func (c *Conn) dispatch(frame []byte) error {
 	if d.Err != nil {
 		return fmt.Errorf("malformed reply: %w", d.Err)
 	}
-	if code == jute.ErrSASL && (xid == jute.XidPing || xid == xidEphemerals) { // nobody else would report it
+	if isOwn(xid) && code == jute.ErrSASL {
 		return errRequiresSASL
 	}
 	switch xid {
@@ -136,6 +136,9 @@ func (c *Conn) dispatch(frame []byte) error {
 	c.frame = frame
 	return nil
 }
+
+// isOwn reports whether nobody but the Conn looks at the error in the reply to a request.
+func isOwn(xid int32) bool { return xid == jute.XidPing || xid == xidEphemerals }
 
 // removePending removes and returns the request that a reply belongs to. Unless
 // the reply says that the session is gone, or that the server requires SASL and has not looked

@@ -20,18 +20,19 @@ import (
 
 // Real servers with a JAAS configuration.
 
-// saslNode starts a server with saslUsers, and with SASL switched on with these flags.
-func saslNode(t *testing.T, version string, flags []string) (*harness.JAAS, *zkserver.Node) {
+// saslNode starts a server with saslUsers and these flags.
+func saslNode(t *testing.T, cfg zkserver.Config, flags []string) *zkserver.Node {
 	t.Helper()
-	jaas := harness.NewJAAS(t, harness.DigestUsers(saslUsers))
-	jaas.On(flags)
-	return jaas, harness.OwnJavaNode(t, zkserver.Config{Version: version, JVMFlags: jaas.JVMFlags()})
+	return harness.OwnNode(t, harness.JAAS{Server: harness.DigestUsers(saslUsers), Flags: flags}.Config(cfg))
 }
 
 // eachVersion runs f with both versions of ZooKeeper.
 func eachVersion(t *testing.T, f func(t *testing.T, version string)) {
 	for _, version := range zkserver.Versions[:2] {
-		t.Run(version, func(t *testing.T) { f(t, version) })
+		t.Run(version, func(t *testing.T) {
+			harness.NeedsVersion(t, version)
+			f(t, version)
+		})
 	}
 }
 
@@ -43,7 +44,7 @@ func TestRealServersLetInWhoeverKnowsThePassword(t *testing.T) {
 		} {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
-				_, node := saslNode(t, version, flags)
+				node := saslNode(t, zkserver.Config{Version: version}, flags)
 				servers, ctx := []string{node.Addr()}, harness.Within(t, 5*time.Minute)
 				for m, why := range map[*zkrecipes.SASL]string{
 					zkrecipes.SASLDigest("alice", "wr0ng"): `server refused SASL DIGEST-MD5 as "alice"`,
@@ -88,11 +89,7 @@ func TestRealServersTakeSASLOverTLS(t *testing.T) {
 		t.Parallel()
 		ca := harness.NewCA(t)
 		cert, key := harness.PEM(t, ca.Issue(t, "127.0.0.1"))
-		jaas := harness.NewJAAS(t, harness.DigestUsers(saslUsers))
-		jaas.On(harness.RequireSASL)
-		node := harness.OwnJavaNode(t, zkserver.Config{
-			Version: version, JVMFlags: jaas.JVMFlags(), TLS: &zkserver.TLS{Keystore: slices.Concat(key, cert)},
-		})
+		node := saslNode(t, zkserver.Config{Version: version, TLS: &zkserver.TLS{Keystore: slices.Concat(key, cert)}}, harness.RequireSASL)
 		servers, ctx := []string{node.SecureAddr()}, harness.Within(t, 5*time.Minute)
 		secure := &tls.Config{RootCAs: ca.Pool()}
 		c := recipetest.DialTo(t, servers, &zkrecipes.Options{SASL: asAlice().SASL, TLS: secure})
@@ -108,9 +105,7 @@ func TestRealServersTakeSASLOverTLS(t *testing.T) {
 // B150
 func TestRealServersTakeNamesAndPasswordsInAnyScript(t *testing.T) {
 	users := map[string]string{"jürgen": "pässwörd", "ключ": "пароль", "alice": "pässwörd-пароль"}
-	jaas := harness.NewJAAS(t, harness.DigestUsers(users), "-Dfile.encoding=UTF-8")
-	jaas.On(harness.RequireSASL)
-	node := harness.OwnJavaNode(t, zkserver.Config{JVMFlags: jaas.JVMFlags()})
+	node := harness.OwnNode(t, harness.JAAS{Server: harness.DigestUsers(users), Flags: append(harness.RequireSASL, "-Dfile.encoding=UTF-8")}.Config(zkserver.Config{}))
 	for user, password := range users {
 		c := recipetest.DialTo(t, []string{node.Addr()}, &zkrecipes.Options{SASL: zkrecipes.SASLDigest(user, password)})
 		require.NoError(t, recipetest.UseOnce(harness.Within(t, time.Minute), "mutex", c, "/"+user))
@@ -121,8 +116,8 @@ func TestRealServersTakeNamesAndPasswordsInAnyScript(t *testing.T) {
 func TestRealServersAreSwitchedToSASLAndBackUnderLiveClients(t *testing.T) {
 	eachVersion(t, func(t *testing.T, version string) {
 		t.Parallel()
-		jaas := harness.NewJAAS(t, harness.DigestUsers(saslUsers))
-		node := harness.OwnJavaNode(t, zkserver.Config{Version: version, JVMFlags: jaas.JVMFlags()})
+		jaas := harness.JAAS{Server: harness.DigestUsers(saslUsers)}
+		node := harness.OwnNode(t, jaas.Config(zkserver.Config{Version: version}))
 		servers, ctx := []string{node.Addr()}, harness.Within(t, 10*time.Minute)
 		restart := func() {
 			t.Helper()
@@ -146,25 +141,27 @@ func TestRealServersAreSwitchedToSASLAndBackUnderLiveClients(t *testing.T) {
 			})
 			require.False(t, c.Status().Connected)
 		}
+		jaas.SwitchOff(t, node)
+		restart()
 		use(plain)
 
-		jaas.On(nil)
+		jaas.SwitchOn(t, node)
 		restart()
 		alice := recipetest.DialTo(t, servers, open(asAlice().SASL))
 		use(alice)
 		use(plain)
 
-		jaas.On(harness.RequireSASL)
+		jaas.SwitchOn(t, node, harness.RequireSASL...)
 		restart()
 		use(alice)
 		refused(plain, "the server requires SASL (Options.SASL)")
 
-		jaas.Off()
+		jaas.SwitchOff(t, node)
 		restart()
 		use(plain)
 		refused(alice, "the server is not configured for SASL")
 
-		jaas.On(harness.RequireSASL)
+		jaas.SwitchOn(t, node, harness.RequireSASL...)
 		restart()
 		use(alice)
 	})

@@ -38,7 +38,14 @@ type Config struct {
 
 	// TLS, if set, opens a secure port beside the plain one.
 	TLS *TLS
+
+	// Files are further files that the server finds, by their names. In JVMFlags and in the
+	// files, FilesDir stands for their directory. Node.Write replaces one.
+	Files map[string]string
 }
+
+// FilesDir stands for the directory of Config.Files.
+const FilesDir = "$FILES"
 
 // lines returns the lines of zoo.cfg that do not depend on where the server
 // runs. Later lines override earlier ones.

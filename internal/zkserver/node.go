@@ -79,6 +79,11 @@ func (n *Node) Save(ctx context.Context) error { return n.do(ctx, OpSave) }
 // Restore replaces the data of a node that is down by what Save has copied.
 func (n *Node) Restore(ctx context.Context) error { return n.do(ctx, OpRestore) }
 
+// Write replaces one of Config.Files. A server reads it at its next start, or when it likes.
+func (n *Node) Write(ctx context.Context, name, text string) error {
+	return n.request(ctx, Request{Op: OpWrite, Name: name, Text: text})
+}
+
 // Cut cuts a member of an ensemble off from its peers and leaves its clients
 // connected. Packets between the node and its peers are lost, so each side
 // notices only by the other's silence (syncLimit, 2 s). Cut stays in effect when
@@ -134,15 +139,17 @@ func (n *Node) Threads(ctx context.Context) string {
 	return ""
 }
 
-func (n *Node) do(ctx context.Context, op Op) error {
+func (n *Node) do(ctx context.Context, op Op) error { return n.request(ctx, Request{Op: op}) }
+
+func (n *Node) request(ctx context.Context, r Request) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	err := errors.New("the node was removed")
 	if !n.removed {
-		_, err = n.call(ctx, Request{Op: op})
+		_, err = n.call(ctx, r)
 	}
 	if err != nil {
-		return fmt.Errorf("zkserver: %s %s: %w", op, n, err)
+		return fmt.Errorf("zkserver: %s %s: %w", r.Op, n, err)
 	}
 	return nil
 }

@@ -22,6 +22,7 @@ const (
 	OpCut     Op = "cut"
 	OpHeal    Op = "heal"
 	OpRemove  Op = "remove"
+	OpWrite   Op = "write a file of"     // that was among Spec.Files
 	OpCheck   Op = "check"               // fails if the process does not run
 	OpDump    Op = "dump the threads of" // to the log
 	OpLog     Op = "log"                 // returns its last lines
@@ -36,6 +37,8 @@ type Request struct {
 	Spec    *Spec  `json:",omitempty"` // for OpCreate
 	Server  int    `json:",omitempty"` // a ServerInfo's Number
 	Lines   int    `json:",omitempty"` // for OpLog
+	Name    string `json:",omitempty"` // for OpWrite
+	Text    string `json:",omitempty"` // for OpWrite
 }
 
 // A Spec says which servers OpCreate creates.
@@ -46,6 +49,7 @@ type Spec struct {
 	Lines   []string // of zoo.cfg
 	Flags   []string // of the JVM
 	TLS     *TLS
+	Files   map[string]string
 }
 
 // A Reply is the launcher's answer to the Request with the same ID.

@@ -152,7 +152,7 @@ func (p *Provider) create(ctx context.Context, n int, cfg Config) ([]ServerInfo,
 		return nil, err
 	}
 	reply, err := p.launcher.call(ctx, Request{Op: OpCreate, Spec: &Spec{
-		Servers: n, Quorum: n > 1 || cfg.Quorum, Version: cfg.Version, Lines: lines, Flags: cfg.jvmFlags(), TLS: cfg.TLS,
+		Servers: n, Quorum: n > 1 || cfg.Quorum, Version: cfg.Version, Lines: lines, Flags: cfg.jvmFlags(), TLS: cfg.TLS, Files: cfg.Files,
 	}})
 	return reply.Servers, err
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 
 	"github.com/zkrecipes/zkrecipes/internal/zkserver"
 )
@@ -38,10 +39,14 @@ type server interface {
 	cut(ctx context.Context) error
 	heal(ctx context.Context) error
 	remove(ctx context.Context) error
-	alive(ctx context.Context) error           // nil while the process runs
-	dump(ctx context.Context) error            // has the JVM print what its threads do
-	log(ctx context.Context, lines int) string // the last ones
+	write(ctx context.Context, name, text string) error // one of Spec.Files
+	alive(ctx context.Context) error                    // nil while the process runs
+	dump(ctx context.Context) error                     // has the JVM print what its threads do
+	log(ctx context.Context, lines int) string          // the last ones
 }
+
+// withDir returns text with the directory of Spec.Files.
+func withDir(text, dir string) string { return strings.ReplaceAll(text, zkserver.FilesDir, dir) }
 
 // find finds a backend that works on this machine. If none does, the error says why each one
 // failed.

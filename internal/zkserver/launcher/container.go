@@ -36,6 +36,7 @@ type container struct {
 	number  int // in the ensemble, from 1
 	lines   []string
 	flags   []string
+	texts   map[string]string // Spec.Files, which are in /
 
 	// For a member of an ensemble only.
 	peers *peers
@@ -73,7 +74,7 @@ func (c *container) create(ctx context.Context) error {
 			"ZOO_MY_ID":     strconv.Itoa(c.number),
 			"ZOO_SERVERS":   members,
 			"ZOO_CFG_EXTRA": strings.Join(c.lines, " "), // overrides the image's own lines: the last one wins
-			"JVMFLAGS":      strings.Join(c.flags, " "),
+			"JVMFLAGS":      withDir(strings.Join(c.flags, " "), ""),
 		},
 		Labels:             maps.Clone(c.backend.labels),
 		ExposedPorts:       slices.Collect(maps.Keys(c.ports())),
@@ -118,7 +119,20 @@ func (c *container) files() []testcontainers.ContainerFile {
 			Reader: bytes.NewReader(content), ContainerFilePath: name, FileMode: 0o644,
 		})
 	}
+	for name, text := range c.texts {
+		files = append(files, testcontainers.ContainerFile{
+			Reader: strings.NewReader(withDir(text, "")), ContainerFilePath: "/" + name, FileMode: 0o644,
+		})
+	}
 	return files
+}
+
+func (c *container) write(ctx context.Context, name, text string) error {
+	if _, ok := c.texts[name]; !ok {
+		return fmt.Errorf("%s is not among the server's files", name)
+	}
+	c.texts[name] = text
+	return c.container().CopyToContainer(ctx, []byte(withDir(text, "")), "/"+name, 0o644)
 }
 
 func (c *container) join(ctx context.Context) error {

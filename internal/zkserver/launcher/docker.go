@@ -83,6 +83,7 @@ func (d *dockerBackend) create(ctx context.Context, spec *zkserver.Spec) ([]serv
 		nodes[i] = &container{
 			backend: d, image: image, port: picked[i], tls: spec.TLS, secure: picked[n+i],
 			number: i + 1, lines: slices.Concat(spec.Lines, tlsLines(spec.TLS, "/", securePort)), flags: spec.Flags,
+			texts: maps.Clone(spec.Files),
 		}
 	}
 	if spec.Quorum {

@@ -122,6 +122,11 @@ func (j *javaBackend) create(ctx context.Context, spec *zkserver.Spec) ([]server
 		if err := p.secureWith(spec.TLS, picked[i*portsPerServer+3]); err != nil {
 			return nil, err
 		}
+		for name, text := range spec.Files {
+			if err := p.write(ctx, name, text); err != nil {
+				return nil, err
+			}
+		}
 		j.processes = append(j.processes, p)
 		servers = append(servers, p)
 	}
@@ -133,6 +138,10 @@ func (j *javaBackend) newProcess(id, port int, lines, flags []string) (*process,
 	dir, err := os.MkdirTemp(j.watcher.dir, "server-")
 	if err != nil {
 		return nil, err
+	}
+	flags = slices.Clone(flags)
+	for i := range flags {
+		flags[i] = withDir(flags[i], dir)
 	}
 	p := &process{
 		port: port,

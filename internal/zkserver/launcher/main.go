@@ -114,9 +114,12 @@ func (l *launcher) do(ctx context.Context, r zkserver.Request, reply *zkserver.R
 	if err != nil {
 		return err
 	}
-	if r.Op == zkserver.OpLog {
+	switch r.Op {
+	case zkserver.OpLog:
 		reply.Text = s.log(ctx, r.Lines)
 		return nil
+	case zkserver.OpWrite:
+		return s.write(ctx, r.Name, r.Text)
 	}
 	op, ok := serverOps[r.Op]
 	if !ok {

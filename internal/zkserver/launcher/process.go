@@ -22,7 +22,7 @@ type process struct {
 	tls    *zkserver.TLS
 	secure int // port, with tls
 	id     int
-	dir    string // zoo.cfg, data, saved, log, and pid while it runs
+	dir    string // zoo.cfg, data, saved, log, Spec.Files, and pid while it runs
 	args   []string
 	config string
 
@@ -171,6 +171,10 @@ func (p *process) restore(context.Context) error {
 		return err
 	}
 	return os.CopyFS(p.path("data"), os.DirFS(p.path("saved")))
+}
+
+func (p *process) write(_ context.Context, name, text string) error {
+	return os.WriteFile(p.path(name), []byte(withDir(text, p.dir)), 0o600)
 }
 
 func (p *process) path(name string) string { return filepath.Join(p.dir, name) }

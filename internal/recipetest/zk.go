@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// long: go test -long runs the tests that take minutes, too, see make test-long.
+// long: go test -long runs the tests that take minutes, too, see scripts/test-all.sh.
 var long = flag.Bool("long", false, "run the tests that take minutes, too")
 
 func NeedsLong(t *testing.T) {

@@ -97,7 +97,7 @@ func (t *tree) check() error {
 			return err
 		}
 		if !slices.Equal(got, want) {
-			problems = append(problems, fmt.Errorf("%s/go.sum does not have the root's hashes; `make release-sums` writes them", dir))
+			problems = append(problems, fmt.Errorf("%s/go.sum does not have the root's hashes; `make release STEP=sums` writes them", dir))
 		}
 	}
 	return errors.Join(problems...)

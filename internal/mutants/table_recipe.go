@@ -24,7 +24,7 @@ var recipeMutants = []mutant{
 		in:   "internal/counter",
 		old:  `Version: w.base.version}`,
 		new:  `Version: -1}`,
-		test: "./internal/counter -run ^TestACounterSharesItsPath",
+		test: ". -run ^TestACounterSharesItsPath",
 	},
 	{
 		name: "group-deletes-blindly",
@@ -71,7 +71,7 @@ var recipeMutants = []mutant{
 		in:   "internal/election",
 		old:  `c.Place.Czxid, c.Checked = c.czxid, []string{c.leader}`,
 		new:  `c.Checked = []string{c.leader}`,
-		test: "./internal/election -run ^TestProclaimPublishesAnotherValueOfTheSameTerm$",
+		test: ". -run ^TestProclaimPublishesAnotherValueOfTheSameTerm$",
 	},
 	{
 		name: "lead-twice",
@@ -103,7 +103,7 @@ var recipeMutants = []mutant{
 		in:   "internal/semaphore",
 		old:  `o := h.take(ctx, &zk.CheckVersionRequest{Path: x.Held.Abs(), Version: v.path}, set)`,
 		new:  `o := h.take(ctx, &zk.CheckVersionRequest{Path: x.Held.Abs(), Version: -1}, set)`,
-		test: "./internal/semaphore -run ^TestSemaphoresFollowResize$",
+		test: ". -run ^TestSemaphoresFollowResize$",
 	},
 	{
 		name: "semaphore-overtakes",
@@ -119,7 +119,7 @@ var recipeMutants = []mutant{
 		in:   "internal/semaphore",
 		old:  `return &view{n: n, path: path.Stat.Version, taken: SlotsAmong(slots.Children)}, []*zkconn.Watch{path, slots}, nil`,
 		new:  `return &view{n: n, path: path.Stat.Version, taken: SlotsAmong(slots.Children)}, []*zkconn.Watch{slots}, nil`,
-		test: "./internal/semaphore -run ^TestResizeWakesTheFirstInLine$",
+		test: ". -run ^TestResizeWakesTheFirstInLine$",
 	},
 	{
 		name: "semaphore-fills-beyond-n",
@@ -127,7 +127,7 @@ var recipeMutants = []mutant{
 		in:   "internal/semaphore",
 		old:  `taken[i] = true`,
 		new:  `taken[i%int32(v.n)] = true`,
-		test: "./internal/semaphore -run ^TestResizeToFewerSlotsDrains$",
+		test: ". -run ^TestResizeToFewerSlotsDrains$",
 	},
 	{
 		name: "semaphore-forgets-on-cancel",
@@ -143,7 +143,7 @@ var recipeMutants = []mutant{
 		in:   "internal/semaphore",
 		old:  `case len(placename.ParseAll(children, x.Line.Kinds)) > 0:`,
 		new:  `case len(placename.ParseAll(children, x.Line.Kinds)) < 0:`,
-		test: "./internal/semaphore -run ^TestSemaphoreLargeRequestIsNotOvertaken$",
+		test: ". -run ^TestSemaphoreLargeRequestIsNotOvertaken$",
 	},
 	{
 		name: "barrier-opens-unchecked",

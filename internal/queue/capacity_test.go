@@ -22,7 +22,6 @@ import (
 
 // Puts into queues with a bound (QueueOptions.MaxLen).
 
-// A21
 func TestBoundedPutWaitsForCapacityAndHonoursItsContext(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		q, other := w.Bounded(3), w.Queue(w.Stranger(nil))
@@ -56,7 +55,7 @@ func TestBoundedPutWaitsForCapacityAndHonoursItsContext(t *testing.T) {
 	})
 }
 
-// A21: An ack wakes only the first waiting producer. Producers put in the order in which
+// An ack wakes only the first waiting producer. Producers put in the order in which
 // they joined the line.
 func TestBoundedPutsCompleteInOrderAndWakeOneAtATime(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
@@ -90,7 +89,7 @@ func TestBoundedPutsCompleteInOrderAndWakeOneAtATime(t *testing.T) {
 	})
 }
 
-// B10: The session of a waiting producer ends. The next producer in line puts first, and
+// The session of a waiting producer ends. The next producer in line puts first, and
 // the other one continues at the end of the line.
 func TestBoundedPutWhoseSessionExpiresWaitsAtTheEndOfTheLine(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
@@ -106,7 +105,7 @@ func TestBoundedPutWhoseSessionExpiresWaitsAtTheEndOfTheLine(t *testing.T) {
 	})
 }
 
-// A21: The acked item lies behind one that was given back.
+// The acked item lies behind one that was given back.
 func TestBoundedPutIsWokenByAnAckBehindAFreeItem(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		consumer, q := w.Small(1, nil), w.Small(1, &zkrecipes.QueueOptions{MaxLen: 2})
@@ -121,7 +120,7 @@ func TestBoundedPutIsWokenByAnAckBehindAFreeItem(t *testing.T) {
 	})
 }
 
-// A21: A producer whose turn comes by a watch counts the items on a server that may not
+// A producer whose turn comes by a watch counts the items on a server that may not
 // have the previous put yet.
 func TestBoundHoldsOnAServerThatLags(t *testing.T) {
 	for waits, read := range map[time.Duration]zktest.Fault{
@@ -150,7 +149,7 @@ func TestBoundHoldsOnAServerThatLags(t *testing.T) {
 	}
 }
 
-// A21: A producer watches every segment that it has counted. One event wakes it, and none of the
+// A producer watches every segment that it has counted. One event wakes it, and none of the
 // watches keeps anything of it.
 func TestBoundedPutWaitsOnAnyNumberOfSegments(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
@@ -195,7 +194,7 @@ func TestBoundedPutWaitsOnAnyNumberOfSegments(t *testing.T) {
 	})
 }
 
-// A21: Items and segments come and go in any order, by the same client, by another one and by
+// Items and segments come and go in any order, by the same client, by another one and by
 // an operator, who also deletes the queue. One client counts now and then.
 func TestCountIsWhatAListingShows(t *testing.T) {
 	for seed := range uint64(20) {
@@ -238,7 +237,7 @@ func TestCountIsWhatAListingShows(t *testing.T) {
 	}
 }
 
-// A21: Two producers of one client count at the same time. An event wakes both.
+// Two producers of one client count at the same time. An event wakes both.
 func TestCountsOfOneClientAtTheSameTimeAgree(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		q := w.Queue(w.Stranger(nil))

@@ -25,7 +25,6 @@ import (
 
 // What dead letters tell, and how they are moved back.
 
-// A21
 func TestDeadLetterTellsItsLastFailureAndItsAttempts(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		q := zkrecipes.NewQueue(w.Stranger(&zkrecipes.Options{Prefix: "/app"}), "/jobs", &zkrecipes.QueueOptions{MaxAttempts: 3})
@@ -67,7 +66,7 @@ func TestDeadLetterOfAConsumerThatDiedSaysSo(t *testing.T) {
 	})
 }
 
-// B86: Others undo what a move needs, again and again. The item is given back, its next consumer
+// Others undo what a move needs, again and again. The item is given back, its next consumer
 // moves it, and Serve goes on.
 func TestServeOutlivesAMoveThatOthersUndo(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
@@ -81,7 +80,7 @@ func TestServeOutlivesAMoveThatOthersUndo(t *testing.T) {
 	})
 }
 
-// B98: The servers refuse to move an item to the dead letters. Serve goes on with the others, in
+// The servers refuse to move an item to the dead letters. Serve goes on with the others, in
 // the meantime and for good, until the item can be moved.
 func TestServeGoesOnPastAnItemThatCannotBeMovedToTheDeadLetters(t *testing.T) {
 	eachInBubble(t, map[string]bool{"its handler failed": false, "its consumer died": true}, func(t *testing.T, w *recipetest.World, died bool) {
@@ -201,7 +200,6 @@ func TestDeadLettersWithoutANoteCanBeRead(t *testing.T) {
 	})
 }
 
-// A21
 func TestRedriveMovesLettersBackWithAttemptsThatBeginAnew(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		q := w.Small(3, &zkrecipes.QueueOptions{MaxAttempts: 2})
@@ -300,7 +298,7 @@ func TestRedriveGoesOnAfterALetterThatIsTooLarge(t *testing.T) {
 	})
 }
 
-// B86: An operator deletes the queue or its dead letters at any request of a Redrive, which
+// An operator deletes the queue or its dead letters at any request of a Redrive, which
 // moves what is left.
 func TestRedriveMovesWhatIsLeftIfAQueueIsDeletedAtAnyRequest(t *testing.T) {
 	for _, deleted := range []string{"/line", "/line-dead"} {

@@ -20,7 +20,7 @@ import (
 
 // Somebody creates znodes below items, which the servers then cannot delete.
 
-// B85: The item is set aside, whatever ends it, and the log says so. What goes on with the
+// The item is set aside, whatever ends it, and the log says so. What goes on with the
 // others does.
 func TestItemWithAForeignZnodeBelowIsSetAside(t *testing.T) {
 	eachInBubble(t, map[string]func(t *testing.T, q *zkrecipes.Queue){
@@ -73,7 +73,7 @@ func served(t *testing.T, q *zkrecipes.Queue, err error) []string {
 	return a.got
 }
 
-// B85: A letter with a foreign znode below it is moved back, and marked.
+// A letter with a foreign znode below it is moved back, and marked.
 func TestLetterWithAForeignZnodeBelowIsMovedBackOnce(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		q := strict(w, 1)
@@ -88,7 +88,7 @@ func TestLetterWithAForeignZnodeBelowIsMovedBackOnce(t *testing.T) {
 	})
 }
 
-// B85: While the end of the last consumer's session is under way, servers say that the item is
+// While the end of the last consumer's session is under way, servers say that the item is
 // not empty, although nothing is below it. It is deleted all the same, and not marked, unless
 // they go on counting a znode that nobody sees: that does not stop the queue.
 func TestItemThatTheServersMiscountIsDeleted(t *testing.T) {
@@ -131,7 +131,7 @@ func TestItemThatTheServersMiscountIsDeleted(t *testing.T) {
 	})
 }
 
-// B85: An Ack's operations are carried out once, with the mark, and if replies are lost.
+// An Ack's operations are carried out once, with the mark, and if replies are lost.
 func TestAckOfAnItemWithAForeignZnodeBelowIsDoneOnce(t *testing.T) {
 	beforeAndAfter(t, func(t *testing.T, w *recipetest.World, after bool) {
 		q := w.Bounded(1)
@@ -151,7 +151,7 @@ func TestAckOfAnItemWithAForeignZnodeBelowIsDoneOnce(t *testing.T) {
 	})
 }
 
-// B85: A znode with the name of a claim keeps its item from being claimed. It need not be
+// A znode with the name of a claim keeps its item from being claimed. It need not be
 // readable. Consumers take the other items, and this one once the znode is gone.
 func TestUnreadableZnodeInAClaimsPlaceHoldsUpItsItemOnly(t *testing.T) {
 	eachInBubble(t, map[string][]zk.ACL{
@@ -179,7 +179,7 @@ func TestUnreadableZnodeInAClaimsPlaceHoldsUpItsItemOnly(t *testing.T) {
 	})
 }
 
-// B85: A session forgets such an item once it is gone.
+// A session forgets such an item once it is gone.
 func TestDeletedItemThatCouldNotBeClaimedIsForgotten(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		q, conn := w.Queue(w.Stranger(nil)), w.Bare()
@@ -202,7 +202,7 @@ func TestDeletedItemThatCouldNotBeClaimedIsForgotten(t *testing.T) {
 	})
 }
 
-// B85: What stands below an item is no attempt. What was deleted again cannot be told from one.
+// What stands below an item is no attempt. What was deleted again cannot be told from one.
 func TestForeignZnodesBelowAnItemAreNoAttempts(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		q, conn := zkrecipes.NewQueue(w.Stranger(nil), w.Path, &zkrecipes.QueueOptions{MaxAttempts: 2}), w.Bare()
@@ -238,7 +238,7 @@ func TestForeignZnodesBelowAnItemAreNoAttempts(t *testing.T) {
 	})
 }
 
-// B85: An item with a foreign znode in a claim's place is as good as taken. The error says
+// An item with a foreign znode in a claim's place is as good as taken. The error says
 // which znode it is.
 func TestRemovalOfAnItemThatCannotBeClaimedNamesTheForeignZnode(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
@@ -254,7 +254,7 @@ func TestRemovalOfAnItemThatCannotBeClaimedNamesTheForeignZnode(t *testing.T) {
 	})
 }
 
-// B86: Any number of the items of a segment may have znodes of others below them.
+// Any number of the items of a segment may have znodes of others below them.
 func TestPurgeMarksAnyNumberOfItemsWithForeignZnodes(t *testing.T) {
 	for _, n := range []int{zkconn.MaxTries - 1, zkconn.MaxTries, 3 * zkconn.MaxTries} {
 		recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {

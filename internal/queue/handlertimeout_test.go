@@ -28,7 +28,7 @@ func limited() *zkrecipes.QueueOptions {
 	return &zkrecipes.QueueOptions{HandlerTimeout: 10 * time.Second, Backoff: func(int) time.Duration { return 5 * time.Second }}
 }
 
-// B108: A handler that does not return loses its item to another consumer, and its worker takes no
+// A handler that does not return loses its item to another consumer, and its worker takes no
 // other one until it does. What it returns then is ignored.
 func TestItemOfAHandlerThatDoesNotReturnIsGivenBack(t *testing.T) {
 	for _, result := range []error{nil, recipetest.ErrHandler} {
@@ -119,7 +119,7 @@ func TestHandlerThatReturnsWhenItsContextEndsKeepsItsWorker(t *testing.T) {
 	})
 }
 
-// A21, B108: An item that hangs every handler is a dead letter after MaxAttempts, although none of
+// An item that hangs every handler is a dead letter after MaxAttempts, although none of
 // them has returned.
 func TestItemThatHangsEachHandlerBecomesADeadLetter(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {

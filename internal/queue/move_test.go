@@ -92,7 +92,7 @@ func TestAckPutRefusesBadInput(t *testing.T) {
 	})
 }
 
-// A21: The ack, the items and the operations are one transaction, with a receipt.
+// The ack, the items and the operations are one transaction, with a receipt.
 func TestAckPutIsOneTransaction(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		q, conn, ctx := w.Queue(w.Stranger(nil)), w.Bare(), t.Context()
@@ -136,7 +136,7 @@ func TestAckPutIsOneTransaction(t *testing.T) {
 	})
 }
 
-// B86: An operator makes either queue again, or sets data on the open segment, at any request
+// An operator makes either queue again, or sets data on the open segment, at any request
 // of a move. The item is moved once, or lost with its queue.
 func TestAckPutMovesOnceWhateverAnOperatorDoesAtAnyRequest(t *testing.T) {
 	for what, act := range map[string]func(t *testing.T, conn *zk.Conn, w *recipetest.World){
@@ -176,7 +176,7 @@ func TestAckPutMovesOnceWhateverAnOperatorDoesAtAnyRequest(t *testing.T) {
 	}
 }
 
-// B36: If the servers refuse to put into the other queue, the error names it, and the item is
+// If the servers refuse to put into the other queue, the error names it, and the item is
 // still claimed.
 func TestAckPutThatIsRefusedChangesNothing(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {

@@ -17,7 +17,7 @@ import (
 
 // The receipts that a session keeps for its next transactions.
 
-// B32: ctx ends before or after a put is sent. A put that was not sent has failed. One that
+// Ctx ends before or after a put is sent. A put that was not sent has failed. One that
 // was sent is uncertain, and its receipt is used again once its outcome is known.
 func TestCancelledPutIsUncertainOnlyOnceItIsSent(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
@@ -62,7 +62,7 @@ func TestCancelledPutIsUncertainOnlyOnceItIsSent(t *testing.T) {
 	})
 }
 
-// B86: An operator deletes the receipts, or the queue with them. No call fails for that,
+// An operator deletes the receipts, or the queue with them. No call fails for that,
 // however many there were.
 func TestCallsGoOnWhenAllReceiptsWereDeleted(t *testing.T) {
 	put := func(t *testing.T, q *zkrecipes.Queue) { recipetest.PutOn(t, q, "x") }
@@ -88,7 +88,7 @@ func TestCallsGoOnWhenAllReceiptsWereDeleted(t *testing.T) {
 	})
 }
 
-// A21: Receipts that were needed for a moment only do not stay until the session ends.
+// Receipts that were needed for a moment only do not stay until the session ends.
 func TestReceiptsOfManyPutsAtOnceAreDeletedSaveForSome(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		q := w.Queue(w.Stranger(nil))

@@ -18,7 +18,7 @@ import (
 
 // Serve without a connection, and user functions that panic.
 
-// B77: Serve's context ends during an outage, and a handler returns. The ack was not sent, or
+// Serve's context ends during an outage, and a handler returns. The ack was not sent, or
 // its reply never comes.
 func TestServeEndsWithItsLeasesIfItsContextEndsDuringAnOutage(t *testing.T) {
 	eachInBubble(t, map[string]bool{"sent": true, "not sent": false}, func(t *testing.T, w *recipetest.World, sent bool) {
@@ -52,7 +52,7 @@ func TestServeEndsWithItsLeasesIfItsContextEndsDuringAnOutage(t *testing.T) {
 	})
 }
 
-// B41: A handler may fail by a panic, whose stack is logged, by runtime.Goexit, or by an error.
+// A handler may fail by a panic, whose stack is logged, by runtime.Goexit, or by an error.
 func TestHandlerThatPanicsOrEndsItsGoroutineHasFailed(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		opts, log := recipetest.Logged()
@@ -78,7 +78,7 @@ func TestHandlerThatPanicsOrEndsItsGoroutineHasFailed(t *testing.T) {
 	})
 }
 
-// B41: A Backoff that panics, or ends its goroutine, is replaced by the default.
+// A Backoff that panics, or ends its goroutine, is replaced by the default.
 func TestBackoffThatPanicsIsLoggedAndTheDefaultIsUsed(t *testing.T) {
 	for what, fails := range map[string]func(){"panicked: on purpose": func() { panic("on purpose") }, "runtime.Goexit": runtime.Goexit} {
 		recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {

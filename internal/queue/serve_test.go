@@ -90,7 +90,7 @@ func TestServeEndsTheHandlersContextsAfterTheDrainTimeout(t *testing.T) {
 	})
 }
 
-// A21: An item whose handler fails stays claimed for the back-off, and is then delivered
+// An item whose handler fails stays claimed for the back-off, and is then delivered
 // again. After MaxAttempts it becomes a dead letter.
 func TestItemWhoseHandlerFailsComesBackAndEndsAmongTheDeadLetters(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
@@ -129,7 +129,7 @@ func TestItemWhoseHandlerFailsComesBackAndEndsAmongTheDeadLetters(t *testing.T) 
 	})
 }
 
-// B81: One item that fails again and again does not hold up those behind it, although there
+// One item that fails again and again does not hold up those behind it, although there
 // is one worker. It is the first to be taken when its back-off is over.
 func TestItemsBehindOneThatFailsAreDelivered(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
@@ -154,7 +154,7 @@ func TestItemsBehindOneThatFailsAreDelivered(t *testing.T) {
 	})
 }
 
-// B81: Items that wait for their back-off are bounded in number: further ones keep the worker.
+// Items that wait for their back-off are bounded in number: further ones keep the worker.
 func TestWorkersWaitWhenTooManyItemsDo(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		q := zkrecipes.NewQueue(w.Stranger(nil), w.Path, &zkrecipes.QueueOptions{
@@ -251,7 +251,7 @@ func TestItemsBecomeDeadLettersAfterSixteenAttemptsByDefault(t *testing.T) {
 	})
 }
 
-// B44: The dead letters have segments, too. The replies to some moves are lost.
+// The dead letters have segments, too. The replies to some moves are lost.
 func TestMovesToTheDeadLettersFillSegments(t *testing.T) {
 	beforeAndAfter(t, func(t *testing.T, w *recipetest.World, after bool) {
 		q := w.Small(2, &zkrecipes.QueueOptions{MaxAttempts: 1})
@@ -268,7 +268,7 @@ func TestMovesToTheDeadLettersFillSegments(t *testing.T) {
 	})
 }
 
-// B36, B98: If the dead letters cannot be written, Take returns an error that says so, and
+// If the dead letters cannot be written, Take returns an error that says so, and
 // gives the item back.
 func TestDeadLettersThatCannotBeWrittenAreAnError(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
@@ -285,7 +285,6 @@ func TestDeadLettersThatCannotBeWrittenAreAnError(t *testing.T) {
 	})
 }
 
-// B57
 func TestHandlersMayCallTheLibraryIncludingClose(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		q := w.Queue(w.Stranger(nil))
@@ -342,7 +341,7 @@ func TestServeLeavesItemsAloneThatTheHandlerHasEnded(t *testing.T) {
 	})
 }
 
-// B44: The reply to an ack of Serve is lost, or the servers refuse it once.
+// The reply to an ack of Serve is lost, or the servers refuse it once.
 func TestAckOfServeWhoseReplyIsLostIsDoneOnceAndLeavesNoPlaceBehind(t *testing.T) {
 	beforeAndAfter(t, func(t *testing.T, w *recipetest.World, after bool) {
 		q := w.Queue(w.Stranger(nil))
@@ -370,7 +369,7 @@ func TestAckOfServeWhoseReplyIsLostIsDoneOnceAndLeavesNoPlaceBehind(t *testing.T
 // If the session expires while a handler works, the handler's context ends and the item is
 // delivered again. Lost connections and expired sessions do not end Serve.
 func TestServeSurvivesExpiry(t *testing.T) {
-	// B09: while a handler works
+	// While a handler works
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		q := w.Queue(w.Stranger(nil))
 		recipetest.PutOn(t, q, "x")

@@ -3,25 +3,22 @@
 #
 #	./scripts/packages.sh recipes   those whose tests use a recipe on the server that
 #	                                internal/harness finds or starts
-#	./scripts/packages.sh tools     those whose tests run the go command, or git, which decide
 #	./scripts/packages.sh servers   those whose tests need real servers
 #	./scripts/packages.sh inside    all others that make test runs, and the recipes: on zktest,
 #	                                they depend on nothing outside of the repository
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-tools="./internal/api ./internal/api/release ./internal/floors ./internal/mutants"
 servers="./docs/code/testing/realserver ./internal/conformance ./internal/zkserver ./internal/zkserver/launcher"
 # What scripts/test-all.sh runs by itself: it needs chromium, Prometheus, or minutes.
 apart="./cmd/zkr/pagetest ./zkprom/internal/promtest ./bench"
 
 case ${1:-} in
 recipes) grep -l --include='*_test.go' -r 'harness\.Run(m)' . | xargs -n 1 dirname | sort -u ;;
-tools) tr ' ' '\n' <<<"$tools" ;;
 servers) tr ' ' '\n' <<<"$servers" ;;
 inside)
 	find . -name '*_test.go' -not -path '*/testdata/*' -print0 | xargs -0 -n 1 dirname | sort -u |
-		grep -vxF -f <(tr ' ' '\n' <<<"$tools $servers $apart") | grep -v '^\./bench/'
+		grep -vxF -f <(tr ' ' '\n' <<<"$servers $apart") | grep -v '^\./bench/'
 	;;
 *) sed -n 's/^#	//p' "$0" >&2 && exit 2 ;;
 esac

@@ -5,7 +5,7 @@
 #	./scripts/try.sh line    internal/line; also: internal/line, zktest, cmd/zkr, . (the root)
 set -euo pipefail
 cd "$(dirname "$0")/.."
-export ZK_HARNESS=zktest
+export ZK_HARNESS=zktest GOGC=${GOGC:-400}
 
 package=${1:-}
 [ -n "$package" ] || { sed -n 's/^#	//p' "$0" >&2 && exit 2; }
@@ -25,6 +25,6 @@ internal/line) worlds='Mutex|Delay|RWLock|Gate' ;;
 *) worlds=. ;;
 esac
 
-go test "./$package" ./internal/costs
+go test -parallel 8 -skip '^Test(Real|Long)' "./$package" ./internal/costs
 go test -count=1 ./internal/sim -run "$worlds"
 go run ./internal/mutants -in "$package" -most 5

@@ -73,13 +73,6 @@ func bytesOf(items ...string) (all [][]byte) {
 	return all
 }
 
-func lenOf(t testing.TB, q *zkrecipes.Queue) int {
-	t.Helper()
-	n, err := q.Len(harness.Within(t, 2*time.Minute))
-	require.NoError(t, err)
-	return n
-}
-
 func purge(t testing.TB, q *zkrecipes.Queue) int {
 	t.Helper()
 	n, err := q.Purge(t.Context())

@@ -95,7 +95,7 @@ func TestBuryOfAnItemThatNobodyHas(t *testing.T) {
 		require.ErrorIs(t, err, zkrecipes.ErrItemGone)
 		require.EqualError(t, err, "zkrecipes: bury an item of "+w.Path+": no such item")
 		require.EqualError(t, q.DeadLetters().Bury(t.Context(), ids[2]), "zkrecipes: bury an item of "+w.Path+"-dead: these are dead letters")
-		require.ErrorIs(t, next(clientOf(q), 2, nil).Bury(t.Context(), ids[0]), zkrecipes.ErrItemGone, "no queue")
+		require.ErrorIs(t, next(w.ClientOf(q), 2, nil).Bury(t.Context(), ids[0]), zkrecipes.ErrItemGone, "no queue")
 		require.NotContains(t, w.Srv.Children("/"), "next", "nothing was created")
 	})
 }

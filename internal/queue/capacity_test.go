@@ -97,7 +97,7 @@ func TestBoundedPutWhoseSessionExpiresWaitsAtTheEndOfTheLine(t *testing.T) {
 		recipetest.PutOn(t, taker, "full")
 		w.PutLater(first, "first")
 		w.PutLater(w.Bounded(1), "second")
-		require.True(t, w.Srv.Expire(sessionOf(first)))
+		require.True(t, w.Srv.Expire(recipetest.SessionID(w.ClientOf(first))))
 		time.Sleep(3 * time.Second)
 		for _, want := range []string{"full", "second", "first"} {
 			require.Equal(t, want, recipetest.AckedOn(t, taker))
@@ -221,7 +221,7 @@ func TestCountIsWhatAListingShows(t *testing.T) {
 						require.NoError(t, raw.Delete(items[r.IntN(len(items))], -1))
 					}
 				case 8:
-					require.True(t, w.Srv.Disconnect(sessionOf(q)))
+					require.True(t, w.Srv.Disconnect(recipetest.SessionID(w.ClientOf(q))))
 					time.Sleep(5 * time.Second) // it is back, and has what it has missed
 				case 9:
 					if r.IntN(20) == 0 {
@@ -243,7 +243,7 @@ func TestCountsOfOneClientAtTheSameTimeAgree(t *testing.T) {
 		q := w.Queue(w.Stranger(nil))
 		recipetest.QueueOf(q).SegmentSize = 3
 		recipetest.PutOn(t, q, recipetest.Names(10)...)
-		log := queue.QueueIn(recipetest.Live(t, clientOf(q)), recipetest.QueueOf(q).Abs())
+		log := queue.QueueIn(recipetest.Live(t, w.ClientOf(q)), recipetest.QueueOf(q).Abs())
 		w.Plan.Add(zktest.Fault{Do: zktest.Delay, Op: "getChildren2", For: time.Second})
 		var counts []*harness.Call[int]
 		for range 3 {

@@ -63,7 +63,7 @@ func TestServeGoesOnBeyondTheEndOfTheConsumersCounter(t *testing.T) {
 		require.NoError(t, w.Srv.SetCounter(w.Path+"/line", counter))
 		handled := make(chan string, 100)
 		for range 2 {
-			q := zkrecipes.NewQueue(w.Stranger(nil), w.Path, &zkrecipes.QueueOptions{Workers: 2})
+			q := w.QueueWith(w.Stranger(nil), &zkrecipes.QueueOptions{Workers: 2})
 			recipetest.ServeLater(t, q, func(_ context.Context, it *zkrecipes.Item) error {
 				handled <- string(it.Data)
 				return nil

@@ -53,7 +53,7 @@ func TestDeadLetterOfAConsumerThatDiedSaysSo(t *testing.T) {
 		q := strict(w, 1)
 		recipetest.PutOn(t, q, "died", "given back", "panicked")
 		recipetest.TakeOn(t, q)
-		require.True(t, w.Srv.Expire(sessionOf(q)))
+		require.True(t, w.Srv.Expire(recipetest.SessionID(w.ClientOf(q))))
 		recipetest.NackOn(t, recipetest.TakeOn(t, q))
 		require.NoError(t, stop(serve(t, q, func(*zkrecipes.Item) error { panic("ouch") }).Call))
 		require.Equal(t, []string{"died", "given back", "panicked"}, listed(t, q.DeadLetters()))
@@ -71,7 +71,7 @@ func TestDeadLetterOfAConsumerThatDiedSaysSo(t *testing.T) {
 func TestServeOutlivesAMoveThatOthersUndo(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		opts, log := recipetest.Logged()
-		q := zkrecipes.NewQueue(w.Stranger(opts), w.Path, &zkrecipes.QueueOptions{MaxAttempts: 1})
+		q := w.QueueWith(w.Stranger(opts), &zkrecipes.QueueOptions{MaxAttempts: 1})
 		w.Plan.Add(zktest.Fault{Do: zktest.Answer, Code: jute.ErrNoNode, Op: "multi(create,setData,create)", Path: w.Path + "-dead/s", Times: 3 * zkconn.MaxTries})
 		bury(t, q, "x", "y")
 		require.Contains(t, log.String(), "item is not moved to the dead letters yet")
@@ -85,13 +85,13 @@ func TestServeOutlivesAMoveThatOthersUndo(t *testing.T) {
 func TestServeGoesOnPastAnItemThatCannotBeMovedToTheDeadLetters(t *testing.T) {
 	eachInBubble(t, map[string]bool{"its handler failed": false, "its consumer died": true}, func(t *testing.T, w *recipetest.World, died bool) {
 		opts, log := recipetest.Logged()
-		q := zkrecipes.NewQueue(w.Stranger(opts), w.Path, &zkrecipes.QueueOptions{MaxAttempts: 1})
+		q := w.QueueWith(w.Stranger(opts), &zkrecipes.QueueOptions{MaxAttempts: 1})
 		w.SpoilDeadLetters()
 		recipetest.PutOn(t, q, "bad")
 		want := []string{"bad"}
 		if died {
 			recipetest.TakeOn(t, q)
-			require.True(t, w.Srv.Expire(sessionOf(q)))
+			require.True(t, w.Srv.Expire(recipetest.SessionID(w.ClientOf(q))))
 			want = nil
 		}
 		a := serve(t, q, func(it *zkrecipes.Item) error {
@@ -125,7 +125,7 @@ func TestServeGoesOnPastAnItemThatCannotBeMovedToTheDeadLetters(t *testing.T) {
 // A process that ends does not wait until an item that cannot be moved may be tried again.
 func TestShutdownDoesNotWaitForAnItemThatCannotBeMoved(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-		q := zkrecipes.NewQueue(w.Stranger(nil), w.Path, nil)
+		q := w.QueueWith(w.Stranger(nil), nil)
 		w.SpoilDeadLetters()
 		recipetest.PutOn(t, q, "bad")
 		for range queue.DefaultMaxAttempts {
@@ -136,7 +136,7 @@ func TestShutdownDoesNotWaitForAnItemThatCannotBeMoved(t *testing.T) {
 		require.True(t, a.Waiting())
 		require.Len(t, w.Flags(), 1, "it is kept")
 		began := time.Now()
-		require.NoError(t, clientOf(q).Shutdown(t.Context()))
+		require.NoError(t, w.ClientOf(q).Shutdown(t.Context()))
 		require.Less(t, time.Since(began), time.Second)
 		_, err := a.Wait()
 		require.ErrorIs(t, err, zkrecipes.ErrClosed)
@@ -160,7 +160,7 @@ func TestFailureThatIsLongIsCut(t *testing.T) {
 func TestLargestItemsBecomeDeadLettersWithoutAFailure(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		q := strict(w, 1)
-		engine, s := recipetest.QueueOf(q), recipetest.Live(t, clientOf(q))
+		engine, s := recipetest.QueueOf(q), recipetest.Live(t, w.ClientOf(q))
 		log := queue.NewQueueLog(s, engine.DeadLettersPath())
 		claim := engine.NewClaim(s, queue.NewQueueLog(s, engine.Abs()).Segment(0)+"/"+queuelog.NewID()+"0000000000")
 		largest := jute.MaxFrame - zkconn.MultiSize(claim.AckOps(true).All(), log.LargestAppend([]queuelog.Item{{ID: queuelog.NewID()}}, engine.SegmentSize).Ops)
@@ -244,8 +244,8 @@ func TestRedriveDeletesTheSegmentsThatItEmpties(t *testing.T) {
 func TestRedriveLeavesLettersThatAreTakenOrOthers(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		opts := &zkrecipes.QueueOptions{MaxAttempts: 1, DeadLetter: "/letters"}
-		q := zkrecipes.NewQueue(w.Stranger(nil), w.Path, opts)
-		other := zkrecipes.NewQueue(clientOf(q), "/next", opts)
+		q := w.QueueWith(w.Stranger(nil), opts)
+		other := zkrecipes.NewQueue(w.ClientOf(q), "/next", opts)
 		bury(t, q, "taken")
 		it := recipetest.TakeOn(t, q.DeadLetters())
 		bury(t, other, "other")
@@ -263,7 +263,7 @@ func TestRedriveLeavesLettersThatAreTakenOrOthers(t *testing.T) {
 // that.
 func TestRedriveWaitsForRoom(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-		q := zkrecipes.NewQueue(w.Stranger(nil), w.Path, &zkrecipes.QueueOptions{MaxAttempts: 1, MaxLen: 2})
+		q := w.QueueWith(w.Stranger(nil), &zkrecipes.QueueOptions{MaxAttempts: 1, MaxLen: 2})
 		bury(t, q, "0", "1")
 		bury(t, q, "2", "3")
 		a := harness.Go(t, func(ctx context.Context) (int, error) { return q.Redrive(ctx, 3) })
@@ -286,9 +286,9 @@ func TestRedriveWaitsForRoom(t *testing.T) {
 // A letter that is too large stays, and those behind it are moved.
 func TestRedriveGoesOnAfterALetterThatIsTooLarge(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-		q := zkrecipes.NewQueue(w.Stranger(nil), w.Path, &zkrecipes.QueueOptions{MaxAttempts: 1})
+		q := w.QueueWith(w.Stranger(nil), &zkrecipes.QueueOptions{MaxAttempts: 1})
 		bury(t, q, "x", "large", "y")
-		small := zkrecipes.NewQueue(clientOf(q), w.Path, &zkrecipes.QueueOptions{MaxItemBytes: 3})
+		small := zkrecipes.NewQueue(w.ClientOf(q), w.Path, &zkrecipes.QueueOptions{MaxItemBytes: 3})
 		moved, err := small.Redrive(t.Context(), 9)
 		require.ErrorIs(t, err, zkrecipes.ErrTooLarge)
 		require.ErrorContains(t, err, "zkrecipes: redrive "+w.Path+": letter "+w.Path+"-dead/s/0000000000/")

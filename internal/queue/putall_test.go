@@ -118,7 +118,7 @@ func TestLargestBatchFitsIntoARequest(t *testing.T) {
 	eachOf(t, []int64{1, 3, 100}, func(t *testing.T, w *recipetest.World, size int64) {
 		q := w.Small(size, nil)
 		recipetest.PutOn(t, q, "first use")
-		s := recipetest.Live(t, clientOf(q))
+		s := recipetest.Live(t, w.ClientOf(q))
 		tooMany := sort.Search(1<<15, func(n int) bool {
 			items := make([]queuelog.Item, n)
 			for i := range items {
@@ -126,7 +126,7 @@ func TestLargestBatchFitsIntoARequest(t *testing.T) {
 			}
 			return recipetest.QueueOf(q).CheckFits(s, items) != nil
 		})
-		session := sessionOf(q)
+		session := recipetest.SessionID(w.ClientOf(q))
 		requests := w.Requests(func() {
 			_, err := q.PutAll(t.Context(), make([][]byte, tooMany)...)
 			require.ErrorIs(t, err, zkrecipes.ErrTooLarge)
@@ -136,7 +136,7 @@ func TestLargestBatchFitsIntoARequest(t *testing.T) {
 		require.Empty(t, requests)
 		_, err := q.PutAll(t.Context(), make([][]byte, tooMany-1)...)
 		require.NoError(t, err)
-		require.Equal(t, session, sessionOf(q))
+		require.Equal(t, session, recipetest.SessionID(w.ClientOf(q)))
 		require.Len(t, w.Items(), tooMany)
 	})
 }

@@ -35,7 +35,7 @@ func TestItemsShowWhoHasAnItemAndSinceWhen(t *testing.T) {
 		require.WithinDuration(t, taken, all[0].TakenSince, time.Minute)
 		require.Equal(t, zkrecipes.Entry{
 			ID: ids[0], Data: []byte("hangs"), Attempts: 1, Since: all[0].Since,
-			Taken: true, Consumer: "worker-7", Session: sessionOf(q), TakenSince: all[0].TakenSince,
+			Taken: true, Consumer: "worker-7", Session: recipetest.SessionID(w.ClientOf(q)), TakenSince: all[0].TakenSince,
 		}, all[0])
 		require.Equal(t, zkrecipes.Entry{ID: ids[1], Data: []byte("free"), Since: all[1].Since}, all[1])
 		found, err := other.Find(t.Context(), ids[0])
@@ -73,7 +73,7 @@ func TestFindReadsNoOtherItem(t *testing.T) {
 		_, err := q.Find(t.Context(), it.ID)
 		require.ErrorIs(t, err, zkrecipes.ErrItemGone)
 		require.EqualError(t, err, "zkrecipes: find an item of "+w.Path+": no such item")
-		_, err = next(clientOf(q), 4, nil).Find(t.Context(), it.ID)
+		_, err = next(w.ClientOf(q), 4, nil).Find(t.Context(), it.ID)
 		require.ErrorIs(t, err, zkrecipes.ErrItemGone)
 	})
 }

@@ -30,7 +30,7 @@ func TestRemoveRemovesAFreeItem(t *testing.T) {
 		require.EqualError(t, err, "zkrecipes: remove an item of "+w.Path+": no such item")
 		require.ErrorIs(t, q.Remove(t.Context(), "x"), zkrecipes.ErrItemGone)
 		require.ErrorIs(t, w.Queue(w.Stranger(nil)).Remove(t.Context(), ""), zkrecipes.ErrItemGone)
-		require.ErrorIs(t, next(clientOf(q), 2, nil).Remove(t.Context(), ids[0]), zkrecipes.ErrItemGone, "no queue")
+		require.ErrorIs(t, next(w.ClientOf(q), 2, nil).Remove(t.Context(), ids[0]), zkrecipes.ErrItemGone, "no queue")
 		require.NotContains(t, w.Srv.Children("/"), "next", "nothing was created")
 		require.Equal(t, []string{"0", "1", "3", "4"}, recipetest.Drain(t, q))
 		w.OneSegment(q)
@@ -264,7 +264,7 @@ func TestCallsOfAClosedClientAreRefused(t *testing.T) {
 	// Nothing is sent
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		q := w.Queue(w.Stranger(nil))
-		require.NoError(t, clientOf(q).Close())
+		require.NoError(t, w.ClientOf(q).Close())
 		for what, err := range callsOn(q, t.Context()) {
 			require.ErrorIs(t, err, zkrecipes.ErrClosed, what)
 		}

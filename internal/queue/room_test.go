@@ -151,7 +151,7 @@ func TestAPutThatIsOvertakenOnItsWayKeepsTheBound(t *testing.T) {
 				ack := w.Fills(1)
 				slow, other := w.Bounded(1), w.Bounded(1)
 				first := w.PutLater(slow, "first")
-				receipts := w.ReceiptsOf(clientOf(slow))
+				receipts := w.ReceiptsOf(w.ClientOf(slow))
 				w.Plan.Add(zktest.Fault{Do: zktest.Delay, Op: put, Path: receipts, For: 3 * time.Second})
 				if drops {
 					w.Plan.Add(zktest.Fault{Do: zktest.Drop, Op: put, Path: receipts})
@@ -249,7 +249,7 @@ func TestAProducerWaitsForTheNearestAheadAlthoughOthersHavePut(t *testing.T) {
 			puts = append(puts, w.PutLater(queues[i], fmt.Sprint("put ", i)))
 		}
 		time.Sleep(time.Second)
-		w.Plan.Add(zktest.Fault{Do: zktest.Delay, Op: "multi(setData,check,create,setData,delete)", Path: w.ReceiptsOf(recipetest.ClientOf(recipetest.QueueOf(queues[1]).Client)), For: queue.Grace / 2})
+		w.Plan.Add(zktest.Fault{Do: zktest.Delay, Op: "multi(setData,check,create,setData,delete)", Path: w.ReceiptsOf(w.ClientOf(queues[1])), For: queue.Grace / 2})
 		ack()
 		puts[0].Get()
 		ack()

@@ -30,11 +30,11 @@ func TestServeEndsWithItsLeasesIfItsContextEndsDuringAnOutage(t *testing.T) {
 			<-finish
 			return nil
 		})
-		it, session := <-began, sessionOf(q)
+		it, session := <-began, recipetest.SessionID(w.ClientOf(q))
 		if sent {
 			w.Plan.Add(zktest.Fault{Do: zktest.Withhold, Op: recipetest.OpAck}, zktest.Fault{Do: zktest.Refuse, Times: -1})
 		} else {
-			w.Away(clientOf(q))
+			w.Away(w.ClientOf(q))
 		}
 		close(finish)
 		synctest.Wait()
@@ -112,7 +112,7 @@ func hourly(workers int) *zkrecipes.QueueOptions {
 // What a take that is under way as Serve ends claims is given back, too, and that is no attempt.
 func TestServeGivesBackWhatItHasAndWhatItsTakesClaim(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-		q := zkrecipes.NewQueue(w.Stranger(nil), w.Path, hourly(1))
+		q := w.QueueWith(w.Stranger(nil), hourly(1))
 		recipetest.PutOn(t, q, "failed")
 		handled := 0
 		a := recipetest.ServeLater(t, q, func(context.Context, *zkrecipes.Item) error {
@@ -146,7 +146,7 @@ func TestServeGivesBackWhatItHasAndWhatItsTakesClaim(t *testing.T) {
 // Nobody waits for handlers that are at work.
 func TestServeGivesBackWhileAHandlerIsAtWork(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-		q := zkrecipes.NewQueue(w.Stranger(nil), w.Path, hourly(2))
+		q := w.QueueWith(w.Stranger(nil), hourly(2))
 		recipetest.PutOn(t, q, "failed", "long")
 		a := recipetest.ServeLater(t, q, func(_ context.Context, it *zkrecipes.Item) error {
 			if string(it.Data) == "long" {

@@ -25,7 +25,7 @@ import (
 // contexts do not end, and Serve acts on what they return.
 func TestServeLetsHandlersFinishWhenItsContextEnds(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-		q := zkrecipes.NewQueue(w.Stranger(nil), w.Path, &zkrecipes.QueueOptions{Workers: 3})
+		q := w.QueueWith(w.Stranger(nil), &zkrecipes.QueueOptions{Workers: 3})
 		recipetest.PutOn(t, q, recipetest.Names(4)...)
 		var began atomic.Int64
 		finish := make(chan struct{})
@@ -49,7 +49,7 @@ func TestServeLetsHandlersFinishWhenItsContextEnds(t *testing.T) {
 // Shutdown. What they have finished by then is acked.
 func TestServeEndsTheHandlersContextsAfterTheDrainTimeout(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-		q := zkrecipes.NewQueue(w.Stranger(nil), w.Path, &zkrecipes.QueueOptions{Workers: 2, DrainTimeout: 10 * time.Second})
+		q := w.QueueWith(w.Stranger(nil), &zkrecipes.QueueOptions{Workers: 2, DrainTimeout: 10 * time.Second})
 		recipetest.PutOn(t, q, "quick", "slow", "late")
 		var cause error
 		serve := func(slow time.Duration) *harness.Call[struct{}] {
@@ -83,7 +83,7 @@ func TestServeEndsTheHandlersContextsAfterTheDrainTimeout(t *testing.T) {
 
 		recipetest.PutOn(t, q, "slow")
 		a, began, cause = serve(time.Hour), time.Now(), nil
-		require.NoError(t, clientOf(q).Shutdown(t.Context()))
+		require.NoError(t, w.ClientOf(q).Shutdown(t.Context()))
 		require.Equal(t, 10*time.Second, time.Since(began))
 		require.ErrorIs(t, stop(a), zkrecipes.ErrClosed)
 		require.ErrorIs(t, cause, context.DeadlineExceeded)
@@ -95,7 +95,7 @@ func TestServeEndsTheHandlersContextsAfterTheDrainTimeout(t *testing.T) {
 func TestItemWhoseHandlerFailsComesBackAndEndsAmongTheDeadLetters(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		var waited []int
-		q := zkrecipes.NewQueue(w.Stranger(nil), w.Path, &zkrecipes.QueueOptions{MaxAttempts: 3, Backoff: func(attempt int) time.Duration {
+		q := w.QueueWith(w.Stranger(nil), &zkrecipes.QueueOptions{MaxAttempts: 3, Backoff: func(attempt int) time.Duration {
 			waited = append(waited, attempt)
 			return time.Duration(attempt) * time.Minute
 		}})
@@ -120,7 +120,7 @@ func TestItemWhoseHandlerFailsComesBackAndEndsAmongTheDeadLetters(t *testing.T) 
 		require.NoError(t, stop(a))
 		require.Empty(t, w.Items())
 
-		dead := zkrecipes.NewQueue(clientOf(q), w.Path+"-dead", &zkrecipes.QueueOptions{MaxAttempts: -1})
+		dead := zkrecipes.NewQueue(w.ClientOf(q), w.Path+"-dead", &zkrecipes.QueueOptions{MaxAttempts: -1})
 		it := recipetest.TakeOn(t, dead)
 		require.Equal(t, ids[0], it.ID)
 		require.Equal(t, "bad", string(it.Data), "the data as it was put")
@@ -133,7 +133,7 @@ func TestItemWhoseHandlerFailsComesBackAndEndsAmongTheDeadLetters(t *testing.T) 
 // is one worker. It is the first to be taken when its back-off is over.
 func TestItemsBehindOneThatFailsAreDelivered(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-		q := zkrecipes.NewQueue(w.Stranger(nil), w.Path, &zkrecipes.QueueOptions{Backoff: func(int) time.Duration { return time.Minute }})
+		q := w.QueueWith(w.Stranger(nil), &zkrecipes.QueueOptions{Backoff: func(int) time.Duration { return time.Minute }})
 		recipetest.PutOn(t, q, "bad", "1", "2")
 		a := serve(t, q, func(it *zkrecipes.Item) error {
 			switch string(it.Data) {
@@ -182,7 +182,7 @@ func TestWorkersWaitWhenTooManyItemsDo(t *testing.T) {
 // Client that is closed is no shutdown of Serve.
 func TestServeReturnsWhatEndedItFirst(t *testing.T) {
 	eachInBubble(t, map[string]error{"evicted": zkrecipes.ErrEvicted, "closed": zkrecipes.ErrClosed}, func(t *testing.T, w *recipetest.World, want error) {
-		q := zkrecipes.NewQueue(w.Stranger(nil), w.Path, &zkrecipes.QueueOptions{Workers: 2})
+		q := w.QueueWith(w.Stranger(nil), &zkrecipes.QueueOptions{Workers: 2})
 		recipetest.PutOn(t, q, "x")
 		a := recipetest.ServeLater(t, q, func(context.Context, *zkrecipes.Item) error {
 			time.Sleep(20 * time.Second)
@@ -193,7 +193,7 @@ func TestServeReturnsWhatEndedItFirst(t *testing.T) {
 			require.NoError(t, w.Bare().Delete(w.Path+"/line/"+w.Srv.Children(w.Path + "/line")[0], -1))
 			time.Sleep(10 * time.Second) // it may be that the whole line was deleted
 		} else {
-			require.NoError(t, clientOf(q).Close())
+			require.NoError(t, w.ClientOf(q).Close())
 		}
 		require.ErrorIs(t, stop(a), want)
 		synctest.Wait()
@@ -291,8 +291,8 @@ func TestHandlersMayCallTheLibraryIncludingClose(t *testing.T) {
 		recipetest.PutOn(t, q, "x")
 		a := recipetest.ServeLater(t, q, func(ctx context.Context, it *zkrecipes.Item) error {
 			recipetest.PutOn(t, q, "y")
-			context.AfterFunc(ctx, func() { clientOf(q).Close() })
-			require.NoError(t, clientOf(q).Close())
+			context.AfterFunc(ctx, func() { w.ClientOf(q).Close() })
+			require.NoError(t, w.ClientOf(q).Close())
 			return it.Err()
 		})
 		_, err := a.Wait()
@@ -307,7 +307,7 @@ func TestHandlersMayCallTheLibraryIncludingClose(t *testing.T) {
 func TestServeLeavesItemsAloneThatTheHandlerHasEnded(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		q, producer := w.Queue(w.Stranger(nil)), w.Queue(w.Stranger(nil))
-		to := next(clientOf(q), 3, nil)
+		to := next(w.ClientOf(q), 3, nil)
 		second := serve(t, next(w.Stranger(nil), 3, nil), nil)
 		a := serve(t, q, func(it *zkrecipes.Item) error {
 			switch {
@@ -382,10 +382,10 @@ func TestServeSurvivesExpiry(t *testing.T) {
 			return nil
 		})
 		synctest.Wait()
-		w.Expire(clientOf(q))
+		w.Expire(w.ClientOf(q))
 		require.Equal(t, []int{1, 2}, attempts)
-		w.Expire(clientOf(q))
-		require.True(t, w.Srv.Disconnect(sessionOf(q)))
+		w.Expire(w.ClientOf(q))
+		require.True(t, w.Srv.Disconnect(recipetest.SessionID(w.ClientOf(q))))
 		recipetest.PutOn(t, w.Queue(w.Stranger(nil)), "y")
 		time.Sleep(time.Minute)
 		synctest.Wait()

@@ -85,7 +85,7 @@ func TestTakeThatIsCancelledLeavesOrGivesBackItsClaim(t *testing.T) {
 		w.Plan.Add(zktest.Fault{Do: zktest.Withhold, After: true, Op: recipetest.OpClaimAlone}, zktest.Fault{Do: zktest.Refuse, Times: -1})
 		a = w.TakeLater(q)
 		a.Cancel(nil)
-		require.True(t, w.Srv.Disconnect(sessionOf(q)))
+		require.True(t, w.Srv.Disconnect(recipetest.SessionID(w.ClientOf(q))))
 		canceled(t, a)
 		require.Len(t, w.Flags(), 1)
 		w.Back()
@@ -170,7 +170,7 @@ func TestAckOfAClaimThatWasDeletedIsLost(t *testing.T) {
 			name + " flag": {true, false}, name + " claim": {false, true}, name + " both": {true, true},
 		}, func(t *testing.T, w *recipetest.World, deleted struct{ flag, claim bool }) {
 			q, conn := w.Queue(w.Stranger(nil)), w.Bare()
-			to := next(clientOf(q), 100, nil)
+			to := next(w.ClientOf(q), 100, nil)
 			recipetest.PutOn(t, to, "before")
 			recipetest.PutOn(t, q, "x")
 			it := recipetest.TakeOn(t, q)
@@ -216,7 +216,7 @@ func TestAckWhoseContextEndsIsUncertainOnlyOnceSent(t *testing.T) {
 			require.NoError(t, it.Err())
 			return err
 		}
-		w.Away(clientOf(q))
+		w.Away(w.ClientOf(q))
 		require.NotErrorIs(t, canceledAck(), zkrecipes.ErrUncertain)
 		w.Back()
 		recipetest.PutOn(t, q, "connected again")
@@ -242,7 +242,7 @@ func TestCauseOfTheContextOfAnAckOrPutIsNotItsOutcome(t *testing.T) {
 		q := w.Queue(w.Stranger(nil))
 		recipetest.PutOn(t, q, "0", "1")
 		it := recipetest.TakeOn(t, q)
-		w.Away(clientOf(q))
+		w.Away(w.ClientOf(q))
 		for _, cause := range []error{errs.Lost(errs.ErrDeleted), zkrecipes.ErrUncertain, zkrecipes.ErrEvicted, zkconn.ErrSessionOver, zk.ErrNoNode} {
 			ack, put := recipetest.AckLater(t, it), recipetest.PutLater(t, q, "never sent")
 			ack.Cancel(cause)
@@ -278,7 +278,7 @@ func TestNackOfAQueuesItemWhoseReplyIsLostLeavesTheNextClaimAlone(t *testing.T) 
 		require.Len(t, w.Plan.Fired(), 2)
 		require.NoError(t, next.Err())
 
-		w.Away(clientOf(other))
+		w.Away(w.ClientOf(other))
 		began := time.Now()
 		require.NoError(t, next.Nack(t.Context()))
 		require.ErrorIs(t, next.Err(), zkrecipes.ErrReleased)

@@ -27,7 +27,8 @@ const (
 // Semaphore returns a semaphore of n slots at "/s" in a session of its own.
 func (w *World) Semaphore(n int) *zkrecipes.Semaphore {
 	w.T.Helper()
-	return zkrecipes.NewSemaphore(w.Stranger(nil), "/s", n)
+	c := w.Stranger(nil)
+	return uses(w, zkrecipes.NewSemaphore(c, "/s", n), c)
 }
 
 // WarmSemaphore is like semaphore, and has been used before.

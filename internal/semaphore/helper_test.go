@@ -30,6 +30,3 @@ func cycle(t *testing.T, x *zkrecipes.Semaphore, k int) {
 	recipetest.ReleaseSlots(t, recipetest.Acquire(t, x, k))
 }
 
-func clientOf(x *zkrecipes.Semaphore) *zkrecipes.Client {
-	return recipetest.ClientOf(recipetest.SlotsOf(x).Line.Client)
-}

@@ -132,7 +132,7 @@ func TestSemaphoreBehindALaggingServerKnowsTheNewSize(t *testing.T) {
 		x, y := w.Semaphore(2), w.Semaphore(2)
 		recipetest.ReleaseSlots(t, recipetest.Acquire(t, x, 1), recipetest.Acquire(t, y, 1))
 		recipetest.Resize(t, x, 5)
-		require.True(t, w.Srv.Disconnect(recipetest.SessionID(clientOf(y))))
+		require.True(t, w.Srv.Disconnect(recipetest.SessionID(w.ClientOf(y))))
 		requests := w.Requests(func() {
 			l := recipetest.Acquire(t, y, 3)
 			require.Len(t, l.Slots(), 3)

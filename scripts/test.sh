@@ -29,7 +29,7 @@ inside() {
 real() {
 	go run ./internal/zkserver/with -env go test -v -count=1 -timeout 20m -p 4 -run '^TestReal' -skip "^TestReal($own)\$" \
 		$(./scripts/packages.sh recipes)
-	go test -v -count=1 -timeout 20m -run '^TestZktestBehavesLikeZooKeeper(OnRandomRequests)?$' ./internal/conformance
+	SEEDS=10 go test -v -count=1 -timeout 20m -run '^TestZktestBehavesLikeZooKeeper(OnRandomRequests)?$' ./internal/conformance
 }
 
 dir=$(mktemp -d)

@@ -223,7 +223,7 @@ func TestWaitThatIsCancelledBeforeItIsSentIsNotUncertain(t *testing.T) {
 			_, err := b.Wait(ctx)
 			require.ErrorIs(t, err, context.Canceled)
 		}))
-		w.Away(clientOf(b))
+		w.Away(w.ClientOf(b))
 		for range 50 {
 			a := w.waitsAt(b)
 			// The cause of a context is not a server's answer, whichever error it is.

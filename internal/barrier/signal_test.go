@@ -22,7 +22,7 @@ func TestMembersOfARoundWithHolesReadTheirIndexes(t *testing.T) {
 		recipetest.Fails(t, as[1], zkrecipes.ErrLost)
 		as = []waiting{as[0], as[2], w.waits(4)}
 		last := w.InRound(4)
-		require.NoError(t, recipetest.RoundsOf(last).CheckSize(t.Context(), recipetest.Live(t, clientOf(last))))
+		require.NoError(t, recipetest.RoundsOf(last).CheckSize(t.Context(), recipetest.Live(t, w.ClientOf(last))))
 		requests := w.Requests(func() {
 			for i, a := range append(as, w.waitsAt(last)) {
 				require.Equal(t, i, a.Get(), "in the order of arrival")

@@ -115,7 +115,24 @@ func TestSignalThatCannotBeDeletedIsReported(t *testing.T) {
 			}
 			<-ctx.Done()
 		})
-		require.Less(t, recipetest.Sum(requests), 200)
+		require.Less(t, recipetest.Sum(requests), 300, "%v", requests)
+	})
+}
+
+// The members cannot open the round, as one of the signals that they would delete has a child. The
+// last to come gets an error, and does not try without end.
+func TestSignalThatKeepsARoundShutIsReported(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		first := w.waits(3)
+		w.waits(3)
+		recipetest.Cancels(t, first) // so the numbers are not 1 to 3
+		require.NoError(t, w.Bare().Delete(recipetest.ReadyOf2+"/signal-of3", -1))
+		harness.MakeParents(t, w.Bare(), recipetest.ReadyOf2+"/signal-of9/x")
+		w.waits(3)
+		var last waiting
+		requests := w.Requests(func() { last = w.waits(3); time.Sleep(time.Minute) })
+		require.ErrorContains(t, recipetest.Fails(t, last), "cannot be deleted")
+		require.Less(t, recipetest.Sum(requests), 300, "%v", requests)
 	})
 }
 

@@ -29,4 +29,3 @@ func cycle(t *testing.T, x *zkrecipes.Semaphore, k int) {
 	t.Helper()
 	recipetest.ReleaseSlots(t, recipetest.Acquire(t, x, k))
 }
-

@@ -200,7 +200,7 @@ func TestCloseIsPromptWhileGoroutinesLock(t *testing.T) {
 	}
 }
 
-// B35: holders and waiters of each kind, whether the client is connected or not
+// Holders and waiters of each kind, whether the client is connected or not
 func TestCloseEndsLeasesAndWaiters(t *testing.T) {
 	for _, connected := range []bool{true, false} {
 		recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {

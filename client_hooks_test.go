@@ -36,7 +36,7 @@ func (h slowHandler) Handle(context.Context, slog.Record) error {
 	panic("logger")
 }
 
-// B41: the first call of the hook blocks, and panics, and so does each record
+// The first call of the hook blocks, and panics, and so does each record
 func TestSlowAndPanickingHooksHoldUpNobody(t *testing.T) {
 	recipetest.EachSideInBubble(t, func(t *testing.T, w *recipetest.SideWorld) {
 		free := make(chan struct{})
@@ -67,7 +67,7 @@ func TestSlowAndPanickingHooksHoldUpNobody(t *testing.T) {
 	})
 }
 
-// B57: hooks, and functions given to Do, lock and close
+// Hooks, and functions given to Do, lock and close
 func TestHooksAndFunctionsMayCallTheLibrary(t *testing.T) {
 	recipetest.EachSideInBubble(t, func(t *testing.T, w *recipetest.SideWorld) {
 		var c *zkrecipes.Client
@@ -165,7 +165,6 @@ func (h keptRecords) Handle(_ context.Context, r slog.Record) error {
 	return nil
 }
 
-// B75
 func TestEventsThatAHangingHookCannotTakeAreDroppedAndCounted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const events = 100_000
@@ -212,7 +211,7 @@ func TestEventsThatAHangingHookCannotTakeAreDroppedAndCounted(t *testing.T) {
 	})
 }
 
-// B75: What was dropped is told at its place: between the events that were told before and
+// What was dropped is told at its place: between the events that were told before and
 // after it.
 func TestDroppedEventsAreToldWhereTheyAreMissing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -19,7 +19,6 @@ import (
 
 // Invalid input and misuse of the library.
 
-// B39
 func TestBadPathsAreNamed(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		c, ctx := w.Client(nil), t.Context()
@@ -66,7 +65,6 @@ func TestBadPathsAreNamed(t *testing.T) {
 	})
 }
 
-// B39
 func TestBadOperationsOfALeaseAreNamed(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		l := recipetest.LockOn(t, zkrecipes.NewMutex(w.Client(nil), w.Path))
@@ -88,7 +86,6 @@ func TestBadOperationsOfALeaseAreNamed(t *testing.T) {
 	})
 }
 
-// B39
 func TestBadOptionsAreNamed(t *testing.T) {
 	ctx, h := harness.Within(t, 2*time.Minute), []string{"h"}
 	secret := []byte("secret")
@@ -114,7 +111,6 @@ func TestBadOptionsAreNamed(t *testing.T) {
 	}
 }
 
-// B40
 func TestNilArgumentsAndAClosedClientAreErrors(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		c, ctx := w.Client(nil), t.Context()
@@ -149,7 +145,6 @@ func TestNilArgumentsAndAClosedClientAreErrors(t *testing.T) {
 	})
 }
 
-// B52
 func TestPathsLongerThanARequestAreRefused(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		c := w.Client(nil)
@@ -165,7 +160,6 @@ func TestPathsLongerThanARequestAreRefused(t *testing.T) {
 	})
 }
 
-// B52
 func TestRealRequestsAboveTheLimitAreRefused(t *testing.T) {
 	recipetest.EachSide(t, func(t *testing.T, r *recipetest.SideRig) {
 		l := recipetest.Held(t, r.M.Lock)
@@ -191,7 +185,6 @@ func TestRealRequestsAboveTheLimitAreRefused(t *testing.T) {
 	})
 }
 
-// B62
 func TestAuthACLMeansTheUsersIDs(t *testing.T) {
 	recipetest.EachSide(t, func(t *testing.T, r *recipetest.SideRig) {
 		ctx := r.Ctx

@@ -108,7 +108,7 @@ func TestEachHoldHasAHoldOfItsOwnThatIsOngoingUntilItsEnd(t *testing.T) {
 	})
 }
 
-// An adapter that is too slow (B75) finds out which of its holds go on.
+// An adapter that is too slow finds out which of its holds go on.
 func TestAHoldWhoseEndWasDroppedIsNotOngoing(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		slow := make(chan struct{})

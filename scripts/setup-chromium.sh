@@ -1,5 +1,5 @@
 #!/bin/bash
-# Installs chromium, in which `make test-page` tests the page of zkr serve. If it is there, it
+# Installs chromium, in which `make test-all PARTS=page` tests the page of zkr serve. If it is there, it
 # prints nothing. It installs packages only as root on Debian. If it cannot, it fails.
 set -euo pipefail
 cd "$(dirname "$0")/.."

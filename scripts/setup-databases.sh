@@ -1,5 +1,5 @@
 #!/bin/bash
-# Installs PostgreSQL, MariaDB and nginx, on which `make test-fence` tests package fence. If they
+# Installs PostgreSQL, MariaDB and nginx, on which `make test-all PARTS=fence` tests package fence. If they
 # are there, it prints nothing. It installs packages only as root on Debian. If it cannot, it fails.
 set -euo pipefail
 cd "$(dirname "$0")/.."

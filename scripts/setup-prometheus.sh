@@ -1,5 +1,5 @@
 #!/bin/bash
-# Installs prometheus and promtool, with which `make test-prometheus` tests the alert rules. If
+# Installs prometheus and promtool, with which `make test-all PARTS=prometheus` tests the alert rules. If
 # they are there, it prints nothing. It installs packages only as root on Debian. If it cannot,
 # it fails.
 set -euo pipefail

@@ -1,5 +1,5 @@
 #!/bin/bash
-# Installs what `make test` and `make demo-zk` need: a C compiler for the race
+# Installs what `make test` and demos on a real server need: a C compiler for the race
 # detector, jq for the runbook of docs/zkr.md, redis-server for docs/fencing.md, and a way to run
 # ZooKeeper. If all is there, it prints nothing. It installs packages only as root on Debian.
 # Elsewhere it goes on without, and internal/zkserver/prepare reports what is missing.

@@ -6,7 +6,7 @@
 #	./scripts/stress.sh [regexp of the tests]
 #
 # RUNS is how often each test runs (1000), SECONDS_EACH how long at most (30): slow tests run
-# less often. PACKAGES are those whose tests run (all that scripts/recipes.sh prints).
+# less often. PACKAGES are those whose tests run (all that scripts/packages.sh recipes prints).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 export RUNS=${RUNS:-1000} SECONDS_EACH=${SECONDS_EACH:-30} ZK_HARNESS=zktest
@@ -36,7 +36,7 @@ stress() { # a package's directory and the name of a test in it
 export -f stress
 
 tests=
-for p in ${PACKAGES:-$(./scripts/recipes.sh)}; do
+for p in ${PACKAGES:-$(./scripts/packages.sh recipes)}; do
 	bin=$dir/${p//\//_}.test
 	go test -c -o "$bin" "$p"
 	names=$(cd "$p" && "$bin" -test.list "${1:-.}" 2>/dev/null | grep '^Test' | grep -v -e '^TestLong' -e 'Process$' || true)

@@ -16,7 +16,7 @@ import (
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
-// B105: The command ignores SIGTERM, and has a descendant in a session of its own. Whatever is
+// The command ignores SIGTERM, and has a descendant in a session of its own. Whatever is
 // done to zkr or its guard, both are dead before the lock is somebody else's. If neither zkr nor
 // its guard can act any more, the kernel kills the command, and its descendants live on.
 func TestTheCommandsLastActIsBeforeTheSuccessorsFirst(t *testing.T) {

@@ -1,6 +1,6 @@
 // Barrier shows map and reduce in several processes and rounds. All wait for all,
-// each computes a part, all wait again, and one of them merges the parts. `make
-// demo-barrier` runs it.
+// each computes a part, all wait again, and one of them merges the parts.
+// `make demo ARGS=barrier` runs it.
 //
 //	go run ./examples/barrier [-workers 4] [-rounds 4] [-zk host:port,...]
 //

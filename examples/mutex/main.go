@@ -9,7 +9,8 @@
 // worker held the lock and when, and ends with an error if an addition was lost.
 //
 // Without -zk the first process is also the ZooKeeper: it serves package zktest
-// to the others on loopback. `make demo-zk` runs the program on a real server.
+// to the others on loopback. `make demo ARGS='mutex -zk'` runs the program on a real
+// server.
 //
 // Copy from worker.go. The rest starts processes and draws.
 package main

@@ -1,5 +1,5 @@
 // Queue shows a queue at work. Some processes put items, others work on them, and
-// one of the consumers is killed in the middle of an item. `make demo-queue` runs
+// one of the consumers is killed in the middle of an item. `make demo ARGS=queue` runs
 // it.
 //
 //	go run ./examples/queue [-producers 2] [-consumers 3] [-items 12] [-zk host:port,...]

@@ -1,5 +1,5 @@
 // Rwlock shows a read/write lock at work. One process publishes a config that
-// consists of two znodes, and others read it. `make demo-rw` runs it.
+// consists of two znodes, and others read it. `make demo ARGS=rwlock` runs it.
 //
 //	go run ./examples/rwlock [-readers 4] [-versions 5] [-zk host:port,...]
 //

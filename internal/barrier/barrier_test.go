@@ -20,7 +20,7 @@ import (
 
 // The rounds of a Barrier: who is in which.
 
-// A22: The previous round rejects an early arrival and is deleted before the early arrival
+// The previous round rejects an early arrival and is deleted before the early arrival
 // lists it. The member that the listing then shows belongs to the next round. The
 // early arrival must not wait for it to leave.
 func TestEarlyArrivalThatFindsTheNextRoundJoinsIt(t *testing.T) {
@@ -45,7 +45,7 @@ func TestEarlyArrivalThatFindsTheNextRoundJoinsIt(t *testing.T) {
 	})
 }
 
-// A22: All members were admitted and died before they could leave, the last one while the next
+// All members were admitted and died before they could leave, the last one while the next
 // arrival waits for it. That deletes their round.
 func TestRoundWhoseMembersDiedIsCleanedUpByTheNextArrival(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
@@ -64,31 +64,7 @@ func TestRoundWhoseMembersDiedIsCleanedUpByTheNextArrival(t *testing.T) {
 	})
 }
 
-// A22: A surplus arrival waits for the next round: when nobody opens the round until four have
-// joined, or when it is opened while the fourth lists it.
-func TestSurplusArrivalWaitsForTheNextRound(t *testing.T) {
-	list := zktest.Fault{Do: zktest.Delay, Op: "getChildren2", Path: recipetest.RoundOf2, For: time.Second}
-	later := list
-	later.For, later.Skip = 2*time.Second, 1
-	twice := list
-	twice.Times = 2
-	each(t, map[string][]zktest.Fault{"not opened": {twice}, "opened": {list, later}}, func(t *testing.T, w *world, faults []zktest.Fault) {
-		w.Plan.Add(faults...)
-		var as []waiting
-		for range 4 {
-			as = append(as, w.waits(3))
-		}
-		require.Len(t, w.Present(), 4)
-		time.Sleep(5 * time.Second)
-		recipetest.Indexes(t, as[:3]...)
-		require.True(t, as[3].Waiting())
-		recipetest.MembersLeft()
-		require.Len(t, w.Present(), 1)
-		recipetest.Indexes(t, as[3], w.waits(3), w.waits(3))
-	})
-}
-
-// A22: A member's next join is sent behind its leave: else it would be refused, and watch its
+// A member's next join is sent behind its leave: else it would be refused, and watch its
 // own znode of the round before.
 func TestMemberThatComesBackAtOnceDoesNotWaitForItself(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
@@ -111,7 +87,7 @@ func TestMemberThatComesBackAtOnceDoesNotWaitForItself(t *testing.T) {
 	})
 }
 
-// A22: A round without a signal, as a client that knows none would create it.
+// A round without a signal, as a client that knows none would create it.
 func TestRoundThatNeverHadASignalIsUsed(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		var ops []any
@@ -125,7 +101,7 @@ func TestRoundThatNeverHadASignalIsUsed(t *testing.T) {
 	})
 }
 
-// A22: A round whose members have died is opened by members that wait for another n than the
+// A round whose members have died is opened by members that wait for another n than the
 // first one did.
 func TestRoundThatWasCreatedForAnotherNIsUsed(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
@@ -140,7 +116,7 @@ func TestRoundThatWasCreatedForAnotherNIsUsed(t *testing.T) {
 	})
 }
 
-// B102: The first member of a round is canceled, or its session ends, at any of its requests.
+// The first member of a round is canceled, or its session ends, at any of its requests.
 func TestFirstMemberLeavesNothing(t *testing.T) {
 	for _, op := range []string{recipetest.OpMakeContainer, recipetest.OpMakeRound, recipetest.OpJoinRound, "getData", "getChildren2"} {
 		for _, do := range []zktest.Fault{
@@ -164,7 +140,7 @@ func TestFirstMemberLeavesNothing(t *testing.T) {
 	}
 }
 
-// B102: The session of the only member ends while it waits, or an operator deletes its znode.
+// The session of the only member ends while it waits, or an operator deletes its znode.
 func TestOnlyMemberThatIsGoneLeavesNothing(t *testing.T) {
 	each(t, map[string]func(w *world, c *zkrecipes.Client){
 		"expiry":   (*world).expire,
@@ -213,41 +189,6 @@ func TestReadyHoldsRanges(t *testing.T) {
 		_, _, err := barrier.IndexIn([]byte(junk), 7)
 		require.ErrorIs(t, err, barrier.ErrWritten, junk)
 	}
-}
-
-// A member that ignores the error must not take itself for member 0, the leader.
-func TestWaitOfABarrierThatFailsReturnsMinusOne(t *testing.T) {
-	inBubble(t, func(t *testing.T, w *world) {
-		c := w.Stranger(nil)
-		canceled, cancel := context.WithCancel(t.Context())
-		cancel()
-		ended, end := context.WithTimeout(t.Context(), time.Minute)
-		defer end()
-		for _, wait := range []func() (int, error){
-			func() (int, error) { return (*zkrecipes.Barrier)(nil).Wait(t.Context()) },
-			func() (int, error) { return zkrecipes.NewBarrier(c, "/b", 0).Wait(t.Context()) },
-			func() (int, error) { return zkrecipes.NewBarrier(c, "/b", 2).Wait(canceled) },
-			func() (int, error) { return zkrecipes.NewBarrier(c, "/b", 2).Wait(ended) },
-			func() (int, error) { return zkrecipes.NewBarrier(c, "/b", 3).Wait(t.Context()) }, // the path holds 2
-		} {
-			index, err := wait()
-			require.Error(t, err)
-			require.Equal(t, -1, index, err)
-		}
-	})
-}
-
-// B35: Members leave before Close returns, and the last one deletes the round.
-func TestMembersHaveLeftWhenTheirClientIsClosed(t *testing.T) {
-	inBubble(t, func(t *testing.T, w *world) {
-		w.Plan.Add(zktest.Fault{Do: zktest.Delay, Op: recipetest.OpLeaveRound, For: time.Second, Times: 2})
-		c, d := w.Stranger(nil), w.Stranger(nil)
-		recipetest.Indexes(t, w.waitsIn(c, 2), w.waitsIn(d, 2))
-		require.Len(t, w.Present(), 2)
-		require.NoError(t, c.Close())
-		require.NoError(t, d.Close())
-		require.Empty(t, w.Srv.Children("/b"))
-	})
 }
 
 // The sessions of members end between their Waits and their leaves.

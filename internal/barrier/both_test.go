@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -26,69 +24,12 @@ import (
 
 // What a Barrier and a DoubleBarrier have in common.
 
-// A22: No call returns before n members have come, from n clients, use after use. Members of a
-// DoubleBarrier all leave, too.
-func TestRealBarriersOpenForNMembersUseAfterUse(t *testing.T) {
-	const n, uses = 4, 10
-	for name, k := range kinds {
-		t.Run(name, func(t *testing.T) {
-			path, conn := harness.NewPath(t), harness.Raw(t)
-			var wg sync.WaitGroup
-			var coming, leaving atomic.Int32
-			var indexes sync.Map
-			for range n {
-				arrive := k.Arrive(recipetest.Dial(t, nil), path, n)
-				wg.Go(func() {
-					for use := range uses {
-						coming.Add(1)
-						a, err := arrive(harness.Within(t, 2*time.Minute))
-						if there := coming.Load(); err != nil || there < int32(n*(use+1)) {
-							t.Errorf("through after %d calls in %d uses: %v", there, use+1, err)
-							return
-						}
-						if a.Leave == nil {
-							if _, taken := indexes.LoadOrStore([2]int{use, a.Index}, true); taken || a.Index < 0 || a.Index >= n {
-								t.Error("index:", a.Index)
-							}
-							continue
-						}
-						leaving.Add(1)
-						err = a.Leave(harness.Within(t, 2*time.Minute))
-						if gone := leaving.Load(); err != nil || gone < int32(n*(use+1)) {
-							t.Errorf("left after %d calls in %d uses: %v", gone, use+1, err)
-							return
-						}
-					}
-				})
-			}
-			wg.Wait()
-			harness.Eventually(t, "an empty barrier", func() bool { return len(harness.Children(t, conn, path)) == 0 })
-		})
-	}
-}
-
-// The table of faults (recipetest.Faults): B07, B09, B10, B21, B33, B35 and B37, among others.
+// The table of faults is recipetest.Faults.
 func TestBarriersUnderEachFaultAtEachRequest(t *testing.T) {
 	recipetest.Faults(t, recipetest.BarrierDrivers()...)
 }
 
-// A22: Calls count separately, even if they share a Client.
-func TestCallsOfOneClientAreSeparateMembers(t *testing.T) {
-	for _, n := range []int{1, 5} {
-		each(t, kinds, func(t *testing.T, w *world, k kind) {
-			c := w.Stranger(nil)
-			for range 3 {
-				var as []arriving
-				for range n {
-					as = append(as, harness.Go(t, k.Arrive(c, k.Path, n)))
-				}
-				k.passes(w, as...)
-			}
-		})
-	}
-}
-
-// A22, B32: A thousand cancelled calls leave no member behind, and at most one watch.
+// A thousand cancelled calls leave no member behind, and at most one watch.
 func TestCancelledMemberLeavesNothingAndMayComeAgain(t *testing.T) {
 	each(t, kinds, func(t *testing.T, w *world, k kind) {
 		c, reason := w.Stranger(nil), errors.New("changed my mind")
@@ -110,7 +51,6 @@ func TestCancelledMemberLeavesNothingAndMayComeAgain(t *testing.T) {
 	})
 }
 
-// A22
 func TestSpuriousWakeUpsLetNobodyThrough(t *testing.T) {
 	each(t, kinds, func(t *testing.T, w *world, k kind) {
 		c := w.Stranger(nil)
@@ -139,7 +79,7 @@ func TestSpuriousWakeUpsLetNobodyThrough(t *testing.T) {
 	})
 }
 
-// B01: The search for the join fails at first, too.
+// The search for the join fails at first, too.
 func TestJoinOfABarrierWhoseReplyIsLostIsFound(t *testing.T) {
 	for _, first := range []bool{true, false} {
 		each(t, kinds, func(t *testing.T, w *world, k kind) {
@@ -168,7 +108,6 @@ func TestJoinOfABarrierWhoseReplyIsLostIsFound(t *testing.T) {
 	}
 }
 
-// B18
 func TestRealBarriersSurviveServerRestarts(t *testing.T) {
 	node := harness.OwnNode(t, zkserver.Config{TickTime: 5 * time.Second}) // which allows for sessions of 100 s
 	servers := []string{node.Addr()}
@@ -202,46 +141,6 @@ func watching(t testing.TB, c *zkrecipes.Client, n int) {
 	harness.Eventually(t, fmt.Sprintf("%d watches", n), func() bool { return recipetest.WatchesOf(c) == n && recipetest.Idle(c) })
 }
 
-// B10: The session ends in the wait, and at the join. Others may have counted the member of a Barrier.
-func TestAMemberIsLostWithItsSession(t *testing.T) {
-	each(t, kinds, func(t *testing.T, w *world, k kind) {
-		c := w.Stranger(nil)
-		a := k.arrivesIn(w, c)
-		w.expire(c)
-		recipetest.Fails(t, a, zkrecipes.ErrLost, zk.ErrSessionExpired)
-	})
-	for _, after := range []bool{false, true} {
-		each(t, kinds, func(t *testing.T, w *world, k kind) {
-			lost := []error{zkrecipes.ErrLost, zk.ErrSessionExpired}
-			if k.Name == barrierKind.Name {
-				k.arrives(w) // or the first join is refused, as there is no round
-				lost = append(lost, zkrecipes.ErrUncertain)
-			}
-			w.Plan.Add(zktest.Fault{Do: zktest.Expire, Op: k.join, After: after})
-			recipetest.Fails(t, k.arrives(w), lost...)
-		})
-	}
-}
-
-// B22: An operator deletes the znode of a waiting member, early or late.
-func TestEvictedMemberGetsErrEvictedAndIsNotCounted(t *testing.T) {
-	for _, pause := range []time.Duration{0, 5 * time.Second} {
-		each(t, kinds, func(t *testing.T, w *world, k kind) {
-			a := k.arrives(w)
-			time.Sleep(pause)
-			synctest.Wait()
-			require.NoError(t, w.Bare().Delete(k.members(w)[0], -1))
-			time.Sleep(2 * time.Second)
-			require.False(t, a.Waiting())
-			recipetest.Fails(t, a, zkrecipes.ErrEvicted)
-			one := k.arrives(w)
-			require.True(t, one.Waiting())
-			k.passes(w, one, k.arrives(w))
-		})
-	}
-}
-
-// B24
 func TestBarrierWhosePathWasReapedIsCreatedAgain(t *testing.T) {
 	each(t, kinds, func(t *testing.T, w *world, k kind) {
 		c, d := w.Stranger(nil), w.Stranger(nil)
@@ -260,7 +159,7 @@ func TestBarrierWhosePathWasReapedIsCreatedAgain(t *testing.T) {
 	})
 }
 
-// B25: Children whose names are not those of members are not counted, and nobody waits for them
+// Children whose names are not those of members are not counted, and nobody waits for them
 // to leave. The server does not delete an opened round that has such a child.
 func TestForeignChildrenOfABarrierAreNotCounted(t *testing.T) {
 	each(t, kinds, func(t *testing.T, w *world, k kind) {
@@ -297,7 +196,6 @@ func TestForeignChildrenOfABarrierAreNotCounted(t *testing.T) {
 	})
 }
 
-// B28
 func TestBarrierWhoseCounterIsExhaustedIsAnError(t *testing.T) {
 	each(t, kinds, func(t *testing.T, w *world, k kind) {
 		c := w.Stranger(nil)
@@ -312,7 +210,7 @@ func TestBarrierWhoseCounterIsExhaustedIsAnError(t *testing.T) {
 	})
 }
 
-// B32: The last member is cancelled while it lists the members, or opens. It gets through, or it
+// The last member is cancelled while it lists the members, or opens. It gets through, or it
 // is gone, and that is certain.
 func TestLastMemberThatIsCancelledIsThroughOrGone(t *testing.T) {
 	each(t, kinds, func(t *testing.T, w *world, k kind) {
@@ -341,7 +239,7 @@ func TestLastMemberThatIsCancelledIsThroughOrGone(t *testing.T) {
 	})
 }
 
-// B45: The n-th member dies when it has seen that there are n, before it has opened the barrier.
+// The n-th member dies when it has seen that there are n, before it has opened the barrier.
 func TestMemberThatDiesWhileItOpensLeavesTheDutyToTheNext(t *testing.T) {
 	each(t, kinds, func(t *testing.T, w *world, k kind) {
 		for _, fault := range k.opening(zktest.Expire) {
@@ -355,7 +253,6 @@ func TestMemberThatDiesWhileItOpensLeavesTheDutyToTheNext(t *testing.T) {
 	})
 }
 
-// B45
 func TestOpeningWhoseReplyIsLostHappensOnce(t *testing.T) {
 	for _, op := range []string{recipetest.OpOpenRound, recipetest.OpOpenAll, recipetest.OpReplace} {
 		k := doubleKind
@@ -391,7 +288,6 @@ func (k kind) observer() *recipetest.Observer {
 	return &recipetest.Observer{Dir: k.Path + k.Members, Created: k.Name == doubleKind.Name}
 }
 
-// B57
 func TestHooksMayCloseTheClientOfABarrier(t *testing.T) {
 	each(t, kinds, func(t *testing.T, w *world, k kind) {
 		var c *zkrecipes.Client

@@ -27,7 +27,7 @@ func compareNames(a, b *zkrecipes.Visit) int {
 	return strings.Compare(grantOf(a).Name(), grantOf(b).Name())
 }
 
-// B45: The n-th member has seen that there are n. Before it opens the barrier, two of them go,
+// The n-th member has seen that there are n. Before it opens the barrier, two of them go,
 // since they are cancelled or their sessions end, and another arrives. The newcomer must not be
 // counted together with the members that have gone.
 func TestMembersThatGoWhileAnotherOpensAreNotCounted(t *testing.T) {
@@ -64,7 +64,7 @@ func TestMembersThatGoWhileAnotherOpensAreNotCounted(t *testing.T) {
 	}
 }
 
-// B32: A Leave that is cancelled at any step has left the barrier when it returns. The next
+// A Leave that is cancelled at any step has left the barrier when it returns. The next
 // Leave of the same visit waits for the other members.
 func TestLeaveThatIsCancelledAtEveryStepHasLeft(t *testing.T) {
 	delays := []zktest.Fault{{Do: zktest.Delay, For: time.Second}, {Do: zktest.Delay, For: time.Second, After: true}}
@@ -96,7 +96,6 @@ func TestLeaveThatIsCancelledAtEveryStepHasLeft(t *testing.T) {
 	})
 }
 
-// B13
 func TestLeavingTwiceAndAtOnceIsLeavingOnce(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		vs := w.visits(2)
@@ -112,7 +111,7 @@ func TestLeavingTwiceAndAtOnceIsLeavingOnce(t *testing.T) {
 	})
 }
 
-// A22: For now the server rejects the deletion of a member's znode: a first Leave times out.
+// For now the server rejects the deletion of a member's znode: a first Leave times out.
 func TestASecondLeaveReturnsWhenTheMemberIsGone(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		vs := w.visits(2)
@@ -128,7 +127,7 @@ func TestASecondLeaveReturnsWhenTheMemberIsGone(t *testing.T) {
 	}, zktest.TickTime(time.Second))
 }
 
-// B33: A client has abandoned a member whose znode still exists. That member must not be
+// A client has abandoned a member whose znode still exists. That member must not be
 // counted as the partner of the client's next member.
 func TestAbandonedMemberIsNotCountedWithItsClientsNextOne(t *testing.T) {
 	each(t, map[string]func(*testing.T, *world, *zkrecipes.Client){
@@ -164,8 +163,8 @@ func TestAbandonedMemberIsNotCountedWithItsClientsNextOne(t *testing.T) {
 	})
 }
 
-// B33: The client's clock has ended the visit, before the servers could have expired its session
-// (B16), but the session survives.
+// The client's clock has ended the visit, before the servers could have expired its session,
+// but the session survives.
 func TestMemberOfALostVisitIsNotCountedWithItsClientsNextOne(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		link := harness.NewLink(w.Srv)
@@ -192,7 +191,7 @@ func TestMemberOfALostVisitIsNotCountedWithItsClientsNextOne(t *testing.T) {
 	})
 }
 
-// B11: The reply arrives after the session has ended. Enter must not succeed: the member's
+// The reply arrives after the session has ended. Enter must not succeed: the member's
 // znode is gone, so no member would wait for it.
 func TestEnterWhoseReplyComesAfterTheSessionsEndIsAnError(t *testing.T) {
 	for _, last := range []bool{false, true} {
@@ -223,7 +222,7 @@ func TestEnterWhoseReplyComesAfterTheSessionsEndIsAnError(t *testing.T) {
 	}
 }
 
-// B10: The session of a member ends while Leave waits for the others. That member has left.
+// The session of a member ends while Leave waits for the others. That member has left.
 // The server of its next session lags and does not show the others, so Leave has to
 // sync first.
 func TestLeaveContinuesInTheNextSessionAfterASync(t *testing.T) {
@@ -239,7 +238,7 @@ func TestLeaveContinuesInTheNextSessionAfterASync(t *testing.T) {
 	}, recipetest.Behind(1, 6))
 }
 
-// A22: A member's join is looked for, as its reply was lost, when an operator deletes it and
+// A member's join is looked for, as its reply was lost, when an operator deletes it and
 // the path.
 func TestMemberEvictedFromAReapedDoubleBarrierGetsErrEvicted(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
@@ -253,7 +252,6 @@ func TestMemberEvictedFromAReapedDoubleBarrierGetsErrEvicted(t *testing.T) {
 	}, zktest.TickTime(time.Second))
 }
 
-// B23
 func TestDeletingADoubleBarrierEvictsItsMembers(t *testing.T) {
 	none := zktest.Fault{}
 	cases := doubleKind.opening(zktest.Delay) // one of those that wait is about to open
@@ -279,7 +277,6 @@ func TestDeletingADoubleBarrierEvictsItsMembers(t *testing.T) {
 	})
 }
 
-// B35
 func TestCloseEndsCallsOfLeave(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		c, other := w.Stranger(nil), w.Stranger(nil)

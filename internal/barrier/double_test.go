@@ -19,18 +19,6 @@ import (
 
 // Members of a DoubleBarrier enter and leave.
 
-// A22
-func TestDoubleBarrierIsAThreshold(t *testing.T) {
-	inBubble(t, func(t *testing.T, w *world) {
-		first := w.enters(2)
-		require.True(t, first.Waiting())
-		vs := recipetest.Visits(t, first, w.enters(2))
-		vs = append(vs, recipetest.Visits(t, w.enters(2))...)
-		require.Len(t, w.Inside(), 3)
-		w.allLeave(vs...)
-	})
-}
-
 // A member waits for no predecessor, so a long line has nothing to tell it.
 func TestDoubleBarrierOfMoreMembersThanAShortLineHas(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
@@ -46,7 +34,6 @@ func TestDoubleBarrierOfMoreMembersThanAShortLineHas(t *testing.T) {
 	})
 }
 
-// A22
 func TestLeaveDoesNotWaitForAMemberThatDied(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		const n = 4
@@ -72,7 +59,7 @@ func TestLeaveDoesNotWaitForAMemberThatDied(t *testing.T) {
 	})
 }
 
-// A22: A ready that is left from a run that crashed opens nothing.
+// A ready that is left from a run that crashed opens nothing.
 func TestOldReadyLetsNobodyPassAlone(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		w.allLeave(w.visits(1)...)
@@ -84,17 +71,14 @@ func TestOldReadyLetsNobodyPassAlone(t *testing.T) {
 		require.True(t, first.Waiting())
 		require.Len(t, w.Inside(), 1)
 		vs := recipetest.Visits(t, first, w.enters(2))
-		data, stat, err := conn.Get(old)
+		data, _, err := conn.Get(old)
 		require.NoError(t, err)
 		require.NotEqual(t, "old", string(data))
-		for _, v := range vs {
-			require.Equal(t, stat.Czxid, recipetest.VisitOf(v).OpenedAt)
-		}
 		w.allLeave(vs...)
 	})
 }
 
-// A22: A member enters for the next use while the members of the last one leave.
+// A member enters for the next use while the members of the last one leave.
 func TestNewcomerDoesNotHoldUpLeave(t *testing.T) {
 	each(t, map[string]int{"it waits": 3, "it enters": 2}, func(t *testing.T, w *world, n int) {
 		vs := w.visits(n)
@@ -118,7 +102,7 @@ func TestNewcomerDoesNotHoldUpLeave(t *testing.T) {
 	})
 }
 
-// A22: The last member to leave sees a newcomer's znode beside its own, and then the newcomer
+// The last member to leave sees a newcomer's znode beside its own, and then the newcomer
 // gives up, before or after the last member has left. One of them has to delete ready: neither
 // may leave that to the other.
 func TestEnterCancelledWhileTheLastMemberLeavesDeletesReady(t *testing.T) {
@@ -142,7 +126,7 @@ func TestEnterCancelledWhileTheLastMemberLeavesDeletesReady(t *testing.T) {
 	})
 }
 
-// A22: The next use may open between the last member's listing and its leaving. Then ready
+// The next use may open between the last member's listing and its leaving. Then ready
 // belongs to that use. A member of it may read ready late.
 func TestLastToLeaveKeepsTheReadyOfTheNextUse(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
@@ -186,7 +170,6 @@ func TestLeavingADoubleBarrierCostsACommitAndAFewReadsEach(t *testing.T) {
 	})
 }
 
-// A22
 func TestSpuriousWakeUpsLetNobodyLeave(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		c := w.Stranger(nil)
@@ -204,7 +187,7 @@ func TestSpuriousWakeUpsLetNobodyLeave(t *testing.T) {
 	})
 }
 
-// B26: The names of Curator's and kazoo's members are UUIDs, with and without dashes, and
+// The names of Curator's and kazoo's members are UUIDs, with and without dashes, and
 // neither looks at czxids.
 func TestMembersOfOtherLibrariesCountAndAreWaitedFor(t *testing.T) {
 	each(t, map[string]string{"Curator": "f1e2d3c-4b5a-4678-9abc-def012345678", "kazoo": "f1e2d3c4b5a46789abcdef012345678"}, func(t *testing.T, w *world, uuid string) {

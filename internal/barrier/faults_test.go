@@ -20,7 +20,7 @@ import (
 
 // Faults that hit a Barrier: which members a round is opened with, and who learns of it.
 
-// B45: The n-th member has seen that there are n. One of them dies before the n-th member
+// The n-th member has seen that there are n. One of them dies before the n-th member
 // has listed the round, or before it has opened it.
 func TestMemberThatDiesWhileAnotherOpensIsNotCounted(t *testing.T) {
 	each(t, barrierKind.opening(zktest.Delay), func(t *testing.T, w *world, late zktest.Fault) {
@@ -38,7 +38,7 @@ func TestMemberThatDiesWhileAnotherOpensIsNotCounted(t *testing.T) {
 	})
 }
 
-// B45: Two members are about to open the round with the one that dies.
+// Two members are about to open the round with the one that dies.
 func TestRoundOpensForTheOthersWhenAMemberDiesDuringTheOpening(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		c := w.Stranger(nil)
@@ -50,7 +50,7 @@ func TestRoundOpensForTheOthersWhenAMemberDiesDuringTheOpening(t *testing.T) {
 	}, zktest.TickTime(time.Second))
 }
 
-// B45: The opening is applied, and the session of the member that sent it ends. The round is
+// The opening is applied, and the session of the member that sent it ends. The round is
 // open for that member, too. If the round is deleted before the member can read it, the member
 // cannot learn the outcome any more.
 func TestMemberThatDiesWithItsOpeningAppliedOpensForAll(t *testing.T) {
@@ -71,7 +71,7 @@ func TestMemberThatDiesWithItsOpeningAppliedOpensForAll(t *testing.T) {
 	})
 }
 
-// B32: The request that opens the round and the one that withdraws a member, since it is
+// The request that opens the round and the one that withdraws a member, since it is
 // cancelled or its client is closed, are in flight at the same time.
 func TestCancelRacingTheOpeningInEitherOrder(t *testing.T) {
 	late := zktest.Fault{Do: zktest.Delay, Op: recipetest.OpCancelWait, For: zkconn.Grace / 3}
@@ -83,7 +83,7 @@ func TestCancelRacingTheOpeningInEitherOrder(t *testing.T) {
 	}
 	each(t, map[string]race{
 		"the opening is applied first":                  {[]zktest.Fault{late}, false, true},
-		"the opening is applied first, B35: Close":      {[]zktest.Fault{late}, true, true},
+		"the opening is applied first, then Close":      {[]zktest.Fault{late}, true, true},
 		"the reply to the cancel is lost, opened":       {[]zktest.Fault{lost, late}, false, true},
 		"the reply to the cancel is lost, not opened":   {[]zktest.Fault{lost}, false, false},
 		"the cancel is applied first, the opening late": {[]zktest.Fault{{Do: zktest.Delay, Op: recipetest.OpOpenRound, For: time.Second}}, false, false},
@@ -117,7 +117,7 @@ func TestCancelRacingTheOpeningInEitherOrder(t *testing.T) {
 	})
 }
 
-// A22: A cancel finds its member deleted, and checks whether the round was opened with it.
+// A cancel finds its member deleted, and checks whether the round was opened with it.
 func TestACancelThatFindsItsMemberDeletedChecksWhetherTheRoundWasOpenedWithIt(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		first := w.waits(2)
@@ -133,7 +133,7 @@ func TestACancelThatFindsItsMemberDeletedChecksWhetherTheRoundWasOpenedWithIt(t 
 	})
 }
 
-// B03: The client reconnects to a server that has not applied the join yet.
+// The client reconnects to a server that has not applied the join yet.
 func TestSearchForALostJoinOfABarrierSyncsFirst(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		a, b := w.waits(2), w.InRound(2)
@@ -143,7 +143,7 @@ func TestSearchForALostJoinOfABarrierSyncsFirst(t *testing.T) {
 	}, recipetest.Behind(2, 1))
 }
 
-// B11: The round opens while the client's link is stalled, and the client reads of it
+// The round opens while the client's link is stalled, and the client reads of it
 // after its session has expired. The round was opened with this member, so Wait
 // returns its index.
 func TestMemberOfAnOpenedRoundGetsItsIndexAfterItsSessionExpired(t *testing.T) {
@@ -162,7 +162,7 @@ func TestMemberOfAnOpenedRoundGetsItsIndexAfterItsSessionExpired(t *testing.T) {
 	})
 }
 
-// B11: The session expires before the round opens. When the client reads again, another
+// The session expires before the round opens. When the client reads again, another
 // round with the same sequence numbers stands. That round's ready says nothing about
 // this member.
 func TestMemberOfAnExpiredSessionIgnoresTheReadyOfAnotherRound(t *testing.T) {
@@ -184,7 +184,7 @@ func TestMemberOfAnExpiredSessionIgnoresTheReadyOfAnotherRound(t *testing.T) {
 	})
 }
 
-// B33: A Wait that is cancelled while disconnected returns at once. The client's next
+// A Wait that is cancelled while disconnected returns at once. The client's next
 // Wait joins only once the old member is gone, so that a client never completes a
 // round with its own cancelled member.
 func TestNextWaitOfAClientStartsOnceTheCancelledOneIsResolved(t *testing.T) {
@@ -213,7 +213,7 @@ func TestNextWaitOfAClientStartsOnceTheCancelledOneIsResolved(t *testing.T) {
 	})
 }
 
-// B32: A join that was never sent made no member.
+// A join that was never sent made no member.
 func TestWaitThatIsCancelledBeforeItIsSentIsNotUncertain(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		b := w.used(2)
@@ -223,7 +223,7 @@ func TestWaitThatIsCancelledBeforeItIsSentIsNotUncertain(t *testing.T) {
 			_, err := b.Wait(ctx)
 			require.ErrorIs(t, err, context.Canceled)
 		}))
-		w.Away(clientOf(b))
+		w.Away(w.ClientOf(b))
 		for range 50 {
 			a := w.waitsAt(b)
 			// The cause of a context is not a server's answer, whichever error it is.
@@ -235,7 +235,7 @@ func TestWaitThatIsCancelledBeforeItIsSentIsNotUncertain(t *testing.T) {
 	})
 }
 
-// B32: A Wait that is cancelled while the members of the last round still leave has not yet
+// A Wait that is cancelled while the members of the last round still leave has not yet
 // joined.
 func TestWaitCancelledBeforeTheLastRoundIsEmptyIsNotUncertain(t *testing.T) {
 	each(t, map[string]bool{"connected": false, "disconnected": true}, func(t *testing.T, w *world, gone bool) {
@@ -256,7 +256,7 @@ func TestWaitCancelledBeforeTheLastRoundIsEmptyIsNotUncertain(t *testing.T) {
 	})
 }
 
-// B36: Others may have counted a member that is deleted because it cannot be read.
+// Others may have counted a member that is deleted because it cannot be read.
 func TestMemberThatCannotBeReadIsUncertain(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		w.Plan.Add(zktest.Fault{Do: zktest.Drop, After: true, Op: recipetest.OpMakeRound},
@@ -267,7 +267,6 @@ func TestMemberThatCannotBeReadIsUncertain(t *testing.T) {
 	})
 }
 
-// B35
 func TestWaitAtABarrierIsUncertainAfterCloseWhileDisconnected(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		c := w.Stranger(nil)

@@ -93,11 +93,6 @@ func (w *world) membersStay() {
 	w.Plan.Add(zktest.Fault{Do: zktest.Withhold, Op: recipetest.OpLeaveRound, Times: 2})
 }
 
-// clientOf returns the Client of a Barrier.
-func clientOf(b *zkrecipes.Barrier) *zkrecipes.Client {
-	return recipetest.ClientOf(recipetest.RoundsOf(b).Line.Client)
-}
-
 // enters starts a member of a double barrier of n in a session of its own, entersIn in that
 // of c. They return when it sleeps or is inside.
 func (w *world) enters(n int) entering { return w.entersIn(w.Stranger(nil), n) }

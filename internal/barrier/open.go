@@ -118,6 +118,7 @@ func (a *participant) judge(p *line.Place, data []byte, stat *zk.Stat) (int, err
 // the path in which the round stands, for as long as the members exist.
 func (a *participant) open(p *line.Place) (int, error) {
 	s, signaled := p.Session, true // the round has a signal of n
+	stuck := 0                     // how often a signal had a child that is not its own
 	for a.ctx.Err() == nil {
 		ms, version, err := a.complete(p)
 		switch {
@@ -126,17 +127,9 @@ func (a *participant) open(p *line.Place) (int, error) {
 		case err != nil:
 			return 0, err
 		}
-		// The signal comes before ready is written, so that its event is the first to come to a
-		// member that watches both. Members that wait for another n must be woken, too. They watch
-		// ready, unless the round was created for their n: then all signals are deleted.
-		signal := []any{&zk.DeleteRequest{Path: a.signal(), Version: -1}}
-		switch {
-		case !signaled:
-			if signal, err = a.deleteSignals(s.Lifetime(), s); err != nil {
-				return 0, err
-			}
-		case ms[0].Number == 1 && int(ms[a.n-1].Number) == a.n:
-			signal = []any{a.Raise(a.childACL(s))}
+		signal, err := a.changeSignal(s, ms, signaled)
+		if err != nil {
+			return 0, err
 		}
 		notOpen := &zk.CheckVersionRequest{Path: a.Ready(), Version: 0}
 		ready := &zk.SetDataRequest{Path: a.Ready(), Data: Ranges(ms), Version: 0}
@@ -151,10 +144,15 @@ func (a *participant) open(p *line.Place) (int, error) {
 			return index, err
 		case o.RefusedAt(notOpen, zk.ErrBadVersion, zk.ErrNoNode):
 			return 0, errPending
+		case stuck == zkconn.MaxTries:
+			return 0, fmt.Errorf("a signal below znode ready cannot be deleted: %w", o.Err())
 		case o.Is(zk.ErrNoNode, zk.ErrBadVersion, zk.ErrNodeExists, zk.ErrNotEmpty):
 			// A member has left or the path was written since, or the server lags, or the
 			// signal is not as expected.
 			signaled = signaled && !o.RefusedIn(signal)
+			if o.Is(zk.ErrNotEmpty) {
+				stuck++
+			}
 			if err := s.Sync(s.Lifetime(), a.Abs()); err != nil {
 				return 0, err
 			}
@@ -163,6 +161,20 @@ func (a *participant) open(p *line.Place) (int, error) {
 		}
 	}
 	return 0, errPending
+}
+
+// changeSignal returns the operations by which the opening with these members raises the signal, or
+// deletes all signals. They come before ready is written, so that their event is the first to come
+// to a member that watches both. Members that wait for another n must be woken, too. They watch
+// ready, unless the round was created for their n: then all signals are deleted.
+func (a *participant) changeSignal(s *session.Session, ms []placename.Parts, signaled bool) ([]any, error) {
+	switch {
+	case !signaled:
+		return a.deleteSignals(s.Lifetime(), s)
+	case ms[0].Number == 1 && int(ms[a.n-1].Number) == a.n:
+		return []any{a.Raise(a.childACL(s))}, nil
+	}
+	return []any{&zk.DeleteRequest{Path: a.signal(), Version: -1}}, nil
 }
 
 // complete returns the members with which the round is to be opened, and the version in which

@@ -33,7 +33,6 @@ func (w *world) restricts() func(path string, perms int32) {
 	}
 }
 
-// B36
 func TestBarriersReturnNoAuthAtOnce(t *testing.T) {
 	each(t, kinds, func(t *testing.T, w *world, k kind) {
 		ctx, restrict, conn := t.Context(), w.restricts(), w.Bare()
@@ -69,7 +68,6 @@ func TestBarriersReturnNoAuthAtOnce(t *testing.T) {
 	})
 }
 
-// B37
 func TestBarriersReturnQuotaErrorsAtOnce(t *testing.T) {
 	for _, k := range kinds {
 		for op, says := range k.Quota {
@@ -91,7 +89,6 @@ func TestBarriersReturnQuotaErrorsAtOnce(t *testing.T) {
 	}
 }
 
-// B39
 func TestBarrierErrorsNameTheInvalidPath(t *testing.T) {
 	each(t, kinds, func(t *testing.T, w *world, k kind) {
 		c := w.Stranger(nil)
@@ -106,7 +103,6 @@ func TestBarrierErrorsNameTheInvalidPath(t *testing.T) {
 	})
 }
 
-// B40
 func TestInvalidBarriersAreRejected(t *testing.T) {
 	var none context.Context
 	each(t, kinds, func(t *testing.T, w *world, k kind) {
@@ -137,7 +133,6 @@ func TestInvalidBarriersAreRejected(t *testing.T) {
 	})
 }
 
-// B48
 func TestBarriersRejectZnodesWithOtherData(t *testing.T) {
 	each(t, kinds, func(t *testing.T, w *world, k kind) {
 		conn, c := w.Bare(), w.Stranger(nil)
@@ -163,7 +158,6 @@ func TestBarriersRejectZnodesWithOtherData(t *testing.T) {
 	})
 }
 
-// B52
 func TestBarriersRejectAnIdentityTooLargeForARequest(t *testing.T) {
 	each(t, kinds, func(t *testing.T, w *world, k kind) {
 		c := w.Stranger(&zkrecipes.Options{Identity: strings.Repeat("x", 1<<20)})
@@ -176,7 +170,7 @@ func TestBarriersRejectAnIdentityTooLargeForARequest(t *testing.T) {
 	})
 }
 
-// B52: The transaction that opens a round names all its members. If that many members
+// The transaction that opens a round names all its members. If that many members
 // make it too large, Wait returns an error before it sends anything.
 func TestBarrierWithMoreMembersThanATransactionCanNameIsRefused(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
@@ -213,7 +207,7 @@ func TestBarrierWithMoreMembersThanATransactionCanNameIsRefused(t *testing.T) {
 	})
 }
 
-// B64: The data is kept also if it is written between the client's read and the first join.
+// The data is kept also if it is written between the client's read and the first join.
 func TestDataPutOnAnEmptyZnodeBeforeABarrierClaimsItIsKept(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		w.Write("/b", "")

@@ -107,7 +107,7 @@ func TestLeaveDoesNotWaitForMembersThatComeWhenAllSessionsHaveEnded(t *testing.T
 	})
 }
 
-// B118: The members come to servers that have lost the opening and all sessions, and that give the
+// The members come to servers that have lost the opening and all sessions, and that give the
 // zxids of the lost epochs again.
 func TestLeaveDoesNotWaitForMembersThatHaveComeSinceTheOpeningWasLost(t *testing.T) {
 	leaveUntil(t, func(t *testing.T, w *world, ps []*process) {

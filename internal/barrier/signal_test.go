@@ -13,7 +13,7 @@ import (
 
 // The signal, by whose event the members of a Barrier learn that their round is open.
 
-// A22: A member's session ended before the opening, so a number does not tell the index.
+// A member's session ended before the opening, so a number does not tell the index.
 func TestMembersOfARoundWithHolesReadTheirIndexes(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		c := w.Stranger(nil)
@@ -22,7 +22,7 @@ func TestMembersOfARoundWithHolesReadTheirIndexes(t *testing.T) {
 		recipetest.Fails(t, as[1], zkrecipes.ErrLost)
 		as = []waiting{as[0], as[2], w.waits(4)}
 		last := w.InRound(4)
-		require.NoError(t, recipetest.RoundsOf(last).CheckSize(t.Context(), recipetest.Live(t, clientOf(last))))
+		require.NoError(t, recipetest.RoundsOf(last).CheckSize(t.Context(), recipetest.Live(t, w.ClientOf(last))))
 		requests := w.Requests(func() {
 			for i, a := range append(as, w.waitsAt(last)) {
 				require.Equal(t, i, a.Get(), "in the order of arrival")
@@ -35,7 +35,7 @@ func TestMembersOfARoundWithHolesReadTheirIndexes(t *testing.T) {
 	})
 }
 
-// B21: The connection is lost after the watch was answered. The watch is set again, but its
+// The connection is lost after the watch was answered. The watch is set again, but its
 // event proves nothing any more.
 func TestAnEventAfterAReconnectMakesAMemberRead(t *testing.T) {
 	each(t, map[string]bool{"opened after the reconnect": true, "opened before it": false}, func(t *testing.T, w *world, before bool) {
@@ -56,7 +56,7 @@ func TestAnEventAfterAReconnectMakesAMemberRead(t *testing.T) {
 	})
 }
 
-// B23: While a member's connection is lost, an operator deletes the round, and another one
+// While a member's connection is lost, an operator deletes the round, and another one
 // takes its place. The watch fires, but another member has the number by now.
 func TestMemberDoesNotBelieveTheSignalOfAnotherRound(t *testing.T) {
 	each(t, map[string]bool{"open": true, "not open": false}, func(t *testing.T, w *world, opened bool) {
@@ -77,7 +77,7 @@ func TestMemberDoesNotBelieveTheSignalOfAnotherRound(t *testing.T) {
 	})
 }
 
-// B23: An operator deletes the round before the member watches its signal, and another round is
+// An operator deletes the round before the member watches its signal, and another round is
 // opened in its place.
 func TestMemberThatWatchesALaterRoundsSignalDoesNotBelieveIt(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
@@ -91,7 +91,7 @@ func TestMemberThatWatchesALaterRoundsSignalDoesNotBelieveIt(t *testing.T) {
 	})
 }
 
-// B78: The signal of a round is for those who wait for the n of the member that created it.
+// The signal of a round is for those who wait for the n of the member that created it.
 // They, and those who wait for another n, must all wake.
 func TestMembersOfAnotherNDoNotBelieveTheSignal(t *testing.T) {
 	each(t, map[string][]int{

@@ -30,7 +30,6 @@ func (w *world) failsForSize(a waiting, is, n int) {
 	recipetest.RequireSize(w.T, err, fmt.Sprintf("a barrier of %d members is used as one of %d", is, n))
 }
 
-// A22
 func TestParticipantsThatDisagreeOnNGetAnErrorThatNamesBoth(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		a := w.waits(2)
@@ -57,7 +56,7 @@ func TestParticipantsThatDisagreeOnNGetAnErrorThatNamesBoth(t *testing.T) {
 	})
 }
 
-// B78: The path is reaped, or deleted, and made anew with another n.
+// The path is reaped, or deleted, and made anew with another n.
 func TestBarrierThatRemembersAnotherNIsAnErrorAndOpensNothing(t *testing.T) {
 	each(t, map[string]int{"more than it remembers": 3, "fewer": 1}, func(t *testing.T, w *world, n int) {
 		old := w.used(2)
@@ -78,7 +77,7 @@ func TestBarrierThatRemembersAnotherNIsAnErrorAndOpensNothing(t *testing.T) {
 	})
 }
 
-// B78: All that have come remember an n that the path no longer has. They are as many.
+// All that have come remember an n that the path no longer has. They are as many.
 func TestMembersThatAllRememberAnotherNOpenNothing(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		old := w.used(2)
@@ -91,7 +90,7 @@ func TestMembersThatAllRememberAnotherNOpenNothing(t *testing.T) {
 	})
 }
 
-// B78: The one that remembers another n has come first. The others must not be let through
+// The one that remembers another n has come first. The others must not be let through
 // with it, and its number must not be one of theirs.
 func TestMemberThatRemembersAnotherNIsNotCounted(t *testing.T) {
 	each(t, map[string]int{"fewer": 2, "more": 4}, func(t *testing.T, w *world, n int) {
@@ -111,7 +110,6 @@ func TestMemberThatRemembersAnotherNIsNotCounted(t *testing.T) {
 	})
 }
 
-// B78
 func TestMemberThatWaitsAloneLearnsThatItsNIsAnother(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		old := w.used(3)
@@ -123,7 +121,7 @@ func TestMemberThatWaitsAloneLearnsThatItsNIsAnother(t *testing.T) {
 	})
 }
 
-// B78: The path is written while the round is being opened, after the opener has read n: with
+// The path is written while the round is being opened, after the opener has read n: with
 // another n, which nobody opens it for, or with what is not a change of n.
 func TestRoundIsNotOpenedForAnNThatWasChanged(t *testing.T) {
 	each(t, map[string]string{"changed": "3", "the same": "2", "emptied": ""}, func(t *testing.T, w *world, data string) {
@@ -143,7 +141,7 @@ func TestRoundIsNotOpenedForAnNThatWasChanged(t *testing.T) {
 	})
 }
 
-// B78: A Barrier that is used all the time reads n again.
+// A Barrier that is used all the time reads n again.
 func TestBarrierInUseReadsNAgain(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		b := w.used(1)
@@ -156,7 +154,7 @@ func TestBarrierInUseReadsNAgain(t *testing.T) {
 	})
 }
 
-// B78: A round that was opened for another n is none of the member's, whoever opened it.
+// A round that was opened for another n is none of the member's, whoever opened it.
 func TestRoundOpenedForAnotherNIsAnError(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		a, own := w.waits(2), w.member()
@@ -186,7 +184,7 @@ func (w *world) wrongSize(a entering, is, n int) {
 	recipetest.RequireSize(w.T, err, fmt.Sprintf("a double barrier of %d members is used as one of %d", is, n))
 }
 
-// B78: Others wait for 3. One that comes newly with another n is refused, also while they are
+// Others wait for 3. One that comes newly with another n is refused, also while they are
 // inside, and so is one that has used the path with another n, since when it was reaped.
 func TestMembersOfADoubleBarrierThatDisagreeOnNGetAnErrorThatNamesBoth(t *testing.T) {
 	for _, n := range []int{2, 4} {
@@ -210,7 +208,7 @@ func TestMembersOfADoubleBarrierThatDisagreeOnNGetAnErrorThatNamesBoth(t *testin
 	}
 }
 
-// B78: The path is the same, and was empty when others began to use it for another n.
+// The path is the same, and was empty when others began to use it for another n.
 func TestMemberOfADoubleBarrierIsNotCountedForAnotherN(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		old := w.acquaint(w.DoubleOf(3))
@@ -223,7 +221,7 @@ func TestMemberOfADoubleBarrierIsNotCountedForAnotherN(t *testing.T) {
 	})
 }
 
-// B78: The n of a barrier that nobody uses may be changed.
+// The n of a barrier that nobody uses may be changed.
 func TestEmptyDoubleBarrierMayBeUsedForAnotherN(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		for _, n := range []int{2, 3, 1} {
@@ -232,7 +230,7 @@ func TestEmptyDoubleBarrierMayBeUsedForAnotherN(t *testing.T) {
 	})
 }
 
-// B78: A ready that others have created does not say for how many it is.
+// A ready that others have created does not say for how many it is.
 func TestReadyOfOthersLetsMembersInWhateverItHolds(t *testing.T) {
 	for _, data := range []string{"", "10.0.0.7", "7", "host with spaces", "7 of ours", "of ours", "often 7"} {
 		inBubble(t, func(t *testing.T, w *world) {

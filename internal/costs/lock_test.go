@@ -293,7 +293,7 @@ var rwlockRows = []row{
 	{"a waiting writer's reconnection", steps{rw, hold(theirWrite), wait(myWrite), iReconnect}},
 	{"... behind a reader", steps{rw, hold(theirRead), wait(myWrite), iReconnect}},
 	{"a waiting reader's reconnection", steps{rw, hold(theirWrite), wait(myRead), iReconnect}},
-	// B49: After a reconnect an event is only a hint, so the waiter lists even if it is a signal.
+	// After a reconnect an event is only a hint, so the waiter lists even if it is a signal.
 	{"Release of a writer with a writer waiting that has reconnected", steps{rw, hold(theirWrite), wait(myWrite), iReconnect, releaseToMe}},
 	{"Release of a reader with a writer waiting that has reconnected", steps{rw, hold(theirRead), wait(myWrite), iReconnect, releaseToMe}},
 	{"Release of a writer with a reader waiting that has reconnected", steps{rw, hold(theirWrite), wait(myRead), iReconnect, releaseToMe}},

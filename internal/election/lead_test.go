@@ -16,32 +16,10 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/recipetest"
 )
 
-// A01
-func TestLeadResignsOnceItsFunctionHasReturned(t *testing.T) {
-	recipetest.InElectionBubble(t, func(t *testing.T, w *recipetest.ElectionWorld, a, _ *zkrecipes.Election) {
-		broken := errors.New("broken")
-		for _, want := range []error{nil, broken} {
-			err := a.Lead(t.Context(), []byte("a"), func(ctx context.Context, term *zkrecipes.Term) error {
-				require.NoError(t, term.Err())
-				w.LeaderIs("a")
-				return want
-			})
-			require.Equal(t, want, err)
-			w.NoLeader()
-		}
-		require.PanicsWithValue(t, "oh", func() {
-			_ = a.Lead(t.Context(), nil, func(context.Context, *zkrecipes.Term) error { panic("oh") })
-		})
-		w.NoLeader()
-		require.EqualError(t, a.Lead(t.Context(), nil, func(context.Context, *zkrecipes.Term) error { return broken }), "broken")
-	})
-}
-
-// A35
 func TestLeadCampaignsAgainAfterALoss(t *testing.T) {
 	for name, lose := range map[string]func(w *recipetest.ElectionWorld, e *zkrecipes.Election, term *zkrecipes.Term){
 		"session expired": func(w *recipetest.ElectionWorld, e *zkrecipes.Election, _ *zkrecipes.Term) {
-			w.Srv.Expire(recipetest.SessionID(clientOf(e)))
+			w.Srv.Expire(recipetest.SessionID(w.ClientOf(e)))
 		},
 		"place deleted": func(w *recipetest.ElectionWorld, _ *zkrecipes.Election, term *zkrecipes.Term) {
 			w.Evict(recipetest.LeaseOf(term))
@@ -49,7 +27,7 @@ func TestLeadCampaignsAgainAfterALoss(t *testing.T) {
 		"leader znode deleted": func(w *recipetest.ElectionWorld, _ *zkrecipes.Election, _ *zkrecipes.Term) { w.DeleteLeader() },
 		"all deleted":          func(w *recipetest.ElectionWorld, _ *zkrecipes.Election, term *zkrecipes.Term) { w.DeleteBoth(term) },
 		"cut off for a session": func(w *recipetest.ElectionWorld, e *zkrecipes.Election, _ *zkrecipes.Term) {
-			w.Away(clientOf(e))
+			w.Away(w.ClientOf(e))
 			time.Sleep(15 * time.Second)
 			w.Back()
 		},
@@ -74,14 +52,13 @@ func TestLeadCampaignsAgainAfterALoss(t *testing.T) {
 	}
 }
 
-// A35
 func TestLeadDoesNotLeadAgainBeforeItsFunctionHasReturned(t *testing.T) {
 	recipetest.InElectionBubble(t, func(t *testing.T, w *recipetest.ElectionWorld, a, b *zkrecipes.Election) {
 		l := recipetest.Lead(t, a, true)
 		// Another call, and one of another Election of the same Client and path.
 		second := recipetest.Lead(t, a, true)
-		third := recipetest.Lead(t, zkrecipes.NewElection(clientOf(a), w.Path), true)
-		w.Srv.Expire(recipetest.SessionID(clientOf(a)))
+		third := recipetest.Lead(t, zkrecipes.NewElection(w.ClientOf(a), w.Path), true)
+		w.Srv.Expire(recipetest.SessionID(w.ClientOf(a)))
 		time.Sleep(time.Minute)
 		require.EqualValues(t, 1, l.Terms.Load())
 		require.EqualValues(t, 0, second.Terms.Load()+third.Terms.Load(), "the function still runs")
@@ -111,7 +88,6 @@ func TestLeadDoesNotLeadAgainBeforeItsFunctionHasReturned(t *testing.T) {
 	})
 }
 
-// A35
 func TestLeadKeepsItsPlaceUntilItsFunctionHasReturnedAlthoughItsContextHasEnded(t *testing.T) {
 	recipetest.InElectionBubble(t, func(t *testing.T, w *recipetest.ElectionWorld, a, b *zkrecipes.Election) {
 		l := recipetest.Lead(t, a, true)
@@ -128,27 +104,6 @@ func TestLeadKeepsItsPlaceUntilItsFunctionHasReturnedAlthoughItsContextHasEnded(
 	})
 }
 
-// A35
-func TestLeadEndsWithItsContextWhileItCampaigns(t *testing.T) {
-	recipetest.InElectionBubble(t, func(t *testing.T, w *recipetest.ElectionWorld, a, b *zkrecipes.Election) {
-		term := recipetest.Campaigns(t, a, "a")
-		why := errors.New("why")
-		first, second := recipetest.Lead(t, b, false), recipetest.Lead(t, b, false)
-		second.Cancel(why) // it waits in the process
-		_, err := second.Wait()
-		require.ErrorIs(t, err, context.Canceled)
-		require.ErrorIs(t, err, why)
-		first.Cancel(why)
-		_, err = first.Wait()
-		require.ErrorIs(t, err, why)
-		require.ErrorContains(t, err, "zkrecipes: lead "+w.Path)
-		synctest.Wait()
-		require.Len(t, w.Line(), 1)
-		require.NoError(t, term.Resign())
-	})
-}
-
-// A35
 func TestLeadCampaignsAgainAfterAnEvictionFromTheLine(t *testing.T) {
 	recipetest.InElectionBubble(t, func(t *testing.T, w *recipetest.ElectionWorld, a, b *zkrecipes.Election) {
 		term := recipetest.Campaigns(t, a, "a")
@@ -165,7 +120,7 @@ func TestLeadCampaignsAgainAfterAnEvictionFromTheLine(t *testing.T) {
 	})
 }
 
-// A07, A35: The outer Lead waits for its function, so the inner one must not wait for the outer one.
+// The outer Lead waits for its function, so the inner one must not wait for the outer one.
 func TestLeadWithinLeadReturnsErrDeadlockAfterTheLoss(t *testing.T) {
 	recipetest.InElectionBubble(t, func(t *testing.T, w *recipetest.ElectionWorld, a, _ *zkrecipes.Election) {
 		leads := func(context.Context, *zkrecipes.Term) error { return nil }
@@ -175,12 +130,12 @@ func TestLeadWithinLeadReturnsErrDeadlockAfterTheLoss(t *testing.T) {
 				return nil
 			}
 			first = term
-			w.Srv.Expire(recipetest.SessionID(clientOf(a)))
+			w.Srv.Expire(recipetest.SessionID(w.ClientOf(a)))
 			time.Sleep(time.Second)
 			require.ErrorIs(t, term.Err(), zkrecipes.ErrLost)
 			for _, ctx := range []context.Context{ctx, term.Reentrant(t.Context())} {
 				require.ErrorIs(t, a.Lead(ctx, nil, leads), zkrecipes.ErrDeadlock)
-				require.ErrorIs(t, zkrecipes.NewElection(clientOf(a), w.Path).Lead(ctx, nil, leads), zkrecipes.ErrDeadlock)
+				require.ErrorIs(t, zkrecipes.NewElection(w.ClientOf(a), w.Path).Lead(ctx, nil, leads), zkrecipes.ErrDeadlock)
 			}
 			return term.Err()
 		}))
@@ -210,7 +165,7 @@ func TestShutdownOfALeadersClientDoesNotLookLikeThatOfAnother(t *testing.T) {
 	})
 }
 
-// A35: A znode of the leader's is deleted, and nobody notices before the function returns. It may
+// A znode of the leader's is deleted, and nobody notices before the function returns. It may
 // have learned of it by a write of its own.
 func TestLeadGoesOnAfterALossThatOnlyTheServersKnowIfItsFunctionFails(t *testing.T) {
 	for _, fails := range []bool{true, false} {
@@ -265,7 +220,7 @@ func TestCloseEndsLeadAndObservers(t *testing.T) {
 	recipetest.InElectionBubble(t, func(t *testing.T, w *recipetest.ElectionWorld, a, b *zkrecipes.Election) {
 		leads, waits, o := recipetest.Lead(t, a, false), recipetest.Lead(t, b, false), recipetest.Follow(t, a)
 		for _, e := range []*zkrecipes.Election{b, a} {
-			require.NoError(t, clientOf(e).Close())
+			require.NoError(t, w.ClientOf(e).Close())
 		}
 		for _, l := range []*recipetest.Leading{leads, waits} {
 			recipetest.Fails(t, l.Call, zkrecipes.ErrClosed)
@@ -280,7 +235,7 @@ func TestCloseEndsLeadAndObservers(t *testing.T) {
 const lockDelay = 15 * time.Second
 
 func delayedElection(w *recipetest.ElectionWorld) *zkrecipes.Election {
-	return zkrecipes.NewElection(w.Stranger(nil), w.Path, zkrecipes.LockDelay(lockDelay))
+	return w.Election(nil, zkrecipes.LockDelay(lockDelay))
 }
 
 func TestLockDelayDelaysTheNextLeaderAfterALeaderThatDied(t *testing.T) {
@@ -297,8 +252,8 @@ func TestLockDelayDelaysTheNextLeaderAfterALeaderThatDied(t *testing.T) {
 			if waits {
 				next = recipetest.CampaignLater(t, b, "b")
 			}
-			w.Srv.Expire(recipetest.SessionID(clientOf(a)))
-			go clientOf(a).Close()
+			w.Srv.Expire(recipetest.SessionID(w.ClientOf(a)))
+			go w.ClientOf(a).Close()
 			synctest.Wait()
 			if !waits {
 				next = recipetest.CampaignLater(t, b, "b")
@@ -320,7 +275,7 @@ func TestLeadWaitsForTheLockDelayAfterItsOwnLoss(t *testing.T) {
 		a := delayedElection(w)
 		l := recipetest.Lead(t, a, false)
 		require.EqualValues(t, 1, l.Terms.Load())
-		w.Srv.Expire(recipetest.SessionID(clientOf(a)))
+		w.Srv.Expire(recipetest.SessionID(w.ClientOf(a)))
 		time.Sleep(lockDelay - time.Millisecond)
 		synctest.Wait()
 		require.EqualValues(t, 1, l.Terms.Load())

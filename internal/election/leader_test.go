@@ -18,7 +18,6 @@ import (
 
 // The leader's znode: what operators, evicted leaders and other programs do to it.
 
-// B22
 func TestALeaderWhoseZnodeIsDeletedLosesItsTerm(t *testing.T) {
 	for name, evict := range map[string]func(*recipetest.ElectionWorld, *zkrecipes.Term){
 		"place":         func(w *recipetest.ElectionWorld, term *zkrecipes.Term) { w.Evict(recipetest.LeaseOf(term)) },
@@ -33,7 +32,7 @@ func TestALeaderWhoseZnodeIsDeletedLosesItsTerm(t *testing.T) {
 					next := recipetest.CampaignLater(t, b, "b")
 					time.Sleep(after) // 5 s: both znodes are watched
 					evict(w, term)
-					time.Sleep(recipetest.LineOf(a).Client.Timeout / 10)
+					time.Sleep(w.ClientOf(a).Status().Timeout / 10)
 					synctest.Wait()
 					require.ErrorIs(t, term.Err(), zkrecipes.ErrLost)
 					second := next.Get()
@@ -53,7 +52,7 @@ func TestALeaderWhoseZnodeIsDeletedLosesItsTerm(t *testing.T) {
 	}
 }
 
-// B91: The client may not know of the deletion yet: the servers check both znodes.
+// The client may not know of the deletion yet: the servers check both znodes.
 func TestNoTermCommitsOnceTheLeadersZnodeWasDeleted(t *testing.T) {
 	for _, age := range []time.Duration{0, 5 * time.Second} {
 		for name, commit := range map[string]func(context.Context, *zkrecipes.Term) error{
@@ -86,7 +85,7 @@ func TestNoTermCommitsOnceTheLeadersZnodeWasDeleted(t *testing.T) {
 	}
 }
 
-// B22: The evicted leader's session lives on, and there is no other candidate to replace the
+// The evicted leader's session lives on, and there is no other candidate to replace the
 // znode. It learns of the eviction by a watch, or when it resigns.
 func TestAnEvictedLeaderDeletesItsOtherZnode(t *testing.T) {
 	for _, resigns := range []bool{false, true} {
@@ -110,7 +109,7 @@ func TestAnEvictedLeaderDeletesItsOtherZnode(t *testing.T) {
 	}
 }
 
-// B36: The evicted leader tries again until it may join the line, or its client is closed.
+// The evicted leader tries again until it may join the line, or its client is closed.
 func TestAnEvictedLeaderThatMayNotJoinDeletesItsZnodeLater(t *testing.T) {
 	for _, closed := range []bool{false, true} {
 		recipetest.InElectionBubble(t, func(t *testing.T, w *recipetest.ElectionWorld, a, _ *zkrecipes.Election) {
@@ -126,18 +125,18 @@ func TestAnEvictedLeaderThatMayNotJoinDeletesItsZnodeLater(t *testing.T) {
 			w.LeaderIs("a")
 			if closed {
 				began := time.Now()
-				require.NoError(t, clientOf(a).Close())
+				require.NoError(t, w.ClientOf(a).Close())
 				require.Less(t, time.Since(began), time.Second)
 			} else {
 				mayDo(zk.PermAll)
-				time.Sleep(recipetest.LineOf(a).Client.Timeout)
+				time.Sleep(w.ClientOf(a).Status().Timeout)
 			}
 			w.NoLeader()
 		})
 	}
 }
 
-// B22: What waits for a turn to delete the znode is evicted, too.
+// What waits for a turn to delete the znode is evicted, too.
 func TestAnEvictedLeaderDeletesItsZnodeAlthoughItIsEvictedAgain(t *testing.T) {
 	recipetest.InElectionBubble(t, func(t *testing.T, w *recipetest.ElectionWorld, a, _ *zkrecipes.Election) {
 		term := recipetest.Campaigns(t, a, "a")
@@ -152,18 +151,18 @@ func TestAnEvictedLeaderDeletesItsZnodeAlthoughItIsEvictedAgain(t *testing.T) {
 		}
 		w.LeaderIs("a")
 		require.NoError(t, w.Operator.Delete(other, -1))
-		time.Sleep(recipetest.LineOf(a).Client.Timeout)
+		time.Sleep(w.ClientOf(a).Status().Timeout)
 		w.NoLeader()
 	})
 }
 
-// B22: The evicted leader cannot clean up: the next one replaces its znode.
+// The evicted leader cannot clean up: the next one replaces its znode.
 func TestTheNextLeaderReplacesWhatAnEvictedOneLeft(t *testing.T) {
 	recipetest.InElectionBubble(t, func(t *testing.T, w *recipetest.ElectionWorld, a, b *zkrecipes.Election) {
 		o := recipetest.Follow(t, b)
 		first := recipetest.Campaigns(t, a, "a")
 		synctest.Wait()
-		w.Away(clientOf(a))
+		w.Away(w.ClientOf(a))
 		w.Evict(recipetest.LeaseOf(first))
 		w.Plan.Stop()
 		w.Plan.Add(zktest.Fault{Do: zktest.Silence, Times: -1}) // a cannot come back
@@ -183,7 +182,7 @@ func TestTheNextLeaderReplacesWhatAnEvictedOneLeft(t *testing.T) {
 	})
 }
 
-// B23: The operator deletes the path and all below it.
+// The operator deletes the path and all below it.
 func TestCandidatesOfAPathThatIsDeletedFailAndMayCampaignAgain(t *testing.T) {
 	recipetest.InElectionBubble(t, func(t *testing.T, w *recipetest.ElectionWorld, a, b *zkrecipes.Election) {
 		term := recipetest.Campaigns(t, a, "a")
@@ -205,11 +204,11 @@ func TestCandidatesOfAPathThatIsDeletedFailAndMayCampaignAgain(t *testing.T) {
 	})
 }
 
-// B87: The sequence numbers of the line are used up, and an evicted leader has left its znode.
+// The sequence numbers of the line are used up, and an evicted leader has left its znode.
 func TestAnElectionBeginsItsNumbersAnew(t *testing.T) {
 	recipetest.InElectionBubble(t, func(t *testing.T, w *recipetest.ElectionWorld, a, b *zkrecipes.Election) {
 		first := recipetest.Campaigns(t, a, "a")
-		w.Away(clientOf(a))
+		w.Away(w.ClientOf(a))
 		w.Evict(recipetest.LeaseOf(first))
 		w.Plan.Stop()
 		w.Plan.Add(zktest.Fault{Do: zktest.Silence, Times: -1})
@@ -223,7 +222,7 @@ func TestAnElectionBeginsItsNumbersAnew(t *testing.T) {
 	})
 }
 
-// B48: Only one that somebody else's session has created is replaced.
+// Only one that somebody else's session has created is replaced.
 func TestSomebodysOwnZnodeAtTheLeadersPathIsKept(t *testing.T) {
 	recipetest.InElectionBubble(t, func(t *testing.T, w *recipetest.ElectionWorld, a, b *zkrecipes.Election) {
 		require.NoError(t, recipetest.Campaigns(t, a, "a").Resign())
@@ -237,7 +236,7 @@ func TestSomebodysOwnZnodeAtTheLeadersPathIsKept(t *testing.T) {
 		require.Empty(t, w.Line())
 		w.LeaderIs("by hand")
 		w.DeleteLeader()
-		// B25: such a znode is replaced
+		// Such a znode is replaced
 		w.CreateByHand(zk.FlagEphemeral)
 		term := recipetest.Campaigns(t, a, "a")
 		w.LeaderIs("a")
@@ -246,7 +245,6 @@ func TestSomebodysOwnZnodeAtTheLeadersPathIsKept(t *testing.T) {
 	})
 }
 
-// B48
 func TestACampaignThatIsCanceledKeepsSomebodysZnodeAtTheLeadersPath(t *testing.T) {
 	for name, fault := range map[string]zktest.Fault{
 		"reply to the election delayed": {Do: zktest.Delay, After: true, For: 3 * time.Second, Op: recipetest.OpElect},
@@ -271,7 +269,6 @@ func TestACampaignThatIsCanceledKeepsSomebodysZnodeAtTheLeadersPath(t *testing.T
 	}
 }
 
-// B48
 func TestACampaignThatIsRefusedKeepsSomebodysZnodeAtTheLeadersPath(t *testing.T) {
 	recipetest.InElectionBubble(t, func(t *testing.T, w *recipetest.ElectionWorld, a, b *zkrecipes.Election) {
 		term := recipetest.Campaigns(t, b, "b")
@@ -289,7 +286,6 @@ func TestACampaignThatIsRefusedKeepsSomebodysZnodeAtTheLeadersPath(t *testing.T)
 	})
 }
 
-// B48
 func TestATermThatEndsKeepsSomebodysZnodeAtTheLeadersPath(t *testing.T) {
 	recipetest.InElectionBubble(t, func(t *testing.T, w *recipetest.ElectionWorld, a, _ *zkrecipes.Election) {
 		term := recipetest.Campaigns(t, a, "a")
@@ -302,7 +298,6 @@ func TestATermThatEndsKeepsSomebodysZnodeAtTheLeadersPath(t *testing.T) {
 	})
 }
 
-// B87
 func TestSomebodysZnodeAtTheLeadersPathKeepsTheNumbersFromBeginningAnew(t *testing.T) {
 	recipetest.InElectionBubble(t, func(t *testing.T, w *recipetest.ElectionWorld, a, _ *zkrecipes.Election) {
 		require.NoError(t, recipetest.Campaigns(t, a, "a").Resign())

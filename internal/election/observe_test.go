@@ -1,7 +1,6 @@
 package election_test
 
 import (
-	"context"
 	"testing"
 	"testing/synctest"
 
@@ -15,33 +14,6 @@ import (
 
 // What observers of elections see.
 
-// A35
-func TestObserveYieldsEachLeaderAndNone(t *testing.T) {
-	recipetest.InElectionBubble(t, func(t *testing.T, w *recipetest.ElectionWorld, a, b *zkrecipes.Election) {
-		o := recipetest.Follow(t, w.Election(nil)) // the path does not exist yet
-		first := recipetest.Campaigns(t, a, "a")
-		synctest.Wait()
-		require.NoError(t, first.Proclaim(t.Context(), []byte("a2")))
-		synctest.Wait()
-		require.NoError(t, first.Proclaim(t.Context(), []byte("a2")), "the same again")
-		synctest.Wait()
-		require.NoError(t, first.Resign())
-		synctest.Wait()
-		second := recipetest.Campaigns(t, b, "")
-		synctest.Wait()
-		w.Srv.Expire(recipetest.SessionID(clientOf(b)))
-		synctest.Wait()
-		require.Equal(t, []string{"none", "a", "a2", "none", "", "none"}, o.Texts())
-		require.Equal(t, first.Token(), o.Seen[1].Token)
-		require.Equal(t, first.Token(), o.Seen[2].Token)
-		require.Equal(t, second.Token(), o.Seen[4].Token)
-		require.Equal(t, recipetest.SessionID(clientOf(a)), o.Seen[1].Session)
-		o.Stop()
-		require.ErrorIs(t, o.Ended(), context.Canceled)
-	})
-}
-
-// A35
 func TestAValueDoesNotShareMemoryWithTheNext(t *testing.T) {
 	recipetest.InElectionBubble(t, func(t *testing.T, w *recipetest.ElectionWorld, a, b *zkrecipes.Election) {
 		value := []byte("a")
@@ -69,7 +41,7 @@ func TestAValueDoesNotShareMemoryWithTheNext(t *testing.T) {
 	})
 }
 
-// B03: Leader is asked of a server that lags.
+// Leader is asked of a server that lags.
 func TestLeaderFollowsASync(t *testing.T) {
 	recipetest.InElectionBubble(t, func(t *testing.T, w *recipetest.ElectionWorld, a, b *zkrecipes.Election) {
 		lags := zkrecipes.NewElection(w.Stranger(nil), w.Path)
@@ -87,7 +59,6 @@ func TestLeaderFollowsASync(t *testing.T) {
 	}, recipetest.Behind(3, 20))
 }
 
-// B36
 func TestAnObserverThatMayNotReadGetsNoAuth(t *testing.T) {
 	recipetest.InElectionBubble(t, func(t *testing.T, w *recipetest.ElectionWorld, _, b *zkrecipes.Election) {
 		conn := w.Operator

@@ -15,7 +15,6 @@ import (
 
 // Elections on the shared server, which may be a real one.
 
-// A09
 func TestRealAnElectionIsHandedOverReplacedAndObserved(t *testing.T) {
 	path, ctx, raw := harness.NewPath(t), harness.Within(t, 2*time.Minute), harness.Raw(t)
 	a, b, watcher := zkrecipes.NewElection(recipetest.Dial(t, nil), path), zkrecipes.NewElection(recipetest.Dial(t, nil), path), zkrecipes.NewElection(recipetest.Dial(t, nil), path)
@@ -47,7 +46,7 @@ func TestRealAnElectionIsHandedOverReplacedAndObserved(t *testing.T) {
 	_, stat, err := raw.Get(path + election.LeaderName)
 	require.NoError(t, err)
 	require.Equal(t, recipetest.NewToken(stat.Czxid, 0), last.Token())
-	// B47: a write of somebody who may is no resignation
+	// A write of somebody who may is no resignation
 	_, err = raw.Set(path+election.LeaderName, nil, -1)
 	require.NoError(t, err)
 	_, err = last.Commit(t.Context())
@@ -57,7 +56,6 @@ func TestRealAnElectionIsHandedOverReplacedAndObserved(t *testing.T) {
 	require.Empty(t, harness.Children(t, raw, path))
 }
 
-// A09, A36
 func TestRealLockAllOnAServer(t *testing.T) {
 	path, raw := harness.NewPath(t), harness.Raw(t)
 	ms, others := recipetest.Mutexes(recipetest.Dial(t, nil), path+"/b", path+"/a"), recipetest.Mutexes(recipetest.Dial(t, nil), path+"/a", path+"/b")

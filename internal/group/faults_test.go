@@ -21,7 +21,7 @@ func TestGroupUnderEachFaultAtEachRequest(t *testing.T) {
 	recipetest.Faults(t, recipetest.GroupDriver())
 }
 
-// B104: Whatever happens to any request, the member is there with its last data, watchers see it
+// Whatever happens to any request, the member is there with its last data, watchers see it
 // in the end, and nothing is left after Leave.
 func TestAMemberSurvivesAMishapAtAnyRequest(t *testing.T) {
 	recipetest.EachRequest(t, recipetest.Mishaps, func(t *testing.T, fault zktest.Fault) (met bool) {
@@ -66,7 +66,7 @@ func TestAMemberWhoseReplyIsLostCountsForTheSession(t *testing.T) {
 	})
 }
 
-// B103: A watcher's session ends when it has listed the group, and before it has read who
+// A watcher's session ends when it has listed the group, and before it has read who
 // has come.
 func TestAGroupsWatcherYieldsWhatHasChangedBeforeItsSessionEnded(t *testing.T) {
 	recipetest.InGroupBubble(t, func(t *testing.T, w *recipetest.WatchWorld, a, b *zkrecipes.Client) {

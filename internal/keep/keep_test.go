@@ -48,7 +48,7 @@ func TestKeptLockIsTakenAgainWithoutARequest(t *testing.T) {
 		time.Sleep(recipetest.KeepFor)
 		synctest.Wait()
 		require.Empty(t, w.Line())
-		require.Zero(t, recipetest.WatchesOf(recipetest.ClientOf(recipetest.LineOf(m).Client)))
+		require.Zero(t, recipetest.WatchesOf(w.ClientOf(m)))
 		require.Zero(t, keep.InUse(recipetest.LineOf(m).Client))
 	})
 }

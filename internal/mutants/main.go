@@ -18,9 +18,10 @@
 // it yourself meanwhile. It is an error if a mutant is not found, if it hangs, or if its test
 // fails on the unchanged tree, too.
 //
-//	go run ./internal/mutants [-of n] [name...]
+//	go run ./internal/mutants [-in package] [-most n] [name...]
 //
-// With -of n it runs one of n shares of the mutants, which take turns from commit to commit.
+// With -in it runs those in the package at that path. With -most n it runs n of them, others at
+// each commit.
 package main
 
 import (
@@ -48,25 +49,29 @@ import (
 type mutant struct{ name, what, in, old, new, test string }
 
 func main() {
-	shares := flag.Int("of", 1, "run one of so many shares of the mutants, another one at each commit")
+	in := flag.String("in", "", "run the mutants in this package, such as internal/line")
+	most := flag.Int("most", 0, "run so many of the mutants, others at each commit; 0: all")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	if err := run(ctx, *shares, flag.Args()); err != nil {
+	if err := run(ctx, *in, *most, flag.Args()); err != nil {
 		fmt.Fprintln(os.Stderr, "mutants:", err)
 		os.Exit(1)
 	}
 }
 
-func run(ctx context.Context, shares int, names []string) error {
+func run(ctx context.Context, in string, most int, names []string) error {
 	mutants, err := named(names)
 	if err != nil {
 		return err
 	}
+	if in != "" {
+		mutants = slices.DeleteFunc(mutants, func(m mutant) bool { return m.in != in })
+	}
 	if err := checkAll(ctx, ".", mutants); err != nil {
 		return err
 	}
-	if shares > 1 {
+	if most > 0 && most < len(mutants) {
 		commits, err := exec.CommandContext(ctx, "git", "rev-list", "--count", "HEAD").Output()
 		if err != nil {
 			return fmt.Errorf("count the commits: %w", err)
@@ -75,7 +80,7 @@ func run(ctx context.Context, shares int, names []string) error {
 		if err != nil {
 			return err
 		}
-		mutants = share(mutants, shares, turn)
+		mutants = share(mutants, most, turn)
 	}
 	missed := make([]error, len(mutants))
 	var g errgroup.Group
@@ -114,12 +119,10 @@ func named(names []string) ([]mutant, error) {
 	return chosen, nil
 }
 
-// share returns the share whose turn it is.
-func share(all []mutant, shares, turn int) (chosen []mutant) {
-	for i, m := range all {
-		if i%shares == turn%shares {
-			chosen = append(chosen, m)
-		}
+// share returns the next n mutants at each turn.
+func share(all []mutant, n, turn int) (chosen []mutant) {
+	for i := range n {
+		chosen = append(chosen, all[(turn*n+i)%len(all)])
 	}
 	return chosen
 }

@@ -195,7 +195,7 @@ var lineMutants = []mutant{
 		in:   ".",
 		old:  `return cmp.Compare(a.line.Abs(), b.line.Abs())`,
 		new:  `return 0 * cmp.Compare(a.line.Abs(), b.line.Abs())`,
-		test: "./internal/line -run ^TestLockAllLocksInTheOrderOfPathsAndReleasesInReverse$",
+		test: ". -run ^TestLockAllLocksInTheOrderOfPathsAndReleasesInReverse$",
 	},
 	{
 		name: "lockall-keeps-the-rest",
@@ -203,7 +203,7 @@ var lineMutants = []mutant{
 		in:   ".",
 		old:  `return releaseAll(held)`,
 		new:  `return nil`,
-		test: "./internal/line -run ^TestLockAllGivesBackWhatItHasIfItFails$",
+		test: ". -run ^TestLockAllGivesBackWhatItHasIfItFails$",
 	},
 	{
 		name: "keep-unwatched",

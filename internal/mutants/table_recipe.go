@@ -24,7 +24,7 @@ var recipeMutants = []mutant{
 		in:   "internal/counter",
 		old:  `Version: w.base.version}`,
 		new:  `Version: -1}`,
-		test: "./internal/counter -run ^TestACounterSharesItsPath",
+		test: ". -run ^TestACounterSharesItsPath",
 	},
 	{
 		name: "group-deletes-blindly",
@@ -70,7 +70,7 @@ var recipeMutants = []mutant{
 		what: "The token of a Term is its place's, not the one that observers see.",
 		in:   "internal/election",
 		old:  `c.Place.Czxid = c.czxid`,
-		test: "./internal/election -run ^TestProclaimPublishesAnotherValueOfTheSameTerm$",
+		test: ". -run ^TestProclaimPublishesAnotherValueOfTheSameTerm$",
 	},
 	{
 		name: "lead-twice",
@@ -102,7 +102,7 @@ var recipeMutants = []mutant{
 		in:   "internal/semaphore",
 		old:  `o := h.take(ctx, &zk.CheckVersionRequest{Path: x.At.Abs(), Version: v.path}, set)`,
 		new:  `o := h.take(ctx, &zk.CheckVersionRequest{Path: x.At.Abs(), Version: -1}, set)`,
-		test: "./internal/semaphore -run ^TestSemaphoresFollowResize$",
+		test: ". -run ^TestSemaphoresFollowResize$",
 	},
 	{
 		name: "semaphore-overtakes",
@@ -118,7 +118,7 @@ var recipeMutants = []mutant{
 		in:   "internal/semaphore",
 		old:  `return &view{n: n, path: path.Stat.Version, taken: SlotsAmong(slots.Children)}, []*zkconn.Watch{path, slots}, nil`,
 		new:  `return &view{n: n, path: path.Stat.Version, taken: SlotsAmong(slots.Children)}, []*zkconn.Watch{slots}, nil`,
-		test: "./internal/semaphore -run ^TestResizeWakesTheFirstInLine$",
+		test: ". -run ^TestResizeWakesTheFirstInLine$",
 	},
 	{
 		name: "semaphore-fills-beyond-n",
@@ -126,7 +126,7 @@ var recipeMutants = []mutant{
 		in:   "internal/semaphore",
 		old:  `taken[i] = true`,
 		new:  `taken[i%int32(v.n)] = true`,
-		test: "./internal/semaphore -run ^TestResizeToFewerSlotsDrains$",
+		test: ". -run ^TestResizeToFewerSlotsDrains$",
 	},
 	{
 		name: "semaphore-forgets-on-cancel",
@@ -142,7 +142,7 @@ var recipeMutants = []mutant{
 		in:   "internal/semaphore",
 		old:  `case len(placename.ParseAll(children, x.Line.Kinds)) > 0:`,
 		new:  `case len(placename.ParseAll(children, x.Line.Kinds)) < 0:`,
-		test: "./internal/semaphore -run ^TestSemaphoreLargeRequestIsNotOvertaken$",
+		test: ". -run ^TestSemaphoreLargeRequestIsNotOvertaken$",
 	},
 	{
 		name: "barrier-opens-unchecked",

@@ -17,7 +17,7 @@ import (
 
 // Operators bury items, also those that consumers have.
 
-// A21: An item whose consumer hangs becomes a dead letter. The consumer's context ends, its Ack
+// An item whose consumer hangs becomes a dead letter. The consumer's context ends, its Ack
 // says that the item is gone, and the next Take gets the item behind it.
 func TestBuryTakesAnItemFromItsConsumer(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
@@ -95,12 +95,12 @@ func TestBuryOfAnItemThatNobodyHas(t *testing.T) {
 		require.ErrorIs(t, err, zkrecipes.ErrItemGone)
 		require.EqualError(t, err, "zkrecipes: bury an item of "+w.Path+": no such item")
 		require.EqualError(t, q.DeadLetters().Bury(t.Context(), ids[2]), "zkrecipes: bury an item of "+w.Path+"-dead: these are dead letters")
-		require.ErrorIs(t, next(clientOf(q), 2, nil).Bury(t.Context(), ids[0]), zkrecipes.ErrItemGone, "no queue")
+		require.ErrorIs(t, next(w.ClientOf(q), 2, nil).Bury(t.Context(), ids[0]), zkrecipes.ErrItemGone, "no queue")
 		require.NotContains(t, w.Srv.Children("/"), "next", "nothing was created")
 	})
 }
 
-// B108: While Bury's transaction is under way, the item is acked, given back, or taken by another
+// While Bury's transaction is under way, the item is acked, given back, or taken by another
 // consumer. Bury ends the claim that there is then, and no other one.
 func TestBuryOfAnItemThatChangesHandsMeanwhile(t *testing.T) {
 	eachInBubble(t, map[string]bool{"taken": true, "free": false}, func(t *testing.T, w *recipetest.World, taken bool) {
@@ -155,7 +155,7 @@ func TestBuryOfAnItemThatChangesHandsMeanwhile(t *testing.T) {
 	})
 }
 
-// B42, B108: The reply to Bury's transaction is lost. There is one letter, which a consumer may have
+// The reply to Bury's transaction is lost. There is one letter, which a consumer may have
 // taken before the transaction is sent again, or an operator have moved back.
 func TestBuryWhoseReplyIsLostMakesOneLetter(t *testing.T) {
 	beforeAndAfter(t, func(t *testing.T, w *recipetest.World, after bool) {
@@ -187,7 +187,7 @@ func TestBuryWhoseReplyIsLostMakesOneLetter(t *testing.T) {
 	})
 }
 
-// B86: Znodes of others are below the item, or a part of its claim is gone.
+// Znodes of others are below the item, or a part of its claim is gone.
 func TestBuryOfAnItemAtWhichSomebodyHasBeen(t *testing.T) {
 	flag := func(w *recipetest.World) string { return w.Segment(0) + "/" + w.Flags()[0] }
 	eachInBubble(t, map[string]struct {
@@ -246,7 +246,7 @@ func TestBuryWaitsForTheRestOfAClaim(t *testing.T) {
 	})
 }
 
-// B43, B108: The reply to a claim is lost, and the item is buried before it is sent again. The
+// The reply to a claim is lost, and the item is buried before it is sent again. The
 // consumer has left its place in the line by then: it goes on with another one.
 func TestTakeGoesOnIfItsItemIsBuriedBeforeTheClaimIsSentAgain(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {

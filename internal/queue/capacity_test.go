@@ -23,7 +23,6 @@ import (
 
 // Puts into queues with a bound (QueueOptions.MaxLen).
 
-// A21
 func TestBoundedPutWaitsForCapacityAndHonoursItsContext(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		q, other := w.Bounded(3), w.Queue(w.Stranger(nil))
@@ -57,7 +56,7 @@ func TestBoundedPutWaitsForCapacityAndHonoursItsContext(t *testing.T) {
 	})
 }
 
-// A21: An ack wakes only the first waiting producer. Producers put in the order in which
+// An ack wakes only the first waiting producer. Producers put in the order in which
 // they joined the line.
 func TestBoundedPutsCompleteInOrderAndWakeOneAtATime(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
@@ -91,7 +90,7 @@ func TestBoundedPutsCompleteInOrderAndWakeOneAtATime(t *testing.T) {
 	})
 }
 
-// B10: The session of a waiting producer ends. The next producer in line puts first, and
+// The session of a waiting producer ends. The next producer in line puts first, and
 // the other one continues at the end of the line.
 func TestBoundedPutWhoseSessionExpiresWaitsAtTheEndOfTheLine(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
@@ -99,7 +98,7 @@ func TestBoundedPutWhoseSessionExpiresWaitsAtTheEndOfTheLine(t *testing.T) {
 		recipetest.PutOn(t, taker, "full")
 		w.PutLater(first, "first")
 		w.PutLater(w.Bounded(1), "second")
-		require.True(t, w.Srv.Expire(sessionOf(first)))
+		require.True(t, w.Srv.Expire(recipetest.SessionID(w.ClientOf(first))))
 		time.Sleep(3 * time.Second)
 		for _, want := range []string{"full", "second", "first"} {
 			require.Equal(t, want, recipetest.AckedOn(t, taker))
@@ -107,7 +106,7 @@ func TestBoundedPutWhoseSessionExpiresWaitsAtTheEndOfTheLine(t *testing.T) {
 	})
 }
 
-// A21: The acked item lies behind one that was given back.
+// The acked item lies behind one that was given back.
 func TestBoundedPutIsWokenByAnAckBehindAFreeItem(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		consumer, q := w.Small(1, nil), w.Small(1, &zkrecipes.QueueOptions{MaxLen: 2})
@@ -122,7 +121,7 @@ func TestBoundedPutIsWokenByAnAckBehindAFreeItem(t *testing.T) {
 	})
 }
 
-// A21: A producer whose turn comes by a watch counts the items on a server that may not
+// A producer whose turn comes by a watch counts the items on a server that may not
 // have the previous put yet.
 func TestBoundHoldsOnAServerThatLags(t *testing.T) {
 	for waits, read := range map[time.Duration]zktest.Fault{
@@ -151,7 +150,7 @@ func TestBoundHoldsOnAServerThatLags(t *testing.T) {
 	}
 }
 
-// A21: A producer watches every segment that it has counted. One event wakes it, and none of the
+// A producer watches every segment that it has counted. One event wakes it, and none of the
 // watches keeps anything of it.
 func TestBoundedPutWaitsOnAnyNumberOfSegments(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
@@ -196,7 +195,7 @@ func TestBoundedPutWaitsOnAnyNumberOfSegments(t *testing.T) {
 	})
 }
 
-// A21: Items and segments come and go in any order, by the same client, by another one and by
+// Items and segments come and go in any order, by the same client, by another one and by
 // an operator, who also deletes the queue. One client counts now and then.
 func TestCountIsWhatAListingShows(t *testing.T) {
 	for seed := range uint64(20) {
@@ -223,7 +222,7 @@ func TestCountIsWhatAListingShows(t *testing.T) {
 						require.NoError(t, raw.Delete(items[r.IntN(len(items))], -1))
 					}
 				case 8:
-					require.True(t, w.Srv.Disconnect(sessionOf(q)))
+					require.True(t, w.Srv.Disconnect(recipetest.SessionID(w.ClientOf(q))))
 					time.Sleep(5 * time.Second) // it is back, and has what it has missed
 				case 9:
 					if r.IntN(20) == 0 {
@@ -239,13 +238,13 @@ func TestCountIsWhatAListingShows(t *testing.T) {
 	}
 }
 
-// A21: Two producers of one client count at the same time. An event wakes both.
+// Two producers of one client count at the same time. An event wakes both.
 func TestCountsOfOneClientAtTheSameTimeAgree(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		q := w.Queue(w.Stranger(nil))
 		recipetest.QueueOf(q).SegmentSize = 3
 		recipetest.PutOn(t, q, recipetest.Names(10)...)
-		log := queue.QueueIn(recipetest.Live(t, clientOf(q)), recipetest.QueueOf(q).Abs())
+		log := queue.QueueIn(recipetest.Live(t, w.ClientOf(q)), recipetest.QueueOf(q).Abs())
 		w.Plan.Add(zktest.Fault{Do: zktest.Delay, Op: "getChildren2", For: time.Second})
 		var counts []*harness.Call[int]
 		for range 3 {

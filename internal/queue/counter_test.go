@@ -28,7 +28,7 @@ func eachCounter(t *testing.T, f func(t *testing.T, w *recipetest.World, counter
 	eachInBubble(t, counters, f)
 }
 
-// B84: Consumers wait on both sides of the limit. Each item goes to one of them.
+// Consumers wait on both sides of the limit. Each item goes to one of them.
 func TestConsumersThatWaitAtTheEndOfTheirCounterAreServed(t *testing.T) {
 	eachCounter(t, func(t *testing.T, w *recipetest.World, counter int32) {
 		producer := w.Queue(w.Stranger(nil))
@@ -53,7 +53,7 @@ func TestConsumersThatWaitAtTheEndOfTheirCounterAreServed(t *testing.T) {
 	})
 }
 
-// B84: The places of a Serve are beyond the limit.
+// The places of a Serve are beyond the limit.
 func TestServeGoesOnBeyondTheEndOfTheConsumersCounter(t *testing.T) {
 	eachCounter(t, func(t *testing.T, w *recipetest.World, counter int32) {
 		producer := w.Queue(w.Stranger(nil))
@@ -63,7 +63,7 @@ func TestServeGoesOnBeyondTheEndOfTheConsumersCounter(t *testing.T) {
 		require.NoError(t, w.Srv.SetCounter(w.Path+"/line", counter))
 		handled := make(chan string, 100)
 		for range 2 {
-			q := zkrecipes.NewQueue(w.Stranger(nil), w.Path, &zkrecipes.QueueOptions{Workers: 2})
+			q := w.QueueWith(w.Stranger(nil), &zkrecipes.QueueOptions{Workers: 2})
 			recipetest.ServeLater(t, q, func(_ context.Context, it *zkrecipes.Item) error {
 				handled <- string(it.Data)
 				return nil
@@ -78,7 +78,6 @@ func TestServeGoesOnBeyondTheEndOfTheConsumersCounter(t *testing.T) {
 	})
 }
 
-// B84
 func TestBoundedPutsGoOnBeyondTheEndOfTheProducersCounter(t *testing.T) {
 	eachCounter(t, func(t *testing.T, w *recipetest.World, counter int32) {
 		queues := []*zkrecipes.Queue{w.Bounded(2), w.Bounded(2)}
@@ -98,7 +97,7 @@ func TestBoundedPutsGoOnBeyondTheEndOfTheProducersCounter(t *testing.T) {
 	})
 }
 
-// B84: The counter counts items and claims, so a segment whose items were claimed often enough
+// The counter counts items and claims, so a segment whose items were claimed often enough
 // comes to its end, too. The items of one transaction keep their order over it. Each
 // producer fills that segment with its second put, or its first if it did not know it.
 func TestItemsAreDeliveredBeyondTheEndOfASegmentsCounter(t *testing.T) {
@@ -129,7 +128,7 @@ func those(all []string, wanted ...string) []string {
 	return slices.DeleteFunc(slices.Clone(all), func(s string) bool { return !slices.Contains(wanted, s) })
 }
 
-// B84: A place beyond the limit, in a session that ends.
+// A place beyond the limit, in a session that ends.
 func TestConsumersGoOnWhenTheSessionOfOneThatIsAsideEnds(t *testing.T) {
 	eachCounter(t, func(t *testing.T, w *recipetest.World, counter int32) {
 		producer, first := w.Queue(w.Stranger(nil)), w.Queue(w.Stranger(nil))

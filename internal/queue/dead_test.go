@@ -25,7 +25,6 @@ import (
 
 // What dead letters tell, and how they are moved back.
 
-// A21
 func TestDeadLetterTellsItsLastFailureAndItsAttempts(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		q := zkrecipes.NewQueue(w.Stranger(&zkrecipes.Options{Prefix: "/app"}), "/jobs", &zkrecipes.QueueOptions{MaxAttempts: 3})
@@ -54,7 +53,7 @@ func TestDeadLetterOfAConsumerThatDiedSaysSo(t *testing.T) {
 		q := strict(w, 1)
 		recipetest.PutOn(t, q, "died", "given back", "panicked")
 		recipetest.TakeOn(t, q)
-		require.True(t, w.Srv.Expire(sessionOf(q)))
+		require.True(t, w.Srv.Expire(recipetest.SessionID(w.ClientOf(q))))
 		recipetest.NackOn(t, recipetest.TakeOn(t, q))
 		require.NoError(t, stop(serve(t, q, func(*zkrecipes.Item) error { panic("ouch") }).Call))
 		require.Equal(t, []string{"died", "given back", "panicked"}, listed(t, q.DeadLetters()))
@@ -67,12 +66,12 @@ func TestDeadLetterOfAConsumerThatDiedSaysSo(t *testing.T) {
 	})
 }
 
-// B86: Others undo what a move needs, again and again. The item is given back, its next consumer
+// Others undo what a move needs, again and again. The item is given back, its next consumer
 // moves it, and Serve goes on.
 func TestServeOutlivesAMoveThatOthersUndo(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		opts, log := recipetest.Logged()
-		q := zkrecipes.NewQueue(w.Stranger(opts), w.Path, &zkrecipes.QueueOptions{MaxAttempts: 1})
+		q := w.QueueWith(w.Stranger(opts), &zkrecipes.QueueOptions{MaxAttempts: 1})
 		w.Plan.Add(zktest.Fault{Do: zktest.Answer, Code: jute.ErrNoNode, Op: "multi(create,setData,create)", Path: w.Path + "-dead/s", Times: 3 * zkconn.MaxTries})
 		bury(t, q, "x", "y")
 		require.Contains(t, log.String(), "item is not moved to the dead letters yet")
@@ -81,18 +80,18 @@ func TestServeOutlivesAMoveThatOthersUndo(t *testing.T) {
 	})
 }
 
-// B98: The servers refuse to move an item to the dead letters. Serve goes on with the others, in
+// The servers refuse to move an item to the dead letters. Serve goes on with the others, in
 // the meantime and for good, until the item can be moved.
 func TestServeGoesOnPastAnItemThatCannotBeMovedToTheDeadLetters(t *testing.T) {
 	eachInBubble(t, map[string]bool{"its handler failed": false, "its consumer died": true}, func(t *testing.T, w *recipetest.World, died bool) {
 		opts, log := recipetest.Logged()
-		q := zkrecipes.NewQueue(w.Stranger(opts), w.Path, &zkrecipes.QueueOptions{MaxAttempts: 1})
+		q := w.QueueWith(w.Stranger(opts), &zkrecipes.QueueOptions{MaxAttempts: 1})
 		w.SpoilDeadLetters()
 		recipetest.PutOn(t, q, "bad")
 		want := []string{"bad"}
 		if died {
 			recipetest.TakeOn(t, q)
-			require.True(t, w.Srv.Expire(sessionOf(q)))
+			require.True(t, w.Srv.Expire(recipetest.SessionID(w.ClientOf(q))))
 			want = nil
 		}
 		a := serve(t, q, func(it *zkrecipes.Item) error {
@@ -126,7 +125,7 @@ func TestServeGoesOnPastAnItemThatCannotBeMovedToTheDeadLetters(t *testing.T) {
 // A process that ends does not wait until an item that cannot be moved may be tried again.
 func TestShutdownDoesNotWaitForAnItemThatCannotBeMoved(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-		q := zkrecipes.NewQueue(w.Stranger(nil), w.Path, nil)
+		q := w.QueueWith(w.Stranger(nil), nil)
 		w.SpoilDeadLetters()
 		recipetest.PutOn(t, q, "bad")
 		for range queue.DefaultMaxAttempts {
@@ -137,7 +136,7 @@ func TestShutdownDoesNotWaitForAnItemThatCannotBeMoved(t *testing.T) {
 		require.True(t, a.Waiting())
 		require.Len(t, w.Flags(), 1, "it is kept")
 		began := time.Now()
-		require.NoError(t, clientOf(q).Shutdown(t.Context()))
+		require.NoError(t, w.ClientOf(q).Shutdown(t.Context()))
 		require.Less(t, time.Since(began), time.Second)
 		_, err := a.Wait()
 		require.ErrorIs(t, err, zkrecipes.ErrClosed)
@@ -161,7 +160,7 @@ func TestFailureThatIsLongIsCut(t *testing.T) {
 func TestLargestItemsBecomeDeadLettersWithoutAFailure(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		q := strict(w, 1)
-		engine, s := recipetest.QueueOf(q), recipetest.Live(t, clientOf(q))
+		engine, s := recipetest.QueueOf(q), recipetest.Live(t, w.ClientOf(q))
 		log := queue.NewQueueLog(s, engine.DeadLettersPath())
 		claim := engine.NewClaim(s, queue.NewQueueLog(s, engine.Abs()).Segment(0)+"/"+queuelog.NewID()+"0000000000")
 		largest := jute.MaxFrame - zkconn.MultiSize(claim.AckOps(true).All(), log.LargestAppend([]queuelog.Item{{ID: queuelog.NewID()}}, engine.SegmentSize).Ops)
@@ -201,7 +200,6 @@ func TestDeadLettersWithoutANoteCanBeRead(t *testing.T) {
 	})
 }
 
-// A21
 func TestRedriveMovesLettersBackWithAttemptsThatBeginAnew(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		q := w.Small(3, &zkrecipes.QueueOptions{MaxAttempts: 2})
@@ -246,8 +244,8 @@ func TestRedriveDeletesTheSegmentsThatItEmpties(t *testing.T) {
 func TestRedriveLeavesLettersThatAreTakenOrOthers(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		opts := &zkrecipes.QueueOptions{MaxAttempts: 1, DeadLetter: "/letters"}
-		q := zkrecipes.NewQueue(w.Stranger(nil), w.Path, opts)
-		other := zkrecipes.NewQueue(clientOf(q), "/next", opts)
+		q := w.QueueWith(w.Stranger(nil), opts)
+		other := zkrecipes.NewQueue(w.ClientOf(q), "/next", opts)
 		bury(t, q, "taken")
 		it := recipetest.TakeOn(t, q.DeadLetters())
 		bury(t, other, "other")
@@ -265,7 +263,7 @@ func TestRedriveLeavesLettersThatAreTakenOrOthers(t *testing.T) {
 // that.
 func TestRedriveWaitsForRoom(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-		q := zkrecipes.NewQueue(w.Stranger(nil), w.Path, &zkrecipes.QueueOptions{MaxAttempts: 1, MaxLen: 2})
+		q := w.QueueWith(w.Stranger(nil), &zkrecipes.QueueOptions{MaxAttempts: 1, MaxLen: 2})
 		bury(t, q, "0", "1")
 		bury(t, q, "2", "3")
 		a := harness.Go(t, func(ctx context.Context) (int, error) { return q.Redrive(ctx, 3) })
@@ -288,9 +286,9 @@ func TestRedriveWaitsForRoom(t *testing.T) {
 // A letter that is too large stays, and those behind it are moved.
 func TestRedriveGoesOnAfterALetterThatIsTooLarge(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-		q := zkrecipes.NewQueue(w.Stranger(nil), w.Path, &zkrecipes.QueueOptions{MaxAttempts: 1})
+		q := w.QueueWith(w.Stranger(nil), &zkrecipes.QueueOptions{MaxAttempts: 1})
 		bury(t, q, "x", "large", "y")
-		small := zkrecipes.NewQueue(clientOf(q), w.Path, &zkrecipes.QueueOptions{MaxItemBytes: 3})
+		small := zkrecipes.NewQueue(w.ClientOf(q), w.Path, &zkrecipes.QueueOptions{MaxItemBytes: 3})
 		moved, err := small.Redrive(t.Context(), 9)
 		require.ErrorIs(t, err, zkrecipes.ErrTooLarge)
 		require.ErrorContains(t, err, "zkrecipes: redrive "+w.Path+": letter "+w.Path+"-dead/s/0000000000/")
@@ -300,7 +298,7 @@ func TestRedriveGoesOnAfterALetterThatIsTooLarge(t *testing.T) {
 	})
 }
 
-// B86: An operator deletes the queue or its dead letters at any request of a Redrive, which
+// An operator deletes the queue or its dead letters at any request of a Redrive, which
 // moves what is left.
 func TestRedriveMovesWhatIsLeftIfAQueueIsDeletedAtAnyRequest(t *testing.T) {
 	for _, deleted := range []string{"/line", "/line-dead"} {

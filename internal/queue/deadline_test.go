@@ -40,7 +40,7 @@ func TestAnItemThatWasClaimedForACallThatHasEndedIsTheNextOnes(t *testing.T) {
 
 func TestAnItemThatWasClaimedForNobodyIsGivenBackAndThatIsNoAttempt(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-		q := zkrecipes.NewQueue(w.Stranger(nil), w.Path, &zkrecipes.QueueOptions{MaxAttempts: 3})
+		q := w.QueueWith(w.Stranger(nil), &zkrecipes.QueueOptions{MaxAttempts: 3})
 		recipetest.PutOn(t, q, "x")
 		for range 20 {
 			time.Sleep(time.Second)
@@ -52,7 +52,7 @@ func TestAnItemThatWasClaimedForNobodyIsGivenBackAndThatIsNoAttempt(t *testing.T
 			time.Sleep(time.Second)
 			require.Empty(t, w.Flags())
 		}
-		it := recipetest.TakeOn(t, zkrecipes.NewQueue(w.Stranger(nil), w.Path, nil))
+		it := recipetest.TakeOn(t, w.QueueWith(w.Stranger(nil), nil))
 		require.Equal(t, 1, it.Attempt)
 		recipetest.NackOn(t, it)
 		require.Equal(t, 2, recipetest.TakeOn(t, q).Attempt)

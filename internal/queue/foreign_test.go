@@ -20,39 +20,39 @@ import (
 
 // Somebody creates znodes below items, which the servers then cannot delete.
 
-// B85: The item is set aside, whatever ends it, and the log says so. What goes on with the
+// The item is set aside, whatever ends it, and the log says so. What goes on with the
 // others does.
 func TestItemWithAForeignZnodeBelowIsSetAside(t *testing.T) {
-	eachInBubble(t, map[string]func(t *testing.T, q *zkrecipes.Queue){
-		"served": func(t *testing.T, q *zkrecipes.Queue) {
+	eachInBubble(t, map[string]func(t *testing.T, w *recipetest.World, q *zkrecipes.Queue){
+		"served": func(t *testing.T, w *recipetest.World, q *zkrecipes.Queue) {
 			require.Equal(t, []string{"x", "y", "z"}, served(t, q, nil))
 		},
-		"served, fails": func(t *testing.T, q *zkrecipes.Queue) {
+		"served, fails": func(t *testing.T, w *recipetest.World, q *zkrecipes.Queue) {
 			require.Equal(t, []string{"x", "y", "z", "x", "x"}, served(t, q, recipetest.ErrHandler), "MaxAttempts")
 			require.Equal(t, []string{"x"}, listed(t, q.DeadLetters()))
 		},
-		"moved": func(t *testing.T, q *zkrecipes.Queue) {
-			to := next(clientOf(q), 9, nil)
+		"moved": func(t *testing.T, w *recipetest.World, q *zkrecipes.Queue) {
+			to := next(w.ClientOf(q), 9, nil)
 			ackPutOn(t, recipetest.TakeOn(t, q), to, "moved")
 			require.Equal(t, []string{"moved"}, listed(t, to))
 			require.Equal(t, []string{"y", "z"}, recipetest.Drain(t, q))
 		},
-		"removed": func(t *testing.T, q *zkrecipes.Queue) {
+		"removed": func(t *testing.T, w *recipetest.World, q *zkrecipes.Queue) {
 			e, err := q.Peek(t.Context())
 			require.NoError(t, err)
 			require.NoError(t, q.Remove(t.Context(), e.ID))
 			require.ErrorIs(t, q.Remove(t.Context(), e.ID), zkrecipes.ErrItemGone)
 			require.Equal(t, []string{"y", "z"}, recipetest.Drain(t, q))
 		},
-		"purged": func(t *testing.T, q *zkrecipes.Queue) { require.Equal(t, 3, purge(t, q)) },
-	}, func(t *testing.T, w *recipetest.World, end func(*testing.T, *zkrecipes.Queue)) {
+		"purged": func(t *testing.T, w *recipetest.World, q *zkrecipes.Queue) { require.Equal(t, 3, purge(t, q)) },
+	}, func(t *testing.T, w *recipetest.World, end func(*testing.T, *recipetest.World, *zkrecipes.Queue)) {
 		opts, log := recipetest.Logged()
-		q := zkrecipes.NewQueue(w.Stranger(opts), w.Path, &zkrecipes.QueueOptions{MaxAttempts: 3})
+		q := w.QueueWith(w.Stranger(opts), &zkrecipes.QueueOptions{MaxAttempts: 3})
 		recipetest.QueueOf(q).SegmentSize = 2
 		recipetest.PutOn(t, q, "x", "y", "z")
 		stays := w.Items()[0]
 		znode := w.Foreign(w.Bare(), stays, "note")
-		end(t, q)
+		end(t, w, q)
 		synctest.Wait() // the log is written in the background
 		require.Contains(t, log.String(), `"znode":"`+stays+`"`)
 		require.Contains(t, log.String(), `"children":["note"]`)
@@ -73,7 +73,7 @@ func served(t *testing.T, q *zkrecipes.Queue, err error) []string {
 	return a.got
 }
 
-// B85: A letter with a foreign znode below it is moved back, and marked.
+// A letter with a foreign znode below it is moved back, and marked.
 func TestLetterWithAForeignZnodeBelowIsMovedBackOnce(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		q := strict(w, 1)
@@ -88,7 +88,7 @@ func TestLetterWithAForeignZnodeBelowIsMovedBackOnce(t *testing.T) {
 	})
 }
 
-// B85: While the end of the last consumer's session is under way, servers say that the item is
+// While the end of the last consumer's session is under way, servers say that the item is
 // not empty, although nothing is below it. It is deleted all the same, and not marked, unless
 // they go on counting a znode that nobody sees: that does not stop the queue.
 func TestItemThatTheServersMiscountIsDeleted(t *testing.T) {
@@ -131,7 +131,7 @@ func TestItemThatTheServersMiscountIsDeleted(t *testing.T) {
 	})
 }
 
-// B85: An Ack's operations are carried out once, with the mark, and if replies are lost.
+// An Ack's operations are carried out once, with the mark, and if replies are lost.
 func TestAckOfAnItemWithAForeignZnodeBelowIsDoneOnce(t *testing.T) {
 	beforeAndAfter(t, func(t *testing.T, w *recipetest.World, after bool) {
 		q := w.Bounded(1)
@@ -151,7 +151,7 @@ func TestAckOfAnItemWithAForeignZnodeBelowIsDoneOnce(t *testing.T) {
 	})
 }
 
-// B85: A znode with the name of a claim keeps its item from being claimed. It need not be
+// A znode with the name of a claim keeps its item from being claimed. It need not be
 // readable. Consumers take the other items, and this one once the znode is gone.
 func TestUnreadableZnodeInAClaimsPlaceHoldsUpItsItemOnly(t *testing.T) {
 	eachInBubble(t, map[string][]zk.ACL{
@@ -179,7 +179,7 @@ func TestUnreadableZnodeInAClaimsPlaceHoldsUpItsItemOnly(t *testing.T) {
 	})
 }
 
-// B85: A session forgets such an item once it is gone.
+// A session forgets such an item once it is gone.
 func TestDeletedItemThatCouldNotBeClaimedIsForgotten(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		q, conn := w.Queue(w.Stranger(nil)), w.Bare()
@@ -188,7 +188,7 @@ func TestDeletedItemThatCouldNotBeClaimedIsForgotten(t *testing.T) {
 		znode := w.Foreign(conn, item, "c")
 		a := w.TakeLater(q)
 		blocked := func() (n int) {
-			queue.QueueIn(recipetest.Live(t, clientOf(q)), recipetest.QueueOf(q).Abs()).Blocked.Range(func(any, any) bool { n++; return true })
+			queue.QueueIn(recipetest.Live(t, w.ClientOf(q)), recipetest.QueueOf(q).Abs()).Blocked.Range(func(any, any) bool { n++; return true })
 			return n
 		}
 		require.Equal(t, 1, blocked())
@@ -202,10 +202,10 @@ func TestDeletedItemThatCouldNotBeClaimedIsForgotten(t *testing.T) {
 	})
 }
 
-// B85: What stands below an item is no attempt. What was deleted again cannot be told from one.
+// What stands below an item is no attempt. What was deleted again cannot be told from one.
 func TestForeignZnodesBelowAnItemAreNoAttempts(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-		q, conn := zkrecipes.NewQueue(w.Stranger(nil), w.Path, &zkrecipes.QueueOptions{MaxAttempts: 2}), w.Bare()
+		q, conn := w.QueueWith(w.Stranger(nil), &zkrecipes.QueueOptions{MaxAttempts: 2}), w.Bare()
 		shows := func(attempts int, taken bool) {
 			t.Helper()
 			for e, err := range q.Items(t.Context()) {
@@ -231,14 +231,14 @@ func TestForeignZnodesBelowAnItemAreNoAttempts(t *testing.T) {
 		require.NoError(t, conn.Delete(item+"/a", -1))
 		shows(2, false)
 		a := w.TakeLater(q) // moves it to the dead letters
-		dead, err := zkrecipes.NewQueue(clientOf(q), w.Path+"-dead", nil).Peek(t.Context())
+		dead, err := zkrecipes.NewQueue(w.ClientOf(q), w.Path+"-dead", nil).Peek(t.Context())
 		require.NoError(t, err)
 		require.Equal(t, it.ID, dead.ID)
 		canceled(t, a)
 	})
 }
 
-// B85: An item with a foreign znode in a claim's place is as good as taken. The error says
+// An item with a foreign znode in a claim's place is as good as taken. The error says
 // which znode it is.
 func TestRemovalOfAnItemThatCannotBeClaimedNamesTheForeignZnode(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
@@ -254,7 +254,7 @@ func TestRemovalOfAnItemThatCannotBeClaimedNamesTheForeignZnode(t *testing.T) {
 	})
 }
 
-// B86: Any number of the items of a segment may have znodes of others below them.
+// Any number of the items of a segment may have znodes of others below them.
 func TestPurgeMarksAnyNumberOfItemsWithForeignZnodes(t *testing.T) {
 	for _, n := range []int{zkconn.MaxTries - 1, zkconn.MaxTries, 3 * zkconn.MaxTries} {
 		recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {

@@ -28,13 +28,13 @@ func limited() *zkrecipes.QueueOptions {
 	return &zkrecipes.QueueOptions{HandlerTimeout: 10 * time.Second, Backoff: func(int) time.Duration { return 5 * time.Second }}
 }
 
-// B108: A handler that does not return loses its item to another consumer, and its worker takes no
+// A handler that does not return loses its item to another consumer, and its worker takes no
 // other one until it does. What it returns then is ignored.
 func TestItemOfAHandlerThatDoesNotReturnIsGivenBack(t *testing.T) {
 	for _, result := range []error{nil, recipetest.ErrHandler} {
 		recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 			opts, log := recipetest.Logged()
-			q := zkrecipes.NewQueue(w.Stranger(opts), w.Path, limited())
+			q := w.QueueWith(w.Stranger(opts), limited())
 			ids := recipetest.PutOn(t, q, "hangs", "next")
 			finish := make(chan struct{})
 			var got []string
@@ -93,7 +93,7 @@ func TestItemOfAHandlerThatDoesNotReturnIsGivenBack(t *testing.T) {
 func TestHandlerThatReturnsWhenItsContextEndsKeepsItsWorker(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		opts, log := recipetest.Logged()
-		q := zkrecipes.NewQueue(w.Stranger(opts), w.Path, limited())
+		q := w.QueueWith(w.Stranger(opts), limited())
 		recipetest.PutOn(t, q, "slow", "late", "quick")
 		began := time.Now()
 		var got []string
@@ -119,7 +119,7 @@ func TestHandlerThatReturnsWhenItsContextEndsKeepsItsWorker(t *testing.T) {
 	})
 }
 
-// A21, B108: An item that hangs every handler is a dead letter after MaxAttempts, although none of
+// An item that hangs every handler is a dead letter after MaxAttempts, although none of
 // them has returned.
 func TestItemThatHangsEachHandlerBecomesADeadLetter(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
@@ -136,8 +136,8 @@ func TestItemThatHangsEachHandlerBecomesADeadLetter(t *testing.T) {
 			<-finish
 			return nil
 		}
-		q := zkrecipes.NewQueue(w.Stranger(nil), w.Path, options)
-		other := zkrecipes.NewQueue(w.Stranger(nil), w.Path, options)
+		q := w.QueueWith(w.Stranger(nil), options)
+		other := w.QueueWith(w.Stranger(nil), options)
 		a, b := recipetest.ServeLater(t, q, handler), recipetest.ServeLater(t, other, handler)
 		ids := recipetest.PutOn(t, q, "hangs")
 		time.Sleep(time.Hour)
@@ -165,7 +165,7 @@ func TestServeTakesNothingWhileNoHandlerReturns(t *testing.T) {
 		options := limited()
 		options.Workers, options.DrainTimeout = 3, drain
 		options.Backoff = func(int) time.Duration { return time.Hour }
-		q := zkrecipes.NewQueue(w.Stranger(nil), w.Path, options)
+		q := w.QueueWith(w.Stranger(nil), options)
 		recipetest.PutOn(t, q, recipetest.Names(9)...)
 		var began atomic.Int64
 		finish := make(chan struct{})
@@ -197,7 +197,7 @@ func TestServeTakesNothingWhileNoHandlerReturns(t *testing.T) {
 // Shutdown waits for a handler that does not return, until its own context ends.
 func TestShutdownWaitsForAHandlerThatDoesNotReturn(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-		q := zkrecipes.NewQueue(w.Stranger(nil), w.Path, limited())
+		q := w.QueueWith(w.Stranger(nil), limited())
 		recipetest.PutOn(t, q, "hangs")
 		finish := make(chan struct{})
 		a := recipetest.ServeLater(t, q, func(context.Context, *zkrecipes.Item) error {
@@ -208,7 +208,7 @@ func TestShutdownWaitsForAHandlerThatDoesNotReturn(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		began := time.Now()
-		require.ErrorIs(t, clientOf(q).Shutdown(ctx), context.DeadlineExceeded)
+		require.ErrorIs(t, w.ClientOf(q).Shutdown(ctx), context.DeadlineExceeded)
 		require.Equal(t, time.Minute, time.Since(began))
 		require.True(t, a.Waiting())
 		close(finish)
@@ -238,7 +238,7 @@ func TestOverrunOfAnItemThatIsOver(t *testing.T) {
 		},
 	}, func(t *testing.T, w *recipetest.World, end func(*testing.T, *zkrecipes.Queue, *zkrecipes.Item)) {
 		opts, log := recipetest.Logged()
-		q := zkrecipes.NewQueue(w.Stranger(opts), w.Path, limited())
+		q := w.QueueWith(w.Stranger(opts), limited())
 		recipetest.PutOn(t, q, "x")
 		calls := 0
 		a := recipetest.ServeLater(t, q, func(ctx context.Context, it *zkrecipes.Item) error {
@@ -259,7 +259,7 @@ func TestOverrunOfAnItemThatIsOver(t *testing.T) {
 // An operator buries the item of a handler, which learns why its context has ended.
 func TestHandlerWhoseItemIsBuriedIsToldSo(t *testing.T) {
 	eachInBubble(t, map[string]time.Duration{"with HandlerTimeout": time.Hour, "without": 0}, func(t *testing.T, w *recipetest.World, limit time.Duration) {
-		q := zkrecipes.NewQueue(w.Stranger(nil), w.Path, &zkrecipes.QueueOptions{HandlerTimeout: limit})
+		q := w.QueueWith(w.Stranger(nil), &zkrecipes.QueueOptions{HandlerTimeout: limit})
 		ids := recipetest.PutOn(t, q, "hangs", "next")
 		var causes []error
 		a := recipetest.ServeLater(t, q, func(ctx context.Context, it *zkrecipes.Item) error {

@@ -33,14 +33,6 @@ func eachInBubble[C any](t *testing.T, cases map[string]C, f func(t *testing.T, 
 	}
 }
 
-// clientOf returns the Client of a queue.
-func clientOf(q *zkrecipes.Queue) *zkrecipes.Client {
-	return recipetest.ClientOf(recipetest.QueueOf(q).Client)
-}
-
-// sessionOf returns the id of the session of a queue's Client.
-func sessionOf(q *zkrecipes.Queue) int64 { return recipetest.SessionID(clientOf(q)) }
-
 // next returns a second queue of a client, with segments of n creates.
 func next(c *zkrecipes.Client, n int64, opts *zkrecipes.QueueOptions) *zkrecipes.Queue {
 	q := zkrecipes.NewQueue(c, "/next", opts)
@@ -50,7 +42,7 @@ func next(c *zkrecipes.Client, n int64, opts *zkrecipes.QueueOptions) *zkrecipes
 
 // strict returns the world's queue with a bound of attempts, for a new client.
 func strict(w *recipetest.World, attempts int) *zkrecipes.Queue {
-	return zkrecipes.NewQueue(w.Stranger(nil), w.Path, &zkrecipes.QueueOptions{MaxAttempts: attempts})
+	return w.QueueWith(w.Stranger(nil), &zkrecipes.QueueOptions{MaxAttempts: attempts})
 }
 
 // listed returns the data of all items.
@@ -71,13 +63,6 @@ func bytesOf(items ...string) (all [][]byte) {
 		all = append(all, []byte(item))
 	}
 	return all
-}
-
-func lenOf(t testing.TB, q *zkrecipes.Queue) int {
-	t.Helper()
-	n, err := q.Len(harness.Within(t, 2*time.Minute))
-	require.NoError(t, err)
-	return n
 }
 
 func purge(t testing.TB, q *zkrecipes.Queue) int {

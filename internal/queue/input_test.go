@@ -24,7 +24,6 @@ import (
 
 // Invalid input, sizes, permissions, and servers that refuse requests.
 
-// B39
 func TestQueueErrorsNameTheInvalidPathOrOption(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		c, ctx, conn := w.Stranger(nil), t.Context(), w.Bare()
@@ -97,7 +96,6 @@ func callsOn(q *zkrecipes.Queue, ctx context.Context) map[string]error {
 	return errs
 }
 
-// B40
 func TestQueueRejectsNilArguments(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		var none context.Context
@@ -128,7 +126,7 @@ func TestQueueRejectsNilArguments(t *testing.T) {
 	})
 }
 
-// B52: The largest item that fits, and one byte more. The limit is that of the largest
+// The largest item that fits, and one byte more. The limit is that of the largest
 // transaction that the item needs: the put, the put with a bound, or the move to the
 // dead letters. An ack has a limit, too.
 func TestRealItemsAndAcksOverTheSizeLimitAreRefused(t *testing.T) {
@@ -187,7 +185,7 @@ func TestRealItemsAndAcksOverTheSizeLimitAreRefused(t *testing.T) {
 	}
 }
 
-// B48: The queue's path and the paths that it uses below exist and hold data.
+// The queue's path and the paths that it uses below exist and hold data.
 func TestAQueueKeepsTheDataOfExistingZnodes(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		q, other, conn := w.Small(3, &zkrecipes.QueueOptions{MaxLen: 100}), w.Small(3, nil), w.Bare()
@@ -215,7 +213,6 @@ func TestAQueueKeepsTheDataOfExistingZnodes(t *testing.T) {
 	})
 }
 
-// A05
 func TestRealQueueAndAckWorkUnderAPrefix(t *testing.T) {
 	r := recipetest.NewQueueRig(t, nil)
 	c := recipetest.Dial(t, &zkrecipes.Options{Prefix: r.Path + "/prefix"})
@@ -233,7 +230,7 @@ func TestRealQueueAndAckWorkUnderAPrefix(t *testing.T) {
 	require.Contains(t, harness.Children(t, r.Raw, r.Path+"/prefix"), "q-dead")
 }
 
-// A18: Items have the client's ACL. Only its session may write a claim or a receipt.
+// Items have the client's ACL. Only its session may write a claim or a receipt.
 func TestRealQueueSetsACLsOnItsZnodes(t *testing.T) {
 	r := recipetest.NewQueueRig(t, nil)
 	auth := []zkrecipes.Auth{{Scheme: "digest", Data: []byte("user:secret")}}
@@ -263,7 +260,7 @@ func TestRealQueueSetsACLsOnItsZnodes(t *testing.T) {
 	require.ErrorIs(t, err, zk.ErrNoAuth)
 }
 
-// B36: If an ACL refuses a request, the call returns an error at once and leaves no znodes.
+// If an ACL refuses a request, the call returns an error at once and leaves no znodes.
 func TestQueueReturnsNoAuthAtOnce(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		q, conn, ctx := w.Queue(w.Stranger(nil)), w.Bare(), t.Context()
@@ -318,7 +315,7 @@ func TestQueueReturnsNoAuthAtOnce(t *testing.T) {
 	})
 }
 
-// B61: Receipts and claims work on servers that refuse digests or do not enforce ACLs.
+// Receipts and claims work on servers that refuse digests or do not enforce ACLs.
 func TestRealQueueWorksOnServersWithoutDigestsOrACLs(t *testing.T) {
 	for name, server := range map[string]struct {
 		cfg  zkserver.Config
@@ -331,12 +328,13 @@ func TestRealQueueWorksOnServersWithoutDigestsOrACLs(t *testing.T) {
 			t.Parallel()
 			servers := []string{harness.OwnServer(t, server.cfg, server.opts...)}
 			conn, path := harness.RawTo(t, servers), harness.NewPath(t)
-			q := zkrecipes.NewQueue(recipetest.DialTo(t, servers, nil), path, &zkrecipes.QueueOptions{MaxLen: 10, MaxAttempts: 1})
-			other := zkrecipes.NewQueue(recipetest.DialTo(t, servers, nil), path, nil)
+			c, d := recipetest.DialTo(t, servers, nil), recipetest.DialTo(t, servers, nil)
+			q := zkrecipes.NewQueue(c, path, &zkrecipes.QueueOptions{MaxLen: 10, MaxAttempts: 1})
+			other := zkrecipes.NewQueue(d, path, nil)
 			a := recipetest.TakeLater(t, q)
-			recipetest.LineUp(t, conn, path+"/line", 1, clientOf(q))
+			recipetest.LineUp(t, conn, path+"/line", 1, c)
 			b := recipetest.TakeLater(t, other)
-			recipetest.LineUp(t, conn, path+"/line", 2, clientOf(other))
+			recipetest.LineUp(t, conn, path+"/line", 2, d)
 			recipetest.PutOn(t, q, "0", "1")
 			recipetest.PutOn(t, q, "2")
 			require.Positive(t, a.Get().Token())
@@ -355,7 +353,6 @@ func TestRealQueueWorksOnServersWithoutDigestsOrACLs(t *testing.T) {
 	}
 }
 
-// B37
 func TestQueueReturnsQuotaErrorsAtOnce(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		q := w.Queue(w.Stranger(nil))
@@ -374,7 +371,7 @@ func TestQueueReturnsQuotaErrorsAtOnce(t *testing.T) {
 	})
 }
 
-// B56: The servers are unreachable for longer than the session timeout, and still know the
+// The servers are unreachable for longer than the session timeout, and still know the
 // session afterwards.
 func TestClaimIsLostInAnOutageThatTheSessionSurvives(t *testing.T) {
 	t.Parallel()
@@ -392,7 +389,7 @@ func TestClaimIsLostInAnOutageThatTheSessionSurvives(t *testing.T) {
 	recipetest.AckOn(t, again)
 }
 
-// B46: The server has lost its data. A Take that waits continues in the next session, on a
+// The server has lost its data. A Take that waits continues in the next session, on a
 // queue that is created again.
 func TestTakeContinuesOnAServerThatLostItsData(t *testing.T) {
 	t.Parallel()

@@ -23,7 +23,7 @@ import (
 func TestAckPutFillsSegments(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		q, consumer := w.Queue(w.Stranger(nil)), next(w.Stranger(nil), 3, nil)
-		to := next(clientOf(q), 3, nil)
+		to := next(w.ClientOf(q), 3, nil)
 		recipetest.PutOn(t, q, "x")
 		recipetest.Warm(t, to)
 		waiting := w.TakeLater(consumer)
@@ -62,13 +62,13 @@ func TestAckPutRefusesBadInput(t *testing.T) {
 		q := w.Queue(w.Stranger(nil))
 		recipetest.PutOn(t, q, "x")
 		it := recipetest.TakeOn(t, q)
-		to := func(opts *zkrecipes.QueueOptions) *zkrecipes.Queue { return next(clientOf(q), 9, opts) }
+		to := func(opts *zkrecipes.QueueOptions) *zkrecipes.Queue { return next(w.ClientOf(q), 9, opts) }
 		for want, put := range map[string]struct {
 			to   *zkrecipes.Queue
 			data string
 		}{
 			"other queue: not made by NewQueue":                                           {nil, "y"},
-			`other queue: path does not begin with "/"`:                                   {zkrecipes.NewQueue(clientOf(q), "next", nil), "y"},
+			`other queue: path does not begin with "/"`:                                   {zkrecipes.NewQueue(w.ClientOf(q), "next", nil), "y"},
 			"put into /next: the queue belongs to another Client":                         {next(w.Stranger(nil), 9, nil), "y"},
 			"put into /next: QueueOptions.MaxLen is 9, and AckPut does not wait for room": {to(&zkrecipes.QueueOptions{MaxLen: 9}), "y"},
 			"put into /next: item of 2 bytes: QueueOptions.MaxItemBytes is 1":             {to(&zkrecipes.QueueOptions{MaxItemBytes: 1}), "yy"},
@@ -92,11 +92,11 @@ func TestAckPutRefusesBadInput(t *testing.T) {
 	})
 }
 
-// A21: The ack, the items and the operations are one transaction, with a receipt.
+// The ack, the items and the operations are one transaction, with a receipt.
 func TestAckPutIsOneTransaction(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		q, conn, ctx := w.Queue(w.Stranger(nil)), w.Bare(), t.Context()
-		to := next(clientOf(q), 100, nil)
+		to := next(w.ClientOf(q), 100, nil)
 		recipetest.PutOn(t, q, "x")
 		recipetest.PutOn(t, to, "before")
 		it := recipetest.TakeOn(t, q)
@@ -136,7 +136,7 @@ func TestAckPutIsOneTransaction(t *testing.T) {
 	})
 }
 
-// B86: An operator makes either queue again, or sets data on the open segment, at any request
+// An operator makes either queue again, or sets data on the open segment, at any request
 // of a move. The item is moved once, or lost with its queue.
 func TestAckPutMovesOnceWhateverAnOperatorDoesAtAnyRequest(t *testing.T) {
 	for what, act := range map[string]func(t *testing.T, conn *zk.Conn, w *recipetest.World){
@@ -150,7 +150,7 @@ func TestAckPutMovesOnceWhateverAnOperatorDoesAtAnyRequest(t *testing.T) {
 		t.Run(what, func(t *testing.T) {
 			atAnyRequest(t, func(t *testing.T, w *recipetest.World, between func(call, act func())) {
 				q, conn := w.Small(2, nil), w.Bare()
-				to := next(clientOf(q), 2, nil)
+				to := next(w.ClientOf(q), 2, nil)
 				recipetest.PutOn(t, next(w.Stranger(nil), 2, nil), "0", "1")
 				recipetest.PutOn(t, q, "x")
 				it := recipetest.TakeOn(t, q)
@@ -176,7 +176,7 @@ func TestAckPutMovesOnceWhateverAnOperatorDoesAtAnyRequest(t *testing.T) {
 	}
 }
 
-// B36: If the servers refuse to put into the other queue, the error names it, and the item is
+// If the servers refuse to put into the other queue, the error names it, and the item is
 // still claimed.
 func TestAckPutThatIsRefusedChangesNothing(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
@@ -185,11 +185,11 @@ func TestAckPutThatIsRefusedChangesNothing(t *testing.T) {
 		it := recipetest.TakeOn(t, q)
 		_, err := conn.Create("/next", nil, 0, zk.WorldACL(zk.PermRead))
 		require.NoError(t, err)
-		other := zkrecipes.NewQueue(clientOf(q), "/other", nil)
+		other := zkrecipes.NewQueue(w.ClientOf(q), "/other", nil)
 		recipetest.PutOn(t, other, "0")
 		_, err = conn.SetACL("/other/s/0000000000", zk.WorldACL(zk.PermRead), -1)
 		require.NoError(t, err)
-		for name, to := range map[string]*zkrecipes.Queue{"/next": next(clientOf(q), 9, nil), "/other": other} {
+		for name, to := range map[string]*zkrecipes.Queue{"/next": next(w.ClientOf(q), 9, nil), "/other": other} {
 			_, err := it.AckPut(t.Context(), to, bytesOf("y"))
 			require.ErrorIs(t, err, zk.ErrNoAuth)
 			require.EqualError(t, err, "zkrecipes: ack an item of "+w.Path+": put into "+name+": zk: not authenticated")
@@ -204,7 +204,7 @@ func TestAckPutThatIsRefusedChangesNothing(t *testing.T) {
 func TestAckPutWhoseContextEndsIsSeenToItsEnd(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		q := w.Queue(w.Stranger(nil))
-		to := next(clientOf(q), 9, nil)
+		to := next(w.ClientOf(q), 9, nil)
 		recipetest.PutOn(t, q, "x")
 		recipetest.PutOn(t, to, "before")
 		it := recipetest.TakeOn(t, q)

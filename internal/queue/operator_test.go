@@ -22,7 +22,7 @@ import (
 
 // Operators delete parts of a queue, and clients are closed.
 
-// B22: A consumer or producer whose place is deleted returns ErrEvicted, also if it is the first
+// A consumer or producer whose place is deleted returns ErrEvicted, also if it is the first
 // in its line and sleeps, or might overtake. "room" is the name of the producers' line.
 func TestWaiterOfAQueueWhosePlaceIsDeletedIsEvicted(t *testing.T) {
 	for sub, wait := range map[string]func(t *testing.T, q *zkrecipes.Queue) func() error{
@@ -60,7 +60,7 @@ func TestWaiterOfAQueueWhosePlaceIsDeletedIsEvicted(t *testing.T) {
 	}
 }
 
-// B22: A claim is lost if its flag, the znode that excludes others, or both are deleted. If
+// A claim is lost if its flag, the znode that excludes others, or both are deleted. If
 // the flag is deleted, the holder notices at once. The item is delivered again.
 func TestItemWhoseClaimIsDeletedIsLostAndDeliveredAgain(t *testing.T) {
 	eachInBubble(t, map[string]struct{ flag, claim bool }{
@@ -102,7 +102,7 @@ func TestItemWhoseClaimIsDeletedIsLostAndDeliveredAgain(t *testing.T) {
 	})
 }
 
-// B22: A consumer whose flag was deleted sweeps the rest of its claim. At any of its requests an
+// A consumer whose flag was deleted sweeps the rest of its claim. At any of its requests an
 // operator deletes that, too, and another consumer takes the item: its claim stays.
 func TestSweepOfAClaimLeavesTheNextConsumersAlone(t *testing.T) {
 	for _, op := range []string{"getData", "multi(setData)", "multi(delete)"} {
@@ -130,7 +130,7 @@ func TestSweepOfAClaimLeavesTheNextConsumersAlone(t *testing.T) {
 	}
 }
 
-// B22: A claim whose flag was deleted still excludes other consumers until its holder
+// A claim whose flag was deleted still excludes other consumers until its holder
 // notices. They wait until the rest of the claim is gone, and do nothing else for it.
 func TestItemWhoseFlagIsDeletedIsTakenUntilItsClaimGoes(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
@@ -158,7 +158,7 @@ func TestItemWhoseFlagIsDeletedIsTakenUntilItsClaimGoes(t *testing.T) {
 	})
 }
 
-// A21: The whole queue is deleted, with the places of its waiters. They go on in the queue
+// The whole queue is deleted, with the places of its waiters. They go on in the queue
 // that is created next. Tools delete a tree in one transaction, or one znode after the
 // other.
 func TestTakersRecoverWhenTheQueueIsDeleted(t *testing.T) {
@@ -194,7 +194,7 @@ func TestTakersRecoverWhenTheQueueIsDeleted(t *testing.T) {
 	})
 }
 
-// B23: Somebody deletes the open segment, or all segments.
+// Somebody deletes the open segment, or all segments.
 func TestSegmentsThatAreDeletedAreCreatedAgain(t *testing.T) {
 	eachInBubble(t, map[string]struct{ all, waits bool }{
 		"open": {}, "open, one waits": {waits: true}, "all": {all: true}, "all, one waits": {all: true, waits: true},
@@ -229,7 +229,7 @@ func TestSegmentsThatAreDeletedAreCreatedAgain(t *testing.T) {
 	})
 }
 
-// B25: Znodes of other programs are ignored everywhere in the queue, and none is deleted.
+// Znodes of other programs are ignored everywhere in the queue, and none is deleted.
 func TestForeignZnodesInAQueueAreIgnored(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		q, conn := w.Small(3, nil), w.Bare()
@@ -260,7 +260,7 @@ func TestForeignZnodesInAQueueAreIgnored(t *testing.T) {
 	})
 }
 
-// B23: A consumer that knows the segments of a deleted queue takes all items of the queue
+// A consumer that knows the segments of a deleted queue takes all items of the queue
 // that was created in its place, in order.
 func TestConsumerOfADeletedQueueTakesFromTheNewOneInOrder(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
@@ -285,7 +285,7 @@ func TestConsumerOfADeletedQueueTakesFromTheNewOneInOrder(t *testing.T) {
 	})
 }
 
-// B22: If an item is deleted before it is claimed, the claim fails. Take does not return
+// If an item is deleted before it is claimed, the claim fails. Take does not return
 // the item, and no znode is left behind.
 func TestItemThatIsDeletedBeforeItsClaimIsNotHandedOut(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
@@ -304,7 +304,7 @@ func TestItemThatIsDeletedBeforeItsClaimIsNotHandedOut(t *testing.T) {
 	})
 }
 
-// B23: A segment that was listed, and is read for the first time later, may have been
+// A segment that was listed, and is read for the first time later, may have been
 // deleted and created again in between, with others before it.
 func TestSegmentCreatedAfterItsListingIsNotTakenForTheOneThatWasListed(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {

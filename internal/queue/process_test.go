@@ -38,7 +38,7 @@ func TestConsumerProcess(t *testing.T) {
 // consumerTimeout is longer than the test takes: the places of the dead stand all the while.
 const consumerTimeout = 5 * time.Minute
 
-// B79: Processes that stand at the head of the consumers' line are killed. Two live ones go
+// Processes that stand at the head of the consumers' line are killed. Two live ones go
 // on while the places of the dead still stand.
 func TestRealDeliveriesGoOnWhenTheProcessAtTheHeadIsKilled(t *testing.T) {
 	t.Parallel()

@@ -20,7 +20,6 @@ import (
 // numbers returns the data of the items 0 to n-1 of putAllOn.
 func numbers(n int) []string { return recipetest.Names(n) }
 
-// B82
 func TestBatchFillsSegmentsInOneTransaction(t *testing.T) {
 	type batch struct {
 		size          int64
@@ -51,7 +50,7 @@ func TestBatchFillsSegmentsInOneTransaction(t *testing.T) {
 	})
 }
 
-// B82: The first consumer sleeps on the open segment, which is full: it has had many claims.
+// The first consumer sleeps on the open segment, which is full: it has had many claims.
 // The batch wakes it, although all but one of its items go elsewhere.
 func TestBatchWakesTheConsumerThatSleepsOnAFullSegment(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
@@ -77,7 +76,7 @@ func TestBatchWakesTheConsumerThatSleepsOnAFullSegment(t *testing.T) {
 	})
 }
 
-// B82: A taken item costs as much as if all had been put alone.
+// A taken item costs as much as if all had been put alone.
 func TestItemsOfALargeBatchCostNoMoreThanOthers(t *testing.T) {
 	const n = 3000
 	perItem := func(put func(t *testing.T, q *zkrecipes.Queue)) (bytes int) {
@@ -100,7 +99,7 @@ func TestItemsOfALargeBatchCostNoMoreThanOthers(t *testing.T) {
 	require.InEpsilon(t, alone, batch, 0.05)
 }
 
-// B82: Somebody else fills the segment first. The batch goes on behind, and stays together.
+// Somebody else fills the segment first. The batch goes on behind, and stays together.
 func TestBatchGoesOnBehindASegmentThatOthersFilled(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		q, other := w.Queue(w.Stranger(nil)), w.Queue(w.Stranger(nil))
@@ -113,13 +112,13 @@ func TestBatchGoesOnBehindASegmentThatOthersFilled(t *testing.T) {
 	})
 }
 
-// B82: The largest batch that is not refused fits into a request, segments included. The error
+// The largest batch that is not refused fits into a request, segments included. The error
 // of a larger one says what the limit is.
 func TestLargestBatchFitsIntoARequest(t *testing.T) {
 	eachOf(t, []int64{1, 3, 100}, func(t *testing.T, w *recipetest.World, size int64) {
 		q := w.Small(size, nil)
 		recipetest.PutOn(t, q, "first use")
-		s := recipetest.Live(t, clientOf(q))
+		s := recipetest.Live(t, w.ClientOf(q))
 		tooMany := sort.Search(1<<15, func(n int) bool {
 			items := make([]queuelog.Item, n)
 			for i := range items {
@@ -127,7 +126,7 @@ func TestLargestBatchFitsIntoARequest(t *testing.T) {
 			}
 			return recipetest.QueueOf(q).CheckFits(s, items) != nil
 		})
-		session := sessionOf(q)
+		session := recipetest.SessionID(w.ClientOf(q))
 		requests := w.Requests(func() {
 			_, err := q.PutAll(t.Context(), make([][]byte, tooMany)...)
 			require.ErrorIs(t, err, zkrecipes.ErrTooLarge)
@@ -137,7 +136,7 @@ func TestLargestBatchFitsIntoARequest(t *testing.T) {
 		require.Empty(t, requests)
 		_, err := q.PutAll(t.Context(), make([][]byte, tooMany-1)...)
 		require.NoError(t, err)
-		require.Equal(t, session, sessionOf(q))
+		require.Equal(t, session, recipetest.SessionID(w.ClientOf(q)))
 		require.Len(t, w.Items(), tooMany)
 	})
 }

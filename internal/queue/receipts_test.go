@@ -17,7 +17,7 @@ import (
 
 // The receipts that a session keeps for its next transactions.
 
-// B32: ctx ends before or after a put is sent. A put that was not sent has failed. One that
+// Ctx ends before or after a put is sent. A put that was not sent has failed. One that
 // was sent is uncertain, and its receipt is used again once its outcome is known.
 func TestCancelledPutIsUncertainOnlyOnceItIsSent(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
@@ -62,33 +62,33 @@ func TestCancelledPutIsUncertainOnlyOnceItIsSent(t *testing.T) {
 	})
 }
 
-// B86: An operator deletes the receipts, or the queue with them. No call fails for that,
+// An operator deletes the receipts, or the queue with them. No call fails for that,
 // however many there were.
 func TestCallsGoOnWhenAllReceiptsWereDeleted(t *testing.T) {
-	put := func(t *testing.T, q *zkrecipes.Queue) { recipetest.PutOn(t, q, "x") }
-	purge := func(t *testing.T, q *zkrecipes.Queue) { purge(t, q) }
+	put := func(t *testing.T, w *recipetest.World, q *zkrecipes.Queue) { recipetest.PutOn(t, q, "x") }
+	purge := func(t *testing.T, w *recipetest.World, q *zkrecipes.Queue) { purge(t, q) }
 	eachInBubble(t, map[string]struct {
-		call    func(t *testing.T, q *zkrecipes.Queue)
+		call    func(t *testing.T, w *recipetest.World, q *zkrecipes.Queue)
 		deleted string
 	}{
 		"Put": {put, "/puts"}, "Put without a queue": {put, ""}, "Purge": {purge, "/puts"}, "Purge without a queue": {purge, ""},
-		"AckPut": {func(t *testing.T, q *zkrecipes.Queue) {
-			ackPutOn(t, recipetest.TakeOn(t, q), next(clientOf(q), 100, nil), "moved")
+		"AckPut": {func(t *testing.T, w *recipetest.World, q *zkrecipes.Queue) {
+			ackPutOn(t, recipetest.TakeOn(t, q), next(w.ClientOf(q), 100, nil), "moved")
 		}, "/puts"},
 	}, func(t *testing.T, w *recipetest.World, c struct {
-		call    func(t *testing.T, q *zkrecipes.Queue)
+		call    func(t *testing.T, w *recipetest.World, q *zkrecipes.Queue)
 		deleted string
 	}) {
 		q := w.Queue(w.Stranger(nil))
 		w.PutAtOnce(q, 3*zkconn.MaxTries)
 		require.Greater(t, len(w.Srv.Children(w.Path+"/puts")), zkconn.MaxTries)
 		recipetest.RemoveTree(t, w.Bare(), w.Path+c.deleted)
-		c.call(t, q)
-		c.call(t, q)
+		c.call(t, w, q)
+		c.call(t, w, q)
 	})
 }
 
-// A21: Receipts that were needed for a moment only do not stay until the session ends.
+// Receipts that were needed for a moment only do not stay until the session ends.
 func TestReceiptsOfManyPutsAtOnceAreDeletedSaveForSome(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		q := w.Queue(w.Stranger(nil))
@@ -105,13 +105,13 @@ func TestUnsentPutIsSentInTheNextSession(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		q := w.Queue(w.Stranger(nil))
 		recipetest.Warm(t, q)
-		old := sessionOf(q)
-		w.Away(clientOf(q))
+		old := recipetest.SessionID(w.ClientOf(q))
+		w.Away(w.ClientOf(q))
 		a := w.PutLater(q, "x")
 		require.True(t, w.Srv.Expire(old))
 		w.Back()
 		a.Get()
-		require.NotEqual(t, old, sessionOf(q))
+		require.NotEqual(t, old, recipetest.SessionID(w.ClientOf(q)))
 		require.Equal(t, []string{"x"}, recipetest.Drain(t, q))
 	})
 }
@@ -137,7 +137,7 @@ func TestPutsAndAcksAreUncertainIfTheirReceiptsAreDeletedWithTheQueue(t *testing
 			q, conn := w.Queue(w.Stranger(nil)), w.Bare()
 			recipetest.PutOn(t, q, "x")
 			it := recipetest.TakeOn(t, q)
-			w.Plan.Add(zktest.Fault{Do: zktest.Withhold, After: true, Op: "multi", Path: w.ReceiptsOf(clientOf(q))})
+			w.Plan.Add(zktest.Fault{Do: zktest.Withhold, After: true, Op: "multi", Path: w.ReceiptsOf(w.ClientOf(q))})
 			time.AfterFunc(time.Second, func() {
 				recipetest.RemoveTree(t, conn, w.Path)
 				for _, path := range []string{w.Path, w.Path + "/puts"} {
@@ -146,7 +146,7 @@ func TestPutsAndAcksAreUncertainIfTheirReceiptsAreDeletedWithTheQueue(t *testing
 						require.NoError(t, err)
 					}
 				}
-				w.Srv.Disconnect(sessionOf(q))
+				w.Srv.Disconnect(recipetest.SessionID(w.ClientOf(q)))
 			})
 			require.ErrorIs(t, call(t, q, it), zkrecipes.ErrUncertain)
 			require.Len(t, w.Plan.Fired(), 1)

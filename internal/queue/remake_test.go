@@ -61,7 +61,7 @@ var acts = map[string]func(t *testing.T, w *recipetest.World, conn *zk.Conn, q *
 	},
 }
 
-// B86: A consumer deletes a segment, goes on to the next one, which it has not seen yet, and
+// A consumer deletes a segment, goes on to the next one, which it has not seen yet, and
 // sleeps there.
 func TestConsumerGoesOnWhateverAnOperatorDoesAtAnyRequest(t *testing.T) {
 	for what, act := range acts {
@@ -86,7 +86,7 @@ func TestConsumerGoesOnWhateverAnOperatorDoesAtAnyRequest(t *testing.T) {
 	}
 }
 
-// B86: A bounded producer counts the items and sleeps. There is capacity in the end.
+// A bounded producer counts the items and sleeps. There is capacity in the end.
 func TestBoundedProducerGoesOnWhateverAnOperatorDoesAtAnyRequest(t *testing.T) {
 	acts := maps.Clone(acts)
 	acts["deletes free items"] = func(t *testing.T, w *recipetest.World, conn *zk.Conn, _ *zkrecipes.Queue) {
@@ -113,7 +113,7 @@ func TestBoundedProducerGoesOnWhateverAnOperatorDoesAtAnyRequest(t *testing.T) {
 	}
 }
 
-// B86: A consumer lists the segments to make a missing one. The last one is open then. Before
+// A consumer lists the segments to make a missing one. The last one is open then. Before
 // the consumer reads it, others fill it and the next one, and empty and delete that one,
 // which is not made again: what follows it would never be delivered.
 func TestSegmentThatWasFilledAndEmptiedMeanwhileIsNotMadeAgain(t *testing.T) {

@@ -19,7 +19,6 @@ import (
 
 // Operators remove free items.
 
-// A21
 func TestRemoveRemovesAFreeItem(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		q := w.Small(2, nil)
@@ -31,7 +30,7 @@ func TestRemoveRemovesAFreeItem(t *testing.T) {
 		require.EqualError(t, err, "zkrecipes: remove an item of "+w.Path+": no such item")
 		require.ErrorIs(t, q.Remove(t.Context(), "x"), zkrecipes.ErrItemGone)
 		require.ErrorIs(t, w.Queue(w.Stranger(nil)).Remove(t.Context(), ""), zkrecipes.ErrItemGone)
-		require.ErrorIs(t, next(clientOf(q), 2, nil).Remove(t.Context(), ids[0]), zkrecipes.ErrItemGone, "no queue")
+		require.ErrorIs(t, next(w.ClientOf(q), 2, nil).Remove(t.Context(), ids[0]), zkrecipes.ErrItemGone, "no queue")
 		require.NotContains(t, w.Srv.Children("/"), "next", "nothing was created")
 		require.Equal(t, []string{"0", "1", "3", "4"}, recipetest.Drain(t, q))
 		w.OneSegment(q)
@@ -75,7 +74,6 @@ func TestRemoveLeavesAnItemThatIsTaken(t *testing.T) {
 	})
 }
 
-// A21
 func TestPurgeRemovesFreeItemsOnly(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		q, other := w.Small(7, nil), w.Queue(w.Stranger(nil))
@@ -196,7 +194,7 @@ func TestPurgeOfManyItemsBelowALongPath(t *testing.T) {
 	})
 }
 
-// B36: If the servers refuse to delete, the error says what.
+// If the servers refuse to delete, the error says what.
 func TestRemovalThatIsRefusedIsAnError(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		q, conn := w.Queue(w.Stranger(nil)), w.Bare()
@@ -212,7 +210,7 @@ func TestRemovalThatIsRefusedIsAnError(t *testing.T) {
 	})
 }
 
-// B86: Free items are removed at any request of a consumer. Nothing that is put later is slept
+// Free items are removed at any request of a consumer. Nothing that is put later is slept
 // beside.
 func TestConsumerGetsWhatIsPutAfterAPurgeAtAnyRequest(t *testing.T) {
 	atAnyRequest(t, func(t *testing.T, w *recipetest.World, between func(call, act func())) {
@@ -238,7 +236,7 @@ func TestConsumerGetsWhatIsPutAfterAPurgeAtAnyRequest(t *testing.T) {
 	})
 }
 
-// B86: Free items are removed at any request of a producer that waits for room.
+// Free items are removed at any request of a producer that waits for room.
 func TestBoundedProducerGoesOnAfterAPurgeAtAnyRequest(t *testing.T) {
 	atAnyRequest(t, func(t *testing.T, w *recipetest.World, between func(call, act func())) {
 		q, other := w.Small(2, &zkrecipes.QueueOptions{MaxLen: 4}), w.Small(2, nil)
@@ -263,10 +261,10 @@ func TestBoundedProducerGoesOnAfterAPurgeAtAnyRequest(t *testing.T) {
 }
 
 func TestCallsOfAClosedClientAreRefused(t *testing.T) {
-	// B35: nothing is sent
+	// Nothing is sent
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		q := w.Queue(w.Stranger(nil))
-		require.NoError(t, clientOf(q).Close())
+		require.NoError(t, w.ClientOf(q).Close())
 		for what, err := range callsOn(q, t.Context()) {
 			require.ErrorIs(t, err, zkrecipes.ErrClosed, what)
 		}

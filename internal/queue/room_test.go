@@ -53,7 +53,7 @@ func (l *lengths) longest() int {
 	return l.max
 }
 
-// B97: A process that is killed keeps its place at the head of the line until its session
+// A process that is killed keeps its place at the head of the line until its session
 // expires. The others do not wait for that.
 func TestPutsGoOnAlthoughTheFirstProducerInLineIsDead(t *testing.T) {
 	for _, bound := range []int{1, 5} {
@@ -93,7 +93,7 @@ func TestPutsGoOnAlthoughTheFirstProducerInLineIsDead(t *testing.T) {
 	}
 }
 
-// B97: The places of one process die together, however many they are and whoever stands between.
+// The places of one process die together, however many they are and whoever stands between.
 func TestPutsGoOnAlthoughAProcessWithSeveralPutsIsDead(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		ack := w.Fills(3)
@@ -119,7 +119,7 @@ func TestPutsGoOnAlthoughAProcessWithSeveralPutsIsDead(t *testing.T) {
 	})
 }
 
-// B97: Two that are dead are overtaken, and more once one of their sessions has expired.
+// Two that are dead are overtaken, and more once one of their sessions has expired.
 func TestPutsGoOnAlthoughTwoProcessesAreDead(t *testing.T) {
 	for dead, limit := range map[int]time.Duration{2: 2 * time.Second, 3: recipetest.DefaultSessionTimeout * 5 / 4} {
 		recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
@@ -140,7 +140,7 @@ func TestPutsGoOnAlthoughTwoProcessesAreDead(t *testing.T) {
 	}
 }
 
-// B97: The put of the first in line is under way for long, and its reply may be lost. It is
+// The put of the first in line is under way for long, and its reply may be lost. It is
 // overtaken. Its item is put once, and there are never more than MaxLen.
 func TestAPutThatIsOvertakenOnItsWayKeepsTheBound(t *testing.T) {
 	const put = "multi(setData,check,create,setData,delete)"
@@ -151,7 +151,7 @@ func TestAPutThatIsOvertakenOnItsWayKeepsTheBound(t *testing.T) {
 				ack := w.Fills(1)
 				slow, other := w.Bounded(1), w.Bounded(1)
 				first := w.PutLater(slow, "first")
-				receipts := w.ReceiptsOf(clientOf(slow))
+				receipts := w.ReceiptsOf(w.ClientOf(slow))
 				w.Plan.Add(zktest.Fault{Do: zktest.Delay, Op: put, Path: receipts, For: 3 * time.Second})
 				if drops {
 					w.Plan.Add(zktest.Fault{Do: zktest.Drop, Op: put, Path: receipts})
@@ -173,7 +173,7 @@ func TestAPutThatIsOvertakenOnItsWayKeepsTheBound(t *testing.T) {
 	}
 }
 
-// B97: The one that overtakes loses its connection or its session at that moment.
+// The one that overtakes loses its connection or its session at that moment.
 func TestAProducerThatOvertakesOutlivesFaults(t *testing.T) {
 	for _, do := range []zktest.Action{zktest.Drop, zktest.Expire} {
 		for _, after := range []bool{false, true} {
@@ -200,7 +200,7 @@ func TestAProducerThatOvertakesOutlivesFaults(t *testing.T) {
 	}
 }
 
-// B97: The servers refuse to delete the places ahead. The producer waits for its turn.
+// The servers refuse to delete the places ahead. The producer waits for its turn.
 func TestAProducerThatMayNotOvertakeWaits(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		ack := w.Fills(1)
@@ -249,7 +249,7 @@ func TestAProducerWaitsForTheNearestAheadAlthoughOthersHavePut(t *testing.T) {
 			puts = append(puts, w.PutLater(queues[i], fmt.Sprint("put ", i)))
 		}
 		time.Sleep(time.Second)
-		w.Plan.Add(zktest.Fault{Do: zktest.Delay, Op: "multi(setData,check,create,setData,delete)", Path: w.ReceiptsOf(recipetest.ClientOf(recipetest.QueueOf(queues[1]).Client)), For: queue.Grace / 2})
+		w.Plan.Add(zktest.Fault{Do: zktest.Delay, Op: "multi(setData,check,create,setData,delete)", Path: w.ReceiptsOf(w.ClientOf(queues[1])), For: queue.Grace / 2})
 		ack()
 		puts[0].Get()
 		ack()
@@ -263,7 +263,7 @@ func TestAProducerWaitsForTheNearestAheadAlthoughOthersHavePut(t *testing.T) {
 	}, length.option())
 }
 
-// B83: The queue is full, and others put whatever is taken. A producer far away has enough time.
+// The queue is full, and others put whatever is taken. A producer far away has enough time.
 func TestADistantProducerIsNotOvertakenForEver(t *testing.T) {
 	length := &lengths{}
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
@@ -326,7 +326,7 @@ func TestProducersThatWaitForLongSendNothing(t *testing.T) {
 // A batch needs more room than there is. Those behind it leave it its turn, though there is
 // room for them. One of a dead process is overtaken once it could have been put.
 func TestABatchThatWaitsForRoomIsNotOvertaken(t *testing.T) {
-	// B97: a dead process
+	// A dead process
 	eachInBubble(t, map[string]bool{"alive": false, "dead": true}, func(t *testing.T, w *recipetest.World, dead bool) {
 		ack := w.Fills(4)
 		batch, link := w.BoundedWithLink(4)

@@ -18,7 +18,7 @@ import (
 
 // Serve without a connection, and user functions that panic.
 
-// B77: Serve's context ends during an outage, and a handler returns. The ack was not sent, or
+// Serve's context ends during an outage, and a handler returns. The ack was not sent, or
 // its reply never comes.
 func TestServeEndsWithItsLeasesIfItsContextEndsDuringAnOutage(t *testing.T) {
 	eachInBubble(t, map[string]bool{"sent": true, "not sent": false}, func(t *testing.T, w *recipetest.World, sent bool) {
@@ -30,11 +30,11 @@ func TestServeEndsWithItsLeasesIfItsContextEndsDuringAnOutage(t *testing.T) {
 			<-finish
 			return nil
 		})
-		it, session := <-began, sessionOf(q)
+		it, session := <-began, recipetest.SessionID(w.ClientOf(q))
 		if sent {
 			w.Plan.Add(zktest.Fault{Do: zktest.Withhold, Op: recipetest.OpAck}, zktest.Fault{Do: zktest.Refuse, Times: -1})
 		} else {
-			w.Away(clientOf(q))
+			w.Away(w.ClientOf(q))
 		}
 		close(finish)
 		synctest.Wait()
@@ -52,7 +52,7 @@ func TestServeEndsWithItsLeasesIfItsContextEndsDuringAnOutage(t *testing.T) {
 	})
 }
 
-// B41: A handler may fail by a panic, whose stack is logged, by runtime.Goexit, or by an error.
+// A handler may fail by a panic, whose stack is logged, by runtime.Goexit, or by an error.
 func TestHandlerThatPanicsOrEndsItsGoroutineHasFailed(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		opts, log := recipetest.Logged()
@@ -78,7 +78,7 @@ func TestHandlerThatPanicsOrEndsItsGoroutineHasFailed(t *testing.T) {
 	})
 }
 
-// B41: A Backoff that panics, or ends its goroutine, is replaced by the default.
+// A Backoff that panics, or ends its goroutine, is replaced by the default.
 func TestBackoffThatPanicsIsLoggedAndTheDefaultIsUsed(t *testing.T) {
 	for what, fails := range map[string]func(){"panicked: on purpose": func() { panic("on purpose") }, "runtime.Goexit": runtime.Goexit} {
 		recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
@@ -112,7 +112,7 @@ func hourly(workers int) *zkrecipes.QueueOptions {
 // What a take that is under way as Serve ends claims is given back, too, and that is no attempt.
 func TestServeGivesBackWhatItHasAndWhatItsTakesClaim(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-		q := zkrecipes.NewQueue(w.Stranger(nil), w.Path, hourly(1))
+		q := w.QueueWith(w.Stranger(nil), hourly(1))
 		recipetest.PutOn(t, q, "failed")
 		handled := 0
 		a := recipetest.ServeLater(t, q, func(context.Context, *zkrecipes.Item) error {
@@ -146,7 +146,7 @@ func TestServeGivesBackWhatItHasAndWhatItsTakesClaim(t *testing.T) {
 // Nobody waits for handlers that are at work.
 func TestServeGivesBackWhileAHandlerIsAtWork(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-		q := zkrecipes.NewQueue(w.Stranger(nil), w.Path, hourly(2))
+		q := w.QueueWith(w.Stranger(nil), hourly(2))
 		recipetest.PutOn(t, q, "failed", "long")
 		a := recipetest.ServeLater(t, q, func(_ context.Context, it *zkrecipes.Item) error {
 			if string(it.Data) == "long" {

@@ -25,7 +25,7 @@ import (
 // contexts do not end, and Serve acts on what they return.
 func TestServeLetsHandlersFinishWhenItsContextEnds(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-		q := zkrecipes.NewQueue(w.Stranger(nil), w.Path, &zkrecipes.QueueOptions{Workers: 3})
+		q := w.QueueWith(w.Stranger(nil), &zkrecipes.QueueOptions{Workers: 3})
 		recipetest.PutOn(t, q, recipetest.Names(4)...)
 		var began atomic.Int64
 		finish := make(chan struct{})
@@ -49,7 +49,7 @@ func TestServeLetsHandlersFinishWhenItsContextEnds(t *testing.T) {
 // Shutdown. What they have finished by then is acked.
 func TestServeEndsTheHandlersContextsAfterTheDrainTimeout(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-		q := zkrecipes.NewQueue(w.Stranger(nil), w.Path, &zkrecipes.QueueOptions{Workers: 2, DrainTimeout: 10 * time.Second})
+		q := w.QueueWith(w.Stranger(nil), &zkrecipes.QueueOptions{Workers: 2, DrainTimeout: 10 * time.Second})
 		recipetest.PutOn(t, q, "quick", "slow", "late")
 		var cause error
 		serve := func(slow time.Duration) *harness.Call[struct{}] {
@@ -83,19 +83,19 @@ func TestServeEndsTheHandlersContextsAfterTheDrainTimeout(t *testing.T) {
 
 		recipetest.PutOn(t, q, "slow")
 		a, began, cause = serve(time.Hour), time.Now(), nil
-		require.NoError(t, clientOf(q).Shutdown(t.Context()))
+		require.NoError(t, w.ClientOf(q).Shutdown(t.Context()))
 		require.Equal(t, 10*time.Second, time.Since(began))
 		require.ErrorIs(t, stop(a), zkrecipes.ErrClosed)
 		require.ErrorIs(t, cause, context.DeadlineExceeded)
 	})
 }
 
-// A21: An item whose handler fails stays claimed for the back-off, and is then delivered
+// An item whose handler fails stays claimed for the back-off, and is then delivered
 // again. After MaxAttempts it becomes a dead letter.
 func TestItemWhoseHandlerFailsComesBackAndEndsAmongTheDeadLetters(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		var waited []int
-		q := zkrecipes.NewQueue(w.Stranger(nil), w.Path, &zkrecipes.QueueOptions{MaxAttempts: 3, Backoff: func(attempt int) time.Duration {
+		q := w.QueueWith(w.Stranger(nil), &zkrecipes.QueueOptions{MaxAttempts: 3, Backoff: func(attempt int) time.Duration {
 			waited = append(waited, attempt)
 			return time.Duration(attempt) * time.Minute
 		}})
@@ -120,7 +120,7 @@ func TestItemWhoseHandlerFailsComesBackAndEndsAmongTheDeadLetters(t *testing.T) 
 		require.NoError(t, stop(a))
 		require.Empty(t, w.Items())
 
-		dead := zkrecipes.NewQueue(clientOf(q), w.Path+"-dead", &zkrecipes.QueueOptions{MaxAttempts: -1})
+		dead := zkrecipes.NewQueue(w.ClientOf(q), w.Path+"-dead", &zkrecipes.QueueOptions{MaxAttempts: -1})
 		it := recipetest.TakeOn(t, dead)
 		require.Equal(t, ids[0], it.ID)
 		require.Equal(t, "bad", string(it.Data), "the data as it was put")
@@ -129,11 +129,11 @@ func TestItemWhoseHandlerFailsComesBackAndEndsAmongTheDeadLetters(t *testing.T) 
 	})
 }
 
-// B81: One item that fails again and again does not hold up those behind it, although there
+// One item that fails again and again does not hold up those behind it, although there
 // is one worker. It is the first to be taken when its back-off is over.
 func TestItemsBehindOneThatFailsAreDelivered(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-		q := zkrecipes.NewQueue(w.Stranger(nil), w.Path, &zkrecipes.QueueOptions{Backoff: func(int) time.Duration { return time.Minute }})
+		q := w.QueueWith(w.Stranger(nil), &zkrecipes.QueueOptions{Backoff: func(int) time.Duration { return time.Minute }})
 		recipetest.PutOn(t, q, "bad", "1", "2")
 		a := serve(t, q, func(it *zkrecipes.Item) error {
 			switch string(it.Data) {
@@ -154,7 +154,7 @@ func TestItemsBehindOneThatFailsAreDelivered(t *testing.T) {
 	})
 }
 
-// B81: Items that wait for their back-off are bounded in number: further ones keep the worker.
+// Items that wait for their back-off are bounded in number: further ones keep the worker.
 func TestWorkersWaitWhenTooManyItemsDo(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		q := zkrecipes.NewQueue(w.Stranger(nil), w.Path, &zkrecipes.QueueOptions{
@@ -182,7 +182,7 @@ func TestWorkersWaitWhenTooManyItemsDo(t *testing.T) {
 // Client that is closed is no shutdown of Serve.
 func TestServeReturnsWhatEndedItFirst(t *testing.T) {
 	eachInBubble(t, map[string]error{"evicted": zkrecipes.ErrEvicted, "closed": zkrecipes.ErrClosed}, func(t *testing.T, w *recipetest.World, want error) {
-		q := zkrecipes.NewQueue(w.Stranger(nil), w.Path, &zkrecipes.QueueOptions{Workers: 2})
+		q := w.QueueWith(w.Stranger(nil), &zkrecipes.QueueOptions{Workers: 2})
 		recipetest.PutOn(t, q, "x")
 		a := recipetest.ServeLater(t, q, func(context.Context, *zkrecipes.Item) error {
 			time.Sleep(20 * time.Second)
@@ -193,7 +193,7 @@ func TestServeReturnsWhatEndedItFirst(t *testing.T) {
 			require.NoError(t, w.Bare().Delete(w.Path+"/line/"+w.Srv.Children(w.Path + "/line")[0], -1))
 			time.Sleep(10 * time.Second) // it may be that the whole line was deleted
 		} else {
-			require.NoError(t, clientOf(q).Close())
+			require.NoError(t, w.ClientOf(q).Close())
 		}
 		require.ErrorIs(t, stop(a), want)
 		synctest.Wait()
@@ -251,7 +251,7 @@ func TestItemsBecomeDeadLettersAfterSixteenAttemptsByDefault(t *testing.T) {
 	})
 }
 
-// B44: The dead letters have segments, too. The replies to some moves are lost.
+// The dead letters have segments, too. The replies to some moves are lost.
 func TestMovesToTheDeadLettersFillSegments(t *testing.T) {
 	beforeAndAfter(t, func(t *testing.T, w *recipetest.World, after bool) {
 		q := w.Small(2, &zkrecipes.QueueOptions{MaxAttempts: 1})
@@ -268,7 +268,7 @@ func TestMovesToTheDeadLettersFillSegments(t *testing.T) {
 	})
 }
 
-// B36, B98: If the dead letters cannot be written, Take returns an error that says so, and
+// If the dead letters cannot be written, Take returns an error that says so, and
 // gives the item back.
 func TestDeadLettersThatCannotBeWrittenAreAnError(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
@@ -285,15 +285,14 @@ func TestDeadLettersThatCannotBeWrittenAreAnError(t *testing.T) {
 	})
 }
 
-// B57
 func TestHandlersMayCallTheLibraryIncludingClose(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		q := w.Queue(w.Stranger(nil))
 		recipetest.PutOn(t, q, "x")
 		a := recipetest.ServeLater(t, q, func(ctx context.Context, it *zkrecipes.Item) error {
 			recipetest.PutOn(t, q, "y")
-			context.AfterFunc(ctx, func() { clientOf(q).Close() })
-			require.NoError(t, clientOf(q).Close())
+			context.AfterFunc(ctx, func() { w.ClientOf(q).Close() })
+			require.NoError(t, w.ClientOf(q).Close())
 			return it.Err()
 		})
 		_, err := a.Wait()
@@ -308,7 +307,7 @@ func TestHandlersMayCallTheLibraryIncludingClose(t *testing.T) {
 func TestServeLeavesItemsAloneThatTheHandlerHasEnded(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		q, producer := w.Queue(w.Stranger(nil)), w.Queue(w.Stranger(nil))
-		to := next(clientOf(q), 3, nil)
+		to := next(w.ClientOf(q), 3, nil)
 		second := serve(t, next(w.Stranger(nil), 3, nil), nil)
 		a := serve(t, q, func(it *zkrecipes.Item) error {
 			switch {
@@ -342,7 +341,7 @@ func TestServeLeavesItemsAloneThatTheHandlerHasEnded(t *testing.T) {
 	})
 }
 
-// B44: The reply to an ack of Serve is lost, or the servers refuse it once.
+// The reply to an ack of Serve is lost, or the servers refuse it once.
 func TestAckOfServeWhoseReplyIsLostIsDoneOnceAndLeavesNoPlaceBehind(t *testing.T) {
 	beforeAndAfter(t, func(t *testing.T, w *recipetest.World, after bool) {
 		q := w.Queue(w.Stranger(nil))
@@ -370,7 +369,7 @@ func TestAckOfServeWhoseReplyIsLostIsDoneOnceAndLeavesNoPlaceBehind(t *testing.T
 // If the session expires while a handler works, the handler's context ends and the item is
 // delivered again. Lost connections and expired sessions do not end Serve.
 func TestServeSurvivesExpiry(t *testing.T) {
-	// B09: while a handler works
+	// While a handler works
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		q := w.Queue(w.Stranger(nil))
 		recipetest.PutOn(t, q, "x")
@@ -383,10 +382,10 @@ func TestServeSurvivesExpiry(t *testing.T) {
 			return nil
 		})
 		synctest.Wait()
-		w.Expire(clientOf(q))
+		w.Expire(w.ClientOf(q))
 		require.Equal(t, []int{1, 2}, attempts)
-		w.Expire(clientOf(q))
-		require.True(t, w.Srv.Disconnect(sessionOf(q)))
+		w.Expire(w.ClientOf(q))
+		require.True(t, w.Srv.Disconnect(recipetest.SessionID(w.ClientOf(q))))
 		recipetest.PutOn(t, w.Queue(w.Stranger(nil)), "y")
 		time.Sleep(time.Minute)
 		synctest.Wait()

@@ -31,7 +31,7 @@ func sentAgain(w *recipetest.World, op string, after bool) {
 // there.
 var claimOps = []string{recipetest.OpClaim, recipetest.OpClaimAlone}
 
-// B43: A claim whose reply is lost is made once. If meanwhile an operator deletes it or a part
+// A claim whose reply is lost is made once. If meanwhile an operator deletes it or a part
 // of it, the consumer deletes what is left, and claims again.
 func TestClaimWhoseReplyIsLostIsMadeOnce(t *testing.T) {
 	for _, op := range claimOps {
@@ -69,7 +69,7 @@ func TestClaimWhoseReplyIsLostIsMadeOnce(t *testing.T) {
 	}
 }
 
-// B43: A Take whose context ends while a claim is under way leaves it to the Client's next Take. If
+// A Take whose context ends while a claim is under way leaves it to the Client's next Take. If
 // there is none, the claim is given back.
 func TestTakeThatIsCancelledLeavesOrGivesBackItsClaim(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
@@ -85,7 +85,7 @@ func TestTakeThatIsCancelledLeavesOrGivesBackItsClaim(t *testing.T) {
 		w.Plan.Add(zktest.Fault{Do: zktest.Withhold, After: true, Op: recipetest.OpClaimAlone}, zktest.Fault{Do: zktest.Refuse, Times: -1})
 		a = w.TakeLater(q)
 		a.Cancel(nil)
-		require.True(t, w.Srv.Disconnect(sessionOf(q)))
+		require.True(t, w.Srv.Disconnect(recipetest.SessionID(w.ClientOf(q))))
 		canceled(t, a)
 		require.Len(t, w.Flags(), 1)
 		w.Back()
@@ -95,7 +95,7 @@ func TestTakeThatIsCancelledLeavesOrGivesBackItsClaim(t *testing.T) {
 	})
 }
 
-// B43: A claim of two items was carried out and its reply lost. Then an operator deletes the
+// A claim of two items was carried out and its reply lost. Then an operator deletes the
 // claim of the first. What is left is given back, and both are claimed anew.
 func TestClaimOfABatchThatLosesItsReplyAndAPartIsMadeAnew(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
@@ -121,7 +121,7 @@ func TestClaimOfABatchThatLosesItsReplyAndAPartIsMadeAnew(t *testing.T) {
 	})
 }
 
-// B44: If one of the caller's operations fails, Ack changes nothing, returns an error that
+// If one of the caller's operations fails, Ack changes nothing, returns an error that
 // names the operation, and the item stays claimed. That also holds for NoNode, and
 // after an earlier reply was lost.
 func TestCallersOperationThatFailsIsAnErrorAndNothingIsDone(t *testing.T) {
@@ -149,7 +149,7 @@ func TestCallersOperationThatFailsIsAnErrorAndNothingIsDone(t *testing.T) {
 	})
 }
 
-// B44: An operator deletes the claim while the outcome of the ack is unknown. With a receipt,
+// An operator deletes the claim while the outcome of the ack is unknown. With a receipt,
 // which operations and moves have, it is known that nothing was carried out.
 func TestAckOfAClaimThatWasDeletedIsLost(t *testing.T) {
 	for name, ack := range map[string]struct {
@@ -170,7 +170,7 @@ func TestAckOfAClaimThatWasDeletedIsLost(t *testing.T) {
 			name + " flag": {true, false}, name + " claim": {false, true}, name + " both": {true, true},
 		}, func(t *testing.T, w *recipetest.World, deleted struct{ flag, claim bool }) {
 			q, conn := w.Queue(w.Stranger(nil)), w.Bare()
-			to := next(clientOf(q), 100, nil)
+			to := next(w.ClientOf(q), 100, nil)
 			recipetest.PutOn(t, to, "before")
 			recipetest.PutOn(t, q, "x")
 			it := recipetest.TakeOn(t, q)
@@ -202,7 +202,7 @@ func TestAckOfAClaimThatWasDeletedIsLost(t *testing.T) {
 	}
 }
 
-// B32: If ctx ends before an ack is sent, nothing is carried out. If it ends later, the
+// If ctx ends before an ack is sent, nothing is carried out. If it ends later, the
 // outcome is uncertain. The client resolves it in the background, and Err returns it.
 func TestAckWhoseContextEndsIsUncertainOnlyOnceSent(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
@@ -216,7 +216,7 @@ func TestAckWhoseContextEndsIsUncertainOnlyOnceSent(t *testing.T) {
 			require.NoError(t, it.Err())
 			return err
 		}
-		w.Away(clientOf(q))
+		w.Away(w.ClientOf(q))
 		require.NotErrorIs(t, canceledAck(), zkrecipes.ErrUncertain)
 		w.Back()
 		recipetest.PutOn(t, q, "connected again")
@@ -235,14 +235,14 @@ func TestAckWhoseContextEndsIsUncertainOnlyOnceSent(t *testing.T) {
 	})
 }
 
-// B44: The cause of a caller's context says nothing about the outcome of the request,
+// The cause of a caller's context says nothing about the outcome of the request,
 // whichever error it is.
 func TestCauseOfTheContextOfAnAckOrPutIsNotItsOutcome(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		q := w.Queue(w.Stranger(nil))
 		recipetest.PutOn(t, q, "0", "1")
 		it := recipetest.TakeOn(t, q)
-		w.Away(clientOf(q))
+		w.Away(w.ClientOf(q))
 		for _, cause := range []error{errs.Lost(errs.ErrDeleted), zkrecipes.ErrUncertain, zkrecipes.ErrEvicted, zkconn.ErrSessionOver, zk.ErrNoNode} {
 			ack, put := recipetest.AckLater(t, it), recipetest.PutLater(t, q, "never sent")
 			ack.Cancel(cause)
@@ -262,10 +262,10 @@ func TestCauseOfTheContextOfAnAckOrPutIsNotItsOutcome(t *testing.T) {
 	})
 }
 
-// B07: Nack returns at once, also while disconnected. One whose reply is lost is sent again, and
+// Nack returns at once, also while disconnected. One whose reply is lost is sent again, and
 // never deletes the next consumer's claim.
 func TestNackOfAQueuesItemWhoseReplyIsLostLeavesTheNextClaimAlone(t *testing.T) {
-	// B08: while disconnected
+	// While disconnected
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		q, other := w.Queue(w.Stranger(nil)), w.Queue(w.Stranger(nil))
 		recipetest.PutOn(t, q, "x")
@@ -278,7 +278,7 @@ func TestNackOfAQueuesItemWhoseReplyIsLostLeavesTheNextClaimAlone(t *testing.T) 
 		require.Len(t, w.Plan.Fired(), 2)
 		require.NoError(t, next.Err())
 
-		w.Away(clientOf(other))
+		w.Away(w.ClientOf(other))
 		began := time.Now()
 		require.NoError(t, next.Nack(t.Context()))
 		require.ErrorIs(t, next.Err(), zkrecipes.ErrReleased)

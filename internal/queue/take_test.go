@@ -103,7 +103,7 @@ func handle(t *testing.T, q *zkrecipes.Queue, n int, each func(it *zkrecipes.Ite
 	return took
 }
 
-// B95: Items that always fail are parked, and cost the others at most half of their rate.
+// Items that always fail are parked, and cost the others at most half of their rate.
 func TestTheOthersGoOnBesideItemsThatAlwaysFail(t *testing.T) {
 	const n = 600 // items that succeed
 	took := map[int]time.Duration{}
@@ -127,7 +127,7 @@ func TestTheOthersGoOnBesideItemsThatAlwaysFail(t *testing.T) {
 	}
 }
 
-// B95: While all handlers fail, few items use up their attempts.
+// While all handlers fail, few items use up their attempts.
 func TestFewItemsAreParkedWhileAllHandlersFail(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		_, err := w.Queue(w.Stranger(nil)).PutAll(t.Context(), make([][]byte, 1000)...)
@@ -145,7 +145,7 @@ func TestFewItemsAreParkedWhileAllHandlersFail(t *testing.T) {
 	})
 }
 
-// B95: However many items always fail, fewer than a thousand are parked, and the others go on.
+// However many items always fail, fewer than a thousand are parked, and the others go on.
 func TestParkedItemsAreBounded(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		const n = queue.MaxParked + 100
@@ -249,7 +249,7 @@ func TestTakeNClaimsAsManyItemsAsARequestHasRoomFor(t *testing.T) {
 	})
 }
 
-// B79: A consumer that works for longer than the grace remembers that the head is dead.
+// A consumer that works for longer than the grace remembers that the head is dead.
 func TestDeadHeadHoldsUpASlowConsumerOnce(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		dead, link := w.ConsumerWithLink()

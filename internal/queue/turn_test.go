@@ -15,7 +15,7 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/recipetest"
 )
 
-// B79: There are items all the time, and the consumer that is dead waits at the head.
+// There are items all the time, and the consumer that is dead waits at the head.
 func TestDeliveriesGoOnWhenTheConsumerWithTheTurnDies(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		dead, link := w.ConsumerWithLink()
@@ -40,7 +40,7 @@ func TestDeliveriesGoOnWhenTheConsumerWithTheTurnDies(t *testing.T) {
 	})
 }
 
-// B96: A process that is killed keeps its place at the head of the line until its session
+// A process that is killed keeps its place at the head of the line until its session
 // expires. The others do not wait for that: each one that is killed costs some graces, once.
 func TestDeliveriesGoOnWhenSeveralAtTheHeadAreDead(t *testing.T) {
 	for _, dead := range []int{1, 2} {
@@ -74,7 +74,7 @@ func TestDeliveriesGoOnWhenSeveralAtTheHeadAreDead(t *testing.T) {
 	}
 }
 
-// B96: The consumer that has the turn dies, and seconds later another one that has it. Those
+// The consumer that has the turn dies, and seconds later another one that has it. Those
 // that have joined behind them do not know that both are dead.
 func TestDeliveriesGoOnAfterTwoDeathsSecondsApart(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
@@ -115,7 +115,7 @@ func TestDeliveriesGoOnAfterTwoDeathsSecondsApart(t *testing.T) {
 	})
 }
 
-// B96: A consumer that was far behind when it listed the line has come nearer since.
+// A consumer that was far behind when it listed the line has come nearer since.
 func TestTwoDeadHoldUpNobodyThatHasWaitedInALongLine(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		var calls []*harness.Call[*zkrecipes.Item]
@@ -161,7 +161,7 @@ func TestSecondInLineLeavesItemsToTheFirstForAGrace(t *testing.T) {
 	})
 }
 
-// B80: The deadline is shorter than a round trip. Each item is handed out in the end, and no
+// The deadline is shorter than a round trip. Each item is handed out in the end, and no
 // attempt is counted for a Take that returned none.
 func TestTakesWithDeadlinesShorterThanARoundTripGetTheirItems(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {

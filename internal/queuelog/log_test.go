@@ -9,7 +9,7 @@ import (
 
 // What a Log knows of segments, which several callers change at once.
 
-// B86: One caller finds that a segment is gone. Until it says so, another has listed the
+// One caller finds that a segment is gone. Until it says so, another has listed the
 // segments of the queue that was made again, which has one by the same number.
 func TestSegmentThatIsGoneIsNotTakenForTheNewOneOfItsNumber(t *testing.T) {
 	l := &Log{known: []segment{{number: 5, listed: 10}}}
@@ -23,7 +23,7 @@ func TestSegmentThatIsGoneIsNotTakenForTheNewOneOfItsNumber(t *testing.T) {
 	require.Empty(t, l.known)
 }
 
-// B86: A segment is believed only if it was there when the segments were listed, or was
+// A segment is believed only if it was there when the segments were listed, or was
 // created by the transaction that sealed the one before.
 func TestSegmentsAreBelievedByTheirCzxid(t *testing.T) {
 	l := &Log{checked: true, known: []segment{{number: 5, listed: 10}}}

@@ -159,7 +159,8 @@ func (m BarrierCase) Pass(t testing.TB, members ...*harness.Call[Arrival]) {
 
 // InRound returns a barrier of n, of a Client of its own, at the path that these tests use.
 func (w *World) InRound(n int) *zkrecipes.Barrier {
-	return zkrecipes.NewBarrier(w.Stranger(nil), "/b", n)
+	c := w.Stranger(nil)
+	return uses(w, zkrecipes.NewBarrier(c, "/b", n), c)
 }
 
 // RequireSize requires that a call failed because of those two sizes.

@@ -2,6 +2,7 @@ package recipetest
 
 import (
 	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -22,13 +23,29 @@ type World struct {
 	Srv  *zktest.Server
 	Plan *zktest.Plan
 	Path string
+
+	clients *sync.Map // by the recipes that use them
+}
+
+// uses notes the client of a recipe, and returns the recipe.
+func uses[R any](w *World, recipe R, c *zkrecipes.Client) R {
+	w.clients.Store(any(recipe), c)
+	return recipe
+}
+
+// ClientOf returns the client of a recipe that the world has made.
+func (w *World) ClientOf(recipe any) *zkrecipes.Client {
+	w.T.Helper()
+	c, ok := w.clients.Load(recipe)
+	require.True(w.T, ok, "the test has made it itself")
+	return c.(*zkrecipes.Client)
 }
 
 // InBubble runs f in a bubble with a server of its own.
 func InBubble(t *testing.T, f func(t *testing.T, w *World), opts ...zktest.Option) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := zktest.NewServer(t, append([]zktest.Option{zktest.InMemory(), zktest.ContainerCheckInterval(time.Hour)}, opts...)...)
-		f(t, &World{T: t, Srv: srv, Plan: srv.Plan(), Path: "/line"})
+		f(t, &World{T: t, Srv: srv, Plan: srv.Plan(), Path: "/line", clients: new(sync.Map)})
 	})
 }
 

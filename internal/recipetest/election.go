@@ -84,8 +84,9 @@ func CampaignLater(t testing.TB, e *zkrecipes.Election, value string) *harness.C
 }
 
 // Election returns the election on the world's path in a session of its own.
-func (w *World) Election(opts *zkrecipes.Options) *zkrecipes.Election {
-	return zkrecipes.NewElection(w.Stranger(opts), w.Path)
+func (w *World) Election(opts *zkrecipes.Options, more ...zkrecipes.MutexOption) *zkrecipes.Election {
+	c := w.Stranger(opts)
+	return uses(w, zkrecipes.NewElection(c, w.Path, more...), c)
 }
 
 // LeaderIs requires that the znode of the leader has that value.

@@ -22,13 +22,6 @@ import (
 // Core returns what makes the sessions of a Client.
 func Core(c *zkrecipes.Client) *session.Client { return field[*session.Client](c, "client") }
 
-// ClientOf returns a Client that has this core.
-func ClientOf(c *session.Client) *zkrecipes.Client {
-	client := new(zkrecipes.Client)
-	*at[*session.Client](client, "client") = c
-	return client
-}
-
 // NewLease returns a Lease that has this handle.
 func NewLease(h *hold.Handle) *zkrecipes.Lease {
 	l := new(zkrecipes.Lease)
@@ -101,9 +94,6 @@ func TakenOf(it *zkrecipes.Item) *queue.Item { return field[*queue.Item](it, "ta
 
 // RoundsOf returns the engine of a Barrier.
 func RoundsOf(b *zkrecipes.Barrier) *barrier.Barrier { return field[*barrier.Barrier](b, "rounds") }
-
-// VisitOf returns the engine's visit of a Visit.
-func VisitOf(v *zkrecipes.Visit) *barrier.Visit { return field[*barrier.Visit](v, "visit") }
 
 // SlotsOf returns the engine of a Semaphore.
 func SlotsOf(s *zkrecipes.Semaphore) *semaphore.Semaphore {

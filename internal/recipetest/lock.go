@@ -205,7 +205,8 @@ const KeepFor = 2 * time.Second
 // Kept returns a Mutex of a new Client that keeps its lock for keepFor.
 func (w *World) Kept(opts *zkrecipes.Options) *zkrecipes.Mutex {
 	w.T.Helper()
-	return zkrecipes.NewMutex(w.Client(opts), w.Path, zkrecipes.KeepFor(KeepFor))
+	c := w.Client(opts)
+	return uses(w, zkrecipes.NewMutex(c, w.Path, zkrecipes.KeepFor(KeepFor)), c)
 }
 
 // Keep takes and releases a Mutex that keeps its lock, and returns the token.

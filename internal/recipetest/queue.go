@@ -40,9 +40,10 @@ type PutCost struct {
 func (w *World) CostOfBoundedPuts(backlog int) PutCost {
 	const puts, batch = 40, 100
 	link := harness.NewLink(w.Srv)
-	q := zkrecipes.NewQueue(w.Stranger(&zkrecipes.Options{Dialer: link.Dial}), w.Path, &zkrecipes.QueueOptions{MaxLen: 1 << 30})
+	c := w.Stranger(&zkrecipes.Options{Dialer: link.Dial})
+	q := zkrecipes.NewQueue(c, w.Path, &zkrecipes.QueueOptions{MaxLen: 1 << 30})
 	PutOn(w.T, q, "first use of the line")
-	unbounded := zkrecipes.NewQueue(ClientOf(QueueOf(q).Client), w.Path, nil)
+	unbounded := zkrecipes.NewQueue(c, w.Path, nil)
 	for range backlog / batch {
 		_, err := unbounded.PutAll(w.T.Context(), make([][]byte, batch)...)
 		require.NoError(w.T, err)
@@ -227,7 +228,12 @@ func RemoveTree(t testing.TB, conn *zk.Conn, path string) {
 
 // Queue returns the world's queue for a client.
 func (w *World) Queue(c *zkrecipes.Client) *zkrecipes.Queue {
-	return zkrecipes.NewQueue(c, w.Path, nil)
+	return w.QueueWith(c, nil)
+}
+
+// QueueWith is the world's queue with options.
+func (w *World) QueueWith(c *zkrecipes.Client, opts *zkrecipes.QueueOptions) *zkrecipes.Queue {
+	return uses(w, zkrecipes.NewQueue(c, w.Path, opts), c)
 }
 
 // Flags returns the flags of all claims in the queue's segments.
@@ -339,7 +345,7 @@ func (w *World) Counted(q *zkrecipes.Queue) int {
 	w.T.Helper()
 	synctest.Wait()
 	for {
-		n, _, err := queue.QueueIn(Live(w.T, ClientOf(QueueOf(q).Client)), QueueOf(q).Abs()).Count(w.T.Context())
+		n, _, err := queue.QueueIn(Live(w.T, w.ClientOf(q)), QueueOf(q).Abs()).Count(w.T.Context())
 		if !errors.Is(err, queuelog.ErrStale) {
 			require.NoError(w.T, err)
 			return n
@@ -481,7 +487,7 @@ func (w *World) SegmentSizes() (sizes []int) {
 func (w *World) PutAtOnce(q *zkrecipes.Queue, n int) {
 	w.T.Helper()
 	PutOn(w.T, q, "first use")
-	w.Plan.Add(zktest.Fault{Do: zktest.Delay, Op: "multi", Path: w.ReceiptsOf(ClientOf(QueueOf(q).Client)), For: time.Second})
+	w.Plan.Add(zktest.Fault{Do: zktest.Delay, Op: "multi", Path: w.ReceiptsOf(w.ClientOf(q)), For: time.Second})
 	var wg sync.WaitGroup
 	for i := range n {
 		wg.Go(func() { PutOn(w.T, q, fmt.Sprint(i)) })
@@ -492,7 +498,7 @@ func (w *World) PutAtOnce(q *zkrecipes.Queue, n int) {
 
 // Small returns the world's queue, with segments of n creates.
 func (w *World) Small(n int64, opts *zkrecipes.QueueOptions) *zkrecipes.Queue {
-	q := zkrecipes.NewQueue(w.Stranger(nil), w.Path, opts)
+	q := w.QueueWith(w.Stranger(nil), opts)
 	QueueOf(q).SegmentSize = n
 	return q
 }
@@ -511,7 +517,7 @@ func (w *World) OneSegment(q *zkrecipes.Queue) {
 
 // Bounded returns the queue with a bound for a new client.
 func (w *World) Bounded(maxLen int) *zkrecipes.Queue {
-	return zkrecipes.NewQueue(w.Stranger(nil), w.Path, &zkrecipes.QueueOptions{MaxLen: maxLen})
+	return w.QueueWith(w.Stranger(nil), &zkrecipes.QueueOptions{MaxLen: maxLen})
 }
 
 // BoundedWithLink is like bounded for a client whose process can be stopped.

@@ -70,13 +70,14 @@ func (l *Warnings) With(text string) (some []string) {
 	return some
 }
 
-// LockMany takes n locks of their own.
+// LockMany takes n locks of their own. Between them the client may recount what the session has,
+// which it does in the background.
 func (w *World) LockMany(c *zkrecipes.Client, n int) (ls []*zkrecipes.Lease) {
 	w.T.Helper()
 	for i := range n {
 		ls = append(ls, LockOn(w.T, zkrecipes.NewMutex(c, fmt.Sprintf("/lk%02d", i))))
+		synctest.Wait()
 	}
-	synctest.Wait()
 	return ls
 }
 

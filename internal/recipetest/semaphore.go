@@ -13,6 +13,7 @@ import (
 	"github.com/zkrecipes/zkrecipes"
 	"github.com/zkrecipes/zkrecipes/internal/harness"
 	"github.com/zkrecipes/zkrecipes/internal/semaphore"
+	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
 // Requests of a Semaphore, as the servers count them.
@@ -26,7 +27,8 @@ const (
 // Semaphore returns a semaphore of n slots at "/s" in a session of its own.
 func (w *World) Semaphore(n int) *zkrecipes.Semaphore {
 	w.T.Helper()
-	return zkrecipes.NewSemaphore(w.Stranger(nil), "/s", n)
+	c := w.Stranger(nil)
+	return uses(w, zkrecipes.NewSemaphore(c, "/s", n), c)
 }
 
 // WarmSemaphore is like semaphore, and has been used before.
@@ -112,4 +114,58 @@ func (w *World) DistantSemaphore() (x *zkrecipes.Semaphore, use func()) {
 		ReleaseSlots(w.T, Acquire(w.T, near, 1))
 		time.Sleep(time.Second / 4)
 	}
+}
+
+// InSemaphoreBubble runs f, and requires that nothing is held and nobody waits afterwards.
+func InSemaphoreBubble(t *testing.T, f func(t *testing.T, w *World), opts ...zktest.Option) {
+	t.Helper()
+	InBubble(t, func(t *testing.T, w *World) {
+		f(t, w)
+		w.SemaphoreAtRest()
+	}, opts...)
+}
+
+// RequireLocked requires that a try returns ErrLocked.
+func RequireLocked(t *testing.T, x *zkrecipes.Semaphore, k int) {
+	t.Helper()
+	_, err := x.TryAcquireN(harness.Within(t, time.Minute), k)
+	require.ErrorIs(t, err, zkrecipes.ErrLocked)
+}
+
+// Served has calls that wait get their slots, one after the other, and gives these back.
+func Served(t *testing.T, as ...*harness.Call[*zkrecipes.SlotLease]) {
+	t.Helper()
+	for _, a := range as {
+		ReleaseSlots(t, a.Get())
+	}
+}
+
+// Resize sets the number of slots.
+func Resize(t *testing.T, x *zkrecipes.Semaphore, n int) {
+	t.Helper()
+	require.NoError(t, x.Resize(harness.Within(t, time.Minute), n))
+}
+
+// WaitsForSlots takes k slots of n, and requires that the call waits.
+func (w *World) WaitsForSlots(n, k int) *harness.Call[*zkrecipes.SlotLease] {
+	w.T.Helper()
+	return WaitsFor(w.T, w.Semaphore(n), k)
+}
+
+// StillWaits requires that calls still wait when all is quiet.
+func StillWaits(t *testing.T, as ...*harness.Call[*zkrecipes.SlotLease]) {
+	t.Helper()
+	synctest.Wait()
+	for _, a := range as {
+		require.True(t, a.Waiting())
+	}
+}
+
+// RefusesSize requires that Acquire and TryAcquire of k slots fail because of these sizes.
+func RefusesSize(t *testing.T, x *zkrecipes.Semaphore, k int, says string) {
+	t.Helper()
+	_, err := x.AcquireN(harness.Within(t, time.Minute), k)
+	RequireSize(t, err, says)
+	_, err = x.TryAcquireN(harness.Within(t, time.Minute), k)
+	RequireSize(t, err, says)
 }

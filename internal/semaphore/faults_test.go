@@ -22,12 +22,12 @@ func TestSemaphoreUnderEachFaultAtEachRequest(t *testing.T) {
 
 // Faults that hit a Semaphore.
 
-// B01: The reply to the taking is lost, and others join and take slots before the client is
+// The reply to the taking is lost, and others join and take slots before the client is
 // back.
 func TestSemaphoreFindsSlotsThatItTookAlthoughOthersCameSince(t *testing.T) {
 	for _, op := range []string{recipetest.OpTakeFree, recipetest.OpTakeTurn} {
 		t.Run(op, func(t *testing.T) {
-			inBubble(t, func(t *testing.T, w *recipetest.World) {
+			recipetest.InSemaphoreBubble(t, func(t *testing.T, w *recipetest.World) {
 				x, y := w.WarmSemaphore(2), w.Semaphore(2)
 				var held *zkrecipes.SlotLease
 				if op == recipetest.OpTakeTurn {
@@ -40,10 +40,10 @@ func TestSemaphoreFindsSlotsThatItTookAlthoughOthersCameSince(t *testing.T) {
 					synctest.Wait()
 					recipetest.ReleaseSlots(t, held)
 				}
-				stillWaits(t, a)
+				recipetest.StillWaits(t, a)
 				require.Equal(t, []int{0}, w.Taken())
 				rest := recipetest.Acquire(t, y, 1)
-				next := waits(w, 2, 1)
+				next := w.WaitsForSlots(2, 1)
 				l := a.Get()
 				require.Equal(t, 0, l.Slot())
 				require.Equal(t, []int{0, 1}, w.Taken(), "and no others")
@@ -51,35 +51,35 @@ func TestSemaphoreFindsSlotsThatItTookAlthoughOthersCameSince(t *testing.T) {
 				require.NoError(t, err)
 				require.Equal(t, recipetest.NewToken(stat.Czxid, 0), l.Token())
 				recipetest.ReleaseSlots(t, l, rest)
-				served(t, next)
+				recipetest.Served(t, next)
 			})
 		})
 	}
 }
 
-// B01: The reply to the taking is lost, and somebody stood in line by then.
+// The reply to the taking is lost, and somebody stood in line by then.
 func TestSemaphoreDoesNotOvertakeByALostRequest(t *testing.T) {
-	inBubble(t, func(t *testing.T, w *recipetest.World) {
+	recipetest.InSemaphoreBubble(t, func(t *testing.T, w *recipetest.World) {
 		x := w.WarmSemaphore(3)
 		held := recipetest.Acquire(t, w.Semaphore(3), 1)
-		large := waits(w, 3, 3)
+		large := w.WaitsForSlots(3, 3)
 		w.Plan.Add(zktest.Fault{Do: zktest.Drop, After: true, Op: recipetest.OpTakeFree})
-		requireLocked(t, x, 1)
+		recipetest.RequireLocked(t, x, 1)
 		require.True(t, w.Met())
 		synctest.Wait()
 		require.Equal(t, []int{0}, w.Taken())
 		recipetest.ReleaseSlots(t, held)
-		served(t, large)
+		recipetest.Served(t, large)
 		cycle(t, x, 1)
 	})
 }
 
-// B07: The reply to the release is lost, and somebody else has the slot before it is sent again.
+// The reply to the release is lost, and somebody else has the slot before it is sent again.
 func TestSemaphoreReleaseThatIsSentAgainLeavesTheNextHolder(t *testing.T) {
-	inBubble(t, func(t *testing.T, w *recipetest.World) {
+	recipetest.InSemaphoreBubble(t, func(t *testing.T, w *recipetest.World) {
 		x := w.WarmSemaphore(1)
 		l := recipetest.Acquire(t, x, 1)
-		a := waits(w, 1, 1)
+		a := w.WaitsForSlots(1, 1)
 		w.Plan.Add(zktest.Fault{Do: zktest.Drop, After: true, Op: recipetest.OpGiveBack})
 		requests := w.Requests(func() {
 			require.NoError(t, l.Release())
@@ -90,34 +90,34 @@ func TestSemaphoreReleaseThatIsSentAgainLeavesTheNextHolder(t *testing.T) {
 			a.Get()
 		})
 		require.Equal(t, 2, requests[recipetest.OpGiveBack], "it was sent again")
-		served(t, a)
+		recipetest.Served(t, a)
 	})
 }
 
-// B32: A waiter's context ends in the middle of the line, and at its head.
+// A waiter's context ends in the middle of the line, and at its head.
 func TestSemaphoreCanceledLeavesNothing(t *testing.T) {
-	inBubble(t, func(t *testing.T, w *recipetest.World) {
+	recipetest.InSemaphoreBubble(t, func(t *testing.T, w *recipetest.World) {
 		l := recipetest.Acquire(t, w.Semaphore(2), 2)
-		head, middle, last := waits(w, 2, 2), waits(w, 2, 1), waits(w, 2, 1)
+		head, middle, last := w.WaitsForSlots(2, 2), w.WaitsForSlots(2, 1), w.WaitsForSlots(2, 1)
 		cause := errors.New("cause")
 		for _, a := range []*harness.Call[*zkrecipes.SlotLease]{middle, head} {
 			a.Cancel(cause)
 			recipetest.Fails(t, a, context.Canceled, cause)
-			stillWaits(t, last)
+			recipetest.StillWaits(t, last)
 		}
 		require.Len(t, w.Srv.Children("/s/line"), 1)
 		recipetest.ReleaseSlots(t, l)
-		served(t, last)
+		recipetest.Served(t, last)
 	})
 }
 
-// B32: The context of a call ends at any of its requests: in a first use, or for a slot that
+// The context of a call ends at any of its requests: in a first use, or for a slot that
 // somebody holds.
 func TestSemaphoreCanceledAtAnyRequestLeavesNothing(t *testing.T) {
 	delays := []zktest.Fault{{Do: zktest.Delay, For: time.Second}, {Do: zktest.Delay, For: time.Second, After: true}}
 	for _, held := range []bool{false, true} {
 		recipetest.EachRequest(t, delays, func(t *testing.T, fault zktest.Fault) (met bool) {
-			inBubble(t, func(t *testing.T, w *recipetest.World) {
+			recipetest.InSemaphoreBubble(t, func(t *testing.T, w *recipetest.World) {
 				cycle(t, w.Semaphore(1), 1)
 				x := w.Semaphore(1)
 				if held {
@@ -141,7 +141,7 @@ func TestSemaphoreCanceledAtAnyRequestLeavesNothing(t *testing.T) {
 	}
 }
 
-// A12: 300 tries and waits that time out leave no znode and no watch.
+// 300 tries and waits that time out leave no znode and no watch.
 func TestSemaphoreTimedOutLeavesNoWatch(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		l := recipetest.Acquire(t, w.Semaphore(1), 1)
@@ -150,25 +150,25 @@ func TestSemaphoreTimedOutLeavesNoWatch(t *testing.T) {
 			a := recipetest.AcquireLater(t, x, 1)
 			time.Sleep(time.Second)
 			recipetest.Cancels(t, a)
-			requireLocked(t, x, 1)
+			recipetest.RequireLocked(t, x, 1)
 			synctest.Wait()
 		}
-		require.LessOrEqual(t, recipetest.WatchesOf(clientOf(x)), 3)
+		require.LessOrEqual(t, recipetest.WatchesOf(w.ClientOf(x)), 3)
 		require.Empty(t, w.Srv.Children("/s/line"))
 		recipetest.ReleaseSlots(t, l)
 	})
 }
 
-// B03: The connection of the next in line breaks as it looks at the slots, and its new server
+// The connection of the next in line breaks as it looks at the slots, and its new server
 // does not show yet what was taken before its turn.
 func TestSemaphoreFirstInLineBehindALaggingServerTakesNoMoreThanN(t *testing.T) {
 	for _, fault := range []zktest.Fault{
 		{Do: zktest.Drop, Op: "getData", Path: "/s"}, {Do: zktest.Drop, Op: "getChildren2", Path: "/s/slots", Skip: 1},
 	} {
-		inBubble(t, func(t *testing.T, w *recipetest.World) {
+		recipetest.InSemaphoreBubble(t, func(t *testing.T, w *recipetest.World) {
 			held := recipetest.Acquire(t, w.Semaphore(1), 1)
-			a := waits(w, 1, 1)
-			next := waits(w, 1, 1)
+			a := w.WaitsForSlots(1, 1)
+			next := w.WaitsForSlots(1, 1)
 			w.Plan.Add(fault)
 			recipetest.ReleaseSlots(t, held)
 			synctest.Wait()
@@ -179,7 +179,7 @@ func TestSemaphoreFirstInLineBehindALaggingServerTakesNoMoreThanN(t *testing.T) 
 			require.Equal(t, []int{0}, w.Taken())
 			require.True(t, next.Waiting())
 			recipetest.ReleaseSlots(t, l)
-			served(t, next)
+			recipetest.Served(t, next)
 		}, recipetest.Behind(3, 1))
 	}
 }

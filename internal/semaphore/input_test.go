@@ -17,7 +17,6 @@ import (
 
 // Bad input, and refusals of the servers.
 
-// B40
 func TestSemaphoreRefusesBadInput(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		c := w.Stranger(nil)
@@ -57,7 +56,6 @@ func TestSemaphoreRefusesBadInput(t *testing.T) {
 	})
 }
 
-// B39
 func TestSemaphoreRefusesBadPaths(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		c := w.Stranger(nil)
@@ -76,9 +74,9 @@ func TestSemaphoreRefusesBadPaths(t *testing.T) {
 	})
 }
 
-// B52: A request for which a transaction has no room is refused before anything is sent.
+// A request for which a transaction has no room is refused before anything is sent.
 func TestSemaphoreRefusesMoreSlotsThanATransactionTakes(t *testing.T) {
-	inBubble(t, func(t *testing.T, w *recipetest.World) {
+	recipetest.InSemaphoreBubble(t, func(t *testing.T, w *recipetest.World) {
 		x := w.Semaphore(1_000_000)
 		_, err := x.AcquireN(harness.Within(t, time.Minute), 1_000_000)
 		require.ErrorIs(t, err, zkrecipes.ErrTooLarge)
@@ -90,7 +88,7 @@ func TestSemaphoreRefusesMoreSlotsThanATransactionTakes(t *testing.T) {
 	})
 }
 
-// B36: What the servers refuse is an error at once, and leaves nothing behind. The refusal is
+// What the servers refuse is an error at once, and leaves nothing behind. The refusal is
 // not remembered.
 func TestSemaphoreReturnsNoAuthAtOnce(t *testing.T) {
 	for at, perms := range map[string]int32{
@@ -99,7 +97,7 @@ func TestSemaphoreReturnsNoAuthAtOnce(t *testing.T) {
 		"/s/slots": zk.PermAll &^ zk.PermCreate,
 	} {
 		for _, used := range []bool{false, true} {
-			inBubble(t, func(t *testing.T, w *recipetest.World) {
+			recipetest.InSemaphoreBubble(t, func(t *testing.T, w *recipetest.World) {
 				x, y, conn := w.Semaphore(2), w.Semaphore(2), w.Bare()
 				cycle(t, x, 1)
 				if used {
@@ -127,20 +125,20 @@ func TestSemaphoreReturnsNoAuthAtOnce(t *testing.T) {
 // If somebody else's data are in the line's znode, they cannot show that a waiter has joined.
 // The refusal is not remembered.
 func TestSemaphoreWorksAgainWhenItsLineIsMended(t *testing.T) {
-	inBubble(t, func(t *testing.T, w *recipetest.World) {
+	recipetest.InSemaphoreBubble(t, func(t *testing.T, w *recipetest.World) {
 		held, conn, x := recipetest.Acquire(t, w.Semaphore(1), 1), w.Bare(), w.Semaphore(1)
 		_, err := conn.SetACL("/s/line", zk.WorldACL(zk.PermAll&^zk.PermWrite), -1)
 		require.NoError(t, err)
 		require.ErrorIs(t, second(x.Acquire(t.Context())), zk.ErrNoAuth)
 		_, err = conn.SetACL("/s/line", zk.WorldACL(zk.PermAll), -1)
 		require.NoError(t, err)
-		a := waits(w, 1, 1)
+		a := w.WaitsForSlots(1, 1)
 		b := recipetest.WaitsFor(t, x, 1)
 		recipetest.ReleaseSlots(t, held)
-		served(t, a)
-		served(t, b)
+		recipetest.Served(t, a)
+		recipetest.Served(t, b)
 	})
-	inBubble(t, func(t *testing.T, w *recipetest.World) {
+	recipetest.InSemaphoreBubble(t, func(t *testing.T, w *recipetest.World) {
 		conn := w.Bare()
 		for _, path := range []string{"/s", "/s/line"} {
 			w.Write(path, "1")
@@ -156,7 +154,6 @@ func TestSemaphoreWorksAgainWhenItsLineIsMended(t *testing.T) {
 	})
 }
 
-// A05, A18
 func TestSemaphoreAppliesACLsAndWorksUnderAPrefix(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		opts := &zkrecipes.Options{Prefix: "/app", Auth: []zkrecipes.Auth{{Scheme: "digest", Data: []byte("user:secret")}}}
@@ -172,6 +169,6 @@ func TestSemaphoreAppliesACLsAndWorksUnderAPrefix(t *testing.T) {
 		}
 		a := recipetest.WaitsFor(t, zkrecipes.NewSemaphore(w.Stranger(opts), "/s", 2), 1)
 		recipetest.ReleaseSlots(t, l)
-		served(t, a)
+		recipetest.Served(t, a)
 	})
 }

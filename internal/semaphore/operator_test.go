@@ -15,15 +15,15 @@ import (
 
 // What somebody else does to the znodes of a Semaphore.
 
-// B22: One of its slots was deleted: the lease is lost, also for Commit, and the others are
+// One of its slots was deleted: the lease is lost, also for Commit, and the others are
 // given back.
 func TestSemaphoreHolderOfADeletedSlotLosesItsLease(t *testing.T) {
 	for _, slot := range []int{0, 1} {
 		for _, how := range []string{"watched", "commit", "release"} {
-			inBubble(t, func(t *testing.T, w *recipetest.World) {
+			recipetest.InSemaphoreBubble(t, func(t *testing.T, w *recipetest.World) {
 				x := w.Semaphore(2)
 				l := recipetest.Acquire(t, x, 2)
-				a := waits(w, 2, 1)
+				a := w.WaitsForSlots(2, 1)
 				if how == "watched" {
 					time.Sleep(2 * time.Second)
 				}
@@ -51,13 +51,13 @@ func TestSemaphoreHolderOfADeletedSlotLosesItsLease(t *testing.T) {
 	}
 }
 
-// B23: Everything is deleted under holders and waiters, who go on.
+// Everything is deleted under holders and waiters, who go on.
 func TestSemaphoreThatIsDeletedIsMadeAnew(t *testing.T) {
 	for _, path := range []string{"/s", "/s/slots"} {
-		inBubble(t, func(t *testing.T, w *recipetest.World) {
+		recipetest.InSemaphoreBubble(t, func(t *testing.T, w *recipetest.World) {
 			x := w.Semaphore(2)
 			l := recipetest.Acquire(t, x, 2)
-			as := []*harness.Call[*zkrecipes.SlotLease]{waits(w, 2, 1), waits(w, 2, 2)}
+			as := []*harness.Call[*zkrecipes.SlotLease]{w.WaitsForSlots(2, 1), w.WaitsForSlots(2, 2)}
 			recipetest.RemoveTree(t, w.Bare(), path)
 			time.Sleep(time.Minute)
 			require.ErrorIs(t, l.Err(), zkrecipes.ErrLost)
@@ -66,19 +66,19 @@ func TestSemaphoreThatIsDeletedIsMadeAnew(t *testing.T) {
 				as[0], as[1] = as[1], as[0]
 			}
 			for _, a := range as {
-				served(t, a)
+				recipetest.Served(t, a)
 			}
 		})
 	}
 }
 
-// B23: That is no different from the eviction of each waiter, after which the servers reap the
+// That is no different from the eviction of each waiter, after which the servers reap the
 // line.
 func TestSemaphoreWhoseLineIsDeletedEvictsItsWaiters(t *testing.T) {
-	inBubble(t, func(t *testing.T, w *recipetest.World) {
+	recipetest.InSemaphoreBubble(t, func(t *testing.T, w *recipetest.World) {
 		x := w.Semaphore(2)
 		l := recipetest.Acquire(t, x, 2)
-		as := []*harness.Call[*zkrecipes.SlotLease]{waits(w, 2, 1), waits(w, 2, 2)}
+		as := []*harness.Call[*zkrecipes.SlotLease]{w.WaitsForSlots(2, 1), w.WaitsForSlots(2, 2)}
 		recipetest.RemoveTree(t, w.Bare(), "/s/line")
 		for _, a := range as {
 			_, err := a.Wait()
@@ -90,7 +90,6 @@ func TestSemaphoreWhoseLineIsDeletedEvictsItsWaiters(t *testing.T) {
 	})
 }
 
-// B25
 func TestSemaphoreIgnoresForeignChildren(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		x := w.WarmSemaphore(2)
@@ -101,9 +100,9 @@ func TestSemaphoreIgnoresForeignChildren(t *testing.T) {
 		for range 3 {
 			l := recipetest.Acquire(t, x, 2)
 			require.Equal(t, []int{0, 1}, l.Slots())
-			a := waits(w, 2, 1)
+			a := w.WaitsForSlots(2, 1)
 			recipetest.ReleaseSlots(t, l)
-			served(t, a)
+			recipetest.Served(t, a)
 		}
 		_, err := x.Holders(t.Context())
 		require.NoError(t, err)
@@ -114,7 +113,7 @@ func TestSemaphoreIgnoresForeignChildren(t *testing.T) {
 // caller knows, or another one.
 func TestSemaphoreKeepsNoSlotOfAPathThatWasMadeAnew(t *testing.T) {
 	for uses := range 5 {
-		inBubble(t, func(t *testing.T, w *recipetest.World) {
+		recipetest.InSemaphoreBubble(t, func(t *testing.T, w *recipetest.World) {
 			x := w.WarmSemaphore(1000)
 			recipetest.RemoveTree(t, w.Bare(), "/s")
 			y := w.Semaphore(1)
@@ -130,10 +129,10 @@ func TestSemaphoreKeepsNoSlotOfAPathThatWasMadeAnew(t *testing.T) {
 	}
 }
 
-// B101: Curator's InterProcessSemaphoreV2 has another layout, so both would grant n slots.
+// Curator's InterProcessSemaphoreV2 has another layout, so both would grant n slots.
 func TestSemaphoreRefusesThePathOfCuratorsSemaphore(t *testing.T) {
 	for _, below := range []string{"leases", "locks"} {
-		inBubble(t, func(t *testing.T, w *recipetest.World) {
+		recipetest.InSemaphoreBubble(t, func(t *testing.T, w *recipetest.World) {
 			w.Write("/s", "")
 			w.Write("/s/"+below, "")
 			requireInUse(t, w.Semaphore(2), below)
@@ -151,11 +150,11 @@ func TestTryAcquireIgnoresAForeignChildOfTheLine(t *testing.T) {
 		for _, x := range []*zkrecipes.Semaphore{x, w.Semaphore(1)} {
 			l, err := x.TryAcquire(harness.Within(t, time.Minute))
 			require.NoError(t, err)
-			a := waits(w, 1, 1)
-			requireLocked(t, x, 1)
+			a := w.WaitsForSlots(1, 1)
+			recipetest.RequireLocked(t, x, 1)
 			recipetest.ReleaseSlots(t, l)
-			requireLocked(t, x, 1)
-			served(t, a)
+			recipetest.RequireLocked(t, x, 1)
+			recipetest.Served(t, a)
 		}
 	})
 }
@@ -168,7 +167,7 @@ func TestSemaphoreGivesTheOtherSlotsBackAlthoughARequestFails(t *testing.T) {
 			{Do: zktest.Drop, Op: recipetest.OpGiveBack}, {Do: zktest.Drop, After: true, Op: recipetest.OpGiveBack},
 			{Do: zktest.Drop, Op: recipetest.OpGiveBack, Skip: 1}, {Do: zktest.Answer, Code: -102, Op: recipetest.OpGiveBack, Skip: 2},
 		} {
-			inBubble(t, func(t *testing.T, w *recipetest.World) {
+			recipetest.InSemaphoreBubble(t, func(t *testing.T, w *recipetest.World) {
 				l := recipetest.Acquire(t, w.Semaphore(3), 3)
 				if evicted {
 					time.Sleep(2 * time.Second) // the slots are watched
@@ -190,7 +189,7 @@ func TestSemaphoreGivesTheOtherSlotsBackAlthoughARequestFails(t *testing.T) {
 // Each slot is deleted by a request of its own once one is known to be gone: the cost does
 // not grow with the square of their number.
 func TestSemaphoreGivesManySlotsBackWithOneRequestEach(t *testing.T) {
-	inBubble(t, func(t *testing.T, w *recipetest.World) {
+	recipetest.InSemaphoreBubble(t, func(t *testing.T, w *recipetest.World) {
 		const k = 50
 		l := recipetest.Acquire(t, w.Semaphore(k), k)
 		recipetest.RemoveTree(t, w.Bare(), "/s/slots")

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -17,34 +16,34 @@ import (
 
 // How many slots a Semaphore has.
 
-// A34: Somebody asks for more slots than there are, or expects another number of them. They are
+// Somebody asks for more slots than there are, or expects another number of them. They are
 // refused at once, also one that expects others in line and joins that.
 func TestSemaphoresThatDisagreeOnNGetAnErrorThatNamesBoth(t *testing.T) {
-	inBubble(t, func(t *testing.T, w *recipetest.World) {
+	recipetest.InSemaphoreBubble(t, func(t *testing.T, w *recipetest.World) {
 		more, other := w.Semaphore(2), w.Semaphore(3)
 		cycle(t, more, 1)
 		l := recipetest.Acquire(t, w.Semaphore(2), 2)
 		for range 2 {
-			requireSize(t, other, 1, "a semaphore of 2 slots is used as one of 3")
+			recipetest.RefusesSize(t, other, 1, "a semaphore of 2 slots is used as one of 3")
 			recipetest.SlotsOf(other).SetBusy(true)
 		}
-		waiting := waits(w, 2, 1)
+		waiting := w.WaitsForSlots(2, 1)
 		for range 2 {
-			requireSize(t, more, 3, "3 slots requested of a semaphore of 2 slots")
+			recipetest.RefusesSize(t, more, 3, "3 slots requested of a semaphore of 2 slots")
 			recipetest.SlotsOf(more).SetBusy(true)
 		}
 		recipetest.ReleaseSlots(t, l)
-		served(t, waiting)
+		recipetest.Served(t, waiting)
 	})
 }
 
-// B100: A new n lasts when the servers delete idle containers, whichever Semaphore is used first
+// A new n lasts when the servers delete idle containers, whichever Semaphore is used first
 // afterwards.
 func TestResizeOutlastsTheIdleContainersOfTheSemaphore(t *testing.T) {
 	for name, made := range map[string]bool{"made before": true, "made by Resize": false} {
 		for _, resizer := range []bool{true, false} {
 			t.Run(fmt.Sprintf("%s, used first by its resizer=%v", name, resizer), func(t *testing.T) {
-				inBubble(t, func(t *testing.T, w *recipetest.World) {
+				recipetest.InSemaphoreBubble(t, func(t *testing.T, w *recipetest.World) {
 					x, y := w.Semaphore(4), w.Semaphore(4)
 					if made {
 						recipetest.ReleaseSlots(t, recipetest.Acquire(t, x, 1), recipetest.Acquire(t, y, 1))
@@ -52,7 +51,7 @@ func TestResizeOutlastsTheIdleContainersOfTheSemaphore(t *testing.T) {
 						require.NotContains(t, w.Srv.Children("/"), "s", "reaped before, too")
 						recipetest.ReleaseSlots(t, recipetest.Acquire(t, x, 1), recipetest.Acquire(t, y, 1))
 					}
-					resize(t, x, 2)
+					recipetest.Resize(t, x, 2)
 					if !made {
 						y = w.Semaphore(2)
 					}
@@ -67,11 +66,11 @@ func TestResizeOutlastsTheIdleContainersOfTheSemaphore(t *testing.T) {
 						ls := []*zkrecipes.SlotLease{recipetest.Acquire(t, first, 1), recipetest.Acquire(t, second, 1)}
 						require.Equal(t, []int{0, 1}, w.Taken())
 						for _, x := range []*zkrecipes.Semaphore{x, y} {
-							requireLocked(t, x, 1)
+							recipetest.RequireLocked(t, x, 1)
 						}
 						recipetest.ReleaseSlots(t, ls...)
 					}
-					resize(t, y, 3)
+					recipetest.Resize(t, y, 3)
 					cycle(t, x, 3)
 				}, zktest.ContainerCheckInterval(time.Second))
 			})
@@ -79,94 +78,27 @@ func TestResizeOutlastsTheIdleContainersOfTheSemaphore(t *testing.T) {
 	}
 }
 
-// B100: Processes of another n make the path anew after it was idle. The value that agreed with
+// Processes of another n make the path anew after it was idle. The value that agreed with
 // the path before follows.
 func TestSemaphoreThatHasAgreedFollowsAPathThatOthersMadeAnew(t *testing.T) {
-	inBubble(t, func(t *testing.T, w *recipetest.World) {
+	recipetest.InSemaphoreBubble(t, func(t *testing.T, w *recipetest.World) {
 		x := w.WarmSemaphore(2)
 		time.Sleep(time.Hour)
 		require.NotContains(t, w.Srv.Children("/"), "s")
 		l := recipetest.Acquire(t, w.Semaphore(3), 1)
 		rest := recipetest.Acquire(t, x, 2)
-		requireLocked(t, x, 1)
+		recipetest.RequireLocked(t, x, 1)
 		recipetest.SlotsOf(x).SetBusy(true) // it joins the line at once
-		requireSize(t, x, 4, "4 slots requested of a semaphore of 3 slots")
+		recipetest.RefusesSize(t, x, 4, "4 slots requested of a semaphore of 3 slots")
 		recipetest.ReleaseSlots(t, l, rest)
 	}, zktest.ContainerCheckInterval(time.Second))
-}
-
-// A33
-func TestResizeWakesTheFirstInLine(t *testing.T) {
-	inBubble(t, func(t *testing.T, w *recipetest.World) {
-		x := w.Semaphore(2)
-		l := recipetest.Acquire(t, x, 2)
-		first, second, third := waits(w, 2, 2), waits(w, 2, 1), waits(w, 2, 1)
-		resize(t, x, 3)
-		synctest.Wait()
-		require.True(t, first.Waiting(), "one is not enough")
-		resize(t, x, 5)
-		require.Equal(t, []int{2, 3}, first.Get().Slots())
-		require.Equal(t, []int{4}, second.Get().Slots())
-		stillWaits(t, third)
-		recipetest.ReleaseSlots(t, l)
-		recipetest.ReleaseSlots(t, third.Get(), first.Get(), second.Get())
-	})
-}
-
-// A33
-func TestResizeToFewerSlotsDrains(t *testing.T) {
-	inBubble(t, func(t *testing.T, w *recipetest.World) {
-		x, y := w.Semaphore(4), w.WarmSemaphore(4)
-		var ls []*zkrecipes.SlotLease
-		for range 4 {
-			ls = append(ls, recipetest.Acquire(t, x, 1))
-		}
-		large := waits(w, 4, 3)
-		small := recipetest.WaitsFor(t, y, 1)
-		resize(t, x, 2)
-		_, err := large.Wait()
-		recipetest.RequireSize(t, err, "3 slots requested of a semaphore of 2 slots")
-		recipetest.ReleaseSlots(t, ls[0], ls[1])
-		for range 3 {
-			synctest.Wait()
-			require.True(t, small.Waiting(), "two are held, beyond the first two")
-			require.NoError(t, ls[2].Err())
-			requireLocked(t, x, 1)
-		}
-		recipetest.ReleaseSlots(t, ls[3])
-		l := small.Get()
-		require.Equal(t, 0, l.Slot())
-		require.Equal(t, []int{0, 2}, w.Taken())
-		requireLocked(t, w.Semaphore(2), 1)
-		recipetest.ReleaseSlots(t, ls[2])
-		recipetest.ReleaseSlots(t, recipetest.Acquire(t, w.Semaphore(2), 1), l)
-		requireSize(t, w.Semaphore(4), 1, "a semaphore of 2 slots is used as one of 4")
-	})
-}
-
-// Semaphores that were used before follow a change of n, in what they remember, too.
-func TestSemaphoresFollowResize(t *testing.T) {
-	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-		x, y := w.WarmSemaphore(2), w.WarmSemaphore(2)
-		resize(t, x, 1)
-		l := recipetest.Acquire(t, y, 1)
-		requireLocked(t, y, 1)
-		requireSize(t, y, 2, "2 slots requested of a semaphore of 1 slots")
-		resize(t, x, 5)
-		rest := recipetest.Acquire(t, y, 4)
-		recipetest.ReleaseSlots(t, l, rest)
-		recipetest.RemoveTree(t, w.Bare(), "/s")
-		all := recipetest.Acquire(t, y, 5)
-		require.Equal(t, []int{0, 1, 2, 3, 4}, w.Taken(), "made anew with the n that it knows")
-		recipetest.ReleaseSlots(t, all)
-	})
 }
 
 // Resize creates a path, and its outcome is found if a reply is lost.
 func TestResizeSurvivesAMishapAtAnyRequest(t *testing.T) {
 	for _, exists := range []bool{false, true} {
 		recipetest.EachRequest(t, recipetest.Mishaps, func(t *testing.T, fault zktest.Fault) (met bool) {
-			inBubble(t, func(t *testing.T, w *recipetest.World) {
+			recipetest.InSemaphoreBubble(t, func(t *testing.T, w *recipetest.World) {
 				x := w.Semaphore(2)
 				if exists {
 					cycle(t, x, 1)
@@ -185,22 +117,22 @@ func TestResizeSurvivesAMishapAtAnyRequest(t *testing.T) {
 // The value that created the path by Resize follows later changes, although it has not
 // acquired anything yet.
 func TestSemaphoreThatResizeCreatedFollowsOthers(t *testing.T) {
-	inBubble(t, func(t *testing.T, w *recipetest.World) {
+	recipetest.InSemaphoreBubble(t, func(t *testing.T, w *recipetest.World) {
 		x, y := w.Semaphore(2), w.Semaphore(5)
-		resize(t, x, 5)
+		recipetest.Resize(t, x, 5)
 		cycle(t, y, 1)
-		resize(t, y, 7)
+		recipetest.Resize(t, y, 7)
 		cycle(t, x, 7)
 	})
 }
 
 // A value whose client has moved to a server that lags behind a Resize has the new n.
 func TestSemaphoreBehindALaggingServerKnowsTheNewSize(t *testing.T) {
-	inBubble(t, func(t *testing.T, w *recipetest.World) {
+	recipetest.InSemaphoreBubble(t, func(t *testing.T, w *recipetest.World) {
 		x, y := w.Semaphore(2), w.Semaphore(2)
 		recipetest.ReleaseSlots(t, recipetest.Acquire(t, x, 1), recipetest.Acquire(t, y, 1))
-		resize(t, x, 5)
-		require.True(t, w.Srv.Disconnect(recipetest.SessionID(clientOf(y))))
+		recipetest.Resize(t, x, 5)
+		require.True(t, w.Srv.Disconnect(recipetest.SessionID(w.ClientOf(y))))
 		requests := w.Requests(func() {
 			l := recipetest.Acquire(t, y, 3)
 			require.Len(t, l.Slots(), 3)
@@ -223,13 +155,13 @@ func TestResizeWhoseContextEndsBeforeTheReplyIsUncertain(t *testing.T) {
 
 func TestSemaphoreLeavesOtherDataAlone(t *testing.T) {
 	for _, data := range []string{"mine", "0", "-1", "1.5"} {
-		inBubble(t, func(t *testing.T, w *recipetest.World) {
+		recipetest.InSemaphoreBubble(t, func(t *testing.T, w *recipetest.World) {
 			w.Write("/s", data)
 			requireInUse(t, w.Semaphore(2), "number of slots")
 			require.Equal(t, data, w.Text("/s"))
 		})
 	}
-	inBubble(t, func(t *testing.T, w *recipetest.World) { // an empty znode gets n
+	recipetest.InSemaphoreBubble(t, func(t *testing.T, w *recipetest.World) { // an empty znode gets n
 		w.Write("/s", "")
 		cycle(t, w.Semaphore(2), 2)
 		require.Equal(t, "2", w.Text("/s"))

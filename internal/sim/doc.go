@@ -6,7 +6,7 @@
 // Each test is the simulation of one recipe and runs many seeds of it. A seed
 // decides the clients, their workers, the faults and most of their moments.
 //
-//	go test ./internal/sim                           # 100 seeds of each
+//	go test ./internal/sim                           # 50 seeds of each
 //	go test ./internal/sim -run Queue -seeds 10000   # more of one
 //	go test -race -run '^TestQueueSimulation$' ./internal/sim
 //

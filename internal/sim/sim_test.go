@@ -21,7 +21,7 @@ func defaultSeeds() int {
 	if recipetest.HasRaceDetector() {
 		return 20
 	}
-	return 100
+	return 50
 }
 
 // Workers lock, commit, re-enter and release.

@@ -9,7 +9,6 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/soak/judge"
 )
 
-// B88
 func TestARunInWhichARecipeWasHardlyUsedProvesNothing(t *testing.T) {
 	s := &soak{options: options{minutes: 1, load: loadAll}, start: time.Now()}
 	s.court = newCourt(s.start, judge.Config{Timeout: time.Second})

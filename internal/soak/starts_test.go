@@ -20,7 +20,6 @@ java.lang.RuntimeException: Failed to fetch acls for 874
 [main] ERROR org.apache.zookeeper.util.ServiceUtils - Exiting JVM with code 1
 `
 
-// B88
 func TestAViolationShowsWhyAServerDidNotStart(t *testing.T) {
 	require.True(t, aclMissing.MatchString(startLog))
 	require.Equal(t, `[main] WARN org.apache.zookeeper.server.quorum.QuorumPeerMain - Either no config

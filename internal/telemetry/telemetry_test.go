@@ -212,7 +212,7 @@ func TestTheSessionIsFollowed(t *testing.T) {
 	})
 }
 
-// B75: the functions beside it are too slow. What was dropped is counted, and neither a wait nor
+// The functions beside it are too slow. What was dropped is counted, and neither a wait nor
 // a hold stays for ever because its end was dropped.
 func TestWhatEndsWithoutAWordIsNotShown(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, r *rig) {

@@ -16,7 +16,6 @@ import (
 // Faults that hit watches. Whatever happens, they show no state older than one before, and
 // the last one in the end.
 
-// B103
 func TestWatchesSurviveAMishapAtAnyRequest(t *testing.T) {
 	recipetest.EachRequest(t, recipetest.Mishaps, func(t *testing.T, fault zktest.Fault) (met bool) {
 		recipetest.InWatchBubble(t, func(t *testing.T, w *recipetest.WatchWorld, a, _ *zkrecipes.Client) {
@@ -56,7 +55,7 @@ func inOrder(seen []string, history ...string) bool {
 	return true
 }
 
-// B103: The next session's server is a follower that lags.
+// The next session's server is a follower that lags.
 func TestAWatchShowsNothingOlderIfTheNextSessionsServerLags(t *testing.T) {
 	for name, gone := range map[string]bool{"there": false, "gone": true} {
 		t.Run(name, func(t *testing.T) {
@@ -83,7 +82,7 @@ func TestAWatchShowsNothingOlderIfTheNextSessionsServerLags(t *testing.T) {
 	}
 }
 
-// B103: A watch of a Client whose session has just begun: opening a session brings the replica
+// A watch of a Client whose session has just begun: opening a session brings the replica
 // up to date, and the znode changes after that.
 func TestWatchBeginsWithASync(t *testing.T) {
 	recipetest.InWatchBubble(t, func(t *testing.T, w *recipetest.WatchWorld, _, _ *zkrecipes.Client) {
@@ -100,7 +99,7 @@ func TestWatchBeginsWithASync(t *testing.T) {
 	}, recipetest.Behind(3, 20))
 }
 
-// B103: The connection is lost, and the next server, in the same session, lags behind the events
+// The connection is lost, and the next server, in the same session, lags behind the events
 // that the client has got.
 func TestAWatchShowsNothingOlderAfterAReconnectToAServerThatLags(t *testing.T) {
 	recipetest.InWatchBubble(t, func(t *testing.T, w *recipetest.WatchWorld, _, _ *zkrecipes.Client) {
@@ -122,7 +121,7 @@ func TestAWatchShowsNothingOlderAfterAReconnectToAServerThatLags(t *testing.T) {
 	}, recipetest.Behind(3, 20))
 }
 
-// B103: A read may show what was so before the call, unless Ping was called first.
+// A read may show what was so before the call, unless Ping was called first.
 func TestAReadBehindAPingIsNoOlderThanThePing(t *testing.T) {
 	recipetest.InWatchBubble(t, func(t *testing.T, w *recipetest.WatchWorld, _, _ *zkrecipes.Client) {
 		c := w.Stranger(nil)

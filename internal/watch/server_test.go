@@ -18,7 +18,6 @@ import (
 
 // Watches and groups on the shared server, which may be a real one.
 
-// B103
 func TestRealWatchesSurviveALostConnectionAndTheEndOfTheirSession(t *testing.T) {
 	path, raw, p := harness.NewPath(t), harness.Raw(t), harness.NewProxy(t, harness.Server())
 	harness.MakeParents(t, raw, path)
@@ -67,7 +66,6 @@ func TestRealWatchesSurviveALostConnectionAndTheEndOfTheirSession(t *testing.T) 
 	names("true []")
 }
 
-// B104
 func TestRealAGroupsMemberIsBackInTheNextSession(t *testing.T) {
 	path, p := harness.NewPath(t), harness.NewProxy(t, harness.Server())
 	c := recipetest.DialTo(t, []string{p.Addr()}, &zkrecipes.Options{SessionTimeout: 8 * time.Second})

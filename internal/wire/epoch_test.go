@@ -40,7 +40,6 @@ func ephemerals(zxid int64, path string) []byte {
 	return reply(xidEphemerals, zxid, 0, jute.AppendString(jute.AppendInt32(nil, 1), path)...)
 }
 
-// B118
 func TestAResumedConnectionTellsWhetherTransactionsMayBeLost(t *testing.T) {
 	const old, newEpoch = 7, 1<<32 | 1
 	for name, c := range map[string]struct {
@@ -76,7 +75,7 @@ func TestAResumedConnectionTellsWhetherTransactionsMayBeLost(t *testing.T) {
 	}
 }
 
-// B118: The next connection asks again, and knows it still.
+// The next connection asks again, and knows it still.
 func TestThatTransactionsMayBeLostIsRememberedUntilTheZnodesWereCompared(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, r *rig) {
 		l := r.connect()
@@ -112,7 +111,7 @@ func TestAServerThatDoesNotTellTheZnodesServes(t *testing.T) {
 	})
 }
 
-// B118: The reply comes right behind the one that lets the gate open, before it has opened.
+// The reply comes right behind the one that lets the gate open, before it has opened.
 func TestTheGateStaysClosedIfANewEpochShowsBeforeItHasOpened(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1)) // what opens the gate runs when the reader waits
 	inBubble(t, nil, func(t *testing.T, r *rig) {

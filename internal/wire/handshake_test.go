@@ -201,7 +201,7 @@ func TestHandshakeBudgetIsASixthOfTheTimeoutOrASecond(t *testing.T) {
 	}
 }
 
-// B144: Those of a server with myid 200.
+// Those of a server with myid 200.
 func TestSessionIDsAreNamedUnsigned(t *testing.T) {
 	require.Equal(t, "0xc800000000000001", SessionName(-56<<56|1))
 	require.Equal(t, "0x100000000000001", SessionName(1<<56|1))

@@ -168,7 +168,6 @@ var dead = map[string]dialFunc{"refuses": refuses, "drops SYNs": drops, "silent"
 // attempt is the budget of one attempt at a session timeout of 10 s.
 const attempt = 10 * time.Second / 6
 
-// B50
 func TestDialFindsTheAddressOfANameThatServes(t *testing.T) {
 	for how, dial := range dead {
 		t.Run(how, func(t *testing.T) {
@@ -191,7 +190,6 @@ func TestDialFindsTheAddressOfANameThatServes(t *testing.T) {
 	}
 }
 
-// B50
 func TestLeaseOutlivesTheAddressOfItsConnection(t *testing.T) {
 	for how, dial := range dead {
 		t.Run(how, func(t *testing.T) {
@@ -211,7 +209,6 @@ func TestLeaseOutlivesTheAddressOfItsConnection(t *testing.T) {
 	}
 }
 
-// B50
 func TestLeaseOutlivesAllAddressesOfItsName(t *testing.T) {
 	move := func(n *network) {
 		n.set("zk.example", "10.0.0.3", "10.0.0.4")
@@ -250,7 +247,7 @@ func TestLeaseOutlivesAllAddressesOfItsName(t *testing.T) {
 	}
 }
 
-// B50: The first of two name servers is dead, for example.
+// The first of two name servers is dead, for example.
 func TestASlowLookupOnlyDelaysTheFirstConnection(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		n := newNetwork(w, map[string][]string{"zk.example": {"10.0.0.1", "10.0.0.2"}})
@@ -270,7 +267,6 @@ func TestASlowLookupOnlyDelaysTheFirstConnection(t *testing.T) {
 	})
 }
 
-// B50
 func TestAddressesStayWhileTheNameCannotBeLookedUp(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		var log recipetest.Warnings
@@ -289,7 +285,6 @@ func TestAddressesStayWhileTheNameCannotBeLookedUp(t *testing.T) {
 	})
 }
 
-// B50
 func TestNamesThatAreNotLookedUpHoldUpNoOther(t *testing.T) {
 	for how, takes := range map[string]time.Duration{"there is no such host": 0, "no name server answers": time.Hour} {
 		t.Run(how, func(t *testing.T) {
@@ -317,7 +312,6 @@ func TestNamesThatAreNotLookedUpHoldUpNoOther(t *testing.T) {
 	}
 }
 
-// B50, B73
 func TestDialSaysWhichNameItCannotLookUp(t *testing.T) {
 	for how, test := range map[string]struct {
 		takes time.Duration
@@ -357,7 +351,7 @@ func TestCloseEndsALookup(t *testing.T) {
 	})
 }
 
-// B50: Clients spread over all addresses of all names, even if one name is looked up faster.
+// Clients spread over all addresses of all names, even if one name is looked up faster.
 func TestFirstConnectionsSpreadOverAllAddresses(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		n := newNetwork(w, map[string][]string{"zk1.example": {"10.0.0.1", "10.0.0.2"}, "zk2.example": {"10.0.0.3"}})
@@ -375,7 +369,7 @@ func TestFirstConnectionsSpreadOverAllAddresses(t *testing.T) {
 	})
 }
 
-// B50, B72: All addresses are tried in turn, and a name with many of them does not get many
+// All addresses are tried in turn, and a name with many of them does not get many
 // more attempts.
 func TestAttemptsAtManyAddressesAreBounded(t *testing.T) {
 	for _, addresses := range []int{1, 2, 20} {
@@ -407,7 +401,7 @@ func TestAttemptsAtManyAddressesAreBounded(t *testing.T) {
 	}
 }
 
-// B65, B66: Servers that answer handshakes and serve nothing are told apart by their address.
+// Servers that answer handshakes and serve nothing are told apart by their address.
 func TestSessionIsGivenUpAtTheAddressesOfAName(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		n := newNetwork(w, map[string][]string{"zk.example": {"10.0.0.1", "10.0.0.2"}})
@@ -446,7 +440,7 @@ func TestAddressesAreDialedAsTheyAreGiven(t *testing.T) {
 	})
 }
 
-// B50: records and Trace name the address.
+// Records and Trace name the address.
 func TestRecordsNameTheAddressOfAServer(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		var log recipetest.Warnings
@@ -465,7 +459,6 @@ func TestRecordsNameTheAddressOfAServer(t *testing.T) {
 	})
 }
 
-// B51
 func TestTLSVerifiesTheNameThatWasGiven(t *testing.T) {
 	ca := harness.NewCA(t)
 	secure := netip.MustParseAddrPort(ca.Terminator(t, "zk.test", harness.Server(), nil))
@@ -483,7 +476,7 @@ func TestTLSVerifiesTheNameThatWasGiven(t *testing.T) {
 	require.ErrorContains(t, err, "not other.test")
 }
 
-// B50: net.Resolver asks its first name server for 5 s, and then the next one.
+// Net.Resolver asks its first name server for 5 s, and then the next one.
 func TestDialWithADeadFirstNameServer(t *testing.T) {
 	_, _ = net.LookupHost("localhost") // net makes a channel that must not belong to the bubble
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {

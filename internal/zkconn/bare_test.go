@@ -156,19 +156,6 @@ func bareChild(t *testing.T, f func() string) (output string, err error) {
 	return string(out), err
 }
 
-// bareRaces requires that the race detector finds a race in this function while f runs.
-func bareRaces(t *testing.T, in string, f func() string) {
-	t.Helper()
-	if !recipetest.HasRaceDetector() {
-		t.Skip("needs the race detector")
-	}
-	t.Setenv("GORACE", "halt_on_error=1")
-	output, err := bareChild(t, f)
-	require.Error(t, err)
-	require.Contains(t, output, "DATA RACE")
-	require.Contains(t, output, in)
-}
-
 // bareStuck reports whether a goroutine of go-zookeeper is stuck for ever: it sends to
 // the channel of a request that nobody receives from any more, and holds the lock
 // that every other request needs.
@@ -375,24 +362,6 @@ func TestBareConnNeverEndsWhereAWriteFailsDuringClose(t *testing.T) {
 	})
 	require.NoError(t, err, output)
 	require.Contains(t, output, "the child says: hangs", bareBetter("wire.Conn.Write never fails"))
-}
-
-// Close makes a caller return, which then reads the struct into which the reply to its
-// request is still being decoded.
-func TestBareConnCreateContainerRacesAgainstClose(t *testing.T) {
-	bareRaces(t, "zk.(*Conn).CreateContainer", func() string { // otherwise: zkconn.Session.Close need not wait for calls under way
-		p := harness.NewProxy(t, harness.Server())
-		conn := harness.RawTo(t, []string{p.Addr()})
-		answer := p.On("createContainer", 1, harness.HoldReply)
-		path := fmt.Sprint("/container-", time.Now().UnixNano())
-		go conn.CreateContainer(path, nil, zk.FlagContainer, zk.WorldACL(zk.PermAll))
-		p.Await(answer)
-		go conn.Close()
-		harness.Eventually(t, "Close has begun", func() bool { return p.CountOf("closeSession") == 1 })
-		answer.Release()
-		harness.Eventually(t, "ended", func() bool { return conn.State() == zk.StateDisconnected })
-		return "no race"
-	})
 }
 
 func TestBareConnHandsErrorsOfTheSocketToCallers(t *testing.T) {

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -84,32 +83,6 @@ func TestBareConnLosesAChangeWhenARequestOvertakesSetWatches(t *testing.T) {
 		require.False(t, bareFired(watch), bareBetter("the gate in wire.Conn, and its own zxid"))
 		require.NoError(t, b.look.Delete(bareNode, -1))
 		require.Equal(t, zk.EventNodeDeleted, (<-watch).Type, "the watch is armed, but the change was lost")
-	})
-}
-
-// go-zookeeper stores the zxid of a reply without a lock and concurrently reads it for
-// setWatches. Whether the race detector catches this is a matter of luck. Many watches
-// and many connections make it likely.
-func TestBareConnRacesRepliesAgainstSetWatches(t *testing.T) {
-	bareRaces(t, "zk.(*Conn).sendSetWatches", func() string { // otherwise: wire.Conn need neither have a gate nor hide zxids
-		conn, taps := bareOnServer(t)
-		var wg sync.WaitGroup
-		for i := range 600 {
-			wg.Go(func() { conn.ExistsW(fmt.Sprintf("/none-of-this-name-%0900d", i)) })
-		}
-		wg.Wait()
-		for n := 2; n < 200; n++ {
-			taps.Hold()
-			taps.Newest().Close()
-			harness.Eventually(t, "dialling", func() bool { return len(taps.Asked()) == n })
-			for range 16 { // the capacity of its channel
-				wg.Go(func() { conn.Get("/") })
-			}
-			harness.Eventually(t, "queued", func() bool { return recipetest.QueuedRequests(conn) == 16 })
-			taps.Release()
-			wg.Wait()
-		}
-		return "no race"
 	})
 }
 

@@ -29,7 +29,7 @@ type withoutDeadlines struct{ net.Conn }
 
 func (withoutDeadlines) SetDeadline(time.Time) error { return os.ErrNoDeadline }
 
-// B17, B50, B76: no connection can be used.
+// No connection can be used.
 func TestDialSaysWhyItHasNoConnection(t *testing.T) {
 	lookup := &net.DNSError{Err: "no such host", Name: "zk-0.test", IsNotFound: true}
 	for name, test := range map[string]struct {
@@ -58,7 +58,6 @@ func TestDialSaysWhyItHasNoConnection(t *testing.T) {
 	}
 }
 
-// B50
 func TestHostNamesAreResolvedForEveryAttempt(t *testing.T) {
 	t.Run("one name does not resolve", func(t *testing.T) {
 		recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
@@ -92,7 +91,6 @@ func TestHostNamesAreResolvedForEveryAttempt(t *testing.T) {
 	})
 }
 
-// B51
 func TestTLSConnectsOnlyToVerifiedServers(t *testing.T) {
 	ca := harness.NewCA(t)
 	p := harness.NewProxy(t, harness.Server())

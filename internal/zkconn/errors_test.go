@@ -116,7 +116,7 @@ func TestErrorsInResultsAreDecodedAsByGoZookeeper(t *testing.T) {
 	}
 }
 
-// B37: A real server reports the quota in this form for one operation of a transaction.
+// A real server reports the quota in this form for one operation of a transaction.
 func TestQuotaErrorIsDecodedFromResults(t *testing.T) {
 	var record []byte
 	for _, code := range []int32{jute.ErrQuotaExceeded, jute.ErrRuntimeInconsistency} {

@@ -23,7 +23,6 @@ import (
 // Servers that answer handshakes and never serve, servers that drop every connection,
 // and Dialers that do not return.
 
-// B65
 func TestSessionWhoseCredentialIsRefusedIsGivenUp(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		c := w.Client(&zkrecipes.Options{
@@ -46,7 +45,6 @@ func TestSessionWhoseCredentialIsRefusedIsGivenUp(t *testing.T) {
 	})
 }
 
-// B66
 func TestSessionWhoseWatchesCannotBeArmedAgainIsGivenUp(t *testing.T) {
 	for name, fault := range map[string]*zktest.Fault{
 		"they exceed the frame limit": nil,
@@ -90,7 +88,7 @@ func TestSessionWhoseWatchesCannotBeArmedAgainIsGivenUp(t *testing.T) {
 	}
 }
 
-// B66: A session that is served again in time goes on, and its lease with it. What it was
+// A session that is served again in time goes on, and its lease with it. What it was
 // promised behind the gate counts from then on.
 func TestSessionThatIsServedAgainInTimeGoesOn(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
@@ -110,7 +108,7 @@ func TestSessionThatIsServedAgainInTimeGoesOn(t *testing.T) {
 	})
 }
 
-// B66: A lease is believed until ValidUntil. Whatever becomes of the connections, the session
+// A lease is believed until ValidUntil. Whatever becomes of the connections, the session
 // must not be closed before that.
 func TestSessionOfAnIdleHolderIsNotGivenUpWhileConnectionsFlap(t *testing.T) {
 	for name, opts := range map[string]*zkrecipes.Options{"holder": nil, "a credential": {Auth: []zkrecipes.Auth{{Scheme: "digest", Data: []byte("user:password")}}}} {
@@ -127,7 +125,7 @@ func TestSessionOfAnIdleHolderIsNotGivenUpWhileConnectionsFlap(t *testing.T) {
 	}
 }
 
-// B66: During an election servers close connections without an answer, for as long as it
+// During an election servers close connections without an answer, for as long as it
 // takes. That they had answered before does not count. A server that was down may serve
 // when it is back, whatever it did before.
 func TestSessionIsNotGivenUpWhereServersMayServeAgain(t *testing.T) {
@@ -161,7 +159,7 @@ func TestSessionIsNotGivenUpWhereServersMayServeAgain(t *testing.T) {
 	}
 }
 
-// B65: One refused connection now and then, by one of the servers behind a name for
+// One refused connection now and then, by one of the servers behind a name for
 // example, is no outage.
 func TestSessionIsGivenUpThoughSomeConnectionsAreRefused(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
@@ -178,7 +176,6 @@ func TestSessionIsGivenUpThoughSomeConnectionsAreRefused(t *testing.T) {
 	})
 }
 
-// B72
 func TestReconnectsBackOffWhereConnectionsDoNotLast(t *testing.T) {
 	for name, setUp := range map[string]func(t *testing.T, w *recipetest.World, c *zkrecipes.Client) *harness.Call[*zkrecipes.Lease]{
 		"a join": func(t *testing.T, w *recipetest.World, c *zkrecipes.Client) *harness.Call[*zkrecipes.Lease] {
@@ -212,7 +209,6 @@ func TestReconnectsBackOffWhereConnectionsDoNotLast(t *testing.T) {
 	}
 }
 
-// B72
 func TestReconnectIsPromptOnceAConnectionHasLasted(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		c := w.Client(nil)
@@ -227,7 +223,7 @@ func TestReconnectIsPromptOnceAConnectionHasLasted(t *testing.T) {
 	})
 }
 
-// B68: The first grant makes the client's timer sleep until the clock runs out. What is due
+// The first grant makes the client's timer sleep until the clock runs out. What is due
 // earlier must wake it.
 func TestHolderHearsInTimeWhateverTheTimerWaitsFor(t *testing.T) {
 	t.Run("a later grant is evicted", func(t *testing.T) {
@@ -300,7 +296,7 @@ func (c deafened) Write(b []byte) (int, error) {
 	return c.Conn.Write(b)
 }
 
-// B68: Events pass, and requests do not. A place that is granted late must not be believed for
+// Events pass, and requests do not. A place that is granted late must not be believed for
 // longer than the session.
 func TestContextOfALateGrantEndsWithTheSessionsClock(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
@@ -333,7 +329,6 @@ func TestContextOfALateGrantEndsWithTheSessionsClock(t *testing.T) {
 	})
 }
 
-// B76
 func TestDialerThatIgnoresItsContextHoldsNobodyUp(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		var hangs atomic.Bool
@@ -384,7 +379,6 @@ func (c *counted) Close() error {
 	return c.Conn.Close()
 }
 
-// B76
 func TestDialerCallThatNeverReturnsIsReplaced(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		var hangs atomic.Int32
@@ -411,7 +405,7 @@ func TestDialerCallThatNeverReturnsIsReplaced(t *testing.T) {
 	})
 }
 
-// B76: One of two servers hangs, and the other one loses its connections.
+// One of two servers hangs, and the other one loses its connections.
 func TestDialerCallsThatHangAreBoundedThoughConnectionsAreMade(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		var hanging atomic.Int32
@@ -437,7 +431,7 @@ func TestDialerCallsThatHangAreBoundedThoughConnectionsAreMade(t *testing.T) {
 	})
 }
 
-// B76: A connection that came too late is not kept beside the one that is used.
+// A connection that came too late is not kept beside the one that is used.
 func TestLateConnectionIsClosedOnceAnotherIsMade(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		var open atomic.Int32
@@ -462,7 +456,6 @@ func TestLateConnectionIsClosedOnceAnotherIsMade(t *testing.T) {
 	})
 }
 
-// B76
 func TestConnectionThatComesLateIsUsed(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		c := w.Stranger(&zkrecipes.Options{Dialer: func(ctx context.Context, network, addr string) (net.Conn, error) {
@@ -473,7 +466,7 @@ func TestConnectionThatComesLateIsUsed(t *testing.T) {
 	})
 }
 
-// B73: Every call that waits for a connection says so, and why there is none.
+// Every call that waits for a connection says so, and why there is none.
 func TestDeadlineWhileDisconnectedTellsWhy(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		c := w.Client(nil)

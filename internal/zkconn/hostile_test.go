@@ -67,7 +67,7 @@ func hostileReplies() map[string][]malformed {
 	return hostile
 }
 
-// B74: A malformed reply costs no memory, and what it answered is found out: the lock is
+// A malformed reply costs no memory, and what it answered is found out: the lock is
 // taken, or Lock returns an error and leaves nothing.
 func TestAMalformedReplyCostsNoMemoryAndLeavesNothing(t *testing.T) {
 	for op, ways := range hostileReplies() {

@@ -69,7 +69,6 @@ func requireArmed(t testing.TB, s *session.Session, look *zk.Conn, nodes []strin
 	recipetest.RequireFired(t, watches, jute.EventDeleted)
 }
 
-// B58
 func TestRealQueuedRequestsWaitUntilTheWatchesAreArmed(t *testing.T) {
 	const queued = 40 // more than go-zookeeper's channel holds
 	p := harness.NewProxy(t, harness.Server())
@@ -118,7 +117,7 @@ func TestRealQueuedRequestsWaitUntilTheWatchesAreArmed(t *testing.T) {
 	requireArmed(t, s, look, nodes[len(changed):], watches[len(changed):])
 }
 
-// B58: The connection is lost while the first watches of waiters of every side are asked for.
+// The connection is lost while the first watches of waiters of every side are asked for.
 func TestWaitersWhoseWatchesAreLostSleepOnceTheWatchesAreArmed(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		c, other := tap(w), w.Stranger(nil)
@@ -163,7 +162,6 @@ func TestWaitersWhoseWatchesAreLostSleepOnceTheWatchesAreArmed(t *testing.T) {
 	})
 }
 
-// B59
 func TestRealWatchesSurviveADropBetweenTwoChunks(t *testing.T) {
 	const chunks = 4
 	p := harness.NewProxy(t, harness.Server())
@@ -190,7 +188,7 @@ func TestRealWatchesSurviveADropBetweenTwoChunks(t *testing.T) {
 	require.Empty(t, s.Inspect().Watches)
 }
 
-// B55: Each request takes a millisecond, and connections are lost at random moments.
+// Each request takes a millisecond, and connections are lost at random moments.
 func TestDropsUnderLoadLoseNoWakeUp(t *testing.T) {
 	const clients, drops = 8, 1000
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
@@ -282,7 +280,6 @@ func TestDropsUnderLoadLoseNoWakeUp(t *testing.T) {
 	})
 }
 
-// A02
 func TestWaiterWhoseServerRestartsIsWokenInItsSession(t *testing.T) {
 	recipetest.EachSideInBubble(t, func(t *testing.T, w *recipetest.SideWorld) {
 		holder := w.Excludes(w.Client(nil))

@@ -58,7 +58,6 @@ func (c *tapped) requireQueued() {
 // aboveQueue is a number of requests that go-zookeeper's channel does not hold.
 const aboveQueue = 24
 
-// B05
 func TestQueuedRequestDoesNotRunInTheNextSession(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		c := tap(w)
@@ -86,7 +85,6 @@ func TestQueuedRequestDoesNotRunInTheNextSession(t *testing.T) {
 	})
 }
 
-// B17
 func TestSilentServerIsLeftForAnother(t *testing.T) {
 	const timeout = 4 * time.Second
 	// dial returns a Client that records which server it dials at which time.
@@ -138,7 +136,6 @@ func TestSilentServerIsLeftForAnother(t *testing.T) {
 	})
 }
 
-// B38
 func TestNegotiatedTimeoutIsUsed(t *testing.T) {
 	for requested, negotiated := range map[time.Duration]time.Duration{
 		time.Minute:      10 * time.Second,
@@ -160,7 +157,6 @@ func TestNegotiatedTimeoutIsUsed(t *testing.T) {
 	}
 }
 
-// B54
 func TestSessionSurvivesDropsDuringReauthentication(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		c := w.Stranger(&zkrecipes.Options{Auth: []zkrecipes.Auth{{Scheme: "digest", Data: []byte("user:password")}}})
@@ -196,7 +192,7 @@ func TestSessionSurvivesDropsDuringReauthentication(t *testing.T) {
 	})
 }
 
-// B60: The bubble ends once all goroutines have.
+// The bubble ends once all goroutines have.
 func TestWritesThatFailUnderLoadLeaveNoGoroutine(t *testing.T) {
 	broken := errors.New("broken")
 	for range 10 {

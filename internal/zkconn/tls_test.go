@@ -28,7 +28,6 @@ func secureNode(t *testing.T, servers, clients *harness.CA) *zkserver.Node {
 	return harness.OwnNode(t, zkserver.Config{TLS: &zkserver.TLS{Keystore: slices.Concat(key, cert), Truststore: clients.PEM()}})
 }
 
-// B51
 func TestRealSecurePortServesOnlyVerifiedPeers(t *testing.T) {
 	t.Parallel()
 	servers, clients := harness.NewCA(t), harness.NewCA(t)

@@ -119,7 +119,7 @@ func (t *tree) check() error {
 			return err
 		}
 		if !slices.Equal(got, want) {
-			problems = append(problems, fmt.Errorf("%s/go.sum does not have the hashes of the modules beside it; `make release-sums` writes them", dir))
+			problems = append(problems, fmt.Errorf("%s/go.sum does not have the hashes of the modules beside it; `make release STEP=sums` writes them", dir))
 		}
 	}
 	return errors.Join(problems...)

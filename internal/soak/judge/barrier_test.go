@@ -10,7 +10,6 @@ func (h *trial) member(process int, from, until float64, recipe, key string, ind
 	}
 }
 
-// B88
 func TestABarrierThatOpensEarlyIsFound(t *testing.T) {
 	for name, test := range map[string]struct {
 		tell  func(h *trial)
@@ -128,7 +127,6 @@ func TestAGateThatStaysShutForAWaiterIsFound(t *testing.T) {
 	h.finds(28.1, "served")
 }
 
-// B88
 func TestWhatIsLeftBehindIsFound(t *testing.T) {
 	h := newTrial(t)
 	may := func(path string) bool { return path == "/data" }

@@ -15,7 +15,6 @@ func (h *trial) beginsToObserve(at float64, process int) {
 	h.by(at, process, "o", Event{Kind: Observing, Recipe: RecipeElection, Key: "e"})
 }
 
-// B88
 func TestWhatAnElectionsObserversSeeIsJudged(t *testing.T) {
 	for name, test := range map[string]struct {
 		tell  func(h *trial)
@@ -44,7 +43,7 @@ func TestWhatAnElectionsObserversSeeIsJudged(t *testing.T) {
 	}
 }
 
-// B88: A leader must have been seen 8 s after its election: the last one of these at 11.
+// A leader must have been seen 8 s after its election: the last one of these at 11.
 func TestAnObserverThatMissesALeaderIsFound(t *testing.T) {
 	for name, test := range map[string]struct {
 		tell          func(h *trial)

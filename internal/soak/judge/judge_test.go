@@ -78,7 +78,6 @@ func TestAFairHistoryHasNoViolations(t *testing.T) {
 	require.Equal(t, seconds(0.01), gap.Longest.Round(time.Millisecond))
 }
 
-// B88
 func TestHoldsThatOverlapAreFound(t *testing.T) {
 	for name, test := range map[string]struct {
 		shared [2]bool
@@ -152,7 +151,6 @@ func (h *trial) commit(at float64, process int, token, zxid int64, was, version 
 	h.by(at, process, "w", Event{Kind: Committed, Key: "l", Token: token, Zxid: zxid, Was: was, Version: version})
 }
 
-// B88
 func TestFencedCommitsAreComparedByZxidAndToken(t *testing.T) {
 	t.Run("in order", func(t *testing.T) {
 		h := newTrial(t)
@@ -227,7 +225,6 @@ func (h *trial) effect(at float64, item string) {
 	h.j.Take(Event{At: seconds(at), Kind: Effect, Recipe: RecipeTake, Key: "q", Item: item})
 }
 
-// B88
 func TestItemsAreCounted(t *testing.T) {
 	uncertain, refused := &Event{Kind: Failed, Uncertain: true}, &Event{Kind: Failed}
 	for name, test := range map[string]struct {

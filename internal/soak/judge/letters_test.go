@@ -12,7 +12,6 @@ func (h *trial) redrives(at float64, moved int, uncertain bool) {
 	h.by(at, 1, "r", Event{Kind: Redriven, Key: "f", Moved: moved, Uncertain: uncertain})
 }
 
-// B88
 func TestDeadLettersAreJudged(t *testing.T) {
 	for name, test := range map[string]struct {
 		tell  func(h *trial)

@@ -37,7 +37,6 @@ func (h *trial) goesThrough(from, at float64) {
 	h.by(at, 2, "g", Event{Kind: Granted, Recipe: RecipeGate, Key: "g"})
 }
 
-// B118
 func TestALossExcusesWhatItTookBackAndNothingElse(t *testing.T) {
 	for name, test := range map[string]struct {
 		tell  func(h *trial)
@@ -166,7 +165,6 @@ func TestALossExcusesWhatItTookBackAndNothingElse(t *testing.T) {
 	}
 }
 
-// B118
 func TestAfterALossEachProcessMustBeServedAgainInTime(t *testing.T) {
 	for name, test := range map[string]struct {
 		refused bool
@@ -195,7 +193,6 @@ func TestAfterALossEachProcessMustBeServedAgainInTime(t *testing.T) {
 	}
 }
 
-// B118
 func TestNothingIsLeftInASessionThatHoldsNothing(t *testing.T) {
 	h := newTrial(t)
 	may := func(path string) bool { return path == "/receipt" }

@@ -19,7 +19,6 @@ func (h *trial) grants(from, until float64) {
 	}
 }
 
-// B88
 func TestAStarvedLineIsFoundOnce(t *testing.T) {
 	h := newTrial(t)
 	h.serves(0, 30)
@@ -46,7 +45,6 @@ func TestACallThatIsAnsweredThatThereIsNothingIsNotStarved(t *testing.T) {
 	redrives("refused").finds(28, "served")
 }
 
-// B88
 func TestAStarvedWaiterIsFound(t *testing.T) {
 	h := newTrial(t)
 	h.serves(0, 40)
@@ -122,7 +120,6 @@ func TestABarrierIsWaitedForOnceAllAreThere(t *testing.T) {
 
 // With the bound of 8 s, nobody may wait for 32 s while others are served.
 
-// B88
 func TestABarriersWaiterThatIsNotWokenIsFound(t *testing.T) {
 	h := newTrial(t)
 	h.serves(0, 40)
@@ -137,7 +134,6 @@ func TestABarriersWaiterThatIsNotWokenIsFound(t *testing.T) {
 	h.finds(33.2, "served")
 }
 
-// B88
 func TestAGatesWaiterThatIsNotWokenIsFound(t *testing.T) {
 	h := newTrial(t)
 	h.serves(0, 40)

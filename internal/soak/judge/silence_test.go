@@ -2,7 +2,6 @@ package judge
 
 import "testing"
 
-// B88
 func TestAWorkerThatHangsIsFound(t *testing.T) {
 	for name, test := range map[string]struct {
 		last  Event

@@ -13,7 +13,6 @@ func (h *trial) slots(process int, from, until float64, token int64, slots ...in
 	h.by(until+0.01, process, "w", e)
 }
 
-// B88
 func TestSlotsThatThereAreNotOrThatAreTakenAreFound(t *testing.T) {
 	for name, test := range map[string]struct {
 		tell  func(h *trial)

@@ -13,7 +13,6 @@ func (h *trial) leaving(process int, from, until float64) {
 	h.member(process, from, until, RecipeLeave, "d"+LeaveSuffix, 0)
 }
 
-// B88
 func TestAMemberOfADoubleBarrierThatIsNotWokenIsFound(t *testing.T) {
 	for name, test := range map[string]struct {
 		tell  func(h *trial)

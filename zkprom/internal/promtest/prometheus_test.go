@@ -1,6 +1,6 @@
 // Package promtest tests the alert rules and the dashboard of zkprom with Prometheus itself. It
 // needs the programs promtool and prometheus, which scripts/setup-prometheus.sh installs. So
-// `make test` leaves it out, and `make test-prometheus` runs it.
+// `make test` leaves it out, and `make test-all PARTS=prometheus` runs it.
 package promtest
 
 import (

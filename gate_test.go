@@ -1,4 +1,4 @@
-package line_test
+package zkrecipes_test
 
 import (
 	"context"
@@ -49,7 +49,7 @@ func waitsAt(t *testing.T, g *zkrecipes.Gate) *harness.Call[struct{}] {
 	return a
 }
 
-// A22: A gate works under a prefix that does not exist yet, and with Curator's
+// A gate works under a prefix that does not exist yet, and with Curator's
 // DistributedBarrier: either library may create and delete the znode.
 func TestRealGateLetsThroughWhenOpen(t *testing.T) {
 	path, conn, c := harness.NewPath(t), harness.Raw(t), recipetest.Dial(t, nil)
@@ -89,7 +89,6 @@ func TestRealGateLetsThroughWhenOpen(t *testing.T) {
 	require.NoError(t, g.Wait(ctx))
 }
 
-// A22
 func TestWaitOnAnOpenGateReturnsAtOnceAndLeavesNoWatch(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		c := w.Stranger(nil)
@@ -101,7 +100,7 @@ func TestWaitOnAnOpenGateReturnsAtOnceAndLeavesNoWatch(t *testing.T) {
 	})
 }
 
-// A22: The client's server, a follower, has not applied Shut yet.
+// The client's server, a follower, has not applied Shut yet.
 func TestGateBehindALaggingFollowerLetsNobodyThroughWhileShut(t *testing.T) {
 	gates(t, func(t *testing.T, w *recipetest.World, g, other *zkrecipes.Gate, _ *zkrecipes.Client) {
 		looks := zkrecipes.NewGate(w.Stranger(nil), "/gate")
@@ -114,7 +113,7 @@ func TestGateBehindALaggingFollowerLetsNobodyThroughWhileShut(t *testing.T) {
 	}, recipetest.Behind(1, 3))
 }
 
-// A22: The client's server, a follower, sends the event of Open before it has applied the
+// The client's server, a follower, sends the event of Open before it has applied the
 // Shut that followed.
 func TestGateOpenedAndShutAgainLetsNobodyThroughOnTheOldEvent(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
@@ -135,7 +134,6 @@ func TestGateOpenedAndShutAgainLetsNobodyThroughOnTheOldEvent(t *testing.T) {
 	}, recipetest.Behind(1, 2))
 }
 
-// A22
 func TestSpuriousWakeUpsOpenNoGate(t *testing.T) {
 	gates(t, func(t *testing.T, w *recipetest.World, g, _ *zkrecipes.Gate, c *zkrecipes.Client) {
 		require.NoError(t, g.Shut(t.Context()))
@@ -159,9 +157,9 @@ func TestSpuriousWakeUpsOpenNoGate(t *testing.T) {
 // The gate's znode belongs to no session. That waits survive these faults,
 // TestLocksUnderEachFaultAtEachRequest shows.
 //
-// B01: replies are lost
-// B10: the session expires with the reply
-// B37: a busy server
+// Replies are lost
+// The session expires with the reply
+// A busy server
 func TestShutAndOpenAreCarriedOutDespiteFaults(t *testing.T) {
 	for name, fault := range map[string]zktest.Fault{
 		"reply lost": {Do: zktest.Drop, Times: 2}, "session expires": {Do: zktest.Expire},
@@ -196,7 +194,7 @@ func TestShutAndOpenAreCarriedOutDespiteFaults(t *testing.T) {
 	})
 }
 
-// B32: The context ends while the request is in flight, before its reply, or before it is sent.
+// The context ends while the request is in flight, before its reply, or before it is sent.
 // The outcome is uncertain only if the request was sent.
 func TestShutAndOpenWhoseContextEndsAreUncertainOnlyOnceSent(t *testing.T) {
 	for op, f := range map[string]func(*zkrecipes.Gate, context.Context) error{
@@ -233,7 +231,7 @@ func TestShutAndOpenWhoseContextEndsAreUncertainOnlyOnceSent(t *testing.T) {
 	}
 }
 
-// B35: Close leaves the gate shut, as its znode belongs to no session.
+// Close leaves the gate shut, as its znode belongs to no session.
 func TestCloseEndsTheWaitsAtAGateAndLeavesItShut(t *testing.T) {
 	gates(t, func(t *testing.T, w *recipetest.World, g, other *zkrecipes.Gate, c *zkrecipes.Client) {
 		require.NoError(t, g.Shut(t.Context()))
@@ -243,13 +241,12 @@ func TestCloseEndsTheWaitsAtAGateAndLeavesItShut(t *testing.T) {
 		require.ErrorIs(t, err, zkrecipes.ErrClosed)
 		require.NotErrorIs(t, err, context.Canceled)
 		isOpenTo(t, other, false)
-		for _, f := range []func(context.Context) error{g.Wait, g.Shut, g.Open, only(g.IsOpen)} {
+		for _, f := range []func(context.Context) error{g.Wait, g.Shut, g.Open, errOf(g.IsOpen)} {
 			require.ErrorIs(t, f(t.Context()), zkrecipes.ErrClosed)
 		}
 	})
 }
 
-// B36
 func TestGateWithoutPermissionIsAnErrorAtOnce(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		admin, c := w.Bare(), w.Stranger(nil)
@@ -270,14 +267,14 @@ func TestGateWithoutPermissionIsAnErrorAtOnce(t *testing.T) {
 	})
 }
 
-// B39: invalid paths
-// B40: a Gate without its constructor, or without a Client or context
-// B48: a znode with children is not a gate but somebody's tree
-// B52: an identity above the size limit
+// Invalid paths
+// A Gate without its constructor, or without a Client or context
+// A znode with children is not a gate but somebody's tree
+// An identity above the size limit
 func TestBadGatesAreErrors(t *testing.T) {
 	gates(t, func(t *testing.T, w *recipetest.World, good, _ *zkrecipes.Gate, c *zkrecipes.Client) {
 		calls := func(g *zkrecipes.Gate) map[string]func(context.Context) error {
-			return map[string]func(context.Context) error{"shut": g.Shut, "open": g.Open, "wait": g.Wait, "look at": only(g.IsOpen)}
+			return map[string]func(context.Context) error{"shut": g.Shut, "open": g.Open, "wait": g.Wait, "look at": errOf(g.IsOpen)}
 		}
 		for path, why := range recipetest.BadPaths {
 			for op, call := range calls(zkrecipes.NewGate(c, path)) {

@@ -1,0 +1,49 @@
+#!/bin/bash
+# Runs the tests that every change must pass, in two parts side by side:
+#
+#	inside  all packages that need nothing from outside, the recipes on zktest, and 50 seeds of
+#	        each simulation. go test caches the results: what has not changed does not run again.
+#	real    what only a real ZooKeeper can judge: TestReal..., on one server for all packages,
+#	        and the comparison of zktest with a real server
+#
+# A test that is skipped is a failure here. What needs servers of its own, minutes, or other
+# programs, is in scripts/test-all.sh.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+export GOGC=${GOGC:-400} # compilers, linkers and tests spend less time on collecting garbage
+
+# These start, stop, cut off or configure servers. `make test-all PARTS=real` runs them.
+own='BarriersSurviveServerRestarts|WaitAtABarrierIsUncertainWhenTheServerLostItsData|ServersWithAnotherDigestAlgorithmNeedAnACL'
+own+='|NoWriteToAPlaceIsARelease|LineIsReapedWhenIdle|LeaseEndsInTimeWhen.*|CommitIsRefusedBehindAFollowerThatIsCutOff'
+own+='|LockIsKeptThroughAChangeOfLeader|TokensRiseAndNothingIsLostWhileServersDie|WaiterSurvivesAServerRestart'
+own+='|ServerThatLostItsDataEndsLeasesAndServesNewSessions|OutageLongerThanTheTimeoutEndsLeasesAndKeepsWaiters'
+own+='|NothingThatWasGivenBackComesBackForGood|AGrantThatWasLostEndsAndAWaitGoesOn|ProcessPausedLongerThanItsSessionGetsErrLost'
+own+='|LockOfAKilledProcessIsFreeAfterItsTimeout|BarrierMembersOfAKilledProcessAreGoneAfterItsTimeout'
+own+='|PathsThatAreUsedOnceDoNotPileUp|QueueWorksOnServersWithoutDigestsOrACLs|DeliveriesGoOnWhenTheProcessAtTheHeadIsKilled|SecurePortServesOnlyVerifiedPeers'
+
+inside() {
+	./scripts/packages.sh inside | ZK_HARNESS=zktest xargs go test -timeout 20m -p 4 -parallel 8 -skip '^Test(Real|Long)'
+}
+
+# Prints what failed or was skipped.
+real() {
+	go run ./internal/zkserver/with -env go test -v -count=1 -timeout 20m -p 4 -run '^TestReal' -skip "^TestReal($own)\$" \
+		$(./scripts/packages.sh recipes)
+	SEEDS=10 go test -v -count=1 -timeout 20m -run '^TestZktestBehavesLikeZooKeeper(OnRandomRequests)?$' ./internal/conformance
+}
+
+dir=$(mktemp -d)
+trap 'rm -rf "$dir"' EXIT
+real >"$dir/real" 2>&1 &
+beside=$!
+status=0
+inside || status=1
+wait "$beside" || status=1
+grep -E '^(ok|FAIL)[[:space:]]+github' "$dir/real" || true
+if grep -qE '^ *--- SKIP' "$dir/real"; then
+	status=1
+	echo "test: skipped on the real server:"
+	grep -E -A 2 '^ *--- SKIP' "$dir/real"
+fi
+[ "$status" = 0 ] || grep -E -A 30 '^ *--- FAIL|^panic' "$dir/real" || true
+exit "$status"

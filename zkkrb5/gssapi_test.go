@@ -2,12 +2,12 @@ package zkkrb5
 
 import (
 	"crypto/rand"
+	"encoding/asn1"
 	"encoding/binary"
 	"slices"
 	"testing"
 	"time"
 
-	"github.com/jcmturner/gofork/encoding/asn1"
 	"github.com/jcmturner/gokrb5/v8/asn1tools"
 	"github.com/jcmturner/gokrb5/v8/crypto"
 	"github.com/jcmturner/gokrb5/v8/gssapi"
@@ -86,7 +86,7 @@ func (a *acceptor) proof(at time.Time, micros int) []byte {
 }
 
 func frame(t *testing.T, id, body []byte) []byte {
-	oid, err := asn1.Marshal(gssapi.OIDKRB5.OID())
+	oid, err := asn1.Marshal(asn1.ObjectIdentifier(gssapi.OIDKRB5.OID()))
 	require.NoError(t, err)
 	return asn1tools.AddASNAppTag(slices.Concat(oid, id, body), 0)
 }

@@ -128,6 +128,9 @@ func (c *Client) Dial(ctx context.Context) error {
 				var refused *wire.AuthError
 				if errors.As(s.Cause(), &refused) {
 					c.Close()
+					if errors.Is(refused, zk.ErrAuthFailed) { // as a mechanism of SASL says
+						return refused
+					}
 					return fmt.Errorf("%w: %w", refused, zk.ErrAuthFailed)
 				}
 			case <-ctx.Done():

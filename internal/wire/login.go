@@ -22,7 +22,7 @@ type AuthError struct {
 	Scheme string // of a credential; empty for SASL
 
 	Mechanism, Principal string // of SASL
-	Why                  error  // what SASL fails of before a server is asked; nil: the server refused
+	Why                  error  // the mechanism's, before a server is asked; nil: the server refused
 }
 
 func (e *AuthError) Error() string {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"sync"
 	"testing"
@@ -130,32 +131,39 @@ func TestAProcessWhoseIDIsTakenHoldsNoChangeUp(t *testing.T) {
 	})
 }
 
-// Two changes at once: both end, and the number is that of one of them.
-func TestTwoResizesAtOnceBothEnd(t *testing.T) {
-	for _, far := range []time.Duration{0, time.Millisecond, 3 * time.Millisecond, 20 * time.Millisecond} {
-		t.Run(far.String(), func(t *testing.T) {
-			recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-				j := newShardJudge(t)
-				j.process(w.Stranger(nil), "a", 4, nil)
-				j.process(farAway(w, 2*time.Millisecond), "b", 4, nil)
-				time.Sleep(time.Minute)
-				j.shares()
-				done := make(chan error, 3)
-				for i, n := range []int{5, 7, 9} {
-					x := zkrecipes.NewShards(farAway(w, far*time.Duration(i)), "/shards", 4, nil)
-					go func() { done <- x.Resize(t.Context(), n) }()
+// Several changes at once all end, however far away the callers and the processes are.
+func TestResizesAtOnceWithDifferentNumbersAllEnd(t *testing.T) {
+	for seed := range uint64(30) {
+		recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+			r := rand.New(rand.NewPCG(seed, 1))
+			somewhere := func() *zkrecipes.Client { return farAway(w, time.Duration(r.IntN(30_000))*time.Microsecond) }
+			j := newShardJudge(t)
+			for i := range 1 + r.IntN(4) {
+				j.process(somewhere(), fmt.Sprint(i), 4, nil)
+			}
+			time.Sleep(time.Minute)
+			done := make(chan error)
+			calls := 2 + r.IntN(4)
+			for i := range calls {
+				x := zkrecipes.NewShards(somewhere(), "/shards", 4, nil)
+				go func() { done <- x.Resize(t.Context(), 5+i) }()
+			}
+			late := time.After(time.Minute)
+			for range calls {
+				select {
+				case err := <-done:
+					require.NoError(t, err)
+				case <-late:
+					require.FailNow(t, "Resize has not ended", "seed %d", seed)
 				}
-				began := time.Now()
-				for range 3 {
-					require.NoError(t, <-done)
-				}
-				require.Less(t, time.Since(began), 10*time.Second)
-				_, moves := j.shares()
-				t.Log(time.Since(began), moves)
-				time.Sleep(time.Minute)
-				shares, _ := j.shares()
-				require.Contains(t, []int{5, 7, 9}, shares["a"]+shares["b"])
-			})
+			}
+			time.Sleep(time.Minute)
+			n := 0
+			shares, _ := j.shares()
+			for _, share := range shares {
+				n += share
+			}
+			require.Contains(t, []int{5, 6, 7, 8, 9}, n)
 		})
 	}
 }

@@ -270,3 +270,80 @@ func TestServeOfShardsEndsAtAnyMoment(t *testing.T) {
 		})
 	}
 }
+
+// oneNumber fails the test if shards of two numbers, or one shard twice, are worked on at a time.
+type oneNumber struct {
+	t *testing.T
+
+	mu   sync.Mutex
+	live map[*zkrecipes.Shard]bool
+}
+
+// works returns a function that works until its context ends, and for that long afterwards.
+func (o *oneNumber) works(late time.Duration) func(context.Context, *zkrecipes.Shard) error {
+	return func(ctx context.Context, s *zkrecipes.Shard) error {
+		o.mu.Lock()
+		for other := range o.live {
+			if other.Err() == nil && s.Err() == nil && (other.Number() == s.Number() || other.Count() != s.Count()) {
+				o.t.Errorf("shard %d of %d beside %d of %d", s.Number(), s.Count(), other.Number(), other.Count())
+			}
+		}
+		o.live[s] = true
+		o.mu.Unlock()
+		<-ctx.Done()
+		time.Sleep(late)
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		delete(o.live, s)
+		return context.Cause(ctx)
+	}
+}
+
+func TestShardsOfTwoNumbersAreNeverWorkedOnTogether(t *testing.T) {
+	for seed := range uint64(20) {
+		recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+			r := rand.New(rand.NewPCG(seed, 1))
+			o := &oneNumber{t: t, live: map[*zkrecipes.Shard]bool{}}
+			ctx, cancel := context.WithCancel(t.Context())
+			clients, done := make([]*zkrecipes.Client, 2+r.IntN(3)), make(chan error)
+			for i := range clients {
+				clients[i] = w.Stranger(nil)
+				x := zkrecipes.NewShards(clients[i], "/shards", 9, &zkrecipes.ShardsOptions{Settle: time.Second})
+				f := o.works(time.Duration(r.IntN(3)) * time.Second)
+				go func() { done <- x.Serve(ctx, f) }()
+			}
+			time.Sleep(10 * time.Second)
+			for _, f := range zktest.PlanFromSeed(seed, 25, 900, 8*time.Second).Faults() {
+				if f.Do != zktest.Expire { // an owner learns late that its session was ended
+					w.Plan.Add(f)
+				}
+			}
+			for range 8 {
+				time.Sleep(time.Duration(r.IntN(9000)) * time.Millisecond)
+				c := clients[r.IntN(len(clients))]
+				if r.IntN(2) == 0 {
+					w.Srv.Disconnect(recipetest.SessionID(c))
+					continue
+				}
+				within, end := context.WithTimeout(t.Context(), time.Duration(r.IntN(20_000))*time.Millisecond)
+				_ = zkrecipes.NewShards(c, "/shards", 9, nil).Resize(within, 3+r.IntN(9))
+				end()
+			}
+			w.Plan.Stop()
+			time.Sleep(2 * time.Minute)
+			o.mu.Lock()
+			numbers := map[int]bool{}
+			for s := range o.live {
+				numbers[s.Number()] = true
+				require.Len(t, o.live, s.Count())
+			}
+			require.Len(t, numbers, len(o.live))
+			require.NotEmpty(t, numbers)
+			o.mu.Unlock()
+			cancel()
+			for range clients {
+				require.NoError(t, <-done)
+			}
+		})
+	}
+}

@@ -266,12 +266,11 @@ func owners(ms []Member) (all []Owner) {
 // All processes first give up their shards (ErrMoved), so that nobody works on a shard of the new
 // number while another process works on one of the old number. So Resize blocks until each function
 // has returned. If ctx ends first, its error is returned, and the processes that serve carry out the
-// change all the same. If several calls with different numbers run at once, one of the numbers
-// remains. Resize creates the child "resized", so that the servers do not delete the path when it is
+// change all the same. Several calls run one after the other. Resize creates the child "resized", so that the servers do not delete the path when it is
 // idle: the new number remains until the next Resize, or until somebody deletes the path.
 //
 // ErrUncertain is returned if the reply to the write is lost and ctx ends. ErrPathInUse is returned if
-// the path holds other data. Resize costs about eight requests, and each process what it costs to
+// the path holds other data. Resize costs about 15 requests, and each process what it costs to
 // begin.
 func (x *Shards) Resize(ctx context.Context, n int) error {
 	err := x.check(ctx)
@@ -290,6 +289,12 @@ func (x *Shards) Resize(ctx context.Context, n int) error {
 }
 
 func (x *Shards) resize(ctx context.Context, n int) error {
+	var turn *Lease // calls change the number one after the other, or they could do so for ever
+	defer func() {
+		if turn != nil {
+			_ = turn.releaseWithin(ctx, turn.Release)
+		}
+	}()
 	for {
 		data, stat, err := x.client.Get(ctx, x.path)
 		size, ok := shards.ParseSize(data)
@@ -302,13 +307,11 @@ func (x *Shards) resize(ctx context.Context, n int) error {
 		case !ok:
 			return errNoShards(data)
 		case size == shards.Size{N: n}:
-			_, err = x.client.Exists(ctx, x.path+shardsResized)
-			if errors.Is(err, zk.ErrNoNode) {
-				_, err = x.client.Commit(ctx, OpCreate(x.path+shardsResized, nil, 0, nil))
-			}
-			if err == nil {
+			if err = x.keepPath(ctx); err == nil {
 				return nil
 			}
+		case turn == nil:
+			turn, err = NewMutex(x.client, x.path+"/resize").Lock(ctx)
 		case size.Next == n:
 			err = x.finishResize(ctx)
 		default:
@@ -318,6 +321,15 @@ func (x *Shards) resize(ctx context.Context, n int) error {
 			return err
 		}
 	}
+}
+
+// keepPath creates the child that keeps the servers from deleting the path.
+func (x *Shards) keepPath(ctx context.Context) error {
+	_, err := x.client.Exists(ctx, x.path+shardsResized)
+	if errors.Is(err, zk.ErrNoNode) {
+		_, err = x.client.Commit(ctx, OpCreate(x.path+shardsResized, nil, 0, nil))
+	}
+	return err
 }
 
 // isOvertaken reports whether another process may have been quicker, or nobody knows. The path may

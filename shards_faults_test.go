@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"sync"
 	"testing"
@@ -130,32 +131,39 @@ func TestAProcessWhoseIDIsTakenHoldsNoChangeUp(t *testing.T) {
 	})
 }
 
-// Two changes at once: both end, and the number is that of one of them.
-func TestTwoResizesAtOnceBothEnd(t *testing.T) {
-	for _, far := range []time.Duration{0, time.Millisecond, 3 * time.Millisecond, 20 * time.Millisecond} {
-		t.Run(far.String(), func(t *testing.T) {
-			recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-				j := newShardJudge(t)
-				j.process(w.Stranger(nil), "a", 4, nil)
-				j.process(farAway(w, 2*time.Millisecond), "b", 4, nil)
-				time.Sleep(time.Minute)
-				j.shares()
-				done := make(chan error, 3)
-				for i, n := range []int{5, 7, 9} {
-					x := zkrecipes.NewShards(farAway(w, far*time.Duration(i)), "/shards", 4, nil)
-					go func() { done <- x.Resize(t.Context(), n) }()
+// Several changes at once all end, however far away the callers and the processes are.
+func TestResizesAtOnceWithDifferentNumbersAllEnd(t *testing.T) {
+	for seed := range uint64(30) {
+		recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+			r := rand.New(rand.NewPCG(seed, 1))
+			somewhere := func() *zkrecipes.Client { return farAway(w, time.Duration(r.IntN(30_000))*time.Microsecond) }
+			j := newShardJudge(t)
+			for i := range 1 + r.IntN(4) {
+				j.process(somewhere(), fmt.Sprint(i), 4, nil)
+			}
+			time.Sleep(time.Minute)
+			done := make(chan error)
+			calls := 2 + r.IntN(4)
+			for i := range calls {
+				x := zkrecipes.NewShards(somewhere(), "/shards", 4, nil)
+				go func() { done <- x.Resize(t.Context(), 5+i) }()
+			}
+			late := time.After(time.Minute)
+			for range calls {
+				select {
+				case err := <-done:
+					require.NoError(t, err)
+				case <-late:
+					require.FailNow(t, "Resize has not ended", "seed %d", seed)
 				}
-				began := time.Now()
-				for range 3 {
-					require.NoError(t, <-done)
-				}
-				require.Less(t, time.Since(began), 10*time.Second)
-				_, moves := j.shares()
-				t.Log(time.Since(began), moves)
-				time.Sleep(time.Minute)
-				shares, _ := j.shares()
-				require.Contains(t, []int{5, 7, 9}, shares["a"]+shares["b"])
-			})
+			}
+			time.Sleep(time.Minute)
+			n := 0
+			shares, _ := j.shares()
+			for _, share := range shares {
+				n += share
+			}
+			require.Contains(t, []int{5, 6, 7, 8, 9}, n)
 		})
 	}
 }
@@ -258,6 +266,83 @@ func TestServeOfShardsEndsAtAnyMoment(t *testing.T) {
 						require.NotContains(t, w.Srv.Tree(), "ephemeral")
 					})
 				}
+			}
+		})
+	}
+}
+
+// oneNumber fails the test if shards of two numbers, or one shard twice, are worked on at a time.
+type oneNumber struct {
+	t *testing.T
+
+	mu   sync.Mutex
+	live map[*zkrecipes.Shard]bool
+}
+
+// works returns a function that works until its context ends, and for that long afterwards.
+func (o *oneNumber) works(late time.Duration) func(context.Context, *zkrecipes.Shard) error {
+	return func(ctx context.Context, s *zkrecipes.Shard) error {
+		o.mu.Lock()
+		for other := range o.live {
+			if other.Err() == nil && s.Err() == nil && (other.Number() == s.Number() || other.Count() != s.Count()) {
+				o.t.Errorf("shard %d of %d beside %d of %d", s.Number(), s.Count(), other.Number(), other.Count())
+			}
+		}
+		o.live[s] = true
+		o.mu.Unlock()
+		<-ctx.Done()
+		time.Sleep(late)
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		delete(o.live, s)
+		return context.Cause(ctx)
+	}
+}
+
+func TestShardsOfTwoNumbersAreNeverWorkedOnTogether(t *testing.T) {
+	for seed := range uint64(20) {
+		recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+			r := rand.New(rand.NewPCG(seed, 1))
+			o := &oneNumber{t: t, live: map[*zkrecipes.Shard]bool{}}
+			ctx, cancel := context.WithCancel(t.Context())
+			clients, done := make([]*zkrecipes.Client, 2+r.IntN(3)), make(chan error)
+			for i := range clients {
+				clients[i] = w.Stranger(nil)
+				x := zkrecipes.NewShards(clients[i], "/shards", 9, &zkrecipes.ShardsOptions{Settle: time.Second})
+				f := o.works(time.Duration(r.IntN(3)) * time.Second)
+				go func() { done <- x.Serve(ctx, f) }()
+			}
+			time.Sleep(10 * time.Second)
+			for _, f := range zktest.PlanFromSeed(seed, 25, 900, 8*time.Second).Faults() {
+				if f.Do != zktest.Expire { // an owner learns late that its session was ended
+					w.Plan.Add(f)
+				}
+			}
+			for range 8 {
+				time.Sleep(time.Duration(r.IntN(9000)) * time.Millisecond)
+				c := clients[r.IntN(len(clients))]
+				if r.IntN(2) == 0 {
+					w.Srv.Disconnect(recipetest.SessionID(c))
+					continue
+				}
+				within, end := context.WithTimeout(t.Context(), time.Duration(r.IntN(20_000))*time.Millisecond)
+				_ = zkrecipes.NewShards(c, "/shards", 9, nil).Resize(within, 3+r.IntN(9))
+				end()
+			}
+			w.Plan.Stop()
+			time.Sleep(2 * time.Minute)
+			o.mu.Lock()
+			numbers := map[int]bool{}
+			for s := range o.live {
+				numbers[s.Number()] = true
+				require.Len(t, o.live, s.Count())
+			}
+			require.Len(t, numbers, len(o.live))
+			require.NotEmpty(t, numbers)
+			o.mu.Unlock()
+			cancel()
+			for range clients {
+				require.NoError(t, <-done)
 			}
 		})
 	}

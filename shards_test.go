@@ -19,7 +19,7 @@ import (
 
 // What the documentation of Shards promises.
 
-// shardJudge sees who works on which shard, and fails the test if two do at a time.
+// shardJudge sees who works on which shard, and fails the test if a token does not grow.
 type shardJudge struct {
 	t *testing.T
 

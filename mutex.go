@@ -192,8 +192,8 @@ func (m *Mutex) self() lock {
 // Cost: one request and one commit more before each grant.
 func LockDelay(d time.Duration) MutexOption { return MutexOption{delays: true, delay: d} }
 
-// MaxHold, an option of NewMutex and NewElection, bounds how long a lock is held: d after a grant, the
-// client gives the lock up by itself. The lease and its contexts end with ErrLost, whose cause is
+// MaxHold returns an option of NewMutex and NewElection. It bounds how long a lock is held: d after a
+// grant, the client gives the lock up by itself. The lease and its contexts end with ErrLost, whose cause is
 // ErrMaxHold, and whoever is next holds. A process that hangs, and whose heartbeats go on, is the one
 // failure that the end of a session does not see.
 //

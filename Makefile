@@ -60,6 +60,8 @@ lint: ## check format, vet, staticcheck, floors, dead code, that functions are s
 	go run ./internal/floors
 	@dead=$$(go run $(DEADCODE) -test -filter '/zkrecipes/.*internal/' ./... $(MODULES:%=./%/...)) && if [ -n "$$dead" ]; then \
 		echo "nothing calls:" >&2; echo "$$dead" >&2; exit 1; fi
+	@awk '/^```/ {code = !code; next} !code {for (i = 1; i <= NF; i++) words += $$i ~ /[[:alnum:]]/} \
+		END {if (words > 15000) print "warning: the documents have " words " words, and should have 15000"}' $$(git ls-files 'docs/*.md') >&2
 	go run $(GOCYCLO) -over 15 -ignore '_test.go' .
 	go run -C internal/api . check
 	go run -C internal/api . compat

@@ -29,7 +29,7 @@ inside() {
 # Prints what failed or was skipped.
 real() {
 	go run ./internal/zkserver/with -env go test -v -count=1 -timeout 20m -p 4 -run '^TestReal' -skip "^TestReal($own)\$" \
-		$(./scripts/packages.sh recipes)
+		$(grep -l '^func TestReal' ./*_test.go ./internal/*/*_test.go | xargs -n 1 dirname | sort -u)
 	SEEDS=10 go test -v -count=1 -timeout 20m -run '^TestZktestBehavesLikeZooKeeper(OnRandomRequests)?$' ./internal/conformance
 }
 
@@ -46,5 +46,5 @@ if grep -qE '^ *--- SKIP' "$dir/real"; then
 	echo "test: skipped on the real server:"
 	grep -E -A 2 '^ *--- SKIP' "$dir/real"
 fi
-[ "$status" = 0 ] || grep -E -A 30 '^ *--- FAIL|^panic' "$dir/real" || true
+[ "$status" = 0 ] || grep -E -A 30 '^ *--- FAIL|^panic' "$dir/real" || tail -n 20 "$dir/real"
 exit "$status"

@@ -190,7 +190,6 @@ func TestNoSecretIsPrinted(t *testing.T) {
 	p.lacks(t, "the private key", private)
 }
 
-// B156
 func TestNoSecretOfSASLIsPrinted(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		const right, wrong = "r1ght-password", "wr0ng-guess"

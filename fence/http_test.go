@@ -70,7 +70,6 @@ var echo = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 	json.NewEncoder(w).Encode(h.Fences())
 })
 
-// A38
 func TestHandlerRefusesAnEarlierHolderWithAProblem(t *testing.T) {
 	each(t, func() http.Handler { return fence.Handler(told(1), echo, nil) }, func(t *testing.T, url string, client *http.Client) {
 		a := put(t, client, url, of(512), nil)

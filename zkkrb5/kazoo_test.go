@@ -39,7 +39,6 @@ for line in sys.stdin:
 client.stop()
 `
 
-// B157
 func TestKazooWithSASLAndThisLibraryShareALock(t *testing.T) {
 	node := startNode(t, "", harness.JAAS{Server: harness.DigestUsers(map[string]string{"alice": password}), Flags: harness.RequireSASL})
 

@@ -116,7 +116,6 @@ func dial(t *testing.T, server string, opts *zkrecipes.Options) *zkrecipes.Clien
 
 const day = 24 * time.Hour
 
-// B157
 func TestEveryRecipeWorksWithAKeytabAPasswordAndACredentialsCache(t *testing.T) {
 	for _, version := range zkserver.Versions[:2] {
 		t.Run(version, func(t *testing.T) {
@@ -146,7 +145,6 @@ func TestEveryRecipeWorksWithAKeytabAPasswordAndACredentialsCache(t *testing.T) 
 	}
 }
 
-// B158
 func TestDialReturnsAtOnceIfTheKDCRefusesThePrincipal(t *testing.T) {
 	k := newKDC(t, day)
 	k.start(0)
@@ -181,7 +179,6 @@ func fails(t *testing.T, server string, m *zkrecipes.SASL) string {
 	return err.Error()
 }
 
-// B158
 func TestAServerWithAnotherPrincipalIsNotUsed(t *testing.T) {
 	k := newKDC(t, day)
 	k.start(0)
@@ -205,7 +202,6 @@ func TestAServerWithAnotherPrincipalIsNotUsed(t *testing.T) {
 	dial(t, server, &zkrecipes.Options{SASL: credentials(t, k, alice).SASL()})
 }
 
-// B158
 func TestAClockThatDiffersTooMuchIsNamed(t *testing.T) {
 	k := newKDC(t, day)
 	k.start(0)
@@ -222,7 +218,6 @@ func TestAClockThatDiffersTooMuchIsNamed(t *testing.T) {
 	dial(t, server, &zkrecipes.Options{SASL: credentials(t, k, zkkrb5.Config{Principal: "alice", Keytab: k.path("alice.keytab")}).SASL()})
 }
 
-// B158
 func TestAClientWaitsForAKDCThatIsDown(t *testing.T) {
 	k := newKDC(t, day)
 	k.start(0)
@@ -239,7 +234,6 @@ func TestAClientWaitsForAKDCThatIsDown(t *testing.T) {
 	dial(t, server, &zkrecipes.Options{SASL: alice}) // with the ticket that it has
 }
 
-// B158
 func TestAnExchangeEndsWithItsContextAndTheAnswerOfTheKDCIsKept(t *testing.T) {
 	k := newKDC(t, day)
 	k.start(0)
@@ -259,7 +253,7 @@ func TestAnExchangeEndsWithItsContextAndTheAnswerOfTheKDCIsKept(t *testing.T) {
 	require.NoError(t, err, "it asks nobody")
 }
 
-// B159: The connection breaks again and again, so each ticket is needed.
+// The connection breaks again and again, so each ticket is needed.
 func TestALockIsHeldForLongerThanATicketLives(t *testing.T) {
 	t.Parallel()
 	const life = 6 * time.Second
@@ -323,7 +317,6 @@ func (b *breakable) made() int {
 	return len(b.all)
 }
 
-// B159
 func TestTicketsAreRenewedWhileNothingConnects(t *testing.T) {
 	t.Parallel()
 	const life = 24 * time.Second
@@ -343,7 +336,6 @@ func TestTicketsAreRenewedWhileNothingConnects(t *testing.T) {
 	require.NoError(t, l.Release())
 }
 
-// B158
 func TestAnExpiredCredentialsCacheIsNamed(t *testing.T) {
 	const life = 3 * time.Second
 	k := newKDC(t, life)
@@ -380,7 +372,6 @@ func TestConfigsThatContradictThemselvesAreRefused(t *testing.T) {
 	require.ErrorContains(t, err, "none")
 }
 
-// B156
 func TestNoPasswordIsPrinted(t *testing.T) {
 	k := newKDC(t, day)
 	k.start(0)

@@ -84,7 +84,6 @@ func under(t *testing.T, token int64) context.Context {
 
 func nothing(context.Context) error { return nil }
 
-// A38
 func TestAnEarlierHoldersCallIsRefused(t *testing.T) {
 	var seen []map[string]int64
 	client := serve(t, told(), nil, func(ctx context.Context) error {

@@ -16,7 +16,6 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/recipetest"
 )
 
-// B75
 func TestContextsOfALeaseThatLivesLongTakeNoMemory(t *testing.T) {
 	type key struct{}
 	for name, parent := range map[string]func(context.Context) context.Context{

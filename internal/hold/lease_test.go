@@ -25,7 +25,7 @@ import (
 // Reads and commits under a lease, and how its loss is reported. Its contexts are in
 // context_test.go.
 
-// B53: a Commit whose reply is lost
+// a Commit whose reply is lost
 func TestACommitWithoutAReplyIsUncertain(t *testing.T) {
 	enough := errors.New("enough")
 	for name, tt := range map[string]struct {
@@ -196,7 +196,6 @@ func TestACommitWaitsForAConnectionThatIsSlowToClose(t *testing.T) {
 	require.NoError(t, l.Release())
 }
 
-// B69
 func TestReadsAnsweredAfterTheEndOfTheLeaseReturnItsError(t *testing.T) {
 	for name, end := range map[string]struct {
 		end  func(w *recipetest.World, c *zkrecipes.Client, l *zkrecipes.Lease)
@@ -238,7 +237,7 @@ func TestReadsAnsweredAfterTheEndOfTheLeaseReturnItsError(t *testing.T) {
 	}
 }
 
-// B15: A jump of the wall clock has no effect on a time with a monotonic reading, and
+// A jump of the wall clock has no effect on a time with a monotonic reading, and
 // time.Time's String shows whether there is one.
 func TestInstantsOfALeaseDoNotFollowTheWallClock(t *testing.T) {
 	c := recipetest.Dial(t, nil)
@@ -248,7 +247,7 @@ func TestInstantsOfALeaseDoNotFollowTheWallClock(t *testing.T) {
 	require.Contains(t, s.Inspect().UpSince.String(), " m=+")
 }
 
-// B09: the session expires while the lease is held
+// the session expires while the lease is held
 func TestNothingWorksUnderALeaseThatIsLost(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		c := w.Client(nil)
@@ -267,7 +266,7 @@ func TestNothingWorksUnderALeaseThatIsLost(t *testing.T) {
 	})
 }
 
-// B94: An expiry is never called an eviction. The events of the deletions come before the
+// An expiry is never called an eviction. The events of the deletions come before the
 // connection is closed, as from a real server.
 func TestAnExpiryWhoseEventsComeFirstIsNotCalledAnEviction(t *testing.T) {
 	for _, d := range []recipetest.Driver{
@@ -320,7 +319,7 @@ func TestAnEvictionIsToldOnceTheSessionIsKnownToLive(t *testing.T) {
 	})
 }
 
-// B94: The servers answer the release, or close the connection before it, because they have
+// The servers answer the release, or close the connection before it, because they have
 // expired the session.
 func TestReleaseOfALeaseThatTheServersHadEndedReturnsErrLost(t *testing.T) {
 	for _, known := range []bool{false, true} {

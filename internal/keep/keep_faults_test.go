@@ -222,7 +222,7 @@ func TestCommitOfAReleasedLeaseIsNotSent(t *testing.T) {
 	})
 }
 
-// B92: A caller whose number is beyond the limit stands in no line while it waits.
+// A caller whose number is beyond the limit stands in no line while it waits.
 func TestALockIsNotKeptBesideACallerThatStepsAside(t *testing.T) {
 	const d = 5 * time.Second
 	for name, early := range map[string]bool{"before the first release": true, "while it is kept": false} {
@@ -261,7 +261,7 @@ func TestALockIsNotKeptBesideACallerThatStepsAside(t *testing.T) {
 	}
 }
 
-// B92: Nobody has the lock that is kept when the caller steps aside, or ever again.
+// Nobody has the lock that is kept when the caller steps aside, or ever again.
 func TestAnIdleLockIsLeftForACallerThatStepsAside(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		m, other := zkrecipes.NewMutex(w.Client(nil), w.Path, zkrecipes.KeepFor(time.Hour)), zkrecipes.NewMutex(w.Client(nil), w.Path)

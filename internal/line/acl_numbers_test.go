@@ -94,7 +94,6 @@ func handOver(t *testing.T, first, next recipetest.Locker) {
 	require.NoError(t, waiter.Get().Release())
 }
 
-// B89
 func TestACLsDoNotComeAndGo(t *testing.T) {
 	user := zk.DigestACL(zk.PermAll, "app", "secret")
 	without, with := &zkrecipes.Options{}, &zkrecipes.Options{Auth: auth("app:secret")}
@@ -138,7 +137,7 @@ func TestACLsDoNotComeAndGo(t *testing.T) {
 	})
 }
 
-// B89: Between two joins of a client that knows the line, another library makes it anew, or an
+// Between two joins of a client that knows the line, another library makes it anew, or an
 // operator changes its ACL. One join does not know it yet, and then the places bear the
 // line's list.
 func TestAnACLThatChangedIsNoticedAtTheNextJoin(t *testing.T) {

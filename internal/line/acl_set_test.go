@@ -18,7 +18,7 @@ import (
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
-// B90: Without credentials, everybody may set the data of a place, a claim, a slot, a leader or a
+// Without credentials, everybody may set the data of a place, a claim, a slot, a leader or a
 // member. What is held stays held, and can be given back.
 func TestASetOfAnOperatorsOnWhatASessionHoldsEndsNothing(t *testing.T) {
 	for recipe, use := range recipetest.Recipes {
@@ -56,7 +56,7 @@ func ephemeralsBelow(t *testing.T, conn *zk.Conn, path string) (all []string) {
 	return all
 }
 
-// B71: Servers that compute the ids of digest credentials by another algorithm than SHA-1 give
+// Servers that compute the ids of digest credentials by another algorithm than SHA-1 give
 // rights by ids that Options.ACL lists. The default lists those of SHA-1, which nobody has there.
 func TestRealServersWithAnotherDigestAlgorithmNeedAnACL(t *testing.T) {
 	t.Parallel()

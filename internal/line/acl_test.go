@@ -79,7 +79,7 @@ func trespasses(recipe string, c *zkrecipes.Client, path string) map[string]func
 	return nil
 }
 
-// B36: Another identity is refused at once, whatever it tries, and nothing changes for the
+// Another identity is refused at once, whatever it tries, and nothing changes for the
 // owner. All of it stands below znodes that the owner's client has created: servers let
 // every client that may delete in a parent delete its empty children.
 func TestRealOtherIdentitiesAreRefused(t *testing.T) {
@@ -105,7 +105,7 @@ func TestRealOtherIdentitiesAreRefused(t *testing.T) {
 	}
 }
 
-// B36: Another identity that knows the holder's znode can neither end the lease, nor use its
+// Another identity that knows the holder's znode can neither end the lease, nor use its
 // guard, nor read or change what it protects.
 func TestRealOtherIdentitiesCannotTouchALease(t *testing.T) {
 	alice, mallory, raw := recipetest.Dial(t, &zkrecipes.Options{Auth: auth("alice:secret")}), recipetest.Dial(t, nil), harness.Raw(t)
@@ -139,7 +139,6 @@ func TestRealOtherIdentitiesCannotTouchALease(t *testing.T) {
 	}
 }
 
-// A18
 func TestRealACLsAreSetOnLineAndPlaces(t *testing.T) {
 	for name, acl := range map[string][]zk.ACL{
 		"default with credentials": nil, "given": zk.DigestACL(zk.PermAll, "alice", "secret"), "scheme auth": zk.AuthACL(zk.PermAll),
@@ -162,7 +161,6 @@ func TestRealACLsAreSetOnLineAndPlaces(t *testing.T) {
 	}
 }
 
-// B36
 func TestAMissingPermissionIsAnErrorAtOnce(t *testing.T) {
 	recipetest.EachSideInBubble(t, func(t *testing.T, w *recipetest.SideWorld) {
 		admin, c, n := w.Bare(), w.Stranger(nil), 0
@@ -201,7 +199,7 @@ func TestAMissingPermissionIsAnErrorAtOnce(t *testing.T) {
 	})
 }
 
-// B47: In a line that another library has made, the places bear its list, and a hand-over takes no
+// In a line that another library has made, the places bear its list, and a hand-over takes no
 // listing, as anywhere else.
 func TestAPlaceInALineOfAnotherLibrarysBearsItsList(t *testing.T) {
 	list := append(zk.WorldACL(zk.PermAll), zk.DigestACL(zk.PermAll, "owner", "x")...)
@@ -220,7 +218,7 @@ func TestAPlaceInALineOfAnotherLibrarysBearsItsList(t *testing.T) {
 	})
 }
 
-// B107: A znode that a user has made with the ACL that Options.ACL names is the user's: it
+// A znode that a user has made with the ACL that Options.ACL names is the user's: it
 // stays.
 func TestZnodeOfAUserWithTheSameACLStays(t *testing.T) {
 	acl := append(zk.DigestACL(zk.PermAll, "a", "1"), zk.DigestACL(zk.PermAll, "b", "2")...)
@@ -235,7 +233,7 @@ func TestZnodeOfAUserWithTheSameACLStays(t *testing.T) {
 	})
 }
 
-// B67: A super user, whom no ACL binds, evicts a holder by deleting its place. A write to the place
+// A super user, whom no ACL binds, evicts a holder by deleting its place. A write to the place
 // is no release.
 func TestASuperUserEvictsByDeletingAPlaceAndNotByWritingToIt(t *testing.T) {
 	credential := []byte("super:secret")

@@ -15,7 +15,7 @@ import (
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
-// B93: However much a Client holds and waits for, Close only ends the session. That deletes all of
+// However much a Client holds and waits for, Close only ends the session. That deletes all of
 // it at once, when all contexts have ended.
 func TestCloseEndsAllContextsAndThenTheSession(t *testing.T) {
 	const leases, waiters, others = 1000, 1500, 20

@@ -57,7 +57,6 @@ func (w *rwWorld) downgrades(l *zkrecipes.Lease) *harness.Call[struct{}] {
 	return a
 }
 
-// A24
 func TestDowngradeKeepsTheWritersPlace(t *testing.T) {
 	inRWBubble(t, func(t *testing.T, w *rwWorld) {
 		l := recipetest.Held(t, w.ours.Lock)
@@ -96,7 +95,6 @@ func TestDowngradeKeepsTheWritersPlace(t *testing.T) {
 	})
 }
 
-// A24
 func TestRealReadersBehindGoAndNoWriterSlipsIn(t *testing.T) {
 	r := &recipetest.Rig{T: t, Path: harness.NewPath(t), Raw: harness.Raw(t)}
 	another := func() *zkrecipes.RWLock { return zkrecipes.NewRWLock(recipetest.Dial(t, nil), r.Path) }
@@ -127,7 +125,6 @@ func TestRealReadersBehindGoAndNoWriterSlipsIn(t *testing.T) {
 	require.NoError(t, last.Get().Release())
 }
 
-// A24
 func TestDowngradeWithReentriesOpenIsAnError(t *testing.T) {
 	inRWBubble(t, func(t *testing.T, w *rwWorld) {
 		l := recipetest.Held(t, w.ours.Lock)
@@ -158,7 +155,7 @@ func TestDowngradeWithReentriesOpenIsAnError(t *testing.T) {
 	})
 }
 
-// B36: a lease that cannot be downgraded
+// a lease that cannot be downgraded
 func TestOnlyAHeldWritersLeaseOfThisLockCanBeDowngraded(t *testing.T) {
 	inRWBubble(t, func(t *testing.T, w *rwWorld) {
 		elsewhere, other := recipetest.Held(t, zkrecipes.NewRWLock(w.c, "/elsewhere").Lock), recipetest.Held(t, w.theirs.Lock)
@@ -233,7 +230,6 @@ func TestConcurrentDowngradesSendOneRequest(t *testing.T) {
 	})
 }
 
-// B08
 func TestDowngradeStartedWhileDisconnectedContinuesInTheBackground(t *testing.T) {
 	inRWBubble(t, func(t *testing.T, w *rwWorld) {
 		l := recipetest.Held(t, w.ours.Lock)
@@ -254,7 +250,7 @@ func TestDowngradeStartedWhileDisconnectedContinuesInTheBackground(t *testing.T)
 	})
 }
 
-// B32: The commit was not sent, so its error must not say that it may have been applied.
+// The commit was not sent, so its error must not say that it may have been applied.
 func TestCommitCancelledDuringADowngradeIsNotSent(t *testing.T) {
 	inRWBubble(t, func(t *testing.T, w *rwWorld) {
 		l := recipetest.Held(t, w.ours.Lock)
@@ -281,7 +277,7 @@ func TestCommitCancelledDuringADowngradeIsNotSent(t *testing.T) {
 	})
 }
 
-// B13: Release meets the downgrade at its request, at its reply, and while disconnected.
+// Release meets the downgrade at its request, at its reply, and while disconnected.
 func TestReleaseThatMeetsADowngradeLeavesNothing(t *testing.T) {
 	for _, when := range []string{"before", "after", "disconnected", "at any time"} {
 		t.Run(when, func(t *testing.T) {
@@ -323,7 +319,6 @@ func TestReleaseThatMeetsADowngradeLeavesNothing(t *testing.T) {
 	}
 }
 
-// B13
 func TestReentryThatMeetsADowngradeHoldsOrFails(t *testing.T) {
 	inRWBubble(t, func(t *testing.T, w *rwWorld) {
 		for i := range 100 {
@@ -359,7 +354,6 @@ func TestReentryThatMeetsADowngradeHoldsOrFails(t *testing.T) {
 	})
 }
 
-// B36
 func TestDowngradeThatIsRefusedLeavesAWriter(t *testing.T) {
 	inRWBubble(t, func(t *testing.T, w *rwWorld) {
 		l := recipetest.Held(t, w.ours.Lock)
@@ -377,7 +371,7 @@ func TestDowngradeThatIsRefusedLeavesAWriter(t *testing.T) {
 	})
 }
 
-// B36: The reply is lost, and the line's ACL changes before the request is sent again. The
+// The reply is lost, and the line's ACL changes before the request is sent again. The
 // server checks the ACL first, so it never returns NodeExists. If the client cannot learn the
 // outcome at all, the lease is lost: a holder that went on as a writer might have no place.
 func TestDowngradeWhoseSecondAttemptIsRefusedIsResolvedOrLost(t *testing.T) {

@@ -122,7 +122,7 @@ func kazooWaits(name string, excluded ...string) func(string, []string) string {
 	}
 }
 
-// B26: Our place waits for a foreign one that is ahead, unless both are readers. By its
+// Our place waits for a foreign one that is ahead, unless both are readers. By its
 // library's rule a foreign place does the same.
 func TestRealForeignPlacesExcludeBothWays(t *testing.T) {
 	t.Parallel()
@@ -173,7 +173,7 @@ func TestRealForeignPlacesExcludeBothWays(t *testing.T) {
 	}
 }
 
-// B26: go-zookeeper's own Lock and ours, on one path, under contention.
+// go-zookeeper's own Lock and ours, on one path, under contention.
 func TestRealGoZookeepersLockAndOursExcludeEachOther(t *testing.T) {
 	const each, rounds = 3, 20
 	ctx, path := harness.Within(t, 2*time.Minute), harness.NewPath(t)
@@ -212,7 +212,7 @@ func TestRealGoZookeepersLockAndOursExcludeEachOther(t *testing.T) {
 	require.Empty(t, harness.Children(t, harness.Raw(t), path))
 }
 
-// B26: To downgrade, Curator creates a second place for the reader, with its own UUID and
+// To downgrade, Curator creates a second place for the reader, with its own UUID and
 // the writer's number. Then it deletes the writer's place.
 func TestCuratorsDowngradeAdmitsOurReadersAndHoldsUpOurWriters(t *testing.T) {
 	for name, uuid := range map[string]string{"sorted before": recipetest.CuratorUUID(0), "sorted after": recipetest.CuratorUUID(9)} {
@@ -245,7 +245,6 @@ func TestCuratorsDowngradeAdmitsOurReadersAndHoldsUpOurWriters(t *testing.T) {
 	}
 }
 
-// B26
 func TestCuratorReadsBesideOurDowngradedWriter(t *testing.T) {
 	inRWBubble(t, func(t *testing.T, w *rwWorld) {
 		l := recipetest.Held(t, w.ours.Lock)
@@ -262,7 +261,7 @@ func TestCuratorReadsBesideOurDowngradedWriter(t *testing.T) {
 	})
 }
 
-// B26: Curator sorts by what follows the last "lock-".
+// Curator sorts by what follows the last "lock-".
 func TestOurNamesSortForCuratorAsForUs(t *testing.T) {
 	var names []string
 	numbers := []int32{0, 1, 9, 10, 99, 1_000_000_000, 2_147_000_000}
@@ -274,7 +273,6 @@ func TestOurNamesSortForCuratorAsForUs(t *testing.T) {
 	}
 }
 
-// B27
 func TestDataSetOnAForeignPlaceIsNoSignal(t *testing.T) {
 	for _, f := range foreignPlaces {
 		t.Run(f.library, func(t *testing.T) {
@@ -306,7 +304,6 @@ var foreignNames = []string{
 	"__lock__", "__rlock__abc", "lock-0000000001-more", "lock-9999999999",
 }
 
-// B25
 func TestForeignChildrenOfALineAreIgnored(t *testing.T) {
 	recipetest.EachSideInBubble(t, func(t *testing.T, w *recipetest.SideWorld) {
 		c, other, raw := w.Client(nil), w.Client(nil), w.Bare()
@@ -331,7 +328,7 @@ func TestForeignChildrenOfALineAreIgnored(t *testing.T) {
 	})
 }
 
-// B64: Whoever may do anything to a place, by its ACL, as a super user, or where ACLs are not
+// Whoever may do anything to a place, by its ACL, as a super user, or where ACLs are not
 // enforced, does not look like a holder that releases it, but for one transaction that sets data and
 // deletes.
 func TestRealNoWriteToAPlaceIsARelease(t *testing.T) {

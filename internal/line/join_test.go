@@ -25,7 +25,7 @@ import (
 // Joins and waits whose session expires, whose replies are lost, or whose server lags. What
 // each fault does at each request is in the table of faults (faults_test.go).
 
-// B11: The reply that says that a place is the first arrives after the session has expired.
+// The reply that says that a place is the first arrives after the session has expired.
 // Somebody else may hold the lock by then, so the reply must not grant it.
 func TestJoinAnsweredAfterTheSessionExpiredGrantsNothing(t *testing.T) {
 	for _, side := range recipetest.Sides {
@@ -60,7 +60,7 @@ func TestJoinAnsweredAfterTheSessionExpiredGrantsNothing(t *testing.T) {
 	}
 }
 
-// B11: The same for the signal of a holder that releases.
+// The same for the signal of a holder that releases.
 func TestSignalReadAfterTheSessionExpiredGrantsNothing(t *testing.T) {
 	for _, side := range recipetest.Sides {
 		t.Run(side.Name, func(t *testing.T) {
@@ -98,7 +98,7 @@ func TestSignalReadAfterTheSessionExpiredGrantsNothing(t *testing.T) {
 	}
 }
 
-// B11: The holder releases and the waiter's session expires at the same moment, in either
+// The holder releases and the waiter's session expires at the same moment, in either
 // order.
 func TestExpiryRacingAReleaseIsNeverReportedHeld(t *testing.T) {
 	for _, releaseFirst := range []bool{false, true} {
@@ -130,7 +130,6 @@ func TestExpiryRacingAReleaseIsNeverReportedHeld(t *testing.T) {
 	}
 }
 
-// B10
 func TestWaiterWhoseSessionExpiresJoinsAgainAtTheTail(t *testing.T) {
 	recipetest.EachSideInBubble(t, func(t *testing.T, w *recipetest.SideWorld) {
 		holder := w.Excludes(w.Stranger(nil))
@@ -155,7 +154,6 @@ func TestWaiterWhoseSessionExpiresJoinsAgainAtTheTail(t *testing.T) {
 	})
 }
 
-// B21
 func TestReleaseWhileDisconnectedTakesOneListingAfterTheReconnect(t *testing.T) {
 	recipetest.EachSideInBubble(t, func(t *testing.T, w *recipetest.SideWorld) {
 		c := w.Client(nil)
@@ -173,7 +171,7 @@ func TestReleaseWhileDisconnectedTakesOneListingAfterTheReconnect(t *testing.T) 
 	})
 }
 
-// B22: A place is evicted, so its successor then has the same predecessor. Both waiters
+// A place is evicted, so its successor then has the same predecessor. Both waiters
 // receive the predecessor's signal, but only one of them still has a place.
 func TestAnEvictedWaiterIsNotGrantedByItsPredecessorsSignal(t *testing.T) {
 	recipetest.EachSideInBubble(t, func(t *testing.T, w *recipetest.SideWorld) {
@@ -200,7 +198,7 @@ func TestAnEvictedWaiterIsNotGrantedByItsPredecessorsSignal(t *testing.T) {
 	})
 }
 
-// B22: As above, and the waiter receives both events at once.
+// As above, and the waiter receives both events at once.
 func TestAWaiterThatWasEvictedUnheardIsGrantedNothing(t *testing.T) {
 	recipetest.EachSideInBubble(t, func(t *testing.T, w *recipetest.SideWorld) {
 		link := harness.NewLink(w.Srv)
@@ -219,7 +217,6 @@ func TestAWaiterThatWasEvictedUnheardIsGrantedNothing(t *testing.T) {
 	})
 }
 
-// B49
 func TestAGrantSignalledOnAnEarlierConnectionIsHandedOutAtOnce(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		c := w.Client(nil)
@@ -251,7 +248,7 @@ func eachSideLagging(t *testing.T, first, behind int, f func(t *testing.T, w *re
 	}
 }
 
-// B03: The replica does not have the join, which is the last transaction.
+// The replica does not have the join, which is the last transaction.
 func TestSearchForAJoinFollowsASync(t *testing.T) {
 	for name, held := range map[string]bool{"alone": false, "behind another": true} {
 		clients := 1
@@ -289,7 +286,7 @@ func TestSearchForAJoinFollowsASync(t *testing.T) {
 	}
 }
 
-// B03: A server that lags behind what the client has seen refuses the connection. The join
+// A server that lags behind what the client has seen refuses the connection. The join
 // is found once a server accepts it.
 func TestSearchWaitsForAServerThatHasSeenWhatTheClientHas(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
@@ -304,7 +301,6 @@ func TestSearchWaitsForAServerThatHasSeenWhatTheClientHas(t *testing.T) {
 	}, zktest.WithPlan(zktest.NewPlan(zktest.Fault{Do: zktest.Lag, Skip: 1, Times: -1, Behind: 100, For: 3 * time.Second})))
 }
 
-// B63
 func TestLeaseSeesEarlierCommitsAfterAReconnectToALaggingServer(t *testing.T) {
 	eachSideLagging(t, 2, 2, func(t *testing.T, w *recipetest.SideWorld) {
 		if !w.Signalled() {
@@ -337,7 +333,6 @@ func TestLeaseSeesEarlierCommitsAfterAReconnectToALaggingServer(t *testing.T) {
 	})
 }
 
-// B02
 func TestSearchForAJoinIsRepeatedUntilItIsAnswered(t *testing.T) {
 	recipetest.EachSideInBubble(t, func(t *testing.T, w *recipetest.SideWorld) {
 		c := w.Client(nil)
@@ -350,7 +345,6 @@ func TestSearchForAJoinIsRepeatedUntilItIsAnswered(t *testing.T) {
 	})
 }
 
-// B02
 func TestSearchEndsWithTheSession(t *testing.T) {
 	recipetest.EachSideInBubble(t, func(t *testing.T, w *recipetest.SideWorld) {
 		c := w.Client(nil)
@@ -363,7 +357,6 @@ func TestSearchEndsWithTheSession(t *testing.T) {
 	})
 }
 
-// B04
 func TestAPlaceOfAnotherSessionIsNotAdopted(t *testing.T) {
 	recipetest.EachSideInBubble(t, func(t *testing.T, w *recipetest.SideWorld) {
 		c, uuid := w.Client(nil), placename.NewUUID()
@@ -376,7 +369,7 @@ func TestAPlaceOfAnotherSessionIsNotAdopted(t *testing.T) {
 	})
 }
 
-// B36, B70: the servers refuse the search
+// the servers refuse the search
 func TestPlaceOfALostJoinIsDeletedWhenItsSearchWasRefused(t *testing.T) {
 	recipetest.EachSideInBubble(t, func(t *testing.T, w *recipetest.SideWorld) {
 		c := w.Client(nil)
@@ -393,7 +386,6 @@ func TestPlaceOfALostJoinIsDeletedWhenItsSearchWasRefused(t *testing.T) {
 	})
 }
 
-// B70
 func TestPlaceOfALostJoinWhoseCallerHasLeftIsDeleted(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		c := w.Client(nil)
@@ -409,7 +401,6 @@ func TestPlaceOfALostJoinWhoseCallerHasLeftIsDeleted(t *testing.T) {
 	})
 }
 
-// B70
 func TestSearchThatIsRefusedForLongSlowsDownAndEndsWithTheSessionOrTheClient(t *testing.T) {
 	for name, end := range map[string]func(t *testing.T, w *recipetest.World, c *zkrecipes.Client){
 		"it is answered":   func(t *testing.T, w *recipetest.World, c *zkrecipes.Client) { w.Plan.Stop() },
@@ -439,7 +430,7 @@ func TestSearchThatIsRefusedForLongSlowsDownAndEndsWithTheSessionOrTheClient(t *
 	}
 }
 
-// B70: A place that is left may count as a member. So the next call of the same Client waits until
+// A place that is left may count as a member. So the next call of the same Client waits until
 // it is deleted.
 func TestNextCallOfABarrierIsNotCountedWithAPlaceThatIsLeft(t *testing.T) {
 	for name, b := range map[string]struct {

@@ -18,7 +18,6 @@ import (
 
 // A line that is deleted, reaped or replaced.
 
-// B23
 func TestRealLineDeletedUnderWaitersNeverHasTwoHolders(t *testing.T) {
 	// The kinds of the holder and then of the waiters. The lock that is taken after
 	// the deletion is of the first kind.
@@ -65,7 +64,7 @@ func TestRealLineDeletedUnderWaitersNeverHasTwoHolders(t *testing.T) {
 	}
 }
 
-// B24: The number of retries is bounded.
+// The number of retries is bounded.
 func TestContainerReapedBeforeTheJoinIsCreatedAgain(t *testing.T) {
 	for name, tt := range map[string]struct {
 		op, path, reaped string
@@ -96,7 +95,6 @@ func TestContainerReapedBeforeTheJoinIsCreatedAgain(t *testing.T) {
 	}
 }
 
-// B64
 func TestDataSetBetweenTheFirstReadAndTheFirstJoinIsKept(t *testing.T) {
 	recipetest.EachSideInBubble(t, func(t *testing.T, w *recipetest.SideWorld) {
 		raw := w.Bare()
@@ -124,7 +122,7 @@ func TestALineThatWasIdleIsReadAgain(t *testing.T) {
 	})
 }
 
-// A04: The servers delete an empty line, and its parents if the library created them as
+// The servers delete an empty line, and its parents if the library created them as
 // containers, but never a line with a place in it. The next Lock creates the line
 // again.
 func TestRealLineIsReapedWhenIdle(t *testing.T) {

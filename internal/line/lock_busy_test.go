@@ -21,7 +21,7 @@ import (
 
 const errQuotaExceeded int32 = -125 // KeeperException.Code.QUOTAEXCEEDED
 
-// B37: A server is busy for some seconds. Requests are sent again, each after a pause, until it
+// A server is busy for some seconds. Requests are sent again, each after a pause, until it
 // carries them out once.
 func TestRequestsAreRetriedWhileAServerIsBusy(t *testing.T) {
 	type world = *recipetest.SideWorld
@@ -99,7 +99,6 @@ func joinsWhileBusy(t *testing.T, w *recipetest.SideWorld, busy func()) {
 	require.Empty(t, w.Line())
 }
 
-// B37
 func TestACommitOnABusyServerIsUncertainAndNotRetried(t *testing.T) {
 	recipetest.EachBusy(t, func(t *testing.T, answer zktest.Fault) {
 		recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
@@ -123,7 +122,7 @@ func TestACommitOnABusyServerIsUncertainAndNotRetried(t *testing.T) {
 	})
 }
 
-// B37: A server that enforces a quota refuses a write before it carries it out.
+// A server that enforces a quota refuses a write before it carries it out.
 func TestAnExceededQuotaIsAnErrorAtOnce(t *testing.T) {
 	for _, op := range []string{recipetest.OpJoin, recipetest.OpMakeContainer, "multi(check,create)"} {
 		t.Run(op, func(t *testing.T) {
@@ -160,7 +159,7 @@ func TestAnExceededQuotaIsAnErrorAtOnce(t *testing.T) {
 	}
 }
 
-// B37: When a quota of bytes is used up, servers refuse to set data, even to shorter data
+// When a quota of bytes is used up, servers refuse to set data, even to shorter data
 // (ZooKeeperServer.checkQuota), but still delete znodes.
 func TestAReleaseWhoseSignalExceedsTheQuotaDeletesThePlace(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {

@@ -37,7 +37,7 @@ func threeServers(t *testing.T) *zkserver.Ensemble {
 	})
 }
 
-// B16: The holder is connected to a leader that is cut off from its followers. The leader
+// The holder is connected to a leader that is cut off from its followers. The leader
 // answers heartbeats until it notices. The lease ends at the time that the last
 // answer allowed, and no Commit succeeds. The followers elect a new leader, which
 // expires the session.
@@ -51,7 +51,7 @@ func TestRealLeaseEndsInTimeWhenTheLeaderIsCutOff(t *testing.T) {
 	q.refused()
 }
 
-// B16: The holder is connected to the leader, and the two other servers are paused. The
+// The holder is connected to the leader, and the two other servers are paused. The
 // leader loses its quorum and stops serving. No waiter is granted until there is a
 // quorum again.
 func TestRealLeaseEndsInTimeWhenTheQuorumIsGone(t *testing.T) {
@@ -72,7 +72,7 @@ func TestRealLeaseEndsInTimeWhenTheQuorumIsGone(t *testing.T) {
 	q.refused()
 }
 
-// B16: The exception: here two hold for a while. A follower that is cut off from its leader
+// The exception: here two hold for a while. A follower that is cut off from its leader
 // goes on answering heartbeats while it waits for the leader (syncLimit, 2 s here),
 // and cannot forward them. The leader expires the session and a waiter is granted,
 // while the holder has every reason to believe in its lease. The fencing tokens and
@@ -230,7 +230,7 @@ func (q *quorum) lastAnswered() (last time.Time) {
 	return last
 }
 
-// B18: The leader dies and another server takes over. Sessions, the lock and the places in
+// The leader dies and another server takes over. Sessions, the lock and the places in
 // the line survive. Clients only re-arm their watches, and each waiter wakes once,
 // when its predecessor leaves.
 func TestRealLockIsKeptThroughAChangeOfLeader(t *testing.T) {

@@ -16,7 +16,7 @@ import (
 // Outages of one server. Outages of an ensemble are in lock_ensemble_test.go, and
 // those of the client's process in session_process_test.go.
 
-// A02: A waiter whose server restarts keeps its place, and is granted at its turn and not
+// A waiter whose server restarts keeps its place, and is granted at its turn and not
 // before.
 func TestRealWaiterSurvivesAServerRestart(t *testing.T) {
 	t.Parallel()
@@ -50,7 +50,7 @@ func TestRealWaiterSurvivesAServerRestart(t *testing.T) {
 	}
 }
 
-// A03: The holder's lease ends before its session expires, and the waiter is granted when
+// The holder's lease ends before its session expires, and the waiter is granted when
 // it does.
 func TestRealWaiterIsGrantedAfterTheHoldersSessionExpires(t *testing.T) {
 	t.Parallel()
@@ -83,7 +83,7 @@ func TestRealWaiterIsGrantedAfterTheHoldersSessionExpires(t *testing.T) {
 	}
 }
 
-// B46: A server that lost its data knows no session, and refuses clients that have seen a
+// A server that lost its data knows no session, and refuses clients that have seen a
 // later transaction than its own last one. Leases end with ErrLost, and clients go on
 // in new sessions.
 func TestRealServerThatLostItsDataEndsLeasesAndServesNewSessions(t *testing.T) {
@@ -118,7 +118,7 @@ func TestRealServerThatLostItsDataEndsLeasesAndServesNewSessions(t *testing.T) {
 	}
 }
 
-// B56: The server is down for longer than the session timeout, and still knows the sessions
+// The server is down for longer than the session timeout, and still knows the sessions
 // when it is back. The holder's lease has ended by then, so the client deletes its
 // place as soon as it can. The waiter keeps its session and its place.
 func TestRealOutageLongerThanTheTimeoutEndsLeasesAndKeepsWaiters(t *testing.T) {

@@ -21,7 +21,6 @@ import (
 
 // What users of lock libraries rely on, for each side of the locks.
 
-// A06
 func TestReentryRacingTheLastReleaseHoldsOrFails(t *testing.T) {
 	recipetest.EachSideInBubble(t, func(t *testing.T, w *recipetest.SideWorld) {
 		c := w.Client(nil)
@@ -45,10 +44,10 @@ func TestReentryRacingTheLastReleaseHoldsOrFails(t *testing.T) {
 // kindsOfLock are the kinds of lock, each with a letter that stands for it.
 var kindsOfLock = map[rune]func(*zkrecipes.Client, string) recipetest.Locker{'m': recipetest.Mutex, 'w': recipetest.Writer, 'r': recipetest.Reader}
 
-// A10: A line is served in order, adjacent readers together. Every second waiter has a
+// A line is served in order, adjacent readers together. Every second waiter has a
 // session of its own.
 //
-// A27: readers queue behind a writer that waits
+// readers queue behind a writer that waits
 func TestRealLinesAreServedInOrder(t *testing.T) {
 	for name, line := range map[string]string{"mutexes": "mmmmmm", "writers and readers": "wwrrwwrwrrr"} {
 		t.Run(name, func(t *testing.T) {
@@ -85,7 +84,7 @@ func TestRealLinesAreServedInOrder(t *testing.T) {
 	}
 }
 
-// A11: TryLock has seen a free lock and joins, but another client's place is ahead. It
+// TryLock has seen a free lock and joins, but another client's place is ahead. It
 // leaves again.
 func TestLosersOfTryLockThatHaveJoinedLeaveNothing(t *testing.T) {
 	recipetest.EachSideInBubble(t, func(t *testing.T, w *recipetest.SideWorld) {
@@ -101,7 +100,6 @@ func TestLosersOfTryLockThatHaveJoinedLeaveNothing(t *testing.T) {
 	})
 }
 
-// A12
 func TestTimedOutLocksLeaveNothing(t *testing.T) {
 	const tries, workers = 2_500, 16 // on each of four sides
 	recipetest.EachSideInBubble(t, func(t *testing.T, w *recipetest.SideWorld) {
@@ -135,8 +133,8 @@ func TestTimedOutLocksLeaveNothing(t *testing.T) {
 	})
 }
 
-// A13: twenty goroutines on one Mutex.
-// A20: eight goroutines on an RWLock, in four sessions, a hundred times each. Writers are
+// twenty goroutines on one Mutex.
+// eight goroutines on an RWLock, in four sessions, a hundred times each. Writers are
 // alone, and readers overlap.
 func TestRealGoroutinesExcludeEachOther(t *testing.T) {
 	for name, tt := range map[string]struct {
@@ -199,7 +197,6 @@ func TestRealGoroutinesExcludeEachOther(t *testing.T) {
 	}
 }
 
-// B32
 func TestCallsWhoseContextsEndWhileDisconnectedAreNeverSent(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		c := w.Client(nil)

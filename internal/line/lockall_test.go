@@ -19,7 +19,7 @@ func inLockAllBubble(t *testing.T, f func(t *testing.T, w *recipetest.ElectionWo
 	recipetest.InElectionBubble(t, func(t *testing.T, w *recipetest.ElectionWorld, _, _ *zkrecipes.Election) { f(t, w, w.Stranger(nil)) })
 }
 
-// B35: The call waits for a lock, or is about to return: the context of the last lease is made
+// The call waits for a lock, or is about to return: the context of the last lease is made
 // of the caller's when all locks are held.
 func TestLockAllWhoseClientIsClosedReturnsErrClosed(t *testing.T) {
 	inLockAllBubble(t, func(t *testing.T, w *recipetest.ElectionWorld, c *zkrecipes.Client) {

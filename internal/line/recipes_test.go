@@ -70,7 +70,7 @@ func TestMutexAndRWLockMayUseAPathOneAfterTheOther(t *testing.T) {
 	})
 }
 
-// B48: A line without data may be Curator's. One with other data is somebody's own.
+// A line without data may be Curator's. One with other data is somebody's own.
 func TestLocksUseAPathWithoutDataAndRefuseOneWithOtherData(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		conn := w.Bare()

@@ -138,7 +138,6 @@ func (r *rollback) goesOn() {
 	}
 }
 
-// B118
 func TestRealNothingThatWasGivenBackComesBackForGood(t *testing.T) {
 	t.Parallel()
 	t.Run("in a new epoch", func(t *testing.T) {
@@ -171,7 +170,6 @@ func TestRealNothingThatWasGivenBackComesBackForGood(t *testing.T) {
 	})
 }
 
-// B118
 func TestRealAGrantThatWasLostEndsAndAWaitGoesOn(t *testing.T) {
 	t.Parallel()
 	r := newRollback(t)

@@ -36,7 +36,6 @@ func beside(w *recipetest.SideWorld, c *zkrecipes.Client) (rival *zkrecipes.Clie
 	return rival, holder, w.Aside(c)
 }
 
-// B28
 func TestSequenceNumbersUpToTheLimitAreGranted(t *testing.T) {
 	recipetest.EachSideInBubble(t, func(t *testing.T, w *recipetest.SideWorld) {
 		c := w.Client(nil)
@@ -62,7 +61,6 @@ func (n numbered) option() zktest.Option {
 	})
 }
 
-// B28
 func TestTheLastSequenceNumberIsGivenAgainAndAgainAndNeverGranted(t *testing.T) {
 	numbers := numbered{}
 	recipetest.EachSideInBubble(t, func(t *testing.T, w *recipetest.SideWorld) {
@@ -84,7 +82,7 @@ func TestTheLastSequenceNumberIsGivenAgainAndAgainAndNeverGranted(t *testing.T) 
 	}, numbers.option())
 }
 
-// B28: The joins queue up behind the first one, and the server prepares them together.
+// The joins queue up behind the first one, and the server prepares them together.
 func TestNegativeSequenceNumbersAreNeverGranted(t *testing.T) {
 	for name, held := range map[string]bool{"free": false, "held": true} {
 		t.Run(name, func(t *testing.T) {
@@ -117,7 +115,7 @@ func TestNegativeSequenceNumbersAreNeverGranted(t *testing.T) {
 	}
 }
 
-// B28: The caller is there, or has left before the reply comes: then the background gives the
+// The caller is there, or has left before the reply comes: then the background gives the
 // place up.
 func TestAJoinBeyondTheLimitWhoseReplyIsLostOrLateIsNotGranted(t *testing.T) {
 	for name, fault := range map[string]zktest.Fault{
@@ -152,7 +150,6 @@ func TestAJoinBeyondTheLimitWhoseReplyIsLostOrLateIsNotGranted(t *testing.T) {
 	}
 }
 
-// B87
 func TestAFreeLineBeginsAnewBeyondTheLimit(t *testing.T) {
 	recipetest.EachSideInBubble(t, func(t *testing.T, w *recipetest.SideWorld) {
 		c := w.Client(nil)
@@ -172,7 +169,6 @@ func TestAFreeLineBeginsAnewBeyondTheLimit(t *testing.T) {
 	})
 }
 
-// B87
 func TestThoseWhoComeBeyondTheLimitWaitUntilTheLineIsEmpty(t *testing.T) {
 	recipetest.EachSideInBubble(t, func(t *testing.T, w *recipetest.SideWorld) {
 		c, other, third := w.Client(nil), w.Client(nil), w.Client(nil)
@@ -198,7 +194,7 @@ func TestThoseWhoComeBeyondTheLimitWaitUntilTheLineIsEmpty(t *testing.T) {
 	})
 }
 
-// B87: Everybody watches the last member and no line. A wait costs nothing, and a member that
+// Everybody watches the last member and no line. A wait costs nothing, and a member that
 // is not the last wakes nobody.
 func TestWaitingAsideCostsNothingUntilTheLastMemberGoes(t *testing.T) {
 	recipetest.Sides[0].InBubble(t, func(t *testing.T, w *recipetest.SideWorld) {
@@ -218,7 +214,6 @@ func TestWaitingAsideCostsNothingUntilTheLastMemberGoes(t *testing.T) {
 	})
 }
 
-// B87
 func TestASessionThatEndsAsideGoesOnInTheNext(t *testing.T) {
 	recipetest.EachSideInBubble(t, func(t *testing.T, w *recipetest.SideWorld) {
 		c := w.Client(nil)
@@ -232,7 +227,6 @@ func TestASessionThatEndsAsideGoesOnInTheNext(t *testing.T) {
 	})
 }
 
-// B87
 func TestAContextThatEndsAsideLeavesNothingBehind(t *testing.T) {
 	recipetest.EachSideInBubble(t, func(t *testing.T, w *recipetest.SideWorld) {
 		c := w.Client(nil)
@@ -258,7 +252,6 @@ func TestAContextThatEndsAsideLeavesNothingBehind(t *testing.T) {
 	})
 }
 
-// B87
 func TestPlacesOfOtherLibrariesAreWaitedForAside(t *testing.T) {
 	recipetest.EachSideInBubble(t, func(t *testing.T, w *recipetest.SideWorld) {
 		for _, foreign := range []string{w.By, "fedcba98765432100123456789abcdef__lock__"} { // kazoo's
@@ -283,7 +276,6 @@ func TestPlacesOfOtherLibrariesAreWaitedForAside(t *testing.T) {
 	})
 }
 
-// B87
 func TestReadersStepAsideToo(t *testing.T) {
 	inRWBubble(t, func(t *testing.T, w *rwWorld) {
 		require.NoError(t, w.Srv.SetCounter(w.Path, line.MaxNumber-1))
@@ -303,7 +295,7 @@ func TestReadersStepAsideToo(t *testing.T) {
 	})
 }
 
-// B87: A line cannot begin anew that holds what is no place, or that may not be deleted.
+// A line cannot begin anew that holds what is no place, or that may not be deleted.
 func TestALineThatCannotBeDeletedIsAnError(t *testing.T) {
 	for name, prevent := range map[string]func(conn *zk.Conn, path string) (why string, err error){
 		"a child": func(conn *zk.Conn, path string) (string, error) {
@@ -339,7 +331,7 @@ func TestALineThatCannotBeDeletedIsAnError(t *testing.T) {
 	}
 }
 
-// B28: The place beyond the limit, too, may be one that cannot be deleted.
+// The place beyond the limit, too, may be one that cannot be deleted.
 func TestAnExhaustedPlaceThatCannotBeDeletedIsAnError(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		c := w.Client(nil)
@@ -352,7 +344,7 @@ func TestAnExhaustedPlaceThatCannotBeDeletedIsAnError(t *testing.T) {
 	})
 }
 
-// B87: What the line becomes between the listing and the deletion is not deleted.
+// What the line becomes between the listing and the deletion is not deleted.
 func TestALineThatChangesBeforeItsDeletionIsNotDeleted(t *testing.T) {
 	const pause = 5 * time.Second
 	for name, change := range map[string]func(t *testing.T, w *recipetest.SideWorld, conn *zk.Conn) (check func(a *harness.Call[*zkrecipes.Lease])){
@@ -401,7 +393,7 @@ func TestALineThatChangesBeforeItsDeletionIsNotDeleted(t *testing.T) {
 	}
 }
 
-// B87: An operator deletes the line while others are aside, and somebody holds in the new one.
+// An operator deletes the line while others are aside, and somebody holds in the new one.
 // A new line that is never empty must not starve those aside.
 func TestANewLineIsJoinedAtOnce(t *testing.T) {
 	recipetest.EachSideInBubble(t, func(t *testing.T, w *recipetest.SideWorld) {
@@ -421,7 +413,6 @@ func TestANewLineIsJoinedAtOnce(t *testing.T) {
 	})
 }
 
-// B87
 func TestALineBeginsAnewAlthoughTheReplyToItsDeletionIsLost(t *testing.T) {
 	for when, after := range map[string]bool{"before": false, "after": true} {
 		t.Run(when, func(t *testing.T) {
@@ -438,7 +429,7 @@ func TestALineBeginsAnewAlthoughTheReplyToItsDeletionIsLost(t *testing.T) {
 	}
 }
 
-// B87: A place beyond the limit stands for a moment only, and never holds.
+// A place beyond the limit stands for a moment only, and never holds.
 func TestAContenderBeyondTheLimitHoldsNothing(t *testing.T) {
 	recipetest.EachSideInBubble(t, func(t *testing.T, w *recipetest.SideWorld) {
 		c, other := w.Client(nil), w.Client(nil)

@@ -62,7 +62,6 @@ func (w *rwWorld) place(kind string) string {
 	return path
 }
 
-// A26
 func TestAReaderWaitsForTheNearestWriterAhead(t *testing.T) {
 	for name, nearestGoesFirst := range map[string]bool{"the first goes first": false, "the nearest gives up first": true} {
 		t.Run(name, func(t *testing.T) {
@@ -94,7 +93,6 @@ func TestAReaderWaitsForTheNearestWriterAhead(t *testing.T) {
 	}
 }
 
-// A29
 func TestAnRWLocksPathIsGoneAfterTheSessionIsKilled(t *testing.T) {
 	inRWBubble(t, func(t *testing.T, w *rwWorld) {
 		recipetest.Held(t, w.ours.RLock)
@@ -110,7 +108,6 @@ func TestAnRWLocksPathIsGoneAfterTheSessionIsKilled(t *testing.T) {
 	}, zktest.ContainerCheckInterval(time.Minute))
 }
 
-// B40
 func TestAZeroRWLockIsAnError(t *testing.T) {
 	inRWBubble(t, func(t *testing.T, w *rwWorld) {
 		l := recipetest.Held(t, w.ours.Lock)
@@ -143,7 +140,6 @@ func TestAZeroRWLockIsAnError(t *testing.T) {
 	})
 }
 
-// B47
 func TestAReaderNeverSignalsAndItsDataIsIgnored(t *testing.T) {
 	inRWBubble(t, func(t *testing.T, w *rwWorld) {
 		reader := recipetest.Held(t, w.theirs.RLock)

@@ -26,7 +26,7 @@ import (
 // that wakes a waiter.
 var longSessions = &zkrecipes.Options{SessionTimeout: recipetest.LongSession}
 
-// B30: a thousand sessions wait
+// a thousand sessions wait
 func TestAReleaseWakesOneWaiterAndTheHandOverTakesNoRequest(t *testing.T) {
 	for _, n := range []int{1, 2, 16, 1000} {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
@@ -56,7 +56,7 @@ func TestAReleaseWakesOneWaiterAndTheHandOverTakesNoRequest(t *testing.T) {
 	}
 }
 
-// A25: the readers ignore the writer behind them
+// the readers ignore the writer behind them
 func TestAWritersReleaseWakesTheReadersThatMayGo(t *testing.T) {
 	for _, n := range []int{1, 5, 50} {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
@@ -122,7 +122,6 @@ func TestTryLockTakesALockWithManyOtherLocksBelowItsPath(t *testing.T) {
 	})
 }
 
-// B29
 func TestALineOfTenThousandPlacesCostsNoMoreRequests(t *testing.T) {
 	const ours, places = 30, 10_000
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
@@ -174,7 +173,7 @@ func TestALineOfTenThousandPlacesCostsNoMoreRequests(t *testing.T) {
 	})
 }
 
-// B29: Ten thousand readers hold the lock. One more reader costs no more than beside a
+// Ten thousand readers hold the lock. One more reader costs no more than beside a
 // single one. A writer sleeps until the last reader has left. Only the writer wakes
 // the readers behind it.
 func TestALineOfTenThousandReadersCostsNoMoreRequests(t *testing.T) {
@@ -221,7 +220,6 @@ func TestALineOfTenThousandReadersCostsNoMoreRequests(t *testing.T) {
 	})
 }
 
-// B31
 func TestTenThousandWatchesSurviveReconnects(t *testing.T) {
 	const watches = 10_000
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
@@ -264,7 +262,7 @@ func TestTenThousandWatchesSurviveReconnects(t *testing.T) {
 	})
 }
 
-// B31: One client waits in a thousand lines at once and loses its connection.
+// One client waits in a thousand lines at once and loses its connection.
 func TestWaitersInAThousandLinesAreGrantedAcrossAReconnect(t *testing.T) {
 	const lines = 1000
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {

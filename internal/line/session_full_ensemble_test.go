@@ -20,7 +20,7 @@ import (
 // transaction that ended the session.
 const wantedPlaces = 45_000
 
-// B106: A Client takes as many places as it gets, up to wantedPlaces, and dies. Its session
+// A Client takes as many places as it gets, up to wantedPlaces, and dies. Its session
 // expires, and all servers go on.
 func TestLongAnEnsembleOutlivesTheLargestSessionThatAClientCanHave(t *testing.T) {
 	recipetest.NeedsLong(t)

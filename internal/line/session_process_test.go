@@ -99,7 +99,7 @@ func startHolder(t *testing.T, s recipetest.Side, mode, path string) (*recipetes
 	return p, p.Report()
 }
 
-// B14: A process is stopped until its session has expired and a waiter was granted the
+// A process is stopped until its session has expired and a waiter was granted the
 // lock. When the process goes on, the first thing that it learns is ErrLost, and its
 // Commits are refused.
 func TestRealProcessPausedLongerThanItsSessionGetsErrLost(t *testing.T) {
@@ -152,7 +152,7 @@ func TestRealProcessPausedLongerThanItsSessionGetsErrLost(t *testing.T) {
 	}
 }
 
-// B34: The lock of a killed process is free when its session has expired, which the servers
+// The lock of a killed process is free when its session has expired, which the servers
 // notice within a tick.
 func TestRealLockOfAKilledProcessIsFreeAfterItsTimeout(t *testing.T) {
 	t.Parallel()
@@ -180,7 +180,7 @@ func TestRealLockOfAKilledProcessIsFreeAfterItsTimeout(t *testing.T) {
 	}
 }
 
-// B34: Once the session of a killed process has expired, its members are neither counted
+// Once the session of a killed process has expired, its members are neither counted
 // nor waited for.
 func TestRealBarrierMembersOfAKilledProcessAreGoneAfterItsTimeout(t *testing.T) {
 	t.Parallel()

@@ -63,7 +63,6 @@ var largeCalls = map[string]func(ctx context.Context, c *zkrecipes.Client, bytes
 	},
 }
 
-// B140
 func TestNoRequestAboveMaxBufferIsSent(t *testing.T) {
 	for name, call := range largeCalls {
 		t.Run(name, func(t *testing.T) {
@@ -80,7 +79,6 @@ func TestNoRequestAboveMaxBufferIsSent(t *testing.T) {
 	}
 }
 
-// B140
 func TestARequestOfMaxBufferPassesAndOneByteMoreIsNotSent(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		c := w.Client(&zkrecipes.Options{MaxBuffer: smallBuffer})
@@ -107,7 +105,6 @@ func TestARequestOfMaxBufferPassesAndOneByteMoreIsNotSent(t *testing.T) {
 	}, zktest.MaxFrame(smallBuffer))
 }
 
-// B141
 func TestARequestThatServersCloseThreeConnectionsOnIsGivenUp(t *testing.T) {
 	for name, call := range largeCalls {
 		if name == "barrier" { // whose members are other processes
@@ -149,7 +146,6 @@ func TestARequestThatServersCloseThreeConnectionsOnIsGivenUp(t *testing.T) {
 	}
 }
 
-// B141
 func TestAPutWhoseOutcomeNoServerTellsIsUncertain(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		c := w.Client(nil)
@@ -162,7 +158,6 @@ func TestAPutWhoseOutcomeNoServerTellsIsUncertain(t *testing.T) {
 	}, zktest.MaxFrame(smallBuffer))
 }
 
-// B141
 func TestRequestsBesideOneThatIsGivenUpAreAnswered(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		c := w.Client(nil)
@@ -189,7 +184,7 @@ func TestRequestsBesideOneThatIsGivenUpAreAnswered(t *testing.T) {
 	}, zktest.MaxFrame(smallBuffer))
 }
 
-// B141: two in a row may be servers that restart.
+// two in a row may be servers that restart.
 func TestALargeRequestOnTwoLostConnectionsIsSentAgain(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		c := w.Client(nil)
@@ -204,7 +199,7 @@ func TestALargeRequestOnTwoLostConnectionsIsSentAgain(t *testing.T) {
 	})
 }
 
-// B141: The path is so long that the release is larger than all that was answered before.
+// The path is so long that the release is larger than all that was answered before.
 func TestAReleaseIsNeverGivenUp(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		log := &recipetest.Warnings{}

@@ -33,7 +33,6 @@ func answering(answer string) func(context.Context, string, string) (net.Conn, e
 	}
 }
 
-// B143
 func TestAPortThatSpeaksAnotherProtocolIsNamed(t *testing.T) {
 	for name, test := range map[string]struct {
 		answer string
@@ -63,7 +62,6 @@ func TestAPortThatSpeaksAnotherProtocolIsNamed(t *testing.T) {
 	}
 }
 
-// B143
 func TestEachReasonWhyAServerIsNotReachedIsLoggedOnceInTenSeconds(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		log := &recipetest.Warnings{}

@@ -34,7 +34,6 @@ var forNow = map[int32]string{
 	-127: "ThrottledOp (error -127 of the server)",
 }
 
-// B142
 func TestCallsThatServersRefuseForNowAskMoreAndMoreSlowlyAndSayWhy(t *testing.T) {
 	for code, why := range forNow {
 		for _, recipe := range slices.Sorted(maps.Keys(recipetest.Recipes)) {
@@ -64,7 +63,6 @@ func TestCallsThatServersRefuseForNowAskMoreAndMoreSlowlyAndSayWhy(t *testing.T)
 	}
 }
 
-// B142
 func TestManyCallersThatServersRefuseForNowAskNoMoreThanOnceASecondEach(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		c := w.Stranger(nil)
@@ -85,7 +83,7 @@ func TestManyCallersThatServersRefuseForNowAskNoMoreThanOnceASecondEach(t *testi
 	})
 }
 
-// B142: The handshake tells whether the session has expired.
+// The handshake tells whether the session has expired.
 func TestAServerThatTakesASessionForExpiredIsAskedByHandshakes(t *testing.T) {
 	for _, code := range []int32{-112, -118} {
 		recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
@@ -106,7 +104,6 @@ func TestAServerThatTakesASessionForExpiredIsAskedByHandshakes(t *testing.T) {
 	}
 }
 
-// B142
 func TestCallsThatServersRefuseForGoodReturnTheNameOfTheError(t *testing.T) {
 	for code, text := range map[int32]string{
 		-6:   "Unimplemented (error -6 of the server)",

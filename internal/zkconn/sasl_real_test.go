@@ -36,7 +36,6 @@ func eachVersion(t *testing.T, f func(t *testing.T, version string)) {
 	}
 }
 
-// B150, B151, B154
 func TestRealServersLetInWhoeverKnowsThePassword(t *testing.T) {
 	eachVersion(t, func(t *testing.T, version string) {
 		for name, flags := range map[string][]string{
@@ -83,7 +82,7 @@ func TestRealServersLetInWhoeverKnowsThePassword(t *testing.T) {
 	})
 }
 
-// B150: The secure port has another implementation of connections, Netty's.
+// The secure port has another implementation of connections, Netty's.
 func TestRealServersTakeSASLOverTLS(t *testing.T) {
 	eachVersion(t, func(t *testing.T, version string) {
 		t.Parallel()
@@ -102,7 +101,6 @@ func TestRealServersTakeSASLOverTLS(t *testing.T) {
 	})
 }
 
-// B150
 func TestRealServersTakeNamesAndPasswordsInAnyScript(t *testing.T) {
 	users := map[string]string{"jürgen": "pässwörd", "ключ": "пароль", "alice": "pässwörd-пароль"}
 	node := harness.OwnNode(t, harness.JAAS{Server: harness.DigestUsers(users), Flags: append(harness.RequireSASL, "-Dfile.encoding=UTF-8")}.Config(zkserver.Config{}))
@@ -112,7 +110,7 @@ func TestRealServersTakeNamesAndPasswordsInAnyScript(t *testing.T) {
 	}
 }
 
-// B153: The server is switched from off to optional, to required, to off and to required.
+// The server is switched from off to optional, to required, to off and to required.
 func TestRealServersAreSwitchedToSASLAndBackUnderLiveClients(t *testing.T) {
 	eachVersion(t, func(t *testing.T, version string) {
 		t.Parallel()

@@ -47,7 +47,6 @@ func dialFails(t *testing.T, w *recipetest.World, opts *zkrecipes.Options) (took
 	return time.Since(began), err
 }
 
-// B150
 func TestEveryRecipeWorksOnAServerThatRequiresSASL(t *testing.T) {
 	for _, recipe := range slices.Sorted(maps.Keys(recipetest.Recipes)) {
 		t.Run(recipe, func(t *testing.T) {
@@ -59,7 +58,6 @@ func TestEveryRecipeWorksOnAServerThatRequiresSASL(t *testing.T) {
 	}
 }
 
-// B150
 func TestEachConnectionIsAuthenticatedByTwoRequests(t *testing.T) {
 	inSASLBubble(t, func(t *testing.T, w *recipetest.World) {
 		c := w.Client(asAlice())
@@ -74,7 +72,6 @@ func TestEachConnectionIsAuthenticatedByTwoRequests(t *testing.T) {
 	})
 }
 
-// B150
 func TestDialReturnsAtOnceIfTheServerRefusesThePrincipal(t *testing.T) {
 	for _, required := range []bool{true, false} {
 		for name, m := range map[string]*zkrecipes.SASL{
@@ -97,7 +94,6 @@ func TestDialReturnsAtOnceIfTheServerRefusesThePrincipal(t *testing.T) {
 	}
 }
 
-// B151
 func TestAServerWithoutSASLIsPassedOver(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		took, err := dialFails(t, w, asAlice())
@@ -122,7 +118,6 @@ func TestAServerWithoutSASLIsPassedOver(t *testing.T) {
 	})
 }
 
-// B151
 func TestAClientWithoutSASLLearnsThatTheServerRequiresIt(t *testing.T) {
 	inSASLBubble(t, func(t *testing.T, w *recipetest.World) {
 		c := w.Stranger(nil)
@@ -131,7 +126,7 @@ func TestAClientWithoutSASLLearnsThatTheServerRequiresIt(t *testing.T) {
 	})
 }
 
-// B152: Each step of the exchange, on a connection that resumes the session.
+// Each step of the exchange, on a connection that resumes the session.
 func TestALeaseOutlivesAFaultAtAnyStepOfTheExchange(t *testing.T) {
 	for step := range 2 {
 		for _, fault := range []zktest.Fault{
@@ -163,7 +158,6 @@ func fired(p *zktest.Plan) (n int) {
 	return n
 }
 
-// B152
 func TestTheSessionExpiresInTheMiddleOfTheExchange(t *testing.T) {
 	for step := range 2 {
 		for _, after := range []bool{false, true} {
@@ -179,7 +173,7 @@ func TestTheSessionExpiresInTheMiddleOfTheExchange(t *testing.T) {
 	}
 }
 
-// B153: A password is changed on the servers, and later on the client's side.
+// A password is changed on the servers, and later on the client's side.
 func TestAClientThatIsNotLetInAgainLosesItsLeasesInTime(t *testing.T) {
 	inSASLBubble(t, func(t *testing.T, w *recipetest.World) {
 		c := w.Client(asAlice())
@@ -200,7 +194,6 @@ func TestAClientThatIsNotLetInAgainLosesItsLeasesInTime(t *testing.T) {
 	})
 }
 
-// B154
 func TestWhatAClientWithSASLCreatesIsItsPrincipalsOwn(t *testing.T) {
 	digest := []zkrecipes.Auth{{Scheme: "digest", Data: []byte("app:pw")}}
 	ids := zk.DigestACL(zk.PermAll, "app", "pw")
@@ -255,7 +248,6 @@ func mechanism(f func(ctx context.Context, server zkrecipes.SASLServer) (zkrecip
 	return &zkrecipes.SASL{Mechanism: "DIGEST-MD5", Principal: "alice", Exchange: f}
 }
 
-// B155
 func TestAMechanismIsToldTheServerAndMayFail(t *testing.T) {
 	inSASLBubble(t, func(t *testing.T, w *recipetest.World) {
 		right := asAlice().SASL.Exchange
@@ -293,7 +285,6 @@ func TestAMechanismIsToldTheServerAndMayFail(t *testing.T) {
 	})
 }
 
-// B155
 func TestCloseEndsAnExchangeThatBegins(t *testing.T) {
 	inSASLBubble(t, func(t *testing.T, w *recipetest.World) {
 		right, hangs := asAlice().SASL.Exchange, false

@@ -58,14 +58,12 @@ func only(t *testing.T, name string) *dbtest.Database {
 	return nil
 }
 
-// A37
 func TestSuite(t *testing.T) {
 	for _, d := range databases {
 		t.Run(d.Name, func(t *testing.T) { suite.Run(t, d) })
 	}
 }
 
-// B145
 func TestALostReplyToCommitIsUncertainAndTheNextHolderSeesTheWrite(t *testing.T) {
 	each(t, func(t *testing.T, w *suite.World, proxy *dbtest.Proxy, remote *fence.SQL) {
 		ctx := t.Context()
@@ -80,7 +78,7 @@ func TestALostReplyToCommitIsUncertainAndTheNextHolderSeesTheWrite(t *testing.T)
 	})
 }
 
-// B145: the client has gone, and its COMMIT is still on its way. The next Do begins when the database
+// the client has gone, and its COMMIT is still on its way. The next Do begins when the database
 // has carried it out.
 func TestDoWaitsForACommitThatIsOnItsWay(t *testing.T) {
 	for _, token := range []int64{1, 2} { // the same holder and the next one
@@ -117,7 +115,6 @@ func TestDoGoesOnWhenTheConnectionOfAnEarlierOneEnds(t *testing.T) {
 	})
 }
 
-// B145
 func TestAContextThatEndsDuringCommitIsUncertain(t *testing.T) {
 	// The driver of MySQL waits for the reply whatever the context says.
 	w := suite.NewWorld(t, only(t, "postgresql"), nil)
@@ -137,7 +134,6 @@ func TestAContextThatEndsDuringCommitIsUncertain(t *testing.T) {
 	require.Contains(t, []int64{1, 2}, w.Balance(t))
 }
 
-// B146
 func TestPostgreSQLFailsAHolderThatHasWaitedAtRepeatableReadAndItTriesAgain(t *testing.T) {
 	for _, level := range []sql.IsolationLevel{sql.LevelRepeatableRead, sql.LevelSerializable} {
 		t.Run(level.String(), func(t *testing.T) {
@@ -187,7 +183,6 @@ func TestASerializationFailureOfCommitIsNotUncertain(t *testing.T) {
 	require.NotErrorIs(t, err, fence.ErrUncertain)
 }
 
-// B146
 func TestADeferredConstraintThatFailsAtCommitIsNotUncertain(t *testing.T) {
 	ctx := t.Context()
 	w := suite.NewWorld(t, only(t, "postgresql"), nil)
@@ -217,7 +212,6 @@ func TestTheSettingsOfMySQLsDriverDoNotMatter(t *testing.T) {
 	}
 }
 
-// B146
 func TestAWaitForTheFenceEndsWithTheDatabasesTimeout(t *testing.T) {
 	for name, want := range map[string]struct{ setting, value, text string }{
 		"postgresql": {"lock_timeout", "200", "55P03"},
@@ -239,7 +233,7 @@ func TestAWaitForTheFenceEndsWithTheDatabasesTimeout(t *testing.T) {
 	}
 }
 
-// B146: a holder that is suspended in write keeps the row locked, until the database ends its transaction.
+// a holder that is suspended in write keeps the row locked, until the database ends its transaction.
 func TestTheDatabaseEndsTheTransactionOfASuspendedHolder(t *testing.T) {
 	for name, setting := range map[string][2]string{
 		"postgresql": {"idle_in_transaction_session_timeout", "500"},

@@ -10,7 +10,6 @@ import (
 	"github.com/zkrecipes/zkrecipes/fence/internal/dbtest"
 )
 
-// A37
 func TestSQLite(t *testing.T) {
 	d, err := dbtest.Start(t.Context(), "sqlite")
 	require.NoError(t, err)
@@ -18,7 +17,6 @@ func TestSQLite(t *testing.T) {
 	Run(t, d)
 }
 
-// B146
 func TestAWaitForTheFenceEndsWithSQLitesTimeout(t *testing.T) {
 	d, err := dbtest.Start(t.Context(), "sqlite")
 	require.NoError(t, err)

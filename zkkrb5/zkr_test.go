@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// zkr, with a keytab and with the credentials cache of kinit.
+// Zkr, with a keytab and with the credentials cache of kinit.
 func TestTheCommandLineUsesKerberos(t *testing.T) {
 	zkr := filepath.Join(t.TempDir(), "zkr")
 	out, err := exec.Command("go", "build", "-o", zkr, "github.com/zkrecipes/zkrecipes/cmd/zkr").CombinedOutput()

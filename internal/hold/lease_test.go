@@ -25,7 +25,7 @@ import (
 // Reads and commits under a lease, and how its loss is reported. Its contexts are in
 // context_test.go.
 
-// a Commit whose reply is lost
+// A Commit whose reply is lost
 func TestACommitWithoutAReplyIsUncertain(t *testing.T) {
 	enough := errors.New("enough")
 	for name, tt := range map[string]struct {
@@ -247,7 +247,7 @@ func TestInstantsOfALeaseDoNotFollowTheWallClock(t *testing.T) {
 	require.Contains(t, s.Inspect().UpSince.String(), " m=+")
 }
 
-// the session expires while the lease is held
+// The session expires while the lease is held
 func TestNothingWorksUnderALeaseThatIsLost(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		c := w.Client(nil)

@@ -155,7 +155,7 @@ func TestDowngradeWithReentriesOpenIsAnError(t *testing.T) {
 	})
 }
 
-// a lease that cannot be downgraded
+// A lease that cannot be downgraded
 func TestOnlyAHeldWritersLeaseOfThisLockCanBeDowngraded(t *testing.T) {
 	inRWBubble(t, func(t *testing.T, w *rwWorld) {
 		elsewhere, other := recipetest.Held(t, zkrecipes.NewRWLock(w.c, "/elsewhere").Lock), recipetest.Held(t, w.theirs.Lock)

@@ -173,7 +173,7 @@ func TestRealForeignPlacesExcludeBothWays(t *testing.T) {
 	}
 }
 
-// go-zookeeper's own Lock and ours, on one path, under contention.
+// Go-zookeeper's own Lock and ours, on one path, under contention.
 func TestRealGoZookeepersLockAndOursExcludeEachOther(t *testing.T) {
 	const each, rounds = 3, 20
 	ctx, path := harness.Within(t, 2*time.Minute), harness.NewPath(t)

@@ -369,7 +369,7 @@ func TestAPlaceOfAnotherSessionIsNotAdopted(t *testing.T) {
 	})
 }
 
-// the servers refuse the search
+// The servers refuse the search
 func TestPlaceOfALostJoinIsDeletedWhenItsSearchWasRefused(t *testing.T) {
 	recipetest.EachSideInBubble(t, func(t *testing.T, w *recipetest.SideWorld) {
 		c := w.Client(nil)

@@ -47,7 +47,7 @@ var kindsOfLock = map[rune]func(*zkrecipes.Client, string) recipetest.Locker{'m'
 // A line is served in order, adjacent readers together. Every second waiter has a
 // session of its own.
 //
-// readers queue behind a writer that waits
+// Readers queue behind a writer that waits
 func TestRealLinesAreServedInOrder(t *testing.T) {
 	for name, line := range map[string]string{"mutexes": "mmmmmm", "writers and readers": "wwrrwwrwrrr"} {
 		t.Run(name, func(t *testing.T) {
@@ -133,8 +133,8 @@ func TestTimedOutLocksLeaveNothing(t *testing.T) {
 	})
 }
 
-// twenty goroutines on one Mutex.
-// eight goroutines on an RWLock, in four sessions, a hundred times each. Writers are
+// Twenty goroutines on one Mutex.
+// Eight goroutines on an RWLock, in four sessions, a hundred times each. Writers are
 // alone, and readers overlap.
 func TestRealGoroutinesExcludeEachOther(t *testing.T) {
 	for name, tt := range map[string]struct {

@@ -26,7 +26,7 @@ import (
 // that wakes a waiter.
 var longSessions = &zkrecipes.Options{SessionTimeout: recipetest.LongSession}
 
-// a thousand sessions wait
+// A thousand sessions wait
 func TestAReleaseWakesOneWaiterAndTheHandOverTakesNoRequest(t *testing.T) {
 	for _, n := range []int{1, 2, 16, 1000} {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
@@ -56,7 +56,7 @@ func TestAReleaseWakesOneWaiterAndTheHandOverTakesNoRequest(t *testing.T) {
 	}
 }
 
-// the readers ignore the writer behind them
+// The readers ignore the writer behind them
 func TestAWritersReleaseWakesTheReadersThatMayGo(t *testing.T) {
 	for _, n := range []int{1, 5, 50} {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {

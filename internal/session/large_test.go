@@ -184,7 +184,7 @@ func TestRequestsBesideOneThatIsGivenUpAreAnswered(t *testing.T) {
 	}, zktest.MaxFrame(smallBuffer))
 }
 
-// two in a row may be servers that restart.
+// Two in a row may be servers that restart.
 func TestALargeRequestOnTwoLostConnectionsIsSentAgain(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		c := w.Client(nil)

@@ -82,7 +82,7 @@ func nginx(t *testing.T, one, two string) string {
 	return "http://" + addr
 }
 
-// two instances of a service behind nginx, with one table of fences, are one guard.
+// Two instances of a service behind nginx, with one table of fences, are one guard.
 func TestTwoInstancesBehindNginxRefuseAnEarlierHolder(t *testing.T) {
 	for _, d := range databases {
 		t.Run(d.Name, func(t *testing.T) {

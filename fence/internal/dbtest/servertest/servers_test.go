@@ -78,7 +78,7 @@ func TestALostReplyToCommitIsUncertainAndTheNextHolderSeesTheWrite(t *testing.T)
 	})
 }
 
-// the client has gone, and its COMMIT is still on its way. The next Do begins when the database
+// The client has gone, and its COMMIT is still on its way. The next Do begins when the database
 // has carried it out.
 func TestDoWaitsForACommitThatIsOnItsWay(t *testing.T) {
 	for _, token := range []int64{1, 2} { // the same holder and the next one
@@ -233,7 +233,7 @@ func TestAWaitForTheFenceEndsWithTheDatabasesTimeout(t *testing.T) {
 	}
 }
 
-// a holder that is suspended in write keeps the row locked, until the database ends its transaction.
+// A holder that is suspended in write keeps the row locked, until the database ends its transaction.
 func TestTheDatabaseEndsTheTransactionOfASuspendedHolder(t *testing.T) {
 	for name, setting := range map[string][2]string{
 		"postgresql": {"idle_in_transaction_session_timeout", "500"},

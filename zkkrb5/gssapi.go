@@ -97,10 +97,11 @@ func (e *exchange) Step(challenge []byte) (token []byte, done bool, err error) {
 	switch e.phase {
 	case awaitsProof:
 		e.phase = awaitsLayers
-		return nil, false, e.checkProof(challenge)
+		_, err = guard(func() ([]byte, error) { return nil, e.checkProof(challenge) })
+		return nil, false, err
 	case awaitsLayers:
 		e.phase = awaitsEnd
-		token, err = e.chooseLayer(challenge)
+		token, err = guard(func() ([]byte, error) { return e.chooseLayer(challenge) })
 		return token, false, err
 	}
 	return nil, true, nil

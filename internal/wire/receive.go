@@ -110,7 +110,7 @@ func (c *Conn) dispatch(frame []byte) error {
 		}
 	case jute.XidPing:
 		c.sawEpoch(zxid)
-		c.pingAnswered()
+		c.pingAnswered(code)
 	case xidEphemerals:
 		return c.ephemeralsAnswered(zxid, code, frame[20:])
 	default:
@@ -137,9 +137,8 @@ func (c *Conn) dispatch(frame []byte) error {
 	return nil
 }
 
-// removePending removes and returns the request that a reply belongs to. Unless
-// the reply says that the session is gone, or that the server requires SASL and has not looked
-// at the session, it proves that the session was alive when the request was sent. The header of the reply to a failed transaction
+// removePending removes and returns the request that a reply belongs to. The reply may prove that
+// the session was alive when the request was sent. The header of the reply to a failed transaction
 // has no error: the error is in the record.
 func (c *Conn) removePending(xid, code int32, record []byte) (r request, ok bool) {
 	c.mu.Lock()
@@ -153,22 +152,30 @@ func (c *Conn) removePending(xid, code int32, record []byte) (r request, ok bool
 	if ok && code == 0 && r.op == jute.OpMulti {
 		code = firstError(record)
 	}
-	if ok && code != jute.ErrSessionExpired && code != jute.ErrSessionMoved && code != jute.ErrSASL {
+	if ok && provesAlive(code) {
 		c.proveAlive(r.sent, true)
 	}
 	return r, ok
 }
 
+// provesAlive reports whether an answer with that error proves that the session was alive: not if it
+// says that the session is gone, or that the server requires SASL and has not looked at the session.
+func provesAlive(code int32) bool {
+	return code != jute.ErrSessionExpired && code != jute.ErrSessionMoved && code != jute.ErrSASL
+}
+
 // pingAnswered matches an answer with its ping. All pings have the same xid, and
-// they are answered in order.
-func (c *Conn) pingAnswered() {
+// they are answered in order. Pings are checked like other requests (PrepRequestProcessor).
+func (c *Conn) pingAnswered(code int32) {
 	c.mu.Lock()
 	var sent time.Time
 	if len(c.pings) > 0 {
 		sent, c.pings = c.pings[0], c.pings[1:]
 	}
 	c.mu.Unlock()
-	c.proveAlive(sent, false)
+	if provesAlive(code) {
+		c.proveAlive(sent, false)
+	}
 }
 
 // proveAlive notes that something was answered which was sent at this time. It counts

@@ -89,9 +89,6 @@ func (c *Conn) dispatch(frame []byte) error {
 	if d.Err != nil {
 		return fmt.Errorf("malformed reply: %w", d.Err)
 	}
-	if code == jute.ErrSASL && (xid == jute.XidPing || xid == xidEphemerals) { // nobody else would report it
-		return errRequiresSASL
-	}
 	switch xid {
 	case jute.XidEvent:
 		event := Event{Type: d.Int32(), Conn: c.number, Zxid: zxid, Rearmed: c.isGateClosed()}
@@ -110,7 +107,9 @@ func (c *Conn) dispatch(frame []byte) error {
 		}
 	case jute.XidPing:
 		c.sawEpoch(zxid)
-		c.pingAnswered(code)
+		if err := c.pingAnswered(code); err != nil {
+			return err
+		}
 	case xidEphemerals:
 		return c.ephemeralsAnswered(zxid, code, frame[20:])
 	default:
@@ -166,16 +165,20 @@ func provesAlive(code int32) bool {
 
 // pingAnswered matches an answer with its ping. All pings have the same xid, and
 // they are answered in order. Pings are checked like other requests (PrepRequestProcessor).
-func (c *Conn) pingAnswered(code int32) {
+func (c *Conn) pingAnswered(code int32) error {
 	c.mu.Lock()
 	var sent time.Time
 	if len(c.pings) > 0 {
 		sent, c.pings = c.pings[0], c.pings[1:]
 	}
 	c.mu.Unlock()
-	if provesAlive(code) {
+	switch {
+	case code == jute.ErrSASL: // nobody else would report it
+		return errRequiresSASL
+	case provesAlive(code):
 		c.proveAlive(sent, false)
 	}
+	return nil
 }
 
 // proveAlive notes that something was answered which was sent at this time. It counts

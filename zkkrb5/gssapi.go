@@ -63,7 +63,7 @@ func newExchange(name types.PrincipalName, realm string, t ticket) (*exchange, e
 		return nil, err
 	}
 	auth.Cksum = types.Checksum{CksumType: chksumtype.GSSAPI, Checksum: checksum(gssapi.ContextFlagMutual | gssapi.ContextFlagInteg)}
-	request, err := messages.NewAPReq(t.Ticket, t.key, auth)
+	request, err := messages.NewAPReq(t.Ticket, *t.key, auth)
 	if err != nil {
 		return nil, err
 	}
@@ -77,7 +77,7 @@ func newExchange(name types.PrincipalName, realm string, t ticket) (*exchange, e
 		return nil, err
 	}
 	token := asn1tools.AddASNAppTag(slices.Concat(oid, idRequest, body), 0)
-	return &exchange{token: token, auth: auth, ticket: t.key, key: t.key}, nil
+	return &exchange{token: token, auth: auth, ticket: *t.key, key: *t.key}, nil
 }
 
 // checksum returns the field of an authenticator that has the flags (RFC 4121, 4.1.1), without

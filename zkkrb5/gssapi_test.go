@@ -50,7 +50,7 @@ func begin(t *testing.T, etype int32) (*acceptor, *exchange) {
 	service := types.NewPrincipalName(nametype.KRB_NT_PRINCIPAL, "zookeeper/zk1")
 	e, err := newExchange(types.NewPrincipalName(nametype.KRB_NT_PRINCIPAL, "alice"), "R", ticket{
 		Ticket: messages.Ticket{TktVNO: 5, Realm: "R", SName: service, EncPart: types.EncryptedData{EType: etype, KVNO: 1, Cipher: []byte("cipher")}},
-		key:    key,
+		key:    &key,
 	})
 	require.NoError(t, err)
 	return &acceptor{t: t, ticket: key, key: key, offer: []byte{noLayer, 0, 0, 0}}, e
@@ -210,7 +210,7 @@ func TestASecurityLayerThatTheServerRequiresIsRefused(t *testing.T) {
 }
 
 func TestATicketOfAnOldEncryptionTypeIsRefused(t *testing.T) {
-	_, err := newExchange(types.PrincipalName{}, "R", ticket{key: types.EncryptionKey{KeyType: etypeID.RC4_HMAC}})
+	_, err := newExchange(types.PrincipalName{}, "R", ticket{key: &types.EncryptionKey{KeyType: etypeID.RC4_HMAC}})
 	require.ErrorContains(t, err, "only those of AES are supported")
 }
 

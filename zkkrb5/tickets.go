@@ -24,7 +24,7 @@ var errClosed = errors.New("the credentials are closed")
 // ticket is a ticket with its key.
 type ticket struct {
 	messages.Ticket
-	key          types.EncryptionKey
+	key          *types.EncryptionKey // a pointer, which fmt does not follow here
 	since, until time.Time
 	client       *client.Client // for a ticket granting ticket: what asks with it
 }
@@ -32,7 +32,7 @@ type ticket struct {
 // newTicket returns a ticket that the KDC has just given. Its times are turned into those of the local
 // clock, which may differ from the KDC's.
 func newTicket(cl *client.Client, from messages.Ticket, part messages.EncKDCRepPart) ticket {
-	t := ticket{Ticket: from, key: part.Key, since: time.Now(), until: part.EndTime, client: cl}
+	t := ticket{Ticket: from, key: &part.Key, since: time.Now(), until: part.EndTime, client: cl}
 	if !part.StartTime.IsZero() {
 		t.until = t.since.Add(part.EndTime.Sub(part.StartTime))
 	}
@@ -175,7 +175,7 @@ func (c *Credentials) fromCCache(cl *client.Client) (ticket, error) {
 	if !ok {
 		return ticket{}, fmt.Errorf("%s has no ticket granting ticket: run kinit", c.cfg.CCache)
 	}
-	t := ticket{key: entry.Key, since: entry.AuthTime, until: entry.EndTime, client: cl}
+	t := ticket{key: &entry.Key, since: entry.AuthTime, until: entry.EndTime, client: cl}
 	if err := t.Unmarshal(entry.Ticket); err != nil {
 		return ticket{}, fmt.Errorf("%s: %w", c.cfg.CCache, err)
 	}
@@ -202,7 +202,7 @@ func (c *Credentials) grant(tgt ticket, service string) (ticket, error) {
 // grantBy returns a ticket that the KDC of a realm gives for a ticket granting ticket of it.
 func grantBy(tgt ticket, realm string, name types.PrincipalName) (ticket, error) {
 	reply, err := guard(func() (messages.TGSRep, error) {
-		_, reply, err := tgt.client.TGSREQGenerateAndExchange(name, realm, tgt.Ticket, tgt.key, false)
+		_, reply, err := tgt.client.TGSREQGenerateAndExchange(name, realm, tgt.Ticket, *tgt.key, false)
 		return reply, err
 	})
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/jcmturner/gokrb5/v8/iana/etypeID"
@@ -65,4 +66,16 @@ func TestAnAnswerOfAKDCThatIsTooShortIsAnError(t *testing.T) {
 	defer c.Close()
 	_, err = c.SASL().Exchange(t.Context(), zkrecipes.SASLServer{Name: "zk1:2181", Address: "zk1:2181"})
 	require.ErrorContains(t, err, "log in as alice@R: malformed or cut short")
+}
+
+func TestNoKeyOfATicketIsPrinted(t *testing.T) {
+	key := newKey(etypeID.AES256_CTS_HMAC_SHA1_96)
+	tgt := newTicket(nil, messages.Ticket{}, messages.EncKDCRepPart{Key: key})
+	c := &Credentials{tgt: tgt, services: map[string]ticket{"zookeeper/zk1": tgt}}
+	for _, verb := range []string{"%v", "%+v", "%#v"} {
+		text := fmt.Sprintf(verb, c)
+		for _, bytes := range []string{"%v", "%#v"} {
+			require.NotContains(t, text, strings.Trim(fmt.Sprintf(bytes, key.KeyValue), "[]"), verb)
+		}
+	}
 }

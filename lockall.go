@@ -27,7 +27,7 @@ import (
 // the session ends meanwhile, it begins anew with the first lock. If ctx is a context of
 // the holder of one of them, it returns ErrDeadlock before it takes any, or re-enters if
 // that is a Reentrant context. ErrEvicted is returned if somebody else deletes one of the
-// call's znodes.
+// call's znodes, and ErrMaxHold if the MaxHold of a lock is over before the last one is locked.
 //
 // Cost: that of each Mutex.Lock, one after the other.
 func LockAll(ctx context.Context, locks ...*Mutex) (*Leases, error) {
@@ -98,7 +98,7 @@ func lockOrder(ctx context.Context, locks []*Mutex) ([]*Mutex, error) {
 }
 
 // lockInOrder locks the mutexes and returns what it has locked. lost: the error is that
-// one of these was lost before the last one was locked, and not by an eviction.
+// one of these was lost with its session before the last one was locked.
 func lockInOrder(ctx context.Context, order []*Mutex) (held []*Lease, lost bool, err error) {
 	while := ctx // ends with each of the leases, too
 	for _, m := range order {
@@ -119,7 +119,7 @@ func lockInOrder(ctx context.Context, order []*Mutex) (held []*Lease, lost bool,
 }
 
 // whyLost distinguishes the loss of a session, after which the locks can be locked anew, from
-// an eviction and the end of the Client.
+// an eviction, the end of the Client, and a MaxHold, which may be too short for any number of tries.
 func whyLost(ctx context.Context, held []*Lease, err error) (lost bool, _ error) {
 	for _, l := range held {
 		why := l.Err()
@@ -128,7 +128,7 @@ func whyLost(ctx context.Context, held []*Lease, err error) (lost bool, _ error)
 			return errors.Is(why, zkconn.ErrSessionOver), fail(opLockAll, l.handle.Grant.At.Path, why)
 		}
 		if why != nil {
-			return errors.Is(why, ErrLost), fail(opLockAll, l.handle.Grant.At.Path, errors.Unwrap(why))
+			return errors.Is(why, ErrLost) && !errors.Is(why, ErrMaxHold), fail(opLockAll, l.handle.Grant.At.Path, errors.Unwrap(why))
 		}
 	}
 	return false, err

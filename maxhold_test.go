@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/zkrecipes/zkrecipes"
+	"github.com/zkrecipes/zkrecipes/internal/harness"
 	"github.com/zkrecipes/zkrecipes/internal/recipetest"
 )
 
@@ -94,6 +95,23 @@ func TestMaxHoldOfALeaderThatHangs(t *testing.T) {
 		require.NoError(t, err)
 		require.InDelta(t, 25, time.Since(began).Seconds(), 0.1, "the LockDelay is for the one that hangs, too")
 		require.ErrorIs(t, term.Err(), zkrecipes.ErrMaxHold)
+	})
+}
+
+func TestMaxHoldEndsALockAllThatWaitsForTooLong(t *testing.T) {
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		holder := recipetest.LockOn(t, zkrecipes.NewMutex(w.Stranger(nil), "/b"))
+		c := w.Stranger(nil)
+		a, b := zkrecipes.NewMutex(c, "/a", zkrecipes.MaxHold(10*time.Second)), zkrecipes.NewMutex(c, "/b")
+		began := time.Now()
+		_, err := zkrecipes.LockAll(harness.Within(t, time.Hour), a, b)
+		require.ErrorIs(t, err, zkrecipes.ErrMaxHold)
+		require.EqualError(t, err, "zkrecipes: lock all /a: lease lost: held for as long as MaxHold lets it be")
+		require.Equal(t, 10*time.Second, time.Since(began))
+		require.NoError(t, holder.Release())
+		ls, err := zkrecipes.LockAll(t.Context(), a, b)
+		require.NoError(t, err)
+		require.NoError(t, ls.Release())
 	})
 }
 

@@ -193,9 +193,9 @@ func (m *Mutex) self() lock {
 func LockDelay(d time.Duration) MutexOption { return MutexOption{delays: true, delay: d} }
 
 // MaxHold returns an option of NewMutex and NewElection. It bounds how long a lock is held: d after a
-// grant, the client gives the lock up by itself. The lease and its contexts end with ErrLost, whose cause is
-// ErrMaxHold, and whoever is next holds. A process that hangs, and whose heartbeats go on, is the one
-// failure that the end of a session does not see.
+// grant, the client gives the lock up by itself. The lease and its contexts end with ErrLost, whose
+// cause is ErrMaxHold, and whoever is next holds. A process that hangs, and whose heartbeats go on, is
+// the one failure that the end of a session does not see.
 //
 // The holder may not know, because it hangs. So it must write by Lease.Commit or with the Token, or
 // what it does must not matter any more after d; LockDelay gives it some more time. d counts from the

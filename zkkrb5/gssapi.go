@@ -63,7 +63,7 @@ func newExchange(name types.PrincipalName, realm string, t ticket) (*exchange, e
 		return nil, err
 	}
 	auth.Cksum = types.Checksum{CksumType: chksumtype.GSSAPI, Checksum: checksum(gssapi.ContextFlagMutual | gssapi.ContextFlagInteg)}
-	request, err := messages.NewAPReq(t.Ticket, t.key, auth)
+	request, err := messages.NewAPReq(t.Ticket, *t.key, auth)
 	if err != nil {
 		return nil, err
 	}
@@ -77,7 +77,7 @@ func newExchange(name types.PrincipalName, realm string, t ticket) (*exchange, e
 		return nil, err
 	}
 	token := asn1tools.AddASNAppTag(slices.Concat(oid, idRequest, body), 0)
-	return &exchange{token: token, auth: auth, ticket: t.key, key: t.key}, nil
+	return &exchange{token: token, auth: auth, ticket: *t.key, key: *t.key}, nil
 }
 
 // checksum returns the field of an authenticator that has the flags (RFC 4121, 4.1.1), without
@@ -97,10 +97,11 @@ func (e *exchange) Step(challenge []byte) (token []byte, done bool, err error) {
 	switch e.phase {
 	case awaitsProof:
 		e.phase = awaitsLayers
-		return nil, false, e.checkProof(challenge)
+		_, err = guard(func() ([]byte, error) { return nil, e.checkProof(challenge) })
+		return nil, false, err
 	case awaitsLayers:
 		e.phase = awaitsEnd
-		token, err = e.chooseLayer(challenge)
+		token, err = guard(func() ([]byte, error) { return e.chooseLayer(challenge) })
 		return token, false, err
 	}
 	return nil, true, nil

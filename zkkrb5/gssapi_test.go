@@ -50,7 +50,7 @@ func begin(t *testing.T, etype int32) (*acceptor, *exchange) {
 	service := types.NewPrincipalName(nametype.KRB_NT_PRINCIPAL, "zookeeper/zk1")
 	e, err := newExchange(types.NewPrincipalName(nametype.KRB_NT_PRINCIPAL, "alice"), "R", ticket{
 		Ticket: messages.Ticket{TktVNO: 5, Realm: "R", SName: service, EncPart: types.EncryptedData{EType: etype, KVNO: 1, Cipher: []byte("cipher")}},
-		key:    key,
+		key:    &key,
 	})
 	require.NoError(t, err)
 	return &acceptor{t: t, ticket: key, key: key, offer: []byte{noLayer, 0, 0, 0}}, e
@@ -80,9 +80,14 @@ func (a *acceptor) proof(at time.Time, micros int) []byte {
 	require.NoError(a.t, err)
 	encrypted, err := crypto.GetEncryptedData(asn1tools.AddASNAppTag(plain, asnAppTag.EncAPRepPart), a.ticket, keyusage.AP_REP_ENCPART, 0)
 	require.NoError(a.t, err)
-	body, err := asn1.Marshal(messages.APRep{PVNO: 5, MsgType: msgtype.KRB_AP_REP, EncPart: encrypted})
-	require.NoError(a.t, err)
-	return frame(a.t, idProof, asn1tools.AddASNAppTag(body, asnAppTag.APREP))
+	return proofOf(a.t, encrypted)
+}
+
+// proofOf returns the token of a proof, encrypted or not.
+func proofOf(t *testing.T, part types.EncryptedData) []byte {
+	body, err := asn1.Marshal(messages.APRep{PVNO: 5, MsgType: msgtype.KRB_AP_REP, EncPart: part})
+	require.NoError(t, err)
+	return frame(t, idProof, asn1tools.AddASNAppTag(body, asnAppTag.APREP))
 }
 
 func frame(t *testing.T, id, body []byte) []byte {
@@ -205,8 +210,21 @@ func TestASecurityLayerThatTheServerRequiresIsRefused(t *testing.T) {
 }
 
 func TestATicketOfAnOldEncryptionTypeIsRefused(t *testing.T) {
-	_, err := newExchange(types.PrincipalName{}, "R", ticket{key: types.EncryptionKey{KeyType: etypeID.RC4_HMAC}})
+	_, err := newExchange(types.PrincipalName{}, "R", ticket{key: &types.EncryptionKey{KeyType: etypeID.RC4_HMAC}})
 	require.ErrorContains(t, err, "only those of AES are supported")
+}
+
+func TestAProofThatIsTooShortIsRefused(t *testing.T) {
+	for _, etype := range []int32{
+		etypeID.AES128_CTS_HMAC_SHA1_96, etypeID.AES256_CTS_HMAC_SHA1_96, etypeID.AES128_CTS_HMAC_SHA256_128, etypeID.AES256_CTS_HMAC_SHA384_192,
+	} {
+		for n := range 64 {
+			_, e := begin(t, etype)
+			_, done, err := e.Step(proofOf(t, types.EncryptedData{EType: etype, Cipher: make([]byte, n)}))
+			require.False(t, done)
+			require.Error(t, err)
+		}
+	}
 }
 
 // No token of a server makes a client panic.

@@ -30,7 +30,7 @@ func (c *Credentials) logIn() (ticket, error) {
 	if err != nil {
 		return ticket{}, err
 	}
-	reply, err := cl.ASExchange(c.realm, request, 0)
+	reply, err := guard(func() (messages.ASRep, error) { return cl.ASExchange(c.realm, request, 0) })
 	if err != nil {
 		return ticket{}, err
 	}
@@ -71,7 +71,7 @@ func (c *Credentials) fromCCache(cl *client.Client) (ticket, error) {
 	if !ok {
 		return ticket{}, fmt.Errorf("%s has no ticket granting ticket: run kinit", c.cfg.CCache)
 	}
-	t := ticket{key: entry.Key, since: entry.AuthTime, until: entry.EndTime, client: cl}
+	t := ticket{key: &entry.Key, since: entry.AuthTime, until: entry.EndTime, client: cl}
 	if err := t.Unmarshal(entry.Ticket); err != nil {
 		return ticket{}, fmt.Errorf("%s: %w", c.cfg.CCache, err)
 	}
@@ -97,7 +97,10 @@ func (c *Credentials) grant(tgt ticket, service string) (ticket, error) {
 
 // grantBy returns a ticket that the KDC of a realm gives for a ticket granting ticket of it.
 func grantBy(tgt ticket, realm string, name types.PrincipalName) (ticket, error) {
-	_, reply, err := tgt.client.TGSREQGenerateAndExchange(name, realm, tgt.Ticket, tgt.key, false)
+	reply, err := guard(func() (messages.TGSRep, error) {
+		_, reply, err := tgt.client.TGSREQGenerateAndExchange(name, realm, tgt.Ticket, *tgt.key, false)
+		return reply, err
+	})
 	if err != nil {
 		return ticket{}, err
 	}
@@ -112,23 +115,30 @@ func (c *Credentials) loadKeytab() (*keytab.Keytab, error) {
 	return keys, nil
 }
 
-// loadCCache reads a credentials cache. gokrb5 panics at a file that ends too early, as one does that
-// is just being written.
-func loadCCache(path string) (cache *credentials.CCache, err error) {
-	defer func() {
-		if recover() != nil {
-			err = fmt.Errorf("credentials cache %s is cut short", path)
-		}
-	}()
+// loadCCache reads a credentials cache. It may end too early, if it is just being written.
+func loadCCache(path string) (*credentials.CCache, error) {
 	data, err := os.ReadFile(path)
-	cache = new(credentials.CCache)
+	cache := new(credentials.CCache)
 	if err == nil {
-		err = cache.Unmarshal(slices.Clip(data)) // or it would read what lies behind the end
+		cache, err = guard(func() (*credentials.CCache, error) {
+			return cache, cache.Unmarshal(slices.Clip(data)) // or it would read what lies behind the end
+		})
 	}
 	if err != nil {
 		return nil, fmt.Errorf("credentials cache %s: %w", path, err)
 	}
 	return cache, nil
+}
+
+// guard calls f, in which gokrb5 reads what others have written: a server, a KDC, or kinit. gokrb5
+// panics at texts that are too short, before it knows whose they are.
+func guard[T any](f func() (T, error)) (result T, err error) {
+	defer func() {
+		if why := recover(); why != nil {
+			err = fmt.Errorf("malformed or cut short: %v", why)
+		}
+	}()
+	return f()
 }
 
 // explain adds to an error of the KDC what it means. gokrb5 keeps only its text.

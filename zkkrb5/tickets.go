@@ -18,7 +18,7 @@ var errClosed = errors.New("the credentials are closed")
 // ticket is a ticket with its key.
 type ticket struct {
 	messages.Ticket
-	key          types.EncryptionKey
+	key          *types.EncryptionKey // a pointer, which fmt does not follow here
 	since, until time.Time
 	client       *client.Client // for a ticket granting ticket: what asks with it
 }
@@ -26,7 +26,7 @@ type ticket struct {
 // newTicket returns a ticket that the KDC has just given. Its times are turned into those of the local
 // clock, which may differ from the KDC's.
 func newTicket(cl *client.Client, from messages.Ticket, part messages.EncKDCRepPart) ticket {
-	t := ticket{Ticket: from, key: part.Key, since: time.Now(), until: part.EndTime, client: cl}
+	t := ticket{Ticket: from, key: &part.Key, since: time.Now(), until: part.EndTime, client: cl}
 	if !part.StartTime.IsZero() {
 		t.until = t.since.Add(part.EndTime.Sub(part.StartTime))
 	}

@@ -361,7 +361,7 @@ func TestConfigsThatContradictThemselvesAreRefused(t *testing.T) {
 		"zkkrb5: no Principal": {Keytab: keytab},
 		"no such file":         {Principal: "alice", Keytab: k.path("none")},
 		"credentials cache":    {CCache: k.path("none")},
-		"is cut short":         {CCache: k.conf() + ".cut"},
+		"cut short":            {CCache: k.conf() + ".cut"},
 	} {
 		require.NoError(t, os.WriteFile(k.conf()+".cut", []byte{5, 4, 0}, 0o600))
 		cfg.Conf = k.conf()

@@ -22,15 +22,15 @@ func Downgrade(ctx context.Context, h *hold.Handle) error {
 	return h.Replace(ctx, next, func() error { return p.replace(next) })
 }
 
-// asReader returns the reader's place that replaces this one.
+// asReader returns the reader's place that replaces this one. It is no copy: this one may be deleted
+// meanwhile, since the lease may be lost.
 func (p *Place) asReader() *Place {
-	next := *p
 	number := strings.TrimPrefix(p.Name[strings.LastIndex(p.Name, string(p.Kind)):], string(p.Kind))
+	next := &Place{Parts: p.Parts, Line: p.Line, Bears: p.Bears, granted: true}
 	next.Kind = placename.KindRead
 	next.Name = "_c_" + p.UUID + "-" + string(placename.KindRead) + number
-	next.Path = p.Line.Abs() + "/" + next.Name
-	next.Own = nil
-	return &next
+	next.Session, next.Path = p.Session, p.Line.Abs()+"/"+next.Name
+	return next
 }
 
 // replace creates next and deletes the place, in one transaction that is sent until

@@ -413,3 +413,22 @@ func TestDowngradeWhoseSecondAttemptIsRefusedIsResolvedOrLost(t *testing.T) {
 		}
 	}
 }
+
+// Only the race detector can see it.
+func TestALossDuringADowngradeIsNoDataRace(t *testing.T) {
+	inRWBubble(t, func(t *testing.T, w *rwWorld) {
+		for range 50 {
+			l := recipetest.Held(t, w.ours.Lock)
+			lost := make(chan struct{})
+			go func() {
+				defer close(lost)
+				recipetest.HandleOf(l).Grant.End(zkrecipes.ErrLost)
+			}()
+			if err := line.Downgrade(t.Context(), recipetest.HandleOf(l)); err != nil { // behind its look at the lease
+				require.ErrorIs(t, err, zkrecipes.ErrLost)
+			}
+			<-lost
+			w.holds(0)
+		}
+	})
+}

@@ -125,6 +125,8 @@ func (c *Conn) ephemeralsAnswered(zxid int64, code int32, record []byte) error {
 	switch {
 	case !ok:
 		return fmt.Errorf("ephemeral znodes that were not asked for")
+	case code == jute.ErrSASL: // nobody else would report it
+		return errRequiresSASL
 	case code == jute.ErrUnimplemented:
 		c.session.compared()
 	case code != 0 && mayHaveLost:

@@ -89,9 +89,6 @@ func (c *Conn) dispatch(frame []byte) error {
 	if d.Err != nil {
 		return fmt.Errorf("malformed reply: %w", d.Err)
 	}
-	if isOwn(xid) && code == jute.ErrSASL {
-		return errRequiresSASL
-	}
 	switch xid {
 	case jute.XidEvent:
 		event := Event{Type: d.Int32(), Conn: c.number, Zxid: zxid, Rearmed: c.isGateClosed()}
@@ -110,7 +107,9 @@ func (c *Conn) dispatch(frame []byte) error {
 		}
 	case jute.XidPing:
 		c.sawEpoch(zxid)
-		c.pingAnswered()
+		if err := c.pingAnswered(code); err != nil {
+			return err
+		}
 	case xidEphemerals:
 		return c.ephemeralsAnswered(zxid, code, frame[20:])
 	default:
@@ -137,12 +136,8 @@ func (c *Conn) dispatch(frame []byte) error {
 	return nil
 }
 
-// isOwn reports whether nobody but the Conn looks at the error in the reply to a request.
-func isOwn(xid int32) bool { return xid == jute.XidPing || xid == xidEphemerals }
-
-// removePending removes and returns the request that a reply belongs to. Unless
-// the reply says that the session is gone, or that the server requires SASL and has not looked
-// at the session, it proves that the session was alive when the request was sent. The header of the reply to a failed transaction
+// removePending removes and returns the request that a reply belongs to. The reply may prove that
+// the session was alive when the request was sent. The header of the reply to a failed transaction
 // has no error: the error is in the record.
 func (c *Conn) removePending(xid, code int32, record []byte) (r request, ok bool) {
 	c.mu.Lock()
@@ -156,22 +151,34 @@ func (c *Conn) removePending(xid, code int32, record []byte) (r request, ok bool
 	if ok && code == 0 && r.op == jute.OpMulti {
 		code = firstError(record)
 	}
-	if ok && code != jute.ErrSessionExpired && code != jute.ErrSessionMoved && code != jute.ErrSASL {
+	if ok && provesAlive(code) {
 		c.proveAlive(r.sent, true)
 	}
 	return r, ok
 }
 
+// provesAlive reports whether an answer with that error proves that the session was alive: not if it
+// says that the session is gone, or that the server requires SASL and has not looked at the session.
+func provesAlive(code int32) bool {
+	return code != jute.ErrSessionExpired && code != jute.ErrSessionMoved && code != jute.ErrSASL
+}
+
 // pingAnswered matches an answer with its ping. All pings have the same xid, and
-// they are answered in order.
-func (c *Conn) pingAnswered() {
+// they are answered in order. Pings are checked like other requests (PrepRequestProcessor).
+func (c *Conn) pingAnswered(code int32) error {
 	c.mu.Lock()
 	var sent time.Time
 	if len(c.pings) > 0 {
 		sent, c.pings = c.pings[0], c.pings[1:]
 	}
 	c.mu.Unlock()
-	c.proveAlive(sent, false)
+	switch {
+	case code == jute.ErrSASL: // nobody else would report it
+		return errRequiresSASL
+	case provesAlive(code):
+		c.proveAlive(sent, false)
+	}
+	return nil
 }
 
 // proveAlive notes that something was answered which was sent at this time. It counts

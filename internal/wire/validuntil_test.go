@@ -57,6 +57,23 @@ func TestAReplyExtendsValidUntilFromTheSendingUnlessTheSessionIsOverOrWasNotLook
 	}
 }
 
+func TestAPingOfASessionThatIsGoneDoesNotExtendValidUntil(t *testing.T) {
+	inBubble(t, nil, func(t *testing.T, r *rig) {
+		l := r.connect()
+		before := r.ValidUntil()
+		time.Sleep(time.Second)
+		l.write(ping(), ping())
+		for _, code := range []int32{jute.ErrSessionExpired, jute.ErrSessionMoved} {
+			l.answer(reply(jute.XidPing, 0, code))
+			require.Equal(t, before, r.ValidUntil(), "%d", code)
+		}
+		sent := time.Now()
+		l.write(ping())
+		l.answer(reply(jute.XidPing, 0, 0))
+		require.Equal(t, sent.Add(validFor), r.ValidUntil(), "the answers are matched all the same")
+	})
+}
+
 func TestEventsAndUnknownRepliesDoNotExtendValidUntil(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, r *rig) {
 		l := r.connect()

@@ -262,11 +262,11 @@ func (s *scanner) free(ctx context.Context, enough int) (items []string, err err
 }
 
 // sendClaim claims some of the items that a scan has found, one for each in wanted: the first
-// ones at a turn or while items are few, and a choice otherwise. queuelog.ErrStale: nothing was claimed, because
+// ones while items are few, and a choice otherwise. queuelog.ErrStale: nothing was claimed, because
 // somebody was quicker.
 func (s *scanner) sendClaim(ctx context.Context, items []string, wanted []*Queue, p *line.Place) (*claimTransaction, error) {
 	at := 0
-	if choice := s.queue.choice(); p == nil && len(items) >= len(wanted)+choice {
+	if choice := s.queue.choice(); len(items) >= len(wanted)+choice {
 		at = rand.IntN(choice + 1)
 	}
 	a := &claimTransaction{s: s.s, p: p}

@@ -29,7 +29,7 @@ func (t *takerPool) takeInLine(p *line.Place, guess *line.Guess) (err error) {
 		}
 		return "", scan.watches, nil, err
 	}
-	for {
+	for late := false; ; {
 		ahead, err := w.await(t.ctx)
 		if err != nil {
 			return err
@@ -38,23 +38,28 @@ func (t *takerPool) takeInLine(p *line.Place, guess *line.Guess) (err error) {
 			w.passed = ahead[n-1].Number
 			scan.queue.passed.Store(w.passed)
 		}
-		done, err := t.claimAtTurn(scan, p)
-		if done || err != nil && !errors.Is(err, queuelog.ErrStale) {
+		done, err := t.claimAtTurn(scan, p, late)
+		late = errors.Is(err, queuelog.ErrStale)
+		if done || err != nil && !late {
 			return err
 		}
 	}
 }
 
 // claimAtTurn claims what is free. Where nothing is, or nobody wants it, it waits for a change if
-// the place is the first in line.
-func (t *takerPool) claimAtTurn(scan *scanner, p *line.Place) (done bool, err error) {
-	want := t.wanted()
-	items, err := scan.free(t.ctx, max(want, 1))
+// the place is the first in line. late: others have just been quicker. They are if they are nearer to
+// the servers and take the first items, too: so then it chooses.
+func (t *takerPool) claimAtTurn(scan *scanner, p *line.Place, late bool) (done bool, err error) {
+	want, choice := t.wanted(), 0
+	if late {
+		choice = scan.queue.choice()
+	}
+	items, err := scan.free(t.ctx, max(want, 1)+choice)
 	switch {
 	case err != nil:
 		return false, err
 	case want > 0 && len(items) > 0:
-		return t.claimFor(t.ctx, scan, items[:min(want, len(items))], p)
+		return t.claimFor(t.ctx, scan, items[:min(want+choice, len(items))], p)
 	case want > 0 && !p.First:
 		return false, nil
 	}

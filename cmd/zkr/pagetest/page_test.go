@@ -168,14 +168,53 @@ func TestThePageSaysWhatItCostsAndThatZkrHasEnded(t *testing.T) {
 	lock(t, dial(t, srv, "app-1:1"), "/locks/a")
 	s := serve(t, srv)
 	p := open(t, s.url)
-	sees(p, true, `/1 watch, [\d.]+ requests\/s, at most 80\..*Read only\./.test(document.querySelector("#cost").textContent)`)
+	sees(p, true, `/\d+ watch(es)?, [\d.]+ requests\/s, at most 80\..*Read only\./.test(document.querySelector("#cost").textContent)`)
 	sees(p, 1, `document.querySelectorAll('tr[data-path="/locks/a"].busy').length`)
 	sees(p, true, `document.querySelector("#lost").hidden`)
 	require.Equal(t, 128+15, s.ends(syscall.SIGTERM))
 	sees(p, false, `document.querySelector("#lost").hidden`)
+	sees(p, "off no connection to zkr", `document.querySelector("#connection").className + " " + document.querySelector("#connection").textContent`)
 	sees(p, 1, `document.querySelectorAll('tr[data-path="/locks/a"].busy').length`) // it stays
 	p.mu.Lock()
 	p.faults = nil // the browser notes each attempt to connect again
 	p.mu.Unlock()
 	p.run(chromedp.Navigate("about:blank"))
+}
+
+func TestWhatIsLeftOutIsSaidWhereOneLooks(t *testing.T) {
+	srv := zktest.NewServer(t)
+	c := dial(t, srv, "app-1:1")
+	for _, path := range []string{"/locks/a", "/locks/b", "/locks/c"} {
+		lock(t, c, path)
+	}
+	p := open(t, serve(t, srv, "--lines", "1").url)
+	sees(p, true, `/^Not shown: 2 recipes or more beyond --lines 1/.test(document.querySelector("#left-out").textContent)`)
+	sees(p, true, `/Not shown: .* A deadlock may be missing/.test(document.querySelector("#calm").textContent)`)
+	all := open(t, serve(t, srv).url)
+	sees(all, "Nobody waits.", `document.querySelector("#calm").textContent`)
+	sees(all, true, `document.querySelector("#left-out").hidden && document.querySelector("#reading").hidden`)
+}
+
+// Before the first reading the answer is unknown, and none is given.
+func TestAPageThatHasNotReadGivesNoAnswer(t *testing.T) {
+	srv := zktest.NewServer(t)
+	c := dial(t, srv, "app-1:1")
+	for i := range 200 {
+		lock(t, c, fmt.Sprintf("/locks/%d", i))
+	}
+	p := open(t, serve(t, srv, "--requests", "4").url)
+	sees(p, true, `/^Reading: \d+ of 200 recipes/.test(document.querySelector("#reading").textContent)`)
+	sees(p, true, `/Reading: \d+ of 200 recipes.*A deadlock may be missing/.test(document.querySelector("#calm").textContent)`)
+	sees(p, "Nobody waits.", `document.querySelector("#calm").textContent`)
+	sees(p, true, `document.querySelector("#reading").hidden`)
+}
+
+func TestAMalformedFragmentDoesNotStopThePage(t *testing.T) {
+	srv := zktest.NewServer(t)
+	lock(t, dial(t, srv, "app-1:1"), "/locks/a")
+	p := open(t, serve(t, srv).url+"#%E0%A4%A")
+	sees(p, 1, `document.querySelectorAll('tr[data-path="/locks/a"]').length`)
+	is[bool](p, `(location.hash = "#%zz") || true`)
+	p.run(chromedp.Click(chromedp.CSS(`tr[data-path="/locks/a"]`)))
+	sees(p, []string{"app-1:1"}, texts(holders))
 }

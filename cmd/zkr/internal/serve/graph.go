@@ -25,8 +25,9 @@ type graph struct {
 	Nodes     []node     `json:"nodes"`
 	Edges     []edge     `json:"edges"`
 	Deadlocks []deadlock `json:"deadlocks"`
-	Hidden    int        `json:"hidden"` // nodes beyond mostNodes
-	Unread    int        `json:"unread"` // places whose session is not known yet
+	Hidden    int        `json:"hidden"`   // nodes beyond mostNodes
+	Unread    int        `json:"unread"`   // places whose session is not known yet
+	Unlisted  int        `json:"unlisted"` // lines of which it is not known yet who stands in them
 }
 
 type node struct {
@@ -106,7 +107,7 @@ func suspectOf(g *view.Graph, circle []view.Session) suspect {
 
 // isConfirmed lists the directories of a suspect again.
 func (h *hub) isConfirmed(ctx context.Context, s suspect) bool {
-	if h.pay(ctx, 1+len(s.places)) != nil || h.client.Ping(ctx) != nil {
+	if h.pay(ctx, h.places, 1+len(s.places)) != nil || h.client.Ping(ctx) != nil {
 		return false
 	}
 	for dir, places := range s.places {
@@ -161,6 +162,8 @@ func (h *hub) newGraph() graph {
 	h.confirmed = known
 	reduced := reduce(g)
 	reduced.Unread = unread
+	all, looked, _ := h.progress()
+	reduced.Unlisted = all - looked
 	return reduced
 }
 

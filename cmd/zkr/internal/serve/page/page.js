@@ -3,12 +3,21 @@
 
 const $ = (id) => document.getElementById(id);
 const rows = new Map(); // path -> row
-let picked = decodeURIComponent(location.hash.slice(1));
+let picked = pathInAddress();
 let detail = null, graph = null, state = null, token = "";
 let ahead = 0; // of zkr's clock, in milliseconds
 let source = null;
 
 const now = () => Date.now() + ahead;
+
+// pathInAddress returns the path in the fragment, or "" if that is malformed.
+function pathInAddress() {
+  try {
+    return decodeURIComponent(location.hash.slice(1));
+  } catch (e) {
+    return "";
+  }
+}
 
 // make returns an element with a class, text and children.
 function make(tag, className, text, ...children) {
@@ -47,6 +56,7 @@ function connect() {
   source.onopen = () => { $("lost").hidden = true; };
   source.onerror = () => {
     $("lost").hidden = false;
+    drawConnection();
     if (source.readyState === EventSource.CLOSED) setTimeout(connect, 3000); // refused: zkr is full
   };
   source.onmessage = (event) => take(JSON.parse(event.data));
@@ -126,7 +136,7 @@ function drawTree() {
   elements.forEach((e, i) => { if (body.rows[i] !== e) body.insertBefore(e, body.rows[i] || null); });
   while (body.rows.length > elements.length) body.lastElementChild.remove();
   $("empty").hidden = wanted.length > 0;
-  $("empty").textContent = filter ? "Nothing matches." : state && state.walked ? "No recipe is in use here." : "Looking ...";
+  setText($("empty"), filter && rows.size ? "Nothing matches." : missing() || "No recipe is in use here.");
 }
 
 const directories = new Map();
@@ -349,15 +359,49 @@ function layOut(g) {
   return at;
 }
 
+// missing says what the page does not know, or nothing if it knows all.
+function missing() {
+  if (!state) return "Nothing has been read yet.";
+  if (!state.walked) return "Reading: " + count(state.known, "recipe") + " found so far, " + state.looked + " of them read.";
+  const parts = [];
+  if (state.looked < state.known) parts.push("Reading: " + state.looked + " of " + count(state.known, "recipe") + ".");
+  const unread = Math.max(state.unread, graph ? graph.unread : 0);
+  if (unread) parts.push(count(unread, "place") + " yet to be read.");
+  return parts.join(" ");
+}
+
+// leftOut says what the page will not show.
+function leftOut() {
+  const parts = [];
+  if (state && state.left) parts.push("Not shown: " + count(state.left, "recipe") + " or more beyond --lines " + state.lines + ".");
+  if (state && state.skipped) parts.push(count(state.skipped, "znode") + " could not be looked at.");
+  return parts.join(" ");
+}
+
+function drawCalm() {
+  const unknown = [missing(), leftOut()].filter((text) => text).join(" ");
+  const parts = [];
+  if (!graph || graph.nodes.length === 0) {
+    parts.push(!unknown ? "Nobody waits." : state && state.walked ? "Nobody waits in what has been read." : "");
+  } else {
+    if (graph.deadlocks.length) parts.push("A process whose calls have nothing to do with each other can look like part of a deadlock.");
+    if (!graph.edges.length) parts.push("No session that holds something waits for another one.");
+    if (graph.hidden) parts.push(graph.hidden + " more sessions are not drawn.");
+  }
+  if (unknown) parts.push(unknown, "A deadlock may be missing.");
+  setText($("calm"), parts.filter((text) => text).join(" "));
+}
+
+// setText sets a text that has changed. A live region would be read out again otherwise.
+function setText(e, text) {
+  if (e.textContent !== text) e.textContent = text;
+}
+
 function drawGraph() {
   const svg = $("graph"), at = layOut(graph);
   drawDeadlocks();
-  const chains = graph.edges.length, red = new Set(graph.deadlocks.flatMap((d) => d.sessions));
-  $("calm").textContent = graph.nodes.length === 0 ? "Nobody waits." :
-    (red.size ? "A process whose calls have nothing to do with each other can look like part of a deadlock. " : "") +
-    (chains ? "" : "No session that holds something waits for another one. ") +
-    (graph.hidden ? graph.hidden + " more sessions are not drawn. " : "") +
-    (graph.unread ? graph.unread + " places have yet to be read: a deadlock may be missing." : "");
+  const red = new Set(graph.deadlocks.flatMap((d) => d.sessions));
+  drawCalm();
   let right = 0, low = 0;
   svg.replaceChildren();
   for (const p of at.values()) { right = Math.max(right, p.x + boxWidth); low = Math.max(low, p.y + boxHeight); }
@@ -408,21 +452,28 @@ function drawDeadlocks() {
 
 // --- what the page says of itself
 
+function drawConnection() {
+  const lost = !$("lost").hidden, on = state && state.connected && !lost;
+  setText($("connection"), on ? "connected to " + state.server : lost ? "no connection to zkr" : state ? "disconnected" : "");
+  $("connection").className = on ? "" : "off";
+}
+
 function drawStatus() {
   $("root").textContent = state.root;
   document.title = (graph && graph.deadlocks.length ? "DEADLOCK " : "") + "zkr " + state.root;
-  $("connection").textContent = state.connected ? "connected to " + state.server : "disconnected";
-  $("connection").className = state.connected ? "" : "off";
+  drawConnection();
+  drawCalm();
+  setText($("reading"), missing());
+  $("reading").hidden = !missing();
+  setText($("left-out"), leftOut());
+  $("left-out").hidden = !leftOut();
   $("disconnected").hidden = state.connected;
   $("disconnected").textContent = "zkr has had no connection to the servers for " + age(state.since) + ". The page shows what was known before.";
   $("failed").hidden = !state.error;
   $("failed").textContent = state.error || "";
-  const cost = ["Cost to the ensemble, for all browsers: " + count(state.watches, "watch", "watches") +
+  const cost = ["Cost to the ensemble, for all browsers: " + count(state.watches + state.dirs, "watch", "watches") +
     ", " + perSecond(state.reads) + " requests/s, at most " + state.mostReads + "."];
-  if (state.walked) cost.push("Looked for new recipes " + age(state.walked) + " ago.");
-  if (state.unread) cost.push(count(state.unread, "place") + " yet to be read.");
-  if (state.skipped) cost.push(count(state.skipped, "znode") + " could not be looked at.");
-  if (state.left) cost.push(count(state.left, "recipe") + " left out (--lines).");
+  if (state.walked) cost.push("Looked at all znodes " + age(state.walked) + " ago.");
   cost.push("Waits are known to the second.", state.actions ? "Actions are allowed, with the token." : "Read only.");
   $("cost").textContent = cost.join(" ");
 }
@@ -467,7 +518,7 @@ $("ask").querySelector("form").addEventListener("submit", (e) => { e.preventDefa
 $("filter").addEventListener("input", drawTree);
 document.querySelector("h1").addEventListener("click", () => pick(""));
 window.addEventListener("hashchange", () => {
-  const path = decodeURIComponent(location.hash.slice(1));
+  const path = pathInAddress();
   if (path !== picked) pick(path);
 });
 setInterval(() => {

@@ -51,11 +51,11 @@ func heldTerm(t *zkrecipes.Term) *held {
 }
 
 // environ returns the environment with what the command should know of the hold. It replaces
-// what a zkr around this one has set.
+// what a zkr around this one has set, and leaves out secrets that are zkr's.
 func (h *held) environ(more ...string) []string {
 	env := slices.DeleteFunc(os.Environ(), func(v string) bool {
 		name, _, _ := strings.Cut(v, "=")
-		return slices.Contains([]string{"ZKR_PATH", "ZKR_TOKEN", "ZKR_PLACE", "ZKR_SLOT", "ZKR_SESSION", "ZKR_PERIOD"}, name)
+		return slices.Contains([]string{"ZKR_PATH", "ZKR_TOKEN", "ZKR_PLACE", "ZKR_SLOT", "ZKR_SESSION", "ZKR_PERIOD", "ZKR_AUTH", "ZKR_SASL_PASSWORD"}, name)
 	})
 	env = append(env,
 		"ZKR_PATH="+h.path,

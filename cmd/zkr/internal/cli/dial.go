@@ -160,10 +160,14 @@ func (a *app) tls() (*tls.Config, error) {
 	if err != nil {
 		return nil, err
 	}
+	name := a.config.get("ZKR_TLS_SERVER_NAME")
 	if !on && ca == "" && cert == "" && key == "" {
+		if name != "" {
+			return nil, errors.New("ZKR_TLS_SERVER_NAME needs TLS: --tls, --tls-ca or --tls-cert")
+		}
 		return nil, nil
 	}
-	cfg := &tls.Config{ServerName: a.config.get("ZKR_TLS_SERVER_NAME")}
+	cfg := &tls.Config{ServerName: name}
 	if ca != "" {
 		pem, err := os.ReadFile(ca)
 		if err != nil {

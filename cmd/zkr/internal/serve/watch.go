@@ -358,7 +358,7 @@ func (h *hub) readPlace(ctx context.Context, w unreadPlace) {
 	defer h.mu.Unlock()
 	w.p.read = true // also if it has gone, which the watch will tell, or may not be read
 	if err == nil {
-		w.p.identity, w.p.session = string(data), view.Session(stat.EphemeralOwner)
+		w.p.identity, w.p.session = view.Brief(data), view.Session(stat.EphemeralOwner)
 		w.p.since = time.UnixMilli(stat.Ctime)
 	}
 	h.touch(w.f.path)
@@ -427,6 +427,10 @@ func (h *hub) pollOne(ctx context.Context, u zkrecipes.Usage) {
 	} else {
 		l, _ := view.Read(ctx, h.client, now)
 		places = l.Places
+		for i := range places {
+			places[i].Identity = view.Brief(places[i].Identity)
+			places[i].Contender = zkrecipes.Contender{}
+		}
 		_ = h.pay(ctx, h.looks, len(places))
 	}
 	h.mu.Lock()
@@ -444,6 +448,7 @@ func (h *hub) readItems(ctx context.Context, path string) (entries []zkrecipes.E
 			break
 		}
 		e.Data = nil
+		e.Consumer, e.Failure.Text = view.Brief(e.Consumer), view.Brief(e.Failure.Text)
 		if entries = append(entries, e); len(entries) == mostItems || h.pay(ctx, h.looks, 2) != nil {
 			break
 		}

@@ -145,3 +145,31 @@ func TestTopShowsLinesUntilTheUserQuits(t *testing.T) {
 	term.press(t, "q")
 	require.Zero(t, p.wait())
 }
+
+func TestAWaiterSaysOnATerminalWhoHolds(t *testing.T) {
+	t.Parallel()
+	srv := newServer(t)
+	holder := prepare(t, srv.Addr(), "lock", "/a", "--identity", "backup-host:77", "-c", "echo held; sleep 600")
+	holder.start().await("held")
+	first := start(t, srv.Addr(), "lock", "/a", "true") // not on a terminal: it says nothing
+	awaitLine(t, srv, "/a", 2)
+	p := prepare(t, srv.Addr(), "lock", "/a", "echo", "has run")
+	term := startOn(t, p)
+	term.await(t, "zkr: waiting for /a: held by backup-host:77 for ")
+	term.await(t, "; 1 ahead in the line")
+	holder.signal(syscall.SIGTERM)
+	term.await(t, "has run")
+	require.Zero(t, p.wait())
+	require.Zero(t, first.wait())
+	require.Empty(t, first.stderr.String())
+}
+
+func TestAServerThatDoesNotAnswerIsNamedBeforeTheTimeIsOver(t *testing.T) {
+	t.Parallel()
+	p := start(t, "127.0.0.1:1", "lock", "/a", "--connect-timeout", "1h", "--", "true")
+	eventually(t, "a line that says why", func() bool {
+		return strings.Contains(p.stderr.String(), "zkr: no connection yet: 127.0.0.1:1: ") && strings.Contains(p.stderr.String(), "refused\n")
+	})
+	p.signal(syscall.SIGTERM)
+	require.Equal(t, 143, p.wait())
+}

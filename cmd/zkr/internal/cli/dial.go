@@ -31,7 +31,18 @@ func (a *app) dial(ctx context.Context) (*zkrecipes.Client, error) {
 	}
 	dialing, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	client, err := zkrecipes.Dial(dialing, servers, opts)
+	// The first attempt ends early, to say what is wrong. The next one has the rest of the time, for
+	// servers that need it.
+	first, cancelFirst := context.WithTimeout(dialing, dialSilence)
+	defer cancelFirst()
+	client, err := zkrecipes.Dial(first, servers, opts)
+	if err != nil && first.Err() != nil && dialing.Err() == nil {
+		why := noConnection(dialing, servers, opts.TLS != nil, err)
+		if dialing.Err() == nil && !a.isJSON() {
+			fmt.Fprintf(a.stderr, "zkr: no connection yet: %s\n", view.Clean(why))
+		}
+		client, err = zkrecipes.Dial(dialing, servers, opts)
+	}
 	switch {
 	case err == nil:
 		return client, nil

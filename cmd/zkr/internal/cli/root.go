@@ -42,7 +42,7 @@ func Main(args []string) int {
 
 func (a *app) run(args []string) int {
 	root := a.root()
-	root.SetArgs(args)
+	root.SetArgs(withDash(root, args))
 	err := root.ExecuteContext(context.Background())
 	if a.krb5 != nil {
 		_ = a.krb5.Close()

@@ -212,6 +212,7 @@ func (a *app) hold(client *zkrecipes.Client, g *guard.Guard, h *held, m *command
 	res, err := g.Run(h, guard.Command{
 		Path: m.path, Args: m.args, Env: h.environ(env...),
 		Grace: grace, Margin: timeout / 50, Signals: a.signals,
+		Say: func(text string) { fmt.Fprintf(a.stderr, "\r\nzkr: %s: %s\r\n", h.path, text) },
 	})
 	if err != nil {
 		_ = h.release()

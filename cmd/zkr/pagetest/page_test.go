@@ -79,6 +79,8 @@ func TestADeadlockOfTwoProcessesIsSeen(t *testing.T) {
 	sees(p, 2, `document.querySelectorAll("#tree tr.stuck").length`)
 	sees(p, 2, `document.querySelectorAll(".card.stuck").length`)
 	sees(p, true, `document.title.startsWith("DEADLOCK")`)
+	sees(p, true, `/^deadlock for \d+s$/.test(document.querySelector("#troubles li:first-child.stuck .what").textContent)`)
+	sees(p, []string{"/locks/invoices", "/locks/parcels"}, `[...document.querySelectorAll("#troubles li:first-child button")].map((e) => e.textContent).sort()`)
 	if *pictures {
 		time.Sleep(30 * time.Second)
 		p.picture("serve-deadlock.png", "dark")
@@ -87,6 +89,7 @@ func TestADeadlockOfTwoProcessesIsSeen(t *testing.T) {
 	other.cancel()
 	<-other.done
 	sees(p, 0, `document.querySelectorAll(".deadlock, .red, .stuck").length`)
+	sees(p, "Nothing, as far as the page knows.", `document.querySelector("#well").textContent`)
 	require.NoError(t, parcels.Release())
 	sees(p, []string{"billing:1201"}, texts(holders))
 	<-waits.done
@@ -110,6 +113,7 @@ func TestAHungConsumerIsSeen(t *testing.T) {
 	sees(p, true, `/taken \ds, 3 items, 1 dead/.test(document.querySelector('tr[data-path="/jobs/mail"].stale td.state').textContent)`)
 	sees(p, true, `document.querySelector("#facts .old").textContent.startsWith("1 taken")`)
 	sees(p, []string{"1 dead letter"}, texts("#facts .link"))
+	sees(p, true, `/^taken for \d+s,1 dead letter$/.test([...document.querySelectorAll("#troubles .what")].map((e) => e.textContent).join(","))`)
 
 	require.NoError(t, taken.Ack(t.Context()))
 	sees(p, 2, `document.querySelectorAll("#items tbody tr").length`)
@@ -214,7 +218,29 @@ func TestAMalformedFragmentDoesNotStopThePage(t *testing.T) {
 	lock(t, dial(t, srv, "app-1:1"), "/locks/a")
 	p := open(t, serve(t, srv).url+"#%E0%A4%A")
 	sees(p, 1, `document.querySelectorAll('tr[data-path="/locks/a"]').length`)
-	is[bool](p, `(location.hash = "#%zz") || true`)
+	is[bool](p, `(() => { location.hash = "#%zz"; return true; })()`)
 	p.run(chromedp.Click(chromedp.CSS(`tr[data-path="/locks/a"]`)))
 	sees(p, []string{"app-1:1"}, texts(holders))
 }
+
+func TestWhatIsHeldForLongIsFoundAndSorted(t *testing.T) {
+	srv := zktest.NewServer(t)
+	lock(t, dial(t, srv, "app-1:1"), "/locks/c-old")
+	startLock(t, dial(t, srv, "app-2:2"), "/locks/c-old")
+	await(t, srv, "/locks/c-old", 2)
+	p := open(t, serve(t, srv, "--stale", "2s").url)
+	sees(p, true, `/^held for \d+s /.test(document.querySelector("#troubles").textContent)`)
+	lock(t, dial(t, srv, "app-3:3"), "/locks/a-young")
+	lock(t, dial(t, srv, "app-4:4"), "/locks/b-young")
+	sees(p, []string{"/locks/a-young", "/locks/b-young", "/locks/c-old"}, paths)
+	is[bool](p, `(() => { const s = document.querySelector("#sort"); s.value = "held"; return s.dispatchEvent(new Event("change")); })()`)
+	sees(p, []string{"/locks/c-old", "/locks/a-young", "/locks/b-young"}, paths)
+	sees(p, 0, `document.querySelectorAll("#tree tr.directory").length`)
+	p.run(chromedp.SendKeys(chromedp.CSS("#filter"), "stale"))
+	sees(p, []string{"/locks/c-old"}, paths)
+	p.run(chromedp.Click(chromedp.CSS("#troubles button")))
+	sees(p, []string{"app-1:1"}, texts(holders))
+}
+
+// paths is an expression for the paths of the tree, in order.
+const paths = `[...document.querySelectorAll("#tree tr[data-path]")].map((e) => e.dataset.path)`

@@ -60,7 +60,7 @@ func (a *app) serve() *cobra.Command {
 	c.Flags().BoolVar(&f.allowActions, "allow-actions", false, "let the page evict places, with a token")
 	c.Flags().StringVar(&f.tokenFile, "token-file", "", "file with the token (default: zkr makes one and prints it)")
 	c.Flags().DurationVar(&f.opts.Stale, "stale", time.Minute, "mark what was held or taken for longer")
-	c.Flags().DurationVar(&f.opts.Refresh, "refresh", 10*time.Second, "how often to look for new recipes, at most")
+	c.Flags().DurationVar(&f.opts.Refresh, "refresh", 10*time.Second, "how often to look at all znodes again, at most")
 	c.Flags().IntVar(&f.opts.Requests, "requests", 80, "requests a second, at most")
 	c.Flags().IntVar(&f.opts.Lines, "lines", 1000, "recipes to show, at most")
 	return c

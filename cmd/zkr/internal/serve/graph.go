@@ -9,6 +9,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/zkrecipes/zkrecipes/cmd/zkr/internal/view"
 )
@@ -46,6 +47,7 @@ type edge struct {
 
 type deadlock struct {
 	Sentence string         `json:"sentence"`
+	Since    int64          `json:"since,omitempty"` // when the last of its waits began
 	Sessions []view.Session `json:"sessions"`
 	Paths    []string       `json:"paths"`
 }
@@ -234,8 +236,21 @@ func newDeadlock(g *view.Graph, circle []view.Session) deadlock {
 	for i, s := range circle {
 		w, _ := g.Between(s, circle[(i+1)%len(circle)])
 		d.Paths = append(d.Paths, w.Path)
+		d.Since = max(d.Since, millis(joined(g, w)))
 	}
 	return d
+}
+
+// joined returns when the place of a wait joined its line.
+func joined(g *view.Graph, w view.Wait) time.Time {
+	for _, l := range g.Lines {
+		for _, p := range l.Places {
+			if l.Path == w.Path && p.Name == w.Place {
+				return p.Since
+			}
+		}
+	}
+	return time.Time{}
 }
 
 func edgesAmong(g *view.Graph, chosen []view.Session) []edge {

@@ -71,6 +71,7 @@ function take(m) {
   if (m.line) detail = m.line;
   if (m.graph) { graph = m.graph; drawGraph(); }
   if (m.rows || m.gone || m.status) drawTree();
+  drawTroubles();
   if (m.line || m.status) drawLine();
 }
 
@@ -113,24 +114,34 @@ function classOf(r) {
 function isWanted(r, filter) {
   if (filter === "deadlock") return r.deadlock;
   if (filter === "waiting") return r.waiters > 0;
+  if (filter === "stale") return classOf(r) === "stale";
   return r.path.toLowerCase().includes(filter);
 }
+
+const byPath = (a, b) => a.path < b.path ? -1 : 1;
+const oldest = (a, b, field) => (a[field] || Infinity) - (b[field] || Infinity) || byPath(a, b);
+const orders = {
+  path: byPath,
+  held: (a, b) => oldest(a.holders ? a : { path: a.path }, b.holders ? b : { path: b.path }, "held"),
+  waiting: (a, b) => oldest(a.waiters ? a : { path: a.path }, b.waiters ? b : { path: b.path }, "waiting"),
+  waiters: (a, b) => b.waiters - a.waiters || byPath(a, b),
+};
 
 const treeRows = new Map(); // path -> element
 
 function drawTree() {
   const filter = $("filter").value.trim().toLowerCase();
-  const wanted = [...rows.values()].filter((r) => isWanted(r, filter)).sort((a, b) => a.path < b.path ? -1 : 1);
-  const body = $("tree").tBodies[0], elements = [];
+  const wanted = [...rows.values()].filter((r) => isWanted(r, filter)).sort(orders[$("sort").value]);
+  const isTree = $("sort").value === "path", body = $("tree").tBodies[0], elements = [];
   let directory = null;
   for (const r of wanted) {
     const cut = r.path.lastIndexOf("/");
     const parent = r.path.slice(0, cut + 1);
-    if (parent !== directory) {
+    if (isTree && parent !== directory) {
       directory = parent;
       if (parent !== "/") elements.push(directoryRow(parent));
     }
-    elements.push(treeRow(r, r.path.slice(cut + 1), parent));
+    elements.push(isTree ? treeRow(r, r.path.slice(cut + 1), parent) : treeRow(r, r.path, "/"));
   }
   for (const path of treeRows.keys()) if (!rows.has(path)) treeRows.delete(path);
   elements.forEach((e, i) => { if (body.rows[i] !== e) body.insertBefore(e, body.rows[i] || null); });
@@ -156,19 +167,75 @@ function treeRow(r, name, parent) {
     e = make("tr");
     e.dataset.path = r.path;
     e.addEventListener("click", () => pick(r.path));
-    const first = make("td", "name" + (parent === "/" ? "" : " in1"), name, make("span", "tag", r.recipe));
+    const first = make("td", "", null, make("span"), make("span", "tag", r.recipe));
     first.title = r.path;
     e.append(first, make("td", "state"), make("td", "number"), make("td", "number"), make("td", "number"));
     treeRows.set(r.path, e);
   }
   e.className = classOf(r) + (r.path === picked ? " picked" : "");
-  const [, what, hold, wait, rate] = e.cells;
+  const [first, what, hold, wait, rate] = e.cells;
+  first.className = "name" + (parent === "/" ? "" : " in1");
+  first.firstChild.textContent = name;
   what.textContent = stateOf(r);
   what.title = r.failed || "";
   hold.textContent = r.holders || "";
   wait.textContent = r.waiters || "";
   rate.textContent = r.rate ? perSecond(r.rate) : "";
   return e;
+}
+
+// --- what needs attention
+
+const mostTroubles = 20;
+
+// troubles returns what is stuck, or looks so: the worst first.
+function troubles() {
+  const found = [];
+  for (const d of graph ? graph.deadlocks : []) {
+    found.push({ key: "deadlock " + d.sentence, kind: "stuck", rank: 0, since: d.since, paths: [...new Set(d.paths)], what: "deadlock" + (d.since ? " for " + age(d.since) : ""),
+      text: d.sentence + ".", advice: "Evict one of the waiters: its call returns an error, and nobody loses a lock." });
+  }
+  for (const r of rows.values()) {
+    const add = (rank, since, what, text, advice) => found.push({ key: rank + r.path, kind: "", rank, since, paths: [r.path], what, text, advice });
+    if (r.failed) add(1, 0, "cannot be read", r.failed, "");
+    if (r.recipe === "queue") {
+      if (r.holders && isOld(r.held)) add(2, r.held, "taken for " + age(r.held), count(r.holders, "item") + " taken, " + count(r.len || 0, "item") + " in all.", "Look whether the consumer works or hangs. If its process ends, the item is taken again.");
+      if (r.dead) add(4, 0, count(r.dead, "dead letter"), "", "zkr queue ls --dead shows why; zkr queue redrive moves them back.");
+    } else if (!r.deadlock && r.waiters && r.holders && isOld(r.held) && r.recipe !== "election") {
+      add(2, r.held, "held for " + age(r.held), count(r.waiters, "waiter") + ".", "Look whether the holder works or hangs.");
+    } else if (!r.deadlock && isOld(r.waiting) && r.recipe !== "election") {
+      add(3, r.waiting, "waits for " + age(r.waiting), count(r.waiters, "waiter") + ".", "");
+    }
+  }
+  return found.sort((a, b) => a.rank - b.rank || (a.since || Infinity) - (b.since || Infinity) || (a.key < b.key ? -1 : 1));
+}
+
+const troubleItems = new Map(); // key -> element
+
+function drawTroubles() {
+  const all = troubles(), shown = all.slice(0, mostTroubles), keys = new Set(shown.map((t) => t.key));
+  const more = all.length > shown.length ? "And " + (all.length - shown.length) + " more: filter by stale." : "";
+  const unknown = missing();
+  setText($("well"), [all.length ? "" : state && state.walked ? "Nothing, as far as the page knows." : "", unknown, more].filter((text) => text).join(" "));
+  for (const [key, e] of troubleItems) if (!keys.has(key)) { e.remove(); troubleItems.delete(key); }
+  shown.forEach((t, i) => {
+    let e = troubleItems.get(t.key);
+    if (!e) {
+      e = make("li", t.kind, null, make("span", "what"), " ", ...t.paths.flatMap((p) => [pathButton(p), " "]), make("span"), " ", make("span", "advice"));
+      troubleItems.set(t.key, e);
+    }
+    setText(e.querySelector(".what"), t.what);
+    setText(e.querySelector("span:not(.what):not(.advice)"), t.text);
+    setText(e.querySelector(".advice"), t.advice);
+    if ($("troubles").children[i] !== e) $("troubles").insertBefore(e, $("troubles").children[i] || null);
+  });
+}
+
+function pathButton(path) {
+  const b = make("button", "path", path);
+  b.type = "button";
+  b.addEventListener("click", () => pick(path));
+  return b;
 }
 
 // --- a line
@@ -516,6 +583,7 @@ $("confirm").addEventListener("click", evict);
 $("cancel").addEventListener("click", () => $("ask").close());
 $("ask").querySelector("form").addEventListener("submit", (e) => { e.preventDefault(); evict(); });
 $("filter").addEventListener("input", drawTree);
+$("sort").addEventListener("change", drawTree);
 document.querySelector("h1").addEventListener("click", () => pick(""));
 window.addEventListener("hashchange", () => {
   const path = pathInAddress();
@@ -524,6 +592,7 @@ window.addEventListener("hashchange", () => {
 setInterval(() => {
   $("now").textContent = new Date(now()).toLocaleTimeString("en-GB");
   if (state) drawStatus();
+  drawTroubles();
   drawTree();
   drawLine();
 }, 1000);

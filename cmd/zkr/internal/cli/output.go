@@ -6,6 +6,7 @@ import (
 	"bufio"
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"strconv"
 	"strings"
@@ -16,8 +17,33 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// checked is standard output, and the first error that a write had.
+type checked struct {
+	io.Writer
+	err error
+}
+
+func (c *checked) Write(data []byte) (int, error) {
+	n, err := c.Writer.Write(data)
+	if c.err == nil {
+		c.err = err
+	}
+	return n, err
+}
+
+// unchecked returns standard output itself, for what must find a file.
+func unchecked(w io.Writer) io.Writer {
+	if c, ok := w.(*checked); ok {
+		return c.Writer
+	}
+	return w
+}
+
 // isTerminal reports whether f, a reader or a writer, is a terminal.
 func isTerminal(f any) bool {
+	if w, ok := f.(io.Writer); ok {
+		f = unchecked(w)
+	}
 	file, ok := f.(*os.File)
 	if !ok {
 		return false

@@ -244,3 +244,69 @@ func TestWhatIsHeldForLongIsFoundAndSorted(t *testing.T) {
 
 // paths is an expression for the paths of the tree, in order.
 const paths = `[...document.querySelectorAll("#tree tr[data-path]")].map((e) => e.dataset.path)`
+
+// faint is an expression for the texts whose contrast is below 4.5 (WCAG 2.2, 1.4.3).
+const faint = `(() => {
+  const parts = (c) => (c.match(/[\d.]+/g) || []).map(Number);
+  const light = ([r, g, b]) => [r, g, b].map((v) => v / 255).map((v) => v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4)
+    .reduce((sum, v, i) => sum + v * [0.2126, 0.7152, 0.0722][i], 0);
+  const behind = (e) => {
+    for (; e; e = e.parentElement) {
+      const c = parts(getComputedStyle(e).backgroundColor);
+      if (c.length === 3 || c[3] === 1) return c;
+    }
+    return [255, 255, 255];
+  };
+  const found = [];
+  const walk = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  let n = 0;
+  while (walk.nextNode()) {
+    const e = walk.currentNode.parentElement;
+    if (!walk.currentNode.textContent.trim() || !e.checkVisibility() || e.closest("svg")) continue;
+    n++;
+    const [a, b] = [light(parts(getComputedStyle(e).color)), light(behind(e))].sort((x, y) => y - x);
+    const ratio = (a + 0.05) / (b + 0.05);
+    if (ratio < 4.5) found.push(ratio.toFixed(2) + " " + (e.id || e.className || e.tagName) + ": " + walk.currentNode.textContent);
+  }
+  return n < 20 ? ["only " + n + " texts"] : [...new Set(found)];
+})()`
+
+func TestThePageForKeyboardPhoneAndEyes(t *testing.T) {
+	srv := zktest.NewServer(t)
+	scene(t, srv)
+	lock(t, dial(t, srv, "app-1:1"), "/locks/a")
+	startLock(t, dial(t, srv, "app-2:2"), "/locks/a")
+	await(t, srv, "/locks/a", 2)
+	file := filepath.Join(t.TempDir(), "token")
+	require.NoError(t, os.WriteFile(file, []byte("a token of enough bytes\n"), 0o600))
+	p := open(t, serve(t, srv, "--stale", "2s", "--allow-actions", "--token-file", file).url+"#/locks/a")
+	sees(p, true, `document.querySelectorAll("#troubles li").length > 0 && document.querySelectorAll(".card button").length === 2`)
+	for _, scheme := range []string{"light", "dark"} {
+		p.colours(scheme)
+		sees(p, []string{}, faint)
+	}
+	sees(p, 0, `[...document.querySelectorAll("button, input, select, svg")].filter((e) => e.checkVisibility() &&
+		!(e.textContent.trim() || e.getAttribute("aria-label") || e.getAttribute("aria-labelledby") || e.labels && e.labels.length)).length`)
+	sees(p, 0, `[...document.querySelectorAll("[tabindex]")].filter((e) => e.tabIndex > 0).length`)
+
+	// All by the keyboard: to the row, and to the button that evicts.
+	is[bool](p, `(() => { document.querySelector('tr[data-path="/locks/a"] button').focus(); return true; })()`)
+	p.run(chromedp.KeyEvent("\r"))
+	sees(p, "true", `document.querySelector('tr[data-path="/locks/a"] button').getAttribute("aria-current")`)
+	sees(p, []string{"app-2:2"}, texts(waiters))
+	is[bool](p, `(() => { document.querySelector(".card:not(.holds) button").focus(); return true; })()`)
+	sees(p, "1", `getComputedStyle(document.querySelector(".card:not(.holds) button")).opacity`)
+	p.run(chromedp.KeyEvent("\r"))
+	sees(p, true, `document.querySelector("#ask").open`)
+	p.run(chromedp.KeyEvent("\x1b"))
+	sees(p, false, `document.querySelector("#ask").open`)
+
+	for _, width := range []int64{1280, 640, 390} { // 640 is 1280 at a zoom of 200 %
+		p.run(chromedp.EmulateViewport(width, 860))
+		sees(p, []string{}, fmt.Sprintf(`document.documentElement.scrollWidth <= %[1]d ? [] :
+			[...document.querySelectorAll("body *")].filter((e) => e.getBoundingClientRect().right > %[1]d && !e.closest("#items, #graph-box")).map((e) => e.tagName + "#" + e.id + "." + e.getAttribute("class"))`, width))
+		if width < 700 {
+			sees(p, true, `document.querySelector("nav").getBoundingClientRect().top > document.querySelector("#right").getBoundingClientRect().bottom - 1`)
+		}
+	}
+}

@@ -72,7 +72,7 @@ function take(m) {
   if (m.graph) { graph = m.graph; drawGraph(); }
   if (m.rows || m.gone || m.status) drawTree();
   drawTroubles();
-  if (m.line || m.status) drawLine();
+  if (m.line || m.status) { drawLine(); drawCharts(); }
 }
 
 function pick(path) {
@@ -83,6 +83,7 @@ function pick(path) {
   for (const box of [$("held"), $("waiting")]) box.replaceChildren();
   drawTree();
   drawLine();
+  drawCharts();
   connect();
 }
 
@@ -144,8 +145,16 @@ function drawTree() {
     elements.push(isTree ? treeRow(r, r.path.slice(cut + 1), parent) : treeRow(r, r.path, "/"));
   }
   for (const path of treeRows.keys()) if (!rows.has(path)) treeRows.delete(path);
-  elements.forEach((e, i) => { if (body.rows[i] !== e) body.insertBefore(e, body.rows[i] || null); });
-  while (body.rows.length > elements.length) body.lastElementChild.remove();
+  let at = body.firstElementChild;
+  for (const e of elements) {
+    if (e === at) at = at.nextElementSibling;
+    else body.insertBefore(e, at);
+  }
+  while (at) {
+    const next = at.nextElementSibling;
+    at.remove();
+    at = next;
+  }
   $("empty").hidden = wanted.length > 0;
   setText($("empty"), filter && rows.size ? "Nothing matches." : missing() || "No recipe is in use here.");
 }
@@ -167,20 +176,24 @@ function treeRow(r, name, parent) {
     e = make("tr");
     e.dataset.path = r.path;
     e.addEventListener("click", () => pick(r.path));
-    const first = make("td", "", null, make("span"), make("span", "tag", r.recipe));
+    const button = make("button", "pick");
+    button.type = "button";
+    const first = make("td", "", null, button, make("span", "tag", r.recipe));
     first.title = r.path;
     e.append(first, make("td", "state"), make("td", "number"), make("td", "number"), make("td", "number"));
     treeRows.set(r.path, e);
   }
-  e.className = classOf(r) + (r.path === picked ? " picked" : "");
+  setClass(e, classOf(r) + (r.path === picked ? " picked" : ""));
   const [first, what, hold, wait, rate] = e.cells;
-  first.className = "name" + (parent === "/" ? "" : " in1");
-  first.firstChild.textContent = name;
-  what.textContent = stateOf(r);
-  what.title = r.failed || "";
-  hold.textContent = r.holders || "";
-  wait.textContent = r.waiters || "";
-  rate.textContent = r.rate ? perSecond(r.rate) : "";
+  setClass(first, "name" + (parent === "/" ? "" : " in1"));
+  setText(first.firstChild, name);
+  if (r.path === picked) first.firstChild.setAttribute("aria-current", "true");
+  else if (first.firstChild.hasAttribute("aria-current")) first.firstChild.removeAttribute("aria-current");
+  setText(what, stateOf(r));
+  if (what.title !== (r.failed || "")) what.title = r.failed || "";
+  setText(hold, r.holders ? String(r.holders) : "");
+  setText(wait, r.waiters ? String(r.waiters) : "");
+  setText(rate, r.rate ? perSecond(r.rate) : "");
   return e;
 }
 
@@ -249,7 +262,6 @@ function drawLine() {
   $("more").hidden = !(detail && detail.more);
   if (detail && detail.more) $("more").textContent = "and " + detail.more + " more behind them";
   drawItems(detail && r.recipe === "queue" ? detail.items || [] : null);
-  drawCharts(r);
 }
 
 function drawFacts(r) {
@@ -275,7 +287,8 @@ function factsOf(r) {
     if (r.holders) facts.push(make("span", isOld(r.held) ? "old" : "", r.holders + " taken, the first " + age(r.held) + " ago"));
     facts.push(count(r.waiters, "consumer") + (r.waiters === 1 ? " waits" : " wait"));
     if (r.dead) {
-      const link = make("span", "link", count(r.dead, "dead letter"));
+      const link = make("button", "path link", count(r.dead, "dead letter"));
+      link.type = "button";
       link.addEventListener("click", () => pick(r.path + "-dead"));
       facts.push(link);
     }
@@ -337,6 +350,8 @@ function card(p, r, i) {
   session.title = p.place;
   if (state && state.actions && !e.querySelector("button")) {
     const b = make("button", "danger", "evict");
+    b.type = "button";
+    b.setAttribute("aria-label", "evict " + (p.identity || p.place));
     b.addEventListener("click", () => ask(e.place));
     e.append(b);
   }
@@ -362,7 +377,8 @@ function drawItems(items) {
 
 // --- history
 
-function drawCharts(r) {
+function drawCharts() {
+  const r = picked && (detail ? detail.row : rows.get(picked));
   const points = detail ? detail.points : !picked && state ? state.points : [];
   const isQueue = r && r.recipe === "queue";
   $("charts").hidden = !points.length || r && !isQueue && !detail.watched;
@@ -459,7 +475,12 @@ function drawCalm() {
   setText($("calm"), parts.filter((text) => text).join(" "));
 }
 
-// setText sets a text that has changed. A live region would be read out again otherwise.
+function setClass(e, name) {
+  if (e.className !== name) e.className = name;
+}
+
+// setText sets a text that has changed. A live region would be read out again otherwise, and a
+// table of thousands of rows be laid out.
 function setText(e, text) {
   if (e.textContent !== text) e.textContent = text;
 }
@@ -487,6 +508,7 @@ function drawGraph() {
   svg.setAttribute("viewBox", "0 0 " + width + " " + height);
   svg.style.height = graph.nodes.length ? Math.min(height, 900) + "px" : "0";
   svg.setAttribute("preserveAspectRatio", "xMinYMin meet");
+  svg.setAttribute("aria-label", count(graph.nodes.length, "session") + ", " + count(graph.edges.length, "wait") + " between them");
 }
 
 const cut = (text, n) => text.length > n ? text.slice(0, n - 1) + "…" : text;
@@ -584,7 +606,7 @@ $("cancel").addEventListener("click", () => $("ask").close());
 $("ask").querySelector("form").addEventListener("submit", (e) => { e.preventDefault(); evict(); });
 $("filter").addEventListener("input", drawTree);
 $("sort").addEventListener("change", drawTree);
-document.querySelector("h1").addEventListener("click", () => pick(""));
+$("home").addEventListener("click", () => pick(""));
 window.addEventListener("hashchange", () => {
   const path = pathInAddress();
   if (path !== picked) pick(path);

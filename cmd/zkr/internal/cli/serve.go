@@ -66,8 +66,8 @@ func (a *app) serve() *cobra.Command {
 	return c
 }
 
-// prepareServe checks the flags, makes the token and listens.
-func (a *app) prepareServe(f *serveFlags) (err error) {
+// check returns an error if a flag is wrong by itself.
+func (f *serveFlags) check() error {
 	switch {
 	case f.opts.Stale <= 0, f.opts.Refresh < 100*time.Millisecond:
 		return failf(exitUsage, "--stale is %v, and must be above 0; --refresh is %v, and must be at least 100ms", f.opts.Stale, f.opts.Refresh)
@@ -77,6 +77,14 @@ func (a *app) prepareServe(f *serveFlags) (err error) {
 		return failf(exitUsage, "--token-file needs --allow-actions")
 	case !strings.HasPrefix(f.opts.Root, "/"):
 		return failf(exitUsage, "ROOT is %q, and must begin with /", f.opts.Root)
+	}
+	return nil
+}
+
+// prepareServe checks the flags, makes the token and listens.
+func (a *app) prepareServe(f *serveFlags) (err error) {
+	if err := f.check(); err != nil {
+		return err
 	}
 	isTLS, err := f.checkPublicURL()
 	if err != nil {

@@ -99,7 +99,7 @@ func (a *app) prepareServe(f *serveFlags) (err error) {
 	} else if host != "localhost" && len(f.opts.Hosts) == 0 {
 		return failf(exitUsage, "--listen %s needs --host, the name under which browsers ask for the page", f.listen)
 	}
-	if ip := net.ParseIP(host); f.allowActions && !isTLS && host != "localhost" && (ip == nil || !ip.IsLoopback()) {
+	if f.allowActions && !isTLS && !isLoopback(host) {
 		fmt.Fprintf(a.stderr, "zkr: warning: the token for actions passes unencrypted to %s; put TLS before it, and set --public-url\n", f.listen)
 	}
 	if f.allowActions {
@@ -111,6 +111,11 @@ func (a *app) prepareServe(f *serveFlags) (err error) {
 		return failf(exitUnavailable, "%w", err)
 	}
 	return nil
+}
+
+func isLoopback(host string) bool {
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
 // checkPublicURL takes the host of --public-url, and reports whether it is one of TLS.

@@ -174,7 +174,9 @@ func TestGateAndSemaphore(t *testing.T) {
 	require.Equal(t, "/g is open\n", succeed(t, srv.Addr(), "gate", "show", "/g"))
 	require.JSONEq(t, `{"path":"/g","open":false}`, succeed(t, srv.Addr(), "gate", "shut", "/g", "-o", "json"))
 	waiter := start(t, srv.Addr(), "gate", "wait", "/g")
-	require.Equal(t, "/g is shut\n", succeed(t, srv.Addr(), "gate", "show", "/g"))
+	code, stdout, _ := zkr(t, srv.Addr(), "gate", "show", "/g")
+	require.Equal(t, 75, code)
+	require.Equal(t, "/g is shut\n", stdout)
 	require.Equal(t, "/g is open\n", succeed(t, srv.Addr(), "gate", "open", "/g"))
 	require.Zero(t, waiter.wait())
 
@@ -186,6 +188,6 @@ func TestGateAndSemaphore(t *testing.T) {
 	require.Len(t, states, 2)
 	require.Equal(t, "/s has 2 slots\n", succeed(t, srv.Addr(), "sem", "resize", "/s", "2"))
 	second.await("held")
-	code, _, _ := zkr(t, srv.Addr(), "sem", "resize", "/s", "none")
+	code, _, _ = zkr(t, srv.Addr(), "sem", "resize", "/s", "none")
 	require.Equal(t, 64, code)
 }

@@ -32,13 +32,13 @@ func TestWrongInputIsRefusedByName(t *testing.T) {
 		{[]string{"lock", "/a", "--lost-exit-code", "300", "--", "echo", "ran"}, `"300"`},
 		{[]string{"lock", "/a", "-w", "0", "--", "echo", "ran"}, "-w is 0s"},
 		{[]string{"lock", "/a", "-w", "-5s", "--", "echo", "ran"}, "-w is -5s"},
-		{[]string{"lock", "/a", "-w", "5", "--", "echo", "ran"}, `"5"`},
+		{[]string{"lock", "/a", "-w", "soon", "--", "echo", "ran"}, `"soon"`},
 		{[]string{"lock", "/a", "-k", "0", "--", "echo", "ran"}, "-k is 0"},
 		{[]string{"lock", "/a", "-k", "many", "--", "echo", "ran"}, `"many"`},
 		{[]string{"lock", "/a", "--grace", "-1s", "--", "echo", "ran"}, "--grace is -1s"},
 		{[]string{"lock", "/a", "--grace", "1h", "--", "echo", "ran"}, "--grace is 1h"},
 		{[]string{"lock", "/a", "-n", "-w", "1s", "--", "echo", "ran"}, "nonblock"},
-		{[]string{"lock", "/a", "echo", "ran"}, "before --"},
+		{[]string{"lock", "--", "/a", "echo", "ran"}, "before --"},
 		{[]string{"lock", "", "--", "echo", "ran"}, "path is empty"},
 		{[]string{"lock", "/a//b", "--", "echo", "ran"}, "/a//b"},
 		{[]string{"lock", "/a", "--session-timeout", "soon", "--", "echo", "ran"}, `"soon"`},
@@ -182,7 +182,7 @@ func TestEachCommandPrintsJSON(t *testing.T) {
 	for _, args := range [][]string{
 		{"ls"}, {"who", "/a"}, {"graph"}, {"evict", "/a", names[1], "--yes"},
 		{"queue", "put", "/q", "one"}, {"queue", "ls", "/q"}, {"queue", "peek", "/q"}, {"queue", "purge", "/q", "--yes"},
-		{"queue", "redrive", "/q"}, {"gate", "shut", "/g"}, {"gate", "show", "/g"}, {"gate", "open", "/g"}, {"gate", "wait", "/g"},
+		{"queue", "redrive", "/q"}, {"gate", "shut", "/g"}, {"gate", "open", "/g"}, {"gate", "show", "/g"}, {"gate", "wait", "/g"},
 		{"sem", "resize", "/s", "3"},
 	} {
 		code, stdout, stderr := zkr(t, srv.Addr(), append(args, "-o", "json")...)

@@ -37,6 +37,7 @@ func TestLockThatIsNotAcquired(t *testing.T) {
 		flags []string
 		want  int
 	}{
+		{[]string{"-w", "5"}, 75},
 		{[]string{"-n"}, 75},
 		{[]string{"-w", "10s"}, 75}, // in which it has connected
 		{[]string{"-n", "-E", "9"}, 9},
@@ -55,7 +56,7 @@ func TestLockThatIsNotAcquired(t *testing.T) {
 	}
 	code, _, stderr := zkr(t, srv.Addr(), "lock", "/a", "-n", "-o", "json", "--", "true")
 	require.Equal(t, 75, code)
-	require.JSONEq(t, `{"error":"zkrecipes: try lock /a: `+"held or waited for by others"+`","exit":75}`, stderr)
+	require.Regexp(t, `^\{"error":"zkrecipes: try lock /a: held or waited for by others: held by \S+:\d+ for [0-9.ms]+, session 0x[0-9a-f]+","exit":75\}\n$`, stderr)
 	awaitLine(t, srv, "/a", 1) // nothing but the holder is left
 }
 
@@ -242,6 +243,7 @@ func TestTheCommandIsRunWithoutAShellAndGetsStandardInput(t *testing.T) {
 	t.Parallel()
 	srv := newServer(t)
 	require.Equal(t, "$HOME *;\n", succeed(t, srv.Addr(), "lock", "/a", "--", "echo", "$HOME *;"))
+	require.Equal(t, "-n -w x\n", succeed(t, srv.Addr(), "lock", "/a", "printf", "%s %s x\n", "-n", "-w"))
 	require.Equal(t, "/nonexistent b\n", succeed(t, srv.Addr(), "lock", "/a", "-c", `echo "$HOME" $1`, "--", "a", "b"))
 
 	p := prepare(t, srv.Addr(), "lock", "/a", "--", "cat")

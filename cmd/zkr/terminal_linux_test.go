@@ -94,10 +94,19 @@ func TestTheCommandHasTheTerminalWhenItReadsIt(t *testing.T) {
 			$0 lock /a -c 'read line; exec sh -c "echo got \$0; exec sleep 600" "$line"'
 			echo "status $?"; read line; echo "then $line"`,
 			[]step{{"one\n", "got one"}, {"\x03", "status 130"}, {"two\n", "then two"}}},
-		{"suspended by Ctrl-Z, and resumed by fg", `
+		// If zkr stopped, its session would expire, and the lock be lost.
+		{"not suspended by Ctrl-Z", `
 			set -m; $0 lock /a -c 'read one; echo "got $one"; read two; echo "got $two"; exit 3'
-			echo "suspended $?"; fg; echo "status $?"`,
-			[]step{{"one\n", "got one"}, {"\x1a", "suspended 147"}, {"two\n", "got two"}, {"", "status 3"}}}, // 128 + SIGSTOP
+			echo "status $?"; read line; echo "then $line"`,
+			[]step{{"one\n", "got one"}, {"\x1a", "zkr: /a: it cannot be suspended"}, {"two\n", "got two"}, {"", "status 3"}, {"three\n", "then three"}}},
+		{"not suspended, if the command stops itself as some editors do", `
+			set -m; $0 lock /a -c 'echo ready; kill -STOP $$; read two; echo "got $two"; exit 3'
+			echo "status $?"`,
+			[]step{{"", "zkr: /a: it cannot be suspended"}, {"two\n", "got two"}, {"", "status 3"}}},
+		{"not suspended by Ctrl-Z in a pipeline", `
+			set -m; $0 lock /a -c 'echo ready; sleep 2; read line </dev/tty; echo "got $line"; exit 3' </dev/null | cat
+			echo "status ${PIPESTATUS[0]}"; read line; echo "then $line"`,
+			[]step{{"", "ready"}, {"\x1a", "zkr: /a: it cannot be suspended"}, {"one\n", "got one"}, {"", "status 3"}, {"two\n", "then two"}}},
 		// A program asks for a password at the terminal, whatever its input and output are. Before
 		// that, the terminal is the pipeline's.
 		{"in a pipeline, by standard input", `
@@ -109,11 +118,11 @@ func TestTheCommandHasTheTerminalWhenItReadsIt(t *testing.T) {
 		{"in a pipeline, with settings by /dev/tty", `
 			$0 lock /a -c 'echo ready; stty -echo </dev/tty; read line </dev/tty; stty echo </dev/tty; echo "got $line"; exit 3' </dev/null | cat
 			echo "status ${PIPESTATUS[0]}"; read line; echo "then $line"`, restored},
-		// The job stops when the command reads the terminal, as others do. The shell says so.
+		// The command stops, as others do, and zkr keeps the lock for longer than a session lives.
 		{"in the background, after fg", `
-			set -m; $0 lock /a -c 'read line; echo "got $line"; exit 3' &
-			while ! jobs | grep -q Stopped; do sleep 0.02; done; echo has stopped; fg; echo "status $?"`,
-			[]step{{"", "has stopped"}, {"one\n", "got one"}, {"", "status 3"}}},
+			set -m; $0 lock /a --session-timeout 4s -c 'read line; echo "got $line"; exit 3' &
+			read go; sleep 6; fg; echo "status $?"; read line; echo "then $line"`,
+			[]step{{"", "bring this job to the foreground"}, {"go\n", "lock /a --session"}, {"one\n", "got one"}, {"", "status 3"}, {"two\n", "then two"}}},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			t.Parallel()
@@ -144,4 +153,32 @@ func TestTopShowsLinesUntilTheUserQuits(t *testing.T) {
 	term.await(t, "/jobs")
 	term.press(t, "q")
 	require.Zero(t, p.wait())
+}
+
+func TestAWaiterSaysOnATerminalWhoHolds(t *testing.T) {
+	t.Parallel()
+	srv := newServer(t)
+	holder := prepare(t, srv.Addr(), "lock", "/a", "--identity", "backup-host:77", "-c", "echo held; sleep 600")
+	holder.start().await("held")
+	first := start(t, srv.Addr(), "lock", "/a", "true") // not on a terminal: it says nothing
+	awaitLine(t, srv, "/a", 2)
+	p := prepare(t, srv.Addr(), "lock", "/a", "echo", "has run")
+	term := startOn(t, p)
+	term.await(t, "zkr: waiting for /a: held by backup-host:77 for ")
+	term.await(t, "; 1 ahead in the line")
+	holder.signal(syscall.SIGTERM)
+	term.await(t, "has run")
+	require.Zero(t, p.wait())
+	require.Zero(t, first.wait())
+	require.Empty(t, first.stderr.String())
+}
+
+func TestAServerThatDoesNotAnswerIsNamedBeforeTheTimeIsOver(t *testing.T) {
+	t.Parallel()
+	p := start(t, "127.0.0.1:1", "lock", "/a", "--connect-timeout", "1h", "--", "true")
+	eventually(t, "a line that says why", func() bool {
+		return strings.Contains(p.stderr.String(), "zkr: no connection yet: 127.0.0.1:1: ") && strings.Contains(p.stderr.String(), "refused\n")
+	})
+	p.signal(syscall.SIGTERM)
+	require.Equal(t, 143, p.wait())
 }

@@ -79,6 +79,8 @@ func TestADeadlockOfTwoProcessesIsSeen(t *testing.T) {
 	sees(p, 2, `document.querySelectorAll("#tree tr.stuck").length`)
 	sees(p, 2, `document.querySelectorAll(".card.stuck").length`)
 	sees(p, true, `document.title.startsWith("DEADLOCK")`)
+	sees(p, true, `/^deadlock for \d+s$/.test(document.querySelector("#troubles li:first-child.stuck .what").textContent)`)
+	sees(p, []string{"/locks/invoices", "/locks/parcels"}, `[...document.querySelectorAll("#troubles li:first-child button")].map((e) => e.textContent).sort()`)
 	if *pictures {
 		time.Sleep(30 * time.Second)
 		p.picture("serve-deadlock.png", "dark")
@@ -87,6 +89,7 @@ func TestADeadlockOfTwoProcessesIsSeen(t *testing.T) {
 	other.cancel()
 	<-other.done
 	sees(p, 0, `document.querySelectorAll(".deadlock, .red, .stuck").length`)
+	sees(p, "Nothing, as far as the page knows.", `document.querySelector("#well").textContent`)
 	require.NoError(t, parcels.Release())
 	sees(p, []string{"billing:1201"}, texts(holders))
 	<-waits.done
@@ -110,6 +113,7 @@ func TestAHungConsumerIsSeen(t *testing.T) {
 	sees(p, true, `/taken \ds, 3 items, 1 dead/.test(document.querySelector('tr[data-path="/jobs/mail"].stale td.state').textContent)`)
 	sees(p, true, `document.querySelector("#facts .old").textContent.startsWith("1 taken")`)
 	sees(p, []string{"1 dead letter"}, texts("#facts .link"))
+	sees(p, true, `/^taken for \d+s,1 dead letter$/.test([...document.querySelectorAll("#troubles .what")].map((e) => e.textContent).join(","))`)
 
 	require.NoError(t, taken.Ack(t.Context()))
 	sees(p, 2, `document.querySelectorAll("#items tbody tr").length`)
@@ -168,14 +172,141 @@ func TestThePageSaysWhatItCostsAndThatZkrHasEnded(t *testing.T) {
 	lock(t, dial(t, srv, "app-1:1"), "/locks/a")
 	s := serve(t, srv)
 	p := open(t, s.url)
-	sees(p, true, `/1 watch, [\d.]+ requests\/s, at most 80\..*Read only\./.test(document.querySelector("#cost").textContent)`)
+	sees(p, true, `/\d+ watch(es)?, [\d.]+ requests\/s, at most 80\..*Read only\./.test(document.querySelector("#cost").textContent)`)
 	sees(p, 1, `document.querySelectorAll('tr[data-path="/locks/a"].busy').length`)
 	sees(p, true, `document.querySelector("#lost").hidden`)
 	require.Equal(t, 128+15, s.ends(syscall.SIGTERM))
 	sees(p, false, `document.querySelector("#lost").hidden`)
+	sees(p, "off no connection to zkr", `document.querySelector("#connection").className + " " + document.querySelector("#connection").textContent`)
 	sees(p, 1, `document.querySelectorAll('tr[data-path="/locks/a"].busy').length`) // it stays
 	p.mu.Lock()
 	p.faults = nil // the browser notes each attempt to connect again
 	p.mu.Unlock()
 	p.run(chromedp.Navigate("about:blank"))
+}
+
+func TestWhatIsLeftOutIsSaidWhereOneLooks(t *testing.T) {
+	srv := zktest.NewServer(t)
+	c := dial(t, srv, "app-1:1")
+	for _, path := range []string{"/locks/a", "/locks/b", "/locks/c"} {
+		lock(t, c, path)
+	}
+	p := open(t, serve(t, srv, "--lines", "1").url)
+	sees(p, true, `/^Not shown: 2 recipes or more beyond --lines 1/.test(document.querySelector("#left-out").textContent)`)
+	sees(p, true, `/Not shown: .* A deadlock may be missing/.test(document.querySelector("#calm").textContent)`)
+	all := open(t, serve(t, srv).url)
+	sees(all, "Nobody waits.", `document.querySelector("#calm").textContent`)
+	sees(all, true, `document.querySelector("#left-out").hidden && document.querySelector("#reading").hidden`)
+}
+
+// Before the first reading the answer is unknown, and none is given.
+func TestAPageThatHasNotReadGivesNoAnswer(t *testing.T) {
+	srv := zktest.NewServer(t)
+	c := dial(t, srv, "app-1:1")
+	for i := range 200 {
+		lock(t, c, fmt.Sprintf("/locks/%d", i))
+	}
+	p := open(t, serve(t, srv, "--requests", "4").url)
+	sees(p, true, `/^Reading: \d+ of 200 recipes/.test(document.querySelector("#reading").textContent)`)
+	sees(p, true, `/Reading: \d+ of 200 recipes.*A deadlock may be missing/.test(document.querySelector("#calm").textContent)`)
+	sees(p, "Nobody waits.", `document.querySelector("#calm").textContent`)
+	sees(p, true, `document.querySelector("#reading").hidden`)
+}
+
+func TestAMalformedFragmentDoesNotStopThePage(t *testing.T) {
+	srv := zktest.NewServer(t)
+	lock(t, dial(t, srv, "app-1:1"), "/locks/a")
+	p := open(t, serve(t, srv).url+"#%E0%A4%A")
+	sees(p, 1, `document.querySelectorAll('tr[data-path="/locks/a"]').length`)
+	is[bool](p, `(() => { location.hash = "#%zz"; return true; })()`)
+	p.run(chromedp.Click(chromedp.CSS(`tr[data-path="/locks/a"]`)))
+	sees(p, []string{"app-1:1"}, texts(holders))
+}
+
+func TestWhatIsHeldForLongIsFoundAndSorted(t *testing.T) {
+	srv := zktest.NewServer(t)
+	lock(t, dial(t, srv, "app-1:1"), "/locks/c-old")
+	startLock(t, dial(t, srv, "app-2:2"), "/locks/c-old")
+	await(t, srv, "/locks/c-old", 2)
+	p := open(t, serve(t, srv, "--stale", "2s").url)
+	sees(p, true, `/^held for \d+s /.test(document.querySelector("#troubles").textContent)`)
+	lock(t, dial(t, srv, "app-3:3"), "/locks/a-young")
+	lock(t, dial(t, srv, "app-4:4"), "/locks/b-young")
+	sees(p, []string{"/locks/a-young", "/locks/b-young", "/locks/c-old"}, paths)
+	is[bool](p, `(() => { const s = document.querySelector("#sort"); s.value = "held"; return s.dispatchEvent(new Event("change")); })()`)
+	sees(p, []string{"/locks/c-old", "/locks/a-young", "/locks/b-young"}, paths)
+	sees(p, 0, `document.querySelectorAll("#tree tr.directory").length`)
+	p.run(chromedp.SendKeys(chromedp.CSS("#filter"), "stale"))
+	sees(p, []string{"/locks/c-old"}, paths)
+	p.run(chromedp.Click(chromedp.CSS("#troubles button")))
+	sees(p, []string{"app-1:1"}, texts(holders))
+}
+
+// paths is an expression for the paths of the tree, in order.
+const paths = `[...document.querySelectorAll("#tree tr[data-path]")].map((e) => e.dataset.path)`
+
+// faint is an expression for the texts whose contrast is below 4.5 (WCAG 2.2, 1.4.3).
+const faint = `(() => {
+  const parts = (c) => (c.match(/[\d.]+/g) || []).map(Number);
+  const light = ([r, g, b]) => [r, g, b].map((v) => v / 255).map((v) => v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4)
+    .reduce((sum, v, i) => sum + v * [0.2126, 0.7152, 0.0722][i], 0);
+  const behind = (e) => {
+    for (; e; e = e.parentElement) {
+      const c = parts(getComputedStyle(e).backgroundColor);
+      if (c.length === 3 || c[3] === 1) return c;
+    }
+    return [255, 255, 255];
+  };
+  const found = [];
+  const walk = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  let n = 0;
+  while (walk.nextNode()) {
+    const e = walk.currentNode.parentElement;
+    if (!walk.currentNode.textContent.trim() || !e.checkVisibility() || e.closest("svg")) continue;
+    n++;
+    const [a, b] = [light(parts(getComputedStyle(e).color)), light(behind(e))].sort((x, y) => y - x);
+    const ratio = (a + 0.05) / (b + 0.05);
+    if (ratio < 4.5) found.push(ratio.toFixed(2) + " " + (e.id || e.className || e.tagName) + ": " + walk.currentNode.textContent);
+  }
+  return n < 20 ? ["only " + n + " texts"] : [...new Set(found)];
+})()`
+
+func TestThePageForKeyboardPhoneAndEyes(t *testing.T) {
+	srv := zktest.NewServer(t)
+	scene(t, srv)
+	lock(t, dial(t, srv, "app-1:1"), "/locks/a")
+	startLock(t, dial(t, srv, "app-2:2"), "/locks/a")
+	await(t, srv, "/locks/a", 2)
+	file := filepath.Join(t.TempDir(), "token")
+	require.NoError(t, os.WriteFile(file, []byte("a token of enough bytes\n"), 0o600))
+	p := open(t, serve(t, srv, "--stale", "2s", "--allow-actions", "--token-file", file).url+"#/locks/a")
+	sees(p, true, `document.querySelectorAll("#troubles li").length > 0 && document.querySelectorAll(".card button").length === 2`)
+	for _, scheme := range []string{"light", "dark"} {
+		p.colours(scheme)
+		sees(p, []string{}, faint)
+	}
+	sees(p, 0, `[...document.querySelectorAll("button, input, select, svg")].filter((e) => e.checkVisibility() &&
+		!(e.textContent.trim() || e.getAttribute("aria-label") || e.getAttribute("aria-labelledby") || e.labels && e.labels.length)).length`)
+	sees(p, 0, `[...document.querySelectorAll("[tabindex]")].filter((e) => e.tabIndex > 0).length`)
+
+	// All by the keyboard: to the row, and to the button that evicts.
+	is[bool](p, `(() => { document.querySelector('tr[data-path="/locks/a"] button').focus(); return true; })()`)
+	p.run(chromedp.KeyEvent("\r"))
+	sees(p, "true", `document.querySelector('tr[data-path="/locks/a"] button').getAttribute("aria-current")`)
+	sees(p, []string{"app-2:2"}, texts(waiters))
+	is[bool](p, `(() => { document.querySelector(".card:not(.holds) button").focus(); return true; })()`)
+	sees(p, "1", `getComputedStyle(document.querySelector(".card:not(.holds) button")).opacity`)
+	p.run(chromedp.KeyEvent("\r"))
+	sees(p, true, `document.querySelector("#ask").open`)
+	p.run(chromedp.KeyEvent("\x1b"))
+	sees(p, false, `document.querySelector("#ask").open`)
+
+	for _, width := range []int64{1280, 640, 390} { // 640 is 1280 at a zoom of 200 %
+		p.run(chromedp.EmulateViewport(width, 860))
+		sees(p, []string{}, fmt.Sprintf(`document.documentElement.scrollWidth <= %[1]d ? [] :
+			[...document.querySelectorAll("body *")].filter((e) => e.getBoundingClientRect().right > %[1]d && !e.closest("#items, #graph-box")).map((e) => e.tagName + "#" + e.id + "." + e.getAttribute("class"))`, width))
+		if width < 700 {
+			sees(p, true, `document.querySelector("nav").getBoundingClientRect().top > document.querySelector("#right").getBoundingClientRect().bottom - 1`)
+		}
+	}
 }

@@ -173,13 +173,19 @@ func texts(selector string) string {
 	return fmt.Sprintf("[...document.querySelectorAll(%q)].map((e) => e.textContent)", selector)
 }
 
-// picture takes a picture of the window, in dark or light colours.
-func (p *tab) picture(name, scheme string) {
+// colours has the browser prefer dark or light colours.
+func (p *tab) colours(scheme string) {
 	p.t.Helper()
 	_, err := chromedp.Call(p.ctx, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
 		Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}},
 	})
 	require.NoError(p.t, err)
+}
+
+// picture takes a picture of the window, in dark or light colours.
+func (p *tab) picture(name, scheme string) {
+	p.t.Helper()
+	p.colours(scheme)
 	p.run(chromedp.Sleep(700 * time.Millisecond)) // until nothing fades any more
 	png, err := chromedp.Run(p.ctx, chromedp.CaptureScreenshot())
 	require.NoError(p.t, err)

@@ -3,6 +3,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -51,11 +52,11 @@ func heldTerm(t *zkrecipes.Term) *held {
 }
 
 // environ returns the environment with what the command should know of the hold. It replaces
-// what a zkr around this one has set.
+// what a zkr around this one has set, and leaves out secrets that are zkr's.
 func (h *held) environ(more ...string) []string {
 	env := slices.DeleteFunc(os.Environ(), func(v string) bool {
 		name, _, _ := strings.Cut(v, "=")
-		return slices.Contains([]string{"ZKR_PATH", "ZKR_TOKEN", "ZKR_PLACE", "ZKR_SLOT", "ZKR_SESSION", "ZKR_PERIOD"}, name)
+		return slices.Contains([]string{"ZKR_PATH", "ZKR_TOKEN", "ZKR_PLACE", "ZKR_SLOT", "ZKR_SESSION", "ZKR_PERIOD", "ZKR_AUTH", "ZKR_SASL_PASSWORD"}, name)
 	})
 	env = append(env,
 		"ZKR_PATH="+h.path,
@@ -79,10 +80,58 @@ type command struct {
 }
 
 func (m *command) addFlags(c *cobra.Command) {
+	c.Annotations = map[string]string{runsCommand: ""}
 	c.Flags().StringVarP(&m.shell, "command", "c", "", "run this string with /bin/sh; arguments after -- are $0, $1, ..")
 	c.Flags().DurationVar(&m.grace, "grace", 0, "time from SIGTERM to SIGKILL if the connection is lost (default: a quarter of the session timeout)")
 	m.lostCode = exitLost
 	c.Flags().Var(&m.lostCode, "lost-exit-code", "exit status if the lock is lost while the command runs")
+}
+
+// runsCommand is the annotation of commands of zkr whose second argument is a command to run.
+const runsCommand = "runs a command"
+
+// withDash returns the arguments of zkr with -- before those of a command to run. They are not zkr's,
+// whatever they look like.
+func withDash(root *cobra.Command, args []string) []string {
+	c, rest, err := root.Find(args)
+	if err != nil {
+		return args
+	}
+	if _, runs := c.Annotations[runsCommand]; !runs {
+		return args
+	}
+	operands := 0
+	for i := 0; i < len(rest); i++ {
+		switch arg := rest[i]; {
+		case arg == "--":
+			return args
+		case len(arg) > 1 && arg[0] == '-':
+			if takesNext(c, arg) {
+				i++
+			}
+		case operands == 1:
+			return slices.Concat([]string{c.Name()}, rest[:i], []string{"--"}, rest[i:])
+		default:
+			operands++
+		}
+	}
+	return args
+}
+
+// takesNext reports whether the value of the flag, or of the last one of several short ones, is the
+// next argument.
+func takesNext(c *cobra.Command, arg string) bool {
+	if name, isLong := strings.CutPrefix(arg, "--"); isLong {
+		f := c.Flag(name) // none with =
+		return f != nil && f.NoOptDefVal == ""
+	}
+	for i := 1; i < len(arg); i++ {
+		f := cmp.Or(c.Flags().ShorthandLookup(arg[i:i+1]), c.InheritedFlags().ShorthandLookup(arg[i:i+1]))
+		if f == nil || f.NoOptDefVal == "" {
+			return f != nil && i == len(arg)-1
+		}
+	}
+	return false
 }
 
 // parse splits "PATH -- command args" and looks for the command, before anything is locked.
@@ -163,6 +212,7 @@ func (a *app) hold(client *zkrecipes.Client, g *guard.Guard, h *held, m *command
 	res, err := g.Run(h, guard.Command{
 		Path: m.path, Args: m.args, Env: h.environ(env...),
 		Grace: grace, Margin: timeout / 50, Signals: a.signals,
+		Say: func(text string) { fmt.Fprintf(a.stderr, "\r\nzkr: %s: %s\r\n", h.path, text) },
 	})
 	if err != nil {
 		_ = h.release()

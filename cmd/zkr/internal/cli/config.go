@@ -92,6 +92,9 @@ func (c *config) load() error {
 		return failf(exitConfig, "%w", err)
 	}
 	defer file.Close()
+	if err := checkOwn(file); err != nil {
+		return err
+	}
 	if c.file, err = parseFile(file); err != nil {
 		return failf(exitConfig, "%s: %w", path, err)
 	}
@@ -99,6 +102,19 @@ func (c *config) load() error {
 		if _, found := c.file[s.env]; found && s.flag == "" {
 			return checkPrivate(file)
 		}
+	}
+	return nil
+}
+
+// checkOwn returns an error if others than the owner may write the file: they would choose the
+// servers to which zkr gives its credentials.
+func checkOwn(file *os.File) error {
+	info, err := file.Stat()
+	if err != nil {
+		return failf(exitConfig, "%w", err)
+	}
+	if mode := info.Mode(); mode.IsRegular() && mode.Perm()&0o022 != 0 {
+		return failf(exitConfig, "%s may be written by others (mode %04o): chmod go-w it", file.Name(), mode.Perm())
 	}
 	return nil
 }

@@ -62,6 +62,18 @@ func TestAFileThatIsWrongIsRefused(t *testing.T) {
 }
 
 // There is no flag for a secret, so ps cannot show one. A file with a secret must be private.
+// Whoever writes the file chooses the servers, and what proves that they are those.
+func TestAFileThatOthersMayWriteIsRefused(t *testing.T) {
+	a, err := configure(t, "ZKR_SERVERS=zk1\n")
+	require.NoError(t, err)
+	for mode, isRefused := range map[os.FileMode]bool{0o664: true, 0o602: true, 0o644: false} {
+		require.NoError(t, os.Chmod(a.config.path, mode))
+		err := a.config.load()
+		require.Equal(t, isRefused, err != nil, "%v: %v", mode, err)
+		require.True(t, !isRefused || exitCode(err) == exitConfig && strings.Contains(err.Error(), "chmod go-w"), err)
+	}
+}
+
 func TestSecretsComeFromTheEnvironmentOrAPrivateFile(t *testing.T) {
 	a, err := configure(t, "ZKR_AUTH=digest:file:secret\n")
 	require.NoError(t, err)
@@ -157,6 +169,7 @@ func TestTLSIsAllOrNothing(t *testing.T) {
 
 	for _, args := range [][]string{
 		{"--tls-ca", "/nonexistent"}, {"--tls-cert", "/nonexistent"}, {"--tls-key", "/nonexistent"}, {"--tls=perhaps"},
+		{"--tls-server-name", "zk"}, // it would verify nothing
 	} {
 		a, err = configure(t, "", args...)
 		require.NoError(t, err)

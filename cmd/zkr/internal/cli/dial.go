@@ -31,7 +31,18 @@ func (a *app) dial(ctx context.Context) (*zkrecipes.Client, error) {
 	}
 	dialing, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	client, err := zkrecipes.Dial(dialing, servers, opts)
+	// The first attempt ends early, to say what is wrong. The next one has the rest of the time, for
+	// servers that need it.
+	first, cancelFirst := context.WithTimeout(dialing, dialSilence)
+	defer cancelFirst()
+	client, err := zkrecipes.Dial(first, servers, opts)
+	if err != nil && first.Err() != nil && dialing.Err() == nil {
+		why := noConnection(dialing, servers, opts.TLS != nil, err)
+		if dialing.Err() == nil && !a.isJSON() {
+			fmt.Fprintf(a.stderr, "zkr: no connection yet: %s\n", view.Clean(why))
+		}
+		client, err = zkrecipes.Dial(dialing, servers, opts)
+	}
 	switch {
 	case err == nil:
 		return client, nil
@@ -160,10 +171,14 @@ func (a *app) tls() (*tls.Config, error) {
 	if err != nil {
 		return nil, err
 	}
+	name := a.config.get("ZKR_TLS_SERVER_NAME")
 	if !on && ca == "" && cert == "" && key == "" {
+		if name != "" {
+			return nil, errors.New("ZKR_TLS_SERVER_NAME needs TLS: --tls, --tls-ca or --tls-cert")
+		}
 		return nil, nil
 	}
-	cfg := &tls.Config{ServerName: a.config.get("ZKR_TLS_SERVER_NAME")}
+	cfg := &tls.Config{ServerName: name}
 	if ca != "" {
 		pem, err := os.ReadFile(ca)
 		if err != nil {

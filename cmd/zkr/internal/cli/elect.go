@@ -79,6 +79,7 @@ func (a *app) lead(ctx context.Context, client *zkrecipes.Client, election *zkre
 	}
 	var term *zkrecipes.Term
 	err = a.waiting(ctx, func(ctx context.Context) (err error) {
+		defer a.sayWhoHolds(ctx, client, election.Path())()
 		term, err = election.Campaign(ctx, []byte(value))
 		return err
 	})

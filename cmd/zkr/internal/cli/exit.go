@@ -19,6 +19,7 @@ const (
 	exitUsage       = 64 // EX_USAGE
 	exitUnavailable = 69 // EX_UNAVAILABLE: no server
 	exitSoftware    = 70 // EX_SOFTWARE
+	exitIO          = 74 // EX_IOERR: standard output cannot be written
 	exitNotAcquired = 75 // EX_TEMPFAIL
 	exitLost        = 76
 	exitNoPerm      = 77  // EX_NOPERM

@@ -4,9 +4,11 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"strconv"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -18,8 +20,8 @@ func (a *app) gate() *cobra.Command {
 	c.AddCommand(
 		a.gateCommand("open PATH", "Open a gate: all who wait go on", (*zkrecipes.Gate).Open),
 		a.gateCommand("shut PATH", "Shut a gate", (*zkrecipes.Gate).Shut),
-		a.gateCommand("wait PATH", "Wait until a gate is open", (*zkrecipes.Gate).Wait),
-		a.gateCommand("show PATH", "Say whether a gate is open", func(*zkrecipes.Gate, context.Context) error { return nil }))
+		a.gateWait(),
+		a.gateCommand("show PATH", "Say whether a gate is open: exit status 75 if it is shut", func(*zkrecipes.Gate, context.Context) error { return nil }))
 	return c
 }
 
@@ -43,12 +45,42 @@ func (a *app) gateCommand(use, short string, do func(*zkrecipes.Gate, context.Co
 				if err != nil {
 					return err
 				}
-				return a.print(gateState{args[0], open}, func(w io.Writer) {
+				err = a.print(gateState{args[0], open}, func(w io.Writer) {
 					fmt.Fprintf(w, "%s is %s\n", args[0], pick(open, "open", "shut"))
 				})
+				if err == nil && !open && c.Name() == "show" {
+					return exit(exitNotAcquired)
+				}
+				return err
 			})
 		},
 	}
+}
+
+// gateWait returns the command that waits for a gate.
+func (a *app) gateWait() *cobra.Command {
+	var wait time.Duration
+	c := a.gateCommand("wait PATH", "Wait until a gate is open", func(g *zkrecipes.Gate, ctx context.Context) error {
+		if wait > 0 {
+			var cancel context.CancelFunc
+			ctx, cancel = context.WithTimeoutCause(ctx, wait, errWaited)
+			defer cancel()
+		}
+		err := g.Wait(ctx)
+		if err != nil && errors.Is(context.Cause(ctx), errWaited) {
+			return &failure{exitNotAcquired, err}
+		}
+		return err
+	})
+	c.Flags().VarP((*seconds)(&wait), "wait", "w", "wait so long at most: 30 (seconds), 1m30s; exit status 75 then (default: for ever)")
+	check := c.RunE
+	c.RunE = func(c *cobra.Command, args []string) error {
+		if c.Flags().Changed("wait") && wait <= 0 {
+			return failf(exitUsage, "-w is %v, and must be above 0", wait)
+		}
+		return check(c, args)
+	}
+	return c
 }
 
 func (a *app) sem() *cobra.Command {

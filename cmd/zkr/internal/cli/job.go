@@ -90,7 +90,7 @@ func (a *app) runJob(ctx context.Context, job string, j *jobbing) error {
 		return &failure{exitSoftware, err}
 	}
 	var lease *zkrecipes.Lease
-	client, h, err := acquire(ctx, a, &j.command, &j.waitFlags, func(ctx context.Context, client *zkrecipes.Client) (*held, error) {
+	client, h, err := acquire(ctx, a, job+"/lock", &j.command, &j.waitFlags, func(ctx context.Context, client *zkrecipes.Client) (*held, error) {
 		m := zkrecipes.NewMutex(client, job+"/lock")
 		var err error
 		if lease, err = pick(j.try, m.TryLock, m.Lock)(ctx); err != nil {

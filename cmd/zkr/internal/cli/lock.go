@@ -5,6 +5,7 @@ package cli
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -30,10 +31,33 @@ type waitFlags struct {
 
 func (f *waitFlags) addFlags(c *cobra.Command) {
 	c.Flags().BoolVarP(&f.try, "nonblock", "n", false, "do not wait")
-	c.Flags().DurationVarP(&f.wait, "wait", "w", 0, "wait so long at most, connecting included (default: for ever)")
+	c.Flags().VarP((*seconds)(&f.wait), "wait", "w", "wait so long at most, connecting included: 30 (seconds), 1m30s (default: for ever)")
 	f.failed = exitNotAcquired
 	c.Flags().VarP(&f.failed, "conflict-exit-code", "E", "exit status if the lock was not acquired")
 	c.MarkFlagsMutuallyExclusive("nonblock", "wait")
+}
+
+// seconds is the value of a flag: a duration, or a number of seconds, as flock -w takes it.
+type seconds time.Duration
+
+func (s *seconds) String() string {
+	if *s == 0 {
+		return ""
+	}
+	return time.Duration(*s).String()
+}
+
+func (s *seconds) Type() string { return "duration" }
+
+func (s *seconds) Set(text string) error {
+	d, err := time.ParseDuration(text)
+	if err != nil {
+		if d, err = time.ParseDuration(text + "s"); err != nil {
+			return errors.New("must be seconds, or a duration such as 1m30s")
+		}
+	}
+	*s = seconds(d)
+	return nil
 }
 
 // check returns an error if the time to wait is none. Without -w it is for ever.
@@ -60,6 +84,9 @@ elsewhere: a machine that was suspended acts too late, and only the token stops 
 Without -s, -x and -k the lock is a Mutex. -s and -x are the two sides of a read/write lock, which
 needs a path of its own, and so does a semaphore.
 
+On a terminal zkr says after a second who holds what it waits for, and how many are ahead. With -n it
+says so in the error. Flags of zkr come before the command.
+
 Exit status: the command's, or 128 and the number of the signal that ended it or zkr's wait;
 64 wrong usage; 69 no server; 75 not acquired; 76 lost while the command ran, even if it
 succeeded; 126 and 127 the command cannot be run or was not found.`
@@ -67,7 +94,7 @@ succeeded; 126 and 127 the command cannot be run or was not found.`
 func (a *app) lock() *cobra.Command {
 	l := &locking{}
 	c := &cobra.Command{
-		Use:     "lock PATH [flags] -- COMMAND [ARG..]",
+		Use:     "lock PATH [flags] [--] COMMAND [ARG..]",
 		Short:   "Run a command while holding a lock or a semaphore's slot",
 		Long:    longLock,
 		Example: "  zkr lock /locks/backup -n -- pg_dump -f /backup/db.sql db\n  zkr lock /slots/export -k 3 -w 1m -c 'export --worker \"$ZKR_SLOT\"'",
@@ -100,7 +127,7 @@ func (a *app) runLock(ctx context.Context, path string, l *locking) error {
 	if err != nil {
 		return &failure{exitSoftware, err}
 	}
-	client, h, err := acquire(ctx, a, &l.command, &l.waitFlags, func(ctx context.Context, client *zkrecipes.Client) (*held, error) {
+	client, h, err := acquire(ctx, a, path, &l.command, &l.waitFlags, func(ctx context.Context, client *zkrecipes.Client) (*held, error) {
 		return l.take(ctx, client, path)
 	})
 	if client != nil {
@@ -155,9 +182,9 @@ func pick[F any](first bool, a, b F) F {
 // errWaited is the cause of a context whose -w has passed.
 var errWaited = errors.New("the time to wait has passed")
 
-// acquire connects and calls take, within the bounds of the flags. If there is a Client, the
-// caller closes it, also after an error.
-func acquire(ctx context.Context, a *app, m *command, f *waitFlags, take func(context.Context, *zkrecipes.Client) (*held, error)) (client *zkrecipes.Client, h *held, err error) {
+// acquire connects and calls take, which takes what is at the path, within the bounds of the flags.
+// If there is a Client, the caller closes it, also after an error.
+func acquire(ctx context.Context, a *app, path string, m *command, f *waitFlags, take func(context.Context, *zkrecipes.Client) (*held, error)) (client *zkrecipes.Client, h *held, err error) {
 	err = a.waiting(ctx, func(ctx context.Context) error {
 		if f.wait > 0 {
 			var cancel context.CancelFunc
@@ -179,7 +206,14 @@ func acquire(ctx context.Context, a *app, m *command, f *waitFlags, take func(co
 			ctx, cancel = context.WithTimeout(ctx, patience)
 			defer cancel()
 		}
+		done := a.sayWhoHolds(ctx, client, path)
 		h, err = take(ctx, client)
+		done()
+		if errors.Is(err, zkrecipes.ErrLocked) {
+			if who := a.whoHolds(ctx, client, path); who != "" {
+				err = fmt.Errorf("%w: %s", err, who)
+			}
+		}
 		if errors.Is(err, zkrecipes.ErrLocked) || errors.Is(err, zkrecipes.ErrEvicted) || errors.Is(context.Cause(ctx), errWaited) && err != nil {
 			return &failure{int(f.failed), err}
 		}

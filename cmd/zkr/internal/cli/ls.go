@@ -101,9 +101,8 @@ func (a *app) list(ctx context.Context, client *zkrecipes.Client, root string) e
 	t := tabwriter.NewWriter(a.stdout, 0, 8, 2, ' ', 0)
 	lines := json.NewEncoder(a.stdout)
 	now := time.Now()
-	if !a.isJSON() {
-		fmt.Fprintln(t, "PATH\tRECIPE\tHOLD\tWAIT\tHELD\tWAITING\tSIZE\tITEMS\tOLDEST")
-	}
+	const header = "PATH\tRECIPE\tHOLD\tWAIT\tHELD\tWAITING\tSIZE\tITEMS\tOLDEST"
+	rows := 0
 	for u, err := range client.Recipes(ctx, root, nil) {
 		switch {
 		case err != nil && a.isSkipped(err):
@@ -114,8 +113,14 @@ func (a *app) list(ctx context.Context, client *zkrecipes.Client, root string) e
 				return err
 			}
 		default:
+			if rows++; rows == 1 {
+				fmt.Fprintln(t, header)
+			}
 			printUsage(t, now, u)
 		}
+	}
+	if rows == 0 && !a.isJSON() {
+		fmt.Fprintln(t, header)
 	}
 	return t.Flush()
 }
@@ -228,7 +233,7 @@ func (a *app) top() *cobra.Command {
 				if a.isJSON() {
 					return a.watchList(ctx, client, root, interval)
 				}
-				return top.Run(ctx, client, top.Options{Root: root, Interval: interval, In: a.stdin, Out: a.stdout, Age: age})
+				return top.Run(ctx, client, top.Options{Root: root, Interval: interval, In: a.stdin, Out: unchecked(a.stdout), Age: age})
 			})
 		},
 	}

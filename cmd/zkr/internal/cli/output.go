@@ -6,17 +6,44 @@ import (
 	"bufio"
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 	"unicode/utf8"
 
 	"golang.org/x/sys/unix"
 )
 
+// checked is standard output, and the first error that a write had.
+type checked struct {
+	io.Writer
+	err error
+}
+
+func (c *checked) Write(data []byte) (int, error) {
+	n, err := c.Writer.Write(data)
+	if c.err == nil {
+		c.err = err
+	}
+	return n, err
+}
+
+// unchecked returns standard output itself, for what must find a file.
+func unchecked(w io.Writer) io.Writer {
+	if c, ok := w.(*checked); ok {
+		return c.Writer
+	}
+	return w
+}
+
 // isTerminal reports whether f, a reader or a writer, is a terminal.
 func isTerminal(f any) bool {
+	if w, ok := f.(io.Writer); ok {
+		f = unchecked(w)
+	}
 	file, ok := f.(*os.File)
 	if !ok {
 		return false
@@ -53,6 +80,20 @@ func brief(data []byte, n int) string {
 		return string(runes[:n-1]) + "…"
 	}
 	return text
+}
+
+// printable returns data as text of several lines that does not control a terminal.
+func printable(data []byte) string {
+	var b strings.Builder
+	for _, r := range string(data) { // a byte that is not UTF-8 is U+FFFD
+		if r == '\n' || r == '\t' || unicode.IsPrint(r) {
+			b.WriteRune(r)
+			continue
+		}
+		quoted := strconv.QuoteRuneToASCII(r)
+		b.WriteString(quoted[1 : len(quoted)-1])
+	}
+	return b.String()
 }
 
 // confirm asks the user, unless yes says so already. Anything but y or yes ends the command.

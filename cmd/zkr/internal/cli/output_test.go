@@ -3,6 +3,7 @@
 package cli
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -40,4 +41,19 @@ func TestPeriodsAreMultiplesPlusTheOffset(t *testing.T) {
 	require.Equal(t, midnight.Add(time.Hour), (&jobbing{every: time.Hour}).period(at))
 	require.Equal(t, at, (&jobbing{every: 30 * time.Minute}).period(at), "its first moment")
 	require.Equal(t, time.Unix(-3600, 0).UTC(), (&jobbing{every: time.Hour}).period(time.Unix(-1, 0)))
+}
+
+func TestDataOnATerminalCannotControlIt(t *testing.T) {
+	require.Equal(t, "two\nlines\twith ä", printable([]byte("two\nlines\twith ä")))
+	require.Equal(t, `\x1b[2J\a\u202e`+"\ufffd", printable([]byte("\x1b[2J\a\u202e\xff")))
+}
+
+func TestACommandDoesNotInheritZkrsSecrets(t *testing.T) {
+	t.Setenv("ZKR_AUTH", "digest:user:secret")
+	t.Setenv("ZKR_SASL_PASSWORD", "secret")
+	t.Setenv("ZKR_SERVERS", "zk:1")
+	env := (&held{path: "/a"}).environ()
+	require.NotContains(t, strings.Join(env, "\n"), "secret")
+	require.Contains(t, env, "ZKR_SERVERS=zk:1")
+	require.Contains(t, env, "ZKR_PATH=/a")
 }

@@ -189,7 +189,7 @@ func (a *app) queuePeek() *cobra.Command {
 	f := &queueFlags{}
 	return f.add(&cobra.Command{
 		Use:   "peek PATH",
-		Short: "Print the data of the item that is taken next",
+		Short: "Print the data of the item that is taken next (escaped on a terminal)",
 		Args:  cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			return a.with(c, func(ctx context.Context, client *zkrecipes.Client) error {
@@ -197,7 +197,13 @@ func (a *app) queuePeek() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				return a.print(newItem(e), func(w io.Writer) { _, _ = w.Write(e.Data) })
+				return a.print(newItem(e), func(w io.Writer) {
+					if isTerminal(w) {
+						fmt.Fprintln(w, printable(e.Data))
+						return
+					}
+					_, _ = w.Write(e.Data)
+				})
 			})
 		},
 	}, true)

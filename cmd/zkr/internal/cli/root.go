@@ -41,11 +41,16 @@ func Main(args []string) int {
 }
 
 func (a *app) run(args []string) int {
+	out := &checked{Writer: a.stdout}
+	a.stdout = out
 	root := a.root()
-	root.SetArgs(args)
+	root.SetArgs(withDash(root, args))
 	err := root.ExecuteContext(context.Background())
 	if a.krb5 != nil {
 		_ = a.krb5.Close()
+	}
+	if out.err != nil && exitCode(err) <= exitFailure { // the command may be what has failed because of it
+		err = failf(exitIO, "write the output: %w", out.err)
 	}
 	if err == nil {
 		return 0
@@ -82,6 +87,7 @@ func (a *app) root() *cobra.Command {
 			"them. Settings come from flags, then the environment, then the file that --config or\n" +
 			"$ZKR_CONFIG names, or zkr/zkr.env in the user's configuration directory. There is no flag for\n" +
 			"a secret: use $ZKR_AUTH and $ZKR_SASL_PASSWORD, that file, --auth-file or --sasl-password-file.",
+		Version:       built(),
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		PersistentPreRunE: func(*cobra.Command, []string) error {
@@ -94,6 +100,7 @@ func (a *app) root() *cobra.Command {
 			return nil
 		},
 	}
+	root.SetVersionTemplate("{{.Version}}\n")
 	root.SetIn(a.stdin)
 	root.SetOut(a.stdout)
 	root.SetErr(a.stderr)

@@ -3,11 +3,13 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"fmt"
 	"io"
 	"net"
+	"net/url"
 	"os"
 	"strings"
 	"time"
@@ -22,6 +24,7 @@ import (
 type serveFlags struct {
 	opts         serve.Options
 	listen       string
+	publicURL    string
 	allowActions bool
 	tokenFile    string
 }
@@ -46,24 +49,25 @@ func (a *app) serve() *cobra.Command {
 			}
 			defer f.opts.Listener.Close()
 			return a.with(c, func(ctx context.Context, client *zkrecipes.Client) error {
-				fmt.Fprintf(a.stderr, "zkr: the page is at http://%s/\n", f.opts.Listener.Addr())
+				fmt.Fprintf(a.stderr, "zkr: the page is at %s\n", cmp.Or(f.publicURL, fmt.Sprintf("http://%s/", f.opts.Listener.Addr())))
 				return serve.Run(ctx, client, f.opts)
 			})
 		},
 	}
 	c.Flags().StringVar(&f.listen, "listen", "127.0.0.1:8080", "address of the page")
 	c.Flags().StringSliceVar(&f.opts.Hosts, "host", nil, "name under which browsers may ask for the page, beside localhost")
+	c.Flags().StringVar(&f.publicURL, "public-url", "", "address under which browsers reach the page through a proxy, as https://zkr.example")
 	c.Flags().BoolVar(&f.allowActions, "allow-actions", false, "let the page evict places, with a token")
 	c.Flags().StringVar(&f.tokenFile, "token-file", "", "file with the token (default: zkr makes one and prints it)")
 	c.Flags().DurationVar(&f.opts.Stale, "stale", time.Minute, "mark what was held or taken for longer")
-	c.Flags().DurationVar(&f.opts.Refresh, "refresh", 10*time.Second, "how often to look for new recipes, at most")
+	c.Flags().DurationVar(&f.opts.Refresh, "refresh", 10*time.Second, "how often to look at all znodes again, at most")
 	c.Flags().IntVar(&f.opts.Requests, "requests", 80, "requests a second, at most")
 	c.Flags().IntVar(&f.opts.Lines, "lines", 1000, "recipes to show, at most")
 	return c
 }
 
-// prepareServe checks the flags, makes the token and listens.
-func (a *app) prepareServe(f *serveFlags) (err error) {
+// check returns an error if a flag is wrong by itself.
+func (f *serveFlags) check() error {
 	switch {
 	case f.opts.Stale <= 0, f.opts.Refresh < 100*time.Millisecond:
 		return failf(exitUsage, "--stale is %v, and must be above 0; --refresh is %v, and must be at least 100ms", f.opts.Stale, f.opts.Refresh)
@@ -74,6 +78,18 @@ func (a *app) prepareServe(f *serveFlags) (err error) {
 	case !strings.HasPrefix(f.opts.Root, "/"):
 		return failf(exitUsage, "ROOT is %q, and must begin with /", f.opts.Root)
 	}
+	return nil
+}
+
+// prepareServe checks the flags, makes the token and listens.
+func (a *app) prepareServe(f *serveFlags) (err error) {
+	if err := f.check(); err != nil {
+		return err
+	}
+	isTLS, err := f.checkPublicURL()
+	if err != nil {
+		return err
+	}
 	host, _, err := net.SplitHostPort(f.listen)
 	if err != nil {
 		return failf(exitUsage, "--listen: %w", err)
@@ -82,6 +98,9 @@ func (a *app) prepareServe(f *serveFlags) (err error) {
 		f.opts.Hosts = append(f.opts.Hosts, host)
 	} else if host != "localhost" && len(f.opts.Hosts) == 0 {
 		return failf(exitUsage, "--listen %s needs --host, the name under which browsers ask for the page", f.listen)
+	}
+	if f.allowActions && !isTLS && !isLoopback(host) {
+		fmt.Fprintf(a.stderr, "zkr: warning: the token for actions passes unencrypted to %s; put TLS before it, and set --public-url\n", f.listen)
 	}
 	if f.allowActions {
 		if f.opts.Token, err = a.serveToken(f.tokenFile); err != nil {
@@ -92,6 +111,25 @@ func (a *app) prepareServe(f *serveFlags) (err error) {
 		return failf(exitUnavailable, "%w", err)
 	}
 	return nil
+}
+
+func isLoopback(host string) bool {
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
+}
+
+// checkPublicURL takes the host of --public-url, and reports whether it is one of TLS.
+func (f *serveFlags) checkPublicURL() (isTLS bool, err error) {
+	if f.publicURL == "" {
+		return false, nil
+	}
+	u, err := url.Parse(f.publicURL)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+		return false, failf(exitUsage, "--public-url is %q, not as https://zkr.example", f.publicURL)
+	}
+	f.opts.Public = u.Host
+	f.opts.Hosts = append(f.opts.Hosts, u.Hostname())
+	return u.Scheme == "https", nil
 }
 
 // serveToken returns the token in the file, or makes one and prints it.

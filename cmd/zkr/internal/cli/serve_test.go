@@ -81,3 +81,25 @@ func TestServeReadsATokenThatOthersCannotRead(t *testing.T) {
 		require.Empty(t, token)
 	}
 }
+
+func TestATokenThatPassesUnencryptedIsWarnedOf(t *testing.T) {
+	for _, row := range []struct {
+		listen, public string
+		warns          bool
+	}{
+		{"127.0.0.1:0", "", false}, {"localhost:0", "", false}, {"[::1]:0", "", false},
+		{"0.0.0.0:0", "http://zkr.example", true}, {"0.0.0.0:0", "https://zkr.example", false},
+	} {
+		f, stderr, err := prepared(t, func(f *serveFlags) {
+			f.listen, f.publicURL, f.allowActions = row.listen, row.public, true
+		})
+		require.NoError(t, err, row)
+		require.Equal(t, row.warns, strings.Contains(stderr, "unencrypted"), row)
+		if row.public != "" {
+			require.Contains(t, f.opts.Hosts, "zkr.example")
+			require.Equal(t, "zkr.example", f.opts.Public)
+		}
+	}
+	_, _, err := prepared(t, func(f *serveFlags) { f.publicURL = "zkr.example" })
+	require.ErrorContains(t, err, "--public-url")
+}

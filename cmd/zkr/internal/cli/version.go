@@ -19,13 +19,17 @@ func (a *app) version() *cobra.Command {
 			"(devel) if it was built without version control.",
 		Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			version := "(devel)"
-			if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
-				version = info.Main.Version
-			}
 			return a.print(struct {
 				Version string `json:"version"`
-			}{version}, func(w io.Writer) { fmt.Fprintln(w, version) })
+			}{built()}, func(w io.Writer) { fmt.Fprintln(w, built()) })
 		},
 	}
+}
+
+// built returns the version.
+func built() string {
+	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
+		return info.Main.Version
+	}
+	return "(devel)"
 }

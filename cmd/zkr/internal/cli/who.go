@@ -7,7 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
+	"strconv"
 	"text/tabwriter"
 	"time"
 
@@ -22,7 +22,7 @@ func (a *app) who() *cobra.Command {
 		Use:   "who PATH",
 		Short: "List who holds and who waits, in order",
 		Long: "Who lists who holds and who waits at PATH, in order: of a lock, an election, a semaphore, a\n" +
-			"barrier. Of a queue it lists the consumers that have items, and how many items there are; of a\n" +
+			"barrier. Of an election it also prints the leader's value. Of a queue it lists the consumers that have items, and how many items there are; of a\n" +
 			"counter its value and who waits to change it; of a group its members.\n" +
 			"Of any other path it lists the ephemeral znodes below as if they were members. Those that wait\n" +
 			"at a gate leave no znode.",
@@ -45,6 +45,10 @@ func printPlaces(w io.Writer, l view.Line) {
 		fmt.Fprintf(w, "%s  counter, value %d\n", view.Clean(l.Path), *l.Value)
 	case zkrecipes.RecipeQueue:
 		fmt.Fprintf(w, "%s  queue, %d items\n", view.Clean(l.Path), l.Len)
+	case zkrecipes.RecipeElection:
+		if l.Leads != nil {
+			fmt.Fprintf(w, "%s  election, value of the leader: %s\n", view.Clean(l.Path), brief([]byte(*l.Leads), 200))
+		}
 	case zkrecipes.RecipeGate:
 		fmt.Fprintf(w, "%s  gate, shut\n", view.Clean(l.Path)) // it is found only while it is shut
 	}
@@ -73,8 +77,9 @@ func (a *app) evict() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "evict PATH PLACE",
 		Short: "Take a waiter's place away, or with --holder what a holder has",
-		Long: "Evict deletes the znode PLACE, which zkr who shows, of a waiter at PATH. Its call returns an\n" +
-			"error. With --holder it may be a holder, too. Then the next waiter holds, perhaps before the\n" +
+		Long: "Evict deletes the znode of a waiter at PATH. PLACE is its name, which zkr who shows and\n" +
+			"$ZKR_PLACE has, its session, its identity, or its number in the list of zkr who, from 1, if that\n" +
+			"is one place only. Its call returns an error. With --holder it may be a holder, too. Then the next waiter holds, perhaps before the\n" +
 			"evicted process knows: use it only if that process is dead, or if its writes are fenced.",
 		Args: cobra.ExactArgs(2),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -106,16 +111,18 @@ func (a *app) evict() *cobra.Command {
 	return c
 }
 
-// findPlace returns the place with that name.
+// findPlace returns the place that the user means by a name.
 func findPlace(ctx context.Context, client *zkrecipes.Client, path, name string) (view.Place, error) {
 	l, err := view.ReadPath(ctx, client, path)
 	if err != nil {
 		return view.Place{}, err
 	}
-	i := slices.IndexFunc(l.Places, func(p view.Place) bool { return p.Name == name })
+	found := placesNamed(l.Places, name)
 	switch {
-	case i < 0:
+	case len(found) == 0:
 		return view.Place{}, failf(exitFailure, "%s has no place %s (zkr who %s)", path, name, path)
+	case len(found) > 1:
+		return view.Place{}, failf(exitFailure, "%s has %d places of %s (zkr who %s shows their names)", path, len(found), name, path)
 	case l.Recipe == zkrecipes.RecipeQueue:
 		return view.Place{}, errors.New("an item cannot be taken from its consumer: end the consumer's process")
 	case l.Recipe == view.RecipeGroup:
@@ -123,5 +130,27 @@ func findPlace(ctx context.Context, client *zkrecipes.Client, path, name string)
 	case l.Recipe == zkrecipes.RecipeCounter:
 		return view.Place{}, errors.New("a Client's turn at a counter lasts for one call: nothing is stuck there")
 	}
-	return l.Places[i], nil
+	return found[0], nil
+}
+
+// placesNamed returns the place of that name, or else those of that session, or identity, or the one
+// of that number.
+func placesNamed(places []view.Place, name string) []view.Place {
+	for _, is := range []func(int, view.Place) bool{
+		func(_ int, p view.Place) bool { return p.Name == name },
+		func(_ int, p view.Place) bool { return p.Session.String() == name },
+		func(_ int, p view.Place) bool { return p.Identity == name },
+		func(i int, _ view.Place) bool { return strconv.Itoa(i+1) == name },
+	} {
+		var found []view.Place
+		for i, p := range places {
+			if is(i, p) {
+				found = append(found, p)
+			}
+		}
+		if len(found) > 0 {
+			return found
+		}
+	}
+	return nil
 }

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/signal"
 	"strconv"
 	"syscall"
 	"time"
@@ -29,7 +30,8 @@ type Command struct {
 	// Grace is the time from SIGTERM to SIGKILL, which comes Margin before the end of the
 	// hold. If the guard has not obeyed after half of Margin, it is killed.
 	Grace, Margin time.Duration
-	Signals       <-chan os.Signal // to be passed on
+	Signals       <-chan os.Signal  // to be passed on
+	Say           func(text string) // tells the user something, while the command may have the terminal
 }
 
 // Result says how a command ended.
@@ -174,7 +176,9 @@ type runner struct {
 	group    int       // of the command
 	terminal terminal
 	told     syscall.Signal
-	deaf     bool // the guard did not obey in time, and was killed
+	wants    bool      // the command was stopped because it wants the terminal
+	said     time.Time // when something was said last
+	deaf     bool      // the guard did not obey in time, and was killed
 }
 
 // send sends a request. If the guard has died, its exit says so. One that has been stopped for so
@@ -190,6 +194,11 @@ func (r *runner) validUntil() time.Time { return r.hold.ValidUntil().Add(-r.cmd.
 
 // wait passes signals and deadlines on until the command has ended.
 func (r *runner) wait(ctx context.Context) (Result, error) {
+	suspend := make(chan os.Signal, 1)
+	if keys := heeded(syscall.SIGTSTP); len(keys) > 0 {
+		signal.Notify(suspend, keys...)
+		defer signal.Reset(keys...)
+	}
 	renew := time.NewTicker(max(time.Millisecond, min(r.cmd.Margin/4, 100*time.Millisecond)))
 	defer renew.Stop()
 	lost := ctx.Done()
@@ -202,8 +211,12 @@ func (r *runner) wait(ctx context.Context) (Result, error) {
 			}
 		case s := <-r.cmd.Signals:
 			r.forward(s.(syscall.Signal))
+		case <-suspend: // the terminal is that of a pipeline, whose other commands have stopped
+			r.say(noSuspend)
+			_ = syscall.Kill(0, syscall.SIGCONT)
 		case <-renew.C:
 			r.renew()
+			r.satisfy()
 			if time.Since(r.sent) > r.cmd.Margin/2 {
 				r.killGuard()
 			}
@@ -245,18 +258,46 @@ func (r *runner) take(rep report) (res Result, done bool, err error) {
 	return Result{}, false, nil
 }
 
+// noSuspend is for a user who presses Ctrl-Z. A shell takes the terminal back from a job when all
+// of its processes have stopped. But if the caller stopped, its session would expire.
+const noSuspend = "it cannot be suspended while it holds the lock, which would be lost"
+
 // stopped does what a command needs that was stopped. One that used the terminal without having
-// it, as the first command of a pipeline, gets it if it is the caller's to lend. Otherwise the
-// caller's group stops, too, so that a shell can resume both in the foreground.
+// it, as the first command of a pipeline, gets it if it is the caller's to lend, or once that is so.
+// One that the user suspends goes on. Editors stop themselves, some by SIGSTOP. Without a terminal
+// it is the business of whoever has stopped it.
 func (r *runner) stopped(by syscall.Signal) {
 	usesTerminal := by == syscall.SIGTTIN || by == syscall.SIGTTOU
 	switch {
-	case usesTerminal && r.terminal.lend(r.group):
+	case usesTerminal:
+		r.wants = true
+		if r.satisfy(); r.wants {
+			r.say("the command has stopped, since it wants the terminal: bring this job to the foreground (fg)")
+		}
+	case r.terminal.lent:
+		r.say(noSuspend)
 		r.send(request{Signal: int(syscall.SIGCONT)})
-	case usesTerminal, r.terminal.lent:
-		r.terminal.takeBack()
-		_ = syscall.Kill(0, syscall.SIGSTOP)
 	}
+}
+
+// satisfy lends the terminal to a command that wants it, if the caller has it by now. A shell sends
+// no signal when it brings a job to the foreground that runs.
+func (r *runner) satisfy() {
+	if r.wants && r.terminal.lend(r.group) {
+		r.wants = false
+		r.send(request{Signal: int(syscall.SIGCONT)})
+	}
+}
+
+// say tells the user something, once a second at most: a command may stop itself again and again.
+func (r *runner) say(text string) {
+	if r.cmd.Say == nil || time.Since(r.said) < time.Second {
+		return
+	}
+	r.said = time.Now()
+	signal.Ignore(syscall.SIGTTOU) // which stty tostop makes of an output in the background
+	defer signal.Reset(syscall.SIGTTOU)
+	r.cmd.Say(text)
 }
 
 // forward passes a signal on. SIGCONT also comes when a shell puts the caller into the
@@ -264,7 +305,9 @@ func (r *runner) stopped(by syscall.Signal) {
 func (r *runner) forward(s syscall.Signal) {
 	switch {
 	case s == syscall.SIGCONT && r.terminal.isFree():
-		r.terminal.lend(r.group)
+		if r.terminal.lend(r.group) {
+			r.wants = false
+		}
 	case s != syscall.SIGCONT && s != syscall.SIGWINCH:
 		r.told = s
 	}

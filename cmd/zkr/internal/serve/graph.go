@@ -9,6 +9,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/zkrecipes/zkrecipes/cmd/zkr/internal/view"
 )
@@ -25,8 +26,9 @@ type graph struct {
 	Nodes     []node     `json:"nodes"`
 	Edges     []edge     `json:"edges"`
 	Deadlocks []deadlock `json:"deadlocks"`
-	Hidden    int        `json:"hidden"` // nodes beyond mostNodes
-	Unread    int        `json:"unread"` // places whose session is not known yet
+	Hidden    int        `json:"hidden"`   // nodes beyond mostNodes
+	Unread    int        `json:"unread"`   // places whose session is not known yet
+	Unlisted  int        `json:"unlisted"` // lines of which it is not known yet who stands in them
 }
 
 type node struct {
@@ -45,6 +47,7 @@ type edge struct {
 
 type deadlock struct {
 	Sentence string         `json:"sentence"`
+	Since    int64          `json:"since,omitempty"` // when the last of its waits began
 	Sessions []view.Session `json:"sessions"`
 	Paths    []string       `json:"paths"`
 }
@@ -106,7 +109,7 @@ func suspectOf(g *view.Graph, circle []view.Session) suspect {
 
 // isConfirmed lists the directories of a suspect again.
 func (h *hub) isConfirmed(ctx context.Context, s suspect) bool {
-	if h.pay(ctx, 1+len(s.places)) != nil || h.client.Ping(ctx) != nil {
+	if h.pay(ctx, h.places, 1+len(s.places)) != nil || h.client.Ping(ctx) != nil {
 		return false
 	}
 	for dir, places := range s.places {
@@ -161,6 +164,8 @@ func (h *hub) newGraph() graph {
 	h.confirmed = known
 	reduced := reduce(g)
 	reduced.Unread = unread
+	all, looked, _ := h.progress()
+	reduced.Unlisted = all - looked
 	return reduced
 }
 
@@ -231,8 +236,21 @@ func newDeadlock(g *view.Graph, circle []view.Session) deadlock {
 	for i, s := range circle {
 		w, _ := g.Between(s, circle[(i+1)%len(circle)])
 		d.Paths = append(d.Paths, w.Path)
+		d.Since = max(d.Since, millis(joined(g, w)))
 	}
 	return d
+}
+
+// joined returns when the place of a wait joined its line.
+func joined(g *view.Graph, w view.Wait) time.Time {
+	for _, l := range g.Lines {
+		for _, p := range l.Places {
+			if l.Path == w.Path && p.Name == w.Place {
+				return p.Since
+			}
+		}
+	}
+	return time.Time{}
 }
 
 func edgesAmong(g *view.Graph, chosen []view.Session) []edge {

@@ -10,10 +10,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"mime"
 	"net"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -60,6 +62,7 @@ func newHandler(h *hub, client *zkrecipes.Client, opts Options) http.Handler {
 	}
 	mux := http.NewServeMux()
 	mux.Handle("GET /", http.FileServerFS(files))
+	mux.HandleFunc("GET /healthz", w.health)
 	mux.HandleFunc("GET /events", w.events)
 	mux.HandleFunc("POST /evict", w.evict)
 	return w.guard(mux)
@@ -69,6 +72,8 @@ func newHandler(h *hub, client *zkrecipes.Client, opts Options) http.Handler {
 // answers.
 func (w *web) guard(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		// A browser that reads nothing must not keep this goroutine.
+		_ = http.NewResponseController(rw).SetWriteDeadline(time.Now().Add(evictTimeout + writeTimeout))
 		header := rw.Header()
 		header.Set("Content-Security-Policy", policy)
 		header.Set("X-Content-Type-Options", "nosniff")
@@ -78,11 +83,13 @@ func (w *web) guard(next http.Handler) http.Handler {
 		header.Set("Cross-Origin-Opener-Policy", "same-origin")
 		header.Set("Cache-Control", "no-store")
 		switch {
+		case r.URL.Path == "/healthz":
+			next.ServeHTTP(rw, r)
 		case !w.isOwnHost(r.Host):
 			// A name that an attacker resolves to this address would make his page one of this
 			// origin.
 			http.Error(rw, "unknown host: use localhost, or --host", http.StatusForbidden)
-		case !isSameSite(r):
+		case !w.isSameSite(r):
 			http.Error(rw, "request of another site", http.StatusForbidden)
 		default:
 			next.ServeHTTP(rw, r)
@@ -100,13 +107,42 @@ func (w *web) isOwnHost(host string) bool {
 
 // isSameSite reports whether neither Origin nor Sec-Fetch-Site say that the request comes from a
 // page of another origin. Links to the page may.
-func isSameSite(r *http.Request) bool {
-	if origin := r.Header.Get("Origin"); origin != "" && origin != "http://"+r.Host {
+//
+// The scheme of Origin is not compared: a proxy that ends TLS asks by HTTP for a page of https. One
+// that does not pass Host on makes the page's origin another one, which is Options.Public.
+func (w *web) isSameSite(r *http.Request) bool {
+	if origin := r.Header.Get("Origin"); origin != "" && !isOrigin(origin, r.Host) && !isOrigin(origin, w.opts.Public) {
 		return false
 	}
 	site := r.Header.Get("Sec-Fetch-Site")
 	return site == "" || site == "same-origin" || site == "none" ||
 		r.Method == http.MethodGet && r.Header.Get("Sec-Fetch-Mode") == "navigate"
+}
+
+// isOrigin reports whether an Origin is that of a page at a host, with a port or the scheme's own.
+func isOrigin(origin, host string) bool {
+	u, err := url.Parse(origin)
+	if err != nil || u.Host == "" || host == "" {
+		return false
+	}
+	port := map[string]string{"http": ":80", "https": ":443"}[u.Scheme]
+	return port != "" && strings.EqualFold(strings.TrimSuffix(u.Host, port), strings.TrimSuffix(host, port))
+}
+
+// health is for those who watch over zkr: 200 if it has read the recipes and is connected. Any name
+// will do, since a probe may use an address that nobody else does.
+func (w *web) health(rw http.ResponseWriter, _ *http.Request) {
+	w.hub.mu.Lock()
+	walked := !w.hub.walked.IsZero()
+	w.hub.mu.Unlock()
+	switch {
+	case !w.client.Status().Connected:
+		http.Error(rw, "no connection to the servers", http.StatusServiceUnavailable)
+	case !walked:
+		http.Error(rw, "the recipes have not been read yet", http.StatusServiceUnavailable)
+	default:
+		_, _ = io.WriteString(rw, "ok\n")
+	}
 }
 
 // events sends what changes in the tree, the graph and the line ?line= until the browser goes.
@@ -131,7 +167,6 @@ func (w *web) events(rw http.ResponseWriter, r *http.Request) {
 		if err != nil {
 			return
 		}
-		// A browser that reads nothing must not keep this goroutine.
 		_ = out.SetWriteDeadline(time.Now().Add(writeTimeout))
 		if _, err := fmt.Fprintf(rw, "data: %s\n\n", text); err != nil || out.Flush() != nil {
 			return
@@ -174,6 +209,10 @@ func (w *web) evict(rw http.ResponseWriter, r *http.Request) {
 		http.Error(rw, "the body must be JSON", http.StatusBadRequest)
 		return
 	}
+	if !isBelow(e.Path, w.opts.Root) {
+		http.Error(rw, "the path is not below "+w.opts.Root, http.StatusForbidden)
+		return
+	}
 	ctx, cancel := context.WithTimeout(r.Context(), evictTimeout)
 	defer cancel()
 	evicted, err := evict(ctx, w.client, e)
@@ -183,6 +222,11 @@ func (w *web) evict(rw http.ResponseWriter, r *http.Request) {
 	}
 	rw.Header().Set("Content-Type", "application/json")
 	_ = json.NewEncoder(rw).Encode(map[string]bool{"evicted": evicted})
+}
+
+// isBelow reports whether a path is the root or below it.
+func isBelow(path, root string) bool {
+	return path == root || strings.HasPrefix(path, strings.TrimSuffix(root, "/")+"/")
 }
 
 var errNoPlace = errors.New("there is no such place any more")

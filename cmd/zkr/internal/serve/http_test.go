@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -198,9 +199,9 @@ func TestOnlyTheOwnNamesAreAnswered(t *testing.T) {
 }
 
 func TestPagesOfOtherOriginsAreRefused(t *testing.T) {
-	s := serveOn(t, nil)
+	s := serveOn(t, func(o *Options) { o.Public = "zkr.example" })
 	for _, headers := range [][]string{
-		{"Origin", "http://evil.example"}, {"Origin", "null"}, {"Origin", "https://" + s.addr}, {"Origin", "http://127.0.0.1:1"},
+		{"Origin", "http://evil.example"}, {"Origin", "null"}, {"Origin", "ftp://" + s.addr}, {"Origin", "http://127.0.0.1:1"}, {"Origin", "http://"}, {"Origin", "https://zkr.example:444"},
 		{"Sec-Fetch-Site", "cross-site"}, {"Sec-Fetch-Site", "same-site", "Sec-Fetch-Mode", "cors"},
 	} {
 		status, text, header := s.ask("GET", "/page.js", "", headers...)
@@ -209,7 +210,9 @@ func TestPagesOfOtherOriginsAreRefused(t *testing.T) {
 		require.Empty(t, header.Values("Access-Control-Allow-Origin"))
 	}
 	for _, headers := range [][]string{
-		{"Origin", "http://" + s.addr}, {"Sec-Fetch-Site", "same-origin"}, {"Sec-Fetch-Site", "none"},
+		{"Origin", "http://" + s.addr}, {"Origin", "https://" + s.addr}, // a proxy has ended TLS
+		{"Origin", "https://zkr.example"}, {"Origin", "https://ZKR.example:443"}, // and has not passed Host on
+		{"Sec-Fetch-Site", "same-origin"}, {"Sec-Fetch-Site", "none"},
 		{"Sec-Fetch-Site", "cross-site", "Sec-Fetch-Mode", "navigate"}, // a link
 	} {
 		status, _, _ := s.ask("GET", "/", "", headers...)
@@ -337,4 +340,70 @@ func TestTheEndEndsTheStreams(t *testing.T) {
 	s.done <- nil // for the clean-up
 	_, err := net.Dial("tcp", s.addr)
 	require.Error(t, err)
+}
+
+func TestAnEvictionReachesNothingAboveTheRoot(t *testing.T) {
+	s := serveOn(t, func(o *Options) { o.Token, o.Root = secret, "/team" })
+	for path, want := range map[string]int{"/l": 403, "/team-b/l": 403, "/team/l": 200} {
+		lease, err := zkrecipes.NewMutex(s.dial("holder"), path).Lock(t.Context())
+		require.NoError(t, err)
+		body := `{"path":"` + path + `","place":"` + s.srv.Children(path)[0] + `","holder":true}`
+		status, text, _ := s.ask("POST", "/evict", body, "Content-Type", "application/json", tokenHeader, secret)
+		require.Equal(t, want, status, "%s: %s", path, text)
+		if want == 403 {
+			require.Contains(t, text, "not below /team")
+			require.NoError(t, lease.Err())
+		}
+	}
+}
+
+func TestHealthIsThatOfThePage(t *testing.T) {
+	s := serveOn(t, nil)
+	require.Eventually(t, func() bool {
+		status, text, _ := s.ask("GET", "/healthz", "", "Host", "10.1.2.3:8080")
+		return status == http.StatusOK && text == "ok\n"
+	}, patience, 10*time.Millisecond)
+	w := &web{hub: newHub(s.client, Options{Requests: 80}), client: s.client}
+	answer := httptest.NewRecorder()
+	w.health(answer, nil)
+	require.Equal(t, http.StatusServiceUnavailable, answer.Code)
+	require.Contains(t, answer.Body.String(), "not been read")
+	s.srv.Close()
+	require.Eventually(t, func() bool {
+		status, text, _ := s.ask("GET", "/healthz", "")
+		return status == http.StatusServiceUnavailable && strings.Contains(text, "no connection")
+	}, patience, 10*time.Millisecond)
+}
+
+// A browser that reads nothing of an answer must not keep the goroutine that writes it.
+func TestEachAnswerHasADeadline(t *testing.T) {
+	w := &web{hosts: []string{"zkr.example"}}
+	answer := &deadlines{ResponseRecorder: httptest.NewRecorder()}
+	w.guard(http.NotFoundHandler()).ServeHTTP(answer, httptest.NewRequest("GET", "http://zkr.example/page.js", nil))
+	require.Len(t, answer.set, 1)
+	require.Less(t, time.Until(answer.set[0]), patience)
+}
+
+// deadlines records the deadlines of writes.
+type deadlines struct {
+	*httptest.ResponseRecorder
+	set []time.Time
+}
+
+func (d *deadlines) SetWriteDeadline(t time.Time) error {
+	d.set = append(d.set, t)
+	return nil
+}
+
+// Everybody who may write a znode chooses an identity, of up to a megabyte.
+func TestOnlyAPartOfALongIdentityIsKept(t *testing.T) {
+	s := serveOn(t, nil)
+	a := s.raw("first " + strings.Repeat("x", 500_000) + " in 0x7b")
+	a.create("/l", "", 0)
+	a.join("/l")
+	b := s.browse("/l")
+	b.until("a place", func() bool { return len(b.line.Places) == 1 && b.line.Places[0].Read })
+	identity := b.line.Places[0].Identity
+	require.Less(t, len(identity), 300)
+	require.True(t, strings.HasPrefix(identity, "first x") && strings.HasSuffix(identity, "x in 0x7b"), identity)
 }

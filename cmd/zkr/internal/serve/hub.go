@@ -21,6 +21,10 @@ const (
 	publishGap = 400 * time.Millisecond // between two updates of a browser
 	graphGap   = time.Second            // between two graphs
 	forgetting = cells * cellTime       // after which a line that does not exist is forgotten
+
+	shares       = 4 // into which Options.Requests are divided
+	firstHaste   = 40
+	longestHaste = time.Minute
 )
 
 // hub is the state that all browsers show. Its goroutines read from the servers, and publish
@@ -28,12 +32,19 @@ const (
 type hub struct {
 	client *zkrecipes.Client
 	opts   Options
-	reads  *rate.Limiter // of watches, places and polls; walks have a share of their own
-	count  atomic.Int64  // reads
-	wake   chan struct{} // for readPlaces: there may be something to read
+	count  atomic.Int64 // reads
+
+	// Each of these, and the walk, has a quarter of Options.Requests. So lines that change all the
+	// time keep nobody from seeing what is new.
+	firsts *rate.Limiter // the first looks at lines, directories, and what has come there
+	looks  *rate.Limiter // other looks at lines, and polls
+	places *rate.Limiter // places, and what confirms a deadlock
+
+	wake chan struct{} // for readPlaces: there may be something to read
 
 	mu      sync.Mutex
 	lines   map[string]*followed
+	dirs    map[string]bool // that are watched for new recipes
 	total   history
 	skipped int // znodes that the last walk did not look at
 	left    int // recipes beyond Options.Lines
@@ -52,6 +63,7 @@ type hub struct {
 	deadlocked map[string]bool // paths
 	perSecond  float64         // reads
 	suspects   chan suspect
+	arrivals   arrivals
 }
 
 // followed is a line and the goroutines that watch it.
@@ -65,18 +77,30 @@ type followed struct {
 }
 
 func newHub(client *zkrecipes.Client, opts Options) *hub {
-	share := float64(opts.Requests) * 3 / 4
-	return &hub{
+	h := &hub{
 		client: client, opts: opts,
-		reads:     rate.NewLimiter(rate.Limit(share), max(1, opts.Requests/2)),
 		wake:      make(chan struct{}, 1),
+		dirs:      map[string]bool{},
 		lines:     map[string]*followed{},
 		shown:     map[string]int{},
 		changed:   map[string]bool{},
 		next:      make(chan struct{}),
 		confirmed: map[string]bool{},
 		suspects:  make(chan suspect, 1),
+		arrivals:  arrivals{wake: make(chan struct{}, 1)},
 	}
+	share, burst := rate.Limit(opts.Requests)/shares, max(1, opts.Requests/6)
+	h.firsts = rate.NewLimiter(share*firstHaste, burst)
+	h.places = rate.NewLimiter(share*firstHaste, burst)
+	h.looks = rate.NewLimiter(share, burst)
+	return h
+}
+
+// slowDown ends the haste of the first reading.
+func (h *hub) slowDown() {
+	share := rate.Limit(h.opts.Requests) / shares
+	h.firsts.SetLimit(share)
+	h.places.SetLimit(share)
 }
 
 // run watches and publishes until ctx ends.
@@ -87,15 +111,16 @@ func (h *hub) run(ctx context.Context) {
 	all.Go(func() { h.readPlaces(ctx) })
 	all.Go(func() { h.poll(ctx) })
 	all.Go(func() { h.confirm(ctx) })
+	all.Go(func() { h.lookAtArrivals(ctx, &all) })
 	h.publish(ctx)
 }
 
-// pay waits until n more requests may be sent.
-func (h *hub) pay(ctx context.Context, n int) error {
+// pay waits until n more requests of a share may be sent.
+func (h *hub) pay(ctx context.Context, share *rate.Limiter, n int) error {
 	h.count.Add(int64(n))
 	for n > 0 {
-		part := min(n, h.reads.Burst())
-		if err := h.reads.WaitN(ctx, part); err != nil {
+		part := min(n, share.Burst())
+		if err := share.WaitN(ctx, part); err != nil {
 			return err
 		}
 		n -= part

@@ -36,7 +36,11 @@ type status struct {
 	Reads     float64 `json:"reads"` // requests a second
 	MostReads int     `json:"mostReads"`
 	Walked    int64   `json:"walked"` // when the last walk ended
+	Known     int     `json:"known"`  // recipes
+	Looked    int     `json:"looked"` // those of which it is known who stands in them
 	Unread    int     `json:"unread"` // places whose znode is yet to be read
+	Lines     int     `json:"lines"`  // Options.Lines
+	Dirs      int     `json:"dirs"`   // directories that are watched for new recipes
 	Skipped   int     `json:"skipped"`
 	Left      int     `json:"left"`
 	Error     string  `json:"error,omitempty"`
@@ -231,12 +235,9 @@ func (h *hub) newStatus(now time.Time) *status {
 	}
 	for _, f := range h.lines {
 		st.Watches += f.watches
-		for _, p := range f.places[:min(len(f.places), mostPlaces)] {
-			if !p.read {
-				st.Unread++
-			}
-		}
 	}
+	st.Lines, st.Dirs = h.opts.Lines, len(h.dirs)
+	st.Known, st.Looked, st.Unread = h.progress()
 	return st
 }
 

@@ -24,6 +24,7 @@ type Options struct {
 	Root     string
 	Listener net.Listener
 	Hosts    []string      // names under which browsers may ask, beside those of the loopback address
+	Public   string        // host of the page's address for browsers, if a proxy has another one
 	Token    string        // for actions; empty: none are allowed
 	Stale    time.Duration // holds that are older are marked
 	Refresh  time.Duration // how often new recipes are looked for, at most

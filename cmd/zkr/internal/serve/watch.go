@@ -21,10 +21,10 @@ import (
 const (
 	costOfLook  = 4   // requests for a recipe in a walk, or about that
 	costOfQueue = 10  // requests for a look at a queue, or about that
-	costOfWatch = 3   // requests when a watch begins, at most
-	walkShare   = 4   // a walk may take a quarter of Options.Requests
+	costOfWatch = 3   // requests when a watch begins, and for the next look
 	walkRest    = 20  // a walk may take a twentieth of the time
 	readAtOnce  = 8   // places
+	fewLooks    = 4   // at a line that is new
 	mostPlaces  = 500 // of a line that are read
 	mostItems   = 20  // of a queue that are read, if it is shown
 
@@ -33,15 +33,48 @@ const (
 )
 
 // walk looks for recipes again and again. New ones are followed, by goroutines in all. The
-// first walk is as quick as it can be, for the page to show something. The others have a
-// quarter of Options.Requests, and rest in proportion to what the znodes cost that are none.
+// first walk is as quick as it can be, for the page to show something. The others have a share
+// of Options.Requests, and rest in proportion to what the znodes cost that are none.
 func (h *hub) walk(ctx context.Context, all *sync.WaitGroup) {
 	pace := rate.NewLimiter(rate.Inf, costOfLook)
 	for ctx.Err() == nil {
 		busy := h.walkOnce(ctx, all, pace)
-		pace.SetLimit(rate.Limit(float64(h.opts.Requests) / walkShare))
+		if pace.Limit() == rate.Inf {
+			pace.SetLimit(rate.Limit(h.opts.Requests) / shares)
+			h.awaitFirstReading(ctx)
+			h.slowDown()
+		}
 		_ = sleep(ctx, max(h.opts.Refresh, walkRest*busy))
 	}
+}
+
+// awaitFirstReading returns when all that the first walk has found was read, or soon after it.
+func (h *hub) awaitFirstReading(ctx context.Context) {
+	for since := time.Now(); time.Since(since) < longestHaste; {
+		h.mu.Lock()
+		known, looked, unread := h.progress()
+		h.mu.Unlock()
+		if looked == known && unread == 0 || sleep(ctx, publishGap) != nil {
+			return
+		}
+	}
+}
+
+// progress returns how many lines are known, of how many it is known who stands in them, and how
+// many places have yet to be read. The caller holds mu.
+func (h *hub) progress() (known, looked, unread int) {
+	for _, f := range h.lines {
+		known++
+		if f.looked || f.failed != "" || len(watchedDirs(f.recipe)) == 0 {
+			looked++
+		}
+		for _, p := range f.places[:min(len(f.places), mostPlaces)] {
+			if isUnread(p) {
+				unread++
+			}
+		}
+	}
+	return known, looked, unread
 }
 
 // walkOnce returns how long it took without what the pace has it wait.
@@ -75,6 +108,10 @@ func (h *hub) walkOnce(ctx context.Context, all *sync.WaitGroup, pace *rate.Limi
 	if failed == "" {
 		h.walked = time.Now()
 		h.forget(seen)
+		h.watchDir(ctx, h.opts.Root, h.opts.Lines, all)
+		for path := range h.lines {
+			h.watchAbove(ctx, path, all)
+		}
 	}
 	return busy
 }
@@ -153,13 +190,14 @@ func (h *hub) used(f *followed, u zkrecipes.Usage) {
 
 // follow watches a directory of a line until ctx ends.
 func (h *hub) follow(ctx context.Context, f *followed, dir string, isDeaf bool) {
-	if h.pay(ctx, costOfWatch) != nil {
+	if h.pay(ctx, h.firsts, costOfWatch) != nil {
 		return
 	}
 	states := h.client.WatchChildren(ctx, f.path+dir)
 	if isDeaf {
 		states = h.listAgain(ctx, f.path+dir)
 	}
+	looks := 0
 	for c, err := range states {
 		if ctx.Err() != nil { // also if the other directory's watch has failed
 			return
@@ -169,8 +207,15 @@ func (h *hub) follow(ctx context.Context, f *followed, dir string, isDeaf bool) 
 			return
 		}
 		h.observed(f, dir, newListing(c))
+		share, cost := h.looks, 1
+		if looks++; looks < fewLooks {
+			share = h.firsts
+		}
+		if looks == 1 {
+			cost = 0 // costOfWatch has it
+		}
 		// While this waits, changes add up. The next look shows them all.
-		if sleep(ctx, h.gapOf(f.path)) != nil || h.pay(ctx, 1) != nil {
+		if sleep(ctx, h.gapOf(f.path)) != nil || h.pay(ctx, share, cost) != nil {
 			return
 		}
 	}
@@ -239,7 +284,8 @@ func (h *hub) observed(f *followed, dir string, seen listing) {
 }
 
 // readPlaces reads the znodes of places that have not been read: those of the lines that are
-// shown, then holders, then waiters.
+// shown, then those of lines in which somebody waits, the longest held ones first. A deadlock is in
+// such lines, and in a line that moves all the time it is not.
 func (h *hub) readPlaces(ctx context.Context) {
 	for ctx.Err() == nil {
 		work := h.unread()
@@ -252,7 +298,7 @@ func (h *hub) readPlaces(ctx context.Context) {
 		}
 		var batch sync.WaitGroup
 		for _, w := range work {
-			if h.pay(ctx, 1) != nil {
+			if h.pay(ctx, h.places, 1) != nil {
 				break
 			}
 			batch.Go(func() { h.readPlace(ctx, w) })
@@ -270,29 +316,38 @@ type unreadPlace struct {
 func (h *hub) unread() (work []unreadPlace) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	var waiters []unreadPlace
-	for _, shown := range []bool{true, false} {
-		for _, f := range h.sorted() {
-			if h.shown[f.path] > 0 != shown {
-				continue
+	var lines []*followed
+	for _, f := range h.lines {
+		if slices.ContainsFunc(f.places[:min(len(f.places), mostPlaces)], isUnread) {
+			lines = append(lines, f)
+		}
+	}
+	rank := func(f *followed) int {
+		switch {
+		case h.shown[f.path] > 0:
+			return 0
+		case !f.places[len(f.places)-1].held: // somebody waits
+			return 1
+		}
+		return 2
+	}
+	slices.SortFunc(lines, func(a, b *followed) int {
+		return cmp.Or(rank(a)-rank(b), a.places[0].heldAt.Compare(b.places[0].heldAt), cmp.Compare(a.path, b.path))
+	})
+	for _, f := range lines {
+		for _, p := range f.places[:min(len(f.places), mostPlaces)] {
+			if isUnread(p) {
+				work = append(work, unreadPlace{f, p})
 			}
-			for _, p := range f.places[:min(len(f.places), mostPlaces)] {
-				switch {
-				case p.read:
-				case shown, p.held:
-					work = append(work, unreadPlace{f, p})
-				default:
-					waiters = append(waiters, unreadPlace{f, p})
-				}
-			}
-			if len(work) >= readAtOnce {
-				return work[:readAtOnce]
+			if len(work) == readAtOnce {
+				return work
 			}
 		}
 	}
-	work = append(work, waiters...)
-	return work[:min(len(work), readAtOnce)]
+	return work
 }
+
+func isUnread(p *place) bool { return !p.read }
 
 func (h *hub) readPlace(ctx context.Context, w unreadPlace) {
 	data, stat, err := h.client.Get(ctx, w.p.path)
@@ -303,7 +358,7 @@ func (h *hub) readPlace(ctx context.Context, w unreadPlace) {
 	defer h.mu.Unlock()
 	w.p.read = true // also if it has gone, which the watch will tell, or may not be read
 	if err == nil {
-		w.p.identity, w.p.session = string(data), view.Session(stat.EphemeralOwner)
+		w.p.identity, w.p.session = view.Brief(data), view.Session(stat.EphemeralOwner)
 		w.p.since = time.UnixMilli(stat.Ctime)
 	}
 	h.touch(w.f.path)
@@ -349,7 +404,7 @@ func (h *hub) polled(due map[string]time.Time) (us []zkrecipes.Usage) {
 }
 
 func (h *hub) pollOne(ctx context.Context, u zkrecipes.Usage) {
-	if h.pay(ctx, costOfQueue) != nil {
+	if h.pay(ctx, h.looks, costOfQueue) != nil {
 		return
 	}
 	now, err := view.Find(ctx, h.client, u.Path)
@@ -372,7 +427,11 @@ func (h *hub) pollOne(ctx context.Context, u zkrecipes.Usage) {
 	} else {
 		l, _ := view.Read(ctx, h.client, now)
 		places = l.Places
-		_ = h.pay(ctx, len(places))
+		for i := range places {
+			places[i].Identity = view.Brief(places[i].Identity)
+			places[i].Contender = zkrecipes.Contender{}
+		}
+		_ = h.pay(ctx, h.looks, len(places))
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -389,7 +448,8 @@ func (h *hub) readItems(ctx context.Context, path string) (entries []zkrecipes.E
 			break
 		}
 		e.Data = nil
-		if entries = append(entries, e); len(entries) == mostItems || h.pay(ctx, 2) != nil {
+		e.Consumer, e.Failure.Text = view.Brief(e.Consumer), view.Brief(e.Failure.Text)
+		if entries = append(entries, e); len(entries) == mostItems || h.pay(ctx, h.looks, 2) != nil {
 			break
 		}
 	}

@@ -29,13 +29,29 @@ func Clean(s string) string {
 	}, s)
 }
 
+// mostText is how much is kept of a text that another client has written, in bytes. lastText is how
+// much of that is the end: see Nested.
+const (
+	mostText = 256
+	lastText = 40
+)
+
+// Brief returns a text of another client without its middle, if it is long.
+func Brief[T string | []byte](s T) string {
+	if len(s) <= mostText {
+		return string(s)
+	}
+	first, last := s[:mostText-lastText], s[len(s)-lastText:]
+	return strings.ToValidUTF8(string(first), "") + "…" + strings.ToValidUTF8(string(last), "")
+}
+
 // Sentence says of a deadlock who waits for whom.
 func (g *Graph) Sentence(circle []Session) string {
 	var parts []string
 	for i, s := range circle {
 		holder := circle[(i+1)%len(circle)]
 		w, _ := g.Between(s, holder)
-		parts = append(parts, fmt.Sprintf("%s waits for %s, which %s holds", g.Name(s), w.Path, g.Name(holder)))
+		parts = append(parts, fmt.Sprintf("%s waits for %s, which %s holds", g.Name(s), Clean(w.Path), g.Name(holder)))
 	}
 	return strings.Join(parts, "; ")
 }
@@ -43,7 +59,7 @@ func (g *Graph) Sentence(circle []Session) string {
 // Text writes the lines, and the deadlocks.
 func (g *Graph) Text(w io.Writer) {
 	for _, l := range g.Lines {
-		fmt.Fprintf(w, "%s  %s\n", l.Path, l.Recipe)
+		fmt.Fprintf(w, "%s  %s\n", Clean(l.Path), l.Recipe)
 		for _, p := range l.Places {
 			what := "waits"
 			if p.Held {

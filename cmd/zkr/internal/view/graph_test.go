@@ -93,3 +93,14 @@ func TestPicturesShowADeadlock(t *testing.T) {
 		require.NotContains(t, picture, "\x1b")
 	}
 }
+
+func TestAPathCannotControlTheTerminal(t *testing.T) {
+	var text strings.Builder
+	NewGraph([]Line{
+		{Path: "/a\u202e", Recipe: "mutex", Places: []Place{{Session: 1, Held: true}, {Session: 2}}},
+		{Path: "/b\x1b[2J", Recipe: "mutex", Places: []Place{{Session: 2, Held: true}, {Session: 1}}},
+	}).Text(&text)
+	require.Contains(t, text.String(), "DEADLOCK")
+	require.NotContains(t, text.String(), "\u202e")
+	require.NotContains(t, text.String(), "\x1b")
+}

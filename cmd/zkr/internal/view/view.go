@@ -43,9 +43,10 @@ type Place struct {
 type Line struct {
 	Path   string           `json:"path"`
 	Recipe zkrecipes.Recipe `json:"recipe"`
-	Size   int              `json:"size,omitempty"`  // slots of a semaphore, members of a barrier
-	Value  *int64           `json:"value,omitempty"` // of a counter
-	Len    int              `json:"len,omitempty"`   // items of a queue
+	Size   int              `json:"size,omitempty"`   // slots of a semaphore, members of a barrier
+	Value  *int64           `json:"value,omitempty"`  // of a counter
+	Leads  *string          `json:"leader,omitempty"` // the value of an election's leader
+	Len    int              `json:"len,omitempty"`    // items of a queue
 	Places []Place          `json:"places"`
 }
 
@@ -139,6 +140,16 @@ func Read(ctx context.Context, client *zkrecipes.Client, u zkrecipes.Usage) (Lin
 			l.Places, err = ephemerals(ctx, client, strings.TrimSuffix(u.Path, "/")+"/line")
 		}
 		return l, err
+	}
+	if u.Recipe == zkrecipes.RecipeElection {
+		leader, err := zkrecipes.NewElection(client, u.Path).Leader(ctx)
+		if err != nil && !errors.Is(err, zkrecipes.ErrNoLeader) {
+			return l, err
+		}
+		if err == nil {
+			value := string(leader.Value)
+			l.Leads = &value
+		}
 	}
 	cs, err := contenders(ctx, client, u)
 	for _, c := range cs {

@@ -3,12 +3,21 @@
 
 const $ = (id) => document.getElementById(id);
 const rows = new Map(); // path -> row
-let picked = decodeURIComponent(location.hash.slice(1));
+let picked = pathInAddress();
 let detail = null, graph = null, state = null, token = "";
 let ahead = 0; // of zkr's clock, in milliseconds
 let source = null;
 
 const now = () => Date.now() + ahead;
+
+// pathInAddress returns the path in the fragment, or "" if that is malformed.
+function pathInAddress() {
+  try {
+    return decodeURIComponent(location.hash.slice(1));
+  } catch (e) {
+    return "";
+  }
+}
 
 // make returns an element with a class, text and children.
 function make(tag, className, text, ...children) {
@@ -47,6 +56,7 @@ function connect() {
   source.onopen = () => { $("lost").hidden = true; };
   source.onerror = () => {
     $("lost").hidden = false;
+    drawConnection();
     if (source.readyState === EventSource.CLOSED) setTimeout(connect, 3000); // refused: zkr is full
   };
   source.onmessage = (event) => take(JSON.parse(event.data));
@@ -61,7 +71,8 @@ function take(m) {
   if (m.line) detail = m.line;
   if (m.graph) { graph = m.graph; drawGraph(); }
   if (m.rows || m.gone || m.status) drawTree();
-  if (m.line || m.status) drawLine();
+  drawTroubles();
+  if (m.line || m.status) { drawLine(); drawCharts(); }
 }
 
 function pick(path) {
@@ -72,6 +83,7 @@ function pick(path) {
   for (const box of [$("held"), $("waiting")]) box.replaceChildren();
   drawTree();
   drawLine();
+  drawCharts();
   connect();
 }
 
@@ -103,30 +115,48 @@ function classOf(r) {
 function isWanted(r, filter) {
   if (filter === "deadlock") return r.deadlock;
   if (filter === "waiting") return r.waiters > 0;
+  if (filter === "stale") return classOf(r) === "stale";
   return r.path.toLowerCase().includes(filter);
 }
+
+const byPath = (a, b) => a.path < b.path ? -1 : 1;
+const oldest = (a, b, field) => (a[field] || Infinity) - (b[field] || Infinity) || byPath(a, b);
+const orders = {
+  path: byPath,
+  held: (a, b) => oldest(a.holders ? a : { path: a.path }, b.holders ? b : { path: b.path }, "held"),
+  waiting: (a, b) => oldest(a.waiters ? a : { path: a.path }, b.waiters ? b : { path: b.path }, "waiting"),
+  waiters: (a, b) => b.waiters - a.waiters || byPath(a, b),
+};
 
 const treeRows = new Map(); // path -> element
 
 function drawTree() {
   const filter = $("filter").value.trim().toLowerCase();
-  const wanted = [...rows.values()].filter((r) => isWanted(r, filter)).sort((a, b) => a.path < b.path ? -1 : 1);
-  const body = $("tree").tBodies[0], elements = [];
+  const wanted = [...rows.values()].filter((r) => isWanted(r, filter)).sort(orders[$("sort").value]);
+  const isTree = $("sort").value === "path", body = $("tree").tBodies[0], elements = [];
   let directory = null;
   for (const r of wanted) {
     const cut = r.path.lastIndexOf("/");
     const parent = r.path.slice(0, cut + 1);
-    if (parent !== directory) {
+    if (isTree && parent !== directory) {
       directory = parent;
       if (parent !== "/") elements.push(directoryRow(parent));
     }
-    elements.push(treeRow(r, r.path.slice(cut + 1), parent));
+    elements.push(isTree ? treeRow(r, r.path.slice(cut + 1), parent) : treeRow(r, r.path, "/"));
   }
   for (const path of treeRows.keys()) if (!rows.has(path)) treeRows.delete(path);
-  elements.forEach((e, i) => { if (body.rows[i] !== e) body.insertBefore(e, body.rows[i] || null); });
-  while (body.rows.length > elements.length) body.lastElementChild.remove();
+  let at = body.firstElementChild;
+  for (const e of elements) {
+    if (e === at) at = at.nextElementSibling;
+    else body.insertBefore(e, at);
+  }
+  while (at) {
+    const next = at.nextElementSibling;
+    at.remove();
+    at = next;
+  }
   $("empty").hidden = wanted.length > 0;
-  $("empty").textContent = filter ? "Nothing matches." : state && state.walked ? "No recipe is in use here." : "Looking ...";
+  setText($("empty"), filter && rows.size ? "Nothing matches." : missing() || "No recipe is in use here.");
 }
 
 const directories = new Map();
@@ -146,19 +176,79 @@ function treeRow(r, name, parent) {
     e = make("tr");
     e.dataset.path = r.path;
     e.addEventListener("click", () => pick(r.path));
-    const first = make("td", "name" + (parent === "/" ? "" : " in1"), name, make("span", "tag", r.recipe));
+    const button = make("button", "pick");
+    button.type = "button";
+    const first = make("td", "", null, button, make("span", "tag", r.recipe));
     first.title = r.path;
     e.append(first, make("td", "state"), make("td", "number"), make("td", "number"), make("td", "number"));
     treeRows.set(r.path, e);
   }
-  e.className = classOf(r) + (r.path === picked ? " picked" : "");
-  const [, what, hold, wait, rate] = e.cells;
-  what.textContent = stateOf(r);
-  what.title = r.failed || "";
-  hold.textContent = r.holders || "";
-  wait.textContent = r.waiters || "";
-  rate.textContent = r.rate ? perSecond(r.rate) : "";
+  setClass(e, classOf(r) + (r.path === picked ? " picked" : ""));
+  const [first, what, hold, wait, rate] = e.cells;
+  setClass(first, "name" + (parent === "/" ? "" : " in1"));
+  setText(first.firstChild, name);
+  if (r.path === picked) first.firstChild.setAttribute("aria-current", "true");
+  else if (first.firstChild.hasAttribute("aria-current")) first.firstChild.removeAttribute("aria-current");
+  setText(what, stateOf(r));
+  if (what.title !== (r.failed || "")) what.title = r.failed || "";
+  setText(hold, r.holders ? String(r.holders) : "");
+  setText(wait, r.waiters ? String(r.waiters) : "");
+  setText(rate, r.rate ? perSecond(r.rate) : "");
   return e;
+}
+
+// --- what needs attention
+
+const mostTroubles = 20;
+
+// troubles returns what is stuck, or looks so: the worst first.
+function troubles() {
+  const found = [];
+  for (const d of graph ? graph.deadlocks : []) {
+    found.push({ key: "deadlock " + d.sentence, kind: "stuck", rank: 0, since: d.since, paths: [...new Set(d.paths)], what: "deadlock" + (d.since ? " for " + age(d.since) : ""),
+      text: d.sentence + ".", advice: "Evict one of the waiters: its call returns an error, and nobody loses a lock." });
+  }
+  for (const r of rows.values()) {
+    const add = (rank, since, what, text, advice) => found.push({ key: rank + r.path, kind: "", rank, since, paths: [r.path], what, text, advice });
+    if (r.failed) add(1, 0, "cannot be read", r.failed, "");
+    if (r.recipe === "queue") {
+      if (r.holders && isOld(r.held)) add(2, r.held, "taken for " + age(r.held), count(r.holders, "item") + " taken, " + count(r.len || 0, "item") + " in all.", "Look whether the consumer works or hangs. If its process ends, the item is taken again.");
+      if (r.dead) add(4, 0, count(r.dead, "dead letter"), "", "zkr queue ls --dead shows why; zkr queue redrive moves them back.");
+    } else if (!r.deadlock && r.waiters && r.holders && isOld(r.held) && r.recipe !== "election") {
+      add(2, r.held, "held for " + age(r.held), count(r.waiters, "waiter") + ".", "Look whether the holder works or hangs.");
+    } else if (!r.deadlock && isOld(r.waiting) && r.recipe !== "election") {
+      add(3, r.waiting, "waits for " + age(r.waiting), count(r.waiters, "waiter") + ".", "");
+    }
+  }
+  return found.sort((a, b) => a.rank - b.rank || (a.since || Infinity) - (b.since || Infinity) || (a.key < b.key ? -1 : 1));
+}
+
+const troubleItems = new Map(); // key -> element
+
+function drawTroubles() {
+  const all = troubles(), shown = all.slice(0, mostTroubles), keys = new Set(shown.map((t) => t.key));
+  const more = all.length > shown.length ? "And " + (all.length - shown.length) + " more: filter by stale." : "";
+  const unknown = missing();
+  setText($("well"), [all.length ? "" : state && state.walked ? "Nothing, as far as the page knows." : "", unknown, more].filter((text) => text).join(" "));
+  for (const [key, e] of troubleItems) if (!keys.has(key)) { e.remove(); troubleItems.delete(key); }
+  shown.forEach((t, i) => {
+    let e = troubleItems.get(t.key);
+    if (!e) {
+      e = make("li", t.kind, null, make("span", "what"), " ", ...t.paths.flatMap((p) => [pathButton(p), " "]), make("span"), " ", make("span", "advice"));
+      troubleItems.set(t.key, e);
+    }
+    setText(e.querySelector(".what"), t.what);
+    setText(e.querySelector("span:not(.what):not(.advice)"), t.text);
+    setText(e.querySelector(".advice"), t.advice);
+    if ($("troubles").children[i] !== e) $("troubles").insertBefore(e, $("troubles").children[i] || null);
+  });
+}
+
+function pathButton(path) {
+  const b = make("button", "path", path);
+  b.type = "button";
+  b.addEventListener("click", () => pick(path));
+  return b;
 }
 
 // --- a line
@@ -172,7 +262,6 @@ function drawLine() {
   $("more").hidden = !(detail && detail.more);
   if (detail && detail.more) $("more").textContent = "and " + detail.more + " more behind them";
   drawItems(detail && r.recipe === "queue" ? detail.items || [] : null);
-  drawCharts(r);
 }
 
 function drawFacts(r) {
@@ -198,7 +287,8 @@ function factsOf(r) {
     if (r.holders) facts.push(make("span", isOld(r.held) ? "old" : "", r.holders + " taken, the first " + age(r.held) + " ago"));
     facts.push(count(r.waiters, "consumer") + (r.waiters === 1 ? " waits" : " wait"));
     if (r.dead) {
-      const link = make("span", "link", count(r.dead, "dead letter"));
+      const link = make("button", "path link", count(r.dead, "dead letter"));
+      link.type = "button";
       link.addEventListener("click", () => pick(r.path + "-dead"));
       facts.push(link);
     }
@@ -260,6 +350,8 @@ function card(p, r, i) {
   session.title = p.place;
   if (state && state.actions && !e.querySelector("button")) {
     const b = make("button", "danger", "evict");
+    b.type = "button";
+    b.setAttribute("aria-label", "evict " + (p.identity || p.place));
     b.addEventListener("click", () => ask(e.place));
     e.append(b);
   }
@@ -285,7 +377,8 @@ function drawItems(items) {
 
 // --- history
 
-function drawCharts(r) {
+function drawCharts() {
+  const r = picked && (detail ? detail.row : rows.get(picked));
   const points = detail ? detail.points : !picked && state ? state.points : [];
   const isQueue = r && r.recipe === "queue";
   $("charts").hidden = !points.length || r && !isQueue && !detail.watched;
@@ -349,15 +442,54 @@ function layOut(g) {
   return at;
 }
 
+// missing says what the page does not know, or nothing if it knows all.
+function missing() {
+  if (!state) return "Nothing has been read yet.";
+  if (!state.walked) return "Reading: " + count(state.known, "recipe") + " found so far, " + state.looked + " of them read.";
+  const parts = [];
+  if (state.looked < state.known) parts.push("Reading: " + state.looked + " of " + count(state.known, "recipe") + ".");
+  const unread = Math.max(state.unread, graph ? graph.unread : 0);
+  if (unread) parts.push(count(unread, "place") + " yet to be read.");
+  return parts.join(" ");
+}
+
+// leftOut says what the page will not show.
+function leftOut() {
+  const parts = [];
+  if (state && state.left) parts.push("Not shown: " + count(state.left, "recipe") + " or more beyond --lines " + state.lines + ".");
+  if (state && state.skipped) parts.push(count(state.skipped, "znode") + " could not be looked at.");
+  return parts.join(" ");
+}
+
+function drawCalm() {
+  const unknown = [missing(), leftOut()].filter((text) => text).join(" ");
+  const parts = [];
+  if (!graph || graph.nodes.length === 0) {
+    parts.push(!unknown ? "Nobody waits." : state && state.walked ? "Nobody waits in what has been read." : "");
+  } else {
+    if (graph.deadlocks.length) parts.push("A process whose calls have nothing to do with each other can look like part of a deadlock.");
+    if (!graph.edges.length) parts.push("No session that holds something waits for another one.");
+    if (graph.hidden) parts.push(graph.hidden + " more sessions are not drawn.");
+  }
+  if (unknown) parts.push(unknown, "A deadlock may be missing.");
+  setText($("calm"), parts.filter((text) => text).join(" "));
+}
+
+function setClass(e, name) {
+  if (e.className !== name) e.className = name;
+}
+
+// setText sets a text that has changed. A live region would be read out again otherwise, and a
+// table of thousands of rows be laid out.
+function setText(e, text) {
+  if (e.textContent !== text) e.textContent = text;
+}
+
 function drawGraph() {
   const svg = $("graph"), at = layOut(graph);
   drawDeadlocks();
-  const chains = graph.edges.length, red = new Set(graph.deadlocks.flatMap((d) => d.sessions));
-  $("calm").textContent = graph.nodes.length === 0 ? "Nobody waits." :
-    (red.size ? "A process whose calls have nothing to do with each other can look like part of a deadlock. " : "") +
-    (chains ? "" : "No session that holds something waits for another one. ") +
-    (graph.hidden ? graph.hidden + " more sessions are not drawn. " : "") +
-    (graph.unread ? graph.unread + " places have yet to be read: a deadlock may be missing." : "");
+  const red = new Set(graph.deadlocks.flatMap((d) => d.sessions));
+  drawCalm();
   let right = 0, low = 0;
   svg.replaceChildren();
   for (const p of at.values()) { right = Math.max(right, p.x + boxWidth); low = Math.max(low, p.y + boxHeight); }
@@ -376,6 +508,7 @@ function drawGraph() {
   svg.setAttribute("viewBox", "0 0 " + width + " " + height);
   svg.style.height = graph.nodes.length ? Math.min(height, 900) + "px" : "0";
   svg.setAttribute("preserveAspectRatio", "xMinYMin meet");
+  svg.setAttribute("aria-label", count(graph.nodes.length, "session") + ", " + count(graph.edges.length, "wait") + " between them");
 }
 
 const cut = (text, n) => text.length > n ? text.slice(0, n - 1) + "…" : text;
@@ -408,21 +541,28 @@ function drawDeadlocks() {
 
 // --- what the page says of itself
 
+function drawConnection() {
+  const lost = !$("lost").hidden, on = state && state.connected && !lost;
+  setText($("connection"), on ? "connected to " + state.server : lost ? "no connection to zkr" : state ? "disconnected" : "");
+  $("connection").className = on ? "" : "off";
+}
+
 function drawStatus() {
   $("root").textContent = state.root;
   document.title = (graph && graph.deadlocks.length ? "DEADLOCK " : "") + "zkr " + state.root;
-  $("connection").textContent = state.connected ? "connected to " + state.server : "disconnected";
-  $("connection").className = state.connected ? "" : "off";
+  drawConnection();
+  drawCalm();
+  setText($("reading"), missing());
+  $("reading").hidden = !missing();
+  setText($("left-out"), leftOut());
+  $("left-out").hidden = !leftOut();
   $("disconnected").hidden = state.connected;
   $("disconnected").textContent = "zkr has had no connection to the servers for " + age(state.since) + ". The page shows what was known before.";
   $("failed").hidden = !state.error;
   $("failed").textContent = state.error || "";
-  const cost = ["Cost to the ensemble, for all browsers: " + count(state.watches, "watch", "watches") +
+  const cost = ["Cost to the ensemble, for all browsers: " + count(state.watches + state.dirs, "watch", "watches") +
     ", " + perSecond(state.reads) + " requests/s, at most " + state.mostReads + "."];
-  if (state.walked) cost.push("Looked for new recipes " + age(state.walked) + " ago.");
-  if (state.unread) cost.push(count(state.unread, "place") + " yet to be read.");
-  if (state.skipped) cost.push(count(state.skipped, "znode") + " could not be looked at.");
-  if (state.left) cost.push(count(state.left, "recipe") + " left out (--lines).");
+  if (state.walked) cost.push("Looked at all znodes " + age(state.walked) + " ago.");
   cost.push("Waits are known to the second.", state.actions ? "Actions are allowed, with the token." : "Read only.");
   $("cost").textContent = cost.join(" ");
 }
@@ -465,14 +605,16 @@ $("confirm").addEventListener("click", evict);
 $("cancel").addEventListener("click", () => $("ask").close());
 $("ask").querySelector("form").addEventListener("submit", (e) => { e.preventDefault(); evict(); });
 $("filter").addEventListener("input", drawTree);
-document.querySelector("h1").addEventListener("click", () => pick(""));
+$("sort").addEventListener("change", drawTree);
+$("home").addEventListener("click", () => pick(""));
 window.addEventListener("hashchange", () => {
-  const path = decodeURIComponent(location.hash.slice(1));
+  const path = pathInAddress();
   if (path !== picked) pick(path);
 });
 setInterval(() => {
   $("now").textContent = new Date(now()).toLocaleTimeString("en-GB");
   if (state) drawStatus();
+  drawTroubles();
   drawTree();
   drawLine();
 }, 1000);

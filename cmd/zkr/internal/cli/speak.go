@@ -1,0 +1,154 @@
+//go:build unix
+
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/zkrecipes/zkrecipes"
+	"github.com/zkrecipes/zkrecipes/cmd/zkr/internal/view"
+)
+
+const (
+	silence     = time.Second             // before zkr says for whom it waits
+	dialSilence = 1500 * time.Millisecond // before it says why there is no connection
+	probeTime   = time.Second             // for that
+	lookTime    = 3 * time.Second         // to find out who holds
+)
+
+// sayWhoHolds says on a terminal for whom this process waits, after a second. The caller calls
+// done when the wait is over.
+func (a *app) sayWhoHolds(ctx context.Context, client *zkrecipes.Client, path string) (done func()) {
+	if !isTerminal(a.stderr) || a.isJSON() {
+		return func() {}
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	var saying sync.WaitGroup
+	saying.Go(func() {
+		timer := time.NewTimer(silence)
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			return
+		}
+		if text := a.whoHolds(ctx, client, path); text != "" {
+			fmt.Fprintf(a.stderr, "zkr: waiting for %s: %s\n", view.Clean(path), text)
+		}
+	})
+	return func() {
+		cancel()
+		saying.Wait()
+	}
+}
+
+// whoHolds says who holds, since when, and how many wait ahead of this process. It is empty if
+// that cannot be found out, or nobody does any more.
+func (a *app) whoHolds(ctx context.Context, client *zkrecipes.Client, path string) string {
+	ctx, cancel := context.WithTimeout(ctx, lookTime)
+	defer cancel()
+	l, err := view.ReadPath(ctx, client, path)
+	if err != nil {
+		return ""
+	}
+	return holdersOf(time.Now(), l, view.Session(client.Status().Session))
+}
+
+// holdersOf says who holds a line, and how many wait ahead of a session.
+func holdersOf(now time.Time, l view.Line, own view.Session) string {
+	var holders []view.Place
+	ahead := 0
+	for _, p := range l.Places {
+		switch {
+		case p.Held:
+			if !slices.ContainsFunc(holders, func(h view.Place) bool { return h.Session == p.Session }) {
+				holders = append(holders, p)
+			}
+			continue
+		case p.Session != own:
+			ahead++
+			continue
+		}
+		break
+	}
+	if len(holders) == 0 {
+		return ""
+	}
+	h := holders[0]
+	since := h.Contender.HeldSince
+	if since.IsZero() {
+		since = h.Since
+	}
+	text := fmt.Sprintf("held by %s for %s, session %s", cmp.Or(view.Clean(view.Brief(h.Identity)), "?"), age(now, since), h.Session)
+	if more := len(holders) - 1; more > 0 {
+		text += fmt.Sprintf(", and %d more", more)
+	}
+	if ahead > 0 {
+		text += fmt.Sprintf("; %d ahead in the line", ahead)
+	}
+	return text
+}
+
+// noConnection says why there is no connection, after Dial has failed with err. It asks each
+// server by a connection of its own, unless they speak TLS.
+func noConnection(ctx context.Context, servers []string, isTLS bool, err error) string {
+	why := err.Error()
+	if _, last, ok := strings.Cut(why, context.DeadlineExceeded.Error()+" ("); ok {
+		why = strings.TrimSuffix(last, ")")
+	}
+	if isTLS {
+		return why
+	}
+	ctx, cancel := context.WithTimeout(ctx, probeTime)
+	defer cancel()
+	found := make([]string, len(servers))
+	var all sync.WaitGroup
+	for i, server := range servers {
+		all.Go(func() {
+			found[i] = server + ": " + cmp.Or(probe(ctx, server), "it serves, but there is no session: "+why)
+		})
+	}
+	all.Wait()
+	return strings.Join(found, "; ")
+}
+
+// probe asks a server by srvr, which servers answer without a session, and returns what is wrong
+// with it, or nothing. ZooKeeper's NIOServerCnxn and NettyServerCnxnFactory close a connection beyond
+// maxClientCnxns before they read from it.
+func probe(ctx context.Context, server string) string {
+	nc, err := (&net.Dialer{}).DialContext(ctx, "tcp", server)
+	if err != nil {
+		if op := (*net.OpError)(nil); errors.As(err, &op) {
+			err = op.Err
+		}
+		return err.Error()
+	}
+	defer nc.Close()
+	deadline, _ := ctx.Deadline()
+	_ = nc.SetDeadline(deadline)
+	_, _ = io.WriteString(nc, "srvr")
+	reply, err := io.ReadAll(io.LimitReader(nc, 1<<12))
+	switch text := string(reply); {
+	case strings.Contains(text, "not currently serving requests"):
+		return "it serves nobody at the moment: it has no quorum, or is starting"
+	case strings.Contains(text, "Zookeeper version"), len(text) > 0: // or srvr is not allowed
+		return ""
+	case errors.Is(err, context.DeadlineExceeded) || isTimeout(err):
+		return "it accepts connections, and does not answer"
+	}
+	return "it closes connections at once: maxClientCnxns from this address, or it speaks TLS (--tls)"
+}
+
+func isTimeout(err error) bool {
+	var timeout net.Error
+	return errors.As(err, &timeout) && timeout.Timeout()
+}

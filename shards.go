@@ -126,10 +126,20 @@ func (s *Shard) held() *Lease {
 }
 
 // Number returns which shard it is, from 0.
-func (s *Shard) Number() int { return s.number }
+func (s *Shard) Number() int {
+	if s == nil {
+		return 0
+	}
+	return s.number
+}
 
 // Count returns how many shards there are. It does not change while this process has the shard.
-func (s *Shard) Count() int { return s.n }
+func (s *Shard) Count() int {
+	if s == nil {
+		return 0
+	}
+	return s.n
+}
 
 // Path returns the path of the shard's lock, without Options.Prefix. It does not depend on the Count.
 func (s *Shard) Path() string { return s.held().Path() }
@@ -266,8 +276,9 @@ func owners(ms []Member) (all []Owner) {
 // All processes first give up their shards (ErrMoved), so that nobody works on a shard of the new
 // number while another process works on one of the old number. So Resize blocks until each function
 // has returned. If ctx ends first, its error is returned, and the processes that serve carry out the
-// change all the same. Several calls run one after the other. Resize creates the child "resized", so that the servers do not delete the path when it is
-// idle: the new number remains until the next Resize, or until somebody deletes the path.
+// change all the same. Several calls run one after the other. Resize creates the child "resized", so
+// that the servers do not delete the path when it is idle: the new number remains until the next
+// Resize, or until somebody deletes the path.
 //
 // ErrUncertain is returned if the reply to the write is lost and ctx ends. ErrPathInUse is returned if
 // the path holds other data. Resize costs about 15 requests, and each process what it costs to

@@ -32,7 +32,7 @@ func (w *rwWorld) reads(l *zkrecipes.Lease) {
 	_, err := l.Commit(w.T.Context())
 	require.NoError(w.T, err)
 	w.holds(1)
-	_, err = w.ours.Lock(l.Reentrant(w.T.Context()))
+	_, err = w.OurLock.Lock(l.Reentrant(w.T.Context()))
 	require.ErrorIs(w.T, err, zkrecipes.ErrUpgrade)
 }
 
@@ -40,7 +40,7 @@ func (w *rwWorld) reads(l *zkrecipes.Lease) {
 func (w *rwWorld) holds(n int) {
 	w.T.Helper()
 	synctest.Wait()
-	s, _ := recipetest.Core(w.c).Session()
+	s, _ := recipetest.Core(w.C).Session()
 	require.Len(w.T, recipetest.Grants(s), n)
 }
 
@@ -59,13 +59,13 @@ func (w *rwWorld) downgrades(l *zkrecipes.Lease) *harness.Call[struct{}] {
 
 func TestDowngradeKeepsTheWritersPlace(t *testing.T) {
 	inRWBubble(t, func(t *testing.T, w *rwWorld) {
-		l := recipetest.Held(t, w.ours.Lock)
+		l := recipetest.Held(t, w.OurLock.Lock)
 		work, token, guard := l.Context(t.Context()), l.Token(), l.Check()
-		waiting := w.waits(w.theirs.Lock)
+		waiting := w.MustWait(w.TheirLock.Lock)
 		before := w.Line()
 		requests := w.Requests(func() {
-			require.NoError(t, w.ours.Downgrade(t.Context(), l))
-			require.NoError(t, w.ours.Downgrade(t.Context(), l), "it is a reader already")
+			require.NoError(t, w.OurLock.Downgrade(t.Context(), l))
+			require.NoError(t, w.OurLock.Downgrade(t.Context(), l), "it is a reader already")
 		})
 		require.Equal(t, 1, requests[recipetest.OpDowngrade])
 		require.Equal(t, 1+3, recipetest.Sum(requests), "the waiter lists, and sets both watches on another place")
@@ -75,7 +75,7 @@ func TestDowngradeKeepsTheWritersPlace(t *testing.T) {
 		require.Equal(t, before[1].Name, line[1].Name)
 		require.Equal(t, token, l.Token(), "a new token would exceed that of the writer behind")
 		require.NoError(t, work.Err())
-		cs, err := w.ours.Contenders(t.Context())
+		cs, err := w.OurLock.Contenders(t.Context())
 		require.NoError(t, err)
 		require.True(t, cs[0].Held && cs[0].Reader)
 		require.False(t, cs[1].Held)
@@ -85,7 +85,7 @@ func TestDowngradeKeepsTheWritersPlace(t *testing.T) {
 		_, err = w.Bare().Multi(l.Check())
 		require.NoError(t, err)
 		w.reads(l)
-		_, err = w.ours.Lock(work)
+		_, err = w.OurLock.Lock(work)
 		require.ErrorIs(t, err, zkrecipes.ErrUpgrade)
 		require.True(t, waiting.Waiting())
 
@@ -127,29 +127,29 @@ func TestRealReadersBehindGoAndNoWriterSlipsIn(t *testing.T) {
 
 func TestDowngradeWithReentriesOpenIsAnError(t *testing.T) {
 	inRWBubble(t, func(t *testing.T, w *rwWorld) {
-		l := recipetest.Held(t, w.ours.Lock)
-		for _, enter := range []func(context.Context) (*zkrecipes.Lease, error){w.ours.Lock, w.ours.RLock} {
+		l := recipetest.Held(t, w.OurLock.Lock)
+		for _, enter := range []func(context.Context) (*zkrecipes.Lease, error){w.OurLock.Lock, w.OurLock.RLock} {
 			again, err := enter(l.Reentrant(t.Context()))
 			require.NoError(t, err)
 			require.Empty(t, w.Requests(func() {
 				for _, l := range []*zkrecipes.Lease{l, again} {
-					require.EqualError(t, w.ours.Downgrade(t.Context(), l), "zkrecipes: downgrade /line: re-entries are open")
+					require.EqualError(t, w.OurLock.Downgrade(t.Context(), l), "zkrecipes: downgrade /line: re-entries are open")
 				}
 			}))
 			require.NoError(t, again.Release())
-			require.ErrorIs(t, w.ours.Downgrade(t.Context(), again), zkrecipes.ErrReleased, "although l still holds")
+			require.ErrorIs(t, w.OurLock.Downgrade(t.Context(), again), zkrecipes.ErrReleased, "although l still holds")
 		}
-		again, err := w.ours.Lock(l.Reentrant(t.Context()))
+		again, err := w.OurLock.Lock(l.Reentrant(t.Context()))
 		require.NoError(t, err)
 		ctx := recipetest.Hooked{Context: t.Context(), F: func() { _ = again.Release() }} // after Downgrade has found it held
-		require.ErrorIs(t, w.ours.Downgrade(ctx, again), zkrecipes.ErrReleased)
+		require.ErrorIs(t, w.OurLock.Downgrade(ctx, again), zkrecipes.ErrReleased)
 		require.Contains(t, l.Check().Path, "-__WRIT__", "the other lease still writes")
 
-		require.NoError(t, w.ours.Downgrade(t.Context(), l))
+		require.NoError(t, w.OurLock.Downgrade(t.Context(), l))
 		w.reads(l)
-		read, err := w.ours.RLock(l.Reentrant(t.Context()))
+		read, err := w.OurLock.RLock(l.Reentrant(t.Context()))
 		require.NoError(t, err)
-		require.NoError(t, w.ours.Downgrade(t.Context(), read), "it is a reader already")
+		require.NoError(t, w.OurLock.Downgrade(t.Context(), read), "it is a reader already")
 		require.NoError(t, l.Release())
 		w.Stands(read)
 	})
@@ -158,16 +158,16 @@ func TestDowngradeWithReentriesOpenIsAnError(t *testing.T) {
 // A lease that cannot be downgraded
 func TestOnlyAHeldWritersLeaseOfThisLockCanBeDowngraded(t *testing.T) {
 	inRWBubble(t, func(t *testing.T, w *rwWorld) {
-		elsewhere, other := recipetest.Held(t, zkrecipes.NewRWLock(w.c, "/elsewhere").Lock), recipetest.Held(t, w.theirs.Lock)
+		elsewhere, other := recipetest.Held(t, zkrecipes.NewRWLock(w.C, "/elsewhere").Lock), recipetest.Held(t, w.TheirLock.Lock)
 		for name, l := range map[string]*zkrecipes.Lease{"nil": nil, "of another path": elsewhere, "of another client": other} {
-			require.EqualError(t, w.ours.Downgrade(t.Context(), l), "zkrecipes: downgrade /line: not a lease of this lock", name)
+			require.EqualError(t, w.OurLock.Downgrade(t.Context(), l), "zkrecipes: downgrade /line: not a lease of this lock", name)
 		}
-		require.NoError(t, zkrecipes.NewRWLock(w.c, "/elsewhere").Downgrade(t.Context(), elsewhere), "a lock is identified by its path")
+		require.NoError(t, zkrecipes.NewRWLock(w.C, "/elsewhere").Downgrade(t.Context(), elsewhere), "a lock is identified by its path")
 		require.NoError(t, other.Release())
 
-		l := recipetest.Held(t, w.ours.RLock)
+		l := recipetest.Held(t, w.OurLock.RLock)
 		require.Empty(t, w.Requests(func() { require.NoError(t, l.Downgrade(t.Context()), "a reader's already") }))
-		writer := recipetest.Held(t, zkrecipes.NewRWLock(w.c, "/third").Lock)
+		writer := recipetest.Held(t, zkrecipes.NewRWLock(w.C, "/third").Lock)
 		ended, cancel := context.WithCancel(t.Context())
 		cancel()
 		require.Empty(t, w.Requests(func() { require.ErrorIs(t, writer.Downgrade(ended), context.Canceled) }))
@@ -175,10 +175,10 @@ func TestOnlyAHeldWritersLeaseOfThisLockCanBeDowngraded(t *testing.T) {
 		var none context.Context
 		require.EqualError(t, l.Downgrade(none), "zkrecipes: downgrade /line: nil context")
 		require.NoError(t, l.Release())
-		require.EqualError(t, w.ours.Downgrade(t.Context(), l), "zkrecipes: downgrade /line: lease released")
+		require.EqualError(t, w.OurLock.Downgrade(t.Context(), l), "zkrecipes: downgrade /line: lease released")
 		require.ErrorIs(t, l.Downgrade(t.Context()), zkrecipes.ErrReleased)
-		lost := recipetest.Held(t, w.ours.Lock)
-		w.Expire(w.c)
+		lost := recipetest.Held(t, w.OurLock.Lock)
+		w.Expire(w.C)
 		require.ErrorIs(t, lost.Downgrade(t.Context()), zkrecipes.ErrLost)
 	})
 }
@@ -200,24 +200,24 @@ func TestALeaseOfAnotherRecipeCannotBeDowngraded(t *testing.T) {
 // reconnect, does not concern the reader's place.
 func TestADowngradedLeaseOutlivesTheEventsOfTheWritersPlace(t *testing.T) {
 	inRWBubble(t, func(t *testing.T, w *rwWorld) {
-		l := recipetest.Held(t, w.ours.Lock)
+		l := recipetest.Held(t, w.OurLock.Lock)
 		w.heldForLong(l)
-		require.Len(t, recipetest.Watched(w.c), 1)
-		writer := w.waits(w.theirs.Lock)
+		require.Len(t, recipetest.Watched(w.C), 1)
+		writer := w.MustWait(w.TheirLock.Lock)
 		require.NoError(t, l.Downgrade(t.Context()))
 		w.reads(l)
 		for range 5 {
-			w.Srv.Disconnect(recipetest.SessionID(w.c))
+			w.Srv.Disconnect(recipetest.SessionID(w.C))
 			time.Sleep(time.Second)
 			w.reads(l)
 		}
-		w.lastReleased(writer, l)
+		w.LastReleased(writer, l)
 	})
 }
 
 func TestConcurrentDowngradesSendOneRequest(t *testing.T) {
 	inRWBubble(t, func(t *testing.T, w *rwWorld) {
-		l := recipetest.Held(t, w.ours.Lock)
+		l := recipetest.Held(t, w.OurLock.Lock)
 		var calls []*harness.Call[struct{}]
 		require.Equal(t, 1, recipetest.Sum(w.Requests(func() {
 			for range 20 {
@@ -232,16 +232,16 @@ func TestConcurrentDowngradesSendOneRequest(t *testing.T) {
 
 func TestDowngradeStartedWhileDisconnectedContinuesInTheBackground(t *testing.T) {
 	inRWBubble(t, func(t *testing.T, w *rwWorld) {
-		l := recipetest.Held(t, w.ours.Lock)
-		w.Away(w.c)
+		l := recipetest.Held(t, w.OurLock.Lock)
+		w.Away(w.C)
 		begun := w.downgrades(l)
 		begun.Cancel(nil)
 		_, err := begun.Wait()
 		require.ErrorIs(t, err, context.Canceled)
 		require.NoError(t, l.Err())
-		_, err = w.ours.Lock(l.Reentrant(t.Context()))
+		_, err = w.OurLock.Lock(l.Reentrant(t.Context()))
 		require.ErrorIs(t, err, zkrecipes.ErrUpgrade, "it is becoming a reader")
-		read, err := w.ours.RLock(l.Reentrant(t.Context()))
+		read, err := w.OurLock.RLock(l.Reentrant(t.Context()))
 		require.NoError(t, err)
 		require.NoError(t, read.Release())
 		w.Back()
@@ -253,7 +253,7 @@ func TestDowngradeStartedWhileDisconnectedContinuesInTheBackground(t *testing.T)
 // The commit was not sent, so its error must not say that it may have been applied.
 func TestCommitCancelledDuringADowngradeIsNotSent(t *testing.T) {
 	inRWBubble(t, func(t *testing.T, w *rwWorld) {
-		l := recipetest.Held(t, w.ours.Lock)
+		l := recipetest.Held(t, w.OurLock.Lock)
 		h := recipetest.HandleOf(l)
 		writer := line.PlaceOf(h.Grant)
 		reader := writer.AsReader()
@@ -283,11 +283,11 @@ func TestReleaseThatMeetsADowngradeLeavesNothing(t *testing.T) {
 		t.Run(when, func(t *testing.T) {
 			inRWBubble(t, func(t *testing.T, w *rwWorld) {
 				for i := range 20 {
-					l := recipetest.Held(t, w.ours.Lock)
-					next := w.waits(w.theirs.Lock)
+					l := recipetest.Held(t, w.OurLock.Lock)
+					next := w.MustWait(w.TheirLock.Lock)
 					switch when {
 					case "disconnected":
-						w.Away(w.c)
+						w.Away(w.C)
 					case "before", "after":
 						w.Plan.Add(zktest.Fault{Do: zktest.Delay, After: when == "after", Op: recipetest.OpDowngrade, For: time.Second})
 					}
@@ -322,10 +322,10 @@ func TestReleaseThatMeetsADowngradeLeavesNothing(t *testing.T) {
 func TestReentryThatMeetsADowngradeHoldsOrFails(t *testing.T) {
 	inRWBubble(t, func(t *testing.T, w *rwWorld) {
 		for i := range 100 {
-			l := recipetest.Held(t, w.ours.Lock)
-			enter := w.ours.Lock
+			l := recipetest.Held(t, w.OurLock.Lock)
+			enter := w.OurLock.Lock
 			if i%2 == 1 {
-				enter = w.ours.RLock
+				enter = w.OurLock.RLock
 			}
 			done := harness.GoErr(t, l.Downgrade)
 			for range i {
@@ -356,17 +356,17 @@ func TestReentryThatMeetsADowngradeHoldsOrFails(t *testing.T) {
 
 func TestDowngradeThatIsRefusedLeavesAWriter(t *testing.T) {
 	inRWBubble(t, func(t *testing.T, w *rwWorld) {
-		l := recipetest.Held(t, w.ours.Lock)
-		reader := w.waits(w.theirs.RLock)
+		l := recipetest.Held(t, w.OurLock.Lock)
+		reader := w.MustWait(w.TheirLock.RLock)
 		_, err := w.Bare().SetACL(w.Path, zk.WorldACL(zk.PermAll&^zk.PermCreate), -1)
 		require.NoError(t, err)
 		require.ErrorIs(t, l.Downgrade(t.Context()), zk.ErrNoAuth)
 		require.Contains(t, l.Check().Path, "__WRIT__")
 		w.holds(1)
-		again, err := w.ours.Lock(l.Reentrant(t.Context()))
+		again, err := w.OurLock.Lock(l.Reentrant(t.Context()))
 		require.NoError(t, err)
 		require.NoError(t, again.Release())
-		requests := w.Requests(func() { w.lastReleased(reader, l) })
+		requests := w.Requests(func() { w.LastReleased(reader, l) })
 		require.Equal(t, 1, requests[recipetest.OpRelease], "the release sends the signal")
 	})
 }
@@ -379,8 +379,8 @@ func TestDowngradeWhoseSecondAttemptIsRefusedIsResolvedOrLost(t *testing.T) {
 		for _, known := range []bool{true, false} {
 			t.Run(fmt.Sprint("applied: ", applied, ", known: ", known), func(t *testing.T) {
 				inRWBubble(t, func(t *testing.T, w *rwWorld) {
-					l := recipetest.Held(t, w.ours.Lock)
-					work, next := l.Context(t.Context()), w.waits(w.theirs.Lock)
+					l := recipetest.Held(t, w.OurLock.Lock)
+					work, next := l.Context(t.Context()), w.MustWait(w.TheirLock.Lock)
 					look := zktest.Fault{Do: zktest.Answer, Code: jute.ErrNoAuth, Op: "multi(check)"}
 					if known {
 						look = zktest.Fault{Do: zktest.Drop, After: true, Op: "multi(check)"}
@@ -406,7 +406,7 @@ func TestDowngradeWhoseSecondAttemptIsRefusedIsResolvedOrLost(t *testing.T) {
 						w.holds(1)
 					}
 					require.Len(t, w.Line(), 2, "no third place is left")
-					w.lastReleased(next, l)
+					w.LastReleased(next, l)
 					w.holds(0)
 				})
 			})
@@ -418,7 +418,7 @@ func TestDowngradeWhoseSecondAttemptIsRefusedIsResolvedOrLost(t *testing.T) {
 func TestALossDuringADowngradeIsNoDataRace(t *testing.T) {
 	inRWBubble(t, func(t *testing.T, w *rwWorld) {
 		for range 50 {
-			l := recipetest.Held(t, w.ours.Lock)
+			l := recipetest.Held(t, w.OurLock.Lock)
 			lost := make(chan struct{})
 			go func() {
 				defer close(lost)

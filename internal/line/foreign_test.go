@@ -218,17 +218,17 @@ func TestCuratorsDowngradeAdmitsOurReadersAndHoldsUpOurWriters(t *testing.T) {
 	for name, uuid := range map[string]string{"sorted before": recipetest.CuratorUUID(0), "sorted after": recipetest.CuratorUUID(9)} {
 		t.Run(name, func(t *testing.T) {
 			inRWBubble(t, func(t *testing.T, w *rwWorld) {
-				raw, write := w.Bare(), w.place("__WRIT__")
+				raw, write := w.Bare(), w.CuratorPlace("__WRIT__")
 				number := write[strings.Index(write, "__WRIT__")+8:]
-				reader, writer := w.waits(w.theirs.RLock), w.waits(w.ours.Lock)
+				reader, writer := w.MustWait(w.TheirLock.RLock), w.MustWait(w.OurLock.Lock)
 				read, err := raw.Create(w.Path+"/_c_"+uuid+"-__READ__"+number, nil, zk.FlagEphemeral, zk.WorldACL(zk.PermAll))
 				require.NoError(t, err)
-				late := w.waits(w.theirs.RLock)
-				for _, try := range []func(context.Context) (*zkrecipes.Lease, error){w.ours.TryLock, w.ours.TryRLock} {
+				late := w.MustWait(w.TheirLock.RLock)
+				for _, try := range []func(context.Context) (*zkrecipes.Lease, error){w.OurLock.TryLock, w.OurLock.TryRLock} {
 					_, err = try(t.Context())
 					require.ErrorIs(t, err, zkrecipes.ErrLocked)
 				}
-				cs, err := w.ours.Contenders(t.Context())
+				cs, err := w.OurLock.Contenders(t.Context())
 				require.NoError(t, err)
 				for i, held := range []bool{true, true, false, false, false} {
 					require.Equal(t, held, cs[i].Held, "%d: %s", i, cs[i].Place)
@@ -239,7 +239,7 @@ func TestCuratorsDowngradeAdmitsOurReadersAndHoldsUpOurWriters(t *testing.T) {
 				synctest.Wait()
 				require.True(t, writer.Waiting(), "Curator's reader still holds")
 				require.NoError(t, raw.Delete(read, -1))
-				w.lastReleased(late, writer.Get())
+				w.LastReleased(late, writer.Get())
 			})
 		})
 	}
@@ -247,8 +247,8 @@ func TestCuratorsDowngradeAdmitsOurReadersAndHoldsUpOurWriters(t *testing.T) {
 
 func TestCuratorReadsBesideOurDowngradedWriter(t *testing.T) {
 	inRWBubble(t, func(t *testing.T, w *rwWorld) {
-		l := recipetest.Held(t, w.ours.Lock)
-		reader, writer := w.place("__READ__")[len(w.Path)+1:], w.place("__WRIT__")[len(w.Path)+1:]
+		l := recipetest.Held(t, w.OurLock.Lock)
+		reader, writer := w.CuratorPlace("__READ__")[len(w.Path)+1:], w.CuratorPlace("__WRIT__")[len(w.Path)+1:]
 		own := func() string { return recipetest.HandleOf(l).Grant.Name() }
 		require.Equal(t, own(), curatorReaderWaits(reader, w.Srv.Children(w.Path)))
 		require.Equal(t, reader, curatorWaits(writer, w.Srv.Children(w.Path)))

@@ -279,10 +279,10 @@ func TestPlacesOfOtherLibrariesAreWaitedForAside(t *testing.T) {
 func TestReadersStepAsideToo(t *testing.T) {
 	inRWBubble(t, func(t *testing.T, w *rwWorld) {
 		require.NoError(t, w.Srv.SetCounter(w.Path, line.MaxNumber-1))
-		first, second := recipetest.Held(t, w.theirs.RLock), recipetest.Held(t, w.theirs.RLock)
-		_, err := w.ours.TryRLock(t.Context())
+		first, second := recipetest.Held(t, w.TheirLock.RLock), recipetest.Held(t, w.TheirLock.RLock)
+		_, err := w.OurLock.TryRLock(t.Context())
 		require.ErrorIs(t, err, zkrecipes.ErrLocked, "only readers hold, but nobody joins them")
-		aside := calls{w.waits(w.ours.RLock), w.waits(w.theirs.RLock), w.waits(w.ours.Lock)}
+		aside := calls{w.MustWait(w.OurLock.RLock), w.MustWait(w.TheirLock.RLock), w.MustWait(w.OurLock.Lock)}
 		require.Len(t, w.Line(), 2)
 		require.NoError(t, second.Release())
 		synctest.Wait()

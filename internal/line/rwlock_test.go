@@ -3,10 +3,8 @@ package line_test
 import (
 	"context"
 	"testing"
-	"testing/synctest"
 	"time"
 
-	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
 	"github.com/zkrecipes/zkrecipes"
@@ -18,58 +16,20 @@ import (
 
 // What an RWLock does and a Mutex does not. What both do is in lock_test.go.
 
-// rwWorld is a world with an RWLock in two sessions.
-type rwWorld struct {
-	*recipetest.World
-	c, d         *zkrecipes.Client
-	ours, theirs *zkrecipes.RWLock
-}
+type rwWorld struct{ *recipetest.RWWorld }
 
 func inRWBubble(t *testing.T, f func(t *testing.T, w *rwWorld), opts ...zktest.Option) {
-	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-		rw := &rwWorld{World: w, c: w.Stranger(nil), d: w.Stranger(nil)}
-		rw.ours, rw.theirs = zkrecipes.NewRWLock(rw.c, w.Path), zkrecipes.NewRWLock(rw.d, w.Path)
-		require.NoError(t, rw.ours.Do(t.Context(), recipetest.Nothing))
-		require.NoError(t, rw.theirs.Do(t.Context(), recipetest.Nothing))
-		f(t, rw)
-	}, opts...)
-}
-
-// waits calls lock and requires that the call waits.
-func (w *rwWorld) waits(lock func(context.Context) (*zkrecipes.Lease, error)) *harness.Call[*zkrecipes.Lease] {
-	w.T.Helper()
-	a := recipetest.Later(w.T, lock)
-	synctest.Wait()
-	require.True(w.T, a.Waiting())
-	return a
-}
-
-// lastReleased releases all leases, and requires that the call is granted only then.
-func (w *rwWorld) lastReleased(a *harness.Call[*zkrecipes.Lease], ls ...*zkrecipes.Lease) {
-	w.T.Helper()
-	for _, l := range ls {
-		synctest.Wait()
-		require.True(w.T, a.Waiting())
-		require.NoError(w.T, l.Release())
-	}
-	require.NoError(w.T, a.Get().Release())
-}
-
-// place creates a place as Curator would.
-func (w *rwWorld) place(kind string) string {
-	path, err := w.Bare().Create(w.Path+"/_c_"+recipetest.CuratorUUID(1)+"-"+kind, nil, zk.FlagEphemeral|zk.FlagSequence, zk.WorldACL(zk.PermAll))
-	require.NoError(w.T, err)
-	return path
+	recipetest.InRWBubble(t, func(t *testing.T, w *recipetest.RWWorld) { f(t, &rwWorld{w}) }, opts...)
 }
 
 func TestAReaderWaitsForTheNearestWriterAhead(t *testing.T) {
 	for name, nearestGoesFirst := range map[string]bool{"the first goes first": false, "the nearest gives up first": true} {
 		t.Run(name, func(t *testing.T) {
 			inRWBubble(t, func(t *testing.T, w *rwWorld) {
-				first, between, nearest, last := w.place("__WRIT__"), w.place("__READ__"), w.place("__WRIT__"), w.place("__READ__")
-				reader := w.waits(w.ours.RLock)
+				first, between, nearest, last := w.CuratorPlace("__WRIT__"), w.CuratorPlace("__READ__"), w.CuratorPlace("__WRIT__"), w.CuratorPlace("__READ__")
+				reader := w.MustWait(w.OurLock.RLock)
 				own := w.Path + "/" + w.Line()[4].Name
-				require.ElementsMatch(t, []string{own, nearest}, recipetest.Watched(w.c))
+				require.ElementsMatch(t, []string{own, nearest}, recipetest.Watched(w.C))
 				raw := w.Bare()
 				goes := func(places ...string) map[string]int {
 					return w.Requests(func() {
@@ -80,7 +40,7 @@ func TestAReaderWaitsForTheNearestWriterAhead(t *testing.T) {
 				}
 				if nearestGoesFirst {
 					require.Equal(t, 1, goes(nearest)["getChildren2"], "it looks again")
-					require.Contains(t, recipetest.Watched(w.c), first)
+					require.Contains(t, recipetest.Watched(w.C), first)
 					require.True(t, reader.Waiting())
 					goes(first)
 				} else {
@@ -95,14 +55,14 @@ func TestAReaderWaitsForTheNearestWriterAhead(t *testing.T) {
 
 func TestAnRWLocksPathIsGoneAfterTheSessionIsKilled(t *testing.T) {
 	inRWBubble(t, func(t *testing.T, w *rwWorld) {
-		recipetest.Held(t, w.ours.RLock)
-		recipetest.Held(t, w.ours.RLock)
-		l := recipetest.Held(t, zkrecipes.NewRWLock(w.c, w.Path+"/below").Lock)
+		recipetest.Held(t, w.OurLock.RLock)
+		recipetest.Held(t, w.OurLock.RLock)
+		l := recipetest.Held(t, zkrecipes.NewRWLock(w.C, w.Path+"/below").Lock)
 		work := l.Context(t.Context())
-		require.NoError(t, w.d.Close())
-		w.Srv.Expire(recipetest.SessionID(w.c))
+		require.NoError(t, w.D.Close())
+		w.Srv.Expire(recipetest.SessionID(w.C))
 		require.ErrorIs(t, harness.Cause(t, work), zkrecipes.ErrLost)
-		require.NoError(t, w.c.Close())
+		require.NoError(t, w.C.Close())
 		time.Sleep(10 * time.Minute)
 		require.False(t, w.Has(w.Path))
 	}, zktest.ContainerCheckInterval(time.Minute))
@@ -110,7 +70,7 @@ func TestAnRWLocksPathIsGoneAfterTheSessionIsKilled(t *testing.T) {
 
 func TestAZeroRWLockIsAnError(t *testing.T) {
 	inRWBubble(t, func(t *testing.T, w *rwWorld) {
-		l := recipetest.Held(t, w.ours.Lock)
+		l := recipetest.Held(t, w.OurLock.Lock)
 		calls := func(w *zkrecipes.RWLock) map[string]func(context.Context) error {
 			return map[string]func(context.Context) error{
 				"lock": only(w.Lock), "read lock": only(w.RLock), "try lock": only(w.TryLock), "try read lock": only(w.TryRLock),
@@ -121,20 +81,20 @@ func TestAZeroRWLockIsAnError(t *testing.T) {
 			{}:                              `"": not made by its constructor (NewMutex, NewRWLock, NewGate, ...)`,
 			nil:                             `"": not made by its constructor (NewMutex, NewRWLock, NewGate, ...)`,
 			zkrecipes.NewRWLock(nil, "/x"):  `/x: nil client`,
-			zkrecipes.NewRWLock(w.c, "bad"): `bad: path does not begin with "/"`,
+			zkrecipes.NewRWLock(w.C, "bad"): `bad: path does not begin with "/"`,
 		} {
 			for op, f := range calls(lock) {
 				require.EqualError(t, f(t.Context()), "zkrecipes: "+op+" "+want)
 			}
 		}
 		var none context.Context
-		for _, f := range calls(w.ours) {
+		for _, f := range calls(w.OurLock) {
 			require.ErrorIs(t, f(none), errs.ErrNilContext)
 		}
-		require.ErrorContains(t, w.ours.Do(t.Context(), nil), "nil function")
-		require.ErrorContains(t, w.ours.RDo(t.Context(), nil), "nil function")
-		require.NoError(t, w.c.Close())
-		for _, f := range calls(w.ours) {
+		require.ErrorContains(t, w.OurLock.Do(t.Context(), nil), "nil function")
+		require.ErrorContains(t, w.OurLock.RDo(t.Context(), nil), "nil function")
+		require.NoError(t, w.C.Close())
+		for _, f := range calls(w.OurLock) {
 			require.ErrorIs(t, f(t.Context()), zkrecipes.ErrClosed)
 		}
 	})
@@ -142,8 +102,8 @@ func TestAZeroRWLockIsAnError(t *testing.T) {
 
 func TestAReaderNeverSignalsAndItsDataIsIgnored(t *testing.T) {
 	inRWBubble(t, func(t *testing.T, w *rwWorld) {
-		reader := recipetest.Held(t, w.theirs.RLock)
-		writer := w.waits(w.ours.Lock)
+		reader := recipetest.Held(t, w.TheirLock.RLock)
+		writer := w.MustWait(w.OurLock.Lock)
 		conn := w.Bare()
 		for range 3 {
 			requests := w.Requests(func() {

@@ -328,7 +328,7 @@ func (x *Shards) resize(ctx context.Context, n int) error {
 		default:
 			_, err = x.client.Commit(ctx, OpSet(x.path, shards.Size{N: size.N, Next: n}.Bytes(), stat.Version))
 		}
-		if err != nil && (ctx.Err() != nil || !isOvertaken(err)) {
+		if err != nil && (!isOvertaken(err) || ctx.Err() != nil && errors.Is(err, ErrUncertain)) {
 			return err
 		}
 	}

@@ -118,6 +118,8 @@ const (
 	RecipeGate Recipe = "gate"
 	// RecipeCounter has no acquisitions. See Usage.
 	RecipeCounter Recipe = "counter"
+	// RecipeGroup has no acquisitions. See Usage.
+	RecipeGroup Recipe = "group"
 )
 
 // TraceAcquireStart is the argument of Trace.AcquireStart.

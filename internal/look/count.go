@@ -21,7 +21,7 @@ import (
 var counters = map[string]func(*znode, *Usage) error{
 	mutex: (*znode).countLock, rwlock: (*znode).countLock, election: (*znode).countElection, semaphore: (*znode).countSemaphore,
 	barriers: (*znode).countBarrier, double: (*znode).countDouble, queue: (*znode).countQueue, gate: (*znode).countGate,
-	counter: func(z *znode, u *Usage) error { return z.countWaiters(u, "/line") },
+	group: (*znode).countGroup, counter: func(z *znode, u *Usage) error { return z.countWaiters(u, "/line") },
 }
 
 // countLock counts the places in the line. Those of a Mutex all block each other.
@@ -191,4 +191,16 @@ func (z *znode) countQueue(u *Usage) error {
 func (z *znode) countGate(u *Usage) error {
 	u.HeldSince = time.UnixMilli(z.stat.Ctime)
 	return nil
+}
+
+// countGroup reads all members.
+func (z *znode) countGroup(u *Usage) error {
+	stats, err := z.stats("", z.names...)
+	for _, stat := range stats {
+		if isEphemeral(stat) {
+			u.Holders++
+			u.HeldSince = earlier(u.HeldSince, time.UnixMilli(stat.Ctime))
+		}
+	}
+	return err
 }

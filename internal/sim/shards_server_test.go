@@ -168,6 +168,7 @@ func (w *shardsWorld) commitUnder(ctx context.Context, work *shardWork) {
 	switch {
 	case err == nil:
 		w.events.add("committed")
+	case ctx.Err() != nil: // perhaps since the number of shards can no longer be relied on
 	case errors.Is(err, zkrecipes.ErrLost) && s.Err() == nil:
 		w.log.violation("%s: Commit returned %v, and the shard is held", work.who, err)
 	case errors.Is(err, zkrecipes.ErrLost):

@@ -112,7 +112,7 @@ func (j *Judge) Even(at time.Duration, processes int) {
 		even = even && (share == n/processes || share == (n+processes-1)/processes)
 	}
 	if !even {
-		j.violation(at, "even", nil, "%d processes have these of %d shards, by their numbers: %v", processes, n, shares)
+		j.violation(at, "even", j.cfg.Shards, "%d processes have these of %d shards, by their numbers: %v", processes, n, shares)
 	}
 }
 

@@ -128,10 +128,7 @@ func (c *Client) Dial(ctx context.Context) error {
 				var refused *wire.AuthError
 				if errors.As(s.Cause(), &refused) {
 					c.Close()
-					if errors.Is(refused, zk.ErrAuthFailed) { // as a mechanism of SASL says
-						return refused
-					}
-					return fmt.Errorf("%w: %w", refused, zk.ErrAuthFailed)
+					return refused
 				}
 			case <-ctx.Done():
 				err := zkconn.ContextErr(ctx)

@@ -311,7 +311,7 @@ func dialStalledSocket(t *testing.T) (nc net.Conn, stop func()) {
 		defer nc.Close()
 		nc.(*net.TCPConn).SetReadBuffer(64 << 10)
 		if _, err := jute.ReadFrame(nc, 4096); err == nil {
-			nc.Write(connectReply(time.Hour, sessionID))
+			nc.Write(append(connectReply(time.Hour, sessionID), pong()...))
 		}
 		<-stopped // without reading any more
 	})
@@ -345,7 +345,7 @@ func TestACallMadeDuringCloseFailsOnlyAfterDown(t *testing.T) {
 		conn := r.Wrap(nc, r.Attempt(), nil)
 		go io.Copy(io.Discard, server)
 		conn.Write(connectRequest(0))
-		go server.Write(welcome())
+		go server.Write(append(welcome(), pong()...))
 		_, err := jute.ReadFrame(conn, 4096)
 		require.NoError(t, err)
 		r.reported()

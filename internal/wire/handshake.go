@@ -113,11 +113,17 @@ func (c *Conn) finishHandshake() error {
 	if s.shorten(r.timeout, c.connectSent) {
 		s.cfg.Sooner()
 	}
+	unasked := c.login == nil && s.ID() == 0 // a resumed session asks for its znodes in any case
 	if err := c.logIn(); err != nil {
 		return err
 	}
 	if err := c.authenticate(); err != nil {
 		return err
+	}
+	if unasked {
+		if err := c.checkNotRequired(); err != nil {
+			return err
+		}
 	}
 	c.onDelivered = func() { c.establish(r) }
 	return nil

@@ -192,7 +192,7 @@ func FuzzServer(f *testing.F) {
 		var wg sync.WaitGroup
 		wg.Go(func() { io.Copy(io.Discard, server) })
 		wg.Go(func() {
-			server.Write(welcome())
+			server.Write(append(welcome(), pong()...))
 			server.Write(data)
 			server.Close()
 		})
@@ -253,7 +253,7 @@ func FuzzHandshake(f *testing.F) {
 		wg.Go(func() { io.Copy(io.Discard, server) })
 		wg.Go(func() {
 			server.Write(jute.Frame(data))
-			server.Write(reply(jute.XidAuth, 0, 0))
+			server.Write(append(reply(jute.XidAuth, 0, 0), pong()...))
 			server.Close()
 		})
 		conn.Write(connectRequest(0))

@@ -70,11 +70,12 @@ func TestRealServersLetInWhoeverKnowsThePassword(t *testing.T) {
 				require.ErrorIs(t, err, zk.ErrNoAuth)
 				require.NoError(t, l.Release())
 
-				anybody := recipetest.DialTo(t, servers, nil)
-				_, _, err = anybody.Get(ctx, "/")
+				anybody, err := zkrecipes.Dial(ctx, servers, nil)
 				if flags == nil {
 					require.NoError(t, err)
+					require.NoError(t, anybody.Close())
 				} else {
+					require.ErrorIs(t, err, zk.ErrAuthFailed)
 					require.ErrorContains(t, err, "the server requires SASL (Options.SASL)")
 				}
 			})
@@ -95,7 +96,7 @@ func TestRealServersTakeSASLOverTLS(t *testing.T) {
 		require.NoError(t, recipetest.UseOnce(ctx, "mutex", c, "/lock"))
 		_, err := zkrecipes.Dial(ctx, servers, &zkrecipes.Options{SASL: zkrecipes.SASLDigest("alice", "wr0ng"), TLS: secure})
 		require.ErrorIs(t, err, zk.ErrAuthFailed)
-		_, _, err = recipetest.DialTo(t, servers, &zkrecipes.Options{TLS: secure}).Get(ctx, "/")
+		_, err = zkrecipes.Dial(ctx, servers, &zkrecipes.Options{TLS: secure})
 		require.ErrorIs(t, err, zk.ErrAuthFailed)
 		require.ErrorContains(t, err, "the server requires SASL (Options.SASL)")
 	})

@@ -118,12 +118,15 @@ func TestAServerWithoutSASLIsPassedOver(t *testing.T) {
 	})
 }
 
-func TestAClientWithoutSASLLearnsThatTheServerRequiresIt(t *testing.T) {
-	inSASLBubble(t, func(t *testing.T, w *recipetest.World) {
-		c := w.Stranger(nil)
-		_, _, err := c.Get(harness.Within(t, time.Minute), "/")
-		require.ErrorContains(t, err, "the server requires SASL (Options.SASL)")
-	})
+func TestDialReturnsAtOnceIfTheServerRequiresSASLAndThereIsNone(t *testing.T) {
+	for _, auth := range [][]zkrecipes.Auth{nil, {{Scheme: "digest", Data: []byte("u:p")}}} {
+		inSASLBubble(t, func(t *testing.T, w *recipetest.World) {
+			took, err := dialFails(t, w, &zkrecipes.Options{Auth: auth})
+			require.ErrorIs(t, err, zk.ErrAuthFailed)
+			require.EqualError(t, err, "zkrecipes: dial "+w.Srv.Addr()+": the server requires SASL (Options.SASL)")
+			require.Less(t, took, time.Second)
+		})
+	}
 }
 
 // Each step of the exchange, on a connection that resumes the session.

@@ -59,6 +59,9 @@ const (
 	Closed
 	// RolledBack: the servers have lost transactions. The session goes on, connected.
 	RolledBack
+	// Refused: a server has refused the client's credentials, or requires SASL. The session stays
+	// disconnected.
+	Refused
 )
 
 // Client holds a session, and opens the next one when it ends.

@@ -184,23 +184,16 @@ func (c *Conn) authenticate() error {
 func (c *Conn) establish(r connectResponse) {
 	s := c.session
 	resumed := s.ID() != 0
-	leases := resumed && s.cfg.Leases()
 	unarmed := s.accept(r)
 	c.mu.Lock()
 	c.established = true
 	c.unarmed = unarmed
-	c.gateClosed = len(unarmed) > 0 || leases || resumed && s.isUncompared()
+	c.gateClosed = resumed
 	c.alive, c.lastSent = c.connectSent, c.connectSent
-	gateClosed := c.gateClosed
 	c.mu.Unlock()
-	if !gateClosed {
-		if !resumed {
-			s.markAlive(c.connectSent)
-		}
+	if !resumed {
+		s.markAlive(c.connectSent)
 		s.cfg.Up(c.number)
-		if resumed {
-			c.askEphemerals()
-		}
 		return
 	}
 	c.mu.Lock()

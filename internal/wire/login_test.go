@@ -177,6 +177,7 @@ func TestAResumedConnectionWithoutALoginNamesTheServerThatRequiresOne(t *testing
 				require.Equal(t, []string{"getEphemerals -1000"}, l.sent()[1:])
 				refuse(l)
 				require.ErrorIs(t, l.down(), errRequiresSASL)
+				require.NotContains(t, r.reported(), "up 2")
 				require.Equal(t, before, r.ValidUntil())
 			})
 		})

@@ -91,9 +91,6 @@ func (c *Conn) dispatch(frame []byte) error {
 		if d.Err != nil {
 			return fmt.Errorf("malformed event: %w", d.Err)
 		}
-		if event.Rearmed && event.Type == jute.EventDeleted {
-			c.session.noteDoubt()
-		}
 		c.onDelivered = func() {
 			c.session.sawEvent(zxid)
 			c.session.disarm(event.Type, event.Path)

@@ -188,7 +188,7 @@ func FuzzServer(f *testing.F) {
 			data = jute.Frame(data)
 		}
 		client, server := net.Pipe()
-		_, conn := wrapQuiet(client, sessionTimeout, true)
+		_, conn := wrapQuiet(client, sessionTimeout)
 		var wg sync.WaitGroup
 		wg.Go(func() { io.Copy(io.Discard, server) })
 		wg.Go(func() {
@@ -248,7 +248,7 @@ func FuzzHandshake(f *testing.F) {
 	f.Add(bytes.Repeat([]byte{0xff}, 40))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		client, server := net.Pipe()
-		s, conn := wrapQuiet(client, sessionTimeout, false, Credential{Scheme: "digest"})
+		s, conn := wrapQuiet(client, sessionTimeout, Credential{Scheme: "digest"})
 		var wg sync.WaitGroup
 		wg.Go(func() { io.Copy(io.Discard, server) })
 		wg.Go(func() {

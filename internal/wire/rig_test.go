@@ -30,7 +30,6 @@ const (
 type rig struct {
 	*Session
 	t       *testing.T
-	leases  atomic.Bool
 	login   *Login // of the next connections
 	mu      sync.Mutex
 	reports []string
@@ -49,7 +48,6 @@ func inBubble(t *testing.T, creds []Credential, f func(t *testing.T, r *rig)) {
 		r.Session = NewSession(Config{
 			Timeout:     sessionTimeout,
 			Credentials: creds,
-			Leases:      r.leases.Load,
 			Armed: func(path string, children bool, conn uint64) {
 				if children {
 					path = "children of " + path
@@ -244,9 +242,9 @@ func (r *rig) connectStalled() *link {
 }
 
 // wrapQuiet returns a Session without a record, and its first Conn.
-func wrapQuiet(nc net.Conn, timeout time.Duration, leases bool, creds ...Credential) (*Session, *Conn) {
+func wrapQuiet(nc net.Conn, timeout time.Duration, creds ...Credential) (*Session, *Conn) {
 	s := NewSession(Config{
-		Timeout: timeout, Credentials: creds, Leases: func() bool { return leases },
+		Timeout: timeout, Credentials: creds,
 		Armed: func(string, bool, uint64) {}, Event: func(Event) {}, Up: func(uint64) {}, Down: func(uint64, error) {}, Ephemerals: func([]string, bool) {},
 	})
 	return s, s.Wrap(nc, s.Attempt(), nil)

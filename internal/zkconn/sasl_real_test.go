@@ -1,6 +1,7 @@
 package zkconn_test
 
 import (
+	"context"
 	"crypto/tls"
 	"fmt"
 	"maps"
@@ -80,6 +81,22 @@ func TestRealServersLetInWhoeverKnowsThePassword(t *testing.T) {
 				}
 			})
 		}
+	})
+}
+
+// With allowSaslFailedClients, the servers go on with a client that they have refused. Its
+// principal is not that of the connection, so the client must not go on.
+func TestRealServersThatLetInWhomTheyRefuseAreNotBelieved(t *testing.T) {
+	eachVersion(t, func(t *testing.T, version string) {
+		t.Parallel()
+		node := saslNode(t, zkserver.Config{Version: version}, []string{"-Dzookeeper.allowSaslFailedClients=true"})
+		servers := []string{node.Addr()}
+		c := recipetest.DialTo(t, servers, asAlice())
+		require.NoError(t, recipetest.UseOnce(harness.Within(t, time.Minute), "mutex", c, "/lock"))
+		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+		defer cancel()
+		_, err := zkrecipes.Dial(ctx, servers, &zkrecipes.Options{SASL: zkrecipes.SASLDigest("alice", "wr0ng")})
+		require.ErrorContains(t, err, `SASL DIGEST-MD5 as "alice": `)
 	})
 }
 

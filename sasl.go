@@ -13,9 +13,10 @@ import (
 // The Client authenticates each connection before it sends anything else there, also when it
 // resumes a session. So a changed password or an expired ticket shows at the next reconnect.
 //
-//   - If a server refuses the principal, or requires SASL and Options.SASL is nil, Dial returns an error at once, which is
-//     zk.ErrAuthFailed. A Client that has had a session tries again and again, and logs why. If no
-//     server accepts it in time, its session expires.
+//   - If a server refuses the principal, or requires SASL and Options.SASL is nil, Dial returns an
+//     error at once, which is zk.ErrAuthFailed. A Client that has had a session tries again and
+//     again, and logs why (TraceSession.Refused, too). If no server accepts it in time, its session
+//     expires.
 //   - If a server is not configured for SASL, the Client logs that and tries the next server.
 //   - Servers with zookeeper.allowSaslFailedClients serve a client that they have refused, as one
 //     without a principal. SASLDigest notices, because the server's proof is missing. With Kerberos,

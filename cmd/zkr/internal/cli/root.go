@@ -106,7 +106,7 @@ func (a *app) root() *cobra.Command {
 	root.SetErr(a.stderr)
 	a.config.addFlags(root.PersistentFlags())
 	root.AddCommand(a.lock(), a.elect(), a.job(), a.queue(), a.gate(), a.sem(),
-		a.ls(), a.who(), a.graph(), a.top(), a.serve(), a.evict(), a.version(), a.man())
+		a.ls(), a.who(), a.describe(), a.events(), a.graph(), a.top(), a.serve(), a.evict(), a.version(), a.man())
 	a.note(root)
 	return root
 }

@@ -353,7 +353,10 @@ func TestAPageFullOfThings(t *testing.T) {
 	sees(p, 1, `[...document.querySelectorAll("#troubles li")].filter((e) => /^1 member gone for \d+s .services.search search-3. 3 of 4 are there/.test(e.textContent)).length`)
 	p.run(chromedp.SendKeys(chromedp.CSS("#filter"), "WRITER-7f9c6d5b4-00007"))
 	sees(p, []string{ledger}, paths)
-	is[bool](p, `(() => { const f = document.querySelector("#filter"); f.value = ""; return f.dispatchEvent(new Event("input")); })()`)
+	filter := func(text string) {
+		is[bool](p, fmt.Sprintf(`(() => { const f = document.querySelector("#filter"); f.value = %q; return f.dispatchEvent(new Event("input")); })()`, text))
+	}
+	filter("")
 	for path, says := range map[string]string{"/services/search": "10.0.0.2:9200", "/apps/scheduler": "value of the leader: node", "/counters/invoices": "value 4711", ledger: "30 wait"} {
 		p.show(path)
 		sees(p, true, fmt.Sprintf(`document.querySelector("#line").textContent.includes(%q)`, says))
@@ -367,7 +370,9 @@ func TestAPageFullOfThings(t *testing.T) {
 				p.look(fmt.Sprintf("%s-%d-%s.png", name, width, scheme), path)
 			}
 		}
+		filter("/locks/") // of a few rows
 		sees(p, []string{}, faint)
+		filter("")
 	}
 }
 

@@ -154,7 +154,7 @@ func (h *hub) show(path string) (hide func(), ok bool) {
 	h.shown[path]++
 	if f := h.lines[path]; f != nil && f.recipe == zkrecipes.RecipeGroup { // no watch tells of a member's data
 		for _, p := range f.places {
-			p.read = false
+			p.read, p.arrived = false, time.Now()
 		}
 	}
 	h.touch(path)

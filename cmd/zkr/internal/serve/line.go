@@ -200,7 +200,7 @@ func (l *line) sawMembers(now time.Time, was map[string]*place, places []*place,
 	}
 	if created > 0 { // one is back under the same name, in another session
 		for _, p := range l.places {
-			p.read = false
+			p.read, p.arrived = false, now
 		}
 	}
 }

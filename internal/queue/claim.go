@@ -486,6 +486,8 @@ func (c *claim) sweepExclusion() (swept bool) {
 			stat = wrote.Stat(write)
 		case wrote.Transient(), wrote.Is(zk.ErrBadVersion):
 			continue
+		case wrote.Is(zk.ErrNoNode): // what is there from now on is another one
+			return swept
 		} // else the servers refuse it, by an ACL or a quota
 		if !c.owns(stat, data) {
 			return swept

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/go-zookeeper/zk"
-	"golang.org/x/sync/semaphore"
 
 	"github.com/zkrecipes/zkrecipes/internal/errs"
 	"github.com/zkrecipes/zkrecipes/internal/hold"
@@ -25,8 +24,6 @@ import (
 // path share it.
 type queueState struct {
 	*queuelog.Log
-	// claiming: each claim being made holds 1, and a sweep holds all.
-	claiming *semaphore.Weighted
 	// passed is the number of the last place in the consumers' line that left an item unused,
 	// -1 without one.
 	passed atomic.Int32
@@ -72,12 +69,8 @@ func (q *queueState) unblock() {
 	})
 }
 
-const (
-	// maxClaims is how many claims of a queue can be made at the same time.
-	maxClaims = 1 << 30
-	// maxBatch is how many items one transaction claims at most.
-	maxBatch = 100
-)
+// maxBatch is how many items one transaction claims at most.
+const maxBatch = 100
 
 // claim is a flag beside an item. Below the item stands a second znode,
 // of a fixed name, the exclusion: creating it fails where the item is gone or somebody
@@ -203,11 +196,6 @@ type claimParts struct {
 // known, what was claimed is given back, in the background if need be. A place is left
 // where it is, unless done is true.
 func (a *claimTransaction) run(ctx context.Context) (done bool, err error) {
-	queue := a.claims[0].Queue()
-	if queue.claiming.Acquire(ctx, 1) != nil {
-		return false, zkconn.ContextErr(ctx)
-	}
-	defer queue.claiming.Release(1)
 	for signal := true; ; signal = false {
 		parts := a.parts(signal)
 		x := a.s.Retry(nil, parts.creates, parts.stampOps(), parts.leave.Ops)
@@ -463,22 +451,17 @@ func (c *claim) uncountOps() []any {
 // ends.
 //
 // It must not delete another claim's, made since the znode was read because somebody has
-// deleted this one, too. So it writes the znode first, as it is, and looks whose the reply
-// says it is: from then on the znode's version tells it from a new one. This session makes
-// no claim meanwhile.
+// deleted this one, too. So it writes the znode first, as it is, and looks which one the reply
+// says it is: from then on the znode's version tells it from a new one.
 func (c *claim) sweepExclusion() (swept bool) {
 	ctx := c.Session.Lifetime()
-	queue := c.Queue()
-	if err := queue.claiming.Acquire(ctx, maxClaims); err != nil {
-		return false
-	}
-	defer queue.claiming.Release(maxClaims)
-	for {
+	for czxid := int64(0); ; {
 		data, stat, err := c.Session.Get(ctx, c.Exclusion())
-		if err != nil || !c.owns(stat, data) {
+		switch {
+		case err != nil, !swept && !c.owns(stat, data), swept && stat.Czxid != czxid:
 			return swept
 		}
-		swept = true
+		swept, czxid = true, stat.Czxid
 		write := &zk.SetDataRequest{Path: c.Exclusion(), Data: data, Version: stat.Version}
 		wrote := c.Session.Multi(ctx, write)
 		switch {
@@ -489,7 +472,7 @@ func (c *claim) sweepExclusion() (swept bool) {
 		case wrote.Is(zk.ErrNoNode): // what is there from now on is another one
 			return swept
 		} // else the servers refuse it, by an ACL or a quota
-		if !c.owns(stat, data) {
+		if stat.Czxid != czxid {
 			return swept
 		}
 		o := c.Session.Multi(ctx, &zk.DeleteRequest{Path: c.Exclusion(), Version: stat.Version})

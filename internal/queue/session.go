@@ -4,8 +4,6 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"golang.org/x/sync/semaphore"
-
 	"github.com/zkrecipes/zkrecipes/internal/layout"
 	"github.com/zkrecipes/zkrecipes/internal/queuelog"
 	"github.com/zkrecipes/zkrecipes/internal/session"
@@ -40,7 +38,7 @@ func QueueIn(s *session.Session, path string) *queueState {
 				break
 			}
 		}
-		q = &queueState{Log: NewQueueLog(s, path), claiming: semaphore.NewWeighted(maxClaims)}
+		q = &queueState{Log: NewQueueLog(s, path)}
 		q.passed.Store(-1)
 		qs.states[path] = q
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -31,9 +32,12 @@ type queueState struct {
 	// lateAt when another one was quicker last.
 	spread atomic.Int32
 	lateAt atomic.Int64
-	// Blocked has the items below which somebody has created a znode with the name of
-	// the exclusion, each with a *zkconn.Watch that fires when that znode is deleted.
-	Blocked sync.Map
+	// suspect is the item whose claim was refused last although no flag shows one, which a listing
+	// that is a moment old explains. Blocked has those of which it was refused twice, each with a
+	// watch that fires when what stands in the way goes.
+	suspect string
+	Blocked map[string]*zkconn.Watch
+	mu      sync.Mutex // guards suspect and Blocked
 }
 
 // Where others take, too, a claim without a place chooses among the first items, so that they do
@@ -61,12 +65,31 @@ func (q *queueState) noteClaim() { q.spread.Store(q.spread.Load() * 15 / 16) }
 
 // unblock forgets the items whose watches have fired, which may be gone.
 func (q *queueState) unblock() {
-	q.Blocked.Range(func(item, w any) bool {
-		if w.(*zkconn.Watch).HasFired() {
-			q.Blocked.CompareAndDelete(item, w)
-		}
-		return true
-	})
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	maps.DeleteFunc(q.Blocked, func(_ string, w *zkconn.Watch) bool { return w.HasFired() })
+}
+
+// blockedBy returns what fires when a blocked item can be claimed, or nil.
+func (q *queueState) blockedBy(item string) *zkconn.Watch {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.Blocked[item]
+}
+
+// suspects notes that an item that looks free was refused. again: it was before.
+func (q *queueState) suspects(item string) (again bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	again = q.suspect == item
+	q.suspect = item
+	return again
+}
+
+func (q *queueState) block(item string, w *zkconn.Watch) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.Blocked[item] = w
 }
 
 // maxBatch is how many items one transaction claims at most.

@@ -7,6 +7,7 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/layout"
 	"github.com/zkrecipes/zkrecipes/internal/queuelog"
 	"github.com/zkrecipes/zkrecipes/internal/session"
+	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
 // sessionQueues is what a session knows of queues.
@@ -38,7 +39,7 @@ func QueueIn(s *session.Session, path string) *queueState {
 				break
 			}
 		}
-		q = &queueState{Log: NewQueueLog(s, path)}
+		q = &queueState{Log: NewQueueLog(s, path), Blocked: map[string]*zkconn.Watch{}}
 		q.passed.Store(-1)
 		qs.states[path] = q
 	}

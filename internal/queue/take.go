@@ -221,14 +221,10 @@ type scanner struct {
 	path    string
 	queue   *queueState
 	watches []watch // one of them fires when an item becomes free
-	// held has the items that turned out to be claimed although no flag shows it, with
-	// a watch that fires when the claim goes. The watch is nil where that happened once,
-	// which a listing that is a moment old explains.
-	held map[string]*zkconn.Watch
 }
 
 func newScanner(s *session.Session, c *session.Client, path string) *scanner {
-	return &scanner{c: c, s: s, path: path, queue: QueueIn(s, c.Abs(path)), held: map[string]*zkconn.Watch{}}
+	return &scanner{c: c, s: s, path: path, queue: QueueIn(s, c.Abs(path))}
 }
 
 func (t *takerPool) newScanner(s *session.Session) *scanner { return newScanner(s, t.c, t.path) }
@@ -243,8 +239,13 @@ func (s *scanner) free(ctx context.Context, enough int) (items []string, err err
 	s.queue.unblock()
 	err = s.queue.Scan(ctx, func(number int64, seg *zkconn.Watch) bool {
 		for _, e := range queuelog.Entries(seg.Children) {
+			if e.Claimed {
+				continue
+			}
 			path := s.queue.Segment(number) + "/" + e.Name
-			if !e.Claimed && !s.isHeld(path) {
+			if w := s.queue.blockedBy(path); w != nil {
+				s.watches = append(s.watches, w)
+			} else {
 				items = append(items, path)
 			}
 		}
@@ -284,23 +285,6 @@ func (s *scanner) sendClaim(ctx context.Context, items []string, wanted []*Queue
 	return nil, cmp.Or(s.notClaimed(ctx, err), queuelog.ErrStale)
 }
 
-// isHeld reports whether the claim itself has shown that the item is not free.
-func (s *scanner) isHeld(item string) bool {
-	w := s.held[item]
-	if blocked, ok := s.queue.Blocked.Load(item); ok {
-		w = blocked.(*zkconn.Watch)
-	}
-	if w == nil {
-		return false
-	}
-	if w.HasFired() {
-		delete(s.held, item)
-		return false
-	}
-	s.watches = append(s.watches, w)
-	return true
-}
-
 // notClaimed is for a claim that has failed. If somebody was quicker, it returns nil once
 // the next scan shows it.
 func (s *scanner) notClaimed(ctx context.Context, err error) error {
@@ -321,8 +305,7 @@ func (s *scanner) notClaimed(ctx context.Context, err error) error {
 // taken notes that an item that looks free is not: its claim exists, and the flag does
 // not. Somebody has deleted the flag, or the listing is old.
 func (s *scanner) taken(ctx context.Context, item string) error {
-	if _, again := s.held[item]; !again {
-		s.held[item] = nil
+	if !s.queue.suspects(item) {
 		return nil
 	}
 	exclusion := item + queuelog.ClaimName
@@ -339,9 +322,8 @@ func (s *scanner) taken(ctx context.Context, item string) error {
 	if err != nil {
 		return err
 	}
-	s.held[item] = w
+	s.queue.block(item, w)
 	if w.Stat.EphemeralOwner == 0 { // no claim: it may stay for ever
-		s.queue.Blocked.Store(item, w)
 		s.c.Log(slog.LevelError, "an item cannot be claimed until somebody deletes the znode below it",
 			"queue", s.path, "znode", exclusion)
 	}

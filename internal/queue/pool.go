@@ -19,10 +19,9 @@ import (
 
 // taker is a call that waits for items.
 type taker struct {
-	q     *Queue
-	ctx   context.Context
-	since time.Time
-	n     int
+	q   *Queue
+	ctx context.Context
+	n   int
 	// done is closed when items or err is set, or when neither will be.
 	done  chan struct{}
 	items []*Item
@@ -48,8 +47,6 @@ type takerPool struct {
 	// claiming is for how many takers a claim is under way.
 	claiming int
 	idle     *time.Timer
-	// failedAt is when this turn failed in the line.
-	failedAt time.Time
 }
 
 // Linger is for how long a place in the line, and what was claimed, is kept when the Client's
@@ -66,7 +63,7 @@ func (q *Queue) takeN(ctx context.Context, n int) ([]*Item, error) {
 	if ctx.Err() != nil {
 		return nil, c.ContextErr(ctx)
 	}
-	k := &taker{q: q, ctx: ctx, since: time.Now(), n: n, done: make(chan struct{})}
+	k := &taker{q: q, ctx: ctx, n: n, done: make(chan struct{})}
 	pools := PoolsOf(c)
 	pools.Mu.Lock()
 	t := q.pool()
@@ -252,21 +249,15 @@ func giveBack(items ...*Item) {
 	}
 }
 
-// fail ends the calls of the takers that a failed turn was for. Takers that have come
-// since keep waiting.
+// fail ends the calls of the takers that wait.
 func (t *takerPool) fail(err error) {
 	t.pools.Mu.Lock()
 	defer t.pools.Mu.Unlock()
-	var later []*taker
 	for _, k := range t.waiting {
-		if !t.failedAt.IsZero() && k.since.After(t.failedAt) {
-			later = append(later, k)
-			continue
-		}
 		k.err = err
 		close(k.done)
 	}
-	t.waiting = later
+	t.waiting = nil
 	t.noteChange()
 }
 
@@ -279,12 +270,6 @@ func (t *takerPool) Queued(p *line.Place, ahead int) {
 			waiter.Queued(p, ahead)
 		}
 	}
-}
-
-func (t *takerPool) noteFailure() {
-	t.pools.Mu.Lock()
-	defer t.pools.Mu.Unlock()
-	t.failedAt = time.Now()
 }
 
 // drop removes a waiting taker, and ends its call. takerPools.mu must be held.
@@ -327,9 +312,6 @@ func (t *takerPool) awaitTakers() bool {
 
 // takeOnce claims items for the takers, once.
 func (t *takerPool) takeOnce() error {
-	t.pools.Mu.Lock()
-	t.failedAt = time.Time{}
-	t.pools.Mu.Unlock()
 	done, err := t.takeAlone()
 	if !done && err == nil {
 		err = t.consumers.WithPlace(t.ctx, placename.KindLock, t.takeInLine)

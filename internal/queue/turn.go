@@ -14,12 +14,7 @@ import (
 
 // takeInLine waits with a place in the consumers' line for free items, and claims them
 // for the takers. The claim deletes the place.
-func (t *takerPool) takeInLine(p *line.Place, guess *line.Guess) (err error) {
-	defer func() {
-		if err != nil {
-			t.noteFailure()
-		}
-	}()
+func (t *takerPool) takeInLine(p *line.Place, guess *line.Guess) error {
 	scan := t.newScanner(p.Session)
 	w := &lineWait{p: p, guess: guess, passed: scan.queue.passed.Load(), patience: Grace}
 	w.look = func(ctx context.Context, _ placename.Parts) (string, []watch, <-chan struct{}, error) {

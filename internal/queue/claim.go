@@ -233,6 +233,8 @@ func (a *claimTransaction) run(ctx context.Context) (done bool, err error) {
 				a.release(a.claims...)
 			}
 			return false, err
+		} else {
+			x.AppliedBefore()
 		}
 		a.read(ctx, readings)
 		return true, nil
@@ -479,7 +481,7 @@ func (c *claim) uncountOps() []any {
 func (c *claim) sweepExclusion() (swept bool) {
 	ctx := c.Session.Lifetime()
 	for czxid := int64(0); ; {
-		data, stat, err := c.Session.Get(ctx, c.Exclusion())
+		data, stat, err := c.Session.GetOwn(ctx, c.Exclusion())
 		switch {
 		case err != nil, !swept && !c.owns(stat, data), swept && stat.Czxid != czxid:
 			return swept

@@ -30,7 +30,7 @@ func (t *takerPool) takeAlone() (done bool, err error) {
 			return true, nil
 		}
 		spread := scan.queue.choice()
-		line, _ := s.StartGet(t.consumers.Abs())
+		line, _ := s.StartGet(t.q.consumers.Abs())
 		items, err := scan.free(t.ctx, want+spread)
 		waiting := t.waitingIn(line)
 		if err == nil && len(items) <= waiting {
@@ -69,24 +69,19 @@ func (t *takerPool) waitingIn(line *zkconn.Reading) int {
 	return int(stat.NumChildren)
 }
 
-// claimFor claims some of the items for the takers, who get them in the order in which they
-// came. p is the place whose turn ends with that, or nil. queuelog.ErrStale: nothing was claimed,
-// because somebody was quicker.
+// claimFor claims some of the items for the takers. p is the place whose turn ends with that, or
+// nil. queuelog.ErrStale: nothing was claimed, because somebody was quicker.
 func (t *takerPool) claimFor(ctx context.Context, scan *scanner, items []string, p *line.Place) (done bool, err error) {
-	picked := t.pick(t.fitting(scan.s, items, p))
-	if len(picked) == 0 {
+	n := t.beginClaim(t.fitting(scan.s, items, p))
+	if n == 0 {
 		return false, nil
 	}
-	var wanted []*Queue // whose options count, for each item
-	for _, k := range picked {
-		wanted = append(wanted, slices.Repeat([]*Queue{k.q}, k.n)...)
-	}
-	a, err := scan.sendClaim(ctx, items, wanted, p)
+	a, err := scan.sendClaim(ctx, items, n, t.q, p)
 	if err != nil {
-		t.hand(picked)
+		t.hand(nil, nil)
 		return false, err
 	}
-	t.deliver(ctx, picked, a)
+	t.hand(a.items, a.errs)
 	return true, nil
 }
 
@@ -104,39 +99,6 @@ func (t *takerPool) fitting(s *session.Session, items []string, p *line.Place) i
 	}
 	room /= zkconn.Weight(flag, false) + zkconn.Weight(items[0]+queuelog.ClaimName, false)
 	return max(1, min(len(items), (zkconn.MaxRequest(t.c.MaxBuffer)-rest)/one, room))
-}
-
-// deliver hands out the items of a claim. Those that were taken too often come last,
-// because it takes time to move them.
-func (t *takerPool) deliver(ctx context.Context, picked []share, a *claimTransaction) {
-	var served, rest []share
-	tooOften := map[*taker][]*Item{}
-	i := 0
-	for _, k := range picked {
-		for range k.n {
-			switch it := a.items[i]; {
-			case it == nil:
-				k.err = cmp.Or(k.err, a.errs[i])
-			case k.q.takenTooOften(it):
-				tooOften[k.taker] = append(tooOften[k.taker], it)
-			default:
-				k.items = append(k.items, it)
-			}
-			i++
-		}
-		if len(tooOften[k.taker]) == 0 {
-			served = append(served, k)
-		} else {
-			rest = append(rest, k)
-		}
-	}
-	t.hand(served)
-	for _, k := range rest {
-		for _, it := range tooOften[k.taker] {
-			k.err = cmp.Or(k.err, k.q.moveUnacked(ctx, it))
-		}
-		t.hand([]share{k})
-	}
 }
 
 // takenTooOften reports whether an item belongs to the dead letters.
@@ -204,7 +166,7 @@ func (q *Queue) tryTakeIn(ctx context.Context, s *session.Session) (*Item, error
 	if err != nil || len(items) == 0 {
 		return nil, err
 	}
-	a, err := scan.sendClaim(ctx, items, []*Queue{q}, nil)
+	a, err := scan.sendClaim(ctx, items, 1, q, nil)
 	if err == nil && a.items[0] == nil {
 		err = cmp.Or(a.errs[0], ErrLostAtOnce)
 	}
@@ -227,7 +189,7 @@ func newScanner(s *session.Session, c *session.Client, path string) *scanner {
 	return &scanner{c: c, s: s, path: path, queue: QueueIn(s, c.Abs(path))}
 }
 
-func (t *takerPool) newScanner(s *session.Session) *scanner { return newScanner(s, t.c, t.path) }
+func (t *takerPool) newScanner(s *session.Session) *scanner { return newScanner(s, t.c, t.q.Path) }
 
 // free scans the segments from the oldest to the open one until it has found enough free
 // items, and returns the paths of what it has found.
@@ -262,17 +224,16 @@ func (s *scanner) free(ctx context.Context, enough int) (items []string, err err
 	return items, err
 }
 
-// sendClaim claims some of the items that a scan has found, one for each in wanted: the first
-// ones while items are few, and a choice otherwise. queuelog.ErrStale: nothing was claimed, because
-// somebody was quicker.
-func (s *scanner) sendClaim(ctx context.Context, items []string, wanted []*Queue, p *line.Place) (*claimTransaction, error) {
+// sendClaim claims n of the items that a scan has found: the first ones while items are few, and a
+// choice otherwise. queuelog.ErrStale: nothing was claimed, because somebody was quicker.
+func (s *scanner) sendClaim(ctx context.Context, items []string, n int, q *Queue, p *line.Place) (*claimTransaction, error) {
 	at := 0
-	if choice := s.queue.choice(); len(items) >= len(wanted)+choice {
+	if choice := s.queue.choice(); len(items) >= n+choice {
 		at = rand.IntN(choice + 1)
 	}
 	a := &claimTransaction{s: s.s, p: p}
-	for i, q := range wanted {
-		a.claims = append(a.claims, q.NewClaim(s.s, items[at+i]))
+	for _, item := range items[at : at+n] {
+		a.claims = append(a.claims, q.NewClaim(s.s, item))
 	}
 	done, err := a.run(ctx)
 	if done {

@@ -95,20 +95,15 @@ func (q *queueState) block(item string, w *zkconn.Watch) {
 // maxBatch is how many items one transaction claims at most.
 const maxBatch = 100
 
-// claim is a flag beside an item. Below the item stands a second znode,
-// of a fixed name, the exclusion: creating it fails where the item is gone or somebody
-// else's. Each delivery creates one, so the item's Stat tells their number. The flag
-// has a name of its own, so that a deletion that is sent again never hits the next
-// consumer's claim.
+// claim is a flag beside an item (Q2), and below the item a second znode of a fixed name, the
+// exclusion (Q1). Each delivery creates one, so the item's Stat tells their number.
 type claim struct {
 	hold.Znode // the flag
 	at         session.At
 	q          *Queue
 	name       string // of the flag
 	Item       string
-	// fate is whether a consumer gets the item, decided once. Without a consumer, the claim is
-	// no attempt.
-	fate atomic.Int32
+	fate       atomic.Int32
 	// Attempt is how often the item was taken, this time included, once the claim was made.
 	// Item.Attempt is the user's to change, and so is Item.ID: see id.
 	Attempt int
@@ -121,12 +116,12 @@ const (
 	unseen
 )
 
-// see decides that a consumer gets the item, unless the claim has ended before.
+// see decides that a consumer gets the item, unless the claim has ended before (Q9).
 func (c *claim) see() bool { return c.fate.CompareAndSwap(open, seen) || c.fate.Load() == seen }
 
 // NewClaim returns a claim that is yet to be made.
 func (q *Queue) NewClaim(s *session.Session, item string) *claim {
-	path := item + "." + queuelog.NewMark()
+	path := item + "." + queuelog.NewMark() // Q2
 	return &claim{
 		Znode: hold.Znode{Session: s, Path: path},
 		at:    q.At,
@@ -149,7 +144,7 @@ func (c *claim) ID() string { return c.name[:queuelog.IDLength] }
 // logged returns the item's ID as it is logged.
 func (c *claim) logged() any { return c.q.hooks.Logged(c.ID()) }
 
-// createOps make the claim.
+// createOps make the claim (Q1).
 func (c *claim) createOps() (flag, exclusion *zk.CreateRequest) {
 	acl := c.Session.ACL()
 	flag = &zk.CreateRequest{Path: c.Path, Data: []byte(c.at.Client.Identity), Acl: acl, Flags: zk.FlagEphemeral}
@@ -163,9 +158,7 @@ type ackOps struct {
 	item            []any
 }
 
-// AckOps returns the operations. The mark of an item that is done shows in listings. The
-// exclusion is made again, for good: a consumer whose listing is a moment old must not
-// claim the item.
+// AckOps returns the operations. marks: the item is marked as done, which listings show (Q8).
 func (c *claim) AckOps(marks bool) ackOps {
 	del := func(path string) *zk.DeleteRequest { return &zk.DeleteRequest{Path: path, Version: -1} }
 	o := ackOps{flag: del(c.Path), exclusion: del(c.Exclusion())}
@@ -216,8 +209,7 @@ type claimParts struct {
 }
 
 // run carries the transaction out, or learns that it was not. done: it was. If it is not
-// known, what was claimed is given back, in the background if need be. A place is left
-// where it is, unless done is true.
+// known, what was claimed is given back (Q6). A place is left where it is, unless done is true.
 func (a *claimTransaction) run(ctx context.Context) (done bool, err error) {
 	for signal := true; ; signal = false {
 		parts := a.parts(signal)
@@ -473,11 +465,7 @@ func (c *claim) uncountOps() []any {
 
 // sweepExclusion deletes the exclusion where it is still this claim's, whose flag is
 // gone, and reports whether it was: else nobody could take the item until the session
-// ends.
-//
-// It must not delete another claim's, made since the znode was read because somebody has
-// deleted this one, too. So it writes the znode first, as it is, and looks which one the reply
-// says it is: from then on the znode's version tells it from a new one.
+// ends. It writes the znode first, as it is, and looks which one the reply says it is (Q7).
 func (c *claim) sweepExclusion() (swept bool) {
 	ctx := c.Session.Lifetime()
 	for czxid := int64(0); ; {

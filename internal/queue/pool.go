@@ -14,8 +14,7 @@ import (
 )
 
 // All calls of a Client that wait for items of one queue, its takers, are served
-// together, by one goroutine that has one place in the consumers' line. So a process
-// with many workers stands in the line once, and claims for all of them at once.
+// together, by one goroutine, which has one place in the line and claims for all of them at once.
 
 // taker is a call that waits for items.
 type taker struct {

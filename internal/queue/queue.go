@@ -1,5 +1,3 @@
-// Package queue is the engine of a Queue: puts, turns and claims, acks, moves, dead letters and
-// Serve. The package above checks what users give, traces, and wraps errors.
 package queue
 
 import (

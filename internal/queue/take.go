@@ -193,9 +193,7 @@ func (t *takerPool) newScanner(s *session.Session) *scanner { return newScanner(
 
 // free scans the segments from the oldest to the open one until it has found enough free
 // items, and returns the paths of what it has found.
-//
-// Where it finds fewer, it has a watch on every segment: a watch on the open segment
-// alone would never fire for an item that comes back in an older one.
+// Where it finds fewer, it has a watch on every segment (Q5).
 func (s *scanner) free(ctx context.Context, enough int) (items []string, err error) {
 	s.watches = nil
 	s.queue.unblock()

@@ -9,9 +9,6 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/queuelog"
 )
 
-// Consumers take turns, so that a put wakes few of them. Turns are for quiet and order
-// only. A claim excludes the other consumers, whether it is made at a turn or not.
-
 // takeInLine waits with a place in the consumers' line for free items, and claims them
 // for the takers. The claim deletes the place.
 func (t *takerPool) takeInLine(p *line.Place, guess *line.Guess) error {

@@ -118,60 +118,53 @@ func (q *Queue) Take(ctx context.Context, n int) ([]*Item, error) {
 	return q.takeN(ctx, min(n, maxBatch))
 }
 
-// TakeNow claims a free item, even if others wait.
-func (q *Queue) TakeNow(ctx context.Context) (*Item, error) {
-	ctx, done := q.Client.BindWait(ctx)
-	defer done()
-	it, err := q.tryTake(ctx)
-	if err == nil && it == nil {
-		err = ErrEmpty
-	}
-	return it, err
-}
-
 // maxQuicker is how often TryTake looks again because others were quicker, before it says
 // that there is no item to be had.
 const maxQuicker = 8
 
-// tryTake claims a free item, even if others wait. nil: there is none.
-func (q *Queue) tryTake(ctx context.Context) (*Item, error) {
+// TakeNow claims a free item, even if others wait.
+func (q *Queue) TakeNow(ctx context.Context) (*Item, error) {
+	ctx, done := q.Client.BindWait(ctx)
+	defer done()
 	for stale := 0; stale < maxQuicker; {
 		s, err := q.Client.Live(ctx)
 		if err != nil {
 			return nil, err
 		}
-		it, err := q.tryTakeIn(ctx, s)
+		it, err := q.takeNowIn(ctx, s)
 		switch {
 		case errors.Is(err, ErrLostAtOnce), errors.Is(err, zkconn.ErrSessionOver):
 			continue
 		case errors.Is(err, queuelog.ErrStale):
 			stale++
 			continue
-		case err != nil || it == nil:
+		case err != nil:
 			return nil, err
-		}
-		if !q.takenTooOften(it) {
+		case !q.takenTooOften(it):
 			return it, nil
 		}
 		if err := q.moveUnacked(ctx, it); err != nil {
 			return nil, err
 		}
 	}
-	return nil, nil
+	return nil, ErrEmpty
 }
 
-func (q *Queue) tryTakeIn(ctx context.Context, s *session.Session) (*Item, error) {
+func (q *Queue) takeNowIn(ctx context.Context, s *session.Session) (*Item, error) {
 	scan := newScanner(s, q.Client, q.Path)
 	items, err := scan.free(ctx, 1+scan.queue.choice())
-	if err != nil || len(items) == 0 {
-		return nil, err
-	}
-	a, err := scan.sendClaim(ctx, items, 1, q, nil)
-	if err == nil && a.items[0] == nil {
-		err = cmp.Or(a.errs[0], ErrLostAtOnce)
-	}
 	if err != nil {
 		return nil, err
+	}
+	if len(items) == 0 {
+		return nil, ErrEmpty
+	}
+	a, err := scan.sendClaim(ctx, items, 1, q, nil)
+	if err != nil {
+		return nil, err
+	}
+	if a.items[0] == nil {
+		return nil, cmp.Or(a.errs[0], ErrLostAtOnce)
 	}
 	return a.items[0], nil
 }

@@ -93,6 +93,13 @@ func (w *watchdog) forget(g *Grant, path string) {
 	}
 }
 
+// has reports whether all events of g's znodes are delivered to g.
+func (w *watchdog) has(g *Grant) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return !slices.ContainsFunc(g.Thing().Paths(), func(path string) bool { return w.all[path] != g })
+}
+
 func (w *watchdog) hasAny() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()

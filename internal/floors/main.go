@@ -47,7 +47,7 @@ var floors = map[string][]string{
 	"internal/assert":    {},
 	"internal/telemetry": {"."},
 	"fence":              {},
-	"zktest":             {"internal/digestmd5", "internal/jute"},
+	"zktest":             {"internal/digestmd5", "internal/jute", "internal/tuning"},
 	"zktest/zkserver":    {"zktest"},
 }
 

@@ -28,6 +28,7 @@ const (
 	semaphoreKey = "/semaphore"
 	electionKey  = "/election"
 	groupKey     = "/group"
+	shardsKey    = "/shards"
 	counterKey   = "/counter"
 
 	donePath  = "/done" // what acks leave
@@ -70,6 +71,19 @@ const slots = 3
 // slotKey returns the name of a slot's data.
 func slotKey(i int) string { return fmt.Sprint(semaphoreKey, "-", i) }
 
+// shards is how many shards there are.
+const shards = 12
+
+// shardKeys returns the names of the shards' data.
+func shardKeys() (keys []string) {
+	for i := range shards {
+		keys = append(keys, shardKey(i))
+	}
+	return keys
+}
+
+func shardKey(i int) string { return fmt.Sprint("/shard-", i) }
+
 // servedKeys returns what workers wait for.
 func servedKeys(load string) []string {
 	if load == loadLock {
@@ -109,7 +123,7 @@ func fencedKeys() []string {
 	for i := range slots {
 		keys = append(keys, slotKey(i))
 	}
-	return keys
+	return append(keys, shardKeys()...)
 }
 
 // permanent returns the znodes that the run makes at its beginning.

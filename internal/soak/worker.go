@@ -178,6 +178,7 @@ func (p *process) work() map[string]func(*worker) {
 		"write":      func(w *worker) { w.lock(rw.Lock, rw, rwKey) },
 		"member":     func(w *worker) { w.join(group) },
 		"observe":    func(w *worker) { w.observe(election) },
+		"shards":     (*worker).serveShards,
 		"watch":      func(w *worker) { w.watch(p.client) },
 		"all":        func(w *worker) { w.lockAll(several) },
 		"not-kept":   func(w *worker) { w.lock(zkrecipes.NewMutex(p.client, keptKey).Lock, nil, keptKey) },

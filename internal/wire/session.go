@@ -41,8 +41,7 @@ type Event struct {
 type Config struct {
 	Timeout     time.Duration // requested; the server may change it
 	Credentials []Credential
-	Losses      int64       // of the session before
-	HasGrants   func() bool // reports whether any lease is held
+	Losses      int64 // of the session before
 	// Armed is called when conn has answered a watch on a znode's data, or on its children.
 	Armed       func(path string, children bool, conn uint64)
 	Event       func(Event)
@@ -114,8 +113,7 @@ func (s *Session) Timeout() time.Duration {
 // reading. It is zero before the first handshake.
 //
 // What is answered before a connection lets requests through counts once it does:
-// until then the session lives, but nobody can use or release what it holds. If
-// requests pass at once, the first answer counts.
+// until then the session lives, but nobody can use or release what it holds.
 //
 // It is wrong if a follower answers a request and then dies, or is cut off,
 // before it has reported the request to the leader (a process that was paused asks the

@@ -40,13 +40,9 @@ func (a *participant) awaitOpening(p *line.Place) (int, error) {
 	index, err := await(a.ctx, p, func(late bool) (*zkconn.Watch, error) {
 		switch {
 		case late && !agreed:
-			// If all others wait for another n, nobody opens this round. If n cannot be read, or is
-			// not there, that is for the member that opens.
 			agreed = true
-			if data, stat, err := s.Get(a.ctx, a.Root.Abs()); err == nil && len(data) > 0 {
-				if _, err = a.agree(a.ctx, s, data, stat); err != nil {
-					return nil, err
-				}
+			if err := a.stillAgrees(s); err != nil {
+				return nil, err
 			}
 		case !late && signal != nil && !signal.HasFired():
 			return signal, nil
@@ -69,6 +65,17 @@ func (a *participant) awaitOpening(p *line.Place) (int, error) {
 		return int(p.Number) - 1, nil
 	}
 	return index, err
+}
+
+// stillAgrees returns an error if the path holds another n. If all others wait for that, nobody
+// opens this round. If n cannot be read, or is not there, that is for the member that opens.
+func (a *participant) stillAgrees(s *session.Session) error {
+	data, stat, err := s.Get(a.ctx, a.Root.Abs())
+	if err != nil || len(data) == 0 {
+		return nil
+	}
+	_, err = a.agree(a.ctx, s, data, stat)
+	return err
 }
 
 // watchReady returns a watch on ready that was answered after this member came. A watch

@@ -11,6 +11,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/zkrecipes/zkrecipes/internal/assert"
 	"github.com/zkrecipes/zkrecipes/internal/errs"
 	"github.com/zkrecipes/zkrecipes/internal/session"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
@@ -205,6 +206,7 @@ func newGrant(at session.At, t Thing, nth int) (*Grant, error) {
 		since: time.Now(), watched: z.Own != nil && len(t.Paths()) == 1,
 	}
 	g.current.Store(&t)
+	assert.HoldsNow("H1", z.Session.IsValid)
 	if err := watchdogOf(z.Session).add(g); err != nil {
 		return nil, err
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/zkrecipes/zkrecipes/internal/assert"
 	"github.com/zkrecipes/zkrecipes/internal/errs"
 	"github.com/zkrecipes/zkrecipes/internal/hold"
 	"github.com/zkrecipes/zkrecipes/internal/layout"
@@ -406,6 +407,7 @@ func (l *Line) newPlace(ctx context.Context, s *session.Session, e *Entry, name 
 	case IsBeyondLimit(l.Client, m.Number): // I5
 		return nil, p.withdrawExhausted(ctx)
 	}
+	assert.Holds("I1", func() bool { return m.UUID == e.uuid })
 	return p, nil
 }
 
@@ -437,6 +439,7 @@ func (p *Place) thing() hold.Thing {
 
 // Grant grants the place, whose turn it is.
 func (p *Place) Grant(ctx context.Context) (*hold.Grant, error) {
+	assert.Holds("I5", func() bool { return !IsBeyondLimit(p.Line.Client, p.Number) })
 	p.granted = true
 	g, err := hold.New(ctx, p.Line.At, p.thing(), 0)
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/zkrecipes/zkrecipes/internal/assert"
 	"github.com/zkrecipes/zkrecipes/internal/hold"
 	"github.com/zkrecipes/zkrecipes/internal/placename"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
@@ -139,6 +140,8 @@ func (p *Place) awaitPredecessor(ctx context.Context, before *zkconn.Predecessor
 		return nil
 	}
 	p.First = before.IsReleased() && p.Own != nil // I3
+	assert.Holds("I2", func() bool { return !p.First || p.Own != nil })
+	assert.Holds("I3", func() bool { return !p.First || before.Event().Zxid > p.Czxid }) // it left after this place came
 	p.Line.Client.Log(slog.LevelDebug, "predecessor of a place has left", "place", p.Path, "predecessor", p.WaitedFor,
 		"released", p.First, "watch_lost", before.IsLost(), "zxid", before.Event().Zxid)
 	return nil

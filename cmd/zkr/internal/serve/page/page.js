@@ -91,7 +91,7 @@ function pick(path) {
   drawLine();
   drawCharts();
   connect();
-  if (path && innerWidth <= 700) $("line").scrollIntoView(); // of one column, it is elsewhere
+  if (path && innerWidth <= 700) setTimeout(() => $("line").scrollIntoView()); // of one column, it is elsewhere
 }
 
 // --- the tree

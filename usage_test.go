@@ -82,8 +82,10 @@ func (w *busyWorld) use(t *testing.T) {
 	require.NoError(t, zkrecipes.NewGate(one, "/app/gate").Shut(t.Context()))
 	recipetest.Count(t, zkrecipes.NewCounter(one, "/app/counter"), 3)
 	join(t, one, "/app/group", "one")
+	serveShards(t, one, "/app/shards", 5)
 	w.after(1)
 	join(t, two, "/app/group", "two")
+	serveShards(t, two, "/app/shards", 5)
 	recipetest.LockLater(t, zkrecipes.NewMutex(two, "/app/mutex"))
 	recipetest.Held(t, zkrecipes.NewRWLock(two, "/app/rw").RLock)
 	recipetest.CampaignLater(t, zkrecipes.NewElection(two, "/app/election"), "two")
@@ -98,6 +100,23 @@ func (w *busyWorld) use(t *testing.T) {
 	recipetest.AcquireLater(t, zkrecipes.NewSemaphore(three, "/app/semaphore", 3), 1)
 	w.after(3)
 	recipetest.Count(t, zkrecipes.NewCounter(one, "/app/counter"), 3)
+}
+
+// serveShards serves for the rest of the test.
+func serveShards(t *testing.T, c *zkrecipes.Client, path string, n int) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() {
+		done <- zkrecipes.NewShards(c, path, n, nil).Serve(ctx, func(ctx context.Context, _ *zkrecipes.Shard) error {
+			<-ctx.Done()
+			return nil
+		})
+	}()
+	t.Cleanup(func() {
+		cancel()
+		require.NoError(t, <-done)
+	})
 }
 
 func join(t *testing.T, c *zkrecipes.Client, path, id string) {
@@ -120,6 +139,7 @@ func TestRecipesTellsWhatIsInUseAndSinceWhen(t *testing.T) {
 			{Recipe: zkrecipes.RecipeGate, Path: "/app/gate", HeldSince: w.at(0)},
 			{Recipe: zkrecipes.RecipeCounter, Path: "/app/counter"},
 			{Recipe: zkrecipes.RecipeGroup, Path: "/app/group", Holders: 2, HeldSince: w.at(0)},
+			{Recipe: zkrecipes.RecipeShards, Path: "/app/shards", Size: 5, Holders: 5, HeldSince: w.at(0)},
 		}
 		for _, root := range []string{"/", "/app"} {
 			found := recipesBelow(t, w.c, root)

@@ -34,6 +34,7 @@ const (
 	gate      = "gate"
 	counter   = "counter"
 	group     = "group"
+	shards    = "shards"
 	inner     = "inner" // a znode of a recipe whose path is above
 )
 
@@ -183,6 +184,7 @@ var owned = map[string][]string{
 	double:    {"ready"},
 	queue:     {"line", "room", "puts", "s"},
 	counter:   {"line", "puts", "counter"},
+	shards:    {"members", "size", "resize", "resized"},
 }
 
 // owns reports whether a child of that name is the recipe's. Nobody uses a path below.
@@ -190,7 +192,8 @@ func (z *znode) owns(recipe, name string) bool {
 	if recipe == "" {
 		return z.path == "" && name == "zookeeper" // the servers'
 	}
-	return recipe == group || isPlace(name) || slices.Contains(owned[recipe], name)
+	isShard := recipe == shards && strings.HasPrefix(name, "shard-")
+	return recipe == group || isShard || isPlace(name) || slices.Contains(owned[recipe], name)
 }
 
 // isPlace reports whether a child of that name stands in the line of a lock, or is a member of a

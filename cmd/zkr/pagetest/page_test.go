@@ -329,8 +329,6 @@ func TestThePageForKeyboardPhoneAndEyes(t *testing.T) {
 	sees(p, []string{}, wide(390))
 	sees(p, true, `document.querySelector("nav").getBoundingClientRect().top > document.querySelector("#right").getBoundingClientRect().bottom - 1`)
 	is[bool](p, `document.querySelector('tr[data-path="/locks/cache"] button').click() || true`)
-	p.run(chromedp.Sleep(time.Second))
-	t.Log(is[string](p, `[document.querySelector("#line").getBoundingClientRect().top, scrollY, innerWidth, document.documentElement.scrollHeight, innerHeight].join()`))
 	sees(p, true, `Math.abs(document.querySelector("#line").getBoundingClientRect().top) < 60`)
 }
 

@@ -45,7 +45,7 @@ type Place struct {
 type Line struct {
 	Path   string           `json:"path"`
 	Recipe zkrecipes.Recipe `json:"recipe"`
-	Size   int              `json:"size,omitempty"`   // slots of a semaphore, members of a barrier
+	Size   int              `json:"size,omitempty"`   // slots of a semaphore, members of a barrier, shards
 	Value  *int64           `json:"value,omitempty"`  // of a counter
 	Leads  *string          `json:"leader,omitempty"` // the value of an election's leader
 	Done   *Done            `json:"done,omitempty"`   // of a job
@@ -91,7 +91,7 @@ func (l Line) CheckEvict() error {
 	switch l.Recipe {
 	case zkrecipes.RecipeQueue:
 		return errors.New("an item cannot be taken from its consumer: end the consumer's process, or bury the item")
-	case zkrecipes.RecipeGroup:
+	case zkrecipes.RecipeGroup, zkrecipes.RecipeShards:
 		return errors.New("a member of a group would be back at once: end its process")
 	case zkrecipes.RecipeCounter:
 		return errors.New("a Client's turn at a counter lasts for one call: nothing is stuck there")
@@ -232,6 +232,9 @@ func Read(ctx context.Context, client *zkrecipes.Client, u zkrecipes.Usage) (Lin
 		l.Places, err = ephemerals(ctx, client, strings.TrimSuffix(u.Path, "/")+"/line")
 		return l, err
 	}
+	if u.Recipe == zkrecipes.RecipeShards {
+		return l, l.owners(ctx, client)
+	}
 	cs, err := contenders(ctx, client, u)
 	for _, c := range cs {
 		l.Places = append(l.Places, Place{
@@ -240,6 +243,15 @@ func Read(ctx context.Context, client *zkrecipes.Client, u zkrecipes.Usage) (Lin
 		})
 	}
 	return l, err
+}
+
+// owners reads who has which shards. Each place is a process, with what it says of its shards.
+func (l *Line) owners(ctx context.Context, client *zkrecipes.Client) (err error) {
+	l.Places, err = ephemerals(ctx, client, strings.TrimSuffix(l.Path, "/")+"/members")
+	for i, p := range l.Places {
+		l.Places[i].Name, l.Places[i].Identity, l.Places[i].Held = p.Identity, p.Name, true
+	}
+	return err
 }
 
 // contenders lists those who hold or wait. A gate has none that one can see.

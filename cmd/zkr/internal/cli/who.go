@@ -24,9 +24,9 @@ func (a *app) who() *cobra.Command {
 		Long: "Who lists who holds and who waits at PATH, in order: of a lock, an election, a semaphore, a\n" +
 			"barrier. Of an election it also prints the leader's value, of a job the period that was done last.\n" +
 			"Of a queue it lists the consumers that have items, and how many items there are; of a counter its\n" +
-			"value and who waits to change it; of a group its members; of shards the processes and\n" +
-			"which shards these have. Of any other path it lists the ephemeral znodes below as if they were\n" +
-			"members. Those that wait at a gate leave no znode. With --watch it lists them again after each change.",
+			"value and who waits to change it; of a group its members; of shards the processes and which shards\n" +
+			"these have. Of any other path it lists the ephemeral znodes below as if they were members. Those\n" +
+			"that wait at a gate leave no znode. With --watch it lists them again after each change.",
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			return a.with(c, func(ctx context.Context, client *zkrecipes.Client) error {

@@ -78,7 +78,7 @@ func (l Line) Says() string {
 // Does says what a place does there.
 func (l Line) Does(p Place) string {
 	switch {
-	case l.Recipe == zkrecipes.RecipeGroup:
+	case l.Recipe == zkrecipes.RecipeGroup, l.Recipe == zkrecipes.RecipeShards:
 		return "member"
 	case p.Held:
 		return "holds"
@@ -228,12 +228,12 @@ func Read(ctx context.Context, client *zkrecipes.Client, u zkrecipes.Usage) (Lin
 	if err != nil {
 		return l, err
 	}
-	if u.Recipe == zkrecipes.RecipeCounter {
+	switch u.Recipe {
+	case zkrecipes.RecipeShards:
+		return l, l.owners(ctx, client)
+	case zkrecipes.RecipeCounter:
 		l.Places, err = ephemerals(ctx, client, strings.TrimSuffix(u.Path, "/")+"/line")
 		return l, err
-	}
-	if u.Recipe == zkrecipes.RecipeShards {
-		return l, l.owners(ctx, client)
 	}
 	cs, err := contenders(ctx, client, u)
 	for _, c := range cs {

@@ -111,7 +111,7 @@ func (c *Conn) finishHandshake() error {
 	}
 	// The timeout holds from now on, even if this connection fails at the credentials.
 	if s.shorten(r.timeout, c.connectSent) {
-		s.cfg.Sooner()
+		s.cfg.OnShortened()
 	}
 	unasked := c.login == nil && s.ID() == 0 // a resumed session asks for its znodes in any case
 	if err := c.logIn(); err != nil {

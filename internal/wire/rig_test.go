@@ -54,10 +54,10 @@ func inBubble(t *testing.T, creds []Credential, f func(t *testing.T, r *rig)) {
 				}
 				report("armed %s on %d", path, conn)
 			},
-			Event:  func(e Event) { report("event %d %s on %d", e.Type, e.Path, e.Conn) },
-			Up:     func(conn uint64) { report("up %d", conn) },
-			Down:   func(conn uint64, err error) { report("down %d: %v", conn, err) },
-			Sooner: func() { report("sooner") },
+			Event:       func(e Event) { report("event %d %s on %d", e.Type, e.Path, e.Conn) },
+			Up:          func(conn uint64) { report("up %d", conn) },
+			Down:        func(conn uint64, err error) { report("down %d: %v", conn, err) },
+			OnShortened: func() { report("sooner") },
 			Ephemerals: func(paths []string, mayHaveLost bool) {
 				if len(paths) > 0 || mayHaveLost {
 					report("ephemerals %v, may have lost: %v", paths, mayHaveLost)

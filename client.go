@@ -308,6 +308,13 @@ func (c *Client) Exists(ctx context.Context, path string) (*zk.Stat, error) {
 	return stat, err
 }
 
+// ACL is like Get but returns a znode's ACL. To a client that may not change it, servers return "x"
+// in place of the hashes of digests, or zk.ErrNoAuth.
+func (c *Client) ACL(ctx context.Context, path string) ([]zk.ACL, error) {
+	acl, _, err := clientRead(ctx, c, "read the ACL of", path, (*session.Session).GetACL)
+	return acl, err
+}
+
 func clientRead[A any](ctx context.Context, c *Client, op, path string, read func(*session.Session, context.Context, string) (A, *zk.Stat, error)) (a A, stat *zk.Stat, err error) {
 	err = c.inSessions(ctx, op, path, func(ctx context.Context, s *session.Session, abs string) error {
 		a, stat, err = read(s, ctx, abs)

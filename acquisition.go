@@ -96,7 +96,7 @@ func (a *acquisition) Queued(p *line.Place, ahead int) {
 		Session: p.Session.ID(), Place: p.Name, Ahead: ahead,
 	}
 	if a.tellsPredecessor() {
-		e.Predecessor = p.Behind
+		e.Predecessor = p.WaitedFor
 	}
 	a.Tell(func(dropped int) {
 		e.Dropped = dropped
@@ -122,7 +122,7 @@ func (a *acquisition) predecessor(g *hold.Grant) string {
 	if g.Token != hold.TokenOf(p.Czxid, 0) { // a kept place is granted again
 		return p.Name
 	}
-	return p.Behind
+	return p.WaitedFor
 }
 
 // end reports the end of the acquisition. g is what it got, nil if nothing is held, and
@@ -211,8 +211,11 @@ func (t *tracing) tellSession(s *session.Session, state session.State, server st
 		Time: time.Now(), State: SessionState(state), ID: s.ID(), Server: server, Timeout: s.Timeout(), Err: err,
 		validUntil: s.KnownUntil,
 	}
-	if state == session.RolledBack {
+	switch state {
+	case session.RolledBack:
 		e.State, e.RolledBack = SessionConnected, true
+	case session.Refused:
+		e.State, e.Refused = SessionDisconnected, true
 	}
 	t.Tell(func(dropped int) {
 		e.Dropped = dropped

@@ -52,8 +52,8 @@ func (c *Client) core() *session.Client {
 //
 // ctx bounds Dial only, not the Client. The Logger gets a warning, with the reason,
 // for each server that cannot be reached: at the first attempt, and then every 10 s at
-// most. If a server refuses a credential or the principal of SASL, or an option is invalid, Dial
-// returns an error at once.
+// most. If a server refuses a credential or the principal of SASL, or requires SASL and there
+// is none, or an option is invalid, Dial returns an error at once.
 func Dial(ctx context.Context, servers []string, opts *Options) (*Client, error) {
 	c, err := newClient(ctx, servers, opts)
 	if err == nil {
@@ -78,7 +78,7 @@ func newClient(ctx context.Context, servers []string, opts *Options) (*Client, e
 		return nil, err
 	}
 	t := newTracing(opts.Logger, opts.Trace)
-	cfg.Log, cfg.Told = t.Log, t.tellSession
+	cfg.Log, cfg.OnState = t.Log, t.tellSession
 	c := line.NewClient(cfg, line.Settings{
 		LastNumber: tuning.LastNumber(ctx, line.MaxNumber),
 		LongLine:   tuning.LongLine(ctx, line.LongLine),
@@ -306,6 +306,13 @@ func (c *Client) Exists(ctx context.Context, path string) (*zk.Stat, error) {
 		return none, stat, err
 	})
 	return stat, err
+}
+
+// ACL is like Get but returns a znode's ACL. To a client that may not change it, servers return "x"
+// in place of the hashes of digests, or zk.ErrNoAuth.
+func (c *Client) ACL(ctx context.Context, path string) ([]zk.ACL, error) {
+	acl, _, err := clientRead(ctx, c, "read the ACL of", path, (*session.Session).GetACL)
+	return acl, err
 }
 
 func clientRead[A any](ctx context.Context, c *Client, op, path string, read func(*session.Session, context.Context, string) (A, *zk.Stat, error)) (a A, stat *zk.Stat, err error) {

@@ -40,6 +40,7 @@ var callsWithContext = map[string]func(w *callWorld) func(context.Context) error
 	},
 	"(*Client).Ping":     func(w *callWorld) func(context.Context) error { return w.c.Ping },
 	"(*Client).Get":      func(w *callWorld) func(context.Context) error { return on(w.c.Get) },
+	"(*Client).ACL":      func(w *callWorld) func(context.Context) error { return get(w.c.ACL, w.Path) },
 	"(*Client).Exists":   func(w *callWorld) func(context.Context) error { return get(w.c.Exists, w.Path) },
 	"(*Client).Children": func(w *callWorld) func(context.Context) error { return on(w.c.Children) },
 	"(*Client).Commit":   func(w *callWorld) func(context.Context) error { return commits(w.c.Commit) },

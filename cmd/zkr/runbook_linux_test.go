@@ -13,27 +13,35 @@ import (
 	"github.com/zkrecipes/zkrecipes"
 )
 
-// runbook returns the lines of "Incident: a lock is stuck" in the guide, and fails unless they are
-// as many as a person in a hurry reads.
-func runbook(t *testing.T) []string {
+// runbook returns the lines of an incident in the guide, and fails unless they are as many as a person
+// in a hurry reads.
+func runbook(t *testing.T, incident string, most int) []string {
 	t.Helper()
 	text, err := os.ReadFile("../../docs/zkr.md")
 	require.NoError(t, err)
-	block := regexp.MustCompile("(?s)## Incident: a lock is stuck\n+```sh\n(.*?)```").FindSubmatch(text)
+	block := regexp.MustCompile("(?s)\n## Incident: " + incident + "\n[^`]*?```sh\n(.*?)```").FindSubmatch(text)
 	require.NotNil(t, block)
 	lines := strings.Split(strings.TrimSpace(string(block[1])), "\n")
-	require.LessOrEqual(t, len(lines), 12)
+	require.LessOrEqual(t, len(lines), most)
 	return lines
 }
 
 // operator returns an environment in which zkr is this program, and ssh stays on this machine.
 func operator(t *testing.T, server, ssh string) []string {
 	t.Helper()
+	return operatorWith(t, server, map[string]string{"ssh": ssh})
+}
+
+// operatorWith returns an environment in which zkr is this program, and others are scripts.
+func operatorWith(t *testing.T, server string, scripts map[string]string) []string {
+	t.Helper()
 	_, err := exec.LookPath("jq")
 	require.NoError(t, err, "the runbook needs jq: make setup installs it on Debian")
 	dir := t.TempDir()
 	require.NoError(t, os.Symlink(os.Args[0], filepath.Join(dir, "zkr")))
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "ssh"), []byte("#!/bin/sh\n"+ssh), 0o700))
+	for name, script := range scripts {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/sh\n"+script), 0o700))
+	}
 	return environ(server, "PATH="+dir+":"+os.Getenv("PATH"))
 }
 
@@ -60,7 +68,7 @@ func hang(t *testing.T, server, path string) (holder, waiter *program) {
 func TestTheRunbookKillsAHolderThatHangs(t *testing.T) {
 	t.Parallel()
 	srv := newServer(t)
-	lines := runbook(t)
+	lines := runbook(t, "a lock is stuck", 12)
 	holder, waiter := hang(t, srv.Addr(), "/locks/orders")
 	here := operator(t, srv.Addr(), `shift 2; exec sh -c "$*"`)
 
@@ -108,7 +116,7 @@ func TestTheRunbookRunsNothingThatAnIdentitySays(t *testing.T) {
 			require.NoError(t, err)
 
 			here := operator(t, srv.Addr(), `echo "$@" >> called`)
-			lines := runbook(t)
+			lines := runbook(t, "a lock is stuck", 12)
 			for i, line := range lines { // an interactive shell goes on after an error
 				if strings.HasPrefix(line, "ssh ") {
 					lines[i] = "(" + line[:strings.Index(line, " #")] + "\n)"
@@ -131,7 +139,7 @@ func TestTheRunbookEvictsAHolderThatCannotBeReached(t *testing.T) {
 	t.Parallel()
 	srv := newServer(t)
 	holder, waiter := hang(t, srv.Addr(), "/locks/orders")
-	out := follow(t, operator(t, srv.Addr(), "echo ssh: no route to host >&2; exit 255"), runbook(t), "y\n")
+	out := follow(t, operator(t, srv.Addr(), "echo ssh: no route to host >&2; exit 255"), runbook(t, "a lock is stuck", 12), "y\n")
 	require.Equal(t, 3, strings.Count(out, "no route to host"), out)
 	require.Contains(t, out, "evicted\n")
 	waiter.await("held")

@@ -14,7 +14,12 @@ import (
 // dial connects the test itself.
 func dial(t *testing.T, srv *zktest.Server) *zkrecipes.Client {
 	t.Helper()
-	client, err := zkrecipes.Dial(t.Context(), []string{srv.Addr()}, nil)
+	return dialAs(t, srv, "")
+}
+
+func dialAs(t *testing.T, srv *zktest.Server, identity string) *zkrecipes.Client {
+	t.Helper()
+	client, err := zkrecipes.Dial(t.Context(), []string{srv.Addr()}, &zkrecipes.Options{Identity: identity})
 	require.NoError(t, err)
 	t.Cleanup(func() { client.Close() })
 	return client

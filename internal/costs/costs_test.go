@@ -154,7 +154,7 @@ func costOf(requests, events map[string]int) (c cost) {
 		switch op {
 		case "getChildren2":
 			c.listings += n
-		case "exists", "getData", "getChildren", "getEphemerals", "sync", "connect", "auth", "setWatches":
+		case "exists", "getData", "getACL", "getChildren", "getEphemerals", "sync", "connect", "auth", "setWatches":
 		default:
 			c.commits += n
 		}

@@ -48,9 +48,9 @@ var stated = map[string]statement{
 			" | Group: Membership.Update | Group: Membership.Leave | Gate: Shut | Gate: Open" +
 			" | Queue: Ack | Queue: Nack | Queue: AckPut of two items to another queue",
 	},
-	"Get, Children, Exists, of a znode": {
+	"Get, Children, Exists, ACL, of a znode": {
 		rows: "Mutex: Lease.Get | Mutex: Lease.Children" +
-			" | Reads and watches: Client.Get | Reads and watches: Client.Children | Reads and watches: Client.Exists",
+			" | Reads and watches: Client.Get | Reads and watches: Client.Children | Reads and watches: Client.Exists | Reads and watches: Client.ACL",
 	},
 	"Shards.Serve: a process comes, and gets two of four shards of another one": {
 		rows: "Shards: Serve: another process comes, and gets two of four shards",

@@ -29,6 +29,7 @@ func iWatchChildren(w *world)      { recipetest.ListsOf(w.t, w.c, "/config") }
 func newcomerWatchesThem(w *world) { recipetest.ListsOf(w.t, w.client(), "/config") }
 func iGet(w *world)                { _, _, err := w.c.Get(w.ctx(), w.Path); w.ok(err) }
 func iListChildren(w *world)       { _, _, err := w.c.Children(w.ctx(), w.Path); w.ok(err) }
+func iReadItsACL(w *world)         { _, err := w.c.ACL(w.ctx(), w.Path); w.ok(err) }
 func iAskWhetherItExists(w *world) { _, err := w.c.Exists(w.ctx(), w.Path); w.ok(err) }
 func iCommit(w *world) {
 	_, err := w.c.Commit(w.ctx(), zkrecipes.OpCreate("/config", nil, 0, nil))
@@ -50,6 +51,7 @@ var watchRows = []row{
 	{"Client.Get", steps{iGet}},
 	{"Client.Children", steps{iListChildren}},
 	{"Client.Exists", steps{iAskWhetherItExists}},
+	{"Client.ACL", steps{iReadItsACL}},
 	{"Client.Commit", steps{iCommit}},
 	{"Watch: to begin", steps{config, iWatch}},
 	{"Watch: to begin, there is no znode", steps{iWatch}},

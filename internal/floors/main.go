@@ -46,7 +46,7 @@ var floors = map[string][]string{
 	"internal/hooks":     {},
 	"internal/telemetry": {"."},
 	"fence":              {},
-	"zktest":             {"internal/digestmd5", "internal/jute"},
+	"zktest":             {"internal/digestmd5", "internal/jute", "internal/tuning"},
 	"zktest/zkserver":    {"zktest"},
 }
 

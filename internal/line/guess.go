@@ -33,8 +33,8 @@ type crowd struct {
 	others int
 	// tail is the kind of the place that had joined last then.
 	tail placename.Kind
-	// failed: guessing failed recently, because the predecessor had left or is another
-	// library's. A listing that shows a predecessor of this library ends that.
+	// failed makes joins list instead of guess, until a listing shows one of this library's places
+	// directly ahead.
 	failed bool
 }
 
@@ -63,7 +63,7 @@ func (l *Line) begin(ctx context.Context, s *session.Session, e *Entry) (t *zkco
 	if !l.mayGuess(s, e.state, e.kind) {
 		return s.Begin(ctx, e.Ops()...)
 	}
-	e.before, t, err = s.BeginBehindGet(ctx, e.Mark.Path, e.Ops()...)
+	e.before, t, err = s.BeginBehindGet(ctx, e.Marker.Path, e.Ops()...)
 	return t, err
 }
 

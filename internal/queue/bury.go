@@ -25,22 +25,15 @@ func (q *Queue) Bury(ctx context.Context, id string) error {
 	}
 	var from *browsed
 	var r *removal
-	err := q.eachSegment(ctx, func(seg *browsed) (bool, error) {
-		i := slices.IndexFunc(seg.items, func(e queuelog.Entry) bool { return e.ID() == id })
-		if i < 0 {
-			return true, nil
+	err := q.find(ctx, id, func(seg *browsed, item queuelog.Entry) error {
+		from, r = seg, &removal{q: q, item: seg.path + "/" + item.Name, buries: true}
+		if item.Flag != "" {
+			r.flag = seg.path + "/" + item.Flag
 		}
-		from, r = seg, &removal{q: q, item: seg.path + "/" + seg.items[i].Name, buries: true}
-		if flag := seg.items[i].Flag; flag != "" {
-			r.flag = seg.path + "/" + flag
-		}
-		return false, nil
+		return nil
 	})
-	switch {
-	case err != nil:
+	if err != nil {
 		return err
-	case r == nil:
-		return ErrItemGone
 	}
 	ctx, done := q.Client.Bind(ctx)
 	defer done()

@@ -5,13 +5,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/go-zookeeper/zk"
-	"golang.org/x/sync/semaphore"
 
 	"github.com/zkrecipes/zkrecipes/internal/errs"
 	"github.com/zkrecipes/zkrecipes/internal/hold"
@@ -25,8 +25,6 @@ import (
 // path share it.
 type queueState struct {
 	*queuelog.Log
-	// claiming: each claim being made holds 1, and a sweep holds all.
-	claiming *semaphore.Weighted
 	// passed is the number of the last place in the consumers' line that left an item unused,
 	// -1 without one.
 	passed atomic.Int32
@@ -34,9 +32,12 @@ type queueState struct {
 	// lateAt when another one was quicker last.
 	spread atomic.Int32
 	lateAt atomic.Int64
-	// Blocked has the items below which somebody has created a znode with the name of
-	// the exclusion, each with a *zkconn.Watch that fires when that znode is deleted.
-	Blocked sync.Map
+	// suspect is the item whose claim was refused last although no flag shows one, which a listing
+	// that is a moment old explains. Blocked has those of which it was refused twice, each with a
+	// watch that fires when what stands in the way goes.
+	suspect string
+	Blocked map[string]*zkconn.Watch
+	mu      sync.Mutex // guards suspect and Blocked
 }
 
 // Where others take, too, a claim without a place chooses among the first items, so that they do
@@ -64,35 +65,45 @@ func (q *queueState) noteClaim() { q.spread.Store(q.spread.Load() * 15 / 16) }
 
 // unblock forgets the items whose watches have fired, which may be gone.
 func (q *queueState) unblock() {
-	q.Blocked.Range(func(item, w any) bool {
-		if w.(*zkconn.Watch).HasFired() {
-			q.Blocked.CompareAndDelete(item, w)
-		}
-		return true
-	})
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	maps.DeleteFunc(q.Blocked, func(_ string, w *zkconn.Watch) bool { return w.HasFired() })
 }
 
-const (
-	// maxClaims is how many claims of a queue can be made at the same time.
-	maxClaims = 1 << 30
-	// maxBatch is how many items one transaction claims at most.
-	maxBatch = 100
-)
+// blockedBy returns what fires when a blocked item can be claimed, or nil.
+func (q *queueState) blockedBy(item string) *zkconn.Watch {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.Blocked[item]
+}
 
-// claim is a flag beside an item. Below the item stands a second znode,
-// of a fixed name, the exclusion: creating it fails where the item is gone or somebody
-// else's. Each delivery creates one, so the item's Stat tells their number. The flag
-// has a name of its own, so that a deletion that is sent again never hits the next
-// consumer's claim.
+// suspects notes that an item that looks free was refused. again: it was before.
+func (q *queueState) suspects(item string) (again bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	again = q.suspect == item
+	q.suspect = item
+	return again
+}
+
+func (q *queueState) block(item string, w *zkconn.Watch) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.Blocked[item] = w
+}
+
+// maxBatch is how many items one transaction claims at most.
+const maxBatch = 100
+
+// claim is a flag beside an item (Q2), and below the item a second znode of a fixed name, the
+// exclusion (Q1). Each delivery creates one, so the item's Stat tells their number.
 type claim struct {
 	hold.Znode // the flag
 	at         session.At
 	q          *Queue
 	name       string // of the flag
 	Item       string
-	// fate is whether a consumer gets the item, decided once. Without a consumer, the claim is
-	// no attempt.
-	fate atomic.Int32
+	fate       atomic.Int32
 	// Attempt is how often the item was taken, this time included, once the claim was made.
 	// Item.Attempt is the user's to change, and so is Item.ID: see id.
 	Attempt int
@@ -105,12 +116,12 @@ const (
 	unseen
 )
 
-// see decides that a consumer gets the item, unless the claim has ended before.
+// see decides that a consumer gets the item, unless the claim has ended before (Q9).
 func (c *claim) see() bool { return c.fate.CompareAndSwap(open, seen) || c.fate.Load() == seen }
 
 // NewClaim returns a claim that is yet to be made.
 func (q *Queue) NewClaim(s *session.Session, item string) *claim {
-	path := item + "." + queuelog.NewMark()
+	path := item + "." + queuelog.NewMark() // Q2
 	return &claim{
 		Znode: hold.Znode{Session: s, Path: path},
 		at:    q.At,
@@ -133,7 +144,7 @@ func (c *claim) ID() string { return c.name[:queuelog.IDLength] }
 // logged returns the item's ID as it is logged.
 func (c *claim) logged() any { return c.q.hooks.Logged(c.ID()) }
 
-// createOps make the claim.
+// createOps make the claim (Q1).
 func (c *claim) createOps() (flag, exclusion *zk.CreateRequest) {
 	acl := c.Session.ACL()
 	flag = &zk.CreateRequest{Path: c.Path, Data: []byte(c.at.Client.Identity), Acl: acl, Flags: zk.FlagEphemeral}
@@ -147,9 +158,7 @@ type ackOps struct {
 	item            []any
 }
 
-// AckOps returns the operations. The mark of an item that is done shows in listings. The
-// exclusion is made again, for good: a consumer whose listing is a moment old must not
-// claim the item.
+// AckOps returns the operations. marks: the item is marked as done, which listings show (Q8).
 func (c *claim) AckOps(marks bool) ackOps {
 	del := func(path string) *zk.DeleteRequest { return &zk.DeleteRequest{Path: path, Version: -1} }
 	o := ackOps{flag: del(c.Path), exclusion: del(c.Exclusion())}
@@ -200,14 +209,8 @@ type claimParts struct {
 }
 
 // run carries the transaction out, or learns that it was not. done: it was. If it is not
-// known, what was claimed is given back, in the background if need be. A place is left
-// where it is, unless done is true.
+// known, what was claimed is given back (Q6). A place is left where it is, unless done is true.
 func (a *claimTransaction) run(ctx context.Context) (done bool, err error) {
-	queue := a.claims[0].Queue()
-	if queue.claiming.Acquire(ctx, 1) != nil {
-		return false, zkconn.ContextErr(ctx)
-	}
-	defer queue.claiming.Release(1)
 	for signal := true; ; signal = false {
 		parts := a.parts(signal)
 		x := a.s.Retry(nil, parts.creates, parts.stampOps(), parts.leave.Ops)
@@ -222,6 +225,8 @@ func (a *claimTransaction) run(ctx context.Context) (done bool, err error) {
 				a.release(a.claims...)
 			}
 			return false, err
+		} else {
+			x.AppliedBefore()
 		}
 		a.read(ctx, readings)
 		return true, nil
@@ -460,25 +465,16 @@ func (c *claim) uncountOps() []any {
 
 // sweepExclusion deletes the exclusion where it is still this claim's, whose flag is
 // gone, and reports whether it was: else nobody could take the item until the session
-// ends.
-//
-// It must not delete another claim's, made since the znode was read because somebody has
-// deleted this one, too. So it writes the znode first, as it is, and looks whose the reply
-// says it is: from then on the znode's version tells it from a new one. This session makes
-// no claim meanwhile.
+// ends. It writes the znode first, as it is, and looks which one the reply says it is (Q7).
 func (c *claim) sweepExclusion() (swept bool) {
 	ctx := c.Session.Lifetime()
-	queue := c.Queue()
-	if err := queue.claiming.Acquire(ctx, maxClaims); err != nil {
-		return false
-	}
-	defer queue.claiming.Release(maxClaims)
-	for {
-		data, stat, err := c.Session.Get(ctx, c.Exclusion())
-		if err != nil || !c.owns(stat, data) {
+	for czxid := int64(0); ; {
+		data, stat, err := c.Session.GetOwn(ctx, c.Exclusion())
+		switch {
+		case err != nil, !swept && !c.owns(stat, data), swept && stat.Czxid != czxid:
 			return swept
 		}
-		swept = true
+		swept, czxid = true, stat.Czxid
 		write := &zk.SetDataRequest{Path: c.Exclusion(), Data: data, Version: stat.Version}
 		wrote := c.Session.Multi(ctx, write)
 		switch {
@@ -486,8 +482,10 @@ func (c *claim) sweepExclusion() (swept bool) {
 			stat = wrote.Stat(write)
 		case wrote.Transient(), wrote.Is(zk.ErrBadVersion):
 			continue
+		case wrote.Is(zk.ErrNoNode): // what is there from now on is another one
+			return swept
 		} // else the servers refuse it, by an ACL or a quota
-		if !c.owns(stat, data) {
+		if stat.Czxid != czxid {
 			return swept
 		}
 		o := c.Session.Multi(ctx, &zk.DeleteRequest{Path: c.Exclusion(), Version: stat.Version})

@@ -85,3 +85,23 @@ func TestOneFarConsumerGetsItemsAndCostsNearOnesAtMostHalf(t *testing.T) {
 		}
 	})
 }
+
+// The near one takes the first item, again and again, while the far one's claim of it is on its way.
+func TestAFarConsumerChoosesAtItsTurnOnceOthersWereQuicker(t *testing.T) {
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		q, link := w.ConsumerWithLink()
+		far := w.TakeLater(q)
+		require.Len(t, w.Srv.Children(w.Path+"/line"), 1, "it is the first in line")
+		link.SetLatency(roundTrip)
+		near := w.Queue(w.Stranger(nil))
+		recipetest.PutAllOn(t, near, 0, 1000)
+		for range 500 { // 100 round trips
+			it := recipetest.TakeOn(t, near)
+			time.Sleep(roundTrip / 5)
+			recipetest.AckOn(t, it)
+		}
+		require.False(t, far.Waiting())
+		require.NotEmpty(t, w.Items(), "there was a backlog all the time")
+		recipetest.AckOn(t, far.Get())
+	})
+}

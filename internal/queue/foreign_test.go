@@ -179,6 +179,20 @@ func TestUnreadableZnodeInAClaimsPlaceHoldsUpItsItemOnly(t *testing.T) {
 	})
 }
 
+// So does a TryTake of a session that has not met the znode before.
+func TestTryTakePassesOverAnItemThatCannotBeClaimed(t *testing.T) {
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		q, conn := w.Queue(w.Stranger(nil)), w.Bare()
+		recipetest.PutOn(t, q, "x", "y")
+		w.Foreign(conn, w.Items()[0], "c")
+		it, err := q.TryTake(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, "y", string(it.Data))
+		_, err = q.TryTake(t.Context())
+		require.ErrorIs(t, err, zkrecipes.ErrEmpty)
+	})
+}
+
 // A session forgets such an item once it is gone.
 func TestDeletedItemThatCouldNotBeClaimedIsForgotten(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
@@ -187,16 +201,13 @@ func TestDeletedItemThatCouldNotBeClaimedIsForgotten(t *testing.T) {
 		item := w.Items()[0]
 		znode := w.Foreign(conn, item, "c")
 		a := w.TakeLater(q)
-		blocked := func() (n int) {
-			queue.QueueIn(recipetest.Live(t, w.ClientOf(q)), recipetest.QueueOf(q).Abs()).Blocked.Range(func(any, any) bool { n++; return true })
-			return n
-		}
-		require.Equal(t, 1, blocked())
+		state := queue.QueueIn(recipetest.Live(t, w.ClientOf(q)), recipetest.QueueOf(q).Abs())
+		require.Len(t, state.Blocked, 1)
 		_, err := conn.Multi(&zk.DeleteRequest{Path: znode, Version: -1}, &zk.DeleteRequest{Path: item, Version: -1})
 		require.NoError(t, err)
 		synctest.Wait()
 		require.True(t, a.Waiting())
-		require.Zero(t, blocked())
+		require.Empty(t, state.Blocked)
 		recipetest.PutOn(t, q, "y")
 		require.Equal(t, "y", string(a.Get().Data))
 	})

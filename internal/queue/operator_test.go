@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/zkrecipes/zkrecipes"
+	"github.com/zkrecipes/zkrecipes/internal/harness"
 	"github.com/zkrecipes/zkrecipes/internal/placename"
 	"github.com/zkrecipes/zkrecipes/internal/queuelog"
 	"github.com/zkrecipes/zkrecipes/internal/recipetest"
@@ -106,28 +107,56 @@ func TestItemWhoseClaimIsDeletedIsLostAndDeliveredAgain(t *testing.T) {
 // operator deletes that, too, and another consumer takes the item: its claim stays.
 func TestSweepOfAClaimLeavesTheNextConsumersAlone(t *testing.T) {
 	for _, op := range []string{"getData", "multi(setData)", "multi(delete)"} {
-		beforeAndAfter(t, func(t *testing.T, w *recipetest.World, after bool) {
-			q, conn := w.Queue(w.Stranger(nil)), w.Bare()
-			recipetest.PutOn(t, q, "x")
-			claim := recipetest.TakenOf(recipetest.TakeOn(t, q)).Claim
-			time.Sleep(2 * time.Second) // the flag is watched by now
-			next := w.TakeLater(w.Queue(w.Stranger(nil)))
-			w.Plan.Add(zktest.Fault{Do: zktest.Delay, Op: op, Path: claim.Exclusion(), For: 2 * time.Second, After: after})
-			require.NoError(t, conn.Delete(claim.Path, -1))
-			time.Sleep(time.Second)
-			if op != "multi(delete)" || !after { // else it is the next one's
-				err := conn.Delete(claim.Exclusion(), -1)
-				// It may be the next consumer's read that was delayed, and not the holder's.
-				require.True(t, err == nil || op == "getData" && errors.Is(err, zk.ErrNoNode), "%v", err)
-			}
-			again := next.Get()
-			time.Sleep(time.Minute)
-			require.NoError(t, again.Err())
-			require.Equal(t, []string{queuelog.ClaimName[1:]}, w.Srv.Children(recipetest.TakenOf(again).Claim.Item), "it excludes")
-			recipetest.AckOn(t, again)
-			require.Empty(t, w.Items())
-		})
+		for _, sameClient := range []bool{false, true} {
+			beforeAndAfter(t, func(t *testing.T, w *recipetest.World, after bool) {
+				q, conn := w.Queue(w.Stranger(nil)), w.Bare()
+				recipetest.PutOn(t, q, "x")
+				claim := recipetest.TakenOf(recipetest.TakeOn(t, q)).Claim
+				time.Sleep(2 * time.Second) // the flag is watched by now
+				other := q
+				if !sameClient {
+					other = w.Queue(w.Stranger(nil))
+				}
+				next := w.TakeLater(other)
+				w.Plan.Add(zktest.Fault{Do: zktest.Delay, Op: op, Path: claim.Exclusion(), For: 2 * time.Second, After: after})
+				require.NoError(t, conn.Delete(claim.Path, -1))
+				time.Sleep(time.Second)
+				if op != "multi(delete)" || !after { // else it is the next one's
+					err := conn.Delete(claim.Exclusion(), -1)
+					// It may be the next consumer's read that was delayed, and not the holder's.
+					require.True(t, err == nil || op == "getData" && errors.Is(err, zk.ErrNoNode), "%v", err)
+				}
+				again := next.Get()
+				time.Sleep(time.Minute)
+				require.NoError(t, again.Err())
+				require.Equal(t, []string{queuelog.ClaimName[1:]}, w.Srv.Children(recipetest.TakenOf(again).Claim.Item), "it excludes")
+				recipetest.AckOn(t, again)
+				require.Empty(t, w.Items())
+			})
+		}
 	}
+}
+
+// The same, but the exclusion has gone when the sweep writes it, and the next consumer's comes before
+// the sweep would delete.
+func TestSweepDeletesNoClaimMadeSinceItFoundNone(t *testing.T) {
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		q, conn := w.Queue(w.Stranger(nil)), w.Bare()
+		recipetest.PutOn(t, q, "x")
+		claim := recipetest.TakenOf(recipetest.TakeOn(t, q)).Claim
+		time.Sleep(2 * time.Second) // the flag is watched by now
+		w.Plan.Add(zktest.Fault{Do: zktest.Delay, Op: "multi(setData)", Path: claim.Exclusion(), For: time.Second})
+		w.Plan.Add(zktest.Fault{Do: zktest.Delay, Op: "multi(delete)", Path: claim.Exclusion(), For: time.Second})
+		_, err := conn.Multi(&zk.DeleteRequest{Path: claim.Path, Version: -1})
+		require.NoError(t, err)
+		synctest.Wait()
+		require.NoError(t, conn.Delete(claim.Exclusion(), -1))
+		time.Sleep(3 * time.Second / 2)
+		it := recipetest.TakeOn(t, w.Queue(w.Stranger(nil)))
+		time.Sleep(time.Minute)
+		require.Equal(t, []string{queuelog.ClaimName[1:]}, w.Srv.Children(claim.Item), "it excludes")
+		recipetest.AckOn(t, it)
+	})
 }
 
 // A claim whose flag was deleted still excludes other consumers until its holder
@@ -160,7 +189,7 @@ func TestItemWhoseFlagIsDeletedIsTakenUntilItsClaimGoes(t *testing.T) {
 
 // The whole queue is deleted, with the places of its waiters. They go on in the queue
 // that is created next. Tools delete a tree in one transaction, or one znode after the
-// other.
+// other: then a waiter may be evicted first.
 func TestTakersRecoverWhenTheQueueIsDeleted(t *testing.T) {
 	eachInBubble(t, map[string]func(t *testing.T, w *recipetest.World, conn *zk.Conn){
 		"in one transaction": func(t *testing.T, w *recipetest.World, conn *zk.Conn) { recipetest.RemoveTree(t, conn, w.Path) },
@@ -183,12 +212,22 @@ func TestTakersRecoverWhenTheQueueIsDeleted(t *testing.T) {
 	}, func(t *testing.T, w *recipetest.World, remove func(*testing.T, *recipetest.World, *zk.Conn)) {
 		q, conn := w.Queue(w.Stranger(nil)), w.Bare()
 		recipetest.Warm(t, q)
-		first, second := w.TakeLater(q), w.TakeLater(w.Queue(w.Stranger(nil)))
+		take := func(q *zkrecipes.Queue) *harness.Call[*zkrecipes.Item] {
+			return harness.Go(t, func(ctx context.Context) (*zkrecipes.Item, error) {
+				for {
+					it, err := q.Take(ctx)
+					if !errors.Is(err, zkrecipes.ErrEvicted) { // it saw its place deleted before the line was
+						return it, err
+					}
+				}
+			})
+		}
+		first, second := take(q), take(w.Queue(w.Stranger(nil)))
+		synctest.Wait()
 		remove(t, w, conn)
-		time.Sleep(time.Second)
+		synctest.Wait()
 		require.True(t, first.Waiting())
 		require.True(t, second.Waiting())
-		require.Len(t, w.Srv.Children(w.Path+"/line"), 2)
 		ids := recipetest.PutOn(t, q, "0", "1") // the receipts' parent is gone, too
 		require.ElementsMatch(t, ids, []zkrecipes.ItemID{first.Get().ID, second.Get().ID})
 	})

@@ -14,29 +14,24 @@ import (
 )
 
 // All calls of a Client that wait for items of one queue, its takers, are served
-// together, by one goroutine that has one place in the consumers' line. So a process
-// with many workers stands in the line once, and claims for all of them at once.
+// together, by one goroutine, which has one place in the line and claims for all of them at once.
 
 // taker is a call that waits for items.
 type taker struct {
-	q     *Queue
-	ctx   context.Context
-	since time.Time
-	n     int
-	// done is closed when items or err is set, or when neither will be.
+	q   *Queue
+	ctx context.Context
+	n   int
+	// done is closed when items or err is set.
 	done  chan struct{}
 	items []*Item
 	err   error
-	// left: the caller is gone, and what was claimed for it goes to others.
-	left bool
 }
 
 // takerPool serves the takers of a Client and a queue. takerPools.mu guards its fields.
 type takerPool struct {
-	pools     *takerPools
-	c         *session.Client
-	path      string
-	consumers *line.Line
+	pools *takerPools
+	c     *session.Client
+	q     *Queue // one of those with its path, whose options may differ
 	// ctx is that of the goroutine. It ends when nobody has waited for linger.
 	ctx     context.Context
 	cancel  context.CancelCauseFunc
@@ -45,11 +40,9 @@ type takerPool struct {
 	waiting []*taker
 	// spare was claimed for callers that had left by then. The next takers get it.
 	spare []*Item
-	// claiming is for how many takers a claim is under way.
-	claiming int
+	// claiming: a claim is under way.
+	claiming bool
 	idle     *time.Timer
-	// failedAt is when this turn failed in the line.
-	failedAt time.Time
 }
 
 // Linger is for how long a place in the line, and what was claimed, is kept when the Client's
@@ -66,48 +59,43 @@ func (q *Queue) takeN(ctx context.Context, n int) ([]*Item, error) {
 	if ctx.Err() != nil {
 		return nil, c.ContextErr(ctx)
 	}
-	k := &taker{q: q, ctx: ctx, since: time.Now(), n: n, done: make(chan struct{})}
+	k := &taker{q: q, ctx: ctx, n: n, done: make(chan struct{})}
 	pools := PoolsOf(c)
 	pools.Mu.Lock()
 	t := q.pool()
 	t.waiting = append(t.waiting, k)
-	t.handSpare()
+	for _, e := range t.handOut() { // other options than the caller's that it was claimed for
+		giveBack(e.it)
+	}
 	t.noteChange()
 	pools.Mu.Unlock()
 	select {
 	case <-k.done:
 	case <-ctx.Done():
-		if !t.quit(k) {
-			return nil, c.ContextErr(ctx)
-		}
+		t.end(k, c.ContextErr(ctx))
 	}
-	switch {
-	case len(k.items) > 0: // others may have failed, and were given back
+	if len(k.items) > 0 {
 		return k.items, nil
-	case k.err != nil:
-		return nil, k.err
 	}
-	return nil, c.ContextErr(ctx)
+	return nil, k.err
 }
 
-// quit is called by a taker whose context has ended. served: the call is over; if it is not,
-// what is claimed for it goes to others, so the taker must not look again.
-func (t *takerPool) quit(k *taker) (served bool) {
+// end ends the call of a taker, unless it has ended.
+func (t *takerPool) end(k *taker, err error) {
 	t.pools.Mu.Lock()
 	defer t.pools.Mu.Unlock()
-	t.drop(k)
-	k.left = !k.served()
-	return !k.left
+	if i := slices.Index(t.waiting, k); i >= 0 {
+		t.endAt(i, err)
+		t.noteChange()
+	}
 }
 
-// served reports whether the call is over.
-func (k *taker) served() bool {
-	select {
-	case <-k.done:
-		return true
-	default:
-		return false
-	}
+// endAt ends the call of the ith taker that waits. takerPools.mu must be held.
+func (t *takerPool) endAt(i int, err error) {
+	k := t.waiting[i]
+	t.waiting = slices.Delete(t.waiting, i, i+1)
+	k.err = err
+	close(k.done)
 }
 
 // takerPools are what serves the takers of a Client's queues, by path.
@@ -126,7 +114,7 @@ func (q *Queue) pool() *takerPool {
 	if t := pools.All[path]; t != nil {
 		return t
 	}
-	t := &takerPool{pools: pools, c: c, path: path, consumers: q.consumers, changed: make(chan struct{}, 1)}
+	t := &takerPool{pools: pools, c: c, q: q, changed: make(chan struct{}, 1)}
 	t.ctx, t.cancel = context.WithCancelCause(line.WithWaiter(c.Closing, t))
 	pools.All[path] = t
 	c.Tasks.Start(t.run)
@@ -139,7 +127,7 @@ func (t *takerPool) noteChange() {
 		t.idle.Stop()
 		t.idle = nil
 	}
-	if len(t.waiting) == 0 && t.claiming == 0 {
+	if len(t.waiting) == 0 && !t.claiming {
 		t.idle = time.AfterFunc(Linger, t.endIdle)
 	}
 	select {
@@ -163,8 +151,8 @@ func (q *Queue) endIdle() {
 func (t *takerPool) endIdle() {
 	t.pools.Mu.Lock()
 	defer t.pools.Mu.Unlock()
-	if len(t.waiting) == 0 && t.claiming == 0 && t.pools.All[t.path] == t {
-		delete(t.pools.All, t.path)
+	if len(t.waiting) == 0 && !t.claiming && t.pools.All[t.q.Path] == t {
+		delete(t.pools.All, t.q.Path)
 		t.cancel(errUnwanted)
 	}
 }
@@ -179,70 +167,60 @@ func (t *takerPool) wanted() (n int) {
 	return min(n, maxBatch)
 }
 
-// share is what a taker gets of a claim.
-type share struct {
-	*taker
-	n int
-}
-
-// pick takes out the takers that share n items.
-func (t *takerPool) pick(n int) (picked []share) {
+// beginClaim returns how many items a claim is for, at most n, or 0 if nobody waits any more.
+func (t *takerPool) beginClaim(n int) int {
+	n = min(n, t.wanted())
 	t.pools.Mu.Lock()
 	defer t.pools.Mu.Unlock()
-	for n > 0 && len(t.waiting) > 0 {
-		k := t.waiting[0]
-		t.waiting = t.waiting[1:]
-		picked = append(picked, share{k, min(k.n, n)})
-		n -= min(k.n, n)
-	}
-	t.claiming += len(picked)
-	t.noteChange()
-	return picked
+	t.claiming = n > 0
+	return n
 }
 
-// hand ends a claim for the takers that were picked. Those that have neither items nor an
-// error wait again, at the front, unless their contexts have ended.
-func (t *takerPool) hand(picked []share) {
+// hand ends a claim, of items and errs of which each has some nil, for the takers in the order in
+// which they came. Then it moves the items that were taken too often, which takes time.
+func (t *takerPool) hand(items []*Item, errs []error) {
 	t.pools.Mu.Lock()
-	defer t.pools.Mu.Unlock()
-	t.claiming -= len(picked)
-	var again []*taker
-	for _, k := range picked {
-		if len(k.items) == 0 && k.err == nil && k.ctx.Err() == nil {
-			again = append(again, k.taker)
-			continue
-		}
-		close(k.done)
-		if k.left {
-			t.spare = append(t.spare, k.items...)
+	t.claiming = false
+	t.spare = append(t.spare, slices.DeleteFunc(items, func(it *Item) bool { return it == nil })...)
+	exhausted := t.handOut()
+	for _, err := range errs {
+		if err != nil && len(t.waiting) > 0 {
+			t.endAt(0, err)
 		}
 	}
-	t.waiting = slices.Concat(again, t.waiting)
-	t.handSpare()
 	t.noteChange()
+	t.pools.Mu.Unlock()
+	for _, e := range exhausted {
+		if err := e.k.q.moveUnacked(t.ctx, e.it); err != nil {
+			t.end(e.k, err)
+		}
+	}
 }
 
-// handSpare gives the items that are spare to takers that wait. takerPools.mu must be held.
-func (t *takerPool) handSpare() {
+// exhausted is an item that was taken too often for a taker, who waits on.
+type exhausted struct {
+	k  *taker
+	it *Item
+}
+
+// handOut gives the items that are spare to takers that wait. takerPools.mu must be held.
+func (t *takerPool) handOut() (all []exhausted) {
 	for len(t.spare) > 0 && len(t.waiting) > 0 {
-		k := t.waiting[0]
-		for len(t.spare) > 0 && len(k.items) < k.n {
-			it := t.spare[0]
-			t.spare = t.spare[1:]
-			switch {
-			case it.err() != nil: // it was lost
-			case k.q.takenTooOften(it): // its options differ
-				giveBack(it)
-			default:
-				it.Queue, it.Claim.q = k.q, k.q
+		k, it := t.waiting[0], t.spare[0]
+		t.spare = t.spare[1:]
+		if it.err() == nil { // else it was lost
+			it.Queue, it.Claim.q = k.q, k.q
+			if k.q.takenTooOften(it) {
+				all = append(all, exhausted{k, it})
+			} else {
 				k.items = append(k.items, it)
 			}
 		}
-		if len(k.items) > 0 {
-			t.waiting = t.waiting[1:]
-			close(k.done)
+		if len(k.items) == k.n || len(k.items) > 0 && len(t.spare) == 0 {
+			t.endAt(0, nil)
 		}
 	}
+	return all
 }
 
 // giveBack gives items back, in the background, that no consumer has got.
@@ -252,21 +230,13 @@ func giveBack(items ...*Item) {
 	}
 }
 
-// fail ends the calls of the takers that a failed turn was for. Takers that have come
-// since keep waiting.
+// fail ends the calls of the takers that wait.
 func (t *takerPool) fail(err error) {
 	t.pools.Mu.Lock()
 	defer t.pools.Mu.Unlock()
-	var later []*taker
-	for _, k := range t.waiting {
-		if !t.failedAt.IsZero() && k.since.After(t.failedAt) {
-			later = append(later, k)
-			continue
-		}
-		k.err = err
-		close(k.done)
+	for len(t.waiting) > 0 {
+		t.endAt(0, err)
 	}
-	t.waiting = later
 	t.noteChange()
 }
 
@@ -281,21 +251,6 @@ func (t *takerPool) Queued(p *line.Place, ahead int) {
 	}
 }
 
-func (t *takerPool) noteFailure() {
-	t.pools.Mu.Lock()
-	defer t.pools.Mu.Unlock()
-	t.failedAt = time.Now()
-}
-
-// drop removes a waiting taker, and ends its call. takerPools.mu must be held.
-func (t *takerPool) drop(k *taker) {
-	if i := slices.Index(t.waiting, k); i >= 0 {
-		t.waiting = slices.Delete(t.waiting, i, i+1)
-		close(k.done)
-		t.noteChange()
-	}
-}
-
 // run is the goroutine.
 func (t *takerPool) run() {
 	for t.awaitTakers() {
@@ -306,8 +261,8 @@ func (t *takerPool) run() {
 	t.pools.Mu.Lock()
 	defer t.pools.Mu.Unlock()
 	giveBack(t.spare...)
-	if t.pools.All[t.path] == t { // the Client is closing
-		delete(t.pools.All, t.path)
+	if t.pools.All[t.q.Path] == t { // the Client is closing
+		delete(t.pools.All, t.q.Path)
 	}
 }
 
@@ -327,12 +282,9 @@ func (t *takerPool) awaitTakers() bool {
 
 // takeOnce claims items for the takers, once.
 func (t *takerPool) takeOnce() error {
-	t.pools.Mu.Lock()
-	t.failedAt = time.Time{}
-	t.pools.Mu.Unlock()
 	done, err := t.takeAlone()
 	if !done && err == nil {
-		err = t.consumers.WithPlace(t.ctx, placename.KindLock, t.takeInLine)
+		err = t.q.consumers.WithPlace(t.ctx, placename.KindLock, t.takeInLine)
 	}
 	if errors.Is(err, ErrLostAtOnce) || errors.Is(err, zkconn.ErrSessionOver) {
 		return nil // the next turn is another try

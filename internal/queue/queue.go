@@ -1,5 +1,3 @@
-// Package queue is the engine of a Queue: puts, turns and claims, acks, moves, dead letters and
-// Serve. The package above checks what users give, traces, and wraps errors.
 package queue
 
 import (
@@ -174,34 +172,38 @@ func (q *Queue) Entries(ctx context.Context) iter.Seq2[Entry, error] {
 
 // Find returns the item with that ID.
 func (q *Queue) Find(ctx context.Context, id string) (found Entry, err error) {
+	err = q.find(ctx, id, func(seg *browsed, item queuelog.Entry) (err error) {
+		found, err = seg.entry(ctx, item)
+		if errors.Is(err, zk.ErrNoNode) {
+			err = ErrItemGone
+		}
+		return err
+	})
+	return found, err
+}
+
+// find calls f with the item of that ID as it is listed, or returns ErrItemGone.
+func (q *Queue) find(ctx context.Context, id string, f func(*browsed, queuelog.Entry) error) error {
 	gone := ErrItemGone
-	err = q.eachSegment(ctx, func(seg *browsed) (more bool, err error) {
+	err := q.eachSegment(ctx, func(seg *browsed) (bool, error) {
 		i := slices.IndexFunc(seg.items, func(e queuelog.Entry) bool { return e.ID() == id })
 		if i < 0 {
 			return true, nil
 		}
-		found, err = seg.entry(ctx, seg.items[i])
-		switch {
-		case err == nil:
+		err := f(seg, seg.items[i])
+		if err == nil {
 			gone = nil
-		case errors.Is(err, zk.ErrNoNode):
-			err = nil
 		}
 		return false, err
 	})
-	return found, cmp.Or(err, gone)
+	return cmp.Or(err, gone)
 }
 
 // entries reads the items that want selects, one after the other.
 func (q *Queue) entries(ctx context.Context, want func(queuelog.Entry) bool) iter.Seq2[Entry, error] {
 	return func(yield func(Entry, error) bool) {
-		shown := map[string]bool{} // of the last segment, which may be listed again
-		last := ""
+		shown := map[string]bool{} // a segment may be listed again
 		err := q.browse(ctx, func(seg *browsed) (bool, error) {
-			if seg.path != last {
-				last = seg.path
-				clear(shown)
-			}
 			for _, item := range seg.items {
 				if shown[item.Name] || !want(item) {
 					continue
@@ -218,6 +220,7 @@ func (q *Queue) entries(ctx context.Context, want func(queuelog.Entry) bool) ite
 					return false, nil
 				}
 			}
+			clear(shown)
 			return true, nil
 		})
 		if err != nil {

@@ -17,28 +17,18 @@ import (
 
 // Remove removes an item that no consumer has.
 func (q *Queue) Remove(ctx context.Context, id string) error {
-	gone := ErrItemGone
-	err := q.eachSegment(ctx, func(seg *browsed) (bool, error) {
-		i := slices.IndexFunc(seg.items, func(e queuelog.Entry) bool { return e.ID() == id })
-		if i < 0 {
-			return true, nil
+	return q.find(ctx, id, func(seg *browsed, item queuelog.Entry) error {
+		if item.Claimed {
+			return ErrItemTaken
 		}
-		if seg.items[i].Claimed {
-			gone = ErrItemTaken
-			return false, nil
-		}
-		r := &removal{q: q, item: seg.path + "/" + seg.items[i].Name}
+		r := &removal{q: q, item: seg.path + "/" + item.Name}
 		removed, err := q.remove(ctx, seg.s, []*removal{r})
-		if err == nil {
-			gone = r.stays
-			q.deleteEmptied(ctx, seg, removed)
+		if err != nil {
+			return err
 		}
-		return false, err
+		q.deleteEmptied(ctx, seg, removed)
+		return r.stays
 	})
-	if err == nil {
-		err = gone
-	}
-	return err
 }
 
 // Purge removes all items that no consumer has, and returns how many it removed.

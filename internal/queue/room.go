@@ -20,9 +20,7 @@ import (
 )
 
 // Producers of a bounded queue stand in a line of their own. Only the first one counts
-// the items, and sleeps where there is no room. It leaves with its put, in one
-// transaction, and the next one counts. So no put is carried out whose place is gone, and
-// no two rely on the same count.
+// the items, and sleeps where there is no room. It leaves with its put (Q10).
 //
 // If the first leaves the room that it needs unused, one of the next deletes the
 // places ahead, and is the first. A put of theirs that is under way fails then. A producer that
@@ -35,7 +33,7 @@ var errOvertaken = errors.New("another producer has taken the turn")
 // is room for them.
 func (q *Queue) putInTurn(ctx context.Context, items []queuelog.Item, with []any) error {
 	ours := *q.producers
-	ours.Mark = func(s *session.Session, uuid string) string { return Marked(s, uuid, len(items)) }
+	ours.NamePlace = func(s *session.Session, uuid string) string { return Marked(s, uuid, len(items)) }
 	for {
 		err := ours.WithPlace(ctx, placename.KindLock, func(p *line.Place, guess *line.Guess) error {
 			err := q.awaitRoom(ctx, p, guess, len(items))
@@ -93,7 +91,7 @@ func (q *Queue) awaitRoom(ctx context.Context, p *line.Place, guess *line.Guess,
 // maxOvertaken bounds a transaction.
 const maxOvertaken = 100
 
-// overtake deletes the places ahead, of which p is behind. It does nothing if one of them has
+// overtake deletes the places ahead, of which p is behind (Q10). It does nothing if one of them has
 // left: then its producer is alive. The nearest goes first: so if that producer is alive, it sees
 // that its own place was deleted, and not that its turn has come.
 func (q *Queue) overtake(ctx context.Context, p *line.Place, ahead []placename.Parts) error {

@@ -4,11 +4,10 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"golang.org/x/sync/semaphore"
-
 	"github.com/zkrecipes/zkrecipes/internal/layout"
 	"github.com/zkrecipes/zkrecipes/internal/queuelog"
 	"github.com/zkrecipes/zkrecipes/internal/session"
+	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
 // sessionQueues is what a session knows of queues.
@@ -40,7 +39,7 @@ func QueueIn(s *session.Session, path string) *queueState {
 				break
 			}
 		}
-		q = &queueState{Log: NewQueueLog(s, path), claiming: semaphore.NewWeighted(maxClaims)}
+		q = &queueState{Log: NewQueueLog(s, path), Blocked: map[string]*zkconn.Watch{}}
 		q.passed.Store(-1)
 		qs.states[path] = q
 	}

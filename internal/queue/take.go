@@ -30,7 +30,7 @@ func (t *takerPool) takeAlone() (done bool, err error) {
 			return true, nil
 		}
 		spread := scan.queue.choice()
-		line, _ := s.StartGet(t.consumers.Abs())
+		line, _ := s.StartGet(t.q.consumers.Abs())
 		items, err := scan.free(t.ctx, want+spread)
 		waiting := t.waitingIn(line)
 		if err == nil && len(items) <= waiting {
@@ -69,24 +69,19 @@ func (t *takerPool) waitingIn(line *zkconn.Reading) int {
 	return int(stat.NumChildren)
 }
 
-// claimFor claims some of the items for the takers, who get them in the order in which they
-// came. p is the place whose turn ends with that, or nil. queuelog.ErrStale: nothing was claimed,
-// because somebody was quicker.
+// claimFor claims some of the items for the takers. p is the place whose turn ends with that, or
+// nil. queuelog.ErrStale: nothing was claimed, because somebody was quicker.
 func (t *takerPool) claimFor(ctx context.Context, scan *scanner, items []string, p *line.Place) (done bool, err error) {
-	picked := t.pick(t.fitting(scan.s, items, p))
-	if len(picked) == 0 {
+	n := t.beginClaim(t.fitting(scan.s, items, p))
+	if n == 0 {
 		return false, nil
 	}
-	var wanted []*Queue // whose options count, for each item
-	for _, k := range picked {
-		wanted = append(wanted, slices.Repeat([]*Queue{k.q}, k.n)...)
-	}
-	a, err := scan.sendClaim(ctx, items, wanted, p)
+	a, err := scan.sendClaim(ctx, items, n, t.q, p)
 	if err != nil {
-		t.hand(picked)
+		t.hand(nil, nil)
 		return false, err
 	}
-	t.deliver(ctx, picked, a)
+	t.hand(a.items, a.errs)
 	return true, nil
 }
 
@@ -106,39 +101,6 @@ func (t *takerPool) fitting(s *session.Session, items []string, p *line.Place) i
 	return max(1, min(len(items), (zkconn.MaxRequest(t.c.MaxBuffer)-rest)/one, room))
 }
 
-// deliver hands out the items of a claim. Those that were taken too often come last,
-// because it takes time to move them.
-func (t *takerPool) deliver(ctx context.Context, picked []share, a *claimTransaction) {
-	var served, rest []share
-	tooOften := map[*taker][]*Item{}
-	i := 0
-	for _, k := range picked {
-		for range k.n {
-			switch it := a.items[i]; {
-			case it == nil:
-				k.err = cmp.Or(k.err, a.errs[i])
-			case k.q.takenTooOften(it):
-				tooOften[k.taker] = append(tooOften[k.taker], it)
-			default:
-				k.items = append(k.items, it)
-			}
-			i++
-		}
-		if len(tooOften[k.taker]) == 0 {
-			served = append(served, k)
-		} else {
-			rest = append(rest, k)
-		}
-	}
-	t.hand(served)
-	for _, k := range rest {
-		for _, it := range tooOften[k.taker] {
-			k.err = cmp.Or(k.err, k.q.moveUnacked(ctx, it))
-		}
-		t.hand([]share{k})
-	}
-}
-
 // takenTooOften reports whether an item belongs to the dead letters.
 func (q *Queue) takenTooOften(it *Item) bool {
 	return q.Opts.MaxAttempts >= 0 && it.Claim.Attempt > q.Opts.MaxAttempts
@@ -156,60 +118,53 @@ func (q *Queue) Take(ctx context.Context, n int) ([]*Item, error) {
 	return q.takeN(ctx, min(n, maxBatch))
 }
 
-// TakeNow claims a free item, even if others wait.
-func (q *Queue) TakeNow(ctx context.Context) (*Item, error) {
-	ctx, done := q.Client.BindWait(ctx)
-	defer done()
-	it, err := q.tryTake(ctx)
-	if err == nil && it == nil {
-		err = ErrEmpty
-	}
-	return it, err
-}
-
 // maxQuicker is how often TryTake looks again because others were quicker, before it says
 // that there is no item to be had.
 const maxQuicker = 8
 
-// tryTake claims a free item, even if others wait. nil: there is none.
-func (q *Queue) tryTake(ctx context.Context) (*Item, error) {
+// TakeNow claims a free item, even if others wait.
+func (q *Queue) TakeNow(ctx context.Context) (*Item, error) {
+	ctx, done := q.Client.BindWait(ctx)
+	defer done()
 	for stale := 0; stale < maxQuicker; {
 		s, err := q.Client.Live(ctx)
 		if err != nil {
 			return nil, err
 		}
-		it, err := q.tryTakeIn(ctx, s)
+		it, err := q.takeNowIn(ctx, s)
 		switch {
 		case errors.Is(err, ErrLostAtOnce), errors.Is(err, zkconn.ErrSessionOver):
 			continue
 		case errors.Is(err, queuelog.ErrStale):
 			stale++
 			continue
-		case err != nil || it == nil:
+		case err != nil:
 			return nil, err
-		}
-		if !q.takenTooOften(it) {
+		case !q.takenTooOften(it):
 			return it, nil
 		}
 		if err := q.moveUnacked(ctx, it); err != nil {
 			return nil, err
 		}
 	}
-	return nil, nil
+	return nil, ErrEmpty
 }
 
-func (q *Queue) tryTakeIn(ctx context.Context, s *session.Session) (*Item, error) {
+func (q *Queue) takeNowIn(ctx context.Context, s *session.Session) (*Item, error) {
 	scan := newScanner(s, q.Client, q.Path)
 	items, err := scan.free(ctx, 1+scan.queue.choice())
-	if err != nil || len(items) == 0 {
-		return nil, err
-	}
-	a, err := scan.sendClaim(ctx, items, []*Queue{q}, nil)
-	if err == nil && a.items[0] == nil {
-		err = cmp.Or(a.errs[0], ErrLostAtOnce)
-	}
 	if err != nil {
 		return nil, err
+	}
+	if len(items) == 0 {
+		return nil, ErrEmpty
+	}
+	a, err := scan.sendClaim(ctx, items, 1, q, nil)
+	if err != nil {
+		return nil, err
+	}
+	if a.items[0] == nil {
+		return nil, cmp.Or(a.errs[0], ErrLostAtOnce)
 	}
 	return a.items[0], nil
 }
@@ -221,30 +176,29 @@ type scanner struct {
 	path    string
 	queue   *queueState
 	watches []watch // one of them fires when an item becomes free
-	// held has the items that turned out to be claimed although no flag shows it, with
-	// a watch that fires when the claim goes. The watch is nil where that happened once,
-	// which a listing that is a moment old explains.
-	held map[string]*zkconn.Watch
 }
 
 func newScanner(s *session.Session, c *session.Client, path string) *scanner {
-	return &scanner{c: c, s: s, path: path, queue: QueueIn(s, c.Abs(path)), held: map[string]*zkconn.Watch{}}
+	return &scanner{c: c, s: s, path: path, queue: QueueIn(s, c.Abs(path))}
 }
 
-func (t *takerPool) newScanner(s *session.Session) *scanner { return newScanner(s, t.c, t.path) }
+func (t *takerPool) newScanner(s *session.Session) *scanner { return newScanner(s, t.c, t.q.Path) }
 
 // free scans the segments from the oldest to the open one until it has found enough free
 // items, and returns the paths of what it has found.
-//
-// Where it finds fewer, it has a watch on every segment: a watch on the open segment
-// alone would never fire for an item that comes back in an older one.
+// Where it finds fewer, it has a watch on every segment (Q5).
 func (s *scanner) free(ctx context.Context, enough int) (items []string, err error) {
 	s.watches = nil
 	s.queue.unblock()
 	err = s.queue.Scan(ctx, func(number int64, seg *zkconn.Watch) bool {
 		for _, e := range queuelog.Entries(seg.Children) {
+			if e.Claimed {
+				continue
+			}
 			path := s.queue.Segment(number) + "/" + e.Name
-			if !e.Claimed && !s.isHeld(path) {
+			if w := s.queue.blockedBy(path); w != nil {
+				s.watches = append(s.watches, w)
+			} else {
 				items = append(items, path)
 			}
 		}
@@ -261,17 +215,16 @@ func (s *scanner) free(ctx context.Context, enough int) (items []string, err err
 	return items, err
 }
 
-// sendClaim claims some of the items that a scan has found, one for each in wanted: the first
-// ones while items are few, and a choice otherwise. queuelog.ErrStale: nothing was claimed, because
-// somebody was quicker.
-func (s *scanner) sendClaim(ctx context.Context, items []string, wanted []*Queue, p *line.Place) (*claimTransaction, error) {
+// sendClaim claims n of the items that a scan has found: the first ones while items are few, and a
+// choice otherwise. queuelog.ErrStale: nothing was claimed, because somebody was quicker.
+func (s *scanner) sendClaim(ctx context.Context, items []string, n int, q *Queue, p *line.Place) (*claimTransaction, error) {
 	at := 0
-	if choice := s.queue.choice(); len(items) >= len(wanted)+choice {
+	if choice := s.queue.choice(); len(items) >= n+choice {
 		at = rand.IntN(choice + 1)
 	}
 	a := &claimTransaction{s: s.s, p: p}
-	for i, q := range wanted {
-		a.claims = append(a.claims, q.NewClaim(s.s, items[at+i]))
+	for _, item := range items[at : at+n] {
+		a.claims = append(a.claims, q.NewClaim(s.s, item))
 	}
 	done, err := a.run(ctx)
 	if done {
@@ -282,23 +235,6 @@ func (s *scanner) sendClaim(ctx context.Context, items []string, wanted []*Queue
 		s.queue.noteLate()
 	}
 	return nil, cmp.Or(s.notClaimed(ctx, err), queuelog.ErrStale)
-}
-
-// isHeld reports whether the claim itself has shown that the item is not free.
-func (s *scanner) isHeld(item string) bool {
-	w := s.held[item]
-	if blocked, ok := s.queue.Blocked.Load(item); ok {
-		w = blocked.(*zkconn.Watch)
-	}
-	if w == nil {
-		return false
-	}
-	if w.HasFired() {
-		delete(s.held, item)
-		return false
-	}
-	s.watches = append(s.watches, w)
-	return true
 }
 
 // notClaimed is for a claim that has failed. If somebody was quicker, it returns nil once
@@ -321,8 +257,7 @@ func (s *scanner) notClaimed(ctx context.Context, err error) error {
 // taken notes that an item that looks free is not: its claim exists, and the flag does
 // not. Somebody has deleted the flag, or the listing is old.
 func (s *scanner) taken(ctx context.Context, item string) error {
-	if _, again := s.held[item]; !again {
-		s.held[item] = nil
+	if !s.queue.suspects(item) {
 		return nil
 	}
 	exclusion := item + queuelog.ClaimName
@@ -339,9 +274,8 @@ func (s *scanner) taken(ctx context.Context, item string) error {
 	if err != nil {
 		return err
 	}
-	s.held[item] = w
+	s.queue.block(item, w)
 	if w.Stat.EphemeralOwner == 0 { // no claim: it may stay for ever
-		s.queue.Blocked.Store(item, w)
 		s.c.Log(slog.LevelError, "an item cannot be claimed until somebody deletes the znode below it",
 			"queue", s.path, "znode", exclusion)
 	}

@@ -127,24 +127,6 @@ func TestTheOthersGoOnBesideItemsThatAlwaysFail(t *testing.T) {
 	}
 }
 
-// While all handlers fail, few items use up their attempts.
-func TestFewItemsAreParkedWhileAllHandlersFail(t *testing.T) {
-	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-		_, err := w.Queue(w.Stranger(nil)).PutAll(t.Context(), make([][]byte, 1000)...)
-		require.NoError(t, err)
-		q, _ := w.ConsumerWithLink()
-		tried := map[zkrecipes.ItemID]bool{}
-		a := recipetest.ServeLater(t, q, func(_ context.Context, it *zkrecipes.Item) error {
-			tried[it.ID] = true
-			return recipetest.ErrHandler
-		})
-		time.Sleep(time.Minute)
-		require.NoError(t, stop(a))
-		t.Logf("%d items were tried", len(tried))
-		require.LessOrEqual(t, len(tried), (queue.ParkedPerWorker+1)*recipetest.QueueOf(q).Opts.Workers)
-	})
-}
-
 // However many items always fail, fewer than a thousand are parked, and the others go on.
 func TestParkedItemsAreBounded(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {

@@ -9,17 +9,9 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/queuelog"
 )
 
-// Consumers take turns, so that a put wakes few of them. Turns are for quiet and order
-// only. A claim excludes the other consumers, whether it is made at a turn or not.
-
 // takeInLine waits with a place in the consumers' line for free items, and claims them
 // for the takers. The claim deletes the place.
-func (t *takerPool) takeInLine(p *line.Place, guess *line.Guess) (err error) {
-	defer func() {
-		if err != nil {
-			t.noteFailure()
-		}
-	}()
+func (t *takerPool) takeInLine(p *line.Place, guess *line.Guess) error {
 	scan := t.newScanner(p.Session)
 	w := &lineWait{p: p, guess: guess, passed: scan.queue.passed.Load(), patience: Grace}
 	w.look = func(ctx context.Context, _ placename.Parts) (string, []watch, <-chan struct{}, error) {

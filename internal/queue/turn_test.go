@@ -15,31 +15,6 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/recipetest"
 )
 
-// There are items all the time, and the consumer that is dead waits at the head.
-func TestDeliveriesGoOnWhenTheConsumerWithTheTurnDies(t *testing.T) {
-	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-		dead, link := w.ConsumerWithLink()
-		w.TakeLater(dead)
-		line := w.Srv.Children(w.Path + "/line")
-		require.Len(t, line, 1, "it is the first in line")
-		time.Sleep(time.Second)
-		link.Stop()
-		producer, live := w.Queue(w.Stranger(nil)), w.Queue(w.Stranger(nil))
-		_, err := producer.PutAll(t.Context(), make([][]byte, 300)...)
-		require.NoError(t, err)
-		began := time.Now()
-		for range 50 {
-			recipetest.AckOn(t, recipetest.TakeOn(t, live))
-		}
-		took := time.Since(began)
-		t.Logf("50 items took %v", took)
-		require.Less(t, took, time.Second)
-		require.Subset(t, w.Srv.Children(w.Path+"/line"), line, "it is still there")
-		require.Len(t, w.Items(), 250)
-		link.Resume()
-	})
-}
-
 // A process that is killed keeps its place at the head of the line until its session
 // expires. The others do not wait for that: each one that is killed costs some graces, once.
 func TestDeliveriesGoOnWhenSeveralAtTheHeadAreDead(t *testing.T) {

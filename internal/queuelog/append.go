@@ -9,10 +9,8 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
-// Items are put into the open segment, by transactions that fail once it is sealed.
-// An item put into an old segment while others are in the next would come out before
-// them. The append that seals a segment still puts its items there, because that is
-// where the first consumer sleeps, and sealing alone fires no watch on children.
+// Items are put into the open segment, by transactions that fail once it is sealed (Q4 of package
+// queue). An item put into an old segment while others are in the next would come out before them.
 
 // tail is the last segment that was known to be open.
 type tail struct {

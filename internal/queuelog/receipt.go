@@ -13,8 +13,7 @@ import (
 
 // Receipt is an ephemeral znode that a transaction writes first of all. When the
 // transaction is sent again after its reply was lost, it fails there if it was
-// carried out. Searching for what it did would prove nothing: an item may have been
-// put, taken and acked by then.
+// carried out (Q3 of package queue).
 //
 // A receipt is used by one transaction at a time, and again once that one's outcome
 // is known. It ends with its session, as must every attempt. It is created before, on
@@ -189,7 +188,7 @@ func (l *Log) Transact(ctx context.Context, what string, uncertain error, parts 
 			done, err := r.Refused(x, o.Err(), uncertain)
 			switch {
 			case done:
-				return zkconn.AppliedBefore()
+				return x.AppliedBefore()
 			case err != nil:
 				return zkconn.Failure(err)
 			}

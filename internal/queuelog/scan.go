@@ -60,7 +60,7 @@ func (l *Log) visit(ctx context.Context, known segment) (*zkconn.Watch, error) {
 	return w, nil
 }
 
-// Delete deletes a segment that is sealed and empty, and so stays that. On any
+// Delete deletes a segment that is sealed and empty, and so stays that (Q5 of package queue). On any
 // error the segment is left to the next caller.
 //
 // Data that somebody sets on a sealed segment raise its version and fire no watch. Any

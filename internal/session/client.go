@@ -42,11 +42,11 @@ type Config struct {
 	// Idle is for how long what a client keeps for later is kept without use.
 	Idle time.Duration
 
-	// Log writes a record for the user, Told reports a change of the session, and Fail wraps an
+	// Log writes a record for the user, OnState reports a change of the session, and Fail wraps an
 	// error.
-	Log  func(level slog.Level, msg string, args ...any)
-	Told func(s *Session, state State, server string, err error)
-	Fail func(op, path string, err error) error
+	Log     func(level slog.Level, msg string, args ...any)
+	OnState func(s *Session, state State, server string, err error)
+	Fail    func(op, path string, err error) error
 }
 
 // State is what has become of a session.
@@ -59,6 +59,9 @@ const (
 	Closed
 	// RolledBack: the servers have lost transactions. The session goes on, connected.
 	RolledBack
+	// Refused: a server has refused the client's credentials, or requires SASL. The session stays
+	// disconnected.
+	Refused
 )
 
 // Client holds a session, and opens the next one when it ends.
@@ -128,10 +131,7 @@ func (c *Client) Dial(ctx context.Context) error {
 				var refused *wire.AuthError
 				if errors.As(s.Cause(), &refused) {
 					c.Close()
-					if errors.Is(refused, zk.ErrAuthFailed) { // as a mechanism of SASL says
-						return refused
-					}
-					return fmt.Errorf("%w: %w", refused, zk.ErrAuthFailed)
+					return refused
 				}
 			case <-ctx.Done():
 				err := zkconn.ContextErr(ctx)
@@ -166,7 +166,7 @@ func (c *Client) run() {
 	var told *Session
 	defer func() {
 		if told != nil {
-			c.Told(told, Closed, "", c.result)
+			c.OnState(told, Closed, "", c.result)
 		}
 	}()
 	for pause := time.Duration(0); ; {
@@ -191,7 +191,7 @@ func (c *Client) run() {
 			c.Log(slog.LevelWarn, "session over", "session", s.name(), "cause", s.Cause())
 			s.Close(false, errs.ErrClosed)
 			if s.IsEstablished() {
-				c.Told(s, Expired, "", err)
+				c.OnState(s, Expired, "", err)
 				told = s
 			}
 		case <-c.Closing.Done():
@@ -329,7 +329,7 @@ func (c *Client) ContextErr(ctx context.Context) error {
 // Abs puts the prefix before a path.
 func (c *Client) Abs(path string) string { return c.Prefix + path }
 
-// At is an address: what a recipe of a Client keeps at a path. The same address is the same lock,
+// At is an address. An address is a Client, a path and a recipe: what that recipe keeps there. The same address is the same lock,
 // queue or barrier, so it is a key, too.
 type At struct {
 	Client *Client

@@ -1,11 +1,14 @@
 package session
 
 import (
+	"errors"
 	"log/slog"
 	"maps"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/go-zookeeper/zk"
 
 	"github.com/zkrecipes/zkrecipes/internal/wire"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
@@ -50,13 +53,16 @@ func openSession(c *Client) (*Session, error) {
 func (s *Session) name() string { return wire.SessionName(s.ID()) }
 
 // onFailed logs why there is no connection: each reason at each server, once in
-// failureInterval.
+// failureInterval. Each refusal of the client is told.
 func (s *Session) onFailed(server string, err error) {
 	level := slog.LevelDebug
 	if s.Client.isDue(server, err) {
 		level = slog.LevelWarn
 	}
 	s.Client.Log(level, "cannot connect", "server", server, "err", err)
+	if errors.Is(err, zk.ErrAuthFailed) {
+		s.Client.OnState(s, Refused, server, err)
+	}
 }
 
 // onUnresolved is like onFailed for a name that cannot be looked up. kept is how many addresses
@@ -112,12 +118,12 @@ func (s *Session) onRefused(operation string, err error) {
 
 func (s *Session) onUp(server string) {
 	s.Client.Log(slog.LevelInfo, "session up", "session", s.name(), "timeout", s.Timeout())
-	s.Client.Told(s, Connected, server, nil)
+	s.Client.OnState(s, Connected, server, nil)
 }
 
 func (s *Session) onDown(server string, err error) {
 	s.Client.Log(slog.LevelWarn, "connection lost", "session", s.name(), "err", err)
-	s.Client.Told(s, Disconnected, server, err)
+	s.Client.OnState(s, Disconnected, server, err)
 }
 
 // onRolledBack logs that the servers have lost transactions, since znodes are back that the
@@ -126,7 +132,7 @@ func (s *Session) onRolledBack(r zkconn.Rollback) {
 	s.Client.Log(slog.LevelError, "servers have lost transactions that they had confirmed",
 		"session", s.name(), "deleted_again", len(r.Returned), "lost", r.Lost, "first", slices.Min(r.Returned))
 	_, server, _ := s.State()
-	s.Client.Told(s, RolledBack, server, nil)
+	s.Client.OnState(s, RolledBack, server, nil)
 }
 
 // Connection identifies a connection of a session. What rests on versions of znodes is known

@@ -239,6 +239,17 @@ func (p *plain) versions(keys ...string) map[string]int32 {
 	return versions
 }
 
+// count returns the value of a counter.
+func (p *plain) count(key string) int64 {
+	for {
+		data, _, err := p.any().Get(root + key)
+		if err == nil || errors.Is(err, zk.ErrNoNode) { // there is none with -load lock
+			return parseCount(data)
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+}
+
 // writes waits until the server has carried out a write from now on.
 func (p *plain) writes(ctx context.Context, server string) error {
 	for began := time.Now(); ; {

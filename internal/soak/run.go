@@ -166,6 +166,7 @@ func (s *soak) settle(ctx context.Context) error {
 		return true
 	})
 	tree, versions := s.plain.tree(), s.plain.versions(fencedKeys()...)
+	versions[counterKey] = int32(s.plain.count(counterKey))
 	s.court.do(func(j *judge.Judge) {
 		now := s.now()
 		j.JudgeUntil(now)

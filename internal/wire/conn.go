@@ -143,6 +143,13 @@ func (c *Conn) closeWith(cause error) {
 	})
 }
 
+// isEstablished reports whether go-zookeeper has read the ConnectResponse.
+func (c *Conn) isEstablished() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.established
+}
+
 // Answered reports whether the server has sent a ConnectResponse.
 func (c *Conn) Answered() bool {
 	c.mu.Lock()

@@ -20,10 +20,7 @@ const maxReusedBuffer = 64 << 10
 type watchdogReader struct{ c *Conn }
 
 func (r watchdogReader) Read(p []byte) (int, error) {
-	r.c.mu.Lock()
-	established := r.c.established
-	r.c.mu.Unlock()
-	if established {
+	if r.c.isEstablished() {
 		if by, stale := r.c.session.ioDeadline(r.c.readDeadline, time.Now()); stale {
 			r.c.readDeadline = by
 			r.c.Conn.SetReadDeadline(by)
@@ -65,10 +62,7 @@ func (c *Conn) Read(p []byte) (int, error) {
 // and leaves it empty otherwise.
 func (c *Conn) nextFrame() error {
 	c.frame, c.off, c.onDelivered = nil, 0, nil
-	c.mu.Lock()
-	established := c.established
-	c.mu.Unlock()
-	if !established {
+	if !c.isEstablished() {
 		return c.finishHandshake()
 	}
 	frame, err := jute.ReadFrameInto(c.r, c.buf, maxReply)
@@ -96,9 +90,6 @@ func (c *Conn) dispatch(frame []byte) error {
 		event.Path = d.Text()
 		if d.Err != nil {
 			return fmt.Errorf("malformed event: %w", d.Err)
-		}
-		if event.Rearmed && event.Type == jute.EventDeleted {
-			c.session.noteDoubt()
 		}
 		c.onDelivered = func() {
 			c.session.sawEvent(zxid)

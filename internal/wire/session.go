@@ -41,14 +41,13 @@ type Event struct {
 type Config struct {
 	Timeout     time.Duration // requested; the server may change it
 	Credentials []Credential
-	Losses      int64       // of the session before
-	Leases      func() bool // reports whether any lease is held
+	Losses      int64 // of the session before
 	// Armed is called when conn has answered a watch on a znode's data, or on its children.
-	Armed  func(path string, children bool, conn uint64)
-	Event  func(Event)
-	Up     func(conn uint64)            // requests pass
-	Down   func(conn uint64, err error) // the connection is closed
-	Sooner func()                       // ValidUntil has moved to an earlier time
+	Armed       func(path string, children bool, conn uint64)
+	Event       func(Event)
+	Up          func(conn uint64)            // requests pass
+	Down        func(conn uint64, err error) // the connection is closed
+	OnShortened func()                       // ValidUntil has moved to an earlier time
 	// Ephemerals is called with the session's ephemeral znodes when it is resumed. mayHaveLost:
 	// the servers may have lost transactions since it was called before, see epoch.go.
 	Ephemerals func(paths []string, mayHaveLost bool)
@@ -114,8 +113,7 @@ func (s *Session) Timeout() time.Duration {
 // reading. It is zero before the first handshake.
 //
 // What is answered before a connection lets requests through counts once it does:
-// until then the session lives, but nobody can use or release what it holds. If
-// requests pass at once, the first answer counts.
+// until then the session lives, but nobody can use or release what it holds.
 //
 // It is wrong if a follower answers a request and then dies, or is cut off,
 // before it has reported the request to the leader (a process that was paused asks the

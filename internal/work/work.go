@@ -22,8 +22,8 @@ func (w *Open) Begin() bool {
 	return true
 }
 
-// GoOn is like Begin for the rest of something that is at work: it may begin at any time.
-func (w *Open) GoOn() {
+// AddLate is like Begin for the rest of something that is at work: it may begin at any time.
+func (w *Open) AddLate() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.n++
@@ -47,7 +47,7 @@ func (w *Open) Stop() (over <-chan struct{}) {
 	return w.over
 }
 
-// note closes over if nothing is at work. GoOn may have come after that. w.mu must be held.
+// note closes over if nothing is at work. AddLate may have come after that. w.mu must be held.
 func (w *Open) note() {
 	if w.n > 0 || w.over == nil {
 		return

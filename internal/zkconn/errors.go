@@ -21,7 +21,7 @@ var (
 	ErrNotSent = fmt.Errorf("%w: %w", zk.ErrConnectionClosed, wire.ErrNotSent)
 
 	// ErrContended is returned after MaxTries attempts that others have undone.
-	ErrContended = errors.New("gave up after repeated conflicts")
+	ErrContended = fmt.Errorf("gave up after %d attempts: others kept changing the znode", MaxTries)
 
 	// ErrInvalidPath is what CheckPath returns.
 	ErrInvalidPath = errors.New("invalid path")

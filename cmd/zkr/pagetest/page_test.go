@@ -1,14 +1,18 @@
 package pagetest
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"syscall"
 	"testing"
 	"time"
 
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/performance"
 	"github.com/chromedp/chromedp"
 	"github.com/stretchr/testify/require"
 
@@ -72,8 +76,9 @@ func TestADeadlockOfTwoProcessesIsSeen(t *testing.T) {
 	require.Empty(t, is[[]string](p, texts(".deadlock")), "one of them can go on")
 	other := startLock(t, b, "/locks/invoices")
 	sees(p, 1, `document.querySelectorAll("#deadlocks .deadlock").length`)
-	require.Regexp(t, `DEADLOCK.* waits for /locks/(invoices|parcels), which .* holds; .* waits for /locks/(invoices|parcels), which .* holds`,
-		is[[]string](p, texts(".deadlock"))[0])
+	require.Regexp(t, `^DEADLOCK2 sessions wait for each other at /locks/(invoices|parcels), /locks/(invoices|parcels)$`, is[[]string](p, texts(".deadlock"))[0])
+	require.Regexp(t, ` waits for /locks/(invoices|parcels), which .* holds; .* waits for /locks/(invoices|parcels), which .* holds`,
+		is[string](p, `document.querySelector("#troubles li.stuck").textContent`))
 	sees(p, 2, `document.querySelectorAll("#graph path.edge.red").length`)
 	sees(p, 2, `document.querySelectorAll("#graph g.node.red").length`)
 	sees(p, 2, `document.querySelectorAll("#tree tr.stuck").length`)
@@ -303,10 +308,83 @@ func TestThePageForKeyboardPhoneAndEyes(t *testing.T) {
 
 	for _, width := range []int64{1280, 640, 390} { // 640 is 1280 at a zoom of 200 %
 		p.run(chromedp.EmulateViewport(width, 860))
-		sees(p, []string{}, fmt.Sprintf(`document.documentElement.scrollWidth <= %[1]d ? [] :
-			[...document.querySelectorAll("body *")].filter((e) => e.getBoundingClientRect().right > %[1]d && !e.closest("#items, #graph-box")).map((e) => e.tagName + "#" + e.id + "." + e.getAttribute("class"))`, width))
+		sees(p, []string{}, wide(width))
 		if width < 700 {
 			sees(p, true, `document.querySelector("nav").getBoundingClientRect().top > document.querySelector("#right").getBoundingClientRect().bottom - 1`)
 		}
 	}
+}
+
+// busyFor returns how much CPU the page takes in that time.
+func (p *tab) busyFor(d time.Duration) time.Duration {
+	p.t.Helper()
+	busy := func() time.Duration {
+		all, err := chromedp.Call(p.ctx, performance.GetMetrics, cdp.Empty{})
+		require.NoError(p.t, err)
+		i := slices.IndexFunc(all.Metrics, func(m *performance.Metric) bool { return m.Name == "ThreadTime" })
+		require.GreaterOrEqual(p.t, i, 0)
+		return time.Duration(all.Metrics[i].Value * float64(time.Second))
+	}
+	_, err := chromedp.Call(p.ctx, performance.Enable, performance.EnableParams{})
+	require.NoError(p.t, err)
+	before := busy()
+	p.run(chromedp.Sleep(d))
+	return busy() - before
+}
+
+const ledger = "/locks/regions/eu-central-1/tenants/0f9d2a7c-1f6e-4c1b-9a3e-5f0d8f6a7b21/ledger"
+
+// 640 pixels are 1280 at a zoom of 200 %.
+func TestAPageFullOfThings(t *testing.T) {
+	srv := zktest.NewServer(t)
+	leave := fullScene(t, srv, 2000)
+	p := open(t, serve(t, srv, "--lines", "3000", "--stale", "5s").url)
+	sees(p, true, `document.querySelectorAll("#tree tr[data-path]").length > 2000 && document.querySelector("#reading").hidden`)
+	sees(p, 1, `document.querySelectorAll("#deadlocks .deadlock").length`)
+	sees(p, []string{"/locks/cache", "/locks/invoices"}, paths+`.filter((p) => p.startsWith("/locks/")).slice(0, 2)`)
+	sees(p, 1, `[...document.querySelectorAll("#tree tr.directory")].filter((e) => e.textContent === "/locks/").length`)
+	busy := p.busyFor(10 * time.Second)
+	t.Logf("2,000 recipes take %v of CPU in 10s", busy)
+	require.Less(t, busy, 2*time.Second)
+
+	sees(p, "4 members", `document.querySelector('tr[data-path="/services/search"] td.state').textContent`)
+	leave()
+	sees(p, "3 members, 1 gone", `document.querySelector('tr[data-path="/services/search"] td.state').textContent`)
+	sees(p, 1, `[...document.querySelectorAll("#troubles li")].filter((e) => /^1 member gone for \d+s .services.search search-3. 3 of 4 are there/.test(e.textContent)).length`)
+	p.run(chromedp.SendKeys(chromedp.CSS("#filter"), "WRITER-7f9c6d5b4-00007"))
+	sees(p, []string{ledger}, paths)
+	filter := func(text string) {
+		is[bool](p, fmt.Sprintf(`(() => { const f = document.querySelector("#filter"); f.value = %q; return f.dispatchEvent(new Event("input")); })()`, text))
+	}
+	filter("")
+	for path, says := range map[string]string{"/services/search": "10.0.0.2:9200", "/apps/scheduler": "value of the leader: node", "/counters/invoices": "value 4711", ledger: "30 wait"} {
+		p.show(path)
+		sees(p, true, fmt.Sprintf(`document.querySelector("#line").textContent.includes(%q)`, says))
+	}
+	for _, scheme := range []string{"light", "dark"} {
+		p.colours(scheme)
+		for _, width := range []int64{1280, 640, 390} {
+			p.run(chromedp.EmulateViewport(width, 860))
+			sees(p, []string{}, wide(width))
+			for name, path := range map[string]string{"all": "", "ledger": ledger, "search": "/services/search", "mail": "/jobs/mail"} {
+				p.look(fmt.Sprintf("%s-%d-%s.png", name, width, scheme), path)
+			}
+		}
+		filter("/locks/") // of a few rows
+		sees(p, []string{}, faint)
+		filter("")
+	}
+}
+
+// show picks a recipe, or none.
+func (p *tab) show(path string) {
+	p.t.Helper()
+	is[bool](p, fmt.Sprintf("(() => { location.hash = %q; return true; })()", "#"+path))
+	sees(p, cmp.Or(path, "All lines"), `document.querySelector("#title").textContent`)
+}
+
+// wide is an expression for what is wider than the window.
+func wide(width int64) string {
+	return fmt.Sprintf(`document.documentElement.scrollWidth <= %[1]d ? [] :
+		[...document.querySelectorAll("body *")].filter((e) => e.getBoundingClientRect().right > %[1]d && !e.closest("#items, #graph-box")).map((e) => e.tagName + "#" + e.id + "." + e.getAttribute("class"))`, width)
 }

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -26,7 +27,10 @@ import (
 
 const patience = time.Minute
 
-var pictures = flag.Bool("pictures", false, "write pictures of the page to docs/pictures")
+var (
+	pictures = flag.Bool("pictures", false, "write pictures of the page to docs/pictures")
+	looks    = flag.String("looks", "", "a directory for pictures of the page at each size")
+)
 
 // zkr is the program, and browser what all tests share of one.
 var (
@@ -186,13 +190,28 @@ func (p *tab) colours(scheme string) {
 func (p *tab) picture(name, scheme string) {
 	p.t.Helper()
 	p.colours(scheme)
+	png := p.screenshot()
+	if *pictures {
+		require.NoError(p.t, os.WriteFile(filepath.Join("..", "..", "..", "docs", "pictures", name), png, 0o644))
+	}
+}
+
+// look takes a picture of a recipe for somebody to look at.
+func (p *tab) look(name, path string) {
+	p.t.Helper()
+	if *looks != "" {
+		p.show(path)
+		require.NoError(p.t, os.WriteFile(filepath.Join(*looks, name), p.screenshot(), 0o644))
+	}
+}
+
+func (p *tab) screenshot() []byte {
+	p.t.Helper()
 	p.run(chromedp.Sleep(700 * time.Millisecond)) // until nothing fades any more
 	png, err := chromedp.Run(p.ctx, chromedp.CaptureScreenshot())
 	require.NoError(p.t, err)
 	require.NotEmpty(p.t, png)
-	if *pictures {
-		require.NoError(p.t, os.WriteFile(filepath.Join("..", "..", "..", "docs", "pictures", name), png, 0o644))
-	}
+	return png
 }
 
 func dial(t *testing.T, srv *zktest.Server, identity string) *zkrecipes.Client {
@@ -244,7 +263,9 @@ func scene(t *testing.T, srv *zktest.Server) {
 	for i := range 5 {
 		api, apps := dial(t, srv, fmt.Sprintf("api-%d:%d", i+1, 701+90*i)), dial(t, srv, fmt.Sprintf("node-%d:1", i+1))
 		all.Go(func() { _, _ = zkrecipes.NewSemaphore(api, "/limits/api", 3).Acquire(ctx) })
-		all.Go(func() { _, _ = zkrecipes.NewElection(apps, "/apps/scheduler").Campaign(ctx, nil) })
+		all.Go(func() {
+			_, _ = zkrecipes.NewElection(apps, "/apps/scheduler").Campaign(ctx, fmt.Appendf(nil, "node-%d:8080", i+1))
+		})
 	}
 	for i := range 4 {
 		takeTurns(t, &all, dial(t, srv, fmt.Sprintf("cache-%d:1", i+1)), "/locks/cache", 200*time.Millisecond)
@@ -263,6 +284,51 @@ func scene(t *testing.T, srv *zktest.Server) {
 	require.NoError(t, err)
 	_, err = q.DeadLetters().Put(ctx, []byte("mail"))
 	require.NoError(t, err)
+}
+
+// fullScene is scene, with a deadlock, a long line, a group, values, names that are long, and so many
+// locks that nobody uses. leave has the group's last member leave.
+func fullScene(t *testing.T, srv *zktest.Server, locks int) (leave func()) {
+	t.Helper()
+	scene(t, srv)
+	ctx := t.Context()
+	a, b, c := dial(t, srv, "billing:1201"), dial(t, srv, "shipping:88"), dial(t, srv, "returns:4")
+	for i, x := range []*zkrecipes.Client{a, b, c} {
+		lock(t, x, []string{"/locks/invoices", "/locks/parcels", "/locks/stock"}[i])
+	}
+	startLock(t, a, "/locks/parcels")
+	startLock(t, b, "/locks/stock")
+	startLock(t, c, "/locks/invoices")
+	lock(t, dial(t, srv, "ledger-writer-7f9c6d5b4-x2k9q.production.svc.cluster.local:31337"), ledger)
+	for i := range 30 {
+		startLock(t, dial(t, srv, fmt.Sprintf("ledger-writer-7f9c6d5b4-%05d.production.svc.cluster.local:31337", i)), ledger)
+	}
+	for i := range 4 {
+		m, err := zkrecipes.NewGroup(dial(t, srv, fmt.Sprintf("search-%d", i)), "/services/search").Join(ctx, fmt.Appendf(nil, "10.0.0.%d:9200", i), zkrecipes.MemberID(fmt.Sprintf("search-%d", i)))
+		require.NoError(t, err)
+		leave = func() { require.NoError(t, m.Leave()) }
+	}
+	_, err := zkrecipes.NewCounter(a, "/counters/invoices").Add(ctx, 4711)
+	require.NoError(t, err)
+	require.NoError(t, zkrecipes.NewGate(a, "/gates/maintenance").Shut(ctx))
+	makeLocks(t, a, locks)
+	return leave
+}
+
+// makeLocks makes locks that have been used.
+func makeLocks(t *testing.T, c *zkrecipes.Client, n int) {
+	t.Helper()
+	require.NoError(t, lock(t, c, "/orders/model").Release())
+	data, _, err := c.Get(t.Context(), "/orders/model")
+	require.NoError(t, err)
+	ops := make([]zkrecipes.Op, n)
+	for i := range ops {
+		ops[i] = zkrecipes.OpCreate(fmt.Sprintf("/orders/%04d", i), data, 0, nil)
+	}
+	for part := range slices.Chunk(ops, 200) {
+		_, err := c.Commit(t.Context(), part...)
+		require.NoError(t, err)
+	}
 }
 
 // takeTurns has a process take a lock again and again, until the test ends.

@@ -15,6 +15,7 @@ import (
 
 	"github.com/zkrecipes/zkrecipes"
 	"github.com/zkrecipes/zkrecipes/cmd/zkr/internal/guard"
+	"github.com/zkrecipes/zkrecipes/cmd/zkr/internal/view"
 )
 
 const longJob = `Job runs a command if it has not succeeded yet in the present period, on whichever machine comes
@@ -38,14 +39,6 @@ type jobbing struct {
 	command
 	waitFlags
 	every, offset time.Duration
-}
-
-// done is the record of a job: the last period that is done.
-type done struct {
-	Period   time.Time       `json:"period"` // when it began
-	Token    zkrecipes.Token `json:"token"`
-	Identity string          `json:"identity"`
-	Ended    time.Time       `json:"ended"` // by the clock of the machine that did it
 }
 
 func (a *app) job() *cobra.Command {
@@ -126,9 +119,9 @@ func (a *app) runJob(ctx context.Context, job string, j *jobbing) error {
 // jobRun is a job in one period.
 type jobRun struct {
 	lease   *zkrecipes.Lease
-	path    string // of the record
-	version int32  // of the record; -1 if there is none
-	next    done   // what is to be recorded
+	path    string    // of the record
+	version int32     // of the record; -1 if there is none
+	next    view.Done // what is to be recorded
 }
 
 // look reports whether the period is still to be done. It is the period in which this call
@@ -138,7 +131,7 @@ func (r *jobRun) look(ctx context.Context, j *jobbing) (due bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	r.next = done{Period: j.period(time.UnixMilli(place.Ctime)), Token: r.lease.Token()}
+	r.next = view.Done{Period: j.period(time.UnixMilli(place.Ctime)), Token: r.lease.Token()}
 	data, stat, err := r.lease.Get(ctx, r.path)
 	if errors.Is(err, zk.ErrNoNode) {
 		r.version = -1
@@ -147,7 +140,7 @@ func (r *jobRun) look(ctx context.Context, j *jobbing) (due bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	var last done
+	var last view.Done
 	if err := json.Unmarshal(data, &last); err != nil {
 		return false, fmt.Errorf("%s is no record of zkr job: %w", r.path, err)
 	}

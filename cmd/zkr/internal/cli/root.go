@@ -15,7 +15,6 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/cobra/doc"
 
 	"github.com/zkrecipes/zkrecipes"
 	"github.com/zkrecipes/zkrecipes/cmd/zkr/internal/guard"
@@ -106,13 +105,16 @@ func (a *app) root() *cobra.Command {
 	root.SetErr(a.stderr)
 	a.config.addFlags(root.PersistentFlags())
 	root.AddCommand(a.lock(), a.elect(), a.job(), a.queue(), a.gate(), a.sem(),
-		a.ls(), a.who(), a.graph(), a.top(), a.serve(), a.evict(), a.version(), a.man())
+		a.ls(), a.who(), a.describe(), a.events(), a.graph(), a.top(), a.serve(), a.evict(), a.version(), a.man())
 	a.note(root)
+	a.addTopics(root)
+	_ = root.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{"text", "json"}, cobra.ShellCompDirectiveNoFileComp))
 	return root
 }
 
 // note notes in each command that its arguments were right and that it runs.
 func (a *app) note(c *cobra.Command) {
+	a.addCompletion(c)
 	if run := c.RunE; run != nil {
 		c.RunE = func(c *cobra.Command, args []string) error {
 			a.runs = true
@@ -130,21 +132,6 @@ func (a *app) note(c *cobra.Command) {
 	}
 	for _, sub := range c.Commands() {
 		a.note(sub)
-	}
-}
-
-// man returns the hidden command that writes the man pages.
-func (a *app) man() *cobra.Command {
-	return &cobra.Command{
-		Use:    "man DIR",
-		Short:  "Write the man pages into a directory",
-		Hidden: true,
-		Args:   cobra.ExactArgs(1),
-		RunE: func(c *cobra.Command, args []string) error {
-			root := c.Root()
-			root.DisableAutoGenTag = true
-			return doc.GenManTree(root, &doc.GenManHeader{Title: "ZKR", Section: "1", Source: "zkrecipes"}, args[0])
-		},
 	}
 }
 

@@ -4,7 +4,6 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"strconv"
@@ -18,18 +17,22 @@ import (
 )
 
 func (a *app) who() *cobra.Command {
-	return &cobra.Command{
+	watch := false
+	c := &cobra.Command{
 		Use:   "who PATH",
 		Short: "List who holds and who waits, in order",
 		Long: "Who lists who holds and who waits at PATH, in order: of a lock, an election, a semaphore, a\n" +
-			"barrier. Of an election it also prints the leader's value. Of a queue it lists the consumers that have items, and how many items there are; of a\n" +
-			"counter its value and who waits to change it; of a group its members; of shards the processes and\n" +
-			"which shards these have.\n" +
-			"Of any other path it lists the ephemeral znodes below as if they were members. Those that wait\n" +
-			"at a gate leave no znode.",
+			"barrier. Of an election it also prints the leader's value, of a job the period that was done last.\n" +
+			"Of a queue it lists the consumers that have items, and how many items there are; of a counter its\n" +
+			"value and who waits to change it; of a group its members; of shards the processes and which shards\n" +
+			"these have. Of any other path it lists the ephemeral znodes below as if they were members. Those\n" +
+			"that wait at a gate leave no znode. With --watch it lists them again after each change.",
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			return a.with(c, func(ctx context.Context, client *zkrecipes.Client) error {
+				if watch {
+					return a.watchWho(ctx, client, args[0])
+				}
 				l, err := view.ReadPath(ctx, client, args[0])
 				if err != nil {
 					return err
@@ -38,31 +41,28 @@ func (a *app) who() *cobra.Command {
 			})
 		},
 	}
+	c.Flags().BoolVar(&watch, "watch", false, "list again after each change, until a signal")
+	return c
 }
 
 func printPlaces(w io.Writer, l view.Line) {
+	says := l.Says()
 	switch l.Recipe {
-	case zkrecipes.RecipeCounter:
-		fmt.Fprintf(w, "%s  counter, value %d\n", view.Clean(l.Path), *l.Value)
 	case zkrecipes.RecipeQueue:
-		fmt.Fprintf(w, "%s  queue, %d items\n", view.Clean(l.Path), l.Len)
-	case zkrecipes.RecipeElection:
-		if l.Leads != nil {
-			fmt.Fprintf(w, "%s  election, value of the leader: %s\n", view.Clean(l.Path), brief([]byte(*l.Leads), 200))
-		}
+		says = fmt.Sprintf("%d items", l.Len)
 	case zkrecipes.RecipeShards:
-		fmt.Fprintf(w, "%s  %d shards\n", view.Clean(l.Path), l.Size)
+		says = fmt.Sprintf("%d of them", l.Size)
 	case zkrecipes.RecipeGate:
-		fmt.Fprintf(w, "%s  gate, shut\n", view.Clean(l.Path)) // it is found only while it is shut
+		says = "shut" // it is found only while it is shut
+	}
+	if says != "" {
+		fmt.Fprintf(w, "%s  %s, %s\n", view.Clean(l.Path), l.Recipe, says)
 	}
 	t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
 	fmt.Fprintln(t, "STATE\tIDENTITY\tAGE\tSESSION\tTOKEN\tPLACE")
 	now := time.Now()
 	for _, p := range l.Places {
-		state := pick(p.Held, "holds", "waits")
-		if l.Recipe == view.RecipeGroup {
-			state = "member"
-		}
+		state := l.Does(p)
 		if p.Shared {
 			state += " (shared)"
 		}
@@ -126,14 +126,8 @@ func findPlace(ctx context.Context, client *zkrecipes.Client, path, name string)
 		return view.Place{}, failf(exitFailure, "%s has no place %s (zkr who %s)", path, name, path)
 	case len(found) > 1:
 		return view.Place{}, failf(exitFailure, "%s has %d places of %s (zkr who %s shows their names)", path, len(found), name, path)
-	case l.Recipe == zkrecipes.RecipeQueue:
-		return view.Place{}, errors.New("an item cannot be taken from its consumer: end the consumer's process")
-	case l.Recipe == view.RecipeGroup, l.Recipe == zkrecipes.RecipeShards:
-		return view.Place{}, errors.New("a member of a group would be back at once: end its process")
-	case l.Recipe == zkrecipes.RecipeCounter:
-		return view.Place{}, errors.New("a Client's turn at a counter lasts for one call: nothing is stuck there")
 	}
-	return found[0], nil
+	return found[0], l.CheckEvict()
 }
 
 // placesNamed returns the place of that name, or else those of that session, or identity, or the one

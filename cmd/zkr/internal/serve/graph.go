@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/zkrecipes/zkrecipes"
 	"github.com/zkrecipes/zkrecipes/cmd/zkr/internal/view"
 )
 
@@ -56,12 +57,12 @@ type deadlock struct {
 // known, and how many places have yet to be read. The caller holds mu.
 func (h *hub) known() (lines []view.Line, unread int) {
 	for _, f := range h.sorted() {
-		if len(f.places) == 0 {
+		if len(f.places) == 0 || f.recipe == zkrecipes.RecipeGroup {
 			continue
 		}
 		l := view.Line{Path: f.path, Recipe: f.recipe, Size: f.usage.Size}
 		for _, p := range f.places {
-			if !p.read {
+			if isOverdue(p) {
 				unread++
 			}
 			if p.session != 0 {

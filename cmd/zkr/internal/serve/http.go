@@ -64,6 +64,7 @@ func newHandler(h *hub, client *zkrecipes.Client, opts Options) http.Handler {
 	mux.Handle("GET /", http.FileServerFS(files))
 	mux.HandleFunc("GET /healthz", w.health)
 	mux.HandleFunc("GET /events", w.events)
+	mux.HandleFunc("GET /find", w.find)
 	mux.HandleFunc("POST /evict", w.evict)
 	return w.guard(mux)
 }
@@ -143,6 +144,23 @@ func (w *web) health(rw http.ResponseWriter, _ *http.Request) {
 	default:
 		_, _ = io.WriteString(rw, "ok\n")
 	}
+}
+
+// find answers with the paths of the recipes in which an identity or a session has the text.
+func (w *web) find(rw http.ResponseWriter, r *http.Request) {
+	text := strings.ToLower(r.URL.Query().Get("text"))
+	paths := []string{}
+	w.hub.mu.Lock()
+	for _, f := range w.hub.sorted() {
+		if slices.ContainsFunc(f.places, func(p *place) bool {
+			return strings.Contains(strings.ToLower(view.Clean(p.identity)), text) || p.session != 0 && strings.Contains(p.session.String(), text)
+		}) {
+			paths = append(paths, f.path)
+		}
+	}
+	w.hub.mu.Unlock()
+	rw.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(rw).Encode(paths)
 }
 
 // events sends what changes in the tree, the graph and the line ?line= until the browser goes.
@@ -237,8 +255,8 @@ func evict(ctx context.Context, client *zkrecipes.Client, e eviction) (bool, err
 	if err != nil {
 		return false, err
 	}
-	if u.Recipe == zkrecipes.RecipeQueue {
-		return false, errors.New("an item cannot be taken from its consumer: end the consumer's process")
+	if err := (view.Line{Recipe: u.Recipe}).CheckEvict(); err != nil {
+		return false, err
 	}
 	l, err := view.Read(ctx, client, u)
 	if err != nil {

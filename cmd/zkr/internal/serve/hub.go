@@ -152,6 +152,11 @@ func (h *hub) show(path string) (hide func(), ok bool) {
 	}
 	h.browsers++
 	h.shown[path]++
+	if f := h.lines[path]; f != nil && f.recipe == zkrecipes.RecipeGroup { // no watch tells of a member's data
+		for _, p := range f.places {
+			p.read, p.arrived = false, time.Now()
+		}
+	}
 	h.touch(path)
 	h.awaken()
 	return func() {
@@ -161,7 +166,7 @@ func (h *hub) show(path string) (hide func(), ok bool) {
 		if h.shown[path]--; h.shown[path] == 0 {
 			delete(h.shown, path)
 			if f := h.lines[path]; f != nil {
-				f.entries, f.read, f.detail = nil, nil, rendered{}
+				f.entries, f.read, f.says, f.detail = nil, nil, "", rendered{}
 			}
 		}
 	}, true

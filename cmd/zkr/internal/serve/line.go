@@ -23,6 +23,7 @@ type place struct {
 	held, shared bool
 	arrived      time.Time // when it was first seen; zero if it was there at the first look
 	heldAt       time.Time // when it was first seen to hold; zero if it did at the first look
+	goneAt       time.Time // a member: when it was first seen to have gone
 
 	read     bool
 	identity string
@@ -61,13 +62,15 @@ type line struct {
 
 	entries []zkrecipes.Entry // the first items of a queue that is shown
 	read    []view.Place      // those at a barrier that is shown
+	says    string            // what view.Line.Says, if it is shown
+	gone    []*place          // members of a group that have gone, the latest last
 }
 
 // watchedDirs returns the directories whose children tell who holds and who waits. Other recipes
 // are polled.
 func watchedDirs(recipe zkrecipes.Recipe) []string {
 	switch recipe {
-	case zkrecipes.RecipeMutex, zkrecipes.RecipeRWLock, zkrecipes.RecipeElection:
+	case zkrecipes.RecipeMutex, zkrecipes.RecipeRWLock, zkrecipes.RecipeElection, zkrecipes.RecipeGroup:
 		return []string{""}
 	case zkrecipes.RecipeSemaphore:
 		return []string{"/slots", "/line"}
@@ -89,6 +92,12 @@ func (l *line) standing() (places []*place) {
 		return places
 	}
 	names := l.listings[""].names
+	if l.recipe == zkrecipes.RecipeGroup {
+		for _, name := range names {
+			places = append(places, &place{name: name, path: l.path + "/" + name, held: true})
+		}
+		return places
+	}
 	ms := inOrder(names)
 	leads := l.recipe == zkrecipes.RecipeElection && slices.Contains(names, leader)
 	for i, m := range ms {
@@ -138,7 +147,11 @@ func (l *line) observe(now time.Time, dir string, seen listing) (c change) {
 		was[p.path] = p
 	}
 	places := l.standing()
-	if l.looked {
+	switch {
+	case !l.looked:
+	case l.recipe == zkrecipes.RecipeGroup:
+		l.sawMembers(now, was, places, seen.creates-before.creates)
+	default:
 		c = changes{l: l, now: now, was: was, places: places}.count()
 		c.addUnseen(l, places, dir, before, seen)
 	}
@@ -160,4 +173,40 @@ func (l *line) observe(now time.Time, dir string, seen listing) (c change) {
 	}
 	l.places, l.looked = places, true
 	return c
+}
+
+// sawMembers notes which members of a group have gone since the last look. created is how many were
+// created since.
+func (l *line) sawMembers(now time.Time, was map[string]*place, places []*place, created int64) {
+	there := map[string]bool{}
+	for _, p := range places {
+		there[p.path] = true
+	}
+	for _, old := range l.places {
+		if !there[old.path] {
+			old.goneAt = now
+			l.gone = append(l.gone, old)
+		}
+	}
+	for _, p := range places {
+		if was[p.path] != nil {
+			continue
+		}
+		created--
+		if len(l.gone) > 0 { // it is back, or another one has taken its place
+			back := max(0, slices.IndexFunc(l.gone, func(g *place) bool { return g.path == p.path }))
+			l.gone = slices.Delete(l.gone, back, back+1)
+		}
+	}
+	if created > 0 { // one is back under the same name, in another session
+		for _, p := range l.places {
+			p.read, p.arrived = false, now
+		}
+	}
+}
+
+// missing returns the members of a group that have gone within the time that the page shows.
+func (l *line) missing(now time.Time) []*place {
+	l.gone = slices.DeleteFunc(l.gone, func(p *place) bool { return now.Sub(p.goneAt) > forgetting })
+	return l.gone
 }

@@ -12,8 +12,12 @@ import (
 	"github.com/zkrecipes/zkrecipes/cmd/zkr/internal/view"
 )
 
-// mostShown is how many places of a line the page shows.
-const mostShown = 200
+// mostShown is how many places of a line the page shows, and mostGone how many members that have
+// gone.
+const (
+	mostShown = 200
+	mostGone  = 20
+)
 
 // message is an event for a browser: what has changed since the last one. Times are in
 // milliseconds since 1970, and 0 is none.
@@ -60,8 +64,10 @@ type row struct {
 	Held     int64            `json:"held,omitempty"`    // since when the oldest holds
 	Waiting  int64            `json:"waiting,omitempty"` // since when the first waits
 	Len      int              `json:"len,omitempty"`
-	Item     int64            `json:"item,omitempty"` // when the first item was put
-	Dead     int              `json:"dead,omitempty"` // dead letters
+	Item     int64            `json:"item,omitempty"`   // when the first item was put
+	Dead     int              `json:"dead,omitempty"`   // dead letters
+	Gone     []string         `json:"gone,omitempty"`   // members that are there no more
+	GoneAt   int64            `json:"goneAt,omitempty"` // when the last of them was seen to have gone
 	Rate     float64          `json:"rate,omitempty"`
 	P99      *float64         `json:"p99,omitempty"`
 	Deadlock bool             `json:"deadlock,omitempty"`
@@ -73,6 +79,7 @@ type detail struct {
 	Row     row          `json:"row"`
 	Places  []shownPlace `json:"places"`
 	More    int          `json:"more,omitempty"`
+	Says    string       `json:"says,omitempty"` // a value
 	Items   []shownItem  `json:"items,omitempty"`
 	Letters string       `json:"letters,omitempty"` // the path of the dead letters
 	Points  []point      `json:"points"`
@@ -134,6 +141,12 @@ func (h *hub) newRow(f *followed, now time.Time) row {
 			r.Dead = dead.usage.Len
 		}
 	}
+	for _, p := range f.missing(now) {
+		if len(r.Gone) < mostGone {
+			r.Gone = append(r.Gone, view.Clean(p.name))
+		}
+		r.GoneAt = millis(p.goneAt)
+	}
 	if f.looked && f.failed == "" {
 		f.countPlaces(&r)
 	}
@@ -186,7 +199,8 @@ func (p *place) waitsSince() time.Time {
 
 // newDetail returns what the page shows of a line. The caller holds mu.
 func (h *hub) newDetail(f *followed, now time.Time) detail {
-	d := detail{Row: h.newRow(f, now), Places: []shownPlace{}, Points: f.history.points(now), Watched: len(watchedDirs(f.recipe)) > 0}
+	d := detail{Row: h.newRow(f, now), Places: []shownPlace{}, Points: f.history.points(now), Says: f.says,
+		Watched: len(watchedDirs(f.recipe)) > 0 && f.recipe != zkrecipes.RecipeGroup}
 	for _, p := range f.places[:min(len(f.places), mostShown)] {
 		d.Places = append(d.Places, f.shownPlace(p))
 	}

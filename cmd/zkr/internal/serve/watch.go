@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"iter"
+	"path"
 	"slices"
 	"sync"
 	"time"
@@ -28,6 +29,7 @@ const (
 	mostPlaces  = 500 // of a line that are read
 	mostItems   = 20  // of a queue that are read, if it is shown
 
+	overdue   = 3 * time.Second // after which a place that has come should have been read
 	shownPoll = 2 * time.Second // between two looks at what no watch shows, if a browser shows it
 	restPoll  = 10 * time.Second
 )
@@ -69,12 +71,18 @@ func (h *hub) progress() (known, looked, unread int) {
 			looked++
 		}
 		for _, p := range f.places[:min(len(f.places), mostPlaces)] {
-			if isUnread(p) {
+			if isOverdue(p) {
 				unread++
 			}
 		}
 	}
 	return known, looked, unread
+}
+
+// isOverdue reports whether a place should have been read. In lines that move all the time, there is
+// always one that has just come.
+func isOverdue(p *place) bool {
+	return isUnread(p) && time.Since(p.arrived) > overdue
 }
 
 // walkOnce returns how long it took without what the pace has it wait.
@@ -394,7 +402,7 @@ func (h *hub) polled(due map[string]time.Time) (us []zkrecipes.Usage) {
 		if h.shown[f.path] > 0 {
 			every = shownPoll
 		}
-		isPolled := f.recipe == zkrecipes.RecipeQueue || h.shown[f.path] > 0 && len(watchedDirs(f.recipe)) == 0
+		isPolled := f.recipe == zkrecipes.RecipeQueue || h.shown[f.path] > 0 && (len(watchedDirs(f.recipe)) == 0 || maySay(f.usage))
 		if isPolled && now.Sub(due[f.path]) >= every {
 			due[f.path] = now
 			us = append(us, f.usage)
@@ -403,7 +411,16 @@ func (h *hub) polled(due map[string]time.Time) (us []zkrecipes.Usage) {
 	return us
 }
 
+// maySay reports whether there may be a value to show beside the places.
+func maySay(u zkrecipes.Usage) bool {
+	return u.Recipe == zkrecipes.RecipeElection || u.Recipe == zkrecipes.RecipeMutex && path.Base(u.Path) == "lock"
+}
+
 func (h *hub) pollOne(ctx context.Context, u zkrecipes.Usage) {
+	if maySay(u) {
+		h.pollValue(ctx, u)
+		return
+	}
 	if h.pay(ctx, h.looks, costOfQueue) != nil {
 		return
 	}
@@ -422,11 +439,12 @@ func (h *hub) pollOne(ctx context.Context, u zkrecipes.Usage) {
 	}
 	var entries []zkrecipes.Entry
 	var places []view.Place
+	says := ""
 	if u.Recipe == zkrecipes.RecipeQueue {
 		entries = h.readItems(ctx, u.Path)
 	} else {
 		l, _ := view.Read(ctx, h.client, now)
-		places = l.Places
+		places, says = l.Places, l.Says()
 		for i := range places {
 			places[i].Identity = view.Brief(places[i].Identity)
 			places[i].Contender = zkrecipes.Contender{}
@@ -436,7 +454,24 @@ func (h *hub) pollOne(ctx context.Context, u zkrecipes.Usage) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if f := h.lines[u.Path]; f != nil && h.shown[u.Path] > 0 {
-		f.entries, f.read = entries, places
+		f.entries, f.read, f.says = entries, places, says
+		h.touch(u.Path)
+	}
+}
+
+// pollValue reads what the line of a lock or an election says, whose places a watch shows.
+func (h *hub) pollValue(ctx context.Context, u zkrecipes.Usage) {
+	if h.pay(ctx, h.looks, 1) != nil {
+		return
+	}
+	l, err := view.ReadValue(ctx, h.client, u)
+	if err != nil {
+		return // the watch says what is wrong
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if f := h.lines[u.Path]; f != nil && h.shown[u.Path] > 0 && f.says != l.Says() {
+		f.says = l.Says()
 		h.touch(u.Path)
 	}
 }

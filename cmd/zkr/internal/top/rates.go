@@ -19,6 +19,14 @@ type row struct {
 	rate float64 // see rates
 }
 
+// holdsSince is zero for what is held for long as a rule.
+func (r row) holdsSince() (none time.Time) {
+	if r.Recipe == zkrecipes.RecipeGroup || r.Recipe == zkrecipes.RecipeElection {
+		return none
+	}
+	return r.HeldSince
+}
+
 // rates compares each look with the one before. The rate of a queue is by how many items it
 // grows in a second. That of others is how many changes of the oldest holder were seen, at
 // most one for each look.
@@ -71,7 +79,7 @@ func sortRows(rows []row, by order) {
 		c := 0
 		switch by {
 		case byHeld:
-			c = compareSince(a.HeldSince, b.HeldSince)
+			c = compareSince(a.holdsSince(), b.holdsSince())
 		case byWaiting:
 			c = compareSince(a.WaitingSince, b.WaitingSince)
 		case byItems:

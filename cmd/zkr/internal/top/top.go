@@ -191,16 +191,12 @@ func (m *model) table(w io.Writer, n int) {
 
 // places draws n places of the selected line.
 func (m *model) places(w io.Writer, n int) {
-	if m.seen.line.Path != m.selected || n == 0 {
+	if m.seen.line.Path != m.selected {
 		return
 	}
-	fmt.Fprintf(w, "\n%s  %s\n", view.Clean(m.selected), m.rate)
+	fmt.Fprintf(w, "\n%s  %s  %s\n", view.Clean(m.selected), m.rate, m.seen.line.Says())
 	for _, p := range m.seen.line.Places[:n] {
-		state := "waits"
-		if p.Held {
-			state = "holds"
-		}
-		fmt.Fprintf(w, "  %s  %8s  %s (%s)\n", state, m.opts.Age(m.seen.at, p.Since), view.Clean(p.Identity), p.Session)
+		fmt.Fprintf(w, "  %-6s  %8s  %s (%s)\n", m.seen.line.Does(p), m.opts.Age(m.seen.at, p.Since), view.Clean(p.Identity), p.Session)
 	}
 	if more := len(m.seen.line.Places) - n; more > 0 {
 		fmt.Fprintf(w, "  and %d more\n", more)

@@ -61,11 +61,7 @@ func (g *Graph) Text(w io.Writer) {
 	for _, l := range g.Lines {
 		fmt.Fprintf(w, "%s  %s\n", Clean(l.Path), l.Recipe)
 		for _, p := range l.Places {
-			what := "waits"
-			if p.Held {
-				what = "holds"
-			}
-			fmt.Fprintf(w, "  %s  %s\n", what, g.Name(p.Session))
+			fmt.Fprintf(w, "  %s  %s\n", l.Does(p), g.Name(p.Session))
 		}
 	}
 	for _, circle := range g.Deadlocks {

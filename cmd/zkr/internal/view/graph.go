@@ -165,8 +165,8 @@ func (g *Graph) Between(waiter, holder Session) (Wait, bool) {
 	return g.Waits[i], true
 }
 
-// edges returns the waits along a circle.
-func (g *Graph) edges(circle []Session) (waits []Wait) {
+// Edges returns the waits along a circle.
+func (g *Graph) Edges(circle []Session) (waits []Wait) {
 	for i, s := range circle {
 		if w, ok := g.Between(s, circle[(i+1)%len(circle)]); ok {
 			waits = append(waits, w)
@@ -181,7 +181,7 @@ func (g *Graph) edges(circle []Session) (waits []Wait) {
 // the first reading had ended.
 func (g *Graph) Confirm(later *Graph) {
 	g.Deadlocks = slices.DeleteFunc(g.Deadlocks, func(circle []Session) bool {
-		for _, w := range g.edges(circle) {
+		for _, w := range g.Edges(circle) {
 			if !slices.ContainsFunc(later.Waits, func(l Wait) bool {
 				return l.Place == w.Place && l.Path == w.Path && slices.Equal(l.For, w.For)
 			}) {

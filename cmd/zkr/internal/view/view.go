@@ -5,9 +5,11 @@ package view
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"iter"
+	"path"
 	"slices"
 	"strings"
 	"time"
@@ -46,16 +48,60 @@ type Line struct {
 	Size   int              `json:"size,omitempty"`   // slots of a semaphore, members of a barrier, shards
 	Value  *int64           `json:"value,omitempty"`  // of a counter
 	Leads  *string          `json:"leader,omitempty"` // the value of an election's leader
+	Done   *Done            `json:"done,omitempty"`   // of a job
 	Len    int              `json:"len,omitempty"`    // items of a queue
 	Places []Place          `json:"places"`
 }
 
-// RecipeGroup is a Group, or another path below which ephemeral znodes stand. Nothing else marks
-// a group, so it is found only by its path.
-const RecipeGroup zkrecipes.Recipe = "group"
+// Done is the record of a job of zkr job: the last period that is done.
+type Done struct {
+	Period   time.Time       `json:"period"` // when it began
+	Token    zkrecipes.Token `json:"token"`
+	Identity string          `json:"identity"`
+	Ended    time.Time       `json:"ended"` // by the clock of the machine that did it
+}
 
-// ReadPath returns the line at the path, whatever the recipe. It returns ErrUnused if there is
-// none.
+// Says returns the value of a counter or of a leader, or which period of a job was done last, or "".
+func (l Line) Says() string {
+	switch {
+	case l.Value != nil:
+		return fmt.Sprintf("value %d", *l.Value)
+	case l.Leads != nil:
+		return "value of the leader: " + Clean(Brief(*l.Leads))
+	case l.Done != nil:
+		return fmt.Sprintf("last done: the period of %s, at %s by %s", l.Done.Period.UTC().Format(time.RFC3339),
+			l.Done.Ended.UTC().Format(time.RFC3339), Clean(Brief(l.Done.Identity)))
+	}
+	return ""
+}
+
+// Does says what a place does there.
+func (l Line) Does(p Place) string {
+	switch {
+	case l.Recipe == zkrecipes.RecipeGroup, l.Recipe == zkrecipes.RecipeShards:
+		return "member"
+	case p.Held:
+		return "holds"
+	}
+	return "waits"
+}
+
+// CheckEvict returns why nobody can be evicted from the line, if that is so.
+func (l Line) CheckEvict() error {
+	switch l.Recipe {
+	case zkrecipes.RecipeQueue:
+		return errors.New("an item cannot be taken from its consumer: end the consumer's process, or bury the item")
+	case zkrecipes.RecipeGroup, zkrecipes.RecipeShards:
+		return errors.New("a member of a group would be back at once: end its process")
+	case zkrecipes.RecipeCounter:
+		return errors.New("a Client's turn at a counter lasts for one call: nothing is stuck there")
+	}
+	return nil
+}
+
+// ReadPath returns the line at the path, whatever the recipe. A path of zkr job stands for its
+// lock, and one with other data and ephemeral znodes below for a group. ReadPath returns ErrUnused if there is
+// none of them.
 func ReadPath(ctx context.Context, client *zkrecipes.Client, path string) (Line, error) {
 	u, err := Find(ctx, client, path)
 	if !errors.Is(err, zkrecipes.ErrUnused) {
@@ -64,18 +110,39 @@ func ReadPath(ctx context.Context, client *zkrecipes.Client, path string) (Line,
 		}
 		return Read(ctx, client, u)
 	}
-	l := Line{Path: path, Recipe: RecipeGroup}
-	var failed error
-	if l.Places, failed = ephemerals(ctx, client, path); failed != nil {
-		return Line{}, failed
+	l, failed := readGroup(ctx, client, path)
+	if failed != nil || len(l.Places) > 0 {
+		return l, failed
 	}
-	if len(l.Places) == 0 {
-		return Line{}, err
+	if job, failed := lastDone(ctx, client, path+"/lock"); failed == nil && job != nil {
+		return Read(ctx, client, zkrecipes.Usage{Path: path + "/lock", Recipe: zkrecipes.RecipeMutex})
 	}
+	return Line{}, err
+}
+
+func readGroup(ctx context.Context, client *zkrecipes.Client, path string) (l Line, err error) {
+	l = Line{Path: path, Recipe: zkrecipes.RecipeGroup}
+	l.Places, err = ephemerals(ctx, client, path)
 	for i := range l.Places {
 		l.Places[i].Held = true
 	}
-	return l, nil
+	return l, err
+}
+
+// lastDone returns the record of the job that has this lock, or nil if there is none.
+func lastDone(ctx context.Context, client *zkrecipes.Client, lock string) (*Done, error) {
+	if path.Base(lock) != "lock" {
+		return nil, nil
+	}
+	data, _, err := client.Get(ctx, path.Join(path.Dir(lock), "done"))
+	if errors.Is(err, zk.ErrNoNode) {
+		return nil, nil
+	}
+	var d Done
+	if err != nil || json.Unmarshal(data, &d) != nil {
+		return nil, err
+	}
+	return &d, nil
 }
 
 // ephemerals returns the ephemeral children of the znode, in the order of their sequence numbers
@@ -130,29 +197,43 @@ func Find(ctx context.Context, client *zkrecipes.Client, path string) (zkrecipes
 	return zkrecipes.Usage{}, &zkrecipes.Error{Op: "look at", Path: path, Err: zkrecipes.ErrUnused}
 }
 
+// ReadValue returns the line that the usage is about, without its places.
+func ReadValue(ctx context.Context, client *zkrecipes.Client, u zkrecipes.Usage) (l Line, err error) {
+	l = Line{Path: u.Path, Recipe: u.Recipe, Size: u.Size, Len: u.Len, Places: []Place{}}
+	switch u.Recipe {
+	case zkrecipes.RecipeCounter:
+		var value int64
+		value, err = zkrecipes.NewCounter(client, u.Path).Get(ctx)
+		l.Value = &value
+	case zkrecipes.RecipeMutex:
+		l.Done, err = lastDone(ctx, client, u.Path)
+	case zkrecipes.RecipeElection:
+		var leader zkrecipes.Leader
+		leader, err = zkrecipes.NewElection(client, u.Path).Leader(ctx)
+		if errors.Is(err, zkrecipes.ErrNoLeader) {
+			return l, nil
+		}
+		value := string(leader.Value)
+		l.Leads = &value
+	}
+	return l, err
+}
+
 // Read returns the line that the usage is about.
 func Read(ctx context.Context, client *zkrecipes.Client, u zkrecipes.Usage) (Line, error) {
-	l := Line{Path: u.Path, Recipe: u.Recipe, Size: u.Size, Len: u.Len, Places: []Place{}}
-	if u.Recipe == zkrecipes.RecipeCounter {
-		value, err := zkrecipes.NewCounter(client, u.Path).Get(ctx)
-		if err == nil {
-			l.Value = &value
-			l.Places, err = ephemerals(ctx, client, strings.TrimSuffix(u.Path, "/")+"/line")
-		}
+	if u.Recipe == zkrecipes.RecipeGroup {
+		return readGroup(ctx, client, u.Path)
+	}
+	l, err := ReadValue(ctx, client, u)
+	if err != nil {
 		return l, err
 	}
-	if u.Recipe == zkrecipes.RecipeShards {
+	switch u.Recipe {
+	case zkrecipes.RecipeShards:
 		return l, l.owners(ctx, client)
-	}
-	if u.Recipe == zkrecipes.RecipeElection {
-		leader, err := zkrecipes.NewElection(client, u.Path).Leader(ctx)
-		if err != nil && !errors.Is(err, zkrecipes.ErrNoLeader) {
-			return l, err
-		}
-		if err == nil {
-			value := string(leader.Value)
-			l.Leads = &value
-		}
+	case zkrecipes.RecipeCounter:
+		l.Places, err = ephemerals(ctx, client, strings.TrimSuffix(u.Path, "/")+"/line")
+		return l, err
 	}
 	cs, err := contenders(ctx, client, u)
 	for _, c := range cs {

@@ -65,12 +65,18 @@ function connect() {
 function take(m) {
   ahead = m.now - Date.now();
   $("lost").hidden = true;
-  for (const r of m.rows || []) rows.set(r.path, r);
+  let isNew = !!m.gone;
+  for (const r of m.rows || []) {
+    isNew = isNew || !rows.has(r.path);
+    rows.set(r.path, r);
+  }
   for (const path of m.gone || []) rows.delete(path);
   if (m.status) { state = m.status; drawStatus(); }
   if (m.line) detail = m.line;
   if (m.graph) { graph = m.graph; drawGraph(); }
-  if (m.rows || m.gone || m.status) drawTree();
+  if (isNew || m.rows && !isPlain()) drawTree();
+  else for (const r of m.rows || []) drawRow(r);
+  if (m.status) drawEmpty();
   drawTroubles();
   if (m.line || m.status) { drawLine(); drawCharts(); }
 }
@@ -97,6 +103,7 @@ function stateOf(r) {
     if (r.holders && isOld(r.held)) text = "taken " + age(r.held) + ", " + count(r.len, "item");
     return r.dead ? text + ", " + r.dead + " dead" : text;
   }
+  if (r.recipe === "group") return count(r.holders, "member") + (r.gone ? ", " + r.gone.length + " gone" : "");
   if (r.recipe === "gate") return "shut " + age(r.held);
   if (r.recipe === "counter") return r.waiters ? count(r.waiters, "call") + " wait" : "";
   if (r.deadlock) return "deadlock";
@@ -105,44 +112,82 @@ function stateOf(r) {
   return r.waiters ? "changes hands" : "free";
 }
 
+// lastsLong reports whether a hold lasts for long as a rule: leaders lead, and members are there.
+const lastsLong = (r) => r.recipe === "election" || r.recipe === "group";
+
 function classOf(r) {
   if (r.deadlock) return "stuck";
   const isStale = r.holders && isOld(r.held) && (r.waiters || r.recipe === "queue");
-  if (isStale && r.recipe !== "election") return "stale"; // leaders lead for long
+  if (isStale && !lastsLong(r) || r.gone) return "stale";
   return r.holders || r.waiters || r.len ? "busy" : "idle";
 }
 
+// words are filters by what a recipe is like.
+const words = { deadlock: (r) => r.deadlock, waiting: (r) => r.waiters > 0, stale: (r) => classOf(r) === "stale" };
+
 function isWanted(r, filter) {
-  if (filter === "deadlock") return r.deadlock;
-  if (filter === "waiting") return r.waiters > 0;
-  if (filter === "stale") return classOf(r) === "stale";
-  return r.path.toLowerCase().includes(filter);
+  if (filter in words) return words[filter](r);
+  return r.path.toLowerCase().includes(filter) || found.text === filter && found.paths.has(r.path);
 }
 
-const byPath = (a, b) => a.path < b.path ? -1 : 1;
+// found are the recipes in which an identity or a session has the text of the filter. zkr knows them.
+let found = { text: "", paths: new Set() };
+
+async function find() {
+  const text = filterText();
+  if (!text || text in words) return;
+  try {
+    const reply = await fetch("find?text=" + encodeURIComponent(text));
+    if (!reply.ok || text !== filterText()) return;
+    found = { text, paths: new Set(await reply.json()) };
+    drawTree();
+  } catch (e) {} // the banner says that zkr is gone
+}
+
+const filterText = () => $("filter").value.trim().toLowerCase();
+
+const parentOf = (path) => path.slice(0, path.lastIndexOf("/") + 1);
+const byPath = (a, b) => { // the recipes of a directory stand together
+  const x = parentOf(a.path), y = parentOf(b.path);
+  return x < y || x === y && a.path < b.path ? -1 : 1;
+};
 const oldest = (a, b, field) => (a[field] || Infinity) - (b[field] || Infinity) || byPath(a, b);
 const orders = {
   path: byPath,
-  held: (a, b) => oldest(a.holders ? a : { path: a.path }, b.holders ? b : { path: b.path }, "held"),
+  held: (a, b) => oldest(a.holders && !lastsLong(a) ? a : { path: a.path }, b.holders && !lastsLong(b) ? b : { path: b.path }, "held"),
   waiting: (a, b) => oldest(a.waiters ? a : { path: a.path }, b.waiters ? b : { path: b.path }, "waiting"),
   waiters: (a, b) => b.waiters - a.waiters || byPath(a, b),
 };
 
 const treeRows = new Map(); // path -> element
 
+// isPlain reports whether the tree has all rows, by path: what changes moves none of them.
+const isPlain = () => !filterText() && $("sort").value === "path";
+
+// drawRow draws a row anew where it is.
+function drawRow(r) {
+  const e = treeRows.get(r.path);
+  if (e && e.isConnected) fillRow(e, r);
+}
+
+// tick draws what the time has changed.
+function tick() {
+  if (!isPlain()) return drawTree();
+  for (const r of rows.values()) if (r.holders || r.waiters || r.len || r.recipe === "gate") drawRow(r);
+}
+
 function drawTree() {
-  const filter = $("filter").value.trim().toLowerCase();
+  const filter = filterText();
   const wanted = [...rows.values()].filter((r) => isWanted(r, filter)).sort(orders[$("sort").value]);
   const isTree = $("sort").value === "path", body = $("tree").tBodies[0], elements = [];
   let directory = null;
   for (const r of wanted) {
-    const cut = r.path.lastIndexOf("/");
-    const parent = r.path.slice(0, cut + 1);
+    const parent = parentOf(r.path);
     if (isTree && parent !== directory) {
       directory = parent;
       if (parent !== "/") elements.push(directoryRow(parent));
     }
-    elements.push(isTree ? treeRow(r, r.path.slice(cut + 1), parent) : treeRow(r, r.path, "/"));
+    elements.push(isTree ? treeRow(r, r.path.slice(parent.length), parent) : treeRow(r, r.path, "/"));
   }
   for (const path of treeRows.keys()) if (!rows.has(path)) treeRows.delete(path);
   let at = body.firstElementChild;
@@ -155,8 +200,13 @@ function drawTree() {
     at.remove();
     at = next;
   }
-  $("empty").hidden = wanted.length > 0;
-  setText($("empty"), filter && rows.size ? "Nothing matches." : missing() || "No recipe is in use here.");
+  drawEmpty();
+}
+
+function drawEmpty() {
+  const isEmpty = !$("tree").tBodies[0].firstElementChild;
+  $("empty").hidden = !isEmpty;
+  if (isEmpty) setText($("empty"), filterText() && rows.size ? "Nothing matches." : missing() || "No recipe is in use here.");
 }
 
 const directories = new Map();
@@ -164,6 +214,7 @@ const directories = new Map();
 function directoryRow(path) {
   if (!directories.has(path)) {
     const cell = make("td", "name", path);
+    cell.title = path;
     cell.colSpan = 5;
     directories.set(path, make("tr", "directory", null, cell));
   }
@@ -176,25 +227,29 @@ function treeRow(r, name, parent) {
     e = make("tr");
     e.dataset.path = r.path;
     e.addEventListener("click", () => pick(r.path));
-    const button = make("button", "pick");
+    const button = make("button", "pick name-box");
     button.type = "button";
-    const first = make("td", "", null, button, make("span", "tag", r.recipe));
+    const first = make("td", "", null, make("div", "", null, button, make("span", "tag", r.recipe)));
     first.title = r.path;
     e.append(first, make("td", "state"), make("td", "number"), make("td", "number"), make("td", "number"));
     treeRows.set(r.path, e);
   }
+  setClass(e.cells[0], "name" + (parent === "/" ? "" : " in1"));
+  setName(e.cells[0].firstChild.firstChild, name);
+  fillRow(e, r);
+  return e;
+}
+
+function fillRow(e, r) {
   setClass(e, classOf(r) + (r.path === picked ? " picked" : ""));
   const [first, what, hold, wait, rate] = e.cells;
-  setClass(first, "name" + (parent === "/" ? "" : " in1"));
-  setText(first.firstChild, name);
-  if (r.path === picked) first.firstChild.setAttribute("aria-current", "true");
-  else if (first.firstChild.hasAttribute("aria-current")) first.firstChild.removeAttribute("aria-current");
-  setText(what, stateOf(r));
-  if (what.title !== (r.failed || "")) what.title = r.failed || "";
+  const button = first.firstChild.firstChild;
+  if (r.path === picked) button.setAttribute("aria-current", "true");
+  else if (button.hasAttribute("aria-current")) button.removeAttribute("aria-current");
+  if (setText(what, stateOf(r))) what.title = r.failed || what.textContent;
   setText(hold, r.holders ? String(r.holders) : "");
   setText(wait, r.waiters ? String(r.waiters) : "");
   setText(rate, r.rate ? perSecond(r.rate) : "");
-  return e;
 }
 
 // --- what needs attention
@@ -214,9 +269,11 @@ function troubles() {
     if (r.recipe === "queue") {
       if (r.holders && isOld(r.held)) add(2, r.held, "taken for " + age(r.held), count(r.holders, "item") + " taken, " + count(r.len || 0, "item") + " in all.", "Look whether the consumer works or hangs. If its process ends, the item is taken again.");
       if (r.dead) add(4, 0, count(r.dead, "dead letter"), "", "zkr queue ls --dead shows why; zkr queue redrive moves them back.");
-    } else if (!r.deadlock && r.waiters && r.holders && isOld(r.held) && r.recipe !== "election") {
+    } else if (r.gone) {
+      add(3, r.goneAt, count(r.gone.length, "member") + " gone for " + age(r.goneAt), r.gone.join(", ") + ". " + r.holders + " of " + (r.holders + r.gone.length) + " are there.", "Its process has ended, or cannot reach the servers.");
+    } else if (!r.deadlock && r.waiters && r.holders && isOld(r.held) && !lastsLong(r)) {
       add(2, r.held, "held for " + age(r.held), count(r.waiters, "waiter") + ".", "Look whether the holder works or hangs.");
-    } else if (!r.deadlock && isOld(r.waiting) && r.recipe !== "election") {
+    } else if (!r.deadlock && isOld(r.waiting) && !lastsLong(r)) {
       add(3, r.waiting, "waits for " + age(r.waiting), count(r.waiters, "waiter") + ".", "");
     }
   }
@@ -295,6 +352,8 @@ function factsOf(r) {
     return facts;
   }
   facts.push(stateOf(r));
+  if (detail && detail.says) facts.push(detail.says);
+  if (r.gone) facts.push(make("span", "old", "gone: " + r.gone.join(", ")));
   if (r.waiters) facts.push(r.waiters === 1 ? "1 waits" + (r.waiting ? ", for " + age(r.waiting) : "") : r.waiters + " wait" + (r.waiting ? ", the first for " + age(r.waiting) : ""));
   if (r.rate) facts.push(perSecond(r.rate) + " acquisitions/s");
   if (r.p99 !== undefined) facts.push("wait p99 up to " + seconds(r.p99));
@@ -328,6 +387,23 @@ function fill(box, elements) {
   }
 }
 
+// setMiddle sets a name on a few lines, without its middle if it is very long.
+function setMiddle(e, name) {
+  setText(e, name.length > 66 ? name.slice(0, 44) + "…" + name.slice(-20) : name);
+  if (e.title !== name) e.title = name;
+}
+
+const tail = 8; // letters at the end of a name that are never cut off
+
+// setName sets a name that loses its middle if it does not fit.
+function setName(e, name) {
+  if (e.textContent === name) return;
+  const letters = [...name], n = letters.length - tail;
+  if (n < tail) e.textContent = name;
+  else e.replaceChildren(make("span", "head", letters.slice(0, n).join("")), make("span", "tail", letters.slice(n).join("")));
+  e.title = name;
+}
+
 function card(p, r, i) {
   let e = cards.get(p.place);
   if (!e) {
@@ -336,19 +412,18 @@ function card(p, r, i) {
     requestAnimationFrame(() => requestAnimationFrame(() => e.classList.remove("new")));
     cards.set(p.place, e);
   }
-  const [who, does, session] = e.children;
+  const [who, does, session] = e.children, isMember = r.recipe === "group";
   e.classList.toggle("holds", !!p.held);
   e.classList.toggle("stuck", isStuck(p.session, r.path));
-  who.textContent = p.identity || (p.read ? "(no identity)" : "…");
-  who.title = p.identity;
+  setMiddle(who, isMember ? p.place : p.identity || (p.read ? "(no identity)" : "…"));
   const since = p.held ? p.heldAt || p.since : p.since;
-  does.children[0].textContent = (p.held ? "holds" : i ? i + 1 + ". waits" : "next") + (p.shared ? ", shared" : "");
-  does.children[1].textContent = since ? (p.held && !p.heldAt ? "≤ " : "") + age(since) : "";
-  does.children[1].className = p.held && isOld(since) && r.recipe !== "election" ? "old" : "";
-  does.title = p.held && !p.heldAt ? "It had it when zkr looked first: this long ago it joined the line." : "";
-  session.textContent = p.session || "";
-  session.title = p.place;
-  if (state && state.actions && !e.querySelector("button")) {
+  does.children[0].textContent = isMember ? "member" : (p.held ? "holds" : i ? i + 1 + ". waits" : "next") + (p.shared ? ", shared" : "");
+  does.children[1].textContent = since ? (p.held && !p.heldAt && !isMember ? "≤ " : "") + age(since) : "";
+  does.children[1].className = p.held && isOld(since) && !lastsLong(r) ? "old" : "";
+  does.title = p.held && !p.heldAt && !isMember ? "It had it when zkr looked first: this long ago it joined the line." : "";
+  session.textContent = isMember && p.identity || p.session || "";
+  session.title = [p.place, p.session].join("\n");
+  if (state && state.actions && !isMember && !e.querySelector("button")) {
     const b = make("button", "danger", "evict");
     b.type = "button";
     b.setAttribute("aria-label", "evict " + (p.identity || p.place));
@@ -482,7 +557,9 @@ function setClass(e, name) {
 // setText sets a text that has changed. A live region would be read out again otherwise, and a
 // table of thousands of rows be laid out.
 function setText(e, text) {
-  if (e.textContent !== text) e.textContent = text;
+  if (e.textContent === text) return false;
+  e.textContent = text;
+  return true;
 }
 
 function drawGraph() {
@@ -511,7 +588,8 @@ function drawGraph() {
   svg.setAttribute("aria-label", count(graph.nodes.length, "session") + ", " + count(graph.edges.length, "wait") + " between them");
 }
 
-const cut = (text, n) => text.length > n ? text.slice(0, n - 1) + "…" : text;
+// cut cuts out the middle.
+const cut = (text, n) => text.length > n ? text.slice(0, Math.ceil(n / 2)) + "…" + text.slice(1 - Math.floor(n / 2)) : text;
 
 // drawEdge draws an arrow to the right through the gap, and one to the left below the boxes.
 function drawEdge(svg, e, from, to) {
@@ -536,7 +614,7 @@ function drawEdge(svg, e, from, to) {
 
 function drawDeadlocks() {
   $("deadlocks").replaceChildren(...graph.deadlocks.map((d) =>
-    make("div", "deadlock", null, make("b", "", "DEADLOCK"), d.sentence)));
+    make("div", "deadlock", null, make("b", "", "DEADLOCK"), count(d.sessions.length, "session") + " wait for each other at " + [...new Set(d.paths)].join(", "))));
 }
 
 // --- what the page says of itself
@@ -604,7 +682,7 @@ async function evict() {
 $("confirm").addEventListener("click", evict);
 $("cancel").addEventListener("click", () => $("ask").close());
 $("ask").querySelector("form").addEventListener("submit", (e) => { e.preventDefault(); evict(); });
-$("filter").addEventListener("input", drawTree);
+$("filter").addEventListener("input", () => { drawTree(); find(); });
 $("sort").addEventListener("change", drawTree);
 $("home").addEventListener("click", () => pick(""));
 window.addEventListener("hashchange", () => {
@@ -615,9 +693,10 @@ setInterval(() => {
   $("now").textContent = new Date(now()).toLocaleTimeString("en-GB");
   if (state) drawStatus();
   drawTroubles();
-  drawTree();
+  tick();
   drawLine();
 }, 1000);
+setInterval(find, 5000);
 drawTree();
 drawLine();
 connect();

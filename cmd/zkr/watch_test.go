@@ -1,0 +1,134 @@
+//go:build unix
+
+package main
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/zkrecipes/zkrecipes"
+)
+
+// eventsSeen returns the events that zkr events has printed, as "event identity".
+func eventsSeen(t *testing.T, text string) (seen []string) {
+	t.Helper()
+	for _, o := range objects(t, text[:strings.LastIndex(text, "\n")+1]) {
+		identity, _ := o["identity"].(string)
+		seen = append(seen, strings.TrimSpace(o["event"].(string)+" "+identity))
+	}
+	return seen
+}
+
+func TestEventsTellWhoComesHoldsAndGoes(t *testing.T) {
+	t.Parallel()
+	srv := newServer(t)
+	first, second := dialAs(t, srv, "first"), dialAs(t, srv, "second")
+	l, err := zkrecipes.NewMutex(first, "/a").Lock(t.Context())
+	require.NoError(t, err)
+	watch := start(t, srv.Addr(), "events", "/a")
+	watch.await(`"holds"`)
+	granted := make(chan *zkrecipes.Lease, 1)
+	go func() {
+		l, _ := zkrecipes.NewMutex(second, "/a").Lock(t.Context())
+		granted <- l
+	}()
+	watch.await(`"joined"`)
+	require.NoError(t, l.Release())
+	watch.await(`"granted"`)
+	require.NoError(t, (<-granted).Release())
+	eventually(t, "all is told", func() bool { return strings.Count(watch.stdout.String(), `"released"`) == 2 })
+	require.Equal(t, []string{"holds first", "joined second", "released first", "granted second", "released second"}, eventsSeen(t, watch.stdout.String()))
+}
+
+func TestEventsTellOfADeadlockAndOfMembers(t *testing.T) {
+	t.Parallel()
+	srv := newServer(t)
+	watch := start(t, srv.Addr(), "events", "/a", "--deadlocks", "/", "--every", "1s")
+	one, two := dialAs(t, srv, "one"), dialAs(t, srv, "two")
+	for path, c := range map[string]*zkrecipes.Client{"/a": one, "/b": two} {
+		_, err := zkrecipes.NewMutex(c, path).Lock(t.Context())
+		require.NoError(t, err)
+	}
+	for path, c := range map[string]*zkrecipes.Client{"/b": one, "/a": two} {
+		go func() { _, _ = zkrecipes.NewMutex(c, path).Lock(t.Context()) }()
+	}
+	watch.await(`"deadlock"`)
+	require.Contains(t, watch.stdout.String(), "waits for /a, which one (0x")
+
+	join := func(id string) *zkrecipes.Membership {
+		m, err := zkrecipes.NewGroup(one, "/g").Join(t.Context(), []byte(id), zkrecipes.MemberID(id))
+		require.NoError(t, err)
+		return m
+	}
+	first := join("web-1")
+	group := start(t, srv.Addr(), "events", "/g")
+	group.await(`"member"`)
+	join("web-2")
+	group.await(`"joined"`)
+	require.NoError(t, first.Leave())
+	group.await(`"left"`)
+	require.Equal(t, []string{"member web-1", "joined web-2", "left web-1"}, eventsSeen(t, group.stdout.String()))
+}
+
+func TestWhoListsAgainAfterEachChange(t *testing.T) {
+	t.Parallel()
+	srv := newServer(t)
+	watch := start(t, srv.Addr(), "who", "/a", "--watch")
+	watch.await("STATE")
+	l, err := zkrecipes.NewMutex(dialAs(t, srv, "first"), "/a").Lock(t.Context())
+	require.NoError(t, err)
+	watch.await("holds  first")
+	before := strings.Count(watch.stdout.String(), "STATE")
+	require.NoError(t, l.Release())
+	eventually(t, "it lists again", func() bool { return strings.Count(watch.stdout.String(), "STATE") > before })
+}
+
+func TestGroupsAreListedAndWatched(t *testing.T) {
+	t.Parallel()
+	srv := newServer(t)
+	_, err := zkrecipes.NewGroup(dialAs(t, srv, "web"), "/services/web").Join(t.Context(), []byte("10.0.0.1:80"), zkrecipes.MemberID("web-1"))
+	require.NoError(t, err)
+	require.Regexp(t, `(?m)^/services/web +group +1 +0 +[\d.]+m?s `, succeed(t, srv.Addr(), "ls"))
+	require.Regexp(t, `(?m)^member +10.0.0.1:80 +[\d.]+m?s +0x\w+ +- +web-1$`, succeed(t, srv.Addr(), "who", "/services/web"))
+	require.Regexp(t, `(?m)^/services/web +group\n +member +10.0.0.1:80 \(0x`, succeed(t, srv.Addr(), "graph"))
+	code, _, stderr := zkr(t, srv.Addr(), "evict", "--yes", "--holder", "/services/web", "web-1")
+	require.Equal(t, 1, code)
+	require.Contains(t, stderr, "end its process")
+}
+
+func TestValuesAreShown(t *testing.T) {
+	t.Parallel()
+	srv := newServer(t)
+	succeed(t, srv.Addr(), "job", "/jobs/report", "--every", "1h", "--identity", "db-7:1", "true")
+	for _, path := range []string{"/jobs/report", "/jobs/report/lock"} {
+		require.Regexp(t, `(?m)^/jobs/report/lock  mutex, last done: the period of \S+:00:00Z, at \S+Z by db-7:1$`, succeed(t, srv.Addr(), "who", path))
+	}
+	_, err := zkrecipes.NewCounter(dialAs(t, srv, "c"), "/n").Add(t.Context(), 42)
+	require.NoError(t, err)
+	require.Contains(t, succeed(t, srv.Addr(), "who", "/n"), "/n  counter, value 42\n")
+}
+
+func TestDescribe(t *testing.T) {
+	t.Parallel()
+	srv := newServer(t)
+	_, err := zkrecipes.NewMutex(dialAs(t, srv, "first"), "/a").Lock(t.Context())
+	require.NoError(t, err)
+	second := dialAs(t, srv, "second")
+	go func() { _, _ = zkrecipes.NewMutex(second, "/a").Lock(t.Context()) }()
+	awaitLine(t, srv, "/a", 2)
+	text := succeed(t, srv.Addr(), "describe", "/a")
+	for _, want := range []string{`(?m)^holds +first `, `(?m)^waits +second `, `(?m)^znode +version \d+, created 2`, `(?m)^data +\d+ bytes: zkrecipes/1 mutex`, `(?m)^acl +world:anyone:rwcda$`, `(?m)^advice .*zkr evict --holder /a PLACE$`} {
+		require.Regexp(t, want, text)
+	}
+	var d map[string]any
+	require.NoError(t, json.Unmarshal([]byte(succeed(t, srv.Addr(), "describe", "/a", "-o", "json")), &d))
+	require.Equal(t, []any{"world:anyone:rwcda"}, d["acl"])
+	require.Len(t, d["places"], 2)
+	require.Contains(t, succeed(t, srv.Addr(), "describe", "/"), "used by no recipe")
+	code, _, stderr := zkr(t, srv.Addr(), "describe", "/none")
+	require.Equal(t, 1, code)
+	require.Contains(t, stderr, "/none")
+}

@@ -247,8 +247,9 @@ func (s *Session) unregister(w *TreeWatch) (nc *wire.Conn, kind int32) {
 		shared = shared || o != w && o.path == w.path
 		return o == w
 	})
+	rest := w.err == ErrSharedWatch // the other watch has taken the place of a part of it
 	switch {
-	case !stands, shared, !s.up, s.nc == nil, s.number != w.conn:
+	case !stands && !rest, shared, !s.up, s.nc == nil, s.number != w.conn:
 		return nil, 0
 	case s.treesApart == w.conn:
 		return s.nc, jute.WatcherPersistentRecursive

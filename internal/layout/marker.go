@@ -35,7 +35,7 @@ func Record(recipe, seal, name string) []byte {
 // Mark is what a marker says.
 type Mark struct {
 	Recipe string
-	Seal   string // see internal/lineacl; empty: none
+	Seal   string // see line.ACL; empty: none
 	Name   string // see Record; empty: none
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/zkrecipes/zkrecipes"
 	"github.com/zkrecipes/zkrecipes/internal/harness"
 	"github.com/zkrecipes/zkrecipes/internal/recipetest"
+	"github.com/zkrecipes/zkrecipes/internal/session"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
@@ -263,7 +264,7 @@ func TestASuperUserEvictsByDeletingAPlaceAndNotByWritingToIt(t *testing.T) {
 				w.Stands(next)
 				require.Greater(t, next.Token(), l.Token(), "a store that checks it refuses the first holder")
 				require.ErrorIs(t, l.Err(), zkrecipes.ErrLost)
-			}, zktest.SuperDigest(zkconn.DigestID(credential)))
+			}, zktest.SuperDigest(session.DigestID(credential)))
 		})
 	}
 }

@@ -12,7 +12,6 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/errs"
 	"github.com/zkrecipes/zkrecipes/internal/hold"
 	"github.com/zkrecipes/zkrecipes/internal/layout"
-	"github.com/zkrecipes/zkrecipes/internal/lineacl"
 	"github.com/zkrecipes/zkrecipes/internal/placename"
 	"github.com/zkrecipes/zkrecipes/internal/session"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
@@ -23,7 +22,7 @@ type Place struct {
 	placename.Parts
 	hold.Znode
 	Line      *Line
-	Bears     lineacl.ACL
+	Bears     ACL
 	LineCzxid int64
 	// LineCount is how many children the line had after the join, -1 if that is not known.
 	LineCount int
@@ -271,7 +270,7 @@ func (l *Line) Join(ctx context.Context, s *session.Session, k placename.Kind) (
 func (l *Line) join(ctx context.Context, s *session.Session, k placename.Kind) (*Place, *Guess, error) {
 	// The background work that this starts must be counted before Close waits for it.
 	l.Client.Tasks.Add()
-	defer l.Client.Tasks.Finish()
+	defer l.Client.Tasks.End()
 	if err := l.CheckRoom(s, k); err != nil {
 		return nil, nil, err
 	}
@@ -288,8 +287,12 @@ func (l *Line) join(ctx context.Context, s *session.Session, k placename.Kind) (
 			return nil, nil, err
 		}
 		p, o := l.JoinOutcome(ctx, s, t, e)
+		var guess *Guess
+		if p != nil && e.before != nil {
+			guess = e.guess(p)
+		}
 		if p != nil {
-			return p, e.guess(p), nil
+			return p, guess, nil
 		}
 		if !o.Unsent() {
 			if err := l.notJoined(e, o); err != nil {
@@ -453,4 +456,13 @@ func PlaceOf(g *hold.Grant) *Place {
 		return t.place()
 	}
 	return nil
+}
+
+// begin sends an entry, and a read of the line's data before it if they are for a guess.
+func (l *Line) begin(ctx context.Context, s *session.Session, e *Entry) (t *zkconn.Transaction, err error) {
+	if !e.state.crowd.isLong(settingsOf(l.Client).LongLine) || !l.mayGuess(s, e.state, e.kind) {
+		return s.Begin(ctx, e.Ops()...)
+	}
+	e.before, t, err = s.BeginBehindGet(ctx, e.Mark.Path, e.Ops()...)
+	return t, err
 }

@@ -11,7 +11,6 @@ import (
 
 	"github.com/zkrecipes/zkrecipes/internal/hold"
 	"github.com/zkrecipes/zkrecipes/internal/layout"
-	"github.com/zkrecipes/zkrecipes/internal/lineacl"
 	"github.com/zkrecipes/zkrecipes/internal/placename"
 	"github.com/zkrecipes/zkrecipes/internal/session"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
@@ -26,9 +25,17 @@ type LineState struct {
 	// Version is the version over which the next marker is written: -1 if a marker
 	// is there, else the version of the empty data that were read.
 	Version int32
-	lineacl.ACL
+	ACL
 	crowd crowd
 	used  time.Time
+}
+
+// ForPlaces returns the list of places in the line.
+func (b ACL) ForPlaces(s *zkconn.Session) []zk.ACL {
+	if b.List != nil {
+		return b.List
+	}
+	return s.ACL()
 }
 
 // IdleLine is for how long the client relies on what it knows of a line that it does
@@ -72,11 +79,11 @@ func (l *Line) Ensure(ctx context.Context, s *session.Session) (LineState, error
 
 // create creates the line. zk.ErrNodeExists: somebody else was quicker.
 func (l *Line) create(ctx context.Context, s *session.Session) (LineState, error) {
-	seal := lineacl.SealOf(s.ACL(), 0)
+	seal := sealOf(s.ACL(), 0)
 	if err := s.CreateContainer(ctx, l.Abs(), layout.Record(l.Recipe, seal, "")); err != nil {
 		return LineState{}, err
 	}
-	return l.remember(LineState{Version: -1, ACL: lineacl.ACL{Seal: seal}}), nil
+	return l.remember(LineState{Version: -1, ACL: ACL{Seal: seal}}), nil
 }
 
 // readUnmarked returns what is known of a line whose znode has that Stat, and no data. It is
@@ -87,7 +94,7 @@ func (l *Line) readUnmarked(ctx context.Context, s *session.Session, stat *zk.St
 			return LineState{}, err
 		}
 	}
-	acl, err := lineacl.Read(ctx, s.Session, l.Abs(), stat)
+	acl, err := ReadACL(ctx, s.Session, l.Abs(), stat)
 	return LineState{Version: stat.Version, ACL: acl}, err
 }
 
@@ -104,12 +111,12 @@ func (l *Line) readMarked(ctx context.Context, s *session.Session, before LineSt
 	tail, _ := placename.Parse(m.Name+"0000000000", l.Kinds)
 	state := LineState{Version: -1, crowd: crowd{children: int(stat.NumChildren), others: before.crowd.others, tail: tail.Kind}}
 	var isSealed bool
-	if state.ACL, isSealed = lineacl.Sealed(s.Session, m.Seal, stat); isSealed {
+	if state.ACL, isSealed = sealed(s.Session, m.Seal, stat); isSealed {
 		l.NoteWritten(state.ACL, stat)
 		return l.remember(state), nil
 	}
 	var err error
-	if state.ACL, err = lineacl.Read(ctx, s.Session, l.Abs(), stat); err != nil {
+	if state.ACL, err = ReadACL(ctx, s.Session, l.Abs(), stat); err != nil {
 		return LineState{}, err
 	}
 	return l.remember(state), nil
@@ -117,14 +124,14 @@ func (l *Line) readMarked(ctx context.Context, s *session.Session, before LineSt
 
 // noteMarked updates what is known of a line after a join that wrote its data over that state.
 // The Stat is the line's, from the reply. It returns what is known now of the line's ACL.
-func (l *Line) noteMarked(s *session.Session, state LineState, stat *zk.Stat) lineacl.ACL {
+func (l *Line) noteMarked(s *session.Session, state LineState, stat *zk.Stat) ACL {
 	bears := state.ACL
 	switch {
 	case bears.Czxid != 0 && bears.Czxid != stat.Czxid, bears.Aversion != stat.Aversion:
 		l.Forget() // others have made it anew, or changed its list
-		return lineacl.ACL{List: bears.List}
+		return ACL{List: bears.List}
 	case bears.Czxid == 0 && bears.Seal != "": // this client has created it
-		bears, _ = lineacl.Sealed(s.Session, bears.Seal, stat)
+		bears, _ = sealed(s.Session, bears.Seal, stat)
 		l.remember(LineState{Version: -1, ACL: bears})
 	case state.Version != -1:
 		l.remember(LineState{Version: -1, ACL: bears})
@@ -135,7 +142,7 @@ func (l *Line) noteMarked(s *session.Session, state LineState, stat *zk.Stat) li
 
 // NoteWritten notes that this client has written the data of a line with that ACL, whose Stat
 // the reply returned.
-func (l *Line) NoteWritten(bears lineacl.ACL, stat *zk.Stat) {
+func (l *Line) NoteWritten(bears ACL, stat *zk.Stat) {
 	if bears.Seal != "" {
 		l.containers().written(l.Abs(), stat)
 	} else {
@@ -326,3 +333,27 @@ func NewClient(cfg session.Config, set Settings) *session.Client {
 }
 
 func settingsOf(c *session.Client) *Settings { return session.Attached[Settings](c, nil) }
+
+// crowd is what a client remembers of the places in a line. It tells whether to guess.
+type crowd struct {
+	// children is how many there were when the client last looked, 0 if that is not known.
+	children int
+	// others is the number of children that are not places, as of the last listing.
+	others int
+	// tail is the kind of the place that had joined last then.
+	tail placename.Kind
+	// failed: guessing failed recently, because the predecessor had left or is another
+	// library's. A listing that shows a predecessor of this library ends that.
+	failed bool
+}
+
+func (c crowd) isLong(longLine int) bool { return c.children-c.others > longLine }
+
+// noteCount remembers how many children the line has.
+func (l *Line) noteCount(n int) { l.note(func(s *LineState) { s.crowd.children = n }) }
+
+// noteChildren is noteCount for a client that has listed the children: it can tell how many
+// of them are places.
+func (l *Line) noteChildren(n, places int) {
+	l.note(func(s *LineState) { s.crowd.children, s.crowd.others = n, n-places })
+}

@@ -99,63 +99,12 @@ func (s *Session) ID() int64 {
 	return s.id
 }
 
-// Timeout returns the negotiated session timeout, or the requested one before
-// the first handshake. Each server may negotiate a different one.
-func (s *Session) Timeout() time.Duration {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.timeout
-}
-
-// ValidUntil returns the time until which the servers keep the session if they
-// receive nothing more. The session was alive when a server answered, and its
-// timeout counts from some moment after the request was sent. One per cent of
-// the timeout is subtracted for clock drift. The value carries a monotonic clock
-// reading. It is zero before the first handshake.
-//
-// What is answered before a connection lets requests through counts once it does:
-// until then the session lives, but nobody can use or release what it holds. If
-// requests pass at once, the first answer counts.
-//
-// It is wrong if a follower answers a request and then dies, or is cut off,
-// before it has reported the request to the leader (a process that was paused asks the
-// leader, see maxSilence); and if a server grants a shorter
-// timeout in a ConnectResponse that is lost.
-func (s *Session) ValidUntil() time.Time {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.validUntil
-}
-
-// validFrom returns ValidUntil for a request that was sent at this time and
-// answered.
-func validFrom(sent time.Time, timeout time.Duration) time.Time {
-	return sent.Add(timeout - timeout/100)
-}
-
 // Over reports whether a server has reported that the session has ended:
 // because it expired, or because it was closed.
 func (s *Session) Over() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.over
-}
-
-// markAlive notes that a request was answered which was sent at this time.
-func (s *Session) markAlive(sent time.Time) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if until := validFrom(sent, s.timeout); until.After(s.validUntil) {
-		s.validUntil = until
-	}
-}
-
-// sawReply notes the zxid of a reply.
-func (s *Session) sawReply(zxid int64) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.replyZxid = max(s.replyZxid, zxid)
-	s.seenZxid = max(s.seenZxid, zxid)
 }
 
 // sawEvent notes the zxid of an event, so that no server takes the session that is behind what the
@@ -196,13 +145,6 @@ func (s *Session) shorten(timeout time.Duration, sent time.Time) (sooner bool) {
 		s.validUntil, sooner = until, true
 	}
 	return sooner
-}
-
-// noteAnswered notes that a request of that size was answered.
-func (s *Session) noteAnswered(size int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.largest = max(s.largest, size)
 }
 
 // LargestAnswered returns the size of the largest request that any server has answered.

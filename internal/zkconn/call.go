@@ -17,7 +17,7 @@ func call[A any](s *Session, f func(*zk.Conn) (A, error)) (a A, err error) {
 	}
 	s.calling.Add()
 	s.mu.Unlock()
-	defer s.calling.Finish()
+	defer s.calling.End()
 	a, err = f(s.conn)
 	if Transient(err) && s.IsOver() {
 		err = ErrSessionOver

@@ -58,28 +58,17 @@ func (s *Session) tellsZxids() bool { return s.withoutZxids != s.number }
 // WatchPredecessor sets a PredecessorWatch, which is shared by all that wait for the path, once
 // requests pass. zk.ErrNoNode: there is no znode. It costs two requests in one write, one where
 // events bear no zxids: then nobody can tell whether a znode was released.
-func (s *Session) WatchPredecessor(ctx context.Context, path string) (*PredecessorWatch, error) {
-	for {
-		if err := s.Ready(ctx); err != nil {
-			return nil, err
+func (s *Session) WatchPredecessor(ctx context.Context, path string) (w *PredecessorWatch, err error) {
+	err = s.untilAnswered(ctx, opWatch, func() error {
+		if w, err = s.startPredecessor(path); err == nil {
+			err = s.await(ctx, w.armed)
 		}
-		w, err := s.startPredecessor(path)
 		if err == nil {
-			select {
-			case <-w.armed:
-			case <-ctx.Done():
-				return nil, s.ContextErr(ctx)
-			}
 			err = w.err
-			if s.IsOver() && Transient(err) {
-				return nil, ErrSessionOver
-			}
-			s.backOff(ctx, opWatch, err)
 		}
-		if !Transient(err) {
-			return w, err
-		}
-	}
+		return err
+	})
+	return w, err
 }
 
 // startPredecessor sends the requests, unless that was done on this connection. It does not block.

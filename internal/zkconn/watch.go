@@ -148,10 +148,8 @@ func (s *Session) startWatch(key watchKey) *Watch {
 // does.
 func (s *Session) Await(ctx context.Context, w *Watch) (*Watch, error) {
 	for {
-		select {
-		case <-w.armed:
-		case <-ctx.Done():
-			return nil, s.ContextErr(ctx)
+		if err := s.await(ctx, w.armed); err != nil {
+			return nil, err
 		}
 		if !Transient(w.err) {
 			return w, w.err

@@ -1,5 +1,4 @@
-// Package lineacl says which ACL the places of a line get.
-package lineacl
+package line
 
 import (
 	"context"
@@ -23,18 +22,10 @@ import (
 // ACL is what a client knows of a line's list.
 type ACL struct {
 	List  []zk.ACL // for its places; nil: the line has the session's own list, and so do they
-	Seal  string   // which says so, see SealOf; empty: the line has another list
+	Seal  string   // which says so, see sealOf; empty: the line has another list
 	Czxid int64    // of the line; 0: not known
 
 	Aversion int32 // how often the list was changed
-}
-
-// ForPlaces returns the list of places in the line.
-func (b ACL) ForPlaces(s *zkconn.Session) []zk.ACL {
-	if b.List != nil {
-		return b.List
-	}
-	return s.ACL()
 }
 
 // LetsWrite reports whether somebody may write to places in the line.
@@ -52,27 +43,27 @@ func (b ACL) ForWritten(s *zkconn.Session) []zk.ACL {
 	return b.List
 }
 
-// SealOf returns what the data of a line say if the znode with that czxid has that list.
+// sealOf returns what the data of a line say if the znode with that czxid has that list.
 // Without the czxid, a client that does not know yet that others have deleted the line and
 // made it anew would vouch for their list. It is 0 for the client that creates the line.
-func SealOf(acl []zk.ACL, czxid int64) string {
+func sealOf(acl []zk.ACL, czxid int64) string {
 	h := sha256.New()
 	fmt.Fprintf(h, "%q %d", acl, czxid)
 	return layout.SealPrefix + hex.EncodeToString(h.Sum(nil)[:8])
 }
 
-// Sealed returns what is known of a line with that seal in its data and that Stat. false:
+// sealed returns what is known of a line with that seal in its data and that Stat. false:
 // the line has another list, or somebody has changed it.
-func Sealed(s *zkconn.Session, seal string, stat *zk.Stat) (ACL, bool) {
-	own := SealOf(s.ACL(), stat.Czxid)
-	if stat.Aversion != 0 || seal != own && seal != SealOf(s.ACL(), 0) {
+func sealed(s *zkconn.Session, seal string, stat *zk.Stat) (ACL, bool) {
+	own := sealOf(s.ACL(), stat.Czxid)
+	if stat.Aversion != 0 || seal != own && seal != sealOf(s.ACL(), 0) {
 		return ACL{}, false
 	}
 	return ACL{Seal: own, Czxid: stat.Czxid}, true
 }
 
-// Read returns what the server says of the list of a znode with that Stat.
-func Read(ctx context.Context, s *zkconn.Session, path string, stat *zk.Stat) (ACL, error) {
+// ReadACL returns what the server says of the list of a znode with that Stat.
+func ReadACL(ctx context.Context, s *zkconn.Session, path string, stat *zk.Stat) (ACL, error) {
 	acl, _, err := s.GetACL(ctx, path)
 	switch {
 	case errors.Is(err, zk.ErrNoAuth), err == nil && hidesDigests(acl):

@@ -12,6 +12,8 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
+// The watches on the znodes of what is held or waits, and what it means that one of these is gone.
+
 // WatchOwn sets the watch on the znode, if there is none.
 func (z *Znode) WatchOwn(ctx context.Context) error { return z.AwaitOwn(ctx, z.StartOwn()) }
 

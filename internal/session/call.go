@@ -14,6 +14,9 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
+// What each call of a recipe needs: that its arguments are checked, a context that ends with the Client,
+// a session that lives, and what the packages above remember with the Client.
+
 // At is an address: what a recipe of a Client keeps at a path. The same address is the same lock,
 // queue or barrier, so it is a key, too.
 type At struct {

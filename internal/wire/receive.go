@@ -43,7 +43,7 @@ func (s *Session) ioDeadline(set, now time.Time) (by time.Time, stale bool) {
 }
 
 // Read delivers one frame after the other to go-zookeeper. The effects of a
-// frame take place when go-zookeeper has asked for its last byte. From then on
+// frame take place when go-zookeeper has asked for its last byte (W2). From then on
 // go-zookeeper processes the frame even if the connection is lost.
 func (c *Conn) Read(p []byte) (int, error) {
 	for c.off == len(c.frame) {
@@ -168,7 +168,7 @@ func provesAlive(code int32) bool {
 func (c *Conn) proveAlive(sent time.Time, request bool) {
 	c.mu.Lock()
 	closed := c.gateClosed
-	if closed && sent.After(c.alive) {
+	if closed && sent.After(c.alive) { // W4
 		c.alive = sent
 	}
 	c.served = c.served || request && !closed

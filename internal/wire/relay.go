@@ -7,10 +7,11 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/jute"
 )
 
-// Write sends a frame of go-zookeeper's, or holds it at the gate. It never
-// fails: if the connection does, go-zookeeper learns of it from Read. If its
-// sending side learned first, its two sides could wait for each other, and
-// callers would get raw socket errors.
+// What go-zookeeper sends and is shown: requests that set watches, pings, and the close.
+
+// Write sends a frame of go-zookeeper's, or holds it at the gate (W1). It never fails: if
+// go-zookeeper's sending side learned first that a connection is lost, its two sides could wait for
+// each other, and callers would get raw socket errors (W8).
 func (c *Conn) Write(b []byte) (int, error) {
 	if c.connectSent.IsZero() {
 		if len(b) < 4 {
@@ -70,7 +71,7 @@ func (c *Conn) parse(frame []byte) outgoing {
 
 // prepareReply edits a reply for go-zookeeper and sets its effects.
 func (c *Conn) prepareReply(frame []byte, r request, zxid int64, code int32) {
-	// Hide the zxid; the Conn fills in its own where one is sent. go-zookeeper
+	// W6: Hide the zxid; the Conn fills in its own where one is sent. go-zookeeper
 	// keeps the zxid of the last reply, without a lock, even if the reply
 	// answers a setWatches. If the connection is lost between two setWatches,
 	// go-zookeeper would arm the remaining watches relative to a zxid at which
@@ -130,6 +131,11 @@ func (c *Conn) pingAnswered(code int32) error {
 	}
 	return nil
 }
+
+// go-zookeeper decodes replies with reflection and trusts their lengths: it
+// allocates a vector of as many elements as its count says, panics where a
+// boolean is missing, and reads the fields of a short record from what an earlier
+// frame has left in its buffer. So it is shown no record that was not checked.
 
 // checkRecord returns an error unless record begins with what a successful reply
 // to op consists of. Bytes that follow are ignored, as by other clients.

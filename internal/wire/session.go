@@ -1,11 +1,3 @@
-// Package wire implements the net.Conn that go-zookeeper uses in place of the
-// TCP or TLS connection. It inspects the traffic in both directions and makes up
-// for what go-zookeeper v1.0.4 lacks:
-//
-//   - Credentials are presented before any request is sent on a connection.
-//   - Requests wait until the watches are armed again.
-//   - A session that has ended is never silently replaced by a new one.
-//   - The Session knows until when the session is known to be alive.
 package wire
 
 import (
@@ -108,7 +100,7 @@ func (s *Session) Over() bool {
 }
 
 // sawEvent notes the zxid of an event, so that no server takes the session that is behind what the
-// client may act upon. But watches must not be armed again from there: other events of the same
+// client may act upon. But watches must not be armed again from there (W6): other events of the same
 // transaction may be yet to come, and so may those of watches that were not armed at the time.
 func (s *Session) sawEvent(zxid int64) {
 	s.mu.Lock()

@@ -10,6 +10,8 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/wire"
 )
 
+// A session from Open to its end, and what internal/wire says of its connections meanwhile.
+
 // Open starts to connect, and returns at once.
 func (s *Session) Open() error {
 	// The dialer may run before Connect has returned. Nothing that it calls touches
@@ -52,7 +54,7 @@ func (s *Session) onUp(conn uint64) {
 	if !s.IsEstablished() {
 		close(s.established)
 	}
-	s.cfg.Up(s.server.String())
+	s.cfg.Up(s.server.String()) // Z6
 }
 
 // onDown is called by internal/wire.
@@ -116,7 +118,7 @@ func (s *Session) setUp(up bool) {
 	}
 }
 
-// finish notes that the session has ended, once.
+// finish notes that the session has ended, once (Z7).
 func (s *Session) finish(cause error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -143,7 +145,7 @@ func (s *Session) Close(orderly bool, cause error) bool {
 	orderly = orderly && up
 	late := time.After(s.Timeout() / 4)
 	if orderly {
-		// Conn.Close with calls under way is a data race in go-zookeeper.
+		// Z8
 		select {
 		case <-s.calling.Done():
 		case <-late:

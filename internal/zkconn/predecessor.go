@@ -134,7 +134,7 @@ func (s *Session) notePredecessor(e wire.Event) {
 	}
 	switch e.Type {
 	case jute.EventDataChanged:
-		if w.answered {
+		if w.answered { // Z5
 			w.changed = e.Zxid
 		}
 	case jute.EventChildrenChanged:
@@ -142,7 +142,7 @@ func (s *Session) notePredecessor(e wire.Event) {
 		w.fire(func() { w.lost = true })
 	case jute.EventDeleted:
 		delete(s.predecessors, e.Path)
-		w.fire(func() { w.event, w.released = e, e.Zxid > 0 && e.Zxid == w.changed })
+		w.fire(func() { w.event, w.released = e, e.Zxid > 0 && e.Zxid == w.changed }) // Z5
 	}
 }
 

@@ -83,7 +83,7 @@ func (s *Session) start(ops []any, spare int, send func(*wire.Conn, []byte, func
 	if err != nil {
 		return nil, err
 	}
-	if err := s.checkWeight(s.account.begin(ops, spare)); err != nil {
+	if err := s.checkWeight(s.account.begin(ops, spare)); err != nil { // Z3
 		return nil, err
 	}
 	t := &Transaction{s: s, ops: ops}
@@ -91,7 +91,7 @@ func (s *Session) start(ops []any, spare int, send func(*wire.Conn, []byte, func
 	return t, nil
 }
 
-// ended decodes the reply, and settles the account whether or not somebody waits.
+// ended decodes the reply, and settles the account whether or not somebody waits (Z3).
 func (t *Transaction) ended(call *wire.Call) {
 	account := t.s.account
 	code, record, err := call.Result()
@@ -101,10 +101,12 @@ func (t *Transaction) ended(call *wire.Call) {
 	}
 	t.outcome, t.malformed = t.read(code, record)
 	switch o := t.outcome; {
-	case t.malformed != nil, o.Transient():
+	case o.Applied() && t.malformed == nil:
+		account.ended(t.ops, o.results, false)
+	case o.Applied() || o.Transient():
 		account.ended(t.ops, nil, true)
 	default:
-		account.ended(t.ops, o.results, false)
+		account.ended(t.ops, nil, false)
 		if o.IndexIn(t.ops) == 0 && o.Is(zk.ErrNoNode) {
 			account.missed(t.ops[0])
 		}
@@ -181,7 +183,7 @@ func (t *Transaction) Outcome() Outcome {
 		return Failure(ErrSessionOver)
 	case err != nil:
 		return Failure(fmt.Errorf("%w: %w", zk.ErrConnectionClosed, err))
-	case t.malformed != nil: // it may have been carried out, as if the reply had been lost
+	case t.malformed != nil: // Z2: it may have been carried out
 		err = fmt.Errorf("malformed reply to a transaction: %w", t.malformed)
 		t.call.Reject(err)
 		return Failure(fmt.Errorf("%w: %w", zk.ErrConnectionClosed, err))
@@ -278,6 +280,11 @@ func decodeMulti(record []byte) ([]zk.MultiResponse, error) {
 	}
 }
 
+func decodeStat(d *jute.Decoder) *zk.Stat {
+	stat := zk.Stat(d.Stat())
+	return &stat
+}
+
 // Outcome is how a transaction went. Mostly it was applied as a whole, or the server refused
 // one of its operations, and then nothing was done.
 type Outcome struct {
@@ -369,8 +376,3 @@ func (o Outcome) Stat(op *zk.SetDataRequest) *zk.Stat { return o.results[o.index
 func (o Outcome) Has(op any) bool { return o.index(op) >= 0 }
 
 func (o Outcome) index(op any) int { return slices.Index(o.ops, op) }
-
-func decodeStat(d *jute.Decoder) *zk.Stat {
-	stat := zk.Stat(d.Stat())
-	return &stat
-}

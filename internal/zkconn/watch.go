@@ -111,11 +111,6 @@ func (s *Session) Watch(ctx context.Context, path string) (*Watch, error) {
 // does not block. The server may answer later requests first.
 func (s *Session) StartWatch(path string) *Watch { return s.startWatch(watchKey{path, ofData}) }
 
-// StartWatchChildren is like StartWatch for the watch that WatchChildren returns.
-func (s *Session) StartWatchChildren(path string) *Watch {
-	return s.startWatch(watchKey{path, ofChildren})
-}
-
 // WatchChildren is like Watch for the znode's children.
 func (s *Session) WatchChildren(ctx context.Context, path string) (*Watch, error) {
 	return s.watchOf(ctx, watchKey{path, ofChildren})
@@ -136,7 +131,7 @@ func (s *Session) startWatch(key watchKey) *Watch {
 	w, ok := s.watches[key]
 	if !ok {
 		w = &Watch{key: key, armed: make(chan struct{}), firing: newFiring()}
-		s.watches[key] = w
+		s.watches[key] = w // Z4
 		s.loseTreesAt(key.path)
 		s.cfg.Tasks.Start(func() { s.arm(w) })
 	}
@@ -199,7 +194,7 @@ func (s *Session) onArmed(path string, children bool, conn uint64) {
 	}
 }
 
-// onEvent is called by internal/wire. It fires the watches before it passes the event on. So
+// onEvent is called by internal/wire. It fires the watches before it passes the event on (Z4). So
 // a caller that first registers for a path's events, and then finds its watch not fired,
 // receives the event.
 func (s *Session) onEvent(e wire.Event) {

@@ -21,26 +21,26 @@ import (
 
 // ACL is what a client knows of a line's list.
 type ACL struct {
-	List  []zk.ACL // for its places; nil: the line has the session's own list, and so do they
+	list  []zk.ACL // for its places; nil: the line has the session's own list, and so do they
 	Seal  string   // which says so, see sealOf; empty: the line has another list
-	Czxid int64    // of the line; 0: not known
+	czxid int64    // of the line; 0: not known
 
-	Aversion int32 // how often the list was changed
+	aversion int32 // how often the list was changed
 }
 
-// LetsWrite reports whether somebody may write to places in the line.
-func (b ACL) LetsWrite() bool {
-	return b.List == nil || slices.ContainsFunc(b.List, func(a zk.ACL) bool { return a.Perms&zk.PermWrite != 0 })
+// letsWrite reports whether somebody may write to places in the line.
+func (b ACL) letsWrite() bool {
+	return b.list == nil || slices.ContainsFunc(b.list, func(a zk.ACL) bool { return a.Perms&zk.PermWrite != 0 })
 }
 
 // ForWritten returns the list of a znode in the line that clients write, or below which they
 // create others. The line's list is unusable if it lets clients join that may not write.
 func (b ACL) ForWritten(s *zkconn.Session) []zk.ACL {
 	joins := func(a zk.ACL) bool { return a.Perms&zk.PermCreate != 0 }
-	if !slices.ContainsFunc(b.List, joins) || slices.ContainsFunc(b.List, func(a zk.ACL) bool { return joins(a) && a.Perms&zk.PermWrite == 0 }) {
+	if !slices.ContainsFunc(b.list, joins) || slices.ContainsFunc(b.list, func(a zk.ACL) bool { return joins(a) && a.Perms&zk.PermWrite == 0 }) {
 		return s.ACL()
 	}
-	return b.List
+	return b.list
 }
 
 // sealOf returns what the data of a line say if the znode with that czxid has that list.
@@ -59,7 +59,7 @@ func sealed(s *zkconn.Session, seal string, stat *zk.Stat) (ACL, bool) {
 	if stat.Aversion != 0 || seal != own && seal != sealOf(s.ACL(), 0) {
 		return ACL{}, false
 	}
-	return ACL{Seal: own, Czxid: stat.Czxid}, true
+	return ACL{Seal: own, czxid: stat.Czxid}, true
 }
 
 // ReadACL returns what the server says of the list of a znode with that Stat.
@@ -74,7 +74,7 @@ func ReadACL(ctx context.Context, s *zkconn.Session, path string, stat *zk.Stat)
 	case err != nil:
 		return ACL{}, err
 	}
-	return ACL{List: acl, Czxid: stat.Czxid, Aversion: stat.Aversion}, nil
+	return ACL{list: acl, czxid: stat.Czxid, aversion: stat.Aversion}, nil
 }
 
 // hidesDigests reports whether the server has put "x" in place of the ids of digests.

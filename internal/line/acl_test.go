@@ -13,7 +13,6 @@ import (
 	"github.com/zkrecipes/zkrecipes"
 	"github.com/zkrecipes/zkrecipes/internal/harness"
 	"github.com/zkrecipes/zkrecipes/internal/recipetest"
-	"github.com/zkrecipes/zkrecipes/internal/session"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
@@ -264,7 +263,7 @@ func TestASuperUserEvictsByDeletingAPlaceAndNotByWritingToIt(t *testing.T) {
 				w.Stands(next)
 				require.Greater(t, next.Token(), l.Token(), "a store that checks it refuses the first holder")
 				require.ErrorIs(t, l.Err(), zkrecipes.ErrLost)
-			}, zktest.SuperDigest(session.DigestID(credential)))
+			}, zktest.SuperDigest(zk.DigestACL(0, "super", "secret")[0].ID))
 		})
 	}
 }

@@ -122,7 +122,7 @@ func (p *Place) treeDeleted(ctx context.Context) bool {
 		}
 		switch {
 		case errors.Is(err, zk.ErrNoNode), err == nil && !stands:
-			p.Line.Forget()
+			p.Line.forget()
 			return true
 		case err != nil:
 			return errors.Is(err, zkconn.ErrSessionOver)
@@ -275,7 +275,7 @@ func (l *Line) join(ctx context.Context, s *session.Session, k placename.Kind) (
 		return nil, nil, err
 	}
 	for tries := 0; tries < zkconn.MaxTries; {
-		state, err := l.Ensure(ctx, s)
+		state, err := l.ensure(ctx, s)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -310,7 +310,7 @@ func (l *Line) JoinOutcome(ctx context.Context, s *session.Session, t *zkconn.Tr
 	o := t.Wait(ctx)
 	switch {
 	case o.Applied():
-		p, err := l.Entered(ctx, s, e, o)
+		p, err := l.entered(ctx, s, e, o)
 		return p, zkconn.Failure(err)
 	case o.Unsent():
 		return nil, o
@@ -379,13 +379,13 @@ func (l *Line) Refused(e *Entry, o zkconn.Outcome) bool {
 	if !o.Is(zk.ErrNoNode) && !o.RefusedAt(e.Mark, zk.ErrBadVersion) {
 		return false
 	}
-	l.Forget()
+	l.forget()
 	return true
 }
 
-// Entered makes the place of an entry that was carried out. The line's Stat tells
+// entered makes the place of an entry that was carried out. The line's Stat tells
 // whether the place is alone.
-func (l *Line) Entered(ctx context.Context, s *session.Session, e *Entry, o zkconn.Outcome) (*Place, error) {
+func (l *Line) entered(ctx context.Context, s *session.Session, e *Entry, o zkconn.Outcome) (*Place, error) {
 	stat := o.Stat(e.Mark) // of the transaction that created the place
 	p, err := l.newPlace(ctx, s, e, o.Created(e.Create)[len(l.Abs())+1:], stat.Czxid)
 	if err != nil {

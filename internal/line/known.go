@@ -32,8 +32,8 @@ type LineState struct {
 
 // ForPlaces returns the list of places in the line.
 func (b ACL) ForPlaces(s *zkconn.Session) []zk.ACL {
-	if b.List != nil {
-		return b.List
+	if b.list != nil {
+		return b.list
 	}
 	return s.ACL()
 }
@@ -43,10 +43,10 @@ func (b ACL) ForPlaces(s *zkconn.Session) []zk.ACL {
 // somebody else may use the path. Then the client deletes the line itself, see tidy.go.
 const IdleLine = 30 * time.Second
 
-// Ensure returns what the client knows of the line. On the client's first use, and
+// ensure returns what the client knows of the line. On the client's first use, and
 // when it has not used the line for IdleLine, it reads the line, and creates it if it
 // does not exist. Then, and only then, the data tell that another recipe uses the path.
-func (l *Line) Ensure(ctx context.Context, s *session.Session) (LineState, error) {
+func (l *Line) ensure(ctx context.Context, s *session.Session) (LineState, error) {
 	known, _, fresh := l.Known()
 	if fresh {
 		return known, nil
@@ -127,10 +127,10 @@ func (l *Line) readMarked(ctx context.Context, s *session.Session, before LineSt
 func (l *Line) noteMarked(s *session.Session, state LineState, stat *zk.Stat) ACL {
 	bears := state.ACL
 	switch {
-	case bears.Czxid != 0 && bears.Czxid != stat.Czxid, bears.Aversion != stat.Aversion:
-		l.Forget() // others have made it anew, or changed its list
-		return ACL{List: bears.List}
-	case bears.Czxid == 0 && bears.Seal != "": // this client has created it
+	case bears.czxid != 0 && bears.czxid != stat.Czxid, bears.aversion != stat.Aversion:
+		l.forget() // others have made it anew, or changed its list
+		return ACL{list: bears.list}
+	case bears.czxid == 0 && bears.Seal != "": // this client has created it
 		bears, _ = sealed(s.Session, bears.Seal, stat)
 		l.remember(LineState{Version: -1, ACL: bears})
 	case state.Version != -1:
@@ -188,8 +188,8 @@ func (l *Line) note(change func(*LineState)) {
 	}
 }
 
-// Forget is for a line that has gone, or is not what it was known to be.
-func (l *Line) Forget() {
+// forget is for a line that has gone, or is not what it was known to be.
+func (l *Line) forget() {
 	t := l.containers()
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -66,7 +66,7 @@ func (l *Line) rollOver(ctx context.Context, err error, wait func(context.Contex
 		others := slices.DeleteFunc(children, func(name string) bool { return name == l.ExtraChild || name == HeldName })
 		switch {
 		case errors.Is(err, zk.ErrNoNode), err == nil && stat.Czxid != x.LineCzxid:
-			l.Forget()
+			l.forget()
 			return nil
 		case err != nil:
 			return cannotReset(ctx, err)

@@ -105,7 +105,7 @@ func (l *Line) settleJoin(ctx context.Context, s *session.Session, t *zkconn.Tra
 		err := o.Err()
 		switch {
 		case o.Applied():
-			p, err = l.Entered(s.Lifetime(), s, e, o)
+			p, err = l.entered(s.Lifetime(), s, e, o)
 		case o.Transient() && !o.Unsent():
 			p, err = l.FindLostJoin(s, e)
 		}

@@ -144,44 +144,15 @@ func (p *Place) awaitPredecessor(ctx context.Context, before *zkconn.Predecessor
 	return nil
 }
 
-// AwaitWatch waits until the watch fires. The place is watched too, once late says that
-// the wait has lasted for a while, so that short waits do not pay for it. zk.ErrNoNode:
-// the place was deleted.
-func (p *Place) AwaitWatch(ctx context.Context, w *zkconn.Watch, late <-chan time.Time) (err error) {
-	for {
-		select {
-		case <-w.Fired():
-			return nil
-		case <-late:
-		case <-p.Own.Fired():
-		case <-p.Session.Over():
-			return zkconn.ErrSessionOver
-		case <-ctx.Done():
-			return p.Session.ContextErr(ctx)
-		}
-		if p.Own, err = p.Session.Watch(ctx, p.Path); err != nil {
-			return err
-		}
-	}
-}
-
-// AwaitAny waits until one of the watches fires. It watches the own place, too: no other
-// event would tell the first in line that its place was deleted.
-func (p *Place) AwaitAny(ctx context.Context, watches []*zkconn.Watch) error {
-	if err := p.WatchOwn(ctx); err != nil {
-		return err
-	}
-	return AwaitAnyOr(ctx, p, watches, nil)
-}
-
 // notifier is a watch.
 type notifier interface {
 	Notify(c chan<- struct{})
 	StopNotify(c chan<- struct{})
 }
 
-// AwaitAnyOr is p.AwaitAny for a caller that has set the watch on the own place, or that
-// can do without it. It also returns when something is received from other.
+// AwaitAnyOr waits until one of the watches fires, or something is received from other. The caller
+// has set the watch on the own place, or can do without it: no other event tells the first in line that
+// its place was deleted.
 func AwaitAnyOr[W notifier](ctx context.Context, p *Place, watches []W, other <-chan struct{}) error {
 	fired := make(chan struct{}, 1) // one for all: there may be a hundred thousand watches
 	defer func() {
@@ -195,7 +166,8 @@ func AwaitAnyOr[W notifier](ctx context.Context, p *Place, watches []W, other <-
 	return p.awaitEither(ctx, fired, other)
 }
 
-// AwaitFired is like AwaitAny for a channel that receives when a watch has fired.
+// AwaitFired is like AwaitAnyOr for a channel that receives when a watch has fired. It sets the watch on
+// the own place.
 func (p *Place) AwaitFired(ctx context.Context, fired <-chan struct{}) error {
 	if err := p.WatchOwn(ctx); err != nil {
 		return err

@@ -39,7 +39,7 @@ func (c *Config) ids() (ids []zk.ACL, unknown string) {
 	}
 	for _, a := range c.Auth() {
 		if a.Scheme == "digest" {
-			ids = append(ids, zk.ACL{Perms: zk.PermAll, Scheme: a.Scheme, ID: DigestID(a.Auth)})
+			ids = append(ids, zk.ACL{Perms: zk.PermAll, Scheme: a.Scheme, ID: digestID(a.Auth)})
 		} else {
 			unknown = fmt.Sprintf("the id of a credential of scheme %q", a.Scheme)
 		}
@@ -94,9 +94,9 @@ func (c *Config) ExpandACL(acl []zk.ACL) ([]zk.ACL, error) {
 	return out, nil
 }
 
-// DigestID returns the id by which ACLs name a digest credential
+// digestID returns the id by which ACLs name a digest credential
 // (org.apache.zookeeper.server.auth.DigestAuthenticationProvider, with its default algorithm).
-func DigestID(credential []byte) string {
+func digestID(credential []byte) string {
 	user, _, _ := strings.Cut(string(credential), ":")
 	sum := sha1.Sum(credential)
 	return user + ":" + base64.StdEncoding.EncodeToString(sum[:])

@@ -144,15 +144,23 @@ func (p *Place) awaitPredecessor(ctx context.Context, before *zkconn.Predecessor
 	return nil
 }
 
+// AwaitAny waits until one of the watches fires. It watches the own place, too: no other
+// event would tell the first in line that its place was deleted.
+func (p *Place) AwaitAny(ctx context.Context, watches []*zkconn.Watch) error {
+	if err := p.WatchOwn(ctx); err != nil {
+		return err
+	}
+	return AwaitAnyOr(ctx, p, watches, nil)
+}
+
 // notifier is a watch.
 type notifier interface {
 	Notify(c chan<- struct{})
 	StopNotify(c chan<- struct{})
 }
 
-// AwaitAnyOr waits until one of the watches fires, or something is received from other. The caller
-// has set the watch on the own place, or can do without it: no other event tells the first in line that
-// its place was deleted.
+// AwaitAnyOr is p.AwaitAny for a caller that has set the watch on the own place, or that
+// can do without it. It also returns when something is received from other.
 func AwaitAnyOr[W notifier](ctx context.Context, p *Place, watches []W, other <-chan struct{}) error {
 	fired := make(chan struct{}, 1) // one for all: there may be a hundred thousand watches
 	defer func() {
@@ -166,8 +174,7 @@ func AwaitAnyOr[W notifier](ctx context.Context, p *Place, watches []W, other <-
 	return p.awaitEither(ctx, fired, other)
 }
 
-// AwaitFired is like AwaitAnyOr for a channel that receives when a watch has fired. It sets the watch on
-// the own place.
+// AwaitFired is like AwaitAny for a channel that receives when a watch has fired.
 func (p *Place) AwaitFired(ctx context.Context, fired <-chan struct{}) error {
 	if err := p.WatchOwn(ctx); err != nil {
 		return err

@@ -171,9 +171,8 @@ func TestBoundedPutWaitsOnAnyNumberOfSegments(t *testing.T) {
 		first, last := watch("/first"), watch("/last")
 		watches[0], watches[len(watches)-1] = first, last
 		p := &line.Place{Znode: hold.Znode{Session: s, Path: "/own"}}
-		require.NoError(t, p.WatchOwn(t.Context()))
 		await := func() *harness.Call[struct{}] {
-			a := harness.GoErr(t, func(ctx context.Context) error { return line.AwaitAnyOr(ctx, p, watches, nil) })
+			a := harness.GoErr(t, func(ctx context.Context) error { return p.AwaitAny(ctx, watches) })
 			synctest.Wait()
 			return a
 		}

@@ -119,8 +119,8 @@ func (b *Barrier) CheckSize(ctx context.Context, s *session.Session) error {
 			err, bears = s.CreateContainer(ctx, b.Root.Abs(), layout.Size(b.n)), line.ACL{}
 		case err == nil:
 			_, err = b.agree(ctx, s, data, stat)
-			if err == nil && (bears.Czxid != stat.Czxid || bears.Aversion != stat.Aversion) {
-				bears, err = line.ReadACL(ctx, s.Session, b.Root.Abs(), stat)
+			if err == nil {
+				bears, err = bears.Read(ctx, s.Session, b.Root.Abs(), stat)
 			}
 		}
 		changed := errors.Is(err, zk.ErrNodeExists) || errors.Is(err, zk.ErrNoNode) || errors.Is(err, zk.ErrBadVersion)

@@ -62,8 +62,11 @@ func sealed(s *zkconn.Session, seal string, stat *zk.Stat) (ACL, bool) {
 	return ACL{Seal: own, czxid: stat.Czxid}, true
 }
 
-// ReadACL returns what the server says of the list of a znode with that Stat.
-func ReadACL(ctx context.Context, s *zkconn.Session, path string, stat *zk.Stat) (ACL, error) {
+// Read returns what the server says of the list of a znode with that Stat, without a request if b does.
+func (b ACL) Read(ctx context.Context, s *zkconn.Session, path string, stat *zk.Stat) (ACL, error) {
+	if b.czxid == stat.Czxid && b.aversion == stat.Aversion {
+		return b, nil
+	}
 	acl, _, err := s.GetACL(ctx, path)
 	switch {
 	case errors.Is(err, zk.ErrNoAuth), err == nil && hidesDigests(acl):

@@ -94,7 +94,7 @@ func (l *Line) readUnmarked(ctx context.Context, s *session.Session, stat *zk.St
 			return LineState{}, err
 		}
 	}
-	acl, err := ReadACL(ctx, s.Session, l.Abs(), stat)
+	acl, err := ACL{}.Read(ctx, s.Session, l.Abs(), stat)
 	return LineState{Version: stat.Version, ACL: acl}, err
 }
 
@@ -116,7 +116,7 @@ func (l *Line) readMarked(ctx context.Context, s *session.Session, before LineSt
 		return l.remember(state), nil
 	}
 	var err error
-	if state.ACL, err = ReadACL(ctx, s.Session, l.Abs(), stat); err != nil {
+	if state.ACL, err = state.ACL.Read(ctx, s.Session, l.Abs(), stat); err != nil { // it is the zero ACL
 		return LineState{}, err
 	}
 	return l.remember(state), nil

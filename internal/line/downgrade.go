@@ -40,10 +40,11 @@ func (p *Place) replace(next *Place) error {
 	for again := false; ; again = true {
 		acl := p.Bears.ForPlaces(p.Session.Session)
 		create := &zk.CreateRequest{Path: next.Path, Data: []byte(p.Line.Client.Identity), Acl: acl, Flags: zk.FlagEphemeral}
-		o := p.Session.Multi(p.Session.Lifetime(), create, &zk.DeleteRequest{Path: p.Path, Version: -1})
+		remove := &zk.DeleteRequest{Path: p.Path, Version: -1}
+		o := p.Session.Multi(p.Session.Lifetime(), create, remove)
 		switch {
 		case again && o.RefusedAt(create, zk.ErrNodeExists):
-			return nil
+			return p.Session.AppliedBefore(create, remove).Err()
 		case o.Transient():
 			continue
 		case o.Applied(), !again, o.SessionOver():
@@ -56,7 +57,7 @@ func (p *Place) replace(next *Place) error {
 		check := p.Session.Multi(p.Session.Lifetime(), &zk.CheckVersionRequest{Path: next.Path, Version: -1})
 		switch {
 		case check.Applied():
-			return nil
+			return p.Session.AppliedBefore(create, remove).Err()
 		case check.Is(zk.ErrNoNode):
 			return o.Err()
 		case check.SessionOver():

@@ -9,3 +9,7 @@ import (
 func TestEachRecipeGoesOnAfterTheServersHaveLostTransactions(t *testing.T) {
 	recipetest.Rollbacks(t, recipetest.AllDrivers())
 }
+
+func TestEachRecipeGoesOnAfterTheServersHaveLostWhatALostReplyHadTold(t *testing.T) {
+	recipetest.RollbacksOfLostReplies(t, recipetest.AllDrivers())
+}

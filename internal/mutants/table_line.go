@@ -89,8 +89,8 @@ var lineMutants = []mutant{
 		name: "downgrade-signals",
 		what: "A downgrade sends the signal of a leaving holder.",
 		in:   "internal/line",
-		old:  `o := p.Session.Multi(p.Session.Lifetime(), create, &zk.DeleteRequest{Path: p.Path, Version: -1})`,
-		new:  `o := p.Session.Multi(p.Session.Lifetime(), create, &zk.SetDataRequest{Path: p.Path, Version: -1}, &zk.DeleteRequest{Path: p.Path, Version: -1})`,
+		old:  `o := p.Session.Multi(p.Session.Lifetime(), create, remove)`,
+		new:  `o := p.Session.Multi(p.Session.Lifetime(), create, &zk.SetDataRequest{Path: p.Path, Version: -1}, remove)`,
 		test: "./internal/line -run Downgrade",
 	},
 	{

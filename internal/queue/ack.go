@@ -97,7 +97,9 @@ func (a *ackTransaction) try(ctx context.Context) (done, again bool, err error) 
 	if parts.receipt != nil {
 		switch {
 		case o.RefusedAt(parts.written[0]):
-			done, err = parts.receipt.Refused(x, o.Err(), errs.ErrUncertain)
+			if done, err = parts.receipt.Refused(x, o.Err(), errs.ErrUncertain); done {
+				x.AppliedBefore()
+			}
 			return done, !done && err == nil, err
 		case !o.Refused() && x.Unknown():
 			parts.receipt.Discard()

@@ -222,6 +222,8 @@ func (a *claimTransaction) run(ctx context.Context) (done bool, err error) {
 				a.release(a.claims...)
 			}
 			return false, err
+		} else {
+			x.AppliedBefore()
 		}
 		a.read(ctx, readings)
 		return true, nil
@@ -474,7 +476,7 @@ func (c *claim) sweepExclusion() (swept bool) {
 	}
 	defer queue.claiming.Release(maxClaims)
 	for {
-		data, stat, err := c.Session.Get(ctx, c.Exclusion())
+		data, stat, err := c.Session.GetOwn(ctx, c.Exclusion())
 		if err != nil || !c.owns(stat, data) {
 			return swept
 		}

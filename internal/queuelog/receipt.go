@@ -189,7 +189,7 @@ func (l *Log) Transact(ctx context.Context, what string, uncertain error, parts 
 			done, err := r.Refused(x, o.Err(), uncertain)
 			switch {
 			case done:
-				return zkconn.AppliedBefore()
+				return x.AppliedBefore()
 			case err != nil:
 				return zkconn.Failure(err)
 			}

@@ -33,6 +33,66 @@ func Rollbacks(t *testing.T, drivers []Driver) {
 	}
 }
 
+// RollbacksOfLostReplies is for what only the transaction tells that is sent again: the reply to one
+// of those that end a use is lost, and the next server is behind, so that what was deleted is still
+// there. Later the servers lose the deletion.
+func RollbacksOfLostReplies(t *testing.T, drivers []Driver) {
+	lag := zktest.Fault{Do: zktest.Lag, Behind: 1, For: time.Second, Times: 1}
+	later := lag
+	later.Skip = 1000 // a server has replicas that lag if its plan has such a fault at first
+	for _, d := range drivers {
+		for _, waits := range []bool{false, true} {
+			for n := range 3 {
+				t.Run(fmt.Sprintf("%s/waits: %v, request %d", d.Name, waits, n), func(t *testing.T) {
+					InBubble(t, func(t *testing.T, w *World) {
+						r := &rolled{World: w, d: d}
+						r.loseReply(waits, lag, zktest.Fault{Do: zktest.Drop, Op: "multi", After: true, Skip: n})
+					}, zktest.WithPlan(zktest.NewPlan(later)))
+				})
+			}
+		}
+	}
+}
+
+// loseReply uses the recipe, with the faults from when it is held or waits. What happens then is lost.
+func (r *rolled) loseReply(waits bool, faults ...zktest.Fault) {
+	t, d := r.T, r.d
+	a, b, helper := r.Stranger(nil), r.Stranger(nil), r.Stranger(nil)
+	if d.Ready != nil {
+		d.Ready(t, helper)
+	}
+	synctest.Wait()
+	calls := []*harness.Call[Use]{harness.Go(t, func(ctx context.Context) (Use, error) { return d.Take(ctx, a) })}
+	synctest.Wait()
+	if waits {
+		calls = append(calls, harness.Go(t, func(ctx context.Context) (Use, error) { return d.Take(ctx, b) }))
+		synctest.Wait()
+	}
+	snap := r.Srv.Snapshot()
+	r.Plan.Add(faults...)
+	for _, call := range calls {
+		r.end(call)
+		synctest.Wait()
+	}
+	time.Sleep(3 * time.Second)
+	r.Plan.Stop()
+	for _, call := range calls {
+		call.Cancel(context.Canceled)
+		call.Wait()
+		r.end(call)
+	}
+	time.Sleep(3 * time.Second)
+	r.Srv.Restore(snap)
+	time.Sleep(3 * time.Second)
+	if d.Ready != nil {
+		d.Ready(t, helper)
+	}
+	r.newcomers()
+	time.Sleep(time.Minute) // sessions that are back have expired
+	synctest.Wait()
+	r.nothingIsLeft()
+}
+
 // rolled is a run of Rollbacks.
 type rolled struct {
 	*World

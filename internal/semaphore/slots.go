@@ -133,7 +133,7 @@ func (h *slotSet) take(ctx context.Context, ops ...any) zkconn.Outcome {
 	case o.Applied():
 		return o
 	case o.RefusedAt(creates[0], zk.ErrNodeExists): // nobody else has this name
-		return zkconn.AppliedBefore()
+		return t.AppliedBefore()
 	case o.RefusedIn(creates, zk.ErrNodeExists): // somebody has deleted the first one
 		o = o.Because(errSlotsLost)
 	case o.RefusedIn(creates, zk.ErrNoNode):

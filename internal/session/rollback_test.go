@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"log/slog"
 	"math"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -408,4 +410,59 @@ func TestAZnodeThatAnAckHasReplacedStaysAfterTheNextReconnect(t *testing.T) {
 		require.Empty(t, log)
 		require.Zero(t, traced)
 	})
+}
+
+// The reply to what ends a grant is lost, and the next server is behind: it shows once more what was
+// deleted. From then on only the transaction that is sent again tells that it is gone. When the
+// servers lose the deletion, it is there again, and must not stay.
+func TestWhatIsBackDoesNotStayThoughTheReplyToItsDeletionWasLost(t *testing.T) {
+	lag := zktest.Fault{Do: zktest.Lag, Skip: 1, Times: 1, Behind: 1, For: 3 * time.Second}
+	take := func(t *testing.T, c *zkrecipes.Client) *zkrecipes.Item {
+		q := zkrecipes.NewQueue(c, "/jobs", nil)
+		recipetest.PutOn(t, q, "job")
+		return recipetest.TakeOn(t, q)
+	}
+	for name, begin := range map[string]func(*testing.T, *zkrecipes.Client) (end func(context.Context) error){
+		"ack": func(t *testing.T, c *zkrecipes.Client) func(context.Context) error {
+			it := take(t, c)
+			return func(ctx context.Context) error { return it.Ack(ctx) }
+		},
+		"nack": func(t *testing.T, c *zkrecipes.Client) func(context.Context) error { return take(t, c).Nack },
+		"ack with an operation": func(t *testing.T, c *zkrecipes.Client) func(context.Context) error {
+			it := take(t, c)
+			return func(ctx context.Context) error { return it.Ack(ctx, zkrecipes.OpCreate("/done", nil, 0, nil)) }
+		},
+		"term": func(t *testing.T, c *zkrecipes.Client) func(context.Context) error {
+			term, err := zkrecipes.NewElection(c, "/election").Campaign(t.Context(), nil)
+			require.NoError(t, err)
+			return func(context.Context) error { return term.Resign() }
+		},
+		"downgrade": func(t *testing.T, c *zkrecipes.Client) func(context.Context) error {
+			l, err := zkrecipes.NewRWLock(c, "/rw").Lock(t.Context())
+			require.NoError(t, err)
+			return func(ctx context.Context) error { return errors.Join(l.Downgrade(ctx), l.Release()) }
+		},
+		"slots": func(t *testing.T, c *zkrecipes.Client) func(context.Context) error {
+			l, err := zkrecipes.NewSemaphore(c, "/slots", 3).AcquireN(t.Context(), 2)
+			require.NoError(t, err)
+			return func(context.Context) error { return l.Release() }
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+				end := begin(t, w.Client(nil)) // too young to be watched
+				held := w.Srv.Snapshot()
+				w.Plan.Add(zktest.Fault{Do: zktest.Drop, Op: "multi", After: true})
+				require.NoError(t, end(t.Context()))
+				time.Sleep(3 * time.Second)
+				w.Srv.Restore(held)
+				time.Sleep(3 * time.Second)
+				synctest.Wait()
+				for _, s := range w.Srv.Sessions() {
+					s.Ephemerals = slices.DeleteFunc(s.Ephemerals, func(path string) bool { return strings.HasPrefix(path, "/jobs/puts/") })
+					require.Empty(t, s.Ephemerals)
+				}
+			}, zktest.WithPlan(zktest.NewPlan(lag)))
+		})
+	}
 }

@@ -122,18 +122,37 @@ func (a *account) ended(ops []any, results []zk.MultiResponse, doubtful bool) {
 	}
 }
 
-// missed notes that a server has found no znode for op, the first of a transaction.
-func (a *account) missed(op any) {
+// appliedBefore notes that a transaction was carried out whose reply was lost: from now on, what it
+// has deleted must not be there again.
+func (a *account) appliedBefore(ops []any) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	for _, op := range ops {
+		if k, ok := createdBy(op); ok && !k.numbered {
+			a.exists(k.path)
+		} else if del, ok := op.(*zk.DeleteRequest); ok {
+			a.remove(del.Path)
+		}
+	}
+}
+
+// missed notes that a server has found no znode for op, the first of a transaction.
+func (a *account) missed(op any) {
 	switch op := op.(type) {
 	case *zk.DeleteRequest:
-		a.remove(op.Path)
+		a.gone(op.Path)
 	case *zk.SetDataRequest:
-		a.remove(op.Path)
+		a.gone(op.Path)
 	case *zk.CheckVersionRequest:
-		a.remove(op.Path)
+		a.gone(op.Path)
 	}
+}
+
+// gone notes that a server has found no znode of the session there.
+func (a *account) gone(path string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.remove(path)
 }
 
 // deleted notes an event. What a lost reply may have created since still counts.

@@ -36,6 +36,30 @@ func (s *Session) Get(ctx context.Context, path string) (data []byte, stat *zk.S
 	return data, stat, err
 }
 
+// GetOwn is like Get for the path of a znode that the session has had. If it has none there, the
+// account learns that: a deletion whose reply was lost may have told nobody.
+func (s *Session) GetOwn(ctx context.Context, path string) (data []byte, stat *zk.Stat, err error) {
+	err = s.untilAnswered(ctx, jute.OpGetData, func() error {
+		frame := readFrame(jute.OpGetData, path)
+		nc, err := s.passing(frame)
+		if err != nil {
+			return err
+		}
+		call := nc.CallThen(jute.OpGetData, frame, func(call *wire.Call) { // in the order of the replies
+			_, stat, err := (&Reading{call}).Data()
+			if errors.Is(err, zk.ErrNoNode) || err == nil && stat.EphemeralOwner != s.ID() {
+				s.account.gone(path)
+			}
+		})
+		if err := s.await(ctx, call.Done()); err != nil {
+			return err
+		}
+		data, stat, err = (&Reading{call}).Data()
+		return err
+	})
+	return data, stat, err
+}
+
 // Children returns the names of a znode's children, in no order, and its Stat.
 // The names share their memory: keeping one keeps all of them, unless it is
 // cloned.

@@ -94,6 +94,9 @@ func (x *Retry) Wait(ctx context.Context) Outcome {
 	}
 }
 
+// AppliedBefore is Session.AppliedBefore for an earlier attempt.
+func (x *Retry) AppliedBefore() Outcome { return x.s.AppliedBefore(x.ops...) }
+
 // Settle is like Wait but ignores ctx once the transaction is sent.
 func (x *Retry) Settle(ctx context.Context) Outcome {
 	o := x.Wait(ctx)

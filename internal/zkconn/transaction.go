@@ -297,9 +297,12 @@ type Outcome struct {
 // Failure is the outcome of a transaction that failed as a whole.
 func Failure(err error) Outcome { return Outcome{err: err} }
 
-// AppliedBefore is the outcome of a transaction that an earlier attempt has carried out, whose
-// reply was lost. It has no results.
-func AppliedBefore() Outcome { return Outcome{} }
+// AppliedBefore is the outcome of a transaction that was carried out and whose reply was lost, as its
+// caller knows from how it was refused when it was sent again. It has no results.
+func (s *Session) AppliedBefore(ops ...any) Outcome {
+	s.account.appliedBefore(ops)
+	return Outcome{}
+}
 
 // Because returns the outcome with that error in place of its own.
 func (o Outcome) Because(err error) Outcome {

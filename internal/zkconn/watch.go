@@ -156,7 +156,8 @@ func (s *Session) Await(ctx context.Context, w *Watch) (*Watch, error) {
 func (s *Session) arm(w *Watch) {
 	defer close(w.armed)
 	key := w.key
-	stat, err := call(s, func(conn *zk.Conn) (stat *zk.Stat, err error) {
+	var stat *zk.Stat
+	err := s.call(func(conn *zk.Conn) (err error) {
 		switch key.kind {
 		case ofData:
 			w.Data, stat, _, err = conn.GetW(key.path)
@@ -167,7 +168,7 @@ func (s *Session) arm(w *Watch) {
 			exists, stat, _, err = conn.ExistsW(key.path)
 			w.Absent = !exists
 		}
-		return stat, err
+		return err
 	})
 	if err == nil {
 		w.Stat = *stat
@@ -179,6 +180,26 @@ func (s *Session) arm(w *Watch) {
 		delete(s.watches, key)
 	}
 	s.mu.Unlock()
+}
+
+// call runs f, which sets a watch, with the session's Conn, and returns when f does: when the request
+// is answered, its connection is lost, or the session ends. While disconnected that can take as long
+// as the session lives. go-zookeeper sets the watch again after a reconnect.
+func (s *Session) call(f func(*zk.Conn) error) error {
+	s.mu.Lock()
+	if s.cause != nil || s.draining {
+		s.mu.Unlock()
+		return ErrSessionOver
+	}
+	s.calling.Add()
+	s.mu.Unlock()
+	defer s.calling.End()
+	err := f(s.conn)
+	if Transient(err) && s.IsOver() {
+		err = ErrSessionOver
+	}
+	s.backOff(s.Lifetime(), opWatch, err)
+	return err
 }
 
 // onArmed is called by internal/wire.

@@ -96,7 +96,7 @@ func (a *acquisition) Queued(p *line.Place, ahead int) {
 		Session: p.Session.ID(), Place: p.Name, Ahead: ahead,
 	}
 	if a.tellsPredecessor() {
-		e.Predecessor = p.Behind
+		e.Predecessor = p.WaitedFor
 	}
 	a.Tell(func(dropped int) {
 		e.Dropped = dropped
@@ -122,7 +122,7 @@ func (a *acquisition) predecessor(g *hold.Grant) string {
 	if g.Token != hold.TokenOf(p.Czxid, 0) { // a kept place is granted again
 		return p.Name
 	}
-	return p.Behind
+	return p.WaitedFor
 }
 
 // end reports the end of the acquisition. g is what it got, nil if nothing is held, and

@@ -78,7 +78,7 @@ func newClient(ctx context.Context, servers []string, opts *Options) (*Client, e
 		return nil, err
 	}
 	t := newTracing(opts.Logger, opts.Trace)
-	cfg.Log, cfg.Told = t.Log, t.tellSession
+	cfg.Log, cfg.OnState = t.Log, t.tellSession
 	c := line.NewClient(cfg, line.Settings{
 		LastNumber: tuning.LastNumber(ctx, line.MaxNumber),
 		LongLine:   tuning.LongLine(ctx, line.LongLine),

@@ -87,18 +87,9 @@ var callsWithContext = map[string]func(w *callWorld) func(context.Context) error
 	"(*Shards).Resize": func(w *callWorld) func(context.Context) error {
 		return func(ctx context.Context) error { return zkrecipes.NewShards(w.c, "/shards", 2, nil).Resize(ctx, 3) }
 	},
-	"(*Shard).Commit": func(w *callWorld) func(context.Context) error {
-		got, done := make(chan *zkrecipes.Shard), make(chan struct{})
-		go func() {
-			_ = zkrecipes.NewShards(w.c, "/shards", 1, nil).Serve(w.t.Context(), func(ctx context.Context, s *zkrecipes.Shard) error {
-				got <- s
-				<-ctx.Done()
-				close(done)
-				return nil
-			})
-		}()
-		return commits((<-got).Commit)
-	},
+	"(*Shard).Get":      func(w *callWorld) func(context.Context) error { return on(w.shard().Get) },
+	"(*Shard).Children": func(w *callWorld) func(context.Context) error { return on(w.shard().Children) },
+	"(*Shard).Commit":   func(w *callWorld) func(context.Context) error { return commits(w.shard().Commit) },
 
 	"(*Mutex).Lock": func(w *callWorld) func(context.Context) error {
 		return releases(zkrecipes.NewMutex(w.c, w.Path).Lock)
@@ -379,6 +370,19 @@ func (w *callWorld) lease() *zkrecipes.Lease {
 
 func (w *callWorld) term() *zkrecipes.Term {
 	return recipetest.Campaigns(w.t, zkrecipes.NewElection(w.c, "/e"), "x")
+}
+
+// shard returns a shard that w.c has until the test ends.
+func (w *callWorld) shard() *zkrecipes.Shard {
+	got := make(chan *zkrecipes.Shard, 1)
+	go func() {
+		_ = zkrecipes.NewShards(w.c, "/shards", 1, nil).Serve(w.t.Context(), func(ctx context.Context, s *zkrecipes.Shard) error {
+			got <- s
+			<-ctx.Done()
+			return nil
+		})
+	}()
+	return <-got
 }
 
 func (w *callWorld) shut() *zkrecipes.Gate {

@@ -70,20 +70,19 @@
 // That tokens go on growing when an ensemble is rebuilt without its old data. They
 // start anew.
 //
-// # Lines
+// # Words
 //
-// Five words occur everywhere:
+//   - A lock is what one holder has at a time at a path, or several readers have: a [Mutex], an
+//     [RWLock].
+//   - A holder is a caller that has it. A waiter is a caller that waits for it.
+//   - A lease is what the holder got from Lock. Each re-entry gets another one.
+//   - A predecessor is the holder or the waiter for which a waiter waits.
+//   - A token is a number that grows with each exclusive grant of a path.
+//   - A session is what the servers know a [Client] by. When it ends, they delete its ephemeral
+//     znodes.
 //
-//   - A line is the container znode of a lock or a queue, whose children are the
-//     holder and the waiters.
-//   - A place is an ephemeral sequential znode in a line.
-//   - A grant is a place that holds.
-//   - A lease is a handle of a grant: Lock returns the first one, and each re-entry
-//     returns another.
-//   - A round is one generation of a [Barrier]: a znode that is created anew for
-//     each n members, and is opened when they are there.
-//
-// A lock's path is its line. The Client or the servers delete it when it has been idle, and
+// A lock's path is its line: a container znode in which the holder and each waiter have a place, an
+// ephemeral sequential znode. The Client or the servers delete the line when it has been idle, and
 // the library overwrites data that others write to it. Curator, kazoo and go-zookeeper
 // can stand in the same line, see [Mutex].
 //

@@ -131,18 +131,19 @@ type Usage struct {
 	Path   string // below Options.Prefix
 
 	// Holders is how many leases, terms, slot leases and visits there are, members whose
-	// round was opened, and items that consumers have. A gate has none.
+	// round was opened, members of a group, shards that have an owner, and items that consumers
+	// have. A gate has none.
 	Holders int
 	// Waiters is how many calls wait in the line, members wait for others, and Clients wait
 	// for items or room. Those at a gate leave no znode and are not counted.
 	Waiters int
 	Len     int // items of a queue, taken ones included
-	Size    int // slots of a semaphore, members of a barrier
+	Size    int // slots of a semaphore, members of a barrier, shards
 
 	// HeldSince is since when the oldest of Holders holds. The znodes of a lock only tell since
 	// when it is in the line: it has held since then or later. A kept lock counts from the
 	// process's first hold. For barriers it is when the round or the double barrier was
-	// opened, for a gate when it was shut.
+	// opened, for a gate when it was shut, and for a group or shards when the oldest member came.
 	HeldSince time.Time
 	// WaitingSince is since when the oldest of Waiters waits.
 	WaitingSince time.Time
@@ -159,9 +160,11 @@ type RecipesOptions struct {
 // Recipes yields the recipes at the path root and below, one level after the other. "/" is
 // all that is below Options.Prefix. It finds them by what this library writes: the
 // data of lines and the znodes below. A lock, an election or a DoubleBarrier that nobody
-// uses is found until its line is deleted, and a queue for as long as it exists. A
+// uses is found until its line is deleted, a queue for as long as it exists, and Shards for as long as
+// their path has the number. A
 // Barrier, Semaphore or Counter is found while there are znodes below its path, as there are
-// while it is in use, and a gate while it is shut. Locks of other libraries are found while
+// while it is in use, a gate while it is shut, and a group while it has members: a znode without
+// data whose first child is ephemeral. Locks of other libraries are found while
 // somebody stands in them. They count as what the names of their places say: a Mutex or an RWLock.
 //
 // An error that comes with the Path of a znode that was skipped does not end the iteration:
@@ -176,7 +179,8 @@ type RecipesOptions struct {
 // different moments. Recipes blocks for the servers' replies, in which it may lag behind the
 // other servers.
 //
-// Cost: one read for each znode, and one listing if it has children. Beyond that, a lock costs a
+// Cost: one read for each znode, and one listing if it has children. A znode without data that
+// has some costs one read more, a Group one for each member, and Shards the same and two more. Beyond that, a lock costs a
 // read for the first holder and one for the first waiter, an election the same, a semaphore two
 // listings and a read for each slot that is taken and the first waiter, a Barrier a listing and
 // up to two reads, a DoubleBarrier one for each member and one more, a Counter a listing and a read for the first

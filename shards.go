@@ -151,6 +151,10 @@ func (s *Shard) Token() Token { return s.held().Token() }
 // Err returns nil while this process has the shard, and from then on why it has not. See Lease.Err.
 func (s *Shard) Err() error { return s.held().Err() }
 
+// ValidUntil returns the time until which this process is known to have the shard if the servers send
+// nothing more. See Lease.ValidUntil.
+func (s *Shard) ValidUntil() time.Time { return s.held().ValidUntil() }
+
 // Context returns a context that ends with parent or with the shard's lease. See Lease.Context.
 func (s *Shard) Context(parent context.Context) context.Context { return s.held().Context(parent) }
 
@@ -158,6 +162,17 @@ func (s *Shard) Context(parent context.Context) context.Context { return s.held(
 // shard. See Lease.Commit.
 func (s *Shard) Commit(ctx context.Context, ops ...Op) ([]OpResult, error) {
 	return s.held().Commit(ctx, ops...)
+}
+
+// Get reads a znode on the session that has the shard, and no older state of it than when this process
+// got the shard. See Lease.Get.
+func (s *Shard) Get(ctx context.Context, path string) ([]byte, *zk.Stat, error) {
+	return s.held().Get(ctx, path)
+}
+
+// Children is like Get but lists a znode's children.
+func (s *Shard) Children(ctx context.Context, path string) ([]string, *zk.Stat, error) {
+	return s.held().Children(ctx, path)
 }
 
 // Check returns the guard that Commit puts before its operations. See Lease.Check.
@@ -328,7 +343,7 @@ func (x *Shards) resize(ctx context.Context, n int) error {
 		default:
 			_, err = x.client.Commit(ctx, OpSet(x.path, shards.Size{N: size.N, Next: n}.Bytes(), stat.Version))
 		}
-		if err != nil && (ctx.Err() != nil || !isOvertaken(err)) {
+		if err != nil && (!isOvertaken(err) || ctx.Err() != nil && errors.Is(err, ErrUncertain)) {
 			return err
 		}
 	}

@@ -109,6 +109,24 @@ func TestShardsThatHaveResizedServe(t *testing.T) {
 	})
 }
 
+// A caller whose context has ended gets its error, also if another process was quicker meanwhile.
+func TestAResizeThatIsOvertakenWhenItsContextHasEndedReturnsItsError(t *testing.T) {
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		w.Plan.Add(zktest.Fault{Do: zktest.Delay, For: 300 * time.Millisecond, Op: "multi(check,setData)"})
+		w.Plan.Add(zktest.Fault{Do: zktest.Delay, For: 300 * time.Millisecond, Op: "multi(delete)"}) // of its read lease
+		x := zkrecipes.NewShards(w.Stranger(nil), "/shards", 4, nil)
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- x.Resize(ctx, 7) }()
+		time.Sleep(100 * time.Millisecond)
+		_, err := w.Bare().Set("/shards", []byte("zkrecipes/1 shards 5"), -1)
+		require.NoError(t, err)
+		time.Sleep(400 * time.Millisecond)
+		cancel()
+		require.ErrorIs(t, <-done, context.Canceled)
+	})
+}
+
 // A process waits for the end of another one with its id, and does not keep a change up meanwhile.
 func TestAProcessWhoseIDIsTakenHoldsNoChangeUp(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {

@@ -118,6 +118,10 @@ const (
 	RecipeGate Recipe = "gate"
 	// RecipeCounter has no acquisitions. See Usage.
 	RecipeCounter Recipe = "counter"
+	// RecipeGroup has no acquisitions. See Usage.
+	RecipeGroup Recipe = "group"
+	// RecipeShards has no acquisitions: each shard is one of a Mutex. See Usage.
+	RecipeShards Recipe = "shards"
 )
 
 // TraceAcquireStart is the argument of Trace.AcquireStart.

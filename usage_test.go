@@ -81,7 +81,11 @@ func (w *busyWorld) use(t *testing.T) {
 	recipetest.EnterLater(t, zkrecipes.NewDoubleBarrier(one, "/app/double", 3))
 	require.NoError(t, zkrecipes.NewGate(one, "/app/gate").Shut(t.Context()))
 	recipetest.Count(t, zkrecipes.NewCounter(one, "/app/counter"), 3)
+	join(t, one, "/app/group", "one")
+	serveShards(t, one, "/app/shards", 5)
 	w.after(1)
+	join(t, two, "/app/group", "two")
+	serveShards(t, two, "/app/shards", 5)
 	recipetest.LockLater(t, zkrecipes.NewMutex(two, "/app/mutex"))
 	recipetest.Held(t, zkrecipes.NewRWLock(two, "/app/rw").RLock)
 	recipetest.CampaignLater(t, zkrecipes.NewElection(two, "/app/election"), "two")
@@ -98,6 +102,29 @@ func (w *busyWorld) use(t *testing.T) {
 	recipetest.Count(t, zkrecipes.NewCounter(one, "/app/counter"), 3)
 }
 
+// serveShards serves for the rest of the test.
+func serveShards(t *testing.T, c *zkrecipes.Client, path string, n int) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() {
+		done <- zkrecipes.NewShards(c, path, n, nil).Serve(ctx, func(ctx context.Context, _ *zkrecipes.Shard) error {
+			<-ctx.Done()
+			return nil
+		})
+	}()
+	t.Cleanup(func() {
+		cancel()
+		require.NoError(t, <-done)
+	})
+}
+
+func join(t *testing.T, c *zkrecipes.Client, path, id string) {
+	t.Helper()
+	_, err := zkrecipes.NewGroup(c, path).Join(t.Context(), nil, zkrecipes.MemberID(id))
+	require.NoError(t, err)
+}
+
 func TestRecipesTellsWhatIsInUseAndSinceWhen(t *testing.T) {
 	inBusyBubble(t, func(t *testing.T, w *busyWorld) {
 		want := []zkrecipes.Usage{
@@ -111,6 +138,8 @@ func TestRecipesTellsWhatIsInUseAndSinceWhen(t *testing.T) {
 			{Recipe: zkrecipes.RecipeDoubleBarrier, Path: "/app/double", Waiters: 2, WaitingSince: w.at(0)},
 			{Recipe: zkrecipes.RecipeGate, Path: "/app/gate", HeldSince: w.at(0)},
 			{Recipe: zkrecipes.RecipeCounter, Path: "/app/counter"},
+			{Recipe: zkrecipes.RecipeGroup, Path: "/app/group", Holders: 2, HeldSince: w.at(0)},
+			{Recipe: zkrecipes.RecipeShards, Path: "/app/shards", Size: 5, Holders: 5, HeldSince: w.at(0)},
 		}
 		for _, root := range []string{"/", "/app"} {
 			found := recipesBelow(t, w.c, root)
@@ -188,7 +217,7 @@ func TestRecipesFindsNothingThatIsNone(t *testing.T) {
 			_, err := conn.Create(znode, []byte(path.Base(znode)), 0, zk.WorldACL(zk.PermAll)) // a size, for example
 			require.NoError(t, err)
 		}
-		for _, root := range []string{"/plain", "/app/semaphore/line", "/app/queue/s", "/app/queue/puts", "/app/barrier/round"} {
+		for _, root := range []string{"/plain", "/app/semaphore/line", "/app/queue/s", "/app/barrier/round"} {
 			require.Empty(t, recipesBelow(t, w.c, root), root)
 		}
 	})

@@ -21,6 +21,7 @@ internal/election) worlds=Election ;;
 internal/group) worlds=Group ;;
 internal/watch) worlds='Watch|Group' ;;
 internal/counter) worlds=Counter ;;
+internal/shards) worlds=Shards ;;
 internal/line) worlds='Mutex|Delay|RWLock|Gate' ;;
 *) worlds=. ;;
 esac

@@ -126,7 +126,7 @@ func (d *DoubleBarrier) open(ctx context.Context, p *line.Place) (int64, error) 
 				return since, err
 			}
 		}
-		acl := p.Bears.ForPlaces(p.Session.Session)
+		acl := p.ACL.ForPlaces(p.Session.Session)
 		ready := &zk.CreateRequest{Path: d.Ready(), Data: fmt.Appendf(nil, "of%d %s", d.n, d.Client.Identity), Acl: acl}
 		nobodyCame := d.mark(p, version)
 		ops := []any{ready, nobodyCame}
@@ -136,7 +136,7 @@ func (d *DoubleBarrier) open(ctx context.Context, p *line.Place) (int64, error) 
 		o := p.Session.Multi(ctx, ops...)
 		switch {
 		case o.Applied():
-			d.NoteWritten(p.Bears, o.Stat(nobodyCame))
+			d.NoteWritten(p.ACL, o.Stat(nobodyCame))
 			return o.Stat(nobodyCame).Mzxid, nil
 		case o.Transient(), o.RefusedAt(ops[0], zk.ErrNodeExists, zk.ErrNoNode), o.Is(zk.ErrBadVersion):
 		default:
@@ -147,7 +147,7 @@ func (d *DoubleBarrier) open(ctx context.Context, p *line.Place) (int64, error) 
 
 // mark returns the operation that writes the path's data over that version.
 func (d *DoubleBarrier) mark(p *line.Place, version int32) *zk.SetDataRequest {
-	return &zk.SetDataRequest{Path: d.Abs(), Data: layout.Record(d.recipe, p.Bears.Seal, ""), Version: version}
+	return &zk.SetDataRequest{Path: d.Abs(), Data: layout.Record(d.recipe, p.ACL.Seal, ""), Version: version}
 }
 
 // depart deletes, in the background, a member that does not wait for the others to
@@ -161,7 +161,7 @@ func (d *DoubleBarrier) depart(p *line.Place) <-chan struct{} {
 			p.Withdraw()
 			return
 		}
-		d.NoteWritten(p.Bears, o.Stat(path))
+		d.NoteWritten(p.ACL, o.Stat(path))
 		if o.Stat(path).NumChildren == 1 {
 			s.Multi(s.Lifetime(), &zk.CheckVersionRequest{Path: d.Abs(), Version: o.Stat(path).Version}, &zk.DeleteRequest{Path: d.Ready(), Version: -1})
 		}

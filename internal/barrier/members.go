@@ -17,8 +17,8 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
-// Both barriers consist of members, which are ephemeral znodes, and of the znode ready beside
-// them. A member that sees that n are there opens the barrier by a transaction on ready, which
+// A member is an ephemeral znode of one that waits or has entered, and beside the members stands the
+// znode ready. An opening is a transaction on ready, by a member that sees that n are there. It
 // fails if one of the n may have gone since. Of n members that are there, the last to come has
 // seen n, so one of them has, even if others die. The others wait for a change of ready, which
 // tells each whether it has entered. The recipes differ in what ready says, and in how members

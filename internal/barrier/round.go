@@ -86,7 +86,7 @@ func (a *participant) sendJoin(s *session.Session, acl []zk.ACL, ops []any) (p *
 		return nil, o, s.ContextErr(a.ctx)
 	}
 	member := a.Entry(s, a.kind(), line.LineState{Version: -1})
-	member.Create.Acl, member.Mark.Data = acl, []byte{}
+	member.Create.Acl, member.Marker.Data = acl, []byte{}
 	t, err := s.Start(append(ops, member.Ops()...)...)
 	if err != nil {
 		return nil, zkconn.Failure(err), nil

@@ -140,5 +140,6 @@ var operatorRows = []row{
 	{"... of a barrier with a member", steps{theyWaitAtBarrier, iFind("/b")}},
 	{"... of a double barrier with a member", steps{theyWaitToEnter, iFind("/d")}},
 	{"... of a gate that is shut", steps{theyShut, iFind("/gate")}},
+	{"... of a group with three members", steps{group(3), iFind("/g")}},
 	{"... of a counter", steps{theyCount, pass(time.Second), iFind("/c")}},
 }

@@ -63,7 +63,7 @@ func newCandidate(p *line.Place) *candidate {
 
 // createOps create the leader's znode. The Stat of set tells its czxid.
 func (c *candidate) createOps(value []byte) (create *zk.CreateRequest, set *zk.SetDataRequest) {
-	create = &zk.CreateRequest{Path: c.leader, Acl: c.Bears.ForWritten(c.Session.Session), Flags: zk.FlagEphemeral}
+	create = &zk.CreateRequest{Path: c.leader, Acl: c.ACL.ForWritten(c.Session.Session), Flags: zk.FlagEphemeral}
 	return create, &zk.SetDataRequest{Path: c.leader, Data: value, Version: 0}
 }
 

@@ -3,7 +3,6 @@ package main
 import (
 	"go/parser"
 	"go/token"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -72,16 +71,4 @@ func TestExportedNamesAreCountedWithMethodsAndFields(t *testing.T) {
 		var V = 1`, 0)
 	require.NoError(t, err)
 	require.Equal(t, []string{"T", "T.A", "T.C", "T.M", "F", "G", "V"}, exported(f))
-}
-
-// What a recipe's documentation promises is tested in the root, in a file with its name. What is
-// inside stands beside the package.
-func TestEachRecipeHasAFileOfTestsBesideIt(t *testing.T) {
-	recipes := []string{"mutex", "rwlock", "lockall", "gate", "semaphore", "election", "queue", "counter", "barrier", "group"}
-	for _, recipe := range recipes {
-		for _, file := range []string{recipe + ".go", recipe + "_test.go"} {
-			_, err := os.Stat(filepath.Join("..", "..", file))
-			require.NoError(t, err)
-		}
-	}
 }

@@ -12,6 +12,9 @@
 //
 // # Leave
 //
+// To release is to give up what is held, to withdraw is to stop waiting, and to abandon is to leave
+// the deletion to the background.
+//
 //	         whose thing               signal                 sent                              the caller waits
 //	release  a holder's                if it held until now   once, then in the background      for the first reply, if connected
 //	withdraw a waiter's                none                   until it or its session is gone   no
@@ -24,7 +27,7 @@
 //
 //   - H1: Nothing is granted once the session's ValidUntil has passed, by either of the process's clocks.
 //     A read that is answered moves it.
-//   - H2: A grant is one of its session's before anything can end it unseen: whatever ends grants changes
+//   - H2: A grant is added to its session's before anything can end it unseen: whatever ends grants changes
 //     the condition first, and looks for grants then.
 //   - H3: The contexts of a holder have ended before its thing is deleted.
 //   - H4: A grant ends under the lock under which its last handle goes, so that no call enters it then.

@@ -32,7 +32,7 @@ type watchdog struct {
 // what that connects with. end ends all grants.
 func Watch(s *session.Session, conn *zkconn.Config) (end func(cause error)) {
 	w := watchdogOf(s)
-	conn.Leases, conn.Event, conn.Sooner = w.hasAny, w.onEvent, w.onSooner
+	conn.HasGrants, conn.Event, conn.OnShortened = w.hasAny, w.onEvent, w.onShortened
 	return w.end
 }
 
@@ -197,8 +197,8 @@ func (w *watchdog) tickBy(at time.Time) {
 	w.timer.Reset(time.Until(at))
 }
 
-// onSooner makes the timer fire earlier, after ValidUntil has moved to an earlier time.
-func (w *watchdog) onSooner() {
+// onShortened makes the timer fire earlier, after ValidUntil has moved to an earlier time.
+func (w *watchdog) onShortened() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if len(w.all) > 0 {

@@ -32,8 +32,8 @@ func Record(recipe, seal, name string) []byte {
 	return b
 }
 
-// Mark is what a marker says.
-type Mark struct {
+// Marker is what a marker says.
+type Marker struct {
 	Recipe string
 	Seal   string // see line.ACL; empty: none
 	Name   string // see Record; empty: none
@@ -41,10 +41,10 @@ type Mark struct {
 
 // ParseMark returns what the data of a line say to a recipe with that name. false: they are
 // no marker.
-func ParseMark(recipe string, data []byte) (m Mark, ok bool) {
+func ParseMark(recipe string, data []byte) (m Marker, ok bool) {
 	all, ok := strings.CutPrefix(string(data), version)
 	if !ok {
-		return Mark{}, false
+		return Marker{}, false
 	}
 	m.Recipe = recipe // whose name may have a space in it
 	rest, ours := strings.CutPrefix(all+" ", m.Recipe+" ")

@@ -43,7 +43,8 @@ func (b ACL) ForWritten(s *zkconn.Session) []zk.ACL {
 	return b.list
 }
 
-// sealOf returns what the data of a line say if the znode with that czxid has that list.
+// sealOf returns the seal of a line with that list and that czxid. A seal is a hash of both in the
+// line's data: it says without a read of the ACL which one the line has.
 // Without the czxid, a client that does not know yet that others have deleted the line and
 // made it anew would vouch for their list. It is 0 for the client that creates the line.
 func sealOf(acl []zk.ACL, czxid int64) string {

@@ -4,7 +4,8 @@
 //
 // The protocol was model-checked (docs/models/line.pml).
 //
-// A line is a container znode. A place is an ephemeral sequential znode in it.
+// A line is a container znode. A place is an ephemeral sequential znode in it. Its turn is when no
+// place that blocks it is ahead.
 //
 // # Join
 //
@@ -17,9 +18,9 @@
 // # Wait
 //
 // A place watches itself and its predecessor, the nearest place ahead that blocks it. An exclusive
-// holder releases by one transaction that writes its place and deletes it. So its successor gets
-// two events that bear the zxid of that transaction: it is its turn, and it sends nothing. Any other
-// event makes it list the line again. Servers before 3.9 tell no zxids, so there it always lists.
+// holder releases by one transaction that writes its place and deletes it. The signal is what its
+// successor gets of that: two events that bear the zxid of the transaction. Then it is its turn, and it
+// sends nothing. Any other event makes it list the line again. Servers before 3.9 tell no zxids, so there it always lists.
 //
 // # Invariants
 //

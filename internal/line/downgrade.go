@@ -26,7 +26,7 @@ func Downgrade(ctx context.Context, h *hold.Handle) error {
 // meanwhile, since the lease may be lost.
 func (p *Place) asReader() *Place {
 	number := strings.TrimPrefix(p.Name[strings.LastIndex(p.Name, string(p.Kind)):], string(p.Kind))
-	next := &Place{Parts: p.Parts, Line: p.Line, Bears: p.Bears, granted: true}
+	next := &Place{Parts: p.Parts, Line: p.Line, ACL: p.ACL, granted: true}
 	next.Kind = placename.KindRead
 	next.Name = "_c_" + p.UUID + "-" + string(placename.KindRead) + number
 	next.Session, next.Path = p.Session, p.Line.Abs()+"/"+next.Name
@@ -38,7 +38,7 @@ func (p *Place) asReader() *Place {
 // outcome cannot be found out.
 func (p *Place) replace(next *Place) error {
 	for again := false; ; again = true {
-		acl := p.Bears.ForPlaces(p.Session.Session)
+		acl := p.ACL.ForPlaces(p.Session.Session)
 		create := &zk.CreateRequest{Path: next.Path, Data: []byte(p.Line.Client.Identity), Acl: acl, Flags: zk.FlagEphemeral}
 		remove := &zk.DeleteRequest{Path: p.Path, Version: -1}
 		o := p.Session.Multi(p.Session.Lifetime(), create, remove)

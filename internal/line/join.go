@@ -22,15 +22,15 @@ type Place struct {
 	placename.Parts
 	hold.Znode
 	Line      *Line
-	Bears     ACL
+	ACL       ACL
 	LineCzxid int64
 	// LineCount is how many children the line had after the join, -1 if that is not known.
 	LineCount int
 	// First: it is known to be the first in the line.
 	First bool
-	// Behind is the predecessor for which AwaitTurn has waited last.
-	Behind string
-	queued bool
+	// WaitedFor is the predecessor for which AwaitTurn has waited last.
+	WaitedFor string
+	queued    bool
 	// joined is when the client knew of the place.
 	joined time.Time
 	// holds: the znode of that name says that the place holds, see hold. unsure: it may say so.
@@ -326,7 +326,7 @@ func (l *Line) notJoined(e *Entry, o zkconn.Outcome) error {
 	switch {
 	case l.Refused(e, o):
 		return nil
-	case o.RefusedAt(e.Mark, zk.ErrNoAuth):
+	case o.RefusedAt(e.Marker, zk.ErrNoAuth):
 		return fmt.Errorf("the data of %s, which each join sets, may not be written: %w", l.Abs(), o.Err())
 	case o.SessionOver():
 		return ErrJoinLost
@@ -342,7 +342,7 @@ var ErrJoinLost = fmt.Errorf("the reply to a join was lost: %w", zkconn.ErrSessi
 type Entry struct {
 	uuid   string
 	Create *zk.CreateRequest
-	Mark   *zk.SetDataRequest
+	Marker *zk.SetDataRequest
 	kind   placename.Kind
 	state  LineState
 	// before is what the line's data were right before, nil if they were not read.
@@ -351,8 +351,8 @@ type Entry struct {
 
 func (l *Line) Entry(s *session.Session, k placename.Kind, state LineState) *Entry {
 	e := &Entry{uuid: placename.NewUUID(), kind: k, state: state}
-	if l.Mark != nil {
-		e.uuid = l.Mark(s, e.uuid)
+	if l.NamePlace != nil {
+		e.uuid = l.NamePlace(s, e.uuid)
 	}
 	name := "_c_" + e.uuid + "-" + string(k)
 	e.Create = &zk.CreateRequest{
@@ -361,7 +361,7 @@ func (l *Line) Entry(s *session.Session, k placename.Kind, state LineState) *Ent
 		Acl:   state.ForPlaces(s.Session),
 		Flags: zk.FlagEphemeral | zk.FlagSequence,
 	}
-	e.Mark = &zk.SetDataRequest{Path: l.Abs(), Data: layout.Record(l.Recipe, state.Seal, name), Version: state.Version}
+	e.Marker = &zk.SetDataRequest{Path: l.Abs(), Data: layout.Record(l.Recipe, state.Seal, name), Version: state.Version}
 	return e
 }
 
@@ -370,13 +370,13 @@ func (e *Entry) Ops() []any {
 	if e == nil {
 		return nil
 	}
-	return []any{e.Create, e.Mark}
+	return []any{e.Create, e.Marker}
 }
 
 // Refused reports whether an entry was refused because the line is not what it was known to
 // be. The next entry may succeed.
 func (l *Line) Refused(e *Entry, o zkconn.Outcome) bool {
-	if !o.Is(zk.ErrNoNode) && !o.RefusedAt(e.Mark, zk.ErrBadVersion) {
+	if !o.Is(zk.ErrNoNode) && !o.RefusedAt(e.Marker, zk.ErrBadVersion) {
 		return false
 	}
 	l.forget()
@@ -386,12 +386,12 @@ func (l *Line) Refused(e *Entry, o zkconn.Outcome) bool {
 // entered makes the place of an entry that was carried out. The line's Stat tells
 // whether the place is alone.
 func (l *Line) entered(ctx context.Context, s *session.Session, e *Entry, o zkconn.Outcome) (*Place, error) {
-	stat := o.Stat(e.Mark) // of the transaction that created the place
+	stat := o.Stat(e.Marker) // of the transaction that created the place
 	p, err := l.newPlace(ctx, s, e, o.Created(e.Create)[len(l.Abs())+1:], stat.Czxid)
 	if err != nil {
 		return nil, err
 	}
-	p.Bears = l.noteMarked(s, e.state, stat)
+	p.ACL = l.noteMarked(s, e.state, stat)
 	p.Czxid, p.LineCount = stat.Mzxid, int(stat.NumChildren)
 	p.First = p.LineCount == 1
 	l.noteCount(p.LineCount)
@@ -401,7 +401,7 @@ func (l *Line) entered(ctx context.Context, s *session.Session, e *Entry, o zkco
 // newPlace makes a place of a znode's name in the line with that czxid.
 func (l *Line) newPlace(ctx context.Context, s *session.Session, e *Entry, name string, line int64) (*Place, error) {
 	m, ok := placename.Parse(name, l.Kinds)
-	p := &Place{Parts: m, Znode: hold.Znode{Session: s, Path: l.Abs() + "/" + name}, Line: l, Bears: e.state.ACL, LineCzxid: line, LineCount: -1, joined: time.Now()}
+	p := &Place{Parts: m, Znode: hold.Znode{Session: s, Path: l.Abs() + "/" + name}, Line: l, ACL: e.state.ACL, LineCzxid: line, LineCount: -1, joined: time.Now()}
 	switch {
 	case !ok: // no server creates such a name
 		l.Client.Tasks.Start(p.Withdraw)
@@ -463,6 +463,6 @@ func (l *Line) begin(ctx context.Context, s *session.Session, e *Entry) (t *zkco
 	if !e.state.crowd.isLong(settingsOf(l.Client).LongLine) || !l.mayGuess(s, e.state, e.kind) {
 		return s.Begin(ctx, e.Ops()...)
 	}
-	e.before, t, err = s.BeginBehindGet(ctx, e.Mark.Path, e.Ops()...)
+	e.before, t, err = s.BeginBehindGet(ctx, e.Marker.Path, e.Ops()...)
 	return t, err
 }

@@ -342,8 +342,8 @@ type crowd struct {
 	others int
 	// tail is the kind of the place that had joined last then.
 	tail placename.Kind
-	// failed: guessing failed recently, because the predecessor had left or is another
-	// library's. A listing that shows a predecessor of this library ends that.
+	// failed makes joins list instead of guess, until a listing shows one of this library's places
+	// directly ahead.
 	failed bool
 }
 

@@ -67,8 +67,8 @@ type Deletion struct {
 	Signal *zk.SetDataRequest // to the successor, which is next; nil: none
 }
 
-// farewell is the data of a place whose holder gives up what it holds.
-var farewell = []byte("released")
+// releasedData is the data of a place whose holder gives up what it holds.
+var releasedData = []byte("released")
 
 // Deletion returns the operations. signal: the place is released, so its successor may get a signal. No
 // other write of a place's data has that form (I4).
@@ -77,10 +77,10 @@ func (p *Place) Deletion(signal bool) Deletion {
 	if !signal {
 		return Deletion{Ops: []any{remove}}
 	}
-	if !p.Kind.Exclusive() || !p.Bears.letsWrite() {
+	if !p.Kind.Exclusive() || !p.ACL.letsWrite() {
 		return Deletion{Ops: []any{remove}}
 	}
-	released := &zk.SetDataRequest{Path: p.Path, Data: farewell, Version: -1}
+	released := &zk.SetDataRequest{Path: p.Path, Data: releasedData, Version: -1}
 	return Deletion{Ops: []any{released, remove}, Signal: released}
 }
 

@@ -32,8 +32,8 @@ type Line struct {
 	// Delay is for how long nothing is granted if the last holder went without a release, see
 	// hold.
 	Delay time.Duration
-	// Mark returns the uuid of a new place with what its name is to tell the others; nil: nothing.
-	Mark func(s *session.Session, uuid string) string
+	// NamePlace returns the uuid of a new place with what its name is to tell the others; nil: nothing.
+	NamePlace func(s *session.Session, uuid string) string
 }
 
 // The rules of the recipes: a line's blocks, and its foreign.

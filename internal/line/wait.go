@@ -43,7 +43,7 @@ func (p *Place) AwaitTurn(ctx context.Context, guess *Guess) error {
 			}
 			continue
 		}
-		p.Behind = pred.Name
+		p.WaitedFor = pred.Name
 		if !queued {
 			queued = true
 			p.TellQueued(ctx, ahead)
@@ -112,7 +112,7 @@ func (p *Place) watchPredecessor(ctx context.Context, pred placename.Parts) (*zk
 // awaitPredecessor waits for the predecessor to go. It sets p.First if the predecessor has released
 // the line to this place. Otherwise the caller must look again.
 func (p *Place) awaitPredecessor(ctx context.Context, before *zkconn.PredecessorWatch) error {
-	p.Line.Client.Log(slog.LevelDebug, "place waits", "place", p.Path, "predecessor", p.Behind)
+	p.Line.Client.Log(slog.LevelDebug, "place waits", "place", p.Path, "predecessor", p.WaitedFor)
 	late := time.NewTimer(hold.WatchAge(p.Session))
 	defer late.Stop()
 	for waits := true; waits; {
@@ -139,7 +139,7 @@ func (p *Place) awaitPredecessor(ctx context.Context, before *zkconn.Predecessor
 		return nil
 	}
 	p.First = before.IsReleased() && p.Own != nil // I3
-	p.Line.Client.Log(slog.LevelDebug, "predecessor of a place has left", "place", p.Path, "predecessor", p.Behind,
+	p.Line.Client.Log(slog.LevelDebug, "predecessor of a place has left", "place", p.Path, "predecessor", p.WaitedFor,
 		"released", p.First, "watch_lost", before.IsLost(), "zxid", before.Event().Zxid)
 	return nil
 }

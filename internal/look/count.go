@@ -10,10 +10,12 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/zkrecipes/zkrecipes/internal/barrier"
+	groups "github.com/zkrecipes/zkrecipes/internal/group"
 	"github.com/zkrecipes/zkrecipes/internal/line"
 	"github.com/zkrecipes/zkrecipes/internal/placename"
 	"github.com/zkrecipes/zkrecipes/internal/queuelog"
 	semaphores "github.com/zkrecipes/zkrecipes/internal/semaphore"
+	plan "github.com/zkrecipes/zkrecipes/internal/shards"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
@@ -21,7 +23,7 @@ import (
 var counters = map[string]func(*znode, *Usage) error{
 	mutex: (*znode).countLock, rwlock: (*znode).countLock, election: (*znode).countElection, semaphore: (*znode).countSemaphore,
 	barriers: (*znode).countBarrier, double: (*znode).countDouble, queue: (*znode).countQueue, gate: (*znode).countGate,
-	counter: func(z *znode, u *Usage) error { return z.countWaiters(u, "/line") },
+	group: (*znode).countGroup, shards: (*znode).countShards, counter: func(z *znode, u *Usage) error { return z.countWaiters(u, "/line") },
 }
 
 // countLock counts the places in the line. Those of a Mutex all block each other.
@@ -191,4 +193,33 @@ func (z *znode) countQueue(u *Usage) error {
 func (z *znode) countGate(u *Usage) error {
 	u.HeldSince = time.UnixMilli(z.stat.Ctime)
 	return nil
+}
+
+// countShards reads all members, which say which shards they have.
+func (z *znode) countShards(u *Usage) error {
+	size, _ := plan.ParseSize(z.data)
+	u.Size = size.N
+	present, err := groups.List(z.ctx, z.s, z.path+"/members")
+	owned := map[int]bool{}
+	for _, p := range present {
+		claims, _ := plan.ParseClaims(p.Data)
+		for _, shard := range slices.Concat(claims.Held, claims.Leaving) {
+			owned[shard] = true
+		}
+		u.HeldSince = earlier(u.HeldSince, time.UnixMilli(p.Stat.Ctime))
+	}
+	u.Holders = len(owned)
+	return err
+}
+
+// countGroup reads all members.
+func (z *znode) countGroup(u *Usage) error {
+	stats, err := z.stats("", z.names...)
+	for _, stat := range stats {
+		if isEphemeral(stat) {
+			u.Holders++
+			u.HeldSince = earlier(u.HeldSince, time.UnixMilli(stat.Ctime))
+		}
+	}
+	return err
 }

@@ -21,7 +21,7 @@ import (
 )
 
 // The recipes, by the names in the lines' markers. A barrier, a semaphore and a queue have no
-// marker at their paths.
+// marker at their paths, and a group has none at all.
 const (
 	mutex     = "mutex"
 	rwlock    = "rwlock"
@@ -32,6 +32,8 @@ const (
 	queue     = "queue"
 	gate      = "gate"
 	counter   = "counter"
+	group     = "group"
+	shards    = "shards"
 	inner     = "inner" // a znode of a recipe whose path is above
 )
 
@@ -75,7 +77,7 @@ func (z *znode) look() (v sight, err error) {
 // that tells.
 func (z *znode) recipe() (string, error) {
 	if m, ok := layout.ParseMark(double, z.data); ok {
-		if _, known := counters[m.Recipe]; !known || slices.Contains([]string{semaphore, queue, counter}, m.Recipe) {
+		if _, known := counters[m.Recipe]; !known || slices.Contains([]string{semaphore, queue, counter, group}, m.Recipe) {
 			return inner, nil
 		}
 		return m.Recipe, nil
@@ -89,7 +91,14 @@ func (z *znode) recipe() (string, error) {
 	if isQueue, err := z.isQueue(); isQueue || err != nil {
 		return queue, err
 	}
-	return z.unmarked(), nil
+	if recipe := z.unmarked(); recipe != "" {
+		return recipe, nil
+	}
+	isGroup, err := z.isGroup()
+	if !isGroup {
+		return "", err
+	}
+	return group, nil
 }
 
 // numbered returns which recipe has the number in the data, by the znodes below it.
@@ -118,6 +127,21 @@ func (z *znode) isQueue() (bool, error) {
 	}
 	return layout.IsQueue(data), err
 }
+
+// isGroup reports whether the znode has no data, and the first of its children is ephemeral and
+// no place.
+func (z *znode) isGroup() (bool, error) {
+	if len(z.data) > 0 || len(z.names) == 0 || isPlace(z.names[0]) {
+		return false, nil
+	}
+	stats, err := z.stats("", z.names[0])
+	if errors.Is(err, zk.ErrNoAuth) {
+		return false, nil
+	}
+	return err == nil && isEphemeral(stats[0]), err
+}
+
+func isEphemeral(stat *zk.Stat) bool { return stat != nil && stat.EphemeralOwner != 0 }
 
 // unmarked returns which lock has places below a znode that has no marker.
 func (z *znode) unmarked() (recipe string) {
@@ -159,6 +183,7 @@ var owned = map[string][]string{
 	double:    {"ready"},
 	queue:     {"line", "room", "puts", "s"},
 	counter:   {"line", "puts", "counter"},
+	shards:    {"members", "size", "resize", "resized"},
 }
 
 // owns reports whether a child of that name is the recipe's. Nobody uses a path below.
@@ -166,11 +191,17 @@ func (z *znode) owns(recipe, name string) bool {
 	if recipe == "" {
 		return z.path == "" && name == "zookeeper" // the servers'
 	}
-	isPlace := slices.ContainsFunc([][]placename.Kind{placename.LockKinds, barrier.MemberKinds}, func(kinds []placename.Kind) bool {
+	isShard := recipe == shards && strings.HasPrefix(name, "shard-")
+	return recipe == group || isShard || isPlace(name) || slices.Contains(owned[recipe], name)
+}
+
+// isPlace reports whether a child of that name stands in the line of a lock, or is a member of a
+// barrier.
+func isPlace(name string) bool {
+	return slices.ContainsFunc([][]placename.Kind{placename.LockKinds, barrier.MemberKinds}, func(kinds []placename.Kind) bool {
 		_, ok := placename.Parse(name, kinds)
 		return ok
 	})
-	return isPlace || slices.Contains(owned[recipe], name)
 }
 
 // children returns the names of the children of the znode there, sorted.

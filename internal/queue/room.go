@@ -35,7 +35,7 @@ var errOvertaken = errors.New("another producer has taken the turn")
 // is room for them.
 func (q *Queue) putInTurn(ctx context.Context, items []queuelog.Item, with []any) error {
 	ours := *q.producers
-	ours.Mark = func(s *session.Session, uuid string) string { return Marked(s, uuid, len(items)) }
+	ours.NamePlace = func(s *session.Session, uuid string) string { return Marked(s, uuid, len(items)) }
 	for {
 		err := ours.WithPlace(ctx, placename.KindLock, func(p *line.Place, guess *line.Guess) error {
 			err := q.awaitRoom(ctx, p, guess, len(items))

@@ -15,6 +15,9 @@
 //
 // Beside them stand q/line and q/room, the consumers' and the producers' lines.
 //
+// A segment is a part of the log with about a hundred items. A claim is the two ephemeral znodes with
+// which a consumer has an item.
+//
 // One listing of a segment and its Stat tell which items there are, which of them
 // are claimed, and whether another segment follows. A watch on its children fires on
 // everything that can make an item free. Only the last segment is open. The append

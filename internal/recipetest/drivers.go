@@ -168,6 +168,46 @@ func ElectionDriver() Driver {
 	return Driver{Name: "campaign", Take: take, Rival: take}
 }
 
+// ShardsDriver serves one shard, which the other client waits for.
+func ShardsDriver() Driver {
+	take := func(ctx context.Context, c *zkrecipes.Client) (Use, error) {
+		got, done := make(chan *zkrecipes.Shard, 1), make(chan error, 1)
+		serving, stop := context.WithCancel(context.WithoutCancel(ctx)) // until it is given back
+		x := zkrecipes.NewShards(c, driven, 1, &zkrecipes.ShardsOptions{Settle: time.Nanosecond})
+		go func() {
+			done <- x.Serve(serving, func(ctx context.Context, s *zkrecipes.Shard) error {
+				got <- s
+				<-serving.Done() // a function that does not return keeps its shard
+				return nil
+			})
+		}()
+		select {
+		case s := <-got:
+			return Use{
+				Held: s, Token: s.Token(), Commit: s.Commit, Places: []string{s.Check().Path},
+				Give: func(context.Context) error {
+					lost := s.Err()
+					stop()
+					if err := <-done; err != nil || lost == nil {
+						return err
+					}
+					return lost
+				},
+			}, nil
+		case err := <-done:
+			stop()
+			return Use{}, err
+		case <-ctx.Done():
+			stop()
+			if err := <-done; err != nil {
+				return Use{}, err
+			}
+			return Use{}, context.Cause(ctx)
+		}
+	}
+	return Driver{Name: "shards", Take: take, Rival: take, Slow: true, Loose: true}
+}
+
 // QueueDrivers take an item and end it in several ways, and put one.
 func QueueDrivers() []Driver {
 	queue := func(c *zkrecipes.Client) *zkrecipes.Queue { return zkrecipes.NewQueue(c, driven, nil) }

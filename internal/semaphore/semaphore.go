@@ -17,7 +17,7 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
-// The recipe: waiters stand in a line, and only the first in line watches the slots. So a
+// A slot is one of the n things that a semaphore gives out. The recipe: waiters stand in a line, and only the first in line watches the slots. So a
 // departure wakes one waiter, and nobody overtakes, however many slots the first one
 // waits for. If nobody waits, no place in line is needed; see enterFree. The protocol was
 // model-checked (docs/models/semaphore.pml).

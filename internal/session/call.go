@@ -17,8 +17,8 @@ import (
 // What each call of a recipe needs: that its arguments are checked, a context that ends with the Client,
 // a session that lives, and what the packages above remember with the Client.
 
-// At is an address: what a recipe of a Client keeps at a path. The same address is the same lock,
-// queue or barrier, so it is a key, too.
+// At is an address. An address is a Client, a path and a recipe: what that recipe keeps there. The
+// same address is the same lock, queue or barrier, so it is a key, too.
 type At struct {
 	Client *Client
 	Path   string // as the user gave it

@@ -39,11 +39,11 @@ type Config struct {
 	// Idle is for how long what a client keeps for later is kept without use.
 	Idle time.Duration
 
-	// Log writes a record for the user, Told reports a change of the session, and Fail wraps an
+	// Log writes a record for the user, OnState reports a change of the session, and Fail wraps an
 	// error.
-	Log  func(level slog.Level, msg string, args ...any)
-	Told func(s *Session, state State, server string, err error)
-	Fail func(op, path string, err error) error
+	Log     func(level slog.Level, msg string, args ...any)
+	OnState func(s *Session, state State, server string, err error)
+	Fail    func(op, path string, err error) error
 }
 
 // State is what has become of a session.
@@ -163,7 +163,7 @@ func (c *Client) run() {
 	var told *Session
 	defer func() {
 		if told != nil {
-			c.Told(told, Closed, "", c.result)
+			c.OnState(told, Closed, "", c.result)
 		}
 	}()
 	for pause := time.Duration(0); ; {
@@ -188,7 +188,7 @@ func (c *Client) run() {
 			c.Log(slog.LevelWarn, "session over", "session", s.name(), "cause", s.Cause())
 			s.Close(false, errs.ErrClosed)
 			if s.IsEstablished() {
-				c.Told(s, Expired, "", err)
+				c.OnState(s, Expired, "", err)
 				told = s
 			}
 		case <-c.Closing.Done():

@@ -112,12 +112,12 @@ func (s *Session) onRefused(operation string, err error) {
 
 func (s *Session) onUp(server string) {
 	s.Client.Log(slog.LevelInfo, "session up", "session", s.name(), "timeout", s.Timeout())
-	s.Client.Told(s, Connected, server, nil)
+	s.Client.OnState(s, Connected, server, nil)
 }
 
 func (s *Session) onDown(server string, err error) {
 	s.Client.Log(slog.LevelWarn, "connection lost", "session", s.name(), "err", err)
-	s.Client.Told(s, Disconnected, server, err)
+	s.Client.OnState(s, Disconnected, server, err)
 }
 
 // onRolledBack logs that the servers have lost transactions, since znodes are back that the
@@ -126,7 +126,7 @@ func (s *Session) onRolledBack(r zkconn.Rollback) {
 	s.Client.Log(slog.LevelError, "servers have lost transactions that they had confirmed",
 		"session", s.name(), "deleted_again", len(r.Returned), "lost", r.Lost, "first", slices.Min(r.Returned))
 	_, server, _ := s.State()
-	s.Client.Told(s, RolledBack, server, nil)
+	s.Client.OnState(s, RolledBack, server, nil)
 }
 
 // Connection identifies a connection of a session. What rests on versions of znodes is known

@@ -144,3 +144,12 @@ func (o *lineObserver) exists(path string) bool {
 	defer o.mu.Unlock()
 	return slices.ContainsFunc(o.places[path[:i]], func(s linePlace) bool { return s.name == path[i+1:] })
 }
+
+// isFirst reports whether a place is now the first of its line.
+func (o *lineObserver) isFirst(path string) bool {
+	i := strings.LastIndexByte(path, '/')
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	places := o.places[path[:i]]
+	return len(places) > 0 && places[0].name == path[i+1:]
+}

@@ -74,6 +74,9 @@ func TestGroupSimulation(t *testing.T) { simulate(t, groupEvents, newGroupWorld)
 // Counters are added to, set, swapped and read.
 func TestCounterSimulation(t *testing.T) { simulate(t, counterEvents, newCounterWorld) }
 
+// Processes serve Shards, leave, fail and hang, while the number of shards changes.
+func TestShardsSimulation(t *testing.T) { simulate(t, shardsEvents, newShardsWorld) }
+
 // simulate runs the seeds, each in a world made by newWorld, and stops at the first
 // that fails. The events in mustSee have to happen at least once in a few hundred
 // seeds.

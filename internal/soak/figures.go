@@ -99,10 +99,15 @@ func (s *soak) show() {
 		put, acked := j.Items()
 		commits, doubtful := j.Counts(lockKey)
 		excused, longest := j.Excused()
+		moves := j.Moves()
 		fmt.Printf("%6.1f min: violations %d; served: %s; items put %d acked %d redriven %d; commits of lock %d (%d in doubt)\n",
 			s.now().Minutes(), len(j.Violations()), strings.Join(grants, ", "), put, acked, j.Redriven(failingKey), commits, doubtful)
 		fmt.Printf("            longest gaps in s (without outages and faults of processes): %s; ensemble %.1f, plain client %.1f; overlaps behind a server cut off or of lost grants: %d, up to %v\n",
 			strings.Join(gaps, ", "), j.Outage().Seconds(), s.plain.gap().Seconds(), excused, longest.Round(time.Millisecond))
+		if s.load == loadAll {
+			fmt.Printf("            shards: longest time in s without an owner that writes %.1f (%.1f); orphans taken %d; given to others %d, where %d newcomers had to get %d\n",
+				moves.Longest.Seconds(), moves.Patient.Seconds(), moves.Orphans, moves.Given, moves.Newcomers, moves.Least)
+		}
 	})
 	fmt.Printf("            faults: %s; %s\n", s.faults, s.fleet)
 	s.recovered()

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	pathpkg "path"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/zkrecipes/zkrecipes/internal/soak/judge"
@@ -27,6 +28,8 @@ const (
 	semaphoreKey = "/semaphore"
 	electionKey  = "/election"
 	groupKey     = "/group"
+	shardsKey    = "/shards"
+	counterKey   = "/counter"
 
 	donePath  = "/done" // what acks leave
 	plainPath = "/plain"
@@ -68,6 +71,19 @@ const slots = 3
 // slotKey returns the name of a slot's data.
 func slotKey(i int) string { return fmt.Sprint(semaphoreKey, "-", i) }
 
+// shards is how many shards there are.
+const shards = 12
+
+// shardKeys returns the names of the shards' data.
+func shardKeys() (keys []string) {
+	for i := range shards {
+		keys = append(keys, shardKey(i))
+	}
+	return keys
+}
+
+func shardKey(i int) string { return fmt.Sprint("/shard-", i) }
+
 // servedKeys returns what workers wait for.
 func servedKeys(load string) []string {
 	if load == loadLock {
@@ -77,7 +93,7 @@ func servedKeys(load string) []string {
 		semaphoreKey, electionKey, keptKey, allKey, rwKey + judge.DowngradeSuffix,
 		failingKey, failingKey + judge.PutSuffix, failingKey + judge.RedriveSuffix, deadKey,
 		lockKey, rwKey, queueKey, queueKey + judge.PutSuffix, boundedKey, boundedKey + judge.PutSuffix,
-		barrierKey, doubleKey, doubleKey + judge.LeaveSuffix, gateKey, groupKey,
+		barrierKey, doubleKey, doubleKey + judge.LeaveSuffix, gateKey, groupKey, counterKey,
 	})
 }
 
@@ -88,8 +104,14 @@ func steadyKeys() []string {
 	return slices.Concat(severalKeys[2:], []string{
 		lockKey, rwKey, keptKey, semaphoreKey, electionKey, barrierKey, doubleKey, doubleKey + judge.LeaveSuffix,
 		queueKey, queueKey + judge.PutSuffix, boundedKey, boundedKey + judge.PutSuffix, failingKey, failingKey + judge.PutSuffix,
-		groupKey,
+		groupKey, counterKey,
 	})
+}
+
+// parseCount returns the value of a counter with that data.
+func parseCount(data []byte) int64 {
+	n, _ := strconv.ParseInt(string(data), 10, 64) // 0: there is no data
+	return n
 }
 
 // dataOf returns the znode that a lock protects.
@@ -101,7 +123,7 @@ func fencedKeys() []string {
 	for i := range slots {
 		keys = append(keys, slotKey(i))
 	}
-	return keys
+	return append(keys, shardKeys()...)
 }
 
 // permanent returns the znodes that the run makes at its beginning.
@@ -137,13 +159,11 @@ func mayRest(path string) bool {
 func (o options) mayRemain(path string) bool { return o.curatorLines || mayRemain(path) }
 
 // mayRemain reports whether a znode may stand at the end of a run: what was made at the
-// beginning, and of each queue its last segment.
+// beginning, the counter, and of each queue its last segment.
 func mayRemain(path string) bool {
 	path = strings.TrimPrefix(path, root)
-	for _, p := range permanent() {
-		if path == p {
-			return true
-		}
+	if path == counterKey || slices.Contains(permanent(), path) {
+		return true
 	}
 	for _, q := range []string{queueKey, boundedKey, failingKey, deadKey} {
 		below, ok := strings.CutPrefix(path+"/", q+"/")

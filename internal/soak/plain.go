@@ -43,7 +43,7 @@ func newPlain(ctx context.Context, c *court, e *zkserver.Ensemble, o options) (*
 		return nil, err
 	}
 	for _, path := range permanent() {
-		if _, err := p.any().Create(root+path, nil, 0, zk.WorldACL(zk.PermAll)); err != nil {
+		if err := p.create(ctx, &zk.CreateRequest{Path: root + path, Acl: zk.WorldACL(zk.PermAll)}); err != nil {
 			return nil, err
 		}
 	}
@@ -91,7 +91,7 @@ func (p *plain) any() *zk.Conn { return p.to("") }
 // those below root, by the order of their names' hashes. So places come and go between its
 // list of the ACLs, which is first, and their own turn.
 func (p *plain) fill(ctx context.Context, n int) error {
-	if _, err := p.any().Create(otherPath, nil, 0, zk.WorldACL(zk.PermAll)); err != nil {
+	if err := p.create(ctx, &zk.CreateRequest{Path: otherPath, Acl: zk.WorldACL(zk.PermAll)}); err != nil {
 		return err
 	}
 	const batch = 1000
@@ -102,11 +102,25 @@ func (p *plain) fill(ctx context.Context, n int) error {
 				Path: fmt.Sprintf("%s/%06d", otherPath, i), Data: make([]byte, 100), Acl: zk.WorldACL(zk.PermAll),
 			})
 		}
-		if _, err := p.any().Multi(ops...); err != nil {
+		if err := p.create(ctx, ops...); err != nil {
 			return err
 		}
 	}
 	return ctx.Err()
+}
+
+// create creates znodes in one transaction. On a busy machine it may take several tries.
+func (p *plain) create(ctx context.Context, ops ...any) error {
+	for again := false; ; again = true {
+		_, err := p.any().Multi(ops...)
+		switch {
+		case err == nil, again && errors.Is(err, zk.ErrNodeExists):
+			return nil
+		case !errors.Is(err, zk.ErrConnectionClosed) && !errors.Is(err, zk.ErrNoServer) || ctx.Err() != nil:
+			return err
+		}
+		pause(ctx, time.Second)
+	}
 }
 
 // run writes and looks until ctx ends.
@@ -223,6 +237,17 @@ func (p *plain) versions(keys ...string) map[string]int32 {
 		}
 	}
 	return versions
+}
+
+// count returns the value of a counter.
+func (p *plain) count(key string) int64 {
+	for {
+		data, _, err := p.any().Get(root + key)
+		if err == nil || errors.Is(err, zk.ErrNoNode) { // there is none with -load lock
+			return parseCount(data)
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
 }
 
 // writes waits until the server has carried out a write from now on.

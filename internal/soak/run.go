@@ -79,6 +79,7 @@ func run(ctx context.Context, o options) (err error) {
 		Chains: map[string]int{allKey: len(severalKeys), severalKeys[0]: 3, severalKeys[1]: 2},
 		Queues: map[string]judge.DeadLetters{failingKey: {Key: deadKey, Attempts: failingAttempts}},
 		Steady: steadyKeys(),
+		Shards: o.shards(),
 	})
 	if s.plain, err = newPlain(ctx, s.court, ensemble, o); err != nil {
 		return err
@@ -89,6 +90,14 @@ func run(ctx context.Context, o options) (err error) {
 		return err
 	}
 	return s.verdict()
+}
+
+// shards returns the names of the shards' data, if the load has any.
+func (o options) shards() []string {
+	if o.load == loadLock {
+		return nil
+	}
+	return shardKeys()
 }
 
 // work runs the processes, the faults, and the end of all.
@@ -157,6 +166,7 @@ func (s *soak) settle(ctx context.Context) error {
 		return true
 	})
 	tree, versions := s.plain.tree(), s.plain.versions(fencedKeys()...)
+	versions[counterKey] = int32(s.plain.count(counterKey))
 	s.court.do(func(j *judge.Judge) {
 		now := s.now()
 		j.JudgeUntil(now)
@@ -180,6 +190,7 @@ func (s *soak) calm(ctx context.Context) {
 		j.JudgeUntil(moment)
 		j.Silent(moment)
 		j.Observers(moment)
+		j.Even(moment, s.processes)
 	})
 }
 

@@ -158,6 +158,7 @@ func (p *process) work() map[string]func(*worker) {
 	kept := zkrecipes.NewMutex(p.client, keptKey, zkrecipes.KeepFor(200*time.Millisecond))
 	semaphore := zkrecipes.NewSemaphore(p.client, semaphoreKey, slots)
 	election := zkrecipes.NewElection(p.client, electionKey)
+	counter := zkrecipes.NewCounter(p.client, counterKey)
 	var several []*zkrecipes.Mutex
 	for _, key := range severalKeys {
 		several = append(several, zkrecipes.NewMutex(p.client, key))
@@ -177,6 +178,8 @@ func (p *process) work() map[string]func(*worker) {
 		"write":      func(w *worker) { w.lock(rw.Lock, rw, rwKey) },
 		"member":     func(w *worker) { w.join(group) },
 		"observe":    func(w *worker) { w.observe(election) },
+		"shards":     (*worker).serveShards,
+		"watch":      func(w *worker) { w.watch(p.client) },
 		"all":        func(w *worker) { w.lockAll(several) },
 		"not-kept":   func(w *worker) { w.lock(zkrecipes.NewMutex(p.client, keptKey).Lock, nil, keptKey) },
 	}
@@ -191,6 +194,7 @@ func (p *process) work() map[string]func(*worker) {
 		work[fmt.Sprint("take-", i)] = func(w *worker) { w.take(w.ctx, free, queueKey) }
 		work[fmt.Sprint("kept-", i)] = func(w *worker) { w.lock(kept.Lock, nil, keptKey) }
 		work[fmt.Sprint("slots-", i)] = func(w *worker) { w.useSlots(semaphore) }
+		work[fmt.Sprint("add-", i)] = func(w *worker) { w.add(counter) }
 		work[fmt.Sprint("campaign-", i)] = func(w *worker) { w.campaign(election) }
 	}
 	if p.Operator {

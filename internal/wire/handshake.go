@@ -111,7 +111,7 @@ func (c *Conn) finishHandshake() error {
 	}
 	// The timeout holds from now on, even if this connection fails at the credentials.
 	if s.shorten(r.timeout, c.connectSent) {
-		s.cfg.Sooner()
+		s.cfg.OnShortened()
 	}
 	if err := c.logIn(); err != nil {
 		return err
@@ -178,7 +178,7 @@ func (c *Conn) authenticate() error {
 func (c *Conn) establish(r connectResponse) {
 	s := c.session
 	resumed := s.ID() != 0
-	leases := resumed && s.cfg.Leases()
+	leases := resumed && s.cfg.HasGrants()
 	unarmed := s.accept(r)
 	c.mu.Lock()
 	c.established = true

@@ -49,17 +49,17 @@ func inBubble(t *testing.T, creds []Credential, f func(t *testing.T, r *rig)) {
 		r.Session = NewSession(Config{
 			Timeout:     sessionTimeout,
 			Credentials: creds,
-			Leases:      r.leases.Load,
+			HasGrants:   r.leases.Load,
 			Armed: func(path string, children bool, conn uint64) {
 				if children {
 					path = "children of " + path
 				}
 				report("armed %s on %d", path, conn)
 			},
-			Event:  func(e Event) { report("event %d %s on %d", e.Type, e.Path, e.Conn) },
-			Up:     func(conn uint64) { report("up %d", conn) },
-			Down:   func(conn uint64, err error) { report("down %d: %v", conn, err) },
-			Sooner: func() { report("sooner") },
+			Event:       func(e Event) { report("event %d %s on %d", e.Type, e.Path, e.Conn) },
+			Up:          func(conn uint64) { report("up %d", conn) },
+			Down:        func(conn uint64, err error) { report("down %d: %v", conn, err) },
+			OnShortened: func() { report("sooner") },
 			Ephemerals: func(paths []string, mayHaveLost bool) {
 				if len(paths) > 0 || mayHaveLost {
 					report("ephemerals %v, may have lost: %v", paths, mayHaveLost)
@@ -234,7 +234,7 @@ func (r *rig) connectStalled() *link {
 // wrapQuiet returns a Session without a record, and its first Conn.
 func wrapQuiet(nc net.Conn, timeout time.Duration, leases bool, creds ...Credential) (*Session, *Conn) {
 	s := NewSession(Config{
-		Timeout: timeout, Credentials: creds, Leases: func() bool { return leases },
+		Timeout: timeout, Credentials: creds, HasGrants: func() bool { return leases },
 		Armed: func(string, bool, uint64) {}, Event: func(Event) {}, Up: func(uint64) {}, Down: func(uint64, error) {}, Ephemerals: func([]string, bool) {},
 	})
 	return s, s.Wrap(nc, s.Attempt(), nil)

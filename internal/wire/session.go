@@ -34,13 +34,13 @@ type Config struct {
 	Timeout     time.Duration // requested; the server may change it
 	Credentials []Credential
 	Losses      int64       // of the session before
-	Leases      func() bool // reports whether any lease is held
+	HasGrants   func() bool // reports whether any lease is held
 	// Armed is called when conn has answered a watch on a znode's data, or on its children.
-	Armed  func(path string, children bool, conn uint64)
-	Event  func(Event)
-	Up     func(conn uint64)            // requests pass
-	Down   func(conn uint64, err error) // the connection is closed
-	Sooner func()                       // ValidUntil has moved to an earlier time
+	Armed       func(path string, children bool, conn uint64)
+	Event       func(Event)
+	Up          func(conn uint64)            // requests pass
+	Down        func(conn uint64, err error) // the connection is closed
+	OnShortened func()                       // ValidUntil has moved to an earlier time
 	// Ephemerals is called with the session's ephemeral znodes when it is resumed. mayHaveLost:
 	// the servers may have lost transactions since it was called before, see epoch.go.
 	Ephemerals func(paths []string, mayHaveLost bool)

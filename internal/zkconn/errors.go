@@ -20,9 +20,9 @@ var (
 	ErrNotSent = fmt.Errorf("%w: %w", zk.ErrConnectionClosed, wire.ErrNotSent)
 
 	// ErrContended is returned after MaxTries attempts that others have undone.
-	ErrContended = errors.New("gave up after repeated conflicts")
+	ErrContended = fmt.Errorf("gave up after %d attempts: others kept changing the znode", MaxTries)
 
-	// ErrInvalidPath is what CheckPath returns.
+	// ErrInvalidPath is what session.CheckPath returns.
 	ErrInvalidPath = errors.New("invalid path")
 
 	// ErrPathInUse is returned for a znode that something else has made its own.

@@ -15,8 +15,8 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/wire"
 )
 
-// Config is what a Session needs of its owner. No function may block. Leases, Event and
-// Sooner are called without the session's lock. Up and Down are called with it, in the
+// Config is what a Session needs of its owner. No function may block. HasGrants, Event and
+// OnShortened are called without the session's lock. Up and Down are called with it, in the
 // order of what happened: they must not call the Session's methods, except ID and Timeout.
 type Config struct {
 	Servers     *Servers
@@ -31,11 +31,11 @@ type Config struct {
 	Losses      int64     // of the session before, see Session.Losses
 	MaxBuffer   int       // the servers' jute.maxbuffer; 0: the default
 
-	Leases func() bool                    // reports whether grants rest on this session
-	Event  func(wire.Event)               // a watch event came; the watches that it fires have fired
-	Up     func(server string)            // requests pass, for the first time or again
-	Down   func(server string, err error) // they no longer do, and not because of Close
-	Sooner func()                         // ValidUntil has moved to an earlier time
+	HasGrants   func() bool                    // reports whether grants rest on this session
+	Event       func(wire.Event)               // a watch event came; the watches that it fires have fired
+	Up          func(server string)            // requests pass, for the first time or again
+	Down        func(server string, err error) // they no longer do, and not because of Close
+	OnShortened func()                         // ValidUntil has moved to an earlier time
 	// RolledBack: the servers have lost transactions, and the session goes on.
 	RolledBack func(Rollback)
 	// Failed: an attempt to connect to that server has failed. Like Down, it must not
@@ -133,12 +133,12 @@ func New(cfg Config) *Session {
 		Timeout:     cfg.Timeout,
 		Credentials: cfg.Credentials,
 		Losses:      cfg.Losses,
-		Leases:      cfg.Leases,
+		HasGrants:   cfg.HasGrants,
 		Armed:       s.onArmed,
 		Event:       s.onEvent,
 		Up:          s.onUp,
 		Down:        s.onDown,
-		Sooner:      cfg.Sooner,
+		OnShortened: cfg.OnShortened,
 		Ephemerals:  s.onEphemerals,
 	})
 	return s

@@ -7,12 +7,17 @@ import (
 	"time"
 )
 
-// RecipeElection is the Recipe of an election.
-const RecipeElection = "election"
+// RecipeElection is the Recipe of an election. RecipeCounter is that of a counter to which each call
+// adds 1: its values are judged as the tokens of leaders are, and those who watch it as observers.
+const (
+	RecipeElection = "election"
+	RecipeCounter  = "counter"
+)
 
 // election judges what observers see. That there is one leader at a time is judged as for a
 // lock: by the holds (exclusion) and by the fenced transactions (fence).
 type election struct {
+	recipe    string
 	key       string
 	terms     []term // by token; the last ones
 	observers map[caller]int64
@@ -33,12 +38,12 @@ func (j *Judge) takeElection(e Event) {
 			maps.DeleteFunc(el.observers, func(who caller, _ int64) bool { return who.process == e.Process })
 		}
 		return
-	case e.Recipe != RecipeElection:
+	case e.Recipe != RecipeElection && e.Recipe != RecipeCounter:
 		return
 	}
 	el := j.elections[e.Key]
 	if el == nil {
-		el = &election{key: e.Key, observers: map[caller]int64{}}
+		el = &election{recipe: e.Recipe, key: e.Key, observers: map[caller]int64{}}
 		j.elections[e.Key] = el
 	}
 	el.take(j, e)
@@ -55,7 +60,7 @@ func (el *election) take(j *Judge, e Event) {
 			return
 		}
 		if last := el.observers[e.caller()]; e.Token < last {
-			j.violation(e.At, "election", []string{el.key}, "%s: %v saw a leader with token %d after one with token %d",
+			j.violation(e.At, el.recipe, []string{el.key}, "%s: %v saw token %d after token %d",
 				el.key, e.caller(), e.Token, last)
 		}
 		el.observers[e.caller()] = e.Token
@@ -74,7 +79,7 @@ func (el *election) know(j *Judge, e Event) *term {
 		el.terms = slices.Insert(el.terms, i, term{token: e.Token, holder: e.Holder, known: e.At})
 	}
 	if t := el.terms[i]; t.holder != e.Holder {
-		j.violation(e.At, "election", []string{el.key}, "%s: token %d is that of %q and of %q", el.key, e.Token, t.holder, e.Holder)
+		j.violation(e.At, el.recipe, []string{el.key}, "%s: token %d is that of %q and of %q", el.key, e.Token, t.holder, e.Holder)
 	}
 	return &el.terms[i]
 }
@@ -96,7 +101,7 @@ func (j *Judge) Observers(at time.Duration) {
 		}
 		for _, who := range slices.SortedFunc(maps.Keys(el.observers), order) {
 			if seen := el.observers[who]; seen < newest {
-				j.violation(at, "election", []string{key}, "%s: %v has seen no leader after token %d, and one with token %d was elected more than %v ago",
+				j.violation(at, el.recipe, []string{key}, "%s: %v has seen nothing after token %d, and %d was granted more than %v ago",
 					key, who, seen, newest, j.Bound())
 			}
 		}

@@ -15,6 +15,15 @@ func (h *trial) beginsToObserve(at float64, process int) {
 	h.by(at, process, "o", Event{Kind: Observing, Recipe: RecipeElection, Key: "e"})
 }
 
+// counts tells of an Add that returned value, and watches of a watcher that saw it.
+func (h *trial) counts(at float64, process int, value int64) {
+	h.by(at, process, "a", Event{Kind: Granted, Recipe: RecipeCounter, Key: "n", Token: value})
+}
+
+func (h *trial) watches(at float64, process int, value int64) {
+	h.by(at, process, "w", Event{Kind: Observed, Recipe: RecipeCounter, Key: "n", Token: value})
+}
+
 func TestWhatAnElectionsObserversSeeIsJudged(t *testing.T) {
 	for name, test := range map[string]struct {
 		tell  func(h *trial)
@@ -32,7 +41,16 @@ func TestWhatAnElectionsObserversSeeIsJudged(t *testing.T) {
 			h.observes(1, 3, 11, "b")
 			h.observes(2, 4, 10, "a")
 		}, nil},
-		"somebody else leads":    {func(h *trial) { h.elects(1, 1, 10, "a"); h.observes(2, 3, 10, "b") }, []string{"election"}},
+		"somebody else leads": {func(h *trial) { h.elects(1, 1, 10, "a"); h.observes(2, 3, 10, "b") }, []string{"election"}},
+		"a counter's values": {func(h *trial) {
+			h.counts(1, 1, 7)
+			h.watches(2, 3, 7)
+			h.watches(3, 3, 9) // it need not see each one
+			h.counts(4, 2, 9)
+			h.counts(5, 1, 8)
+		}, nil},
+		"a value twice":          {func(h *trial) { h.counts(1, 1, 7); h.counts(2, 2, 7) }, []string{"token"}},
+		"a value before another": {func(h *trial) { h.watches(1, 3, 8); h.watches(2, 3, 7) }, []string{"counter"}},
 		"two leaders, one token": {func(h *trial) { h.elects(1, 1, 10, "a"); h.elects(2, 2, 10, "b") }, []string{"token", "election"}},
 	} {
 		t.Run(name, func(t *testing.T) {

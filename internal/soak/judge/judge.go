@@ -111,6 +111,7 @@ type Config struct {
 
 	Queues map[string]DeadLetters // by Key: queues with dead letters
 	Steady []string               // Keys for which each process is served all the time
+	Shards []string               // Keys of shards
 }
 
 // Violation is a promise that was not kept, with what happened before.
@@ -138,6 +139,7 @@ type Judge struct {
 	barriers  map[string]*barrier
 	gates     map[string]*gate
 	elections map[string]*election
+	shards    shards
 }
 
 // New returns a Judge of a run that has not begun.
@@ -150,6 +152,7 @@ func New(cfg Config) *Judge {
 	j.served = newServed(j)
 	j.exclusion = newExclusion(j)
 	j.queues = newQueues(j)
+	j.shards = newShards(j)
 	return j
 }
 
@@ -175,6 +178,7 @@ func (j *Judge) JudgeUntil(moment time.Duration) {
 	}
 	j.pending = slices.Delete(j.pending, 0, n)
 	j.served.look(moment)
+	j.shards.look(moment)
 	j.exclusion.forget(moment)
 }
 
@@ -197,6 +201,7 @@ func (j *Judge) judge(e Event) {
 	j.gateOf(e.Key).take(j, e)
 	j.takeElection(e)
 	j.takeSlots(e)
+	j.shards.take(e)
 }
 
 // takeStrange takes an error that nothing explains. The same one of the same key is one

@@ -50,8 +50,8 @@ func mayBeSilent(last Event) bool {
 		return true
 	case Granted, Failed:
 		return last.Recipe == RecipePut
-	case Held: // the next item may never come
-		return last.Recipe == RecipeTake
+	case Held: // the next item may never come, and the shard may stay with another process
+		return last.Recipe == RecipeTake || last.Recipe == RecipeShards
 	}
 	return false
 }

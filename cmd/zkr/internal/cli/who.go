@@ -23,7 +23,8 @@ func (a *app) who() *cobra.Command {
 		Short: "List who holds and who waits, in order",
 		Long: "Who lists who holds and who waits at PATH, in order: of a lock, an election, a semaphore, a\n" +
 			"barrier. Of an election it also prints the leader's value. Of a queue it lists the consumers that have items, and how many items there are; of a\n" +
-			"counter its value and who waits to change it; of a group its members.\n" +
+			"counter its value and who waits to change it; of a group its members; of shards the processes and\n" +
+			"which shards these have.\n" +
 			"Of any other path it lists the ephemeral znodes below as if they were members. Those that wait\n" +
 			"at a gate leave no znode.",
 		Args: cobra.ExactArgs(1),
@@ -49,6 +50,8 @@ func printPlaces(w io.Writer, l view.Line) {
 		if l.Leads != nil {
 			fmt.Fprintf(w, "%s  election, value of the leader: %s\n", view.Clean(l.Path), brief([]byte(*l.Leads), 200))
 		}
+	case zkrecipes.RecipeShards:
+		fmt.Fprintf(w, "%s  %d shards\n", view.Clean(l.Path), l.Size)
 	case zkrecipes.RecipeGate:
 		fmt.Fprintf(w, "%s  gate, shut\n", view.Clean(l.Path)) // it is found only while it is shut
 	}
@@ -125,7 +128,7 @@ func findPlace(ctx context.Context, client *zkrecipes.Client, path, name string)
 		return view.Place{}, failf(exitFailure, "%s has %d places of %s (zkr who %s shows their names)", path, len(found), name, path)
 	case l.Recipe == zkrecipes.RecipeQueue:
 		return view.Place{}, errors.New("an item cannot be taken from its consumer: end the consumer's process")
-	case l.Recipe == view.RecipeGroup:
+	case l.Recipe == view.RecipeGroup, l.Recipe == zkrecipes.RecipeShards:
 		return view.Place{}, errors.New("a member of a group would be back at once: end its process")
 	case l.Recipe == zkrecipes.RecipeCounter:
 		return view.Place{}, errors.New("a Client's turn at a counter lasts for one call: nothing is stuck there")

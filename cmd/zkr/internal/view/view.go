@@ -43,7 +43,7 @@ type Place struct {
 type Line struct {
 	Path   string           `json:"path"`
 	Recipe zkrecipes.Recipe `json:"recipe"`
-	Size   int              `json:"size,omitempty"`   // slots of a semaphore, members of a barrier
+	Size   int              `json:"size,omitempty"`   // slots of a semaphore, members of a barrier, shards
 	Value  *int64           `json:"value,omitempty"`  // of a counter
 	Leads  *string          `json:"leader,omitempty"` // the value of an election's leader
 	Len    int              `json:"len,omitempty"`    // items of a queue
@@ -141,6 +141,9 @@ func Read(ctx context.Context, client *zkrecipes.Client, u zkrecipes.Usage) (Lin
 		}
 		return l, err
 	}
+	if u.Recipe == zkrecipes.RecipeShards {
+		return l, l.owners(ctx, client)
+	}
 	if u.Recipe == zkrecipes.RecipeElection {
 		leader, err := zkrecipes.NewElection(client, u.Path).Leader(ctx)
 		if err != nil && !errors.Is(err, zkrecipes.ErrNoLeader) {
@@ -159,6 +162,15 @@ func Read(ctx context.Context, client *zkrecipes.Client, u zkrecipes.Usage) (Lin
 		})
 	}
 	return l, err
+}
+
+// owners reads who has which shards. Each place is a process, with what it says of its shards.
+func (l *Line) owners(ctx context.Context, client *zkrecipes.Client) (err error) {
+	l.Places, err = ephemerals(ctx, client, strings.TrimSuffix(l.Path, "/")+"/members")
+	for i, p := range l.Places {
+		l.Places[i].Name, l.Places[i].Identity, l.Places[i].Held = p.Identity, p.Name, true
+	}
+	return err
 }
 
 // contenders lists those who hold or wait. A gate has none that one can see.

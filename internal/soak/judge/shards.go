@@ -1,0 +1,135 @@
+package judge
+
+import (
+	"maps"
+	"slices"
+	"time"
+)
+
+// RecipeShards is the Recipe of shards, of which the owners write to each all the time. What waits
+// for one is not reported. Moved is the Err of a Held that a process has given to another one.
+const (
+	RecipeShards = "shards"
+	Moved        = "moved"
+)
+
+// shards judges who writes to the shards. That each has one owner at a time is judged as for a lock:
+// by the holds (exclusion) and by the fenced transactions (fence).
+type shards struct {
+	j  *Judge
+	by map[string]*shard // by Key
+
+	given, orphans int // shards that a process gave to another one, and that had lost their owners
+	newcomers      int // processes that had no shard, and were given one
+	least          int // how many must have been given to these
+}
+
+// shard is what is known of one. Its owner is who has the highest token.
+type shard struct {
+	token   int64 // 0: it has had no owner
+	process int
+	moved   bool // the owner has given it up, or to another one
+
+	wrote   time.Duration // last, its owner or one before
+	writer  int64         // the token of that
+	longest time.Duration // between the writes of two owners
+	patient time.Duration // the same, since the last outage and the last fault of a process
+	told    bool
+}
+
+func newShards(j *Judge) shards {
+	s := shards{j: j, by: map[string]*shard{}}
+	for _, key := range j.cfg.Shards {
+		s.by[key] = &shard{}
+	}
+	return s
+}
+
+func (s *shards) take(e Event) {
+	one := s.by[e.Key]
+	switch {
+	case one == nil:
+	case e.Kind == Granted && e.Token > one.token:
+		s.granted(one, e)
+	case e.Kind == Held && e.Token == one.token:
+		one.moved = e.Err == Moved
+	case e.Kind == Committed && e.Token >= one.writer: // another one may be reported late
+		if one.writer != 0 && e.Token > one.writer {
+			one.longest = max(one.longest, e.At-one.wrote)
+			one.patient = max(one.patient, e.At-max(one.wrote, s.j.served.calm))
+		}
+		one.wrote, one.writer, one.told = max(one.wrote, e.At), e.Token, false
+	}
+}
+
+func (s *shards) granted(one *shard, e Event) {
+	if given := one.moved && one.process != e.Process; given {
+		if shares := s.shares(); shares[e.Process] == 0 {
+			s.newcomers++
+			s.least += len(s.by) / (len(shares) + 1)
+		}
+		s.given++
+	} else if one.token != 0 {
+		s.orphans++
+	}
+	one.token, one.process, one.moved = e.Token, e.Process, false
+}
+
+// shares returns how many shards each process has.
+func (s *shards) shares() map[int]int {
+	shares := map[int]int{}
+	for _, one := range s.by {
+		if one.token != 0 {
+			shares[one.process]++
+		}
+	}
+	return shares
+}
+
+// look reports shards to which nobody writes.
+func (s *shards) look(now time.Duration) {
+	if now-s.j.served.lastWrite > outageFrom {
+		return // an outage, perhaps
+	}
+	for _, key := range slices.Sorted(maps.Keys(s.by)) {
+		one := s.by[key]
+		if quiet := now - max(one.wrote, s.j.served.calm); quiet > s.j.Bound() && !one.told {
+			one.told = true
+			s.j.violation(now, "owner", []string{key}, "%s: no owner has written for %v; the ensemble serves, the bound is %v", key, quiet, s.j.Bound())
+		}
+	}
+}
+
+// Even judges that so many processes have shards, and each as many as the others, or one more. at must
+// be a moment at which there are no faults.
+func (j *Judge) Even(at time.Duration, processes int) {
+	shares, n := j.shards.shares(), len(j.shards.by)
+	if at-j.served.lastWrite > outageFrom || n == 0 {
+		return
+	}
+	even := len(shares) == min(n, processes)
+	for _, share := range shares {
+		even = even && (share == n/processes || share == (n+processes-1)/processes)
+	}
+	if !even {
+		j.violation(at, "even", j.cfg.Shards, "%d processes have these of %d shards, by their numbers: %v", processes, n, shares)
+	}
+}
+
+// Moves is how shards have changed hands.
+type Moves struct {
+	Given, Orphans   int // by a process to another one; from one that has ended, or lost its session
+	Newcomers, Least int // processes that were given their first shard, and how many these must have been given
+	Longest, Patient time.Duration
+}
+
+// Moves returns how shards have changed hands, and for how long one had no owner that wrote: Patient is
+// since the last outage and the last fault of a process.
+func (j *Judge) Moves() (m Moves) {
+	s := j.shards
+	m = Moves{Given: s.given, Orphans: s.orphans, Newcomers: s.newcomers, Least: s.least}
+	for _, one := range s.by {
+		m.Longest, m.Patient = max(m.Longest, one.longest), max(m.Patient, one.patient)
+	}
+	return m
+}

@@ -1,0 +1,77 @@
+package judge
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// shardTrial is a history of processes and two shards, "/a" and "/b".
+func shardTrial(t *testing.T) *trial {
+	h := newTrial(t)
+	h.j = New(Config{Timeout: timeout, Slack: seconds(2), Shards: []string{"/a", "/b"}})
+	h.serves(0, 60)
+	return h
+}
+
+// owns tells of a shard that a process has, and writes to each half second.
+func (h *trial) owns(process int, key string, token int64, from, until float64, end string) {
+	e := Event{Recipe: RecipeShards, Key: key, Token: token, Kind: Granted, From: seconds(from), Until: seconds(from)}
+	h.by(from, process, key, e)
+	for at := from; at < until; at += 0.5 {
+		n := int32(2 * at)
+		h.by(at, process, key, Event{Recipe: RecipeShards, Kind: Committed, Key: key, Token: token, Zxid: int64(n) + 1, Was: n, Version: n + 1})
+	}
+	if end != "" {
+		e.Kind, e.Until, e.Err = Held, seconds(until-0.1), end
+		h.by(until, process, key, e)
+	}
+}
+
+func TestAShardWithoutAnOwnerIsFound(t *testing.T) {
+	h := shardTrial(t)
+	h.owns(1, "/a", 1, 0.5, 10, Moved)
+	h.owns(1, "/b", 2, 0.5, 60, "")
+	h.owns(2, "/a", 3, 17, 30, "")
+	h.finds(37.4)
+	h.finds(37.7, "owner") // 8 s after the last write
+	require.InDelta(t, 7.5, h.j.Moves().Longest.Seconds(), 0.01)
+}
+
+func TestAShardThatNobodyEverHadIsFound(t *testing.T) {
+	h := shardTrial(t)
+	h.owns(1, "/a", 1, 0.5, 60, "")
+	h.finds(7.9)
+	h.finds(8.1, "owner")
+}
+
+func TestAFaultOfAProcessExcusesAShardWithoutAnOwner(t *testing.T) {
+	h := shardTrial(t)
+	h.owns(1, "/a", 1, 0.5, 20, "")
+	h.owns(1, "/b", 2, 0.5, 60, "")
+	h.by(25, 3, "", Event{Kind: Killed})
+	h.finds(32.9)
+	h.finds(33.1, "owner")
+}
+
+func TestTwoWhoWriteToAShardAreFound(t *testing.T) {
+	h := shardTrial(t)
+	h.owns(1, "/b", 2, 0.5, 60, "")
+	h.owns(2, "/a", 3, 0.5, 60, "")
+	h.by(5.2, 1, "/a", Event{Recipe: RecipeShards, Kind: Committed, Key: "/a", Token: 1, Zxid: 11, Was: 10, Version: 11})
+	h.finds(6, "token", "commit")
+}
+
+func TestSharesThatAreNotEvenAreFound(t *testing.T) {
+	h := shardTrial(t)
+	h.owns(1, "/a", 1, 0.5, 60, "")
+	h.owns(1, "/b", 2, 0.5, 20, Moved)
+	h.owns(2, "/b", 3, 20, 60, "")
+	h.j.JudgeUntil(seconds(10))
+	h.j.Even(seconds(10), 2)
+	h.finds(10, "even")
+	h.j.JudgeUntil(seconds(30))
+	h.j.Even(seconds(30), 2)
+	h.finds(30, "even")
+	require.Equal(t, Moves{Given: 1, Newcomers: 1, Least: 1, Longest: seconds(0.5), Patient: seconds(0.5)}, h.j.Moves())
+}

@@ -1,0 +1,35 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/zkrecipes/zkrecipes"
+	"github.com/zkrecipes/zkrecipes/internal/soak/judge"
+)
+
+// serveShards works on the shards of this process.
+func (w *worker) serveShards() {
+	x := zkrecipes.NewShards(w.client, shardsKey, shards, &zkrecipes.ShardsOptions{Settle: time.Second})
+	w.check(shardsKey, x.Serve(w.ctx, w.own))
+}
+
+// own writes to a shard in fenced transactions for as long as this process has it.
+func (w *worker) own(ctx context.Context, s *zkrecipes.Shard) error {
+	key := shardKey(s.Number())
+	o := &worker{process: w.process, link: w.link, name: key[1:]}
+	o.rand = w.source(fmt.Sprint(key, int64(s.Token())))
+	h := o.granted(s, judge.Event{Recipe: judge.RecipeShards, Key: key})
+	for ctx.Err() == nil {
+		o.commit(s, key)
+		h.believe()
+		o.sleep(ctx, 50*time.Millisecond, 150*time.Millisecond)
+	}
+	if errors.Is(context.Cause(ctx), zkrecipes.ErrMoved) {
+		h.event.Err = judge.Moved
+	}
+	h.over()
+	return nil
+}

@@ -1,8 +1,6 @@
 package line
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"slices"
 
@@ -114,45 +112,4 @@ func (p *Place) noteAhead(ahead []placename.Parts) {
 	if last.Ours() && last.Number == p.Number-1 { // else a guess would fail again
 		p.Line.noteFailed(false)
 	}
-}
-
-// A caller that does not wait guesses, too: the place that joined last blocks it, if it stands.
-
-// guessBlocked reports whether a place that blocks one of that kind certainly stands in the line.
-// Without a listing it can tell only if the line may be long. none: it has no children.
-func (l *Line) guessBlocked(ctx context.Context, s *session.Session, k placename.Kind) (blocked, none bool, err error) {
-	state, ok, _ := l.Known()
-	if long := settingsOf(l.Client).LongLine; l.WritesData || ok && !state.crowd.isLong(long) {
-		return false, false, nil
-	}
-	data, stat, err := s.Get(ctx, l.Abs())
-	switch {
-	case errors.Is(err, zk.ErrNoNode), err == nil && stat.NumChildren == 0:
-		return false, true, nil
-	case err != nil:
-		return false, false, err
-	}
-	l.noteCount(int(stat.NumChildren))
-	blocked, err = l.lastStands(ctx, s, k, data, stat)
-	return blocked, false, err
-}
-
-// lastStands reports whether the place that joined last blocks one of that kind, and still
-// stands, if these are the line's data and Stat. If nothing in the line has changed since
-// that join, the Stat says so.
-func (l *Line) lastStands(ctx context.Context, s *session.Session, k placename.Kind, data []byte, stat *zk.Stat) (bool, error) {
-	m, ok := l.last(data, nextNumber(stat)-1)
-	switch {
-	case !ok || !l.mayName(k, m):
-		return false, nil
-	case stat.Mzxid == stat.Pzxid:
-		return true, nil
-	case int(stat.NumChildren) <= settingsOf(l.Client).LongLine:
-		return false, nil
-	}
-	_, err := s.Exists(ctx, l.Abs()+"/"+m.Name)
-	if errors.Is(err, zk.ErrNoNode) {
-		return false, nil
-	}
-	return err == nil, err
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -103,127 +102,6 @@ func (l *Line) takePlace(ctx context.Context, k placename.Kind) (*Place, *Guess,
 			return nil, nil, err
 		}
 	}
-}
-
-// treeDeleted reports whether a place was deleted together with the tree of a recipe that joins
-// again then. The line, which stands in that tree, tells nothing: the servers reap it when its only
-// place was deleted. Most tools delete a tree znode by znode, so the rest gets some time to go.
-func (p *Place) treeDeleted(ctx context.Context) bool {
-	if p == nil || !p.Line.RejoinsIfDeleted {
-		return false
-	}
-	evicted := time.NewTimer(p.Session.Timeout() / 10)
-	defer evicted.Stop()
-	for {
-		root, err := p.Session.WatchChildren(ctx, zkconn.Parent(p.Line.Abs()))
-		stands := false
-		if err == nil {
-			stands, err = p.treeStands(ctx, root)
-		}
-		switch {
-		case errors.Is(err, zk.ErrNoNode), err == nil && !stands:
-			p.Line.forget()
-			return true
-		case err != nil:
-			return errors.Is(err, zkconn.ErrSessionOver)
-		}
-		select {
-		case <-root.Fired():
-		case <-evicted.C:
-			return false
-		case <-p.Session.Over():
-			return true
-		case <-ctx.Done():
-			return false
-		}
-	}
-}
-
-// treeStands reports whether something of the tree with that root is older than the place: the root
-// with its data or, where it has none, what stands in it beside the line.
-func (p *Place) treeStands(ctx context.Context, root *zkconn.Watch) (bool, error) {
-	if p.Czxid != 0 && root.Stat.Czxid > p.Czxid { // another client has made it anew
-		return false, nil
-	}
-	if root.Stat.DataLength > 0 {
-		return true, nil
-	}
-	dir := zkconn.Parent(p.Line.Abs())
-	for _, name := range root.Children {
-		if dir+"/"+name == p.Line.Abs() {
-			continue
-		}
-		stat, err := p.Session.Exists(ctx, dir+"/"+name)
-		switch {
-		case err == nil && (p.Czxid == 0 || stat.Czxid < p.Czxid):
-			return true, nil
-		case err != nil && !errors.Is(err, zk.ErrNoNode):
-			return false, err
-		}
-	}
-	return false, nil
-}
-
-// TryAcquire is like Acquire but returns ErrLocked instead of waiting. A line that is
-// held costs one read and no write.
-func (l *Line) TryAcquire(ctx context.Context, k placename.Kind) (*hold.Grant, error) {
-	return session.InSessions(ctx, l.Client, func(s *session.Session) (g *hold.Grant, err error) {
-		err = l.TryInTurn(ctx, s, k, func(p *Place) error {
-			g, err = p.Grant(ctx)
-			return err
-		})
-		return g, err
-	})
-}
-
-// TryInTurn is like InTurn in one session, but returns ErrLocked instead of waiting.
-func (l *Line) TryInTurn(ctx context.Context, s *session.Session, k placename.Kind, f func(*Place) error) error {
-	if err := l.CheckRoom(s, k); err != nil {
-		return err
-	}
-	blocked, err := l.isBlocked(ctx, s, k)
-	if err != nil {
-		return err
-	}
-	if blocked {
-		return errs.ErrLocked
-	}
-	p, err := l.Join(ctx, s, k)
-	if err != nil {
-		if err := l.rollOver(ctx, err, locked); err != nil {
-			return err
-		}
-		return l.TryInTurn(ctx, s, k, f)
-	}
-	if !p.First {
-		var pred *placename.Parts
-		if pred, _, err = p.predecessor(ctx); err == nil && pred != nil {
-			err = errs.ErrLocked
-		}
-	}
-	if err == nil && l.Delay > 0 {
-		err = p.hold(ctx, false)
-	}
-	if err == nil {
-		if err = f(p); err == nil {
-			return nil
-		}
-	}
-	l.Client.Tasks.Start(p.Withdraw)
-	return err
-}
-
-// isBlocked reports whether a place that blocks one of that kind stands in the line. It lists
-// the line, unless a guess tells.
-func (l *Line) isBlocked(ctx context.Context, s *session.Session, k placename.Kind) (blocked bool, err error) {
-	if blocked, none, err := l.guessBlocked(ctx, s, k); blocked || none || err != nil {
-		return blocked, err
-	}
-	ms, err := l.List(ctx, s)
-	if errors.Is(err, zk.ErrNoNode) {
-		return false, nil
-	}
-	return slices.ContainsFunc(ms, func(m placename.Parts) bool { return l.Blocks(k, m.Kind) }), err
 }
 
 // List returns the places in the line, in no order.

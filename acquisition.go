@@ -211,8 +211,11 @@ func (t *tracing) tellSession(s *session.Session, state session.State, server st
 		Time: time.Now(), State: SessionState(state), ID: s.ID(), Server: server, Timeout: s.Timeout(), Err: err,
 		validUntil: s.KnownUntil,
 	}
-	if state == session.RolledBack {
+	switch state {
+	case session.RolledBack:
 		e.State, e.RolledBack = SessionConnected, true
+	case session.Refused:
+		e.State, e.Refused = SessionDisconnected, true
 	}
 	t.Tell(func(dropped int) {
 		e.Dropped = dropped

@@ -52,8 +52,8 @@ func (c *Client) core() *session.Client {
 //
 // ctx bounds Dial only, not the Client. The Logger gets a warning, with the reason,
 // for each server that cannot be reached: at the first attempt, and then every 10 s at
-// most. If a server refuses a credential or the principal of SASL, or an option is invalid, Dial
-// returns an error at once.
+// most. If a server refuses a credential or the principal of SASL, or requires SASL and there
+// is none, or an option is invalid, Dial returns an error at once.
 func Dial(ctx context.Context, servers []string, opts *Options) (*Client, error) {
 	c, err := newClient(ctx, servers, opts)
 	if err == nil {

@@ -6,6 +6,7 @@ import (
 	"math"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -15,6 +16,7 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/harness"
 	"github.com/zkrecipes/zkrecipes/internal/recipetest"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
+	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
 // Invalid input and misuse of the library.
@@ -109,6 +111,15 @@ func TestBadOptionsAreNamed(t *testing.T) {
 		require.Nil(t, c)
 		require.EqualError(t, err, "zkrecipes: dial "+tt.want)
 	}
+}
+
+// Without this error the bubble would stand still, in real time.
+func TestDialOfAServerInMemoryWithoutItsDialerFailsAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := zktest.NewServer(t, zktest.InMemory())
+		_, err := zkrecipes.Dial(t.Context(), []string{srv.Addr()}, nil)
+		require.EqualError(t, err, "zkrecipes: dial 192.0.2.1:2181: Options.Dialer is not set: a zktest server in memory needs its DialContext")
+	})
 }
 
 func TestNilArgumentsAndAClosedClientAreErrors(t *testing.T) {

@@ -60,7 +60,7 @@ func ExampleLockDelay() {
 	// shipped: true
 }
 
-func ExampleMutex_Do() {
+func ExampleMutex() {
 	ctx := context.Background()
 	client, stop := exampleClient()
 	defer stop()

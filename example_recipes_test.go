@@ -304,7 +304,7 @@ func bill(_ context.Context, what []byte) error {
 	return nil
 }
 
-func ExampleQueue_Serve() {
+func ExampleQueue() {
 	client, stop := exampleClient()
 	defer stop()
 	ctx, cancel := context.WithCancel(context.Background())

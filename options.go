@@ -122,6 +122,9 @@ func (o *Options) config(ctx context.Context, servers []string) (cfg session.Con
 		host, _ := os.Hostname()
 		cfg.Identity = host + ":" + strconv.Itoa(os.Getpid())
 	}
+	if cfg.Dialer == nil && slices.Contains(cfg.Servers, tuning.InMemory) {
+		return cfg, errors.New("Options.Dialer is not set: a zktest server in memory needs its DialContext")
+	}
 	if cfg.Dialer == nil {
 		cfg.Lookup, cfg.Dialer = tuning.Network(ctx, lookup, new(net.Dialer).DialContext)
 	}

@@ -13,10 +13,14 @@ import (
 // The Client authenticates each connection before it sends anything else there, also when it
 // resumes a session. So a changed password or an expired ticket shows at the next reconnect.
 //
-//   - If a server refuses the principal, Dial returns an error at once, which is
-//     zk.ErrAuthFailed. A Client that has had a session tries again and again, and logs why. If no
-//     server accepts it in time, its session expires.
+//   - If a server refuses the principal, or requires SASL and Options.SASL is nil, Dial returns an
+//     error at once, which is zk.ErrAuthFailed. A Client that has had a session tries again and
+//     again, and logs why (TraceSession.Refused, too). If no server accepts it in time, its session
+//     expires.
 //   - If a server is not configured for SASL, the Client logs that and tries the next server.
+//   - Servers with zookeeper.allowSaslFailedClients serve a client that they have refused, as one
+//     without a principal. SASLDigest notices, because the server's proof is missing. With Kerberos,
+//     the last answer of the servers is the same for both. Then ACLs tell: zk.ErrNoAuth.
 //
 // A connection takes two more round trips with DIGEST-MD5, and three more with Kerberos. Calls
 // cost the same as without SASL.

@@ -242,6 +242,10 @@ type TraceSession struct {
 	// session was resumed with znodes that it had deleted. They are deleted again. The State is
 	// SessionConnected, as it was before. See docs/operations.md.
 	RolledBack bool
+	// Refused: a server refused an attempt to connect. Err says why, and is zk.ErrAuthFailed: a
+	// credential or the principal of Options.SASL was refused, or the server requires SASL. The
+	// State is SessionDisconnected, as it was before, and ID is 0 if there is no session.
+	Refused bool
 	// Err says why the client is disconnected. It is ErrLost, with the cause, if the
 	// session expired. It is the error of Close if the Client was closed.
 	Err     error

@@ -78,6 +78,7 @@ func ExampleNew() {
 	// zkrecipes.lease.active
 	// zkrecipes.session.expirations
 	// zkrecipes.session.reconnects
+	// zkrecipes.session.refusals
 	// zkrecipes.session.status
 	// zkrecipes.session.validity
 	// zkrecipes.trace.dropped

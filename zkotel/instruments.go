@@ -21,7 +21,7 @@ type instruments struct {
 	active, pending                  metric.Int64ObservableUpDownCounter
 	oldestHold, oldestWait, validity metric.Float64ObservableGauge
 	status                           metric.Int64ObservableUpDownCounter
-	reconnects, expirations, dropped metric.Int64ObservableCounter
+	reconnects, expirations, refusals, dropped metric.Int64ObservableCounter
 	queueLength, queueDead           metric.Int64ObservableUpDownCounter
 	queueOldest                      metric.Float64ObservableGauge
 }
@@ -60,6 +60,7 @@ func (in *instruments) create(m metric.Meter) error {
 	seconds(&in.validity, "session.validity", "How long the session is known to live on if the servers send nothing more.")
 	count(&in.reconnects, "session.reconnects", "{reconnect}", "How often the client was connected again within a session.")
 	count(&in.expirations, "session.expirations", "{session}", "How many sessions have expired.")
+	count(&in.refusals, "session.refusals", "{attempt}", "How often a server has refused the client's credentials, or has required SASL.")
 	number(&in.queueLength, "queue.length", "{item}", "Items in the queue, those that are taken included.")
 	seconds(&in.queueOldest, "queue.oldest", "Age of the oldest item in the queue, 0 if there is none.")
 	number(&in.queueDead, "queue.dead", "{item}", "Dead letters of the queue.")
@@ -70,7 +71,7 @@ func (in *instruments) create(m metric.Meter) error {
 // all returns those that have a value at any time.
 func (in *instruments) all() []metric.Observable {
 	return []metric.Observable{
-		in.active, in.pending, in.oldestHold, in.oldestWait, in.status, in.validity, in.reconnects, in.expirations,
+		in.active, in.pending, in.oldestHold, in.oldestWait, in.status, in.validity, in.reconnects, in.expirations, in.refusals,
 		in.queueLength, in.queueOldest, in.queueDead, in.dropped,
 	}
 }
@@ -139,5 +140,6 @@ func (in *instruments) observe(o metric.Observer, f telemetry.Figures) {
 	}
 	o.ObserveInt64(in.reconnects, int64(f.Session.Reconnects), in.with())
 	o.ObserveInt64(in.expirations, int64(f.Session.Expirations), in.with())
+	o.ObserveInt64(in.refusals, int64(f.Session.Refusals), in.with())
 	o.ObserveInt64(in.dropped, int64(f.Dropped), in.with())
 }

@@ -161,6 +161,7 @@ func TestTheMetricsAreExported(t *testing.T) {
 			"zkrecipes.queue.oldest (s) {} 7200",
 			"zkrecipes.session.expirations ({session}) {} 1",
 			"zkrecipes.session.reconnects ({reconnect}) {} 1",
+			"zkrecipes.session.refusals ({attempt}) {} 0",
 			"zkrecipes.session.status ({session}) {state=closed} 0",
 			"zkrecipes.session.status ({session}) {state=connected} 1",
 			"zkrecipes.session.status ({session}) {state=disconnected} 0",

@@ -30,9 +30,9 @@ type Collector struct {
 
 	acquired, held *prometheus.HistogramVec
 
-	active, pending, oldestHold, oldestWait      *prometheus.Desc
-	status, validity, reconnects, expirations    *prometheus.Desc
-	queueLength, queueOldest, queueDead, dropped *prometheus.Desc
+	active, pending, oldestHold, oldestWait             *prometheus.Desc
+	status, validity, reconnects, expirations, refusals *prometheus.Desc
+	queueLength, queueOldest, queueDead, dropped        *prometheus.Desc
 }
 
 // Option configures a Collector.
@@ -87,6 +87,7 @@ func New(opts ...Option) *Collector {
 	c.validity = desc("session_validity_seconds", "How long the session is known to live on if the servers send nothing more.")
 	c.reconnects = desc("session_reconnects_total", "How often the client was connected again within a session.")
 	c.expirations = desc("session_expirations_total", "How many sessions have expired.")
+	c.refusals = desc("session_refusals_total", "How often a server has refused the client's credentials, or has required SASL.")
 	c.queueLength = desc("queue_length", "Items in the queue, those that are taken included.", queue...)
 	c.queueOldest = desc("queue_oldest_seconds", "Age of the oldest item in the queue, 0 if there is none.", queue...)
 	c.queueDead = desc("queue_dead", "Dead letters of the queue.", queue...)
@@ -130,7 +131,7 @@ func (c *Collector) Describe(to chan<- *prometheus.Desc) {
 	c.acquired.Describe(to)
 	c.held.Describe(to)
 	for _, d := range []*prometheus.Desc{
-		c.active, c.pending, c.oldestHold, c.oldestWait, c.status, c.validity, c.reconnects, c.expirations,
+		c.active, c.pending, c.oldestHold, c.oldestWait, c.status, c.validity, c.reconnects, c.expirations, c.refusals,
 		c.queueLength, c.queueOldest, c.queueDead, c.dropped,
 	} {
 		to <- d
@@ -177,5 +178,6 @@ func (c *Collector) Collect(to chan<- prometheus.Metric) {
 	}
 	counter(c.reconnects, f.Session.Reconnects)
 	counter(c.expirations, f.Session.Expirations)
+	counter(c.refusals, f.Session.Refusals)
 	counter(c.dropped, f.Dropped)
 }

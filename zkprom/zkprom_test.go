@@ -99,6 +99,9 @@ zkrecipes_session_expirations_total 1
 # HELP zkrecipes_session_reconnects_total How often the client was connected again within a session.
 # TYPE zkrecipes_session_reconnects_total counter
 zkrecipes_session_reconnects_total 1
+# HELP zkrecipes_session_refusals_total How often a server has refused the client's credentials, or has required SASL.
+# TYPE zkrecipes_session_refusals_total counter
+zkrecipes_session_refusals_total 0
 # HELP zkrecipes_session_status 1 for the state of the session, 0 for the other states.
 # TYPE zkrecipes_session_status gauge
 zkrecipes_session_status{state="closed"} 0

@@ -6,11 +6,6 @@ import (
 	"time"
 )
 
-// inMemoryAddr is in a network reserved for documentation (RFC 5737). A client
-// without the server's dialer reaches nothing there, and the address needs no
-// name server.
-const inMemoryAddr = "192.0.2.1:2181"
-
 // Dial connects to the server and ignores the address. It has the signature of
 // go-zookeeper's Dialer. Zero means no timeout.
 func (s *Server) Dial(network, addr string, timeout time.Duration) (net.Conn, error) {

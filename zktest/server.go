@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/zkrecipes/zkrecipes/internal/jute"
+	"github.com/zkrecipes/zkrecipes/internal/tuning"
 )
 
 // Server is an in-process ZooKeeper server. Its methods may be called from any
@@ -77,7 +78,7 @@ func NewServer(t TB, opts ...Option) *Server {
 func Start(opts ...Option) (*Server, error) {
 	s := &Server{
 		opt:      newOptions(opts),
-		addr:     inMemoryAddr,
+		addr:     tuning.InMemory,
 		done:     make(chan struct{}),
 		wake:     make(chan struct{}, 1),
 		lagging:  map[*replica]*conn{},
@@ -101,7 +102,8 @@ func Start(opts ...Option) (*Server, error) {
 }
 
 // Addr returns the server's address as host:port. For a server in memory it is a
-// placeholder that nothing listens on, for clients that require an address.
+// placeholder that nothing listens on, for clients that require an address. zkrecipes.Dial
+// refuses it at once if Options.Dialer is not set.
 func (s *Server) Addr() string { return s.addr }
 
 // Plan returns the plan that the server follows. Use its Add method to add

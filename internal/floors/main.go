@@ -44,7 +44,7 @@ var floors = map[string][]string{
 	"internal/hooks":     {},
 	"internal/telemetry": {"."},
 	"fence":              {},
-	"zktest":             {"internal/digestmd5", "internal/jute"},
+	"zktest":             {"internal/digestmd5", "internal/jute", "internal/tuning"},
 	"zktest/zkserver":    {"zktest"},
 }
 

@@ -32,7 +32,7 @@ type watchdog struct {
 // what that connects with. end ends all grants.
 func Watch(s *session.Session, conn *zkconn.Config) (end func(cause error)) {
 	w := watchdogOf(s)
-	conn.HasGrants, conn.Event, conn.OnShortened = w.hasAny, w.onEvent, w.onShortened
+	conn.Event, conn.OnShortened = w.onEvent, w.onShortened
 	return w.end
 }
 
@@ -43,15 +43,14 @@ func watchdogOf(s *session.Session) *watchdog {
 // add makes g one of the session's grants (H2).
 //
 // The conditions can change right after they were checked. Code that changes them takes
-// mu afterwards and finds the grant: a reconnect calls hasAny after it has set its
-// number, and end follows the end of the session and of the Client. A grant that
-// somebody gets counts as held before anybody can end it.
+// mu afterwards and finds the grant: end follows the end of the session and of the Client. A
+// grant that somebody gets counts as held before anybody can end it.
 func (w *watchdog) add(g *Grant) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	s := w.session
 	_, err := s.Connection()
-	last := w.all[g.Path()] // of a kept lock: no reconnect came without a grant
+	last := w.all[g.Path()] // of a kept lock
 	switch {
 	case s.Client.Held.IsStopped():
 		return errs.ErrClosed // end may have run already
@@ -91,12 +90,6 @@ func (w *watchdog) forget(g *Grant, path string) {
 	if w.all[path] == g {
 		delete(w.all, path)
 	}
-}
-
-func (w *watchdog) hasAny() bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return len(w.all) > 0
 }
 
 // HeldSince returns when that session was granted the thing with that path; zero: it holds none.

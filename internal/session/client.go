@@ -56,6 +56,9 @@ const (
 	Closed
 	// RolledBack: the servers have lost transactions. The session goes on, connected.
 	RolledBack
+	// Refused: a server has refused the client's credentials, or requires SASL. The session stays
+	// disconnected.
+	Refused
 )
 
 // Client holds a session, and opens the next one when it ends.
@@ -125,10 +128,7 @@ func (c *Client) Dial(ctx context.Context) error {
 				var refused *wire.AuthError
 				if errors.As(s.Cause(), &refused) {
 					c.Close()
-					if errors.Is(refused, zk.ErrAuthFailed) { // as a mechanism of SASL says
-						return refused
-					}
-					return fmt.Errorf("%w: %w", refused, zk.ErrAuthFailed)
+					return refused
 				}
 			case <-ctx.Done():
 				err := zkconn.ContextErr(ctx)

@@ -1,11 +1,14 @@
 package session
 
 import (
+	"errors"
 	"log/slog"
 	"maps"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/go-zookeeper/zk"
 
 	"github.com/zkrecipes/zkrecipes/internal/wire"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
@@ -50,13 +53,16 @@ func openSession(c *Client) (*Session, error) {
 func (s *Session) name() string { return wire.SessionName(s.ID()) }
 
 // onFailed logs why there is no connection: each reason at each server, once in
-// failureInterval.
+// failureInterval. Each refusal of the client is told.
 func (s *Session) onFailed(server string, err error) {
 	level := slog.LevelDebug
 	if s.Client.isDue(server, err) {
 		level = slog.LevelWarn
 	}
 	s.Client.Log(level, "cannot connect", "server", server, "err", err)
+	if errors.Is(err, zk.ErrAuthFailed) {
+		s.Client.OnState(s, Refused, server, err)
+	}
 }
 
 // onUnresolved is like onFailed for a name that cannot be looked up. kept is how many addresses

@@ -15,12 +15,15 @@ func States() []zkrecipes.SessionState {
 
 // session follows the sessions of a Client.
 type session struct {
-	last                    zkrecipes.TraceSession // its State is 0 before the first event
-	reconnects, expirations int
+	last                              zkrecipes.TraceSession // its State is 0 before the first event
+	reconnects, expirations, refusals int
 }
 
 func (s *session) changed(e zkrecipes.TraceSession) {
 	switch {
+	case e.Refused: // nothing else has changed
+		s.refusals++
+		return
 	case e.RolledBack: // it was connected before
 	case e.State == zkrecipes.SessionConnected && e.ID == s.last.ID:
 		s.reconnects++
@@ -37,10 +40,11 @@ type Session struct {
 	// is 0 if the session has ended, or if they have been silent for too long.
 	Validity                time.Duration
 	Reconnects, Expirations int // of and since the first session
+	Refusals                int // by servers, of credentials or for want of them
 }
 
 func (s *session) figures(now time.Time) Session {
-	f := Session{State: s.last.State, Reconnects: s.reconnects, Expirations: s.expirations}
+	f := Session{State: s.last.State, Reconnects: s.reconnects, Expirations: s.expirations, Refusals: s.refusals}
 	if until := s.last.ValidUntil(); !until.IsZero() {
 		f.Validity = max(0, until.Sub(now))
 	}

@@ -207,6 +207,13 @@ func TestTheSessionIsFollowed(t *testing.T) {
 		before := r.figures().Session
 		require.Equal(t, zkrecipes.SessionConnected, before.State)
 		require.Positive(t, before.Expirations)
+		require.Zero(t, before.Refusals)
+		r.srv.Plan().Add(zktest.Fault{Do: zktest.Answer, Op: "getEphemerals", Code: -124, Times: 2}) // requires SASL
+		require.True(t, r.srv.Disconnect(c.Status().Session))
+		time.Sleep(5 * time.Second)
+		is(zkrecipes.SessionConnected, before.Reconnects+1, before.Expirations)
+		require.Equal(t, 2, r.figures().Session.Refusals)
+		before.Reconnects++
 		require.NoError(t, c.Close())
 		require.Zero(t, is(zkrecipes.SessionClosed, before.Reconnects, before.Expirations).Validity)
 	})

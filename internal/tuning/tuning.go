@@ -10,6 +10,10 @@ import (
 	"time"
 )
 
+// InMemory is the address of each server of zktest that runs in memory, in a network reserved for
+// documentation (RFC 5737). A Client without the server's dialer refuses it.
+const InMemory = "192.0.2.1:2181"
+
 type (
 	segmentKey    struct{}
 	lastNumberKey struct{}

@@ -263,7 +263,7 @@ func TestLargeQueuedFramesAreWrittenOneByOne(t *testing.T) {
 func TestCallsDoNotBlockOnAFullSocket(t *testing.T) {
 	nc, stop := dialStalledSocket(t)
 	var wg sync.WaitGroup
-	_, conn := wrapQuiet(nc, time.Hour, false)
+	_, conn := wrapQuiet(nc, time.Hour)
 	conn.Write(connectRequest(0))
 	_, err := jute.ReadFrame(conn, 4096)
 	require.NoError(t, err)
@@ -311,7 +311,7 @@ func dialStalledSocket(t *testing.T) (nc net.Conn, stop func()) {
 		defer nc.Close()
 		nc.(*net.TCPConn).SetReadBuffer(64 << 10)
 		if _, err := jute.ReadFrame(nc, 4096); err == nil {
-			nc.Write(connectReply(time.Hour, sessionID))
+			nc.Write(append(connectReply(time.Hour, sessionID), pong()...))
 		}
 		<-stopped // without reading any more
 	})
@@ -345,7 +345,7 @@ func TestACallMadeDuringCloseFailsOnlyAfterDown(t *testing.T) {
 		conn := r.Wrap(nc, r.Attempt(), nil)
 		go io.Copy(io.Discard, server)
 		conn.Write(connectRequest(0))
-		go server.Write(welcome())
+		go server.Write(append(welcome(), pong()...))
 		_, err := jute.ReadFrame(conn, 4096)
 		require.NoError(t, err)
 		r.reported()
@@ -446,32 +446,29 @@ func TestXidsOfCallsWrapAround(t *testing.T) {
 
 // Up is the first moment at which a Call may be made.
 func TestACallMadeWhenTheGateOpensIsSentAfterTheHeldFrames(t *testing.T) {
-	for _, leases := range []bool{false, true} {
-		inBubble(t, nil, func(t *testing.T, r *rig) {
-			var resumed atomic.Pointer[link]
-			var call *Call
-			r.cfg.Up = func(conn uint64) {
-				if conn == 2 {
-					call = resumed.Load().startCall()
-				}
+	inBubble(t, nil, func(t *testing.T, r *rig) {
+		var resumed atomic.Pointer[link]
+		var call *Call
+		r.cfg.Up = func(conn uint64) {
+			if conn == 2 {
+				call = resumed.Load().startCall()
 			}
-			first := r.connect()
-			first.setDataWatches("/a")
-			r.leases.Store(leases)
-			first.server.Close()
-			l := r.dial()
-			resumed.Store(l)
-			l.write(connectRequest(sessionID))
-			l.answer(connectReply(sessionTimeout, sessionID))
-			l.frames()
-			l.write(requestFrame(1, jute.OpDelete), requestFrame(2, jute.OpCreate), setWatches(3, []string{"/a"}, nil, nil))
-			l.answer(reply(3, 0, 0))
-			want := []string{"setWatches 3", "delete 1", "create 2", fmt.Sprintf("multi %d", xidFirstCall)}
-			require.Equal(t, want, l.sent())
-			l.answer(reply(xidFirstCall, 1, 0))
-			require.NoError(t, l.await(call))
-		})
-	}
+		}
+		first := r.connect()
+		first.setDataWatches("/a")
+		first.server.Close()
+		l := r.dial()
+		resumed.Store(l)
+		l.write(connectRequest(sessionID))
+		l.answer(connectReply(sessionTimeout, sessionID))
+		l.frames()
+		l.write(requestFrame(1, jute.OpDelete), requestFrame(2, jute.OpCreate), setWatches(3, []string{"/a"}, nil, nil))
+		l.answer(reply(3, 0, 0))
+		want := []string{"setWatches 3", "delete 1", "create 2", fmt.Sprintf("multi %d", xidFirstCall)}
+		require.Equal(t, want, l.sent())
+		l.answer(reply(xidFirstCall, 1, 0))
+		require.NoError(t, l.await(call))
+	})
 }
 
 func TestAnsweredRequestsAreRemovedFromPending(t *testing.T) {

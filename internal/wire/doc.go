@@ -12,8 +12,9 @@
 //
 // Without any of these, a lease is believed too long, a write is sent twice, or an event is missed.
 //
-//   - W1: On a resumed connection nothing is sent but setWatches, pings and the close until each watch is
-//     set that was set before. go-zookeeper sends what it has queued before its setWatches.
+//   - W1: On a resumed connection go-zookeeper's requests and the Session's wait until each watch is set
+//     again and the session's znodes were compared. go-zookeeper would send what it has queued before its
+//     setWatches, and a server that has lost transactions would be believed.
 //   - W2: A frame for go-zookeeper takes effect when go-zookeeper has asked for its last byte, and all
 //     frames do in the order in which they came.
 //   - W3: A session has one id. A handshake that names another fails.

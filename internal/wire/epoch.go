@@ -20,7 +20,6 @@ type history struct {
 	epoch    int64 // the newest of a reply; -1: there was none
 	times    int64
 	compared int64 // the times when the znodes were last asked for
-	doubt    bool  // a znode has gone while there was no connection, and they were not asked for since
 }
 
 // sawEpoch notes the epoch of a reply, and asks for the session's ephemeral znodes if it is a
@@ -44,22 +43,6 @@ func (s *Session) mayHaveLost(zxid int64) bool {
 		h.epoch = epoch
 	}
 	return h.times > h.compared
-}
-
-// noteDoubt notes that a znode has gone while there was no connection: it was deleted, or the
-// servers have lost it.
-func (s *Session) noteDoubt() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.history.doubt = true
-}
-
-// isUncompared reports whether the znodes must be asked for before requests pass: the servers may
-// have lost transactions since they were last.
-func (s *Session) isUncompared() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.history.doubt || s.history.times > s.history.compared
 }
 
 // noteRefused notes that a server has closed a connection without an answer to the handshake.
@@ -151,7 +134,7 @@ func (c *Conn) ephemeralsAnswered(zxid int64, code int32, record []byte) error {
 func (s *Session) compared() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.history.compared, s.history.doubt = s.history.times, false
+	s.history.compared = s.history.times
 }
 
 // isGateClosed reports whether requests are held back.

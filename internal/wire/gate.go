@@ -11,9 +11,9 @@ package wire
 // Behind a closed gate no lease can be used or released. So what is answered there
 // proves that the session is alive only once the gate opens: see ValidUntil.
 //
-// The gate then also waits until the session's znodes were compared, see epoch.go. It is closed for
-// that, too, if any lease is held, or if the last connection has shown that transactions or znodes
-// may be lost, and was lost before the comparison.
+// The gate then also waits until the session's znodes were compared, see epoch.go. The request for
+// them is the first one that a server answers, or refuses because it requires SASL: then the session
+// is not up.
 
 // armedAgain notes that an answered setWatches has armed these watches.
 func (c *Conn) armedAgain(paths map[watch]struct{}) {

@@ -11,19 +11,12 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/jute"
 )
 
-func TestAConnectionWithoutWatchesToArmAgainOpensWithoutAGate(t *testing.T) {
+func TestTheFirstConnectionHasNoGate(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, r *rig) {
-		r.leases.Store(true)
 		l := r.connect()
 		require.Equal(t, []string{"up 1"}, r.reported())
 		l.write(readRequest(1, jute.OpGetData, "/a", false))
 		require.Equal(t, []string{"getData 1"}, l.sent())
-
-		r.leases.Store(false)
-		l = r.resume(l)
-		require.Equal(t, []string{"up 2"}, r.reported())
-		l.write(readRequest(2, jute.OpGetData, "/a", false))
-		require.Equal(t, []string{"getData 2"}, l.sent())
 	})
 }
 
@@ -162,12 +155,11 @@ func TestWatchesNotArmedAgainWithinHalfTheTimeoutCloseTheConnection(t *testing.T
 	})
 }
 
-func TestTheGateOpensAfterTheComparisonIfALeaseIsHeld(t *testing.T) {
+func TestTheGateOpensAfterTheComparison(t *testing.T) {
 	for _, watches := range [][]string{nil, {"/a"}} {
 		inBubble(t, nil, func(t *testing.T, r *rig) {
 			first := r.connect()
 			first.setDataWatches(watches...)
-			r.leases.Store(true)
 			first.server.Close()
 			r.reported()
 			l := r.dial()
@@ -201,7 +193,6 @@ func TestTheGateOpensAfterTheComparisonIfALeaseIsHeld(t *testing.T) {
 
 func TestAComparisonThatIsNotAnsweredClosesTheConnection(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, r *rig) {
-		r.leases.Store(true)
 		r.connect().server.Close()
 		r.reported()
 		l := r.dial()

@@ -113,11 +113,17 @@ func (c *Conn) finishHandshake() error {
 	if s.shorten(r.timeout, c.connectSent) {
 		s.cfg.OnShortened()
 	}
+	unasked := c.login == nil && s.ID() == 0 // a resumed session asks for its znodes in any case
 	if err := c.logIn(); err != nil {
 		return err
 	}
 	if err := c.authenticate(); err != nil {
 		return err
+	}
+	if unasked {
+		if err := c.checkNotRequired(); err != nil {
+			return err
+		}
 	}
 	c.onDelivered = func() { c.establish(r) }
 	return nil
@@ -178,23 +184,16 @@ func (c *Conn) authenticate() error {
 func (c *Conn) establish(r connectResponse) {
 	s := c.session
 	resumed := s.ID() != 0
-	leases := resumed && s.cfg.HasGrants()
 	unarmed := s.accept(r)
 	c.mu.Lock()
 	c.established = true
 	c.unarmed = unarmed
-	c.gateClosed = len(unarmed) > 0 || leases || resumed && s.isUncompared()
+	c.gateClosed = resumed
 	c.alive, c.lastSent = c.connectSent, c.connectSent
-	gateClosed := c.gateClosed
 	c.mu.Unlock()
-	if !gateClosed {
-		if !resumed {
-			s.markAlive(c.connectSent)
-		}
+	if !resumed {
+		s.markAlive(c.connectSent)
 		s.cfg.Up(c.number)
-		if resumed {
-			c.askEphemerals()
-		}
 		return
 	}
 	c.mu.Lock()

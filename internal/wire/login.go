@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/go-zookeeper/zk"
+
 	"github.com/zkrecipes/zkrecipes/internal/jute"
 )
 
@@ -16,8 +18,9 @@ type Login struct {
 	Step func(challenge []byte) (token []byte, done bool, err error)
 }
 
-// AuthError reports that the server refused a credential, or the principal of a Login. It holds no
-// secret.
+// AuthError reports that the server refused a credential or the principal of a Login or, if it is
+// the zero value, that the server requires a Login and there is none. It is zk.ErrAuthFailed, and
+// holds no secret.
 type AuthError struct {
 	Scheme string // of a credential; empty for SASL
 
@@ -31,11 +34,16 @@ func (e *AuthError) Error() string {
 		return fmt.Sprintf("SASL %s as %q: %v", e.Mechanism, e.Principal, e.Why)
 	case e.Mechanism != "":
 		return fmt.Sprintf("server refused SASL %s as %q", e.Mechanism, e.Principal)
+	case e.Scheme != "":
+		return fmt.Sprintf("server refused the credential of scheme %q", e.Scheme)
 	}
-	return fmt.Sprintf("server refused the credential of scheme %q", e.Scheme)
+	return "the server requires SASL (Options.SASL)"
 }
 
 func (e *AuthError) Unwrap() error { return e.Why }
+
+// Is reports whether target is zk.ErrAuthFailed, which each AuthError is.
+func (e *AuthError) Is(target error) bool { return target == zk.ErrAuthFailed }
 
 // errNoSASL is the error of a server that answers the first token with none. It has no SASL
 // server then (ZooKeeperServer.processSasl), unless it lets in those that it has refused.
@@ -44,7 +52,7 @@ var errNoSASL = errors.New("the server is not configured for SASL (JAAS section 
 
 // errRequiresSASL is the error of a connection without a Login, to a server that requires one. Such a
 // server answers the handshake, and then refuses and closes at the first request.
-var errRequiresSASL = errors.New("the server requires SASL (Options.SASL)")
+var errRequiresSASL = &AuthError{}
 
 var errRefused = errors.New("refused")
 
@@ -75,6 +83,28 @@ func (c *Conn) logIn() error {
 			return nil
 		}
 	}
+}
+
+// checkNotRequired asks a server by a ping, which such a server answers with an error, whether it
+// requires a Login. Otherwise the first call of the user would find out.
+func (c *Conn) checkNotRequired() error {
+	ping := jute.AppendInt32(jute.AppendInt32(nil, jute.XidPing), jute.OpPing)
+	if _, err := c.Conn.Write(jute.Frame(ping)); err != nil {
+		return fmt.Errorf("handshake: %w", err)
+	}
+	frame, err := jute.ReadFrame(c.r, maxConnectResponse)
+	if err != nil {
+		return fmt.Errorf("handshake: %w", err)
+	}
+	d := jute.NewDecoder(frame[4:])
+	xid, _, code := d.Int32(), d.Int64(), d.Int32()
+	switch {
+	case d.Err != nil || xid != jute.XidPing:
+		return fmt.Errorf("handshake: answer %d to a ping", xid)
+	case code == jute.ErrSASL:
+		return errRequiresSASL
+	}
+	return nil
 }
 
 // sendToken sends a token and returns the server's, nil if it sends none.

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
 	"github.com/zkrecipes/zkrecipes/internal/jute"
@@ -110,6 +111,52 @@ func TestAServerWithoutSASLIsAnErrorThatSaysSo(t *testing.T) {
 	})
 }
 
+func TestANewConnectionWithoutALoginIsRefusedBeforeItIsUp(t *testing.T) {
+	for _, creds := range [][]Credential{nil, {{Scheme: "digest"}}} {
+		inBubble(t, creds, func(t *testing.T, r *rig) {
+			l := r.dial()
+			l.hasPing = true
+			l.write(connectRequest(0))
+			l.answer(welcome())
+			if creds != nil {
+				l.answer(reply(jute.XidAuth, 0, 0))
+			}
+			require.Equal(t, "ping -2", last(l.sent()))
+			require.Empty(t, r.reported())
+			l.answer(reply(jute.XidPing, 0, jute.ErrSASL))
+			require.Equal(t, errRequiresSASL, l.down())
+			require.EqualError(t, l.down(), "the server requires SASL (Options.SASL)")
+			require.ErrorIs(t, l.down(), zk.ErrAuthFailed)
+			require.Empty(t, l.read())
+			require.Zero(t, r.ID(), "the session is not accepted")
+		})
+	}
+}
+
+func last(all []string) string { return all[len(all)-1] }
+
+func TestAPingThatIsAnsweredBadlyFailsTheHandshake(t *testing.T) {
+	for name, answer := range map[string][]byte{
+		"another xid":    reply(1, 0, 0),
+		"half an answer": jute.Frame(pong()[4:12]),
+		"nothing":        nil,
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, nil, func(t *testing.T, r *rig) {
+				l := r.dial()
+				l.hasPing = true
+				l.write(connectRequest(0))
+				l.answer(welcome(), answer)
+				if answer == nil {
+					l.server.Close()
+				}
+				require.ErrorContains(t, l.down(), "handshake: ")
+				require.Zero(t, r.ID())
+			})
+		})
+	}
+}
+
 func TestAResumedConnectionWithoutALoginNamesTheServerThatRequiresOne(t *testing.T) {
 	for what, refuse := range map[string]func(l *link){
 		"the request for the znodes": func(l *link) { l.answer(reply(xidEphemerals, 0, jute.ErrSASL)) },
@@ -130,6 +177,7 @@ func TestAResumedConnectionWithoutALoginNamesTheServerThatRequiresOne(t *testing
 				require.Equal(t, []string{"getEphemerals -1000"}, l.sent()[1:])
 				refuse(l)
 				require.ErrorIs(t, l.down(), errRequiresSASL)
+				require.NotContains(t, r.reported(), "up 2")
 				require.Equal(t, before, r.ValidUntil())
 			})
 		})

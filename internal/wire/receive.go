@@ -20,16 +20,20 @@ const maxReusedBuffer = 64 << 10
 type watchdogReader struct{ c *Conn }
 
 func (r watchdogReader) Read(p []byte) (int, error) {
-	r.c.mu.Lock()
-	established := r.c.established
-	r.c.mu.Unlock()
-	if established {
+	if r.c.isEstablished() {
 		if by, stale := r.c.session.ioDeadline(r.c.readDeadline, time.Now()); stale {
 			r.c.readDeadline = by
 			r.c.Conn.SetReadDeadline(by)
 		}
 	}
 	return r.c.Conn.Read(p)
+}
+
+// isEstablished reports whether go-zookeeper has read the ConnectResponse.
+func (c *Conn) isEstablished() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.established
 }
 
 // ioDeadline returns the deadline for a read or a write that begins now: half
@@ -65,10 +69,7 @@ func (c *Conn) Read(p []byte) (int, error) {
 // and leaves it empty otherwise.
 func (c *Conn) nextFrame() error {
 	c.frame, c.off, c.onDelivered = nil, 0, nil
-	c.mu.Lock()
-	established := c.established
-	c.mu.Unlock()
-	if !established {
+	if !c.isEstablished() {
 		return c.finishHandshake()
 	}
 	frame, err := jute.ReadFrameInto(c.r, c.buf, maxReply)
@@ -96,9 +97,6 @@ func (c *Conn) dispatch(frame []byte) error {
 		event.Path = d.Text()
 		if d.Err != nil {
 			return fmt.Errorf("malformed event: %w", d.Err)
-		}
-		if event.Rearmed && event.Type == jute.EventDeleted {
-			c.session.noteDoubt()
 		}
 		c.onDelivered = func() {
 			c.session.sawEvent(zxid)
@@ -207,8 +205,7 @@ func (s *Session) Timeout() time.Duration {
 // reading. It is zero before the first handshake.
 //
 // What is answered before a connection lets requests through counts once it does:
-// until then the session lives, but nobody can use or release what it holds. If
-// requests pass at once, the first answer counts.
+// until then the session lives, but nobody can use or release what it holds.
 //
 // It is wrong if a follower answers a request and then dies, or is cut off,
 // before it has reported the request to the leader (a process that was paused asks the

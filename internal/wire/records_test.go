@@ -188,11 +188,11 @@ func FuzzServer(f *testing.F) {
 			data = jute.Frame(data)
 		}
 		client, server := net.Pipe()
-		_, conn := wrapQuiet(client, sessionTimeout, true)
+		_, conn := wrapQuiet(client, sessionTimeout)
 		var wg sync.WaitGroup
 		wg.Go(func() { io.Copy(io.Discard, server) })
 		wg.Go(func() {
-			server.Write(welcome())
+			server.Write(append(welcome(), pong()...))
 			server.Write(data)
 			server.Close()
 		})
@@ -248,12 +248,12 @@ func FuzzHandshake(f *testing.F) {
 	f.Add(bytes.Repeat([]byte{0xff}, 40))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		client, server := net.Pipe()
-		s, conn := wrapQuiet(client, sessionTimeout, false, Credential{Scheme: "digest"})
+		s, conn := wrapQuiet(client, sessionTimeout, Credential{Scheme: "digest"})
 		var wg sync.WaitGroup
 		wg.Go(func() { io.Copy(io.Discard, server) })
 		wg.Go(func() {
 			server.Write(jute.Frame(data))
-			server.Write(reply(jute.XidAuth, 0, 0))
+			server.Write(append(reply(jute.XidAuth, 0, 0), pong()...))
 			server.Close()
 		})
 		conn.Write(connectRequest(0))

@@ -33,8 +33,7 @@ type Event struct {
 type Config struct {
 	Timeout     time.Duration // requested; the server may change it
 	Credentials []Credential
-	Losses      int64       // of the session before
-	HasGrants   func() bool // reports whether any lease is held
+	Losses      int64 // of the session before
 	// Armed is called when conn has answered a watch on a znode's data, or on its children.
 	Armed       func(path string, children bool, conn uint64)
 	Event       func(Event)

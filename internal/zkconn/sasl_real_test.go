@@ -1,6 +1,7 @@
 package zkconn_test
 
 import (
+	"context"
 	"crypto/tls"
 	"fmt"
 	"maps"
@@ -70,15 +71,32 @@ func TestRealServersLetInWhoeverKnowsThePassword(t *testing.T) {
 				require.ErrorIs(t, err, zk.ErrNoAuth)
 				require.NoError(t, l.Release())
 
-				anybody := recipetest.DialTo(t, servers, nil)
-				_, _, err = anybody.Get(ctx, "/")
+				anybody, err := zkrecipes.Dial(ctx, servers, nil)
 				if flags == nil {
 					require.NoError(t, err)
+					require.NoError(t, anybody.Close())
 				} else {
+					require.ErrorIs(t, err, zk.ErrAuthFailed)
 					require.ErrorContains(t, err, "the server requires SASL (Options.SASL)")
 				}
 			})
 		}
+	})
+}
+
+// With allowSaslFailedClients, the servers go on with a client that they have refused. Its
+// principal is not that of the connection, so the client must not go on.
+func TestRealServersThatLetInWhomTheyRefuseAreNotBelieved(t *testing.T) {
+	eachVersion(t, func(t *testing.T, version string) {
+		t.Parallel()
+		node := saslNode(t, zkserver.Config{Version: version}, []string{"-Dzookeeper.allowSaslFailedClients=true"})
+		servers := []string{node.Addr()}
+		c := recipetest.DialTo(t, servers, asAlice())
+		require.NoError(t, recipetest.UseOnce(harness.Within(t, time.Minute), "mutex", c, "/lock"))
+		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+		defer cancel()
+		_, err := zkrecipes.Dial(ctx, servers, &zkrecipes.Options{SASL: zkrecipes.SASLDigest("alice", "wr0ng")})
+		require.ErrorContains(t, err, `SASL DIGEST-MD5 as "alice": `)
 	})
 }
 
@@ -95,7 +113,7 @@ func TestRealServersTakeSASLOverTLS(t *testing.T) {
 		require.NoError(t, recipetest.UseOnce(ctx, "mutex", c, "/lock"))
 		_, err := zkrecipes.Dial(ctx, servers, &zkrecipes.Options{SASL: zkrecipes.SASLDigest("alice", "wr0ng"), TLS: secure})
 		require.ErrorIs(t, err, zk.ErrAuthFailed)
-		_, _, err = recipetest.DialTo(t, servers, &zkrecipes.Options{TLS: secure}).Get(ctx, "/")
+		_, err = zkrecipes.Dial(ctx, servers, &zkrecipes.Options{TLS: secure})
 		require.ErrorIs(t, err, zk.ErrAuthFailed)
 		require.ErrorContains(t, err, "the server requires SASL (Options.SASL)")
 	})

@@ -118,12 +118,52 @@ func TestAServerWithoutSASLIsPassedOver(t *testing.T) {
 	})
 }
 
-func TestAClientWithoutSASLLearnsThatTheServerRequiresIt(t *testing.T) {
-	inSASLBubble(t, func(t *testing.T, w *recipetest.World) {
-		c := w.Stranger(nil)
-		_, _, err := c.Get(harness.Within(t, time.Minute), "/")
-		require.ErrorContains(t, err, "the server requires SASL (Options.SASL)")
-	})
+func TestDialReturnsAtOnceIfTheServerRequiresSASLAndThereIsNone(t *testing.T) {
+	for _, auth := range [][]zkrecipes.Auth{nil, {{Scheme: "digest", Data: []byte("u:p")}}} {
+		inSASLBubble(t, func(t *testing.T, w *recipetest.World) {
+			took, err := dialFails(t, w, &zkrecipes.Options{Auth: auth})
+			require.ErrorIs(t, err, zk.ErrAuthFailed)
+			require.EqualError(t, err, "zkrecipes: dial "+w.Srv.Addr()+": the server requires SASL (Options.SASL)")
+			require.Less(t, took, time.Second)
+		})
+	}
+}
+
+func TestRefusedAttemptsToConnectAreTold(t *testing.T) {
+	for name, tt := range map[string]struct {
+		opts  *zkrecipes.Options
+		fault zktest.Fault
+		says  string
+	}{
+		"the principal": {asAlice(), zktest.Fault{Op: "sasl", Code: jute.ErrAuthFailed}, `server refused SASL DIGEST-MD5 as "alice"`},
+		"a credential":  {&zkrecipes.Options{Auth: []zkrecipes.Auth{{Scheme: "digest", Data: []byte("u:p")}}}, zktest.Fault{Op: "auth", Code: jute.ErrAuthFailed}, `server refused the credential of scheme "digest"`},
+		"no SASL":       {&zkrecipes.Options{}, zktest.Fault{Op: "getEphemerals", Code: jute.ErrSASL}, "the server requires SASL (Options.SASL)"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+				var told []zkrecipes.TraceSession
+				tt.opts.Trace = &zkrecipes.Trace{Session: func(e zkrecipes.TraceSession) { told = append(told, e) }}
+				c := w.Client(tt.opts)
+				id := recipetest.SessionID(c)
+				tt.fault.Do, tt.fault.Times = zktest.Answer, 2
+				w.Plan.Add(tt.fault)
+				require.True(t, w.Srv.Disconnect(id))
+				time.Sleep(5 * time.Second)
+				synctest.Wait()
+				require.True(t, c.Status().Connected)
+				require.Len(t, told, 5, "connected, disconnected, refused twice, connected")
+				require.False(t, told[1].Refused)
+				for _, e := range told[2:4] {
+					require.True(t, e.Refused)
+					require.Equal(t, zkrecipes.SessionDisconnected, e.State)
+					require.Equal(t, []any{id, w.Srv.Addr()}, []any{e.ID, e.Server})
+					require.ErrorIs(t, e.Err, zk.ErrAuthFailed)
+					require.ErrorContains(t, e.Err, tt.says)
+				}
+				require.Equal(t, zkrecipes.SessionConnected, told[4].State)
+			}, zktest.SASL(saslUsers))
+		})
+	}
 }
 
 // Each step of the exchange, on a connection that resumes the session.

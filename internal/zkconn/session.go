@@ -15,8 +15,8 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/wire"
 )
 
-// Config is what a Session needs of its owner. No function may block. HasGrants, Event and
-// OnShortened are called without the session's lock. Up and Down are called with it, in the
+// Config is what a Session needs of its owner. No function may block. Event and OnShortened
+// are called without the session's lock. Up and Down are called with it, in the
 // order of what happened: they must not call the Session's methods, except ID and Timeout.
 type Config struct {
 	Servers     *Servers
@@ -31,7 +31,6 @@ type Config struct {
 	Losses      int64     // of the session before, see Session.Losses
 	MaxBuffer   int       // the servers' jute.maxbuffer; 0: the default
 
-	HasGrants   func() bool                    // reports whether grants rest on this session
 	Event       func(wire.Event)               // a watch event came; the watches that it fires have fired
 	Up          func(server string)            // requests pass, for the first time or again
 	Down        func(server string, err error) // they no longer do, and not because of Close
@@ -133,7 +132,6 @@ func New(cfg Config) *Session {
 		Timeout:     cfg.Timeout,
 		Credentials: cfg.Credentials,
 		Losses:      cfg.Losses,
-		HasGrants:   cfg.HasGrants,
 		Armed:       s.onArmed,
 		Event:       s.onEvent,
 		Up:          s.onUp,

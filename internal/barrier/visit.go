@@ -43,7 +43,7 @@ func (v *Visit) Leave(ctx context.Context) error {
 		return errs.ErrNilContext
 	}
 	c := v.D.Client
-	c.Held.AddLate() // the visit ends before this member has left together with the others
+	c.Held.Add() // the visit ends before this member has left together with the others
 	defer c.Held.End()
 	ctx, done := c.Bind(ctx)
 	defer done()

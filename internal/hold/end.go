@@ -28,7 +28,7 @@ func (g *Grant) EndAfter(d time.Duration, cause error) {
 	}
 	g.limit = time.AfterFunc(d, func() {
 		g.At.Client.Tasks.Add() // see releaseHandle
-		defer g.At.Client.Tasks.Finish()
+		defer g.At.Client.Tasks.End()
 		g.End(cause)
 	})
 }
@@ -122,7 +122,7 @@ func (g *Grant) releaseHandle(l *Handle) error {
 	// must be a task before the grant ends.
 	c := g.At.Client
 	c.Tasks.Add()
-	defer c.Tasks.Finish()
+	defer c.Tasks.End()
 	last, err := g.RemoveHandle(l)
 	if err != nil || !last {
 		return err
@@ -149,7 +149,7 @@ func (g *Grant) mayBeDeleted() bool {
 // Release ends a grant that nobody has, and deletes its thing.
 func (g *Grant) Release() error {
 	g.At.Client.Tasks.Add() // see releaseHandle
-	defer g.At.Client.Tasks.Finish()
+	defer g.At.Client.Tasks.End()
 	if g.endIfLost() != nil {
 		return nil
 	}

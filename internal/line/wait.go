@@ -147,27 +147,6 @@ func (p *Place) awaitPredecessor(ctx context.Context, before *zkconn.Predecessor
 	return nil
 }
 
-// AwaitWatch waits until the watch fires. The place is watched too, once late says that
-// the wait has lasted for a while, so that short waits do not pay for it. zk.ErrNoNode:
-// the place was deleted.
-func (p *Place) AwaitWatch(ctx context.Context, w *zkconn.Watch, late <-chan time.Time) (err error) {
-	for {
-		select {
-		case <-w.Fired():
-			return nil
-		case <-late:
-		case <-p.Own.Fired():
-		case <-p.Session.Over():
-			return zkconn.ErrSessionOver
-		case <-ctx.Done():
-			return p.Session.ContextErr(ctx)
-		}
-		if p.Own, err = p.Session.Watch(ctx, p.Path); err != nil {
-			return err
-		}
-	}
-}
-
 // AwaitAny waits until one of the watches fires. It watches the own place, too: no other
 // event would tell the first in line that its place was deleted.
 func (p *Place) AwaitAny(ctx context.Context, watches []*zkconn.Watch) error {

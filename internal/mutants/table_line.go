@@ -73,8 +73,8 @@ var lineMutants = []mutant{
 		name: "reader-signals",
 		what: "A reader that leaves looks like an exclusive holder that releases the line.",
 		in:   "internal/line",
-		old:  `if !p.Kind.Exclusive() || !p.ACL.LetsWrite() {`,
-		new:  `if !p.ACL.LetsWrite() {`,
+		old:  `if !p.Kind.Exclusive() || !p.ACL.letsWrite() {`,
+		new:  `if !p.ACL.letsWrite() {`,
 		test: "./internal/line -run ^TestAReaderNeverSignals",
 	},
 	{

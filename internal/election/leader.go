@@ -189,6 +189,7 @@ func (c *candidate) withdrawOnce() error {
 	w, err := c.Session.WatchChildren(ctx, c.leader)
 	switch {
 	case errors.Is(err, zk.ErrNoNode), err == nil && !c.owns(&w.Stat):
+		_, _, _ = c.Session.GetOwn(ctx, c.leader)
 		return nil
 	case err != nil:
 		return err

@@ -8,7 +8,7 @@
 #	race        all packages with the race detector, and some seeds of each simulation
 #	real        all tests of the recipes on a real server (ZK_VERSION chooses another one)
 #	long        tests that take minutes each, on real servers, and all versions of ZooKeeper
-#	bench       the benchmarks, with the race detector
+#	bench       the benchmarks, with the race detector; trees and groups beside Curator on a real server
 #	prometheus  the alert rules, with promtool and Prometheus
 #	sasl        Kerberos on an MIT KDC, and SASL beside kazoo
 #	fence       package fence on PostgreSQL, MariaDB, SQLite and nginx, and a judge of it on each
@@ -47,7 +47,9 @@ long() {
 
 bench() {
 	./scripts/setup.sh
+	./scripts/setup-bench.sh
 	./scripts/race.sh ./bench/...
+	go test -C bench -count=1 -run Curator .
 }
 
 prometheus() {

@@ -60,6 +60,29 @@ func TestBefore39ALockThatWaitsForTheRootOfATreeEndsItsWatch(t *testing.T) {
 	}, zktest.Emulate(zktest.ZooKeeper38))
 }
 
+// Before 3.9, another watch takes the place of a tree's among those on data, or among those on children. The
+// rest of it is taken back, so that the server does not go on to send events of the whole tree.
+func TestBefore39NothingIsLeftOfATreesWatchThatAnotherWatchHasEnded(t *testing.T) {
+	recipetest.InWatchBubble(t, func(t *testing.T, w *recipetest.WatchWorld, a, b *zkrecipes.Client) {
+		w.Creates(w.Path, "1")
+		w.Creates(w.Path+"/a", "2")
+		m := mirrors(t, a, w.Path, nil)
+		node := recipetest.WatchesAt(t, a, w.Path)
+		require.ErrorContains(t, m.failure(), "servers before ZooKeeper 3.9 cannot watch a tree")
+		m = mirrors(t, b, w.Path, nil)
+		list := recipetest.ListsOf(t, b, w.Path)
+		require.ErrorContains(t, m.failure(), "servers before ZooKeeper 3.9 cannot watch a tree")
+		before := w.Srv.Counts()
+		w.Creates(w.Path+"/a/b", "3")
+		w.Sets(w.Path+"/a", "4")
+		require.Empty(t, w.Srv.Counts().Sub(before).Events)
+		w.Sets(w.Path, "5")
+		w.Creates(w.Path+"/c", "6")
+		require.Equal(t, "5", node.Last())
+		require.Equal(t, "[a c]", list.Last())
+	}, zktest.Emulate(zktest.ZooKeeper38))
+}
+
 // A list begins while a watch of the same tree does, or ends: it learns of changes.
 func TestBefore39AListIsNotDeafIfAWatchOfItsTreeBeginsOrEnds(t *testing.T) {
 	for _, ends := range []bool{false, true} {

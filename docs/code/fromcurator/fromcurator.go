@@ -8,6 +8,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/go-zookeeper/zk"
+
 	"github.com/zkrecipes/zkrecipes"
 )
 
@@ -196,4 +198,18 @@ func queue(ctx context.Context, client *zkrecipes.Client, bill func(context.Cont
 	return jobs.Serve(ctx, func(ctx context.Context, job *zkrecipes.Item) error {
 		return bill(ctx, job.Data)
 	})
+}
+
+// setValue changes the data of a znode as a SharedValue's trySetValue does, until nobody was quicker.
+func setValue(ctx context.Context, client *zkrecipes.Client, path string, change func(old []byte) []byte) error {
+	for {
+		old, stat, err := client.Get(ctx, path)
+		if err != nil {
+			return err
+		}
+		_, err = client.Commit(ctx, zkrecipes.OpSet(path, change(old), stat.Version))
+		if !errors.Is(err, zk.ErrBadVersion) {
+			return err // nil, or ErrUncertain
+		}
+	}
 }

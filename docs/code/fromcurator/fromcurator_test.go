@@ -148,3 +148,21 @@ func TestWorkMayBeginAgainAfterAReconnection(t *testing.T) {
 		require.NoError(t, in())
 	})
 }
+
+func TestEachChangeOfAValueIsOneOfTheOneBefore(t *testing.T) {
+	client := dial(t, zktest.NewServer(t))
+	_, err := client.Commit(t.Context(), zkrecipes.OpCreate("/value", nil, 0, nil))
+	require.NoError(t, err)
+	done := make(chan error)
+	for range 5 {
+		go func() {
+			done <- setValue(t.Context(), client, "/value", func(old []byte) []byte { return append(old, 'x') })
+		}()
+	}
+	for range 5 {
+		require.NoError(t, <-done)
+	}
+	data, _, err := client.Get(t.Context(), "/value")
+	require.NoError(t, err)
+	require.Equal(t, "xxxxx", string(data))
+}

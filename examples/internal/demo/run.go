@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 )
 
@@ -46,6 +47,7 @@ func Run[R any](ctx context.Context, workers []Worker, take func(r R, crew *Crew
 type Crew struct {
 	processes []atomic.Pointer[os.Process] // nil: not started yet
 	killed    []atomic.Bool
+	again     []atomic.Bool // to be started again when it has ended
 	leash     *os.File
 }
 
@@ -61,6 +63,12 @@ func (c *Crew) Freeze(worker int) error { return freeze(c.processes[worker].Load
 
 // Thaw makes a worker go on that stands still.
 func (c *Crew) Thaw(worker int) error { return thaw(c.processes[worker].Load()) }
+
+// Upgrade stops a worker, as the system does (SIGTERM), and starts it again when it has ended.
+func (c *Crew) Upgrade(worker int) error {
+	c.again[worker].Store(true)
+	return c.processes[worker].Load().Signal(syscall.SIGTERM)
+}
 
 // Stop tells all workers to stop, also those that stand still.
 func (c *Crew) Stop() {
@@ -95,6 +103,7 @@ func run[R any](ctx context.Context, workers []Worker, take func(r R, crew *Crew
 	crew := &Crew{
 		processes: make([]atomic.Pointer[os.Process], len(workers)),
 		killed:    make([]atomic.Bool, len(workers)),
+		again:     make([]atomic.Bool, len(workers)),
 		leash:     leash,
 	}
 	defer crew.Stop()
@@ -103,25 +112,39 @@ func run[R any](ctx context.Context, workers []Worker, take func(r R, crew *Crew
 	ends := make([]error, len(workers))
 	var running sync.WaitGroup
 	for i, w := range workers {
-		params, err := json.Marshal(w.Params)
-		if err != nil {
-			panic(err) // a type that has no JSON
+		start := func() (*exec.Cmd, error) {
+			params, err := json.Marshal(w.Params)
+			if err != nil {
+				panic(err) // a type that has no JSON
+			}
+			cmd := exec.Command(self, w.Role, string(params))
+			cmd.Stdin, cmd.Stdout, cmd.Stderr = input, output, os.Stderr
+			err = cmd.Start()
+			crew.processes[i].Store(cmd.Process)
+			return cmd, err
 		}
-		cmd := exec.Command(self, w.Role, string(params))
-		cmd.Stdin, cmd.Stdout, cmd.Stderr = input, output, os.Stderr
-		if ends[i] = cmd.Start(); ends[i] != nil {
+		cmd, err := start()
+		if ends[i] = err; err != nil {
 			crew.Stop()
 			break
 		}
-		crew.processes[i].Store(cmd.Process)
 		running.Go(func() {
-			if err := cmd.Wait(); err != nil && !crew.killed[i].Load() {
+			err := cmd.Wait()
+			for err == nil && crew.again[i].Swap(false) {
+				if cmd, err = start(); err == nil {
+					err = cmd.Wait()
+				}
+			}
+			if err != nil && !crew.killed[i].Load() {
 				ends[i] = fmt.Errorf("%s: %w", w.Name, err)
 				crew.Stop()
 			}
 		})
 	}
-	output.Close() // so that reports ends with the last worker
+	go func() { // so that reports ends with the last worker
+		running.Wait()
+		output.Close()
+	}()
 
 	lines := bufio.NewScanner(reports)
 	for lines.Scan() {

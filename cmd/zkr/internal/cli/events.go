@@ -32,43 +32,18 @@ func watchLine(ctx context.Context, client *zkrecipes.Client, at string, tell fu
 	var all sync.WaitGroup
 	defer all.Wait()
 	defer stop()
-	changed := make(chan struct{}, 1)
-	nudge := func() {
-		select {
-		case changed <- struct{}{}:
-		default:
-		}
-	}
-	all.Go(func() {
-		for range client.Watch(ctx, at) {
-			nudge()
-		}
-	})
-	for _, dir := range []string{"", "/line", "/slots", "/round"} { // of whatever recipe it is
-		all.Go(func() {
-			for range client.WatchChildren(ctx, strings.TrimSuffix(at, "/")+dir) {
-				nudge()
-			}
-		})
-	}
+	changed := changesOf(ctx, client, at, &all)
 	for {
 		began := time.Now()
-		l, err := view.ReadPath(ctx, client, at)
-		if errors.Is(err, zkrecipes.ErrUnused) || errors.Is(err, zk.ErrNoNode) {
-			l, err = view.Line{Path: at, Places: []view.Place{}}, nil
-		}
+		l, err := readUnused(ctx, client, at)
 		if err == nil {
 			err = tell(l)
 		}
-		if ctx.Err() != nil {
-			return context.Cause(ctx)
-		}
-		if err != nil {
+		if err != nil && ctx.Err() == nil {
 			return err
 		}
-		wait := time.NewTimer(max(leastGap, 4*time.Since(began)))
 		select {
-		case <-wait.C:
+		case <-time.After(max(leastGap, 4*time.Since(began))):
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
@@ -83,6 +58,39 @@ func watchLine(ctx context.Context, client *zkrecipes.Client, at string, tell fu
 			return context.Cause(ctx)
 		}
 	}
+}
+
+// readUnused is like view.ReadPath, but a line that nobody uses has no places.
+func readUnused(ctx context.Context, client *zkrecipes.Client, at string) (view.Line, error) {
+	l, err := view.ReadPath(ctx, client, at)
+	if errors.Is(err, zkrecipes.ErrUnused) || errors.Is(err, zk.ErrNoNode) {
+		return view.Line{Path: at, Places: []view.Place{}}, nil
+	}
+	return l, err
+}
+
+// changesOf watches what can change in the line at a path, of whatever recipe it is, until ctx ends.
+func changesOf(ctx context.Context, client *zkrecipes.Client, at string, all *sync.WaitGroup) <-chan struct{} {
+	changed := make(chan struct{}, 1)
+	nudge := func() {
+		select {
+		case changed <- struct{}{}:
+		default:
+		}
+	}
+	all.Go(func() {
+		for range client.Watch(ctx, at) {
+			nudge()
+		}
+	})
+	for _, dir := range []string{"", "/line", "/slots", "/round", "/members"} {
+		all.Go(func() {
+			for range client.WatchChildren(ctx, strings.TrimSuffix(at, "/")+dir) {
+				nudge()
+			}
+		})
+	}
+	return changed
 }
 
 // event is what has happened to a place, as it is printed.

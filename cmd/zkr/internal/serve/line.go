@@ -93,10 +93,7 @@ func (l *line) standing() (places []*place) {
 	}
 	names := l.listings[""].names
 	if l.recipe == zkrecipes.RecipeGroup {
-		for _, name := range names {
-			places = append(places, &place{name: name, path: l.path + "/" + name, held: true})
-		}
-		return places
+		return l.members(names)
 	}
 	ms := inOrder(names)
 	leads := l.recipe == zkrecipes.RecipeElection && slices.Contains(names, leader)
@@ -120,6 +117,14 @@ func (l *line) standing() (places []*place) {
 		}
 		return 1
 	})
+	return places
+}
+
+// members returns the places of a group, of which each child is one.
+func (l *line) members(names []string) (places []*place) {
+	for _, name := range names {
+		places = append(places, &place{name: name, path: l.path + "/" + name, held: true})
+	}
 	return places
 }
 

@@ -3,6 +3,7 @@ package zkrecipes
 import (
 	"log/slog"
 	"reflect"
+	"strings"
 	"sync"
 
 	"github.com/zkrecipes/zkrecipes/internal/hold"
@@ -19,7 +20,6 @@ var (
 	Fail          = fail
 	StartAcquire  = startAcquire
 	AcquisitionIn = acquisitionIn
-	ParseServer   = session.ParseServer
 )
 
 const (
@@ -46,4 +46,9 @@ func HooksRun(c *session.Client) bool {
 	mu.Lock()
 	defer mu.Unlock()
 	return h.FieldByName("running").Bool()
+}
+
+func ParseServer(server string) (string, error) {
+	all, err := session.ParseServers([]string{server})
+	return strings.Join(all, ","), err
 }

@@ -42,14 +42,6 @@ type Lease struct {
 	handle *hold.Handle // nil: a zero value
 }
 
-// newLease returns the lease of a handle, which may be nil.
-func newLease(h *hold.Handle) *Lease {
-	if h == nil {
-		return nil
-	}
-	return &Lease{h}
-}
-
 func (l *Lease) fail(op string, err error) error {
 	if l.isZero() {
 		return fail(op, "", err)

@@ -142,7 +142,7 @@ func (o *Options) check() error {
 		return fmt.Errorf("Options.SessionTimeout is %v", t)
 	}
 	if o.Prefix != "" {
-		if err := zkconn.CheckPath(o.Prefix); err != nil {
+		if err := session.CheckPath(o.Prefix); err != nil {
 			return fmt.Errorf("Options.Prefix %q: %w", o.Prefix, err)
 		}
 	}
@@ -174,7 +174,7 @@ func ParseServers(connect string) (servers []string, prefix string, err error) {
 	list, path, found := strings.Cut(connect, "/")
 	if found && path != "" {
 		prefix = "/" + path
-		err := zkconn.CheckPath(prefix)
+		err := session.CheckPath(prefix)
 		if strings.Contains(prefix, ",") { // "zk1/app,zk2/app" would have another prefix than "zk1,zk2/app"
 			err = zkconn.Errorf(zkconn.ErrInvalidPath, "path contains a comma: it stands once, after the last server")
 		}

@@ -121,6 +121,14 @@ func (r lock) lease(ctx context.Context, op string, k placename.Kind, grant gran
 	return l, nil
 }
 
+// newLease returns the lease of a handle, which may be nil.
+func newLease(h *hold.Handle) *Lease {
+	if h == nil {
+		return nil
+	}
+	return &Lease{h}
+}
+
 // reenter returns one more lease of the holder's grant.
 func reenter(h hold.Holder, k placename.Kind, held func(k placename.Kind, alone bool) error) (*Lease, error) {
 	if err := h.Handle.Failure(); err != nil {

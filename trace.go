@@ -66,24 +66,21 @@ type Trace struct {
 // derived from the one that was given, or the values of the others are lost. If an AcquireStart
 // panics, those of the others are called, but what they return is lost, too.
 func JoinTraces(traces ...*Trace) *Trace {
-	joined := &Trace{}
+	all := &Trace{}
 	for _, t := range traces {
-		if t != nil {
-			joined = joinTwo(joined, t)
+		if t == nil {
+			continue
+		}
+		all = &Trace{
+			AcquireStart: hooks.JoinStarts(all.AcquireStart, t.AcquireStart),
+			Queued:       hooks.JoinWithContext(all.Queued, t.Queued),
+			AcquireEnd:   hooks.JoinWithContext(all.AcquireEnd, t.AcquireEnd),
+			HoldStart:    hooks.JoinWithContext(all.HoldStart, t.HoldStart),
+			HoldEnd:      hooks.Join(all.HoldEnd, t.HoldEnd),
+			Session:      hooks.Join(all.Session, t.Session),
 		}
 	}
-	return joined
-}
-
-func joinTwo(a, b *Trace) *Trace {
-	return &Trace{
-		AcquireStart: hooks.JoinStarts(a.AcquireStart, b.AcquireStart),
-		Queued:       hooks.JoinWithContext(a.Queued, b.Queued),
-		AcquireEnd:   hooks.JoinWithContext(a.AcquireEnd, b.AcquireEnd),
-		HoldStart:    hooks.JoinWithContext(a.HoldStart, b.HoldStart),
-		HoldEnd:      hooks.Join(a.HoldEnd, b.HoldEnd),
-		Session:      hooks.Join(a.Session, b.Session),
-	}
+	return all
 }
 
 // Recipe is the recipe of an acquisition.

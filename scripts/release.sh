@@ -1,5 +1,5 @@
 #!/bin/bash
-# The steps of a release. CONTRIBUTING.md says when each of them is taken.
+# The steps of a release. docs/release.md says when each of them is taken.
 #
 #	./scripts/release.sh check    fail if this tree is not ready to be tagged or, with TAG set,
 #	                              is not what the tags say

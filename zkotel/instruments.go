@@ -18,12 +18,12 @@ type instruments struct {
 
 	acquireDuration, holdDuration metric.Float64Histogram
 
-	active, pending                  metric.Int64ObservableUpDownCounter
-	oldestHold, oldestWait, validity metric.Float64ObservableGauge
-	status                           metric.Int64ObservableUpDownCounter
+	active, pending                            metric.Int64ObservableUpDownCounter
+	oldestHold, oldestWait, validity           metric.Float64ObservableGauge
+	status                                     metric.Int64ObservableUpDownCounter
 	reconnects, expirations, refusals, dropped metric.Int64ObservableCounter
-	queueLength, queueDead           metric.Int64ObservableUpDownCounter
-	queueOldest                      metric.Float64ObservableGauge
+	queueLength, queueDead                     metric.Int64ObservableUpDownCounter
+	queueOldest                                metric.Float64ObservableGauge
 }
 
 // create creates the instruments.

@@ -12,7 +12,7 @@ func TestOutputThatCannotBeWrittenIsAnError(t *testing.T) {
 	t.Parallel()
 	srv := newServer(t)
 	succeed(t, srv.Addr(), "queue", "put", "/jobs", "data")
-	for _, args := range [][]string{{"ls"}, {"ls", "-o", "json"}, {"who", "/jobs"}, {"queue", "peek", "/jobs"}, {"graph", "--format", "dot"}, {"version"}} {
+	for _, args := range [][]string{{"ls"}, {"ls", "-o", "json"}, {"who", "/jobs"}, {"queue", "peek", "/jobs"}, {"graph", "--format", "dot"}, {"version"}, {"describe", "/jobs"}, {"who", "--watch", "/jobs"}} {
 		full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
 		require.NoError(t, err)
 		p := prepare(t, srv.Addr(), args...)

@@ -13,7 +13,6 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/errs"
 	"github.com/zkrecipes/zkrecipes/internal/layout"
 	"github.com/zkrecipes/zkrecipes/internal/line"
-	"github.com/zkrecipes/zkrecipes/internal/lineacl"
 	"github.com/zkrecipes/zkrecipes/internal/session"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
@@ -26,7 +25,7 @@ type Barrier struct {
 	mu sync.Mutex
 	// agreed is when the path's data was last read and was n, and bears what its ACL was then.
 	agreed time.Time
-	bears  lineacl.ACL
+	bears  line.ACL
 }
 
 // New returns the barrier of n members with that path.
@@ -117,11 +116,11 @@ func (b *Barrier) CheckSize(ctx context.Context, s *session.Session) error {
 		switch {
 		case errs.IsContextErr(ctx, err):
 		case errors.Is(err, zk.ErrNoNode):
-			err, bears = s.CreateContainer(ctx, b.Root.Abs(), layout.Size(b.n)), lineacl.ACL{}
+			err, bears = s.CreateContainer(ctx, b.Root.Abs(), layout.Size(b.n)), line.ACL{}
 		case err == nil:
 			_, err = b.agree(ctx, s, data, stat)
-			if err == nil && (bears.Czxid != stat.Czxid || bears.Aversion != stat.Aversion) {
-				bears, err = lineacl.Read(ctx, s.Session, b.Root.Abs(), stat)
+			if err == nil {
+				bears, err = bears.Read(ctx, s.Session, b.Root.Abs(), stat)
 			}
 		}
 		changed := errors.Is(err, zk.ErrNodeExists) || errors.Is(err, zk.ErrNoNode) || errors.Is(err, zk.ErrBadVersion)

@@ -64,7 +64,7 @@ func (d *DoubleBarrier) Enter(ctx context.Context) (*Visit, error) {
 func (d *DoubleBarrier) enter(ctx context.Context, p *line.Place) (*Visit, error) {
 	since, err := d.arrive(ctx, p)
 	if err == errPending {
-		since, err = await(ctx, p, func() (*zkconn.Watch, error) {
+		since, err = await(ctx, p, func(bool) (*zkconn.Watch, error) {
 			return p.Session.WatchExistence(ctx, d.Ready())
 		}, func(w *zkconn.Watch) (since int64, err error) {
 			if w == nil || !w.Absent && w.Stat.Czxid >= p.Czxid {
@@ -74,7 +74,7 @@ func (d *DoubleBarrier) enter(ctx context.Context, p *line.Place) (*Visit, error
 				err = errPending
 			}
 			return since, err
-		}, func() (*zkconn.Watch, error) { return nil, nil })
+		})
 	}
 	if err != nil {
 		return nil, err

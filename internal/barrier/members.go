@@ -83,24 +83,23 @@ func (m members) wrongSize(n int) error { return layout.WrongSize(m.recipe, "mem
 // errPending: the barrier has not been opened for the member.
 var errPending = errors.New("the barrier is not open")
 
-// await returns what read says of ready, once that is not errPending. read gets the watch on ready
-// that watch has set, and nil when that has fired. A member that has waited for a tenth of the
-// session timeout calls late, which may return another watch, and is watched itself from then on:
-// short waits do not pay for that.
-func await[R any](ctx context.Context, p *line.Place, watch func() (*zkconn.Watch, error), read func(*zkconn.Watch) (R, error), late func() (*zkconn.Watch, error)) (r R, err error) {
+// await returns what read says of ready, once that is not errPending. read gets the watch that watch
+// has returned, and nil when that has fired. A member that has waited for a tenth of the session
+// timeout is late: watch may return another one then, and the member is watched itself from then on.
+// Short waits do not pay for that.
+func await[R any](ctx context.Context, p *line.Place, watch func(late bool) (*zkconn.Watch, error), read func(*zkconn.Watch) (R, error)) (r R, err error) {
 	short, stop := context.WithTimeout(context.Background(), p.Session.Timeout()/10)
 	defer stop()
-	wake := short.Done()
-	var w, also *zkconn.Watch
-	for {
-		if w == nil {
-			if w, r, err = set(watch, read); err != errPending {
-				return r, err
-			}
-		}
-		if wake != nil && short.Err() != nil {
+	for wake := short.Done(); ; {
+		if short.Err() != nil {
 			wake = nil
-			if also, r, err = set(late, read); err != errPending {
+		}
+		w, err := watch(wake == nil)
+		if err != nil {
+			return r, err
+		}
+		if !w.HasFired() { // others that share it may have set it before
+			if r, err = read(w); err != errPending {
 				return r, err
 			}
 		}
@@ -109,44 +108,27 @@ func await[R any](ctx context.Context, p *line.Place, watch func() (*zkconn.Watc
 				return r, err
 			}
 		}
-		if err := awaitEvent(ctx, p, w, also, wake); err != nil {
-			return r, err
-		}
-		if w.HasFired() || also != nil && also.HasFired() {
-			w, also = nil, nil // mostly there is nothing more to wait for
+		select {
+		case <-w.Fired():
 			if r, err = read(nil); err != errPending {
 				return r, err
 			}
+		case <-p.Own.Fired():
+		case <-wake:
+		case <-p.Session.Over():
+			return r, zkconn.ErrSessionOver
+		case <-ctx.Done():
+			return r, p.Session.ContextErr(ctx)
 		}
 	}
 }
 
-// set sets a watch, if there is one to set, and reads what it was set on. errPending: it waits.
-func set[R any](watch func() (*zkconn.Watch, error), read func(*zkconn.Watch) (R, error)) (w *zkconn.Watch, r R, err error) {
-	w, err = watch()
-	switch {
-	case err != nil:
-		return nil, r, err
-	case w == nil, w.HasFired(): // others that share it may have set it before
-		return w, r, errPending
+// settle sends a transaction until its outcome is known.
+func settle(ctx context.Context, s *session.Session, ops ...any) (o zkconn.Outcome) {
+	for o = s.Multi(ctx, ops...); o.Transient(); {
+		o = s.Multi(ctx, ops...)
 	}
-	r, err = read(w)
-	return w, r, err
-}
-
-// awaitEvent waits until one of the watches fires, or that on the member, or until wake is closed.
-func awaitEvent(ctx context.Context, p *line.Place, w, also *zkconn.Watch, wake <-chan struct{}) error {
-	select {
-	case <-w.Fired():
-	case <-also.Fired():
-	case <-p.Own.Fired():
-	case <-wake:
-	case <-p.Session.Over():
-		return zkconn.ErrSessionOver
-	case <-ctx.Done():
-		return p.Session.ContextErr(ctx)
-	}
-	return nil
+	return o
 }
 
 // awaitGone waits until gone is closed. It gives up when ctx ends, when there is no connection,

@@ -36,12 +36,18 @@ func (a *participant) awaitOpening(p *line.Place) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	first := signal
-	index, err := await(a.ctx, p, func() (w *zkconn.Watch, err error) {
-		if w, first = first, nil; w == nil {
-			w, err = a.watchReady(p)
+	agreed := false
+	index, err := await(a.ctx, p, func(late bool) (*zkconn.Watch, error) {
+		switch {
+		case late && !agreed:
+			agreed = true
+			if err := a.stillAgrees(s); err != nil {
+				return nil, err
+			}
+		case !late && signal != nil && !signal.HasFired():
+			return signal, nil
 		}
-		return w, err
+		return a.watchReady(p) // which changes after the signal is raised
 	}, func(w *zkconn.Watch) (int, error) {
 		switch {
 		case isRaised(signal):
@@ -52,16 +58,6 @@ func (a *participant) awaitOpening(p *line.Place) (int, error) {
 			return 0, errPending
 		}
 		return a.judge(p, w.Data, &w.Stat)
-	}, func() (*zkconn.Watch, error) {
-		// If all others wait for another n, nobody opens this round. If n cannot be read, or is
-		// not there, that is for the member that opens.
-		data, stat, err := s.Get(a.ctx, a.Root.Abs())
-		if err == nil && len(data) > 0 {
-			if _, err = a.agree(a.ctx, s, data, stat); err != nil {
-				return nil, err
-			}
-		}
-		return a.watchReady(p)
 	})
 	// The opening has checked that each of the numbers 1 to n was there, so what has become of the
 	// member since does not matter.
@@ -69,6 +65,17 @@ func (a *participant) awaitOpening(p *line.Place) (int, error) {
 		return int(p.Number) - 1, nil
 	}
 	return index, err
+}
+
+// stillAgrees returns an error if the path holds another n. If all others wait for that, nobody
+// opens this round. If n cannot be read, or is not there, that is for the member that opens.
+func (a *participant) stillAgrees(s *session.Session) error {
+	data, stat, err := s.Get(a.ctx, a.Root.Abs())
+	if err != nil || len(data) == 0 {
+		return nil
+	}
+	_, err = a.agree(a.ctx, s, data, stat)
+	return err
 }
 
 // watchReady returns a watch on ready that was answered after this member came. A watch

@@ -158,10 +158,7 @@ func (b *Barrier) deleteRound(ctx context.Context, s *session.Session, version i
 	}
 	var o zkconn.Outcome
 	for range zkconn.MaxTries {
-		ops := slices.Concat([]any{check}, signal, []any{ready, round})
-		for o = s.Multi(ctx, ops...); o.Transient(); {
-			o = s.Multi(ctx, ops...)
-		}
+		o = settle(ctx, s, slices.Concat([]any{check}, signal, []any{ready, round})...)
 		switch {
 		case o.RefusedAt(check, zk.ErrNoNode, zk.ErrBadVersion), o.RefusedAt(round):
 			return nil
@@ -197,11 +194,7 @@ func (a *participant) finish(p *line.Place, index int, why error) (int, error) {
 	member := &zk.DeleteRequest{Path: p.Path, Version: -1}
 	notOpen := &zk.CheckVersionRequest{Path: a.Ready(), Version: 0}
 	round := &zk.SetDataRequest{Path: a.Abs(), Data: []byte{}, Version: -1}
-	o := s.Multi(s.Lifetime(), member, notOpen, round)
-	for o.Transient() {
-		o = s.Multi(s.Lifetime(), member, notOpen, round)
-	}
-	switch {
+	switch o := settle(s.Lifetime(), s, member, notOpen, round); {
 	case o.Applied():
 		if o.Stat(round).NumChildren == 1 {
 			a.deleteEmptyRound(s)
@@ -212,9 +205,10 @@ func (a *participant) finish(p *line.Place, index int, why error) (int, error) {
 		return a.outcome(p, why)
 	case o.RefusedAt(member, zk.ErrNoNode), o.SessionOver():
 		return a.outcome(p, why)
+	default:
+		a.Client.Tasks.Start(p.Withdraw)
+		return 0, fmt.Errorf("%w: %w: %w", errs.ErrUncertain, why, o.Err())
 	}
-	a.Client.Tasks.Start(p.Withdraw)
-	return 0, fmt.Errorf("%w: %w: %w", errs.ErrUncertain, why, o.Err())
 }
 
 // leave deletes the member in the background, and then closes the channel. A member that sees

@@ -43,7 +43,7 @@ func (v *Visit) Leave(ctx context.Context) error {
 		return errs.ErrNilContext
 	}
 	c := v.D.Client
-	c.Held.AddLate() // the visit ends before this member has left together with the others
+	c.Held.Add() // the visit ends before this member has left together with the others
 	defer c.Held.End()
 	ctx, done := c.Bind(ctx)
 	defer done()
@@ -176,11 +176,7 @@ func (v *Visit) clear(ctx context.Context, s *session.Session, p *line.Place, ve
 	if v.removed == nil {
 		ops = append(ops, &zk.DeleteRequest{Path: p.Path, Version: -1})
 	}
-	o := s.Multi(ctx, ops...)
-	for o.Transient() {
-		o = s.Multi(ctx, ops...)
-	}
-	switch {
+	switch o := settle(ctx, s, ops...); {
 	case o.SessionOver(), errs.IsContextErr(ctx, o.Err()):
 		return o.Err()
 	case o.RefusedAt(nobodyCame):

@@ -4,7 +4,7 @@ import (
 	"math"
 
 	"github.com/zkrecipes/zkrecipes/internal/jute"
-	"github.com/zkrecipes/zkrecipes/internal/zkconn"
+	"github.com/zkrecipes/zkrecipes/internal/session"
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
@@ -163,7 +163,7 @@ var createCases = []Case{
 					a.Ok(Exists(r.Path, false))
 					a.Ok(Delete(r.Path, -1))
 				}
-				if zkconn.CheckPath(path) == nil {
+				if session.CheckPath(path) == nil {
 					s.Equal(int32(0), r.Err, "the server accepts what the library does")
 				}
 			}

@@ -4,6 +4,7 @@ import (
 	"crypto/rand"
 	"strings"
 
+	"github.com/zkrecipes/zkrecipes/internal/session"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
@@ -24,7 +25,7 @@ func CheckID(id string) error {
 	if strings.Contains(id, "/") {
 		return zkconn.Errorf(zkconn.ErrInvalidPath, `the id %q contains "/"`, id)
 	}
-	if err := zkconn.CheckPath("/" + id); err != nil {
+	if err := session.CheckPath("/" + id); err != nil {
 		return zkconn.Errorf(zkconn.ErrInvalidPath, "the id %q is not valid: %v", id, err)
 	}
 	return nil

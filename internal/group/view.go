@@ -11,7 +11,6 @@ import (
 
 	"github.com/zkrecipes/zkrecipes/internal/session"
 	"github.com/zkrecipes/zkrecipes/internal/watch"
-	"github.com/zkrecipes/zkrecipes/internal/work"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
@@ -37,7 +36,7 @@ func List(ctx context.Context, s *session.Session, dir string) ([]Present, error
 		return nil, err
 	}
 	all, errs := make([]Present, len(names)), make([]error, len(names))
-	work.AtATime(len(names), func(i int) {
+	zkconn.AtATime(len(names), func(i int) {
 		data, stat, err := s.Get(ctx, dir+"/"+names[i])
 		all[i].ID = strings.Clone(names[i])
 		switch {

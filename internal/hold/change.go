@@ -23,7 +23,7 @@ import (
 func (g *Grant) EndWith(ctx context.Context, sent <-chan struct{}, try func() (done bool, err error)) error {
 	// Close must wait for the task that this starts, so this must be a task, too.
 	g.At.Client.Tasks.Add()
-	defer g.At.Client.Tasks.Finish()
+	defer g.At.Client.Tasks.End()
 	if err := g.beginChange(ctx); err != nil {
 		return err
 	}
@@ -130,7 +130,7 @@ func (h *Handle) Replace(ctx context.Context, by Thing, try func() error) error 
 	g := h.Grant
 	// Close must wait for the task that this starts, so this must be a task, too.
 	g.At.Client.Tasks.Add()
-	defer g.At.Client.Tasks.Finish()
+	defer g.At.Client.Tasks.End()
 	if err := g.awaitChange(ctx); err != nil {
 		return err
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/zkrecipes/zkrecipes/internal/assert"
 	"github.com/zkrecipes/zkrecipes/internal/errs"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
@@ -27,7 +28,7 @@ func (g *Grant) EndAfter(d time.Duration, cause error) {
 	}
 	g.limit = time.AfterFunc(d, func() {
 		g.At.Client.Tasks.Add() // see releaseHandle
-		defer g.At.Client.Tasks.Finish()
+		defer g.At.Client.Tasks.End()
 		g.End(cause)
 	})
 }
@@ -64,6 +65,7 @@ func (g *Grant) EndIdle(cause error) {
 // successor gets a signal that it is next only if the thing was held for certain until
 // now, so not if the grant was lost (H7).
 func (g *Grant) abandon() {
+	assert.Holds("H3, H6", g.mayBeDeleted)
 	t, signal := g.Thing(), !errors.Is(g.err, errs.ErrLost)
 	g.At.Background(func() {
 		err := deleteUntilGone(t, signal)
@@ -80,6 +82,7 @@ func (g *Grant) markEnded(cause error) (handles map[*Handle]struct{}, ok bool) {
 	if g.err != nil {
 		return nil, false
 	}
+	assert.Holds("H2", func() bool { return watchdogOf(g.Session).has(g) })
 	g.err = cause
 	g.noteEnd()
 	handles, g.handles = g.handles, nil
@@ -119,21 +122,34 @@ func (g *Grant) releaseHandle(l *Handle) error {
 	// must be a task before the grant ends.
 	c := g.At.Client
 	c.Tasks.Add()
-	defer c.Tasks.Finish()
+	defer c.Tasks.End()
 	last, err := g.RemoveHandle(l)
 	if err != nil || !last {
 		return err
 	}
+	assert.Holds("H3", func() bool { return l.own.Err() != nil })
 	if g.kept != nil {
 		return g.kept.PassOn(g)
 	}
 	return g.ReleaseThing()
 }
 
+// mayBeDeleted reports whether nobody believes in the grant, and no change is under way.
+func (g *Grant) mayBeDeleted() bool {
+	select {
+	case <-g.Over:
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		return g.changing == nil
+	default:
+		return false
+	}
+}
+
 // Release ends a grant that nobody has, and deletes its thing.
 func (g *Grant) Release() error {
 	g.At.Client.Tasks.Add() // see releaseHandle
-	defer g.At.Client.Tasks.Finish()
+	defer g.At.Client.Tasks.End()
 	if g.endIfLost() != nil {
 		return nil
 	}
@@ -150,6 +166,8 @@ func (g *Grant) Release() error {
 // ReleaseThing deletes the thing of a grant that was released: in the background if there is
 // no connection, or if it is lost before the reply. ErrLost: the grant had ended before.
 func (g *Grant) ReleaseThing() error {
+	assert.Holds("H3, H6", g.mayBeDeleted)
+	assert.Holds("H7", func() bool { return errors.Is(g.err, errs.ErrReleased) })
 	err := g.Thing().Delete(true, g.Session.Start)
 	switch {
 	case err == nil:
@@ -187,6 +205,7 @@ func (g *Grant) RemoveHandle(l *Handle) (last bool, err error) {
 	if last {
 		g.markEnded(errs.ErrReleased)
 	}
+	assert.Holds("H4", func() bool { return !last || g.err != nil })
 	g.mu.Unlock()
 	l.end(errs.ErrReleased)
 	if last {

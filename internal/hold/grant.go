@@ -3,7 +3,6 @@ package hold
 import (
 	"context"
 	"errors"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -11,6 +10,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/zkrecipes/zkrecipes/internal/assert"
 	"github.com/zkrecipes/zkrecipes/internal/errs"
 	"github.com/zkrecipes/zkrecipes/internal/session"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
@@ -53,59 +53,6 @@ func (z *Znode) Paths() []string { return []string{z.Path} }
 func (z *Znode) Checked() []string { return nil }
 
 func (z *Znode) Exclusive() bool { return true }
-
-// WatchOwn sets the watch on the znode, if there is none.
-func (z *Znode) WatchOwn(ctx context.Context) error { return z.AwaitOwn(ctx, z.StartOwn()) }
-
-// StartOwn is the first half of WatchOwn, which sends the request.
-func (z *Znode) StartOwn() *zkconn.Watch {
-	if z.Own != nil && !z.Own.HasFired() {
-		return z.Own
-	}
-	return z.Session.StartWatch(z.Path)
-}
-
-// AwaitOwn is the second half of WatchOwn.
-func (z *Znode) AwaitOwn(ctx context.Context, own *zkconn.Watch) error {
-	own, err := z.Session.Await(ctx, own)
-	if errors.Is(err, zk.ErrNoNode) {
-		return z.WhyGone(ctx)
-	}
-	if err != nil {
-		return err
-	}
-	z.Own = own
-	return nil
-}
-
-// WhyGone distinguishes an eviction from the end of the session, which deletes the znode as
-// well, and of which the client may learn later. It sends a write, because the servers carry
-// out none for a session that has ended. ErrPlaceLost: servers that have lost transactions may
-// have lost the znode.
-func (z *Znode) WhyGone(ctx context.Context) error {
-	for {
-		err := z.Session.Multi(ctx, &zk.DeleteRequest{Path: z.Path, Version: -1}).Err()
-		switch {
-		case (err == nil || errors.Is(err, zk.ErrNoNode)) && z.Session.WasLost(z.Path):
-			return errs.ErrPlaceLost
-		case err == nil, errors.Is(err, zk.ErrNoNode):
-			return errs.ErrEvicted
-		case !zkconn.Transient(err):
-			return err
-		}
-	}
-}
-
-// Pause waits. It returns false if the session or the Client ends first.
-func (z *Znode) Pause(wait time.Duration) bool {
-	select {
-	case <-time.After(wait):
-		return true
-	case <-z.Session.Over():
-	case <-z.Session.Client.Closing.Done():
-	}
-	return false
-}
 
 // Grant is a thing that is held. The holder's leases, one for each entry, are handles
 // of it.
@@ -155,9 +102,6 @@ func (g *Grant) Name() string {
 	return path[strings.LastIndexByte(path, '/')+1:]
 }
 
-// WhyGone returns why the Znode is gone, see Znode.WhyGone.
-func (g *Grant) WhyGone(ctx context.Context) error { return g.Thing().Node().WhyGone(ctx) }
-
 // TokenOf returns the token of the nth grant, from 0, of a thing with that czxid.
 func TokenOf(czxid int64, n int) int64 { return czxid<<grantBits | int64(n) }
 
@@ -205,6 +149,7 @@ func newGrant(at session.At, t Thing, nth int) (*Grant, error) {
 		since: time.Now(), watched: z.Own != nil && len(t.Paths()) == 1,
 	}
 	g.current.Store(&t)
+	assert.HoldsNow("H1", z.Session.IsValid)
 	if err := watchdogOf(z.Session).add(g); err != nil {
 		return nil, err
 	}
@@ -246,52 +191,6 @@ func (g *Grant) Start(ops ...any) (*zkconn.Transaction, error) {
 	return g.Session.Start(ops...)
 }
 
-// watch sets the watches on the znodes of a grant that has none.
-func (g *Grant) watch() {
-	select {
-	case <-g.Over:
-		return
-	default:
-	}
-	for _, path := range g.Thing().Paths() {
-		if _, err := g.Session.Watch(g.Session.Lifetime(), path); errors.Is(err, zk.ErrNoNode) {
-			g.znodeGone(path, &errs.Deletion{IfByOther: errs.ErrDeleted})
-			return
-		}
-	}
-}
-
-// znodeGone ends the grant, for that cause, after the znode at path was deleted, unless the
-// grant is of another thing by now.
-func (g *Grant) znodeGone(path string, cause error) {
-	g.awaitChange(g.Session.Lifetime())
-	if g.needs(path) {
-		g.End(errs.Lost(cause))
-	}
-}
-
-// whyFailed is for a transaction of the holder's that found no znode at path, which guarded has
-// returned. It returns why the grant has ended, nil if a change was quicker and the grant is of
-// another thing.
-func (g *Grant) whyFailed(ctx context.Context, path string) error {
-	if err := g.awaitChange(ctx); err != nil {
-		return err
-	}
-	if !g.needs(path) {
-		return nil
-	}
-	g.znodeGone(path, errs.ErrDeleted) // servers carry out no write of a session that has ended
-	return g.endIfLost()
-}
-
-// guarded returns the paths of all znodes that a Commit checks.
-func (g *Grant) guarded() []string {
-	t := g.Thing()
-	return append(t.Paths(), t.Checked()...)
-}
-
-func (g *Grant) needs(path string) bool { return slices.Contains(g.guarded(), path) }
-
 // exclusive reports whether the grant is exclusive and stays so. g.mu must be held.
 func (g *Grant) exclusive() bool { return g.changing == nil && g.Thing().Exclusive() }
 
@@ -310,4 +209,29 @@ func (g *Grant) Tell(begun func() (ended func(why error, downgraded bool))) {
 	if g.tellEnd = begun(); g.err != nil {
 		g.noteEnd()
 	}
+}
+
+func newHandle(g *Grant) *Handle {
+	h := &Handle{Grant: g, contexts: map[context.Context]context.CancelCauseFunc{}}
+	h.own, h.cancel = context.WithCancelCause(context.WithValue(context.Background(), g.At, Holder{Handle: h}))
+	return h
+}
+
+// AddHandle adds a handle, which is exclusive or shared. It returns ErrUpgrade if it is exclusive
+// and the grant is not.
+func (g *Grant) AddHandle(exclusive bool) (*Handle, error) {
+	if err := g.endIfLost(); err != nil {
+		return nil, err
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	switch {
+	case g.err != nil:
+		return nil, g.err
+	case exclusive && !g.exclusive():
+		return nil, errs.ErrUpgrade
+	}
+	l := newHandle(g)
+	g.handles[l] = struct{}{}
+	return l, nil
 }

@@ -3,8 +3,6 @@ package hold
 import (
 	"context"
 	"sync"
-
-	"github.com/zkrecipes/zkrecipes/internal/errs"
 )
 
 // Handle is one entry into a grant. The holder has one, and so has each call that has
@@ -29,31 +27,6 @@ type Handle struct {
 type Holder struct {
 	Handle    *Handle
 	Reentrant bool
-}
-
-func newHandle(g *Grant) *Handle {
-	h := &Handle{Grant: g, contexts: map[context.Context]context.CancelCauseFunc{}}
-	h.own, h.cancel = context.WithCancelCause(context.WithValue(context.Background(), g.At, Holder{Handle: h}))
-	return h
-}
-
-// AddHandle adds a handle, which is exclusive or shared. It returns ErrUpgrade if it is exclusive
-// and the grant is not.
-func (g *Grant) AddHandle(exclusive bool) (*Handle, error) {
-	if err := g.endIfLost(); err != nil {
-		return nil, err
-	}
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	switch {
-	case g.err != nil:
-		return nil, g.err
-	case exclusive && !g.exclusive():
-		return nil, errs.ErrUpgrade
-	}
-	l := newHandle(g)
-	g.handles[l] = struct{}{}
-	return l, nil
 }
 
 // Fail wraps an error for the user.

@@ -92,6 +92,13 @@ func (w *watchdog) forget(g *Grant, path string) {
 	}
 }
 
+// has reports whether all events of g's znodes are delivered to g.
+func (w *watchdog) has(g *Grant) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return !slices.ContainsFunc(g.Thing().Paths(), func(path string) bool { return w.all[path] != g })
+}
+
 // HeldSince returns when that session was granted the thing with that path; zero: it holds none.
 func HeldSince(s *session.Session, path string) (since time.Time) {
 	w := watchdogOf(s)

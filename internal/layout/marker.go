@@ -35,7 +35,7 @@ func Record(recipe, seal, name string) []byte {
 // Marker is what a marker says.
 type Marker struct {
 	Recipe string
-	Seal   string // see internal/lineacl; empty: none
+	Seal   string // see line.ACL; empty: none
 	Name   string // see Record; empty: none
 }
 

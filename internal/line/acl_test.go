@@ -263,7 +263,7 @@ func TestASuperUserEvictsByDeletingAPlaceAndNotByWritingToIt(t *testing.T) {
 				w.Stands(next)
 				require.Greater(t, next.Token(), l.Token(), "a store that checks it refuses the first holder")
 				require.ErrorIs(t, l.Err(), zkrecipes.ErrLost)
-			}, zktest.SuperDigest(zkconn.DigestID(credential)))
+			}, zktest.SuperDigest(zk.DigestACL(0, "super", "secret")[0].ID))
 		})
 	}
 }

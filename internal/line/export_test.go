@@ -27,3 +27,8 @@ func (p *Place) AsReader() *Place { return p.asReader() }
 
 // Replace carries a downgrade out.
 func (p *Place) Replace(next *Place) error { return p.replace(next) }
+
+// FindLostJoin finds the place of a join whose reply was lost.
+func (l *Line) FindLostJoin(s *session.Session, e *Entry) (*Place, error) {
+	return l.findLostJoin(s, e)
+}

@@ -21,7 +21,6 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/harness"
 	"github.com/zkrecipes/zkrecipes/internal/placename"
 	"github.com/zkrecipes/zkrecipes/internal/recipetest"
-	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 	"github.com/zkrecipes/zkrecipes/internal/zkserver"
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
@@ -357,8 +356,8 @@ func TestRealNoWriteToAPlaceIsARelease(t *testing.T) {
 			return set("released")(conn, place)
 		}},
 		{"skipACL", []string{"-Dzookeeper.skipACL=yes"}, []zktest.Option{zktest.SkipACL()}, auth("app:secret"), nil, set("released")},
-		{"a super user", []string{"-Dzookeeper.DigestAuthenticationProvider.superDigest=" + zkconn.DigestID(super)},
-			[]zktest.Option{zktest.SuperDigest(zkconn.DigestID(super))}, auth("app:secret"), auth(string(super)), set("released")},
+		{"a super user", []string{"-Dzookeeper.DigestAuthenticationProvider.superDigest=" + zk.DigestACL(0, "super", "secret")[0].ID},
+			[]zktest.Option{zktest.SuperDigest(zk.DigestACL(0, "super", "secret")[0].ID)}, auth("app:secret"), auth(string(super)), set("released")},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()

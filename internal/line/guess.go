@@ -1,8 +1,6 @@
 package line
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"slices"
 
@@ -10,7 +8,6 @@ import (
 
 	"github.com/zkrecipes/zkrecipes/internal/placename"
 	"github.com/zkrecipes/zkrecipes/internal/session"
-	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
 // In a long line a listing is large, so a place guesses its predecessor. Each join writes the name
@@ -25,51 +22,26 @@ type Guess struct {
 	ahead int // how many places probably are ahead
 }
 
-// crowd is what a client remembers of the places in a line. It tells whether to guess.
-type crowd struct {
-	// children is how many there were when the client last looked, 0 if that is not known.
-	children int
-	// others is the number of children that are not places, as of the last listing.
-	others int
-	// tail is the kind of the place that had joined last then.
-	tail placename.Kind
-	// failed makes joins list instead of guess, until a listing shows one of this library's places
-	// directly ahead.
-	failed bool
-}
-
 // LongLine is how many places a line has at most that is not long.
 const LongLine = 4
 
 // veryLong is how many times as long a line is that is very long.
 const veryLong = 16
 
-func (c crowd) isLong(longLine int) bool { return c.children-c.others > longLine }
-
 // mayGuess reports whether the line's data probably tell a place of that kind its
 // predecessor. In a short line the predecessor has often left when it is watched. A
 // reader's is not the reader at the tail. Before 3.9 each hand-over takes a listing, and one
 // listing more costs less than the question unless the line is very long.
 func (l *Line) mayGuess(in *session.Session, s LineState, k placename.Kind) bool {
-	long := settingsOf(l.Client).LongLine
-	if !in.TellsZxids() {
-		long *= veryLong
+	if !in.TellsZxids() && !s.crowd.isLong(veryLong*settingsOf(l.Client).LongLine) {
+		return false
 	}
-	return l.Blocks != nil && s.crowd.isLong(long) && !s.crowd.failed && s.Version == -1 && (k.Exclusive() || l.Blocks(k, s.crowd.tail))
-}
-
-// begin sends an entry, and a read of the line's data before it if they are for a guess.
-func (l *Line) begin(ctx context.Context, s *session.Session, e *Entry) (t *zkconn.Transaction, err error) {
-	if !l.mayGuess(s, e.state, e.kind) {
-		return s.Begin(ctx, e.Ops()...)
-	}
-	e.before, t, err = s.BeginBehindGet(ctx, e.Marker.Path, e.Ops()...)
-	return t, err
+	return l.Blocks != nil && !s.crowd.failed && s.Version == -1 && (k.Exclusive() || l.Blocks(k, s.crowd.tail))
 }
 
 // guess returns the predecessor of the place that the entry has made, nil if there is no guess.
 func (e *Entry) guess(p *Place) *Guess {
-	if e.before == nil || p.First {
+	if p.First {
 		return nil
 	}
 	select {
@@ -114,15 +86,6 @@ func (l *Line) mayName(k placename.Kind, m placename.Parts) bool {
 // were created in it. The Stat has twice as many, and it may wrap: see DataNode.copyStat.
 func nextNumber(line *zk.Stat) int32 { return int32(uint32(line.Cversion+line.NumChildren) / 2) }
 
-// noteCount remembers how many children the line has.
-func (l *Line) noteCount(n int) { l.note(func(s *LineState) { s.crowd.children = n }) }
-
-// noteChildren is noteCount for a client that has listed the children: it can tell how many
-// of them are places.
-func (l *Line) noteChildren(n, places int) {
-	l.note(func(s *LineState) { s.crowd.children, s.crowd.others = n, n-places })
-}
-
 // Others returns how many children of the line are not places, as far as the client knows.
 func (l *Line) Others() int {
 	state, _, _ := l.Known()
@@ -149,45 +112,4 @@ func (p *Place) noteAhead(ahead []placename.Parts) {
 	if last.Ours() && last.Number == p.Number-1 { // else a guess would fail again
 		p.Line.noteFailed(false)
 	}
-}
-
-// A caller that does not wait guesses, too: the place that joined last blocks it, if it stands.
-
-// guessBlocked reports whether a place that blocks one of that kind certainly stands in the line.
-// Without a listing it can tell only if the line may be long. none: it has no children.
-func (l *Line) guessBlocked(ctx context.Context, s *session.Session, k placename.Kind) (blocked, none bool, err error) {
-	state, ok, _ := l.Known()
-	if long := settingsOf(l.Client).LongLine; l.WritesData || ok && !state.crowd.isLong(long) {
-		return false, false, nil
-	}
-	data, stat, err := s.Get(ctx, l.Abs())
-	switch {
-	case errors.Is(err, zk.ErrNoNode), err == nil && stat.NumChildren == 0:
-		return false, true, nil
-	case err != nil:
-		return false, false, err
-	}
-	l.noteCount(int(stat.NumChildren))
-	blocked, err = l.lastStands(ctx, s, k, data, stat)
-	return blocked, false, err
-}
-
-// lastStands reports whether the place that joined last blocks one of that kind, and still
-// stands, if these are the line's data and Stat. If nothing in the line has changed since
-// that join, the Stat says so.
-func (l *Line) lastStands(ctx context.Context, s *session.Session, k placename.Kind, data []byte, stat *zk.Stat) (bool, error) {
-	m, ok := l.last(data, nextNumber(stat)-1)
-	switch {
-	case !ok || !l.mayName(k, m):
-		return false, nil
-	case stat.Mzxid == stat.Pzxid:
-		return true, nil
-	case int(stat.NumChildren) <= settingsOf(l.Client).LongLine:
-		return false, nil
-	}
-	_, err := s.Exists(ctx, l.Abs()+"/"+m.Name)
-	if errors.Is(err, zk.ErrNoNode) {
-		return false, nil
-	}
-	return err == nil, err
 }

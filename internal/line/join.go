@@ -4,15 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/zkrecipes/zkrecipes/internal/assert"
 	"github.com/zkrecipes/zkrecipes/internal/errs"
 	"github.com/zkrecipes/zkrecipes/internal/hold"
 	"github.com/zkrecipes/zkrecipes/internal/layout"
-	"github.com/zkrecipes/zkrecipes/internal/lineacl"
 	"github.com/zkrecipes/zkrecipes/internal/placename"
 	"github.com/zkrecipes/zkrecipes/internal/session"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
@@ -23,7 +22,7 @@ type Place struct {
 	placename.Parts
 	hold.Znode
 	Line      *Line
-	ACL       lineacl.ACL
+	ACL       ACL
 	LineCzxid int64
 	// LineCount is how many children the line had after the join, -1 if that is not known.
 	LineCount int
@@ -106,127 +105,6 @@ func (l *Line) takePlace(ctx context.Context, k placename.Kind) (*Place, *Guess,
 	}
 }
 
-// treeDeleted reports whether a place was deleted together with the tree of a recipe that joins
-// again then. The line, which stands in that tree, tells nothing: the servers reap it when its only
-// place was deleted. Most tools delete a tree znode by znode, so the rest gets some time to go.
-func (p *Place) treeDeleted(ctx context.Context) bool {
-	if p == nil || !p.Line.RejoinsIfDeleted {
-		return false
-	}
-	evicted := time.NewTimer(p.Session.Timeout() / 10)
-	defer evicted.Stop()
-	for {
-		root, err := p.Session.WatchChildren(ctx, zkconn.Parent(p.Line.Abs()))
-		stands := false
-		if err == nil {
-			stands, err = p.treeStands(ctx, root)
-		}
-		switch {
-		case errors.Is(err, zk.ErrNoNode), err == nil && !stands:
-			p.Line.Forget()
-			return true
-		case err != nil:
-			return errors.Is(err, zkconn.ErrSessionOver)
-		}
-		select {
-		case <-root.Fired():
-		case <-evicted.C:
-			return false
-		case <-p.Session.Over():
-			return true
-		case <-ctx.Done():
-			return false
-		}
-	}
-}
-
-// treeStands reports whether something of the tree with that root is older than the place: the root
-// with its data or, where it has none, what stands in it beside the line.
-func (p *Place) treeStands(ctx context.Context, root *zkconn.Watch) (bool, error) {
-	if p.Czxid != 0 && root.Stat.Czxid > p.Czxid { // another client has made it anew
-		return false, nil
-	}
-	if root.Stat.DataLength > 0 {
-		return true, nil
-	}
-	dir := zkconn.Parent(p.Line.Abs())
-	for _, name := range root.Children {
-		if dir+"/"+name == p.Line.Abs() {
-			continue
-		}
-		stat, err := p.Session.Exists(ctx, dir+"/"+name)
-		switch {
-		case err == nil && (p.Czxid == 0 || stat.Czxid < p.Czxid):
-			return true, nil
-		case err != nil && !errors.Is(err, zk.ErrNoNode):
-			return false, err
-		}
-	}
-	return false, nil
-}
-
-// TryAcquire is like Acquire but returns ErrLocked instead of waiting. A line that is
-// held costs one read and no write.
-func (l *Line) TryAcquire(ctx context.Context, k placename.Kind) (*hold.Grant, error) {
-	return session.InSessions(ctx, l.Client, func(s *session.Session) (g *hold.Grant, err error) {
-		err = l.TryInTurn(ctx, s, k, func(p *Place) error {
-			g, err = p.Grant(ctx)
-			return err
-		})
-		return g, err
-	})
-}
-
-// TryInTurn is like InTurn in one session, but returns ErrLocked instead of waiting.
-func (l *Line) TryInTurn(ctx context.Context, s *session.Session, k placename.Kind, f func(*Place) error) error {
-	if err := l.CheckRoom(s, k); err != nil {
-		return err
-	}
-	blocked, err := l.isBlocked(ctx, s, k)
-	if err != nil {
-		return err
-	}
-	if blocked {
-		return errs.ErrLocked
-	}
-	p, err := l.Join(ctx, s, k)
-	if err != nil {
-		if err := l.rollOver(ctx, err, locked); err != nil {
-			return err
-		}
-		return l.TryInTurn(ctx, s, k, f)
-	}
-	if !p.First {
-		var pred *placename.Parts
-		if pred, _, err = p.predecessor(ctx); err == nil && pred != nil {
-			err = errs.ErrLocked
-		}
-	}
-	if err == nil && l.Delay > 0 {
-		err = p.hold(ctx, false)
-	}
-	if err == nil {
-		if err = f(p); err == nil {
-			return nil
-		}
-	}
-	l.Client.Tasks.Start(p.Withdraw)
-	return err
-}
-
-// isBlocked reports whether a place that blocks one of that kind stands in the line. It lists
-// the line, unless a guess tells.
-func (l *Line) isBlocked(ctx context.Context, s *session.Session, k placename.Kind) (blocked bool, err error) {
-	if blocked, none, err := l.guessBlocked(ctx, s, k); blocked || none || err != nil {
-		return blocked, err
-	}
-	ms, err := l.List(ctx, s)
-	if errors.Is(err, zk.ErrNoNode) {
-		return false, nil
-	}
-	return slices.ContainsFunc(ms, func(m placename.Parts) bool { return l.Blocks(k, m.Kind) }), err
-}
-
 // List returns the places in the line, in no order.
 func (l *Line) List(ctx context.Context, s *session.Session) ([]placename.Parts, error) {
 	_, ms, _, err := l.look(ctx, s)
@@ -271,12 +149,12 @@ func (l *Line) Join(ctx context.Context, s *session.Session, k placename.Kind) (
 func (l *Line) join(ctx context.Context, s *session.Session, k placename.Kind) (*Place, *Guess, error) {
 	// The background work that this starts must be counted before Close waits for it.
 	l.Client.Tasks.Add()
-	defer l.Client.Tasks.Finish()
+	defer l.Client.Tasks.End()
 	if err := l.CheckRoom(s, k); err != nil {
 		return nil, nil, err
 	}
 	for tries := 0; tries < zkconn.MaxTries; {
-		state, err := l.Ensure(ctx, s)
+		state, err := l.ensure(ctx, s)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -288,8 +166,12 @@ func (l *Line) join(ctx context.Context, s *session.Session, k placename.Kind) (
 			return nil, nil, err
 		}
 		p, o := l.JoinOutcome(ctx, s, t, e)
+		var guess *Guess
+		if p != nil && e.before != nil {
+			guess = e.guess(p)
+		}
 		if p != nil {
-			return p, e.guess(p), nil
+			return p, guess, nil
 		}
 		if !o.Unsent() {
 			if err := l.notJoined(e, o); err != nil {
@@ -307,7 +189,7 @@ func (l *Line) JoinOutcome(ctx context.Context, s *session.Session, t *zkconn.Tr
 	o := t.Wait(ctx)
 	switch {
 	case o.Applied():
-		p, err := l.Entered(ctx, s, e, o)
+		p, err := l.entered(ctx, s, e, o)
 		return p, zkconn.Failure(err)
 	case o.Unsent():
 		return nil, o
@@ -376,13 +258,13 @@ func (l *Line) Refused(e *Entry, o zkconn.Outcome) bool {
 	if !o.Is(zk.ErrNoNode) && !o.RefusedAt(e.Marker, zk.ErrBadVersion) {
 		return false
 	}
-	l.Forget()
+	l.forget()
 	return true
 }
 
-// Entered makes the place of an entry that was carried out. The line's Stat tells
+// entered makes the place of an entry that was carried out. The line's Stat tells
 // whether the place is alone.
-func (l *Line) Entered(ctx context.Context, s *session.Session, e *Entry, o zkconn.Outcome) (*Place, error) {
+func (l *Line) entered(ctx context.Context, s *session.Session, e *Entry, o zkconn.Outcome) (*Place, error) {
 	stat := o.Stat(e.Marker) // of the transaction that created the place
 	p, err := l.newPlace(ctx, s, e, o.Created(e.Create)[len(l.Abs())+1:], stat.Czxid)
 	if err != nil {
@@ -406,6 +288,7 @@ func (l *Line) newPlace(ctx context.Context, s *session.Session, e *Entry, name 
 	case IsBeyondLimit(l.Client, m.Number): // I5
 		return nil, p.withdrawExhausted(ctx)
 	}
+	assert.Holds("I1", func() bool { return m.UUID == e.uuid })
 	return p, nil
 }
 
@@ -437,6 +320,7 @@ func (p *Place) thing() hold.Thing {
 
 // Grant grants the place, whose turn it is.
 func (p *Place) Grant(ctx context.Context) (*hold.Grant, error) {
+	assert.Holds("I5", func() bool { return !IsBeyondLimit(p.Line.Client, p.Number) })
 	p.granted = true
 	g, err := hold.New(ctx, p.Line.At, p.thing(), 0)
 	if err != nil {
@@ -453,4 +337,13 @@ func PlaceOf(g *hold.Grant) *Place {
 		return t.place()
 	}
 	return nil
+}
+
+// begin sends an entry, and a read of the line's data before it if they are for a guess.
+func (l *Line) begin(ctx context.Context, s *session.Session, e *Entry) (t *zkconn.Transaction, err error) {
+	if !e.state.crowd.isLong(settingsOf(l.Client).LongLine) || !l.mayGuess(s, e.state, e.kind) {
+		return s.Begin(ctx, e.Ops()...)
+	}
+	e.before, t, err = s.BeginBehindGet(ctx, e.Marker.Path, e.Ops()...)
+	return t, err
 }

@@ -2,7 +2,6 @@ package line
 
 import (
 	"context"
-	"errors"
 	"math"
 	"sync"
 	"time"
@@ -11,7 +10,6 @@ import (
 
 	"github.com/zkrecipes/zkrecipes/internal/hold"
 	"github.com/zkrecipes/zkrecipes/internal/layout"
-	"github.com/zkrecipes/zkrecipes/internal/lineacl"
 	"github.com/zkrecipes/zkrecipes/internal/placename"
 	"github.com/zkrecipes/zkrecipes/internal/session"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
@@ -26,9 +24,17 @@ type LineState struct {
 	// Version is the version over which the next marker is written: -1 if a marker
 	// is there, else the version of the empty data that were read.
 	Version int32
-	lineacl.ACL
+	ACL
 	crowd crowd
 	used  time.Time
+}
+
+// ForPlaces returns the list of places in the line.
+func (b ACL) ForPlaces(s *zkconn.Session) []zk.ACL {
+	if b.list != nil {
+		return b.list
+	}
+	return s.ACL()
 }
 
 // IdleLine is for how long the client relies on what it knows of a line that it does
@@ -36,95 +42,27 @@ type LineState struct {
 // somebody else may use the path. Then the client deletes the line itself, see tidy.go.
 const IdleLine = 30 * time.Second
 
-// Ensure returns what the client knows of the line. On the client's first use, and
+// ensure returns what the client knows of the line. On the client's first use, and
 // when it has not used the line for IdleLine, it reads the line, and creates it if it
 // does not exist. Then, and only then, the data tell that another recipe uses the path.
-func (l *Line) Ensure(ctx context.Context, s *session.Session) (LineState, error) {
+func (l *Line) ensure(ctx context.Context, s *session.Session) (LineState, error) {
 	known, _, fresh := l.Known()
 	if fresh {
 		return known, nil
 	}
-	for range zkconn.MaxTries {
-		var state LineState
-		data, stat, err := s.Get(ctx, l.Abs())
-		switch {
-		case errors.Is(err, zk.ErrNoNode):
-			state, err = l.create(ctx, s)
-			if errors.Is(err, zk.ErrNodeExists) {
-				continue
-			}
-			return state, err
-		case err != nil:
-			return LineState{}, err
-		case stat.EphemeralOwner != 0:
-			return LineState{}, zk.ErrNoChildrenForEphemerals
-		case len(data) == 0: // made by another library, or as the parent of a znode
-			state, err = l.readUnmarked(ctx, s, stat)
-		default:
-			state, err = l.readMarked(ctx, s, known, data, stat)
-		}
-		if !errors.Is(err, zk.ErrNoNode) { // else it has been deleted since
-			return state, err
-		}
-	}
-	return LineState{}, zkconn.ErrContended
-}
-
-// create creates the line. zk.ErrNodeExists: somebody else was quicker.
-func (l *Line) create(ctx context.Context, s *session.Session) (LineState, error) {
-	seal := lineacl.SealOf(s.ACL(), 0)
-	if err := s.CreateContainer(ctx, l.Abs(), layout.Record(l.Recipe, seal, "")); err != nil {
-		return LineState{}, err
-	}
-	return l.remember(LineState{Version: -1, ACL: lineacl.ACL{Seal: seal}}), nil
-}
-
-// readUnmarked returns what is known of a line whose znode has that Stat, and no data. It is
-// remembered once a join has written the marker. zk.ErrNoNode: the line is gone.
-func (l *Line) readUnmarked(ctx context.Context, s *session.Session, stat *zk.Stat) (LineState, error) {
-	if stat.NumChildren > 0 { // before the first join writes the marker of another recipe
-		if err := layout.CheckUnmarked(ctx, s.Session, l.Abs()); err != nil {
-			return LineState{}, err
-		}
-	}
-	acl, err := lineacl.Read(ctx, s.Session, l.Abs(), stat)
-	return LineState{Version: stat.Version, ACL: acl}, err
-}
-
-// readMarked returns what is known of a line whose znode has that Stat and these data, which
-// must be a marker. before is what was known of it. zk.ErrNoNode: the line is gone.
-func (l *Line) readMarked(ctx context.Context, s *session.Session, before LineState, data []byte, stat *zk.Stat) (LineState, error) {
-	if err := l.CheckData(data); err != nil {
-		return LineState{}, err
-	}
-	m, ours := layout.ParseMark(l.Recipe, data)
-	if !ours {
-		return LineState{}, zkconn.Errorf(zkconn.ErrPathInUse, "%s holds other data: %.40q", l.Abs(), data) // I7
-	}
-	tail, _ := placename.Parse(m.Name+"0000000000", l.Kinds)
-	state := LineState{Version: -1, crowd: crowd{children: int(stat.NumChildren), others: before.crowd.others, tail: tail.Kind}}
-	var isSealed bool
-	if state.ACL, isSealed = lineacl.Sealed(s.Session, m.Seal, stat); isSealed {
-		l.NoteWritten(state.ACL, stat)
-		return l.remember(state), nil
-	}
-	var err error
-	if state.ACL, err = lineacl.Read(ctx, s.Session, l.Abs(), stat); err != nil {
-		return LineState{}, err
-	}
-	return l.remember(state), nil
+	return l.readOrCreate(ctx, s, known)
 }
 
 // noteMarked updates what is known of a line after a join that wrote its data over that state.
 // The Stat is the line's, from the reply. It returns what is known now of the line's ACL.
-func (l *Line) noteMarked(s *session.Session, state LineState, stat *zk.Stat) lineacl.ACL {
+func (l *Line) noteMarked(s *session.Session, state LineState, stat *zk.Stat) ACL {
 	bears := state.ACL
 	switch {
-	case bears.Czxid != 0 && bears.Czxid != stat.Czxid, bears.Aversion != stat.Aversion:
-		l.Forget() // others have made it anew, or changed its list
-		return lineacl.ACL{List: bears.List}
-	case bears.Czxid == 0 && bears.Seal != "": // this client has created it
-		bears, _ = lineacl.Sealed(s.Session, bears.Seal, stat)
+	case bears.czxid != 0 && bears.czxid != stat.Czxid, bears.aversion != stat.Aversion:
+		l.forget() // others have made it anew, or changed its list
+		return ACL{list: bears.list}
+	case bears.czxid == 0 && bears.Seal != "": // this client has created it
+		bears, _ = sealed(s.Session, bears.Seal, stat)
 		l.remember(LineState{Version: -1, ACL: bears})
 	case state.Version != -1:
 		l.remember(LineState{Version: -1, ACL: bears})
@@ -135,7 +73,7 @@ func (l *Line) noteMarked(s *session.Session, state LineState, stat *zk.Stat) li
 
 // NoteWritten notes that this client has written the data of a line with that ACL, whose Stat
 // the reply returned.
-func (l *Line) NoteWritten(bears lineacl.ACL, stat *zk.Stat) {
+func (l *Line) NoteWritten(bears ACL, stat *zk.Stat) {
 	if bears.Seal != "" {
 		l.containers().written(l.Abs(), stat)
 	} else {
@@ -181,8 +119,8 @@ func (l *Line) note(change func(*LineState)) {
 	}
 }
 
-// Forget is for a line that has gone, or is not what it was known to be.
-func (l *Line) Forget() {
+// forget is for a line that has gone, or is not what it was known to be.
+func (l *Line) forget() {
 	t := l.containers()
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -326,3 +264,27 @@ func NewClient(cfg session.Config, set Settings) *session.Client {
 }
 
 func settingsOf(c *session.Client) *Settings { return session.Attached[Settings](c, nil) }
+
+// crowd is what a client remembers of the places in a line. It tells whether to guess.
+type crowd struct {
+	// children is how many there were when the client last looked, 0 if that is not known.
+	children int
+	// others is the number of children that are not places, as of the last listing.
+	others int
+	// tail is the kind of the place that had joined last then.
+	tail placename.Kind
+	// failed makes joins list instead of guess, until a listing shows one of this library's places
+	// directly ahead.
+	failed bool
+}
+
+func (c crowd) isLong(longLine int) bool { return c.children-c.others > longLine }
+
+// noteCount remembers how many children the line has.
+func (l *Line) noteCount(n int) { l.note(func(s *LineState) { s.crowd.children = n }) }
+
+// noteChildren is noteCount for a client that has listed the children: it can tell how many
+// of them are places.
+func (l *Line) noteChildren(n, places int) {
+	l.note(func(s *LineState) { s.crowd.children, s.crowd.others = n, n-places })
+}

@@ -77,7 +77,7 @@ func (p *Place) Deletion(signal bool) Deletion {
 	if !signal {
 		return Deletion{Ops: []any{remove}}
 	}
-	if !p.Kind.Exclusive() || !p.ACL.LetsWrite() {
+	if !p.Kind.Exclusive() || !p.ACL.letsWrite() {
 		return Deletion{Ops: []any{remove}}
 	}
 	released := &zk.SetDataRequest{Path: p.Path, Data: releasedData, Version: -1}

@@ -11,7 +11,6 @@ import (
 
 	"github.com/zkrecipes/zkrecipes/internal/errs"
 	"github.com/zkrecipes/zkrecipes/internal/layout"
-	"github.com/zkrecipes/zkrecipes/internal/lineacl"
 	"github.com/zkrecipes/zkrecipes/internal/placename"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
@@ -67,7 +66,7 @@ func (l *Line) rollOver(ctx context.Context, err error, wait func(context.Contex
 		others := slices.DeleteFunc(children, func(name string) bool { return name == l.ExtraChild || name == HeldName })
 		switch {
 		case errors.Is(err, zk.ErrNoNode), err == nil && stat.Czxid != x.LineCzxid:
-			l.Forget()
+			l.forget()
 			return nil
 		case err != nil:
 			return cannotReset(ctx, err)
@@ -119,7 +118,7 @@ func (x *exhausted) deleteLine(ctx context.Context, stat *zk.Stat, isHeld bool) 
 		acl, held := x.Session.ACL(), l.Abs()+"/"+HeldName
 		ops = []any{
 			&zk.DeleteRequest{Path: held, Version: -1}, ops[0],
-			&zk.CreateRequest{Path: l.Abs(), Data: layout.Record(l.Recipe, lineacl.SealOf(acl, 0), ""), Acl: acl, Flags: zk.FlagContainer},
+			&zk.CreateRequest{Path: l.Abs(), Data: layout.Record(l.Recipe, sealOf(acl, 0), ""), Acl: acl, Flags: zk.FlagContainer},
 			&zk.CreateRequest{Path: held, Data: wentAway, Acl: acl},
 		}
 	}

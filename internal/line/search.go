@@ -21,10 +21,10 @@ import (
 // The search for the place of a join whose reply was lost. Until it is found and deleted, or until
 // its session ends, such a place blocks the line.
 
-// FindLostJoin searches for the place of a join whose reply was lost, until the servers answer.
+// findLostJoin searches for the place of a join whose reply was lost, until the servers answer.
 // It returns ErrNotSent if there is none, so the join can be sent again. If the servers refuse the
 // search, or to show the place, it returns ErrUncertain, and the background deletes the place.
-func (l *Line) FindLostJoin(s *session.Session, e *Entry) (*Place, error) {
+func (l *Line) findLostJoin(s *session.Session, e *Entry) (*Place, error) {
 	name, line, err := l.search(s, e)
 	switch {
 	case errors.Is(err, zkconn.ErrNotSent), errors.Is(err, zkconn.ErrSessionOver):
@@ -105,9 +105,9 @@ func (l *Line) settleJoin(ctx context.Context, s *session.Session, t *zkconn.Tra
 		err := o.Err()
 		switch {
 		case o.Applied():
-			p, err = l.Entered(s.Lifetime(), s, e, o)
+			p, err = l.entered(s.Lifetime(), s, e, o)
 		case o.Transient() && !o.Unsent():
-			p, err = l.FindLostJoin(s, e)
+			p, err = l.findLostJoin(s, e)
 		}
 		select {
 		case ch <- result{p, err}:

@@ -10,6 +10,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/zkrecipes/zkrecipes/internal/assert"
 	"github.com/zkrecipes/zkrecipes/internal/hold"
 	"github.com/zkrecipes/zkrecipes/internal/placename"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
@@ -139,30 +140,11 @@ func (p *Place) awaitPredecessor(ctx context.Context, before *zkconn.Predecessor
 		return nil
 	}
 	p.First = before.IsReleased() && p.Own != nil // I3
+	assert.Holds("I2", func() bool { return !p.First || p.Own != nil })
+	assert.Holds("I3", func() bool { return !p.First || before.Event().Zxid > p.Czxid }) // it left after this place came
 	p.Line.Client.Log(slog.LevelDebug, "predecessor of a place has left", "place", p.Path, "predecessor", p.WaitedFor,
 		"released", p.First, "watch_lost", before.IsLost(), "zxid", before.Event().Zxid)
 	return nil
-}
-
-// AwaitWatch waits until the watch fires. The place is watched too, once late says that
-// the wait has lasted for a while, so that short waits do not pay for it. zk.ErrNoNode:
-// the place was deleted.
-func (p *Place) AwaitWatch(ctx context.Context, w *zkconn.Watch, late <-chan time.Time) (err error) {
-	for {
-		select {
-		case <-w.Fired():
-			return nil
-		case <-late:
-		case <-p.Own.Fired():
-		case <-p.Session.Over():
-			return zkconn.ErrSessionOver
-		case <-ctx.Done():
-			return p.Session.ContextErr(ctx)
-		}
-		if p.Own, err = p.Session.Watch(ctx, p.Path); err != nil {
-			return err
-		}
-	}
 }
 
 // AwaitAny waits until one of the watches fires. It watches the own place, too: no other

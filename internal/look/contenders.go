@@ -19,7 +19,7 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/placename"
 	semaphores "github.com/zkrecipes/zkrecipes/internal/semaphore"
 	"github.com/zkrecipes/zkrecipes/internal/session"
-	"github.com/zkrecipes/zkrecipes/internal/work"
+	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
 // Contender is a znode with which somebody holds or waits. The root says what its fields are.
@@ -231,7 +231,7 @@ func Election(ctx context.Context, s *session.Session, l *line.Line) ([]Contende
 func readContenders(ctx context.Context, s *session.Session, at session.At, ms []placename.Parts) (there []placename.Parts, cs []Contender, err error) {
 	all := make([]Contender, len(ms))
 	errs := make([]error, len(ms))
-	work.AtATime(len(ms), func(i int) { all[i], errs[i] = readContender(ctx, s, at, ms[i]) })
+	zkconn.AtATime(len(ms), func(i int) { all[i], errs[i] = readContender(ctx, s, at, ms[i]) })
 	for i, err := range errs {
 		switch {
 		case errors.Is(err, zk.ErrNoNode):

@@ -16,7 +16,7 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/queuelog"
 	semaphores "github.com/zkrecipes/zkrecipes/internal/semaphore"
 	plan "github.com/zkrecipes/zkrecipes/internal/shards"
-	"github.com/zkrecipes/zkrecipes/internal/work"
+	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
 // counters say how busy a recipe is.
@@ -157,7 +157,7 @@ func (z *znode) countQueue(u *Usage) error {
 		return err
 	}
 	segments, errs := make([][]queuelog.Entry, len(numbers)), make([]error, len(numbers))
-	work.AtATime(len(numbers), func(i int) {
+	zkconn.AtATime(len(numbers), func(i int) {
 		names, err := z.some(log.Segment(numbers[i])[len(z.path):])
 		segments[i], errs[i] = queuelog.Entries(names), err
 	})

@@ -13,7 +13,6 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/zkrecipes/zkrecipes/internal/session"
-	"github.com/zkrecipes/zkrecipes/internal/work"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
@@ -91,7 +90,7 @@ const atOnce = 16
 func (w *walk) walkLevel(ctx context.Context, level []string, depth int) (next []string, more bool) {
 	for paths := range slices.Chunk(level, atOnce) {
 		seen := make([]sight, len(paths))
-		work.AtATime(len(paths), func(i int) { seen[i] = w.look(ctx, paths[i]) })
+		zkconn.AtATime(len(paths), func(i int) { seen[i] = w.look(ctx, paths[i]) })
 		for i, v := range seen {
 			if !w.tell(v) {
 				return nil, false

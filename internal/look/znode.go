@@ -17,7 +17,6 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/placename"
 	"github.com/zkrecipes/zkrecipes/internal/queuelog"
 	"github.com/zkrecipes/zkrecipes/internal/session"
-	"github.com/zkrecipes/zkrecipes/internal/work"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
@@ -224,7 +223,7 @@ func (z *znode) some(below string) ([]string, error) {
 // stats returns the Stats of znodes, nil for those that have gone.
 func (z *znode) stats(below string, names ...string) ([]*zk.Stat, error) {
 	stats, errs := make([]*zk.Stat, len(names)), make([]error, len(names))
-	work.AtATime(len(names), func(i int) { stats[i], errs[i] = z.s.Exists(z.ctx, z.path+below+"/"+names[i]) })
+	zkconn.AtATime(len(names), func(i int) { stats[i], errs[i] = z.s.Exists(z.ctx, z.path+below+"/"+names[i]) })
 	for i, err := range errs {
 		switch {
 		case errors.Is(err, zk.ErrNoNode):

@@ -73,8 +73,8 @@ var lineMutants = []mutant{
 		name: "reader-signals",
 		what: "A reader that leaves looks like an exclusive holder that releases the line.",
 		in:   "internal/line",
-		old:  `if !p.Kind.Exclusive() || !p.ACL.LetsWrite() {`,
-		new:  `if !p.ACL.LetsWrite() {`,
+		old:  `if !p.Kind.Exclusive() || !p.ACL.letsWrite() {`,
+		new:  `if !p.ACL.letsWrite() {`,
 		test: "./internal/line -run ^TestAReaderNeverSignals",
 	},
 	{
@@ -110,14 +110,6 @@ var lineMutants = []mutant{
 		test: "./internal/zkconn -run ^TestPredecessor",
 	},
 	{
-		name: "release-without-zxids",
-		what: "Events that bear no zxid are believed to be of one transaction.",
-		in:   "internal/zkconn",
-		old:  `e.Zxid > 0 && e.Zxid == w.changed`,
-		new:  `e.Zxid == w.changed`,
-		test: "./internal/zkconn -run ^TestPredecessor",
-	},
-	{
 		name: "release-before-the-answers",
 		what: "An event is believed that came before the watch was answered.",
 		in:   "internal/zkconn",
@@ -148,14 +140,6 @@ var lineMutants = []mutant{
 		old:  `p.Line.noteFailed(true)`,
 		new:  `break`,
 		test: "./internal/line -run ^TestAGuessThatHasLeftIsFoundOutByTheWatch$",
-	},
-	{
-		name: "last-number",
-		what: "A place with a number beyond the limit is granted.",
-		in:   "internal/line",
-		old:  `case IsBeyondLimit(l.Client, m.Number):`,
-		new:  `case false:`,
-		test: "./internal/line -run TestTheLastSequenceNumber",
 	},
 	{
 		name: "aside-deletes-blindly",

@@ -173,9 +173,11 @@ func TestWorkersWaitWhenTooManyItemsDo(t *testing.T) {
 			return recipetest.ErrHandler
 		})
 		time.Sleep(time.Minute - time.Second)
+		synctest.Wait()
 		require.Equal(t, most, calls)
 		require.Len(t, w.Flags(), most)
 		time.Sleep(10 * time.Minute)
+		synctest.Wait()
 		require.Greater(t, calls, most+10)
 		require.Len(t, tried, most)
 		require.NoError(t, stop(a))

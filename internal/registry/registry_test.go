@@ -22,7 +22,7 @@ func TestEachRecipeIsEnteredEverywhere(t *testing.T) {
 		rows[row[1]] += row[2]
 	}
 	var drivers []string
-	for _, d := range slices.Concat(recipetest.AllDrivers(), []recipetest.Driver{recipetest.ShardsDriver()}, recipetest.QueueDrivers(), recipetest.QueueTransactionDrivers()) {
+	for _, d := range slices.Concat(recipetest.AllDrivers(), recipetest.QueueDrivers(), recipetest.QueueTransactionDrivers(), []recipetest.Driver{recipetest.ShardsDriver()}) {
 		drivers = append(drivers, d.Name)
 	}
 

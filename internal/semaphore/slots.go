@@ -15,7 +15,6 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/layout"
 	"github.com/zkrecipes/zkrecipes/internal/placename"
 	"github.com/zkrecipes/zkrecipes/internal/session"
-	"github.com/zkrecipes/zkrecipes/internal/work"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
@@ -121,7 +120,7 @@ func (h *slotSet) addTo(taken map[string]int32) {
 func (h *slotSet) take(ctx context.Context, ops ...any) zkconn.Outcome {
 	// The background work that this starts must be counted before Close waits for it.
 	h.x.At.Client.Tasks.Add()
-	defer h.x.At.Client.Tasks.Finish()
+	defer h.x.At.Client.Tasks.End()
 	creates := make([]any, 0, len(h.numbers))
 	for _, path := range h.Paths() {
 		creates = append(creates, &zk.CreateRequest{
@@ -253,7 +252,7 @@ func (x *Semaphore) holdersIn(ctx context.Context, s *session.Session) ([]slotHo
 	}
 	slices.SortFunc(names, func(a, b string) int { return int(taken[a] - taken[b]) })
 	answers := make([]answer, len(names))
-	work.AtATime(len(names), func(i int) {
+	zkconn.AtATime(len(names), func(i int) {
 		a := &answers[i]
 		a.data, a.stat, a.err = s.Get(ctx, x.slotsPath()+"/"+names[i])
 	})

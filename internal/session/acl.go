@@ -1,12 +1,13 @@
 package session
 
 import (
+	"crypto/sha1"
+	"encoding/base64"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/go-zookeeper/zk"
-
-	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
 // SetACL sets the ACL of what a Client with these credentials creates: acl or, if that is empty, the
@@ -38,7 +39,7 @@ func (c *Config) ids() (ids []zk.ACL, unknown string) {
 	}
 	for _, a := range c.Auth() {
 		if a.Scheme == "digest" {
-			ids = append(ids, zk.ACL{Perms: zk.PermAll, Scheme: a.Scheme, ID: zkconn.DigestID(a.Auth)})
+			ids = append(ids, zk.ACL{Perms: zk.PermAll, Scheme: a.Scheme, ID: digestID(a.Auth)})
 		} else {
 			unknown = fmt.Sprintf("the id of a credential of scheme %q", a.Scheme)
 		}
@@ -91,4 +92,12 @@ func (c *Config) ExpandACL(acl []zk.ACL) ([]zk.ACL, error) {
 		}
 	}
 	return out, nil
+}
+
+// digestID returns the id by which ACLs name a digest credential
+// (org.apache.zookeeper.server.auth.DigestAuthenticationProvider, with its default algorithm).
+func digestID(credential []byte) string {
+	user, _, _ := strings.Cut(string(credential), ":")
+	sum := sha1.Sum(credential)
+	return user + ":" + base64.StdEncoding.EncodeToString(sum[:])
 }

@@ -18,7 +18,7 @@ func ParseServers(servers []string) ([]string, error) {
 	}
 	var addresses []string
 	for _, server := range servers {
-		address, err := ParseServer(server)
+		address, err := parseServer(server)
 		if err != nil {
 			return nil, err
 		}
@@ -27,9 +27,9 @@ func ParseServers(servers []string) ([]string, error) {
 	return addresses, nil
 }
 
-// ParseServer returns host:port of a host or an address, with or without a port. An
+// parseServer returns host:port of a host or an address, with or without a port. An
 // IPv6 address with a port is in brackets.
-func ParseServer(server string) (string, error) {
+func parseServer(server string) (string, error) {
 	host, port := server, defaultPort
 	if inside, ok := inBrackets(server); ok {
 		host = inside

@@ -149,14 +149,6 @@ func (s *Session) On() Connection {
 	return Connection{s, number}
 }
 
-// IsValid reports whether the session is known to be alive. The wall clock is looked at
-// too, since the monotonic clock stands still while a machine is suspended
-// (CLOCK_MONOTONIC).
-func (s *Session) IsValid() bool {
-	now, until := time.Now(), s.ValidUntil()
-	return now.Before(until) && now.Round(0).Before(until.Round(0))
-}
-
 // KnownUntil is ValidUntil, or the zero time once the session has ended.
 func (s *Session) KnownUntil() time.Time {
 	if s.IsOver() {

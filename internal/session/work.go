@@ -5,12 +5,11 @@ import (
 	"fmt"
 
 	"github.com/zkrecipes/zkrecipes/internal/errs"
-	"github.com/zkrecipes/zkrecipes/internal/work"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
 // AwaitWork waits until over is closed, or the Client is.
-func (c *Client) AwaitWork(ctx context.Context, work *work.Open, over <-chan struct{}, what string) error {
+func (c *Client) AwaitWork(ctx context.Context, work *zkconn.Tasks, over <-chan struct{}, what string) error {
 	select {
 	case <-over: // even if ctx has ended
 		return nil

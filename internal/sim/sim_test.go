@@ -2,10 +2,13 @@ package sim
 
 import (
 	"flag"
+	"fmt"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/zkrecipes/zkrecipes/internal/assert"
 	"github.com/zkrecipes/zkrecipes/internal/recipetest"
 )
 
@@ -13,6 +16,16 @@ var (
 	seeds = flag.Int("seeds", defaultSeeds(), "number of seeds to run")
 	first = flag.Uint64("first", 1, "first seed")
 )
+
+// running is the seed that runs. A violated invariant ends the process.
+var running atomic.Uint64
+
+func init() {
+	assert.Failed = func(invariant string) {
+		panic(fmt.Sprintf("seed %d: invariant violated: %s", running.Load(), invariant))
+	}
+	assert.SimulatedTime = true
+}
 
 // defaultSeeds returns the default of -seeds. With the race detector, seeds are
 // slow, and a process that runs many of them fails a check in the detector's own
@@ -88,6 +101,7 @@ func simulate(t *testing.T, mustSee []string, newWorld func(seed uint64) *world)
 	began := time.Now()
 	events := newEventCounts(mustSee...)
 	run := func(seed uint64) *world {
+		running.Store(seed)
 		w := newWorld(seed)
 		synctest.Test(t, func(*testing.T) { w.run() })
 		return w

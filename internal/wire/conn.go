@@ -108,7 +108,7 @@ func (c *Conn) Reject(why error) { c.closeWith(why) }
 // go-zookeeper must not dial again before that.
 //
 // Calls that are pending fail only after Down, and so do Calls that are made
-// meanwhile. A caller that then repeats its Call waits for the next connection.
+// meanwhile (W5).
 func (c *Conn) closeWith(cause error) {
 	c.closeOnce.Do(func() {
 		c.mu.Lock()
@@ -141,13 +141,6 @@ func (c *Conn) closeWith(cause error) {
 			call.fail(ErrNoReply)
 		}
 	})
-}
-
-// isEstablished reports whether go-zookeeper has read the ConnectResponse.
-func (c *Conn) isEstablished() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.established
 }
 
 // Answered reports whether the server has sent a ConnectResponse.

@@ -1,6 +1,6 @@
 package wire
 
-// The gate holds requests back on a resumed connection.
+// The gate holds requests back on a resumed connection (W1).
 //
 // go-zookeeper sends the requests that it has queued on the next connection
 // before its setWatches. A watch that the reply to such a request sets races

@@ -67,7 +67,7 @@ func (c *Conn) rewriteConnectRequest(body []byte) error {
 	s := c.session
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.over || id != s.id {
+	if s.over || id != s.id { // W3
 		return fmt.Errorf("connect request for session %s on a connection of session %s", SessionName(id), SessionName(s.id))
 	}
 	jute.AppendInt64(body[:4], s.seenZxid) // in place: body[4:12]
@@ -106,7 +106,7 @@ func (c *Conn) finishHandshake() error {
 		c.onDelivered = func() { c.closeWith(errExpired) }
 		return nil
 	}
-	if id := s.ID(); id != 0 && r.id != id {
+	if id := s.ID(); id != 0 && r.id != id { // W3
 		return fmt.Errorf("handshake: server answered with session %s instead of %s", SessionName(r.id), SessionName(id))
 	}
 	// The timeout holds from now on, even if this connection fails at the credentials.

@@ -29,6 +29,13 @@ func (r watchdogReader) Read(p []byte) (int, error) {
 	return r.c.Conn.Read(p)
 }
 
+// isEstablished reports whether go-zookeeper has read the ConnectResponse.
+func (c *Conn) isEstablished() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.established
+}
+
 // ioDeadline returns the deadline for a read or a write that begins now: half
 // the session timeout away. stale reports whether the deadline that is set is
 // noticeably earlier. Otherwise leave it, because setting a deadline wakes the
@@ -40,7 +47,7 @@ func (s *Session) ioDeadline(set, now time.Time) (by time.Time, stale bool) {
 }
 
 // Read delivers one frame after the other to go-zookeeper. The effects of a
-// frame take place when go-zookeeper has asked for its last byte. From then on
+// frame take place when go-zookeeper has asked for its last byte (W2). From then on
 // go-zookeeper processes the frame even if the connection is lost.
 func (c *Conn) Read(p []byte) (int, error) {
 	for c.off == len(c.frame) {
@@ -154,30 +161,12 @@ func provesAlive(code int32) bool {
 	return code != jute.ErrSessionExpired && code != jute.ErrSessionMoved && code != jute.ErrSASL
 }
 
-// pingAnswered matches an answer with its ping. All pings have the same xid, and
-// they are answered in order. Pings are checked like other requests (PrepRequestProcessor).
-func (c *Conn) pingAnswered(code int32) error {
-	c.mu.Lock()
-	var sent time.Time
-	if len(c.pings) > 0 {
-		sent, c.pings = c.pings[0], c.pings[1:]
-	}
-	c.mu.Unlock()
-	switch {
-	case code == jute.ErrSASL: // nobody else would report it
-		return errRequiresSASL
-	case provesAlive(code):
-		c.proveAlive(sent, false)
-	}
-	return nil
-}
-
 // proveAlive notes that something was answered which was sent at this time. It counts
 // when requests pass.
 func (c *Conn) proveAlive(sent time.Time, request bool) {
 	c.mu.Lock()
 	closed := c.gateClosed
-	if closed && sent.After(c.alive) {
+	if closed && sent.After(c.alive) { // W4
 		c.alive = sent
 	}
 	c.served = c.served || request && !closed
@@ -201,47 +190,59 @@ func firstError(record []byte) int32 {
 	}
 }
 
-// prepareReply edits a reply for go-zookeeper and sets its effects.
-func (c *Conn) prepareReply(frame []byte, r request, zxid int64, code int32) {
-	// Hide the zxid; the Conn fills in its own where one is sent. go-zookeeper
-	// keeps the zxid of the last reply, without a lock, even if the reply
-	// answers a setWatches. If the connection is lost between two setWatches,
-	// go-zookeeper would arm the remaining watches relative to a zxid at which
-	// they were not armed.
-	clear(frame[8:16])
-	switch code {
-	case jute.ErrConnectionLoss, jute.ErrOperationTimeout, jute.ErrThrottled:
-		// go-zookeeper has no names for these and would report "unknown error".
-		// All three mean that the outcome is unknown: ask again later.
-		jute.AppendInt32(frame[16:16], jute.ErrNothing)
+// Timeout returns the negotiated session timeout, or the requested one before
+// the first handshake. Each server may negotiate a different one.
+func (s *Session) Timeout() time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.timeout
+}
+
+// ValidUntil returns the time until which the servers keep the session if they
+// receive nothing more. The session was alive when a server answered, and its
+// timeout counts from some moment after the request was sent. One per cent of
+// the timeout is subtracted for clock drift. The value carries a monotonic clock
+// reading. It is zero before the first handshake.
+//
+// What is answered before a connection lets requests through counts once it does:
+// until then the session lives, but nobody can use or release what it holds.
+//
+// It is wrong if a follower answers a request and then dies, or is cut off,
+// before it has reported the request to the leader (a process that was paused asks the
+// leader, see maxSilence); and if a server grants a shorter
+// timeout in a ConnectResponse that is lost.
+func (s *Session) ValidUntil() time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.validUntil
+}
+
+// validFrom returns ValidUntil for a request that was sent at this time and
+// answered.
+func validFrom(sent time.Time, timeout time.Duration) time.Time {
+	return sent.Add(timeout - timeout/100)
+}
+
+// markAlive notes that a request was answered which was sent at this time.
+func (s *Session) markAlive(sent time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if until := validFrom(sent, s.timeout); until.After(s.validUntil) {
+		s.validUntil = until
 	}
-	if r.op == jute.OpSetWatches {
-		c.onDelivered = func() {
-			if code != 0 {
-				c.closeWith(fmt.Errorf("arming watches again: %s", jute.ErrorName(code)))
-				return
-			}
-			c.armedAgain(r.paths)
-		}
-		return
-	}
-	c.onDelivered = func() {
-		c.session.sawReply(zxid)
-		if r.op == jute.OpClose && code == 0 {
-			c.session.markOver()
-		}
-		if !r.watch {
-			return
-		}
-		switch {
-		case code == 0 && (r.op == jute.OpGetChildren || r.op == jute.OpGetChildren2):
-			c.session.arm(r.path, watchChild)
-			c.session.cfg.Armed(r.path, true, c.number)
-		case code == 0:
-			c.session.arm(r.path, watchData)
-			c.session.cfg.Armed(r.path, false, c.number)
-		case code == jute.ErrNoNode && r.op == jute.OpExists:
-			c.session.arm(r.path, watchExist)
-		}
-	}
+}
+
+// sawReply notes the zxid of a reply.
+func (s *Session) sawReply(zxid int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.replyZxid = max(s.replyZxid, zxid)
+	s.seenZxid = max(s.seenZxid, zxid)
+}
+
+// noteAnswered notes that a request of that size was answered.
+func (s *Session) noteAnswered(size int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.largest = max(s.largest, size)
 }

@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"syscall"
@@ -8,6 +9,135 @@ import (
 
 	"github.com/zkrecipes/zkrecipes/internal/jute"
 )
+
+// ErrNotSent is the error of a Call that was never written to a connection.
+var ErrNotSent = errors.New("request was not sent")
+
+// ErrNoReply is the error of a Call whose connection was lost before the reply
+// came. The server may have carried out the request.
+var ErrNoReply = errors.New("connection was lost before the reply came")
+
+// Call is a request that bypasses go-zookeeper. The caller can abandon it at any
+// time, it is never sent on a later connection than the one it was made for,
+// and it saves two goroutine switches.
+type Call struct {
+	conn  *Conn
+	ended func(*Call) // called before done is closed; nil: nothing is
+	done  chan struct{}
+	code  int32
+	reply []byte
+	err   error
+}
+
+// Done returns a channel that is closed when the reply has come or the Call has
+// failed.
+func (c *Call) Done() <-chan struct{} { return c.done }
+
+// Result returns the error code and the record of the reply. It returns
+// ErrNotSent or ErrNoReply if there is no reply. The result is valid once the
+// channel of Done is closed.
+func (c *Call) Result() (code int32, record []byte, err error) { return c.code, c.reply, c.err }
+
+// Reject closes the connection on which the reply came, because the reply makes no
+// sense.
+func (c *Call) Reject(why error) { c.conn.Reject(why) }
+
+// complete ends the Call with its reply. It copies record, whose buffer is
+// reused.
+func (c *Call) complete(code int32, record []byte) {
+	c.code, c.reply = code, append([]byte(nil), record...)
+	c.end()
+}
+
+func (c *Call) fail(err error) {
+	c.err = err
+	c.end()
+}
+
+func (c *Call) end() {
+	if c.ended != nil {
+		c.ended(c)
+	}
+	close(c.done)
+}
+
+// Headroom is the number of bytes at the start of a Call's frame that Conn.Call
+// fills in.
+const Headroom = 12
+
+// The xids of Calls count down from xidFirstCall. Those of go-zookeeper count up
+// from 1.
+const (
+	xidFirstCall int32 = -1001
+	xidLastCall  int32 = -2_000_000_000
+)
+
+// Call sends a request: frame is Headroom bytes and the operation's record. It
+// must not be called before Config.Up was. It does not block until the
+// connection has taken the frame (see flush).
+func (c *Conn) Call(op int32, frame []byte) *Call { return c.CallThen(op, frame, nil) }
+
+// CallThen is like Call. When the Call ends, ended is called with it, before Done's channel
+// is closed: in the order of the replies, and of the events between them. It must not
+// block, nor use the Conn. It may be called before CallThen returns.
+func (c *Conn) CallThen(op int32, frame []byte, ended func(*Call)) *Call {
+	o := c.newCall(op, frame, ended)
+	c.sendCalls(o)
+	return o.call
+}
+
+// CallBoth sends two requests, in this order and, if they are small, in one write. ended,
+// unless it is nil, is called when the second ends: see CallThen.
+func (c *Conn) CallBoth(op1 int32, frame1 []byte, op2 int32, frame2 []byte, ended func(first, second *Call)) (first, second *Call) {
+	o1, o2 := c.newCall(op1, frame1, nil), c.newCall(op2, frame2, nil)
+	if ended != nil {
+		o2.call.ended = func(second *Call) { ended(o1.call, second) }
+	}
+	c.sendCalls(o1, o2)
+	return o1.call, o2.call
+}
+
+// CallAll sends several requests of one operation, in this order and, if they are small, in
+// one write.
+func (c *Conn) CallAll(op int32, frames [][]byte) []*Call {
+	outs, calls := make([]outgoing, len(frames)), make([]*Call, len(frames))
+	for i, frame := range frames {
+		outs[i] = c.newCall(op, frame, nil)
+		calls[i] = outs[i].call
+	}
+	c.sendCalls(outs...)
+	return calls
+}
+
+func (c *Conn) newCall(op int32, frame []byte, ended func(*Call)) outgoing {
+	call := &Call{conn: c, ended: ended, done: make(chan struct{})}
+	jute.AppendInt32(frame[0:0], int32(len(frame)-4))
+	jute.AppendInt32(frame[8:8], op)
+	return outgoing{frame: frame, request: request{op: op, call: call}}
+}
+
+func (c *Conn) sendCalls(outs ...outgoing) {
+	c.mu.Lock()
+	if c.downDone { // W5
+		c.mu.Unlock()
+		for _, o := range outs {
+			o.call.fail(ErrNotSent)
+		}
+		return
+	}
+	for i := range outs {
+		if c.callXid--; c.callXid > xidFirstCall || c.callXid < xidLastCall {
+			c.callXid = xidFirstCall
+		}
+		outs[i].xid = c.callXid
+		jute.AppendInt32(outs[i].frame[4:4], c.callXid)
+	}
+	write := c.enqueue(outs...)
+	c.mu.Unlock()
+	if write {
+		c.flush(false)
+	}
+}
 
 // Frames leave a connection in the order in which they entered its queue. A
 // goroutine that adds a frame while no other is writing writes the queue
@@ -39,45 +169,6 @@ func hasKernelBuffer(nc net.Conn) bool {
 	}
 	_, ok := nc.(syscall.Conn)
 	return ok
-}
-
-// Write sends a frame of go-zookeeper's, or holds it at the gate. It never
-// fails: if the connection does, go-zookeeper learns of it from Read. If its
-// sending side learned first, its two sides could wait for each other, and
-// callers would get raw socket errors.
-func (c *Conn) Write(b []byte) (int, error) {
-	if c.connectSent.IsZero() {
-		if len(b) < 4 {
-			c.closeWith(jute.ErrShort)
-			return len(b), nil
-		}
-		if err := c.rewriteConnectRequest(b[4:]); err != nil {
-			c.closeWith(err)
-			return len(b), nil
-		}
-		c.connectSent = time.Now()
-		if _, err := c.Conn.Write(b); err != nil {
-			c.closeWith(err)
-		}
-		return len(b), nil
-	}
-	if len(b) < 12 {
-		c.closeWith(jute.ErrShort)
-		return len(b), nil
-	}
-	o := c.parse(append([]byte(nil), b...)) // go-zookeeper reuses b
-	c.mu.Lock()
-	if c.gateClosed && o.op != jute.OpSetWatches && o.op != jute.OpPing && o.op != jute.OpClose {
-		c.held = append(c.held, o)
-		c.mu.Unlock()
-		return len(b), nil
-	}
-	write := c.enqueue(o)
-	c.mu.Unlock()
-	if write {
-		c.flush(true)
-	}
-	return len(b), nil
 }
 
 // enqueue adds frames to the queue. c.mu must be held. If it returns true, the
@@ -139,7 +230,7 @@ func (c *Conn) flush(wait bool) {
 // third of the session timeout, so then the process did not run. A follower tells the leader
 // twice in a tick who has sent something, and a session timeout has two ticks or more. If
 // less than that is left, the leader may end the session although the follower still
-// answers. A new handshake decides: the leader itself is asked.
+// answers. A new handshake decides: the leader itself is asked (W7).
 func maxSilence(timeout time.Duration) time.Duration { return timeout * 2 / 3 }
 
 // silence returns how long nothing was sent. The wall clock is looked at too, since the
@@ -183,26 +274,4 @@ func (c *Conn) addPending(o *outgoing, now time.Time) {
 	o.size = len(o.frame)
 	c.pendingBytes += o.size
 	c.pending[o.xid] = o.request
-}
-
-// parse returns what to remember of a frame that go-zookeeper sends, or of the
-// Conn itself sends. It writes the zxid of the last reply into a setWatches, because
-// go-zookeeper is shown none (see prepareReply).
-func (c *Conn) parse(frame []byte) outgoing {
-	d := jute.NewDecoder(frame[4:])
-	o := outgoing{frame: frame, xid: d.Int32()}
-	switch o.op = d.Int32(); o.op {
-	case jute.OpGetData, jute.OpExists, jute.OpGetChildren, jute.OpGetChildren2:
-		o.path, o.watch = d.String(), d.Bool()
-	case jute.OpSetWatches:
-		jute.AppendInt64(frame[12:12], c.session.armedFrom()) // in place
-		d.Int64()
-		o.paths = map[watch]struct{}{}
-		for _, kind := range []watchKind{watchData, watchExist, watchChild} {
-			for _, path := range d.Strings() {
-				o.paths[watch{path, kind}] = struct{}{}
-			}
-		}
-	}
-	return o
 }

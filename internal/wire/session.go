@@ -1,11 +1,3 @@
-// Package wire implements the net.Conn that go-zookeeper uses in place of the
-// TCP or TLS connection. It inspects the traffic in both directions and makes up
-// for what go-zookeeper v1.0.4 lacks:
-//
-//   - Credentials are presented before any request is sent on a connection.
-//   - Requests wait until the watches are armed again.
-//   - A session that has ended is never silently replaced by a new one.
-//   - The Session knows until when the session is known to be alive.
 package wire
 
 import (
@@ -98,39 +90,6 @@ func (s *Session) ID() int64 {
 	return s.id
 }
 
-// Timeout returns the negotiated session timeout, or the requested one before
-// the first handshake. Each server may negotiate a different one.
-func (s *Session) Timeout() time.Duration {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.timeout
-}
-
-// ValidUntil returns the time until which the servers keep the session if they
-// receive nothing more. The session was alive when a server answered, and its
-// timeout counts from some moment after the request was sent. One per cent of
-// the timeout is subtracted for clock drift. The value carries a monotonic clock
-// reading. It is zero before the first handshake.
-//
-// What is answered before a connection lets requests through counts once it does:
-// until then the session lives, but nobody can use or release what it holds.
-//
-// It is wrong if a follower answers a request and then dies, or is cut off,
-// before it has reported the request to the leader (a process that was paused asks the
-// leader, see maxSilence); and if a server grants a shorter
-// timeout in a ConnectResponse that is lost.
-func (s *Session) ValidUntil() time.Time {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.validUntil
-}
-
-// validFrom returns ValidUntil for a request that was sent at this time and
-// answered.
-func validFrom(sent time.Time, timeout time.Duration) time.Time {
-	return sent.Add(timeout - timeout/100)
-}
-
 // Over reports whether a server has reported that the session has ended:
 // because it expired, or because it was closed.
 func (s *Session) Over() bool {
@@ -139,25 +98,8 @@ func (s *Session) Over() bool {
 	return s.over
 }
 
-// markAlive notes that a request was answered which was sent at this time.
-func (s *Session) markAlive(sent time.Time) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if until := validFrom(sent, s.timeout); until.After(s.validUntil) {
-		s.validUntil = until
-	}
-}
-
-// sawReply notes the zxid of a reply.
-func (s *Session) sawReply(zxid int64) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.replyZxid = max(s.replyZxid, zxid)
-	s.seenZxid = max(s.seenZxid, zxid)
-}
-
 // sawEvent notes the zxid of an event, so that no server takes the session that is behind what the
-// client may act upon. But watches must not be armed again from there: other events of the same
+// client may act upon. But watches must not be armed again from there (W6): other events of the same
 // transaction may be yet to come, and so may those of watches that were not armed at the time.
 func (s *Session) sawEvent(zxid int64) {
 	s.mu.Lock()
@@ -194,13 +136,6 @@ func (s *Session) shorten(timeout time.Duration, sent time.Time) (sooner bool) {
 		s.validUntil, sooner = until, true
 	}
 	return sooner
-}
-
-// noteAnswered notes that a request of that size was answered.
-func (s *Session) noteAnswered(size int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.largest = max(s.largest, size)
 }
 
 // LargestAnswered returns the size of the largest request that any server has answered.

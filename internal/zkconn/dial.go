@@ -25,7 +25,7 @@ func (s *Session) dial(network, _ string, _ time.Duration) (net.Conn, error) {
 		if !isClosed(s.parked) {
 			close(s.parked)
 		}
-		<-s.releaseLoop // a new connection would open another session
+		<-s.releaseLoop // Z1: a new connection would open another session
 		return nil, errStopped
 	}
 	server, err := s.nextServer()
@@ -86,7 +86,7 @@ func (s *Session) connect(network string, server Server) (net.Conn, error) {
 	conn := s.wire.Wrap(nc, number, login)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.dialing.Err() != nil {
+	if s.dialing.Err() != nil { // Z7
 		nc.Close()
 		return nil, errStopped
 	}

@@ -1,7 +1,6 @@
 package zkconn
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -23,7 +22,7 @@ var (
 	// ErrContended is returned after MaxTries attempts that others have undone.
 	ErrContended = fmt.Errorf("gave up after %d attempts: others kept changing the znode", MaxTries)
 
-	// ErrInvalidPath is what CheckPath returns.
+	// ErrInvalidPath is what session.CheckPath returns.
 	ErrInvalidPath = errors.New("invalid path")
 
 	// ErrPathInUse is returned for a znode that something else has made its own.
@@ -156,22 +155,6 @@ func WasStopped(ctx context.Context) bool {
 type stopped struct{ error }
 
 func (s stopped) Unwrap() error { return s.error }
-
-// MaxRequest returns the size of the largest request that servers with that jute.maxbuffer
-// accept; 0: the default. The session itself needs smallestBuffer.
-func MaxRequest(maxBuffer int) int { return max(cmp.Or(maxBuffer, jute.MaxFrame), smallestBuffer) }
-
-// smallestBuffer is less than the jute.maxbuffer of any server.
-const smallestBuffer = 4 << 10
-
-// CheckSize returns ErrTooLarge for a request of n bytes, if that is more than servers with
-// that jute.maxbuffer accept.
-func CheckSize(n, maxBuffer int) error {
-	if most := MaxRequest(maxBuffer); n > most {
-		return Errorf(ErrTooLarge, "request of %d bytes: servers accept %d (jute.maxbuffer)", n, most)
-	}
-	return nil
-}
 
 // codeError returns go-zookeeper's error for a server's code, nil for 0.
 func codeError(code int32) error {

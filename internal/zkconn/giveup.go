@@ -81,7 +81,7 @@ func (s *Session) noteNoContact(server Server) {
 // session alive on the servers. A server that is down does not count: when it comes
 // back, it knows the session.
 //
-// The session must not be closed before ValidUntil: its leases are believed until then.
+// The session must not be closed before ValidUntil (Z9).
 func (s *Session) isHopeless(server Server) (hopeless, answers bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

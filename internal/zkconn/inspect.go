@@ -49,10 +49,7 @@ func (s *Session) Inspect() Inspection {
 
 // Call is for tests: it runs f as requests that set watches are run, through
 // go-zookeeper.
-func (s *Session) Call(f func(*zk.Conn) error) error {
-	_, err := call(s, func(conn *zk.Conn) (struct{}, error) { return struct{}{}, f(conn) })
-	return err
-}
+func (s *Session) Call(f func(*zk.Conn) error) error { return s.call(f) }
 
 // Deliver is for tests: an event arrives, whatever has happened on the server.
 func (s *Session) Deliver(e wire.Event) { s.onEvent(e) }

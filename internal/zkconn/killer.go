@@ -55,9 +55,6 @@ func (k *killers) note(size, answered int) int {
 // check returns ErrTooLarge for a request that is not sent, because it is as large as those at
 // which the servers close the connection.
 func (k *killers) check(frame []byte) error {
-	if len(frame) <= smallestBuffer {
-		return nil
-	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if len(frame) < k.size || !time.Now().Before(k.until) {

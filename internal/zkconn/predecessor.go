@@ -58,28 +58,17 @@ func (s *Session) tellsZxids() bool { return s.withoutZxids != s.number }
 // WatchPredecessor sets a PredecessorWatch, which is shared by all that wait for the path, once
 // requests pass. zk.ErrNoNode: there is no znode. It costs two requests in one write, one where
 // events bear no zxids: then nobody can tell whether a znode was released.
-func (s *Session) WatchPredecessor(ctx context.Context, path string) (*PredecessorWatch, error) {
-	for {
-		if err := s.Ready(ctx); err != nil {
-			return nil, err
+func (s *Session) WatchPredecessor(ctx context.Context, path string) (w *PredecessorWatch, err error) {
+	err = s.untilAnswered(ctx, opWatch, func() error {
+		if w, err = s.startPredecessor(path); err == nil {
+			err = s.await(ctx, w.armed)
 		}
-		w, err := s.startPredecessor(path)
 		if err == nil {
-			select {
-			case <-w.armed:
-			case <-ctx.Done():
-				return nil, s.ContextErr(ctx)
-			}
 			err = w.err
-			if s.IsOver() && Transient(err) {
-				return nil, ErrSessionOver
-			}
-			s.backOff(ctx, opWatch, err)
 		}
-		if !Transient(err) {
-			return w, err
-		}
-	}
+		return err
+	})
+	return w, err
 }
 
 // startPredecessor sends the requests, unless that was done on this connection. It does not block.
@@ -145,7 +134,7 @@ func (s *Session) notePredecessor(e wire.Event) {
 	}
 	switch e.Type {
 	case jute.EventDataChanged:
-		if w.answered {
+		if w.answered { // Z5
 			w.changed = e.Zxid
 		}
 	case jute.EventChildrenChanged:
@@ -153,7 +142,7 @@ func (s *Session) notePredecessor(e wire.Event) {
 		w.fire(func() { w.lost = true })
 	case jute.EventDeleted:
 		delete(s.predecessors, e.Path)
-		w.fire(func() { w.event, w.released = e, e.Zxid > 0 && e.Zxid == w.changed })
+		w.fire(func() { w.event, w.released = e, e.Zxid > 0 && e.Zxid == w.changed }) // Z5
 	}
 }
 

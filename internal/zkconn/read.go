@@ -27,25 +27,6 @@ func (s *Session) send(op int32, frame []byte) (*wire.Call, error) {
 	return nc.Call(op, frame), nil
 }
 
-// passing returns the connection, if the frames can be sent on it now.
-func (s *Session) passing(frames ...[]byte) (*wire.Conn, error) {
-	for _, frame := range frames {
-		if err := CheckSize(len(frame)-4, s.cfg.MaxBuffer); err != nil {
-			return nil, err
-		}
-	}
-	s.mu.Lock()
-	nc, up, over := s.nc, s.up, s.cause != nil || s.draining
-	s.mu.Unlock()
-	switch {
-	case over:
-		return nil, ErrSessionOver
-	case !up || nc == nil:
-		return nil, ErrNotSent
-	}
-	return nc, nil
-}
-
 // Get returns a znode's data and its Stat.
 func (s *Session) Get(ctx context.Context, path string) (data []byte, stat *zk.Stat, err error) {
 	err = s.read(ctx, jute.OpGetData, path, func(d *jute.Decoder) {
@@ -58,23 +39,23 @@ func (s *Session) Get(ctx context.Context, path string) (data []byte, stat *zk.S
 // GetOwn is like Get for the path of a znode that the session has had. If it has none there, the
 // account learns that: a deletion whose reply was lost may have told nobody.
 func (s *Session) GetOwn(ctx context.Context, path string) (data []byte, stat *zk.Stat, err error) {
-	noteGone := func(call *wire.Call) { // in the order of the replies
-		_, stat, err := (&Reading{call}).Data()
-		if errors.Is(err, zk.ErrNoNode) || err == nil && stat.EphemeralOwner != s.ID() {
-			s.account.gone(path)
-		}
-	}
-	start := func() (*Reading, error) {
+	err = s.untilAnswered(ctx, jute.OpGetData, func() error {
 		frame := readFrame(jute.OpGetData, path)
 		nc, err := s.passing(frame)
 		if err != nil {
-			return nil, err
+			return err
 		}
-		return &Reading{nc.CallThen(jute.OpGetData, frame, noteGone)}, nil
-	}
-	err = s.untilAnswered(ctx, jute.OpGetData, start, func(d *jute.Decoder) {
-		data = d.Buffer()
-		stat = decodeStat(d)
+		call := nc.CallThen(jute.OpGetData, frame, func(call *wire.Call) { // in the order of the replies
+			_, stat, err := (&Reading{call}).Data()
+			if errors.Is(err, zk.ErrNoNode) || err == nil && stat.EphemeralOwner != s.ID() {
+				s.account.gone(path)
+			}
+		})
+		if err := s.await(ctx, call.Done()); err != nil {
+			return err
+		}
+		data, stat, err = (&Reading{call}).Data()
+		return err
 	})
 	return data, stat, err
 }
@@ -122,31 +103,45 @@ func (s *Session) Sync(ctx context.Context, path string) error {
 
 // read sends a read until it is answered. decode reads the answer's record.
 func (s *Session) read(ctx context.Context, op int32, path string, decode func(*jute.Decoder)) error {
-	return s.untilAnswered(ctx, op, func() (*Reading, error) { return s.startRead(op, path) }, decode)
+	return s.untilAnswered(ctx, op, func() error {
+		r, err := s.startRead(op, path)
+		if err == nil {
+			err = s.await(ctx, r.Done())
+		}
+		if err == nil {
+			err = r.result(decode)
+		}
+		return err
+	})
 }
 
-// untilAnswered is read for a request that start sends.
-func (s *Session) untilAnswered(ctx context.Context, op int32, start func() (*Reading, error), decode func(*jute.Decoder)) error {
+// untilAnswered calls ask once requests pass, and again for as long as the error is one for which
+// Transient is true.
+func (s *Session) untilAnswered(ctx context.Context, op int32, ask func() error) error {
 	for {
 		if err := s.Ready(ctx); err != nil {
 			return err
 		}
-		r, err := start()
-		if err == nil {
-			select {
-			case <-r.Done():
-			case <-ctx.Done():
-				return s.ContextErr(ctx)
-			}
-			err = r.result(decode)
-			if s.IsOver() && Transient(err) {
-				return ErrSessionOver
-			}
+		err := ask()
+		if s.IsOver() && Transient(err) {
+			return ErrSessionOver
+		}
+		if !IsContextErr(ctx, err) {
 			s.backOff(ctx, op, err)
 		}
 		if !Transient(err) {
 			return err
 		}
+	}
+}
+
+// await waits until done is closed. It returns ContextErr if ctx ends first.
+func (s *Session) await(ctx context.Context, done <-chan struct{}) error {
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+		return s.ContextErr(ctx)
 	}
 }
 
@@ -166,12 +161,7 @@ func (s *Session) StartChildren(path string) (*Reading, error) {
 }
 
 func (s *Session) startRead(op int32, path string) (*Reading, error) {
-	return s.startCall(op, readFrame(op, path))
-}
-
-// startCall sends a request of which nothing but the answer is of interest.
-func (s *Session) startCall(op int32, frame []byte) (*Reading, error) {
-	call, err := s.send(op, frame)
+	call, err := s.send(op, readFrame(op, path))
 	if err != nil {
 		return nil, err
 	}
@@ -246,12 +236,4 @@ func decodeNames(d *jute.Decoder) []string {
 		names = append(names, all[end-len(name):end])
 	}
 	return names
-}
-
-func decodeStat(d *jute.Decoder) *zk.Stat {
-	return &zk.Stat{
-		Czxid: d.Int64(), Mzxid: d.Int64(), Ctime: d.Int64(), Mtime: d.Int64(),
-		Version: d.Int32(), Cversion: d.Int32(), Aversion: d.Int32(),
-		EphemeralOwner: d.Int64(), DataLength: d.Int32(), NumChildren: d.Int32(), Pzxid: d.Int64(),
-	}
 }

@@ -10,7 +10,7 @@ import (
 
 // Retry is a transaction that is sent again, in its session, until its outcome is
 // known. When it is sent a second time, the operation that fails must tell whether
-// the first attempt was carried out.
+// the first attempt was carried out (Z2).
 type Retry struct {
 	s    *Session
 	ops  []any

@@ -6,19 +6,21 @@ import (
 	"time"
 )
 
-// Tasks counts goroutines that somebody waits for. Unlike a sync.WaitGroup it
-// allows Add while somebody waits.
+// Tasks counts what is under way, for those who wait until nothing is. Unlike a sync.WaitGroup it
+// allows Add while somebody waits. Once it is stopped, nothing new begins, so that nothing is missed
+// that begins at the same moment: it either is counted or is refused.
 type Tasks struct {
-	mu   sync.Mutex
-	n    int
-	idle chan struct{} // closed when n is 0; nil: nobody waits
+	mu      sync.Mutex
+	n       int
+	stopped bool
+	idle    chan struct{} // closed when n is 0; nil: nobody waits
 }
 
 // Start runs f in a goroutine and counts it until f returns.
 func (t *Tasks) Start(f func()) {
 	t.Add()
 	go func() {
-		defer t.Finish()
+		defer t.End()
 		f()
 	}()
 }
@@ -47,15 +49,26 @@ func (t *Tasks) Within(ctx context.Context, grace time.Duration, f func() error)
 	}
 }
 
-// Add counts a task that ends with Finish.
+// Begin counts a task, which ends with End. It returns false if it may not begin.
+func (t *Tasks) Begin() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.stopped {
+		return false
+	}
+	t.n++
+	return true
+}
+
+// Add is like Begin for the rest of something that is under way: it may begin at any time.
 func (t *Tasks) Add() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.n++
 }
 
-// Finish ends a task that Add counted.
-func (t *Tasks) Finish() {
+// End ends a task that Begin or Add counted.
+func (t *Tasks) End() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.n--; t.n == 0 && t.idle != nil {
@@ -64,7 +77,29 @@ func (t *Tasks) Finish() {
 	}
 }
 
-// Done returns a channel that is closed once no task runs.
+// Stop lets nothing new begin. It returns what Done does.
+func (t *Tasks) Stop() (idle <-chan struct{}) {
+	t.mu.Lock()
+	t.stopped = true
+	t.mu.Unlock()
+	return t.Done()
+}
+
+// IsStopped reports whether nothing new begins.
+func (t *Tasks) IsStopped() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.stopped
+}
+
+// Count returns how many tasks are under way.
+func (t *Tasks) Count() int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.n
+}
+
+// Done returns a channel that is closed once no task is under way.
 func (t *Tasks) Done() <-chan struct{} {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -2,6 +2,7 @@ package zkconn
 
 import (
 	"context"
+	"sync"
 
 	"github.com/go-zookeeper/zk"
 
@@ -52,12 +53,23 @@ func (s *Session) together(ctx context.Context, op int32, frames [][]byte, decod
 	}
 	for i, call := range nc.CallAll(op, frames) {
 		r := &Reading{call}
-		select {
-		case <-r.Done():
+		if errs[i] = s.await(ctx, r.Done()); errs[i] == nil {
 			errs[i] = r.result(func(d *jute.Decoder) { decode(i, d) })
-		case <-ctx.Done():
-			errs[i] = s.ContextErr(ctx)
 		}
 	}
 	return errs
+}
+
+// AtATime calls f with 0 to n-1, several at a time, and returns when all have returned.
+func AtATime(n int, f func(i int)) {
+	var wg sync.WaitGroup
+	running := make(chan struct{}, 16)
+	for i := range n {
+		running <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-running }()
+			f(i)
+		})
+	}
+	wg.Wait()
 }

@@ -41,20 +41,12 @@ var errNoTrees = errors.New("servers before ZooKeeper 3.6 cannot watch a tree")
 
 // WatchTree sets a TreeWatch as soon as requests pass, and returns once it is set. Call Close in
 // the end. It costs two requests.
-func (s *Session) WatchTree(ctx context.Context, path string) (*TreeWatch, error) {
-	for {
-		if err := s.Ready(ctx); err != nil {
-			return nil, err
-		}
-		w, err := s.startTree(ctx, path)
-		if s.IsOver() && Transient(err) {
-			return nil, ErrSessionOver
-		}
-		if !Transient(err) {
-			return w, err
-		}
-		s.backOff(ctx, jute.OpAddWatch, err)
-	}
+func (s *Session) WatchTree(ctx context.Context, path string) (w *TreeWatch, err error) {
+	err = s.untilAnswered(ctx, jute.OpAddWatch, func() error {
+		w, err = s.startTree(ctx, path)
+		return err
+	})
+	return w, err
 }
 
 func (s *Session) startTree(ctx context.Context, path string) (*TreeWatch, error) {
@@ -144,10 +136,8 @@ func treeFrame(path string, kind int32) []byte {
 // answer returns the code of the answer to a request. If the outcome is not known, the error is
 // transient.
 func (s *Session) answer(ctx context.Context, call *wire.Call) (code int32, err error) {
-	select {
-	case <-call.Done():
-	case <-ctx.Done():
-		return 0, s.ContextErr(ctx)
+	if err := s.await(ctx, call.Done()); err != nil {
+		return 0, err
 	}
 	code, _, err = call.Result()
 	if err != nil {

@@ -111,11 +111,6 @@ func (s *Session) Watch(ctx context.Context, path string) (*Watch, error) {
 // does not block. The server may answer later requests first.
 func (s *Session) StartWatch(path string) *Watch { return s.startWatch(watchKey{path, ofData}) }
 
-// StartWatchChildren is like StartWatch for the watch that WatchChildren returns.
-func (s *Session) StartWatchChildren(path string) *Watch {
-	return s.startWatch(watchKey{path, ofChildren})
-}
-
 // WatchChildren is like Watch for the znode's children.
 func (s *Session) WatchChildren(ctx context.Context, path string) (*Watch, error) {
 	return s.watchOf(ctx, watchKey{path, ofChildren})
@@ -136,7 +131,7 @@ func (s *Session) startWatch(key watchKey) *Watch {
 	w, ok := s.watches[key]
 	if !ok {
 		w = &Watch{key: key, armed: make(chan struct{}), firing: newFiring()}
-		s.watches[key] = w
+		s.watches[key] = w // Z4
 		s.loseTreesAt(key.path)
 		s.cfg.Tasks.Start(func() { s.arm(w) })
 	}
@@ -148,10 +143,8 @@ func (s *Session) startWatch(key watchKey) *Watch {
 // does.
 func (s *Session) Await(ctx context.Context, w *Watch) (*Watch, error) {
 	for {
-		select {
-		case <-w.armed:
-		case <-ctx.Done():
-			return nil, s.ContextErr(ctx)
+		if err := s.await(ctx, w.armed); err != nil {
+			return nil, err
 		}
 		if !Transient(w.err) {
 			return w, w.err
@@ -163,7 +156,8 @@ func (s *Session) Await(ctx context.Context, w *Watch) (*Watch, error) {
 func (s *Session) arm(w *Watch) {
 	defer close(w.armed)
 	key := w.key
-	stat, err := call(s, func(conn *zk.Conn) (stat *zk.Stat, err error) {
+	var stat *zk.Stat
+	err := s.call(func(conn *zk.Conn) (err error) {
 		switch key.kind {
 		case ofData:
 			w.Data, stat, _, err = conn.GetW(key.path)
@@ -174,7 +168,7 @@ func (s *Session) arm(w *Watch) {
 			exists, stat, _, err = conn.ExistsW(key.path)
 			w.Absent = !exists
 		}
-		return stat, err
+		return err
 	})
 	if err == nil {
 		w.Stat = *stat
@@ -186,6 +180,26 @@ func (s *Session) arm(w *Watch) {
 		delete(s.watches, key)
 	}
 	s.mu.Unlock()
+}
+
+// call runs f, which sets a watch, with the session's Conn, and returns when f does: when the request
+// is answered, its connection is lost, or the session ends. While disconnected that can take as long
+// as the session lives. go-zookeeper sets the watch again after a reconnect.
+func (s *Session) call(f func(*zk.Conn) error) error {
+	s.mu.Lock()
+	if s.cause != nil || s.draining {
+		s.mu.Unlock()
+		return ErrSessionOver
+	}
+	s.calling.Add()
+	s.mu.Unlock()
+	defer s.calling.End()
+	err := f(s.conn)
+	if Transient(err) && s.IsOver() {
+		err = ErrSessionOver
+	}
+	s.backOff(s.Lifetime(), opWatch, err)
+	return err
 }
 
 // onArmed is called by internal/wire.
@@ -201,7 +215,7 @@ func (s *Session) onArmed(path string, children bool, conn uint64) {
 	}
 }
 
-// onEvent is called by internal/wire. It fires the watches before it passes the event on. So
+// onEvent is called by internal/wire. It fires the watches before it passes the event on (Z4). So
 // a caller that first registers for a path's events, and then finds its watch not fired,
 // receives the event.
 func (s *Session) onEvent(e wire.Event) {

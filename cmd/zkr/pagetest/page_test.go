@@ -2,6 +2,7 @@ package pagetest
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -11,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/chromedp/cdproto/accessibility"
 	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/performance"
 	"github.com/chromedp/chromedp"
@@ -278,7 +280,9 @@ const faint = `(() => {
 
 func TestThePageForKeyboardPhoneAndEyes(t *testing.T) {
 	srv := zktest.NewServer(t)
-	scene(t, srv)
+	for i := range 12 { // enough for the line to be out of sight on a phone, and nothing that moves
+		lock(t, dial(t, srv, fmt.Sprintf("app:%d", i)), fmt.Sprintf("/limits/%d", i))
+	}
 	lock(t, dial(t, srv, "app-1:1"), "/locks/a")
 	startLock(t, dial(t, srv, "app-2:2"), "/locks/a")
 	await(t, srv, "/locks/a", 2)
@@ -290,9 +294,26 @@ func TestThePageForKeyboardPhoneAndEyes(t *testing.T) {
 		p.colours(scheme)
 		sees(p, []string{}, faint)
 	}
-	sees(p, 0, `[...document.querySelectorAll("button, input, select, svg")].filter((e) => e.checkVisibility() &&
-		!(e.textContent.trim() || e.getAttribute("aria-label") || e.getAttribute("aria-labelledby") || e.labels && e.labels.length)).length`)
-	sees(p, 0, `[...document.querySelectorAll("[tabindex]")].filter((e) => e.tabIndex > 0).length`)
+	named := p.accessible()
+	for role, want := range map[string][]string{
+		"navigation":   {"Recipes"},
+		"main":         {""},
+		"heading":      {"zkr", "Needs attention", "/locks/a mutex", "Who waits for whom"},
+		"columnheader": {"Path", "Now", "Hold", "Wait", "Per s"},
+		"searchbox":    {"Filter"},
+		"combobox":     {"Sort"},
+		"alert":        {""},
+		"status":       nil, // it has nothing to say
+	} {
+		require.Equal(t, want, named[role], role)
+	}
+	require.NotEmpty(t, named["table"])
+	require.Len(t, named["row"], len(is[[]string](p, texts("#tree tr"))), "the table is one although it is laid out as a grid")
+	for _, role := range []string{"button", "link", "image", "img", "searchbox", "combobox", "textbox"} {
+		require.NotContains(t, named[role], "", role)
+	}
+	require.Contains(t, named["button"], "evict app-2:2")
+	require.Equal(t, p.order(), p.tabs(), "the focus moves in the order of the page")
 
 	// All by the keyboard: to the row, and to the button that evicts.
 	is[bool](p, `(() => { document.querySelector('tr[data-path="/locks/a"] button').focus(); return true; })()`)
@@ -306,13 +327,50 @@ func TestThePageForKeyboardPhoneAndEyes(t *testing.T) {
 	p.run(chromedp.KeyEvent("\x1b"))
 	sees(p, false, `document.querySelector("#ask").open`)
 
-	for _, width := range []int64{1280, 640, 390} { // 640 is 1280 at a zoom of 200 %
-		p.run(chromedp.EmulateViewport(width, 860))
-		sees(p, []string{}, wide(width))
-		if width < 700 {
-			sees(p, true, `document.querySelector("nav").getBoundingClientRect().top > document.querySelector("#right").getBoundingClientRect().bottom - 1`)
+	p.run(chromedp.EmulateViewport(390, 860))
+	sees(p, []string{}, wide(390))
+	sees(p, true, `document.querySelector("nav").getBoundingClientRect().top > document.querySelector("#right").getBoundingClientRect().bottom - 1`)
+	is[bool](p, `document.querySelector('tr[data-path="/limits/7"] button').click() || true`)
+	sees(p, true, `Math.abs(document.querySelector("#line").getBoundingClientRect().top) < 60`)
+}
+
+// accessible returns the names of what a screen reader finds, by role.
+func (p *tab) accessible() map[string][]string {
+	p.t.Helper()
+	tree, err := chromedp.Call(p.ctx, accessibility.GetFullAXTree, accessibility.GetFullAXTreeParams{})
+	require.NoError(p.t, err)
+	text := func(v *accessibility.Value) (s string) {
+		if v != nil {
+			_ = json.Unmarshal(v.Value, &s)
+		}
+		return s
+	}
+	named := map[string][]string{}
+	for _, n := range tree.Nodes {
+		if !n.Ignored {
+			role := text(n.Role)
+			named[role] = append(named[role], text(n.Name))
 		}
 	}
+	return named
+}
+
+const label = `((e) => e.id || e.getAttribute("aria-label") || e.textContent)`
+
+// order returns what can have the focus, in the order of the page.
+func (p *tab) order() []string {
+	return is[[]string](p, `[...document.querySelectorAll("button, input, select, [tabindex]")].filter((e) => e.checkVisibility() && !e.disabled).map(`+label+`)`)
+}
+
+// tabs returns what gets the focus by the key Tab, from the beginning.
+func (p *tab) tabs() (got []string) {
+	p.t.Helper()
+	is[bool](p, `(() => { document.activeElement.blur(); getSelection().removeAllRanges(); return true; })()`)
+	for range p.order() {
+		p.run(chromedp.KeyEvent("\t"))
+		got = append(got, is[string](p, label+`(document.activeElement)`))
+	}
+	return got
 }
 
 // busyFor returns how much CPU the page takes in that time.

@@ -6,7 +6,7 @@
 //	go run -C internal/api ./release notes    # print the section of CHANGELOG.md
 //	go run -C internal/api ./release proxy D  # write the modules to D, as a proxy serves them
 //
-// The version is the one in which the other modules require the root. CONTRIBUTING.md says when
+// The version is the one in which the other modules require the root. docs/release.md says when
 // each of these is used.
 package main
 

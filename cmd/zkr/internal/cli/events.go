@@ -4,7 +4,6 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -167,7 +166,7 @@ func (a *app) printEvents(ctx context.Context, client *zkrecipes.Client, at, dea
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	var mu sync.Mutex // of standard output
-	lines := json.NewEncoder(a.stdout)
+	lines := encoder{a.stdout}
 	print := func(events ...event) error {
 		mu.Lock()
 		defer mu.Unlock()

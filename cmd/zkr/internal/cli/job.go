@@ -47,7 +47,7 @@ func (a *app) job() *cobra.Command {
 		Use:     "job PATH --every DURATION [flags] -- COMMAND [ARG..]",
 		Short:   "Run a command once in each period, on one of several machines",
 		Long:    longJob,
-		Example: "  0 * * * *  zkr job /jobs/report --every 24h --offset 2h -- report",
+		Example: "  0 * * * *  zkr job /periodic/report --every 24h --offset 2h -- report",
 		RunE: func(c *cobra.Command, args []string) error {
 			path, err := j.parse(c, args)
 			if err == nil {

@@ -4,7 +4,6 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -99,7 +98,7 @@ func (a *app) watchList(ctx context.Context, client *zkrecipes.Client, root stri
 // list prints the recipes, and on stderr what it could not see.
 func (a *app) list(ctx context.Context, client *zkrecipes.Client, root string) error {
 	t := tabwriter.NewWriter(a.stdout, 0, 8, 2, ' ', 0)
-	lines := json.NewEncoder(a.stdout)
+	lines := encoder{a.stdout}
 	now := time.Now()
 	const header = "PATH\tRECIPE\tHOLD\tWAIT\tHELD\tWAITING\tSIZE\tITEMS\tOLDEST"
 	rows := 0

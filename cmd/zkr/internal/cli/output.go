@@ -5,6 +5,7 @@ package cli
 import (
 	"bufio"
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"os"
@@ -12,6 +13,7 @@ import (
 	"strings"
 	"time"
 	"unicode"
+	"unicode/utf16"
 	"unicode/utf8"
 
 	"golang.org/x/sys/unix"
@@ -37,6 +39,33 @@ func unchecked(w io.Writer) io.Writer {
 		return c.Writer
 	}
 	return w
+}
+
+// encoder writes JSON, one value a line, in which nothing controls a terminal: what is not printable
+// is escaped.
+type encoder struct{ io.Writer }
+
+// Encode writes a value.
+func (e encoder) Encode(v any) error {
+	data, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	var b strings.Builder
+	for _, r := range string(data) {
+		switch {
+		case unicode.IsPrint(r):
+			b.WriteRune(r)
+		case r > 0xffff:
+			high, low := utf16.EncodeRune(r)
+			fmt.Fprintf(&b, `\u%04x\u%04x`, high, low)
+		default:
+			fmt.Fprintf(&b, `\u%04x`, r)
+		}
+	}
+	b.WriteByte('\n')
+	_, err = io.WriteString(e, b.String())
+	return err
 }
 
 // isTerminal reports whether f, a reader or a writer, is a terminal.

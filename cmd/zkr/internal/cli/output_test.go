@@ -3,9 +3,11 @@
 package cli
 
 import (
+	"encoding/json"
 	"strings"
 	"testing"
 	"time"
+	"unicode"
 
 	"github.com/stretchr/testify/require"
 )
@@ -56,4 +58,15 @@ func TestACommandDoesNotInheritZkrsSecrets(t *testing.T) {
 	require.NotContains(t, strings.Join(env, "\n"), "secret")
 	require.Contains(t, env, "ZKR_SERVERS=zk:1")
 	require.Contains(t, env, "ZKR_PATH=/a")
+}
+
+func TestJSONOnATerminalCannotControlIt(t *testing.T) {
+	for _, text := range []string{"ä <b> \"q\" \\", "\x1b[2J\u202e\u009b31m\u2028", "\U000e0001\U0001f600"} {
+		var out strings.Builder
+		require.NoError(t, encoder{&out}.Encode(text))
+		require.Equal(t, -1, strings.IndexFunc(strings.TrimSuffix(out.String(), "\n"), func(r rune) bool { return !unicode.IsPrint(r) }), out.String())
+		var back string
+		require.NoError(t, json.Unmarshal([]byte(out.String()), &back))
+		require.Equal(t, text, back)
+	}
 }

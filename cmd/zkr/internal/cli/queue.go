@@ -5,7 +5,6 @@ package cli
 import (
 	"bufio"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -107,7 +106,7 @@ func (a *app) queueList() *cobra.Command {
 // listItems prints items as they come: there may be many.
 func (a *app) listItems(ctx context.Context, q *zkrecipes.Queue) error {
 	text := tabwriter.NewWriter(a.stdout, 0, 8, 2, ' ', 0)
-	lines := json.NewEncoder(a.stdout)
+	lines := encoder{a.stdout}
 	now := time.Now()
 	if !a.isJSON() {
 		fmt.Fprintln(text, "ID\tAGE\tATTEMPTS\tTAKEN BY\tBYTES\tDATA")

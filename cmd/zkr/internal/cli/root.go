@@ -5,7 +5,6 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -68,7 +67,7 @@ func (a *app) run(args []string) int {
 // complain writes a line about an error.
 func (a *app) complain(code int, err error) {
 	if a.isJSON() {
-		_ = json.NewEncoder(a.stderr).Encode(struct {
+		_ = encoder{a.stderr}.Encode(struct {
 			Error string `json:"error"`
 			Exit  int    `json:"exit"`
 		}{err.Error(), code})
@@ -140,9 +139,12 @@ func (a *app) isJSON() bool { return a.config.flags != nil && a.config.get("ZKR_
 // print writes v as JSON, or has text write it.
 func (a *app) print(v any, text func(w io.Writer)) error {
 	if a.isJSON() {
-		return json.NewEncoder(a.stdout).Encode(v)
+		return encoder{a.stdout}.Encode(v)
 	}
 	text(a.stdout)
+	if out, ok := a.stdout.(*checked); ok {
+		return out.err
+	}
 	return nil
 }
 

@@ -146,3 +146,30 @@ func TestARowCountsWhatTheWatchHasSeen(t *testing.T) {
 	require.Equal(t, row{Holders: 1, Waiters: 1, Held: w.now.UnixMilli(), Waiting: begin().UnixMilli()}, r)
 	require.True(t, slices.IsSortedFunc(w.places, func(a, b *place) int { return strings.Compare(a.name, b.name) }))
 }
+
+func TestAMemberThatIsGoneIsMissedUntilAnotherComes(t *testing.T) {
+	w := newWatched(zkrecipes.RecipeGroup)
+	missing := func() (names []string) {
+		for _, p := range w.missing(w.now) {
+			names = append(names, p.name)
+		}
+		return names
+	}
+	w.sees("", 3, "a", "b", "c")
+	require.Zero(t, w.sees("", 3, "a"), "nothing is acquired in a group")
+	require.Equal(t, []string{"b", "c"}, missing())
+	w.sees("", 4, "a", "c")
+	require.Equal(t, []string{"b"}, missing(), "c is back")
+	w.sees("", 5, "a", "c", "d")
+	require.Empty(t, missing(), "d has taken the place of b")
+	for _, p := range w.places {
+		p.read = true
+	}
+	w.sees("", 6, "a", "c", "d")
+	require.False(t, w.places[0].read, "one is back in another session")
+	w.sees("", 6, "a", "c")
+	w.now = w.now.Add(forgetting)
+	require.Equal(t, []string{"d"}, missing())
+	w.now = w.now.Add(time.Second)
+	require.Empty(t, missing(), "that was long ago")
+}

@@ -21,7 +21,8 @@ type row struct {
 
 // holdsSince is zero for what is held for long as a rule.
 func (r row) holdsSince() (none time.Time) {
-	if r.Recipe == zkrecipes.RecipeGroup || r.Recipe == zkrecipes.RecipeElection {
+	switch r.Recipe {
+	case zkrecipes.RecipeGroup, zkrecipes.RecipeElection, zkrecipes.RecipeShards:
 		return none
 	}
 	return r.HeldSince

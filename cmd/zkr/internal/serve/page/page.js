@@ -7,6 +7,7 @@ let picked = pathInAddress();
 let detail = null, graph = null, state = null, token = "";
 let ahead = 0; // of zkr's clock, in milliseconds
 let source = null;
+let isArriving = false; // in one column, the line that was picked is out of sight
 
 const now = () => Date.now() + ahead;
 
@@ -79,6 +80,7 @@ function take(m) {
   if (m.status) drawEmpty();
   drawTroubles();
   if (m.line || m.status) { drawLine(); drawCharts(); }
+  if (m.line && isArriving) { isArriving = false; $("line").scrollIntoView(); }
 }
 
 function pick(path) {
@@ -91,6 +93,7 @@ function pick(path) {
   drawLine();
   drawCharts();
   connect();
+  isArriving = path && innerWidth <= 700;
 }
 
 // --- the tree
@@ -104,6 +107,7 @@ function stateOf(r) {
     return r.dead ? text + ", " + r.dead + " dead" : text;
   }
   if (r.recipe === "group") return count(r.holders, "member") + (r.gone ? ", " + r.gone.length + " gone" : "");
+  if (r.recipe === "shards") return count(r.size, "shard") + ", " + count(r.holders, "process", "processes");
   if (r.recipe === "gate") return "shut " + age(r.held);
   if (r.recipe === "counter") return r.waiters ? count(r.waiters, "call") + " wait" : "";
   if (r.deadlock) return "deadlock";
@@ -112,8 +116,8 @@ function stateOf(r) {
   return r.waiters ? "changes hands" : "free";
 }
 
-// lastsLong reports whether a hold lasts for long as a rule: leaders lead, and members are there.
-const lastsLong = (r) => r.recipe === "election" || r.recipe === "group";
+// lastsLong reports whether a hold lasts for long as a rule: leaders lead, and members and owners are there.
+const lastsLong = (r) => ["election", "group", "shards"].includes(r.recipe);
 
 function classOf(r) {
   if (r.deadlock) return "stuck";
@@ -423,7 +427,7 @@ function card(p, r, i) {
   does.title = p.held && !p.heldAt && !isMember ? "It had it when zkr looked first: this long ago it joined the line." : "";
   session.textContent = isMember && p.identity || p.session || "";
   session.title = [p.place, p.session].join("\n");
-  if (state && state.actions && !isMember && !e.querySelector("button")) {
+  if (state && state.actions && !isMember && r.recipe !== "shards" && !e.querySelector("button")) {
     const b = make("button", "danger", "evict");
     b.type = "button";
     b.setAttribute("aria-label", "evict " + (p.identity || p.place));

@@ -2,6 +2,7 @@ package zkconn
 
 import (
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -300,3 +301,6 @@ func (s *Session) recount() {
 		}
 	})
 }
+
+// Parent returns the path of the znode above path, "" for one at the top.
+func Parent(path string) string { return path[:strings.LastIndexByte(path, '/')] }

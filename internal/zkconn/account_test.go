@@ -118,3 +118,9 @@ func TestCreateSizeIsTheSizeOfTheRecord(t *testing.T) {
 		require.Equal(t, len(record), CreateSize(create.Path, create.Data, create.Acl), "%+v", create)
 	}
 }
+
+func TestParentIsEmptyAtTheTop(t *testing.T) {
+	for path, want := range map[string]string{"/a": "", "/a/b": "/a", "/a/b/c": "/a/b"} {
+		require.Equal(t, want, Parent(path))
+	}
+}

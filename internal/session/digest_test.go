@@ -1,4 +1,4 @@
-package zkconn
+package session
 
 import (
 	"testing"
@@ -14,6 +14,6 @@ func TestDigestIDIsTheServersDigest(t *testing.T) {
 		"alice:":           zk.DigestACL(0, "alice", "")[0].ID,
 		"zkrecipes:secret": zk.DigestACL(0, "zkrecipes", "secret")[0].ID,
 	} {
-		require.Equal(t, want, DigestID([]byte(credential)), credential)
+		require.Equal(t, want, digestID([]byte(credential)), credential)
 	}
 }

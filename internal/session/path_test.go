@@ -1,4 +1,4 @@
-package zkconn
+package session
 
 import (
 	"testing"
@@ -36,11 +36,5 @@ func TestCheckPathSaysWhatIsWrong(t *testing.T) {
 		"/a/b\U0010ffff": "path contains the character U+10FFFF at byte 4",
 	} {
 		require.EqualError(t, CheckPath(path), want, "%q", path)
-	}
-}
-
-func TestParentIsEmptyAtTheTop(t *testing.T) {
-	for path, want := range map[string]string{"/a": "", "/a/b": "/a", "/a/b/c": "/a/b"} {
-		require.Equal(t, want, Parent(path))
 	}
 }

@@ -1,5 +1,4 @@
-// Package lineacl says which ACL the places of a line get.
-package lineacl
+package line
 
 import (
 	"context"
@@ -22,58 +21,53 @@ import (
 
 // ACL is what a client knows of a line's list.
 type ACL struct {
-	List  []zk.ACL // for its places; nil: the line has the session's own list, and so do they
-	Seal  string   // which says so, see SealOf; empty: the line has another list
-	Czxid int64    // of the line; 0: not known
+	list  []zk.ACL // for its places; nil: the line has the session's own list, and so do they
+	Seal  string   // which says so, see sealOf; empty: the line has another list
+	czxid int64    // of the line; 0: not known
 
-	Aversion int32 // how often the list was changed
+	aversion int32 // how often the list was changed
 }
 
-// ForPlaces returns the list of places in the line.
-func (b ACL) ForPlaces(s *zkconn.Session) []zk.ACL {
-	if b.List != nil {
-		return b.List
-	}
-	return s.ACL()
-}
-
-// LetsWrite reports whether somebody may write to places in the line.
-func (b ACL) LetsWrite() bool {
-	return b.List == nil || slices.ContainsFunc(b.List, func(a zk.ACL) bool { return a.Perms&zk.PermWrite != 0 })
+// letsWrite reports whether somebody may write to places in the line.
+func (b ACL) letsWrite() bool {
+	return b.list == nil || slices.ContainsFunc(b.list, func(a zk.ACL) bool { return a.Perms&zk.PermWrite != 0 })
 }
 
 // ForWritten returns the list of a znode in the line that clients write, or below which they
 // create others. The line's list is unusable if it lets clients join that may not write.
 func (b ACL) ForWritten(s *zkconn.Session) []zk.ACL {
 	joins := func(a zk.ACL) bool { return a.Perms&zk.PermCreate != 0 }
-	if !slices.ContainsFunc(b.List, joins) || slices.ContainsFunc(b.List, func(a zk.ACL) bool { return joins(a) && a.Perms&zk.PermWrite == 0 }) {
+	if !slices.ContainsFunc(b.list, joins) || slices.ContainsFunc(b.list, func(a zk.ACL) bool { return joins(a) && a.Perms&zk.PermWrite == 0 }) {
 		return s.ACL()
 	}
-	return b.List
+	return b.list
 }
 
-// SealOf returns the seal of a line with that list and that czxid. A seal is a hash of both in the
+// sealOf returns the seal of a line with that list and that czxid. A seal is a hash of both in the
 // line's data: it says without a read of the ACL which one the line has.
 // Without the czxid, a client that does not know yet that others have deleted the line and
 // made it anew would vouch for their list. It is 0 for the client that creates the line.
-func SealOf(acl []zk.ACL, czxid int64) string {
+func sealOf(acl []zk.ACL, czxid int64) string {
 	h := sha256.New()
 	fmt.Fprintf(h, "%q %d", acl, czxid)
 	return layout.SealPrefix + hex.EncodeToString(h.Sum(nil)[:8])
 }
 
-// Sealed returns what is known of a line with that seal in its data and that Stat. false:
+// sealed returns what is known of a line with that seal in its data and that Stat. false:
 // the line has another list, or somebody has changed it.
-func Sealed(s *zkconn.Session, seal string, stat *zk.Stat) (ACL, bool) {
-	own := SealOf(s.ACL(), stat.Czxid)
-	if stat.Aversion != 0 || seal != own && seal != SealOf(s.ACL(), 0) {
+func sealed(s *zkconn.Session, seal string, stat *zk.Stat) (ACL, bool) {
+	own := sealOf(s.ACL(), stat.Czxid)
+	if stat.Aversion != 0 || seal != own && seal != sealOf(s.ACL(), 0) {
 		return ACL{}, false
 	}
-	return ACL{Seal: own, Czxid: stat.Czxid}, true
+	return ACL{Seal: own, czxid: stat.Czxid}, true
 }
 
-// Read returns what the server says of the list of a znode with that Stat.
-func Read(ctx context.Context, s *zkconn.Session, path string, stat *zk.Stat) (ACL, error) {
+// Read returns what the server says of the list of a znode with that Stat, without a request if b does.
+func (b ACL) Read(ctx context.Context, s *zkconn.Session, path string, stat *zk.Stat) (ACL, error) {
+	if b.czxid == stat.Czxid && b.aversion == stat.Aversion {
+		return b, nil
+	}
 	acl, _, err := s.GetACL(ctx, path)
 	switch {
 	case errors.Is(err, zk.ErrNoAuth), err == nil && hidesDigests(acl):
@@ -84,7 +78,7 @@ func Read(ctx context.Context, s *zkconn.Session, path string, stat *zk.Stat) (A
 	case err != nil:
 		return ACL{}, err
 	}
-	return ACL{List: acl, Czxid: stat.Czxid, Aversion: stat.Aversion}, nil
+	return ACL{list: acl, czxid: stat.Czxid, aversion: stat.Aversion}, nil
 }
 
 // hidesDigests reports whether the server has put "x" in place of the ids of digests.

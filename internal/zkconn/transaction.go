@@ -21,8 +21,9 @@ type Transaction struct {
 	ops  []any
 	call *wire.Call
 
-	results   []zk.MultiResponse // set when it has ended, if there was a reply
-	malformed error              // why the reply makes no sense
+	// outcome and malformed are set when it has ended, if there was a reply.
+	outcome   Outcome
+	malformed error // why the reply makes no sense
 }
 
 // Begin sends a transaction as soon as requests pass. It blocks for that, not for
@@ -73,7 +74,7 @@ func sendMulti(nc *wire.Conn, frame []byte, ended func(*wire.Call)) *wire.Call {
 
 func (s *Session) start(ops []any, spare int, send func(*wire.Conn, []byte, func(*wire.Call)) *wire.Call) (*Transaction, error) {
 	frame := multiFrame(ops)
-	if !letsGo(ops) {
+	if len(frame) > smallestBuffer && !letsGo(ops) {
 		if err := s.killers.check(frame); err != nil {
 			return nil, err
 		}
@@ -82,7 +83,7 @@ func (s *Session) start(ops []any, spare int, send func(*wire.Conn, []byte, func
 	if err != nil {
 		return nil, err
 	}
-	if err := s.checkWeight(s.account.begin(ops, spare)); err != nil {
+	if err := s.checkWeight(s.account.begin(ops, spare)); err != nil { // Z3
 		return nil, err
 	}
 	t := &Transaction{s: s, ops: ops}
@@ -90,34 +91,41 @@ func (s *Session) start(ops []any, spare int, send func(*wire.Conn, []byte, func
 	return t, nil
 }
 
-// ended decodes the reply, and settles the account whether or not somebody waits.
+// ended decodes the reply, and settles the account whether or not somebody waits (Z3).
 func (t *Transaction) ended(call *wire.Call) {
+	account := t.s.account
 	code, record, err := call.Result()
 	if err != nil {
-		t.s.account.ended(t.ops, nil, !errors.Is(err, wire.ErrNotSent))
+		account.ended(t.ops, nil, !errors.Is(err, wire.ErrNotSent))
 		return
 	}
-	t.results, t.malformed = decodeMulti(record)
-	failed := slices.IndexFunc(t.results, func(r zk.MultiResponse) bool { return r.Error != nil })
-	switch {
-	case failed >= 0 && failed < len(t.ops):
-		err = t.results[failed].Error
-	case code != 0:
-		err = codeError(code)
-	case t.malformed == nil && !t.answeredBy(t.results):
-		t.malformed = fmt.Errorf("%d results of %d operations, or of others", len(t.results), len(t.ops))
-	}
-	switch {
-	case err == nil && t.malformed == nil:
-		t.s.account.ended(t.ops, t.results, false)
-	case err == nil || Transient(err):
-		t.s.account.ended(t.ops, nil, true)
+	t.outcome, t.malformed = t.read(code, record)
+	switch o := t.outcome; {
+	case o.Applied() && t.malformed == nil:
+		account.ended(t.ops, o.results, false)
+	case o.Applied() || o.Transient():
+		account.ended(t.ops, nil, true)
 	default:
-		t.s.account.ended(t.ops, nil, false)
-		if failed == 0 && errors.Is(err, zk.ErrNoNode) {
-			t.s.account.missed(t.ops[0])
+		account.ended(t.ops, nil, false)
+		if o.IndexIn(t.ops) == 0 && o.Is(zk.ErrNoNode) {
+			account.missed(t.ops[0])
 		}
 	}
+}
+
+// read returns the outcome that a reply tells, and why it makes no sense, nil if it does.
+func (t *Transaction) read(code int32, record []byte) (o Outcome, malformed error) {
+	results, malformed := decodeMulti(record)
+	failed := slices.IndexFunc(results, func(r zk.MultiResponse) bool { return r.Error != nil })
+	switch {
+	case failed >= 0 && failed < len(t.ops):
+		return Outcome{refused: t.ops[failed], err: results[failed].Error}, nil
+	case code != 0:
+		return Failure(codeError(code)), nil
+	case malformed == nil && !t.answeredBy(results):
+		malformed = fmt.Errorf("%d results of %d operations, or of others", len(results), len(t.ops))
+	}
+	return Outcome{ops: t.ops, results: results}, malformed
 }
 
 func multiFrame(ops []any) []byte {
@@ -158,14 +166,16 @@ func (t *Transaction) Wait(ctx context.Context) Outcome {
 		}
 	}
 	o := t.Outcome()
-	t.s.backOff(ctx, jute.OpMulti, o.err)
+	if o.err != nil || t.s.refusals.any.Load() {
+		t.s.backOff(ctx, jute.OpMulti, o.err)
+	}
 	return o
 }
 
 // Outcome returns how a transaction that has ended went. If the reply is malformed, the
 // connection is closed.
 func (t *Transaction) Outcome() Outcome {
-	code, _, err := t.call.Result()
+	_, _, err := t.call.Result()
 	switch {
 	case errors.Is(err, wire.ErrNotSent):
 		return Failure(ErrNotSent)
@@ -173,25 +183,12 @@ func (t *Transaction) Outcome() Outcome {
 		return Failure(ErrSessionOver)
 	case err != nil:
 		return Failure(fmt.Errorf("%w: %w", zk.ErrConnectionClosed, err))
-	}
-	for i, r := range t.results {
-		if r.Error == nil {
-			continue
-		}
-		if i >= len(t.ops) {
-			break
-		}
-		return Outcome{refused: t.ops[i], err: r.Error}
-	}
-	if code != 0 {
-		return Failure(codeError(code))
-	}
-	if t.malformed != nil { // it may have been carried out, as if the reply had been lost
+	case t.malformed != nil: // Z2: it may have been carried out
 		err = fmt.Errorf("malformed reply to a transaction: %w", t.malformed)
 		t.call.Reject(err)
 		return Failure(fmt.Errorf("%w: %w", zk.ErrConnectionClosed, err))
 	}
-	return Outcome{ops: t.ops, results: t.results}
+	return t.outcome
 }
 
 // answeredBy reports whether results without an error are those of the operations.
@@ -232,7 +229,7 @@ func appendOp(b []byte, op any) []byte {
 		return appendCreate(appendOpHeader(b, code, false), op)
 	case *zk.SetDataRequest:
 		b = appendOpHeader(b, jute.OpSetData, false)
-		b = appendData(jute.AppendString(b, op.Path), op.Data)
+		b = jute.AppendNullableBuffer(jute.AppendString(b, op.Path), op.Data)
 		return jute.AppendInt32(b, op.Version)
 	case *zk.DeleteRequest:
 		b = appendOpHeader(b, jute.OpDelete, false)
@@ -245,30 +242,13 @@ func appendOp(b []byte, op any) []byte {
 }
 
 func appendCreate(b []byte, op *zk.CreateRequest) []byte {
-	b = appendData(jute.AppendString(b, op.Path), op.Data)
-	return jute.AppendInt32(appendACL(b, op.Acl), op.Flags)
-}
-
-func appendACL(b []byte, acl []zk.ACL) []byte {
-	b = jute.AppendInt32(b, int32(len(acl)))
-	for _, a := range acl {
-		b = jute.AppendInt32(b, a.Perms)
-		b = jute.AppendString(jute.AppendString(b, a.Scheme), a.ID)
-	}
-	return b
+	b = jute.AppendNullableBuffer(jute.AppendString(b, op.Path), op.Data)
+	return jute.AppendInt32(jute.AppendACLs(b, op.Acl), op.Flags)
 }
 
 // MultiSize returns how large a request the operations make.
 func MultiSize(parts ...[]any) int {
 	return len(multiFrame(slices.Concat(parts...))) - 4
-}
-
-// appendData appends a buffer; nil stays null, as in go-zookeeper.
-func appendData(b, data []byte) []byte {
-	if data == nil {
-		return jute.AppendInt32(b, -1)
-	}
-	return jute.AppendBuffer(b, data)
 }
 
 func decodeMulti(record []byte) ([]zk.MultiResponse, error) {
@@ -299,3 +279,103 @@ func decodeMulti(record []byte) ([]zk.MultiResponse, error) {
 		rs = append(rs, r)
 	}
 }
+
+func decodeStat(d *jute.Decoder) *zk.Stat {
+	stat := zk.Stat(d.Stat())
+	return &stat
+}
+
+// Outcome is how a transaction went. Mostly it was applied as a whole, or the server refused
+// one of its operations, and then nothing was done.
+type Outcome struct {
+	ops     []any
+	results []zk.MultiResponse // none where an earlier attempt was applied whose reply was lost
+	refused any                // the first operation that the server refused, nil if there is none
+	err     error
+}
+
+// Failure is the outcome of a transaction that failed as a whole.
+func Failure(err error) Outcome { return Outcome{err: err} }
+
+// AppliedBefore is the outcome of a transaction that was carried out and whose reply was lost, as its
+// caller knows from how it was refused when it was sent again. It has no results.
+func (s *Session) AppliedBefore(ops ...any) Outcome {
+	s.account.appliedBefore(ops)
+	return Outcome{}
+}
+
+// Because returns the outcome with that error in place of its own.
+func (o Outcome) Because(err error) Outcome {
+	o.err = err
+	return o
+}
+
+// Err returns nil if the transaction was applied, and otherwise the error of the operation
+// that was refused, or of the whole transaction.
+func (o Outcome) Err() error { return o.err }
+
+// Applied reports whether the transaction was carried out.
+func (o Outcome) Applied() bool { return o.err == nil }
+
+// Is reports whether the error is one of these.
+func (o Outcome) Is(causes ...error) bool {
+	return slices.ContainsFunc(causes, func(cause error) bool { return errors.Is(o.err, cause) })
+}
+
+// Refused reports whether the server refused an operation. If not, the transaction was
+// applied, or it failed as a whole.
+func (o Outcome) Refused() bool { return o.refused != nil }
+
+// RefusedAt reports whether the server refused op, with one of these errors. Without any, it
+// may be any error.
+func (o Outcome) RefusedAt(op any, causes ...error) bool {
+	return o.Refused() && o.refused == op && (len(causes) == 0 || o.Is(causes...))
+}
+
+// RefusedIn is like RefusedAt for several operations.
+func (o Outcome) RefusedIn(ops []any, causes ...error) bool {
+	return o.IndexIn(ops) >= 0 && (len(causes) == 0 || o.Is(causes...))
+}
+
+// IndexIn returns the index in ops of the operation that the server refused, -1 if it is none
+// of them.
+func (o Outcome) IndexIn(ops []any) int {
+	if !o.Refused() {
+		return -1
+	}
+	return slices.Index(ops, o.refused)
+}
+
+// RefusedCheck returns the operation that the server refused, if that is a check, and nil
+// otherwise.
+func (o Outcome) RefusedCheck() *zk.CheckVersionRequest {
+	check, _ := o.refused.(*zk.CheckVersionRequest)
+	return check
+}
+
+// Unsent reports whether the transaction was not sent.
+func (o Outcome) Unsent() bool { return errors.Is(o.err, ErrNotSent) }
+
+// Transient reports whether the transaction may be sent again in the same session; see the
+// function of that name.
+func (o Outcome) Transient() bool { return Transient(o.err) }
+
+// SessionOver reports whether the session ended before the outcome was known.
+func (o Outcome) SessionOver() bool { return errors.Is(o.err, ErrSessionOver) }
+
+// HasResults reports whether the transaction was applied, and the reply to it has come.
+func (o Outcome) HasResults() bool { return o.err == nil && o.results != nil }
+
+// Results returns the results in the order of the operations.
+func (o Outcome) Results() []zk.MultiResponse { return o.results }
+
+// Created returns the path of the znode that op, of this transaction, created.
+func (o Outcome) Created(op *zk.CreateRequest) string { return o.results[o.index(op)].String }
+
+// Stat returns the Stat of the znode to which op, of this transaction, set data.
+func (o Outcome) Stat(op *zk.SetDataRequest) *zk.Stat { return o.results[o.index(op)].Stat }
+
+// Has reports whether op is one of this transaction.
+func (o Outcome) Has(op any) bool { return o.index(op) >= 0 }
+
+func (o Outcome) index(op any) int { return slices.Index(o.ops, op) }

@@ -1,0 +1,7 @@
+package recipetest
+
+import "github.com/zkrecipes/zkrecipes/internal/assert"
+
+func init() {
+	assert.Failed = func(invariant string) { panic("invariant violated: " + invariant) }
+}

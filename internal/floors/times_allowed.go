@@ -30,6 +30,7 @@ var allowedTimes = map[string]string{
 	"internal/queue/handlertimeout_test.go TestOverrunOfAnItemThatIsOver": "eachInBubble",
 
 	// Nothing happens meanwhile.
+	"bench/tree_test.go compareTrees":                                           "a second without changes, after which the copies are awaited",
 	"cmd/zkr/internal/guard/guard_linux_test.go TestTheCommandDiesWithItsGuard": "a dead command writes nothing",
 	"cmd/zkr/internal/serve/hub_test.go TestAChangeIsReadOnceForAllBrowsers":    "without a change nothing is read",
 	"cmd/zkr/internal/serve/hub_test.go TestNothingIsRenderedForNobody":         "nobody looks",

@@ -58,7 +58,7 @@ var stated = map[string]statement{
 	"Shards.Serve: a process comes, and gets two of four shards of another one ... one of two processes stops, which has two of four shards": {
 		rows: "Shards: Serve: one of two processes stops, which has two of four shards",
 	},
-	"Shards.Owners": {rows: "Shards: Owners of four shards of two processes", says: map[string]int{"2, and 1 for each process": 4}},
+	"Shards.Owners":            {rows: "Shards: Owners of four shards of two processes", says: map[string]int{"2, and 1 for each process": 4}},
 	"Leader; Get of a counter": {rows: "Election: Leader | Counter: Get"},
 
 	"Lock and Release, free: this client's first for 30 s": {rows: "Mutex: ... this client's first use of a line that exists"},

@@ -15,16 +15,17 @@ var allowedTimes = map[string]string{
 	"example_locks_test.go ExampleMutex_Lock_timeout": "the wait ends with its context",
 
 	// A wait that must end without what it waits for.
-	"cmd/zkr/input_test.go TestEachCommandPrintsJSON":                                     "no server",
-	"cmd/zkr/input_test.go TestWhereSettingsComeFrom":                                     "no server",
-	"cmd/zkr/input_test.go TestWrongInputIsRefusedByName":                                 "nothing waits",
-	"cmd/zkr/lock_test.go TestLockThatCannotRunTheCommand":                                "no server",
-	"cmd/zkr/lock_test.go TestLockThatIsNotAcquired":                                      "the lock is held, and 10 s are enough to see it",
-	"cmd/zkr/lock_test.go TestLockWaitsAsLongAsItWasTold":                                 "the lock is held, and 10 s are enough to see it",
-	"cmd/zkr/lock_test.go TestTheLockIsReleasedWhenTheWholeGroupHasEnded":                 "the lock is held, and 10 s are enough to see it",
-	"cmd/zkr/tls_test.go checkTLS":                                                        "a server or client that is refused, and 20 s are enough to see it",
-	"docs/code/fromcurator/fromcurator_test.go TestOnlyTheLimitOfTheWaitIsReportedAsBusy": "the lock is held",
-	"internal/zkserver/zkserver_test.go TestACallEndsWithItsContext":                      "a server that is paused does not stop",
+	"cmd/zkr/input_test.go TestEachCommandPrintsJSON":                                        "no server",
+	"cmd/zkr/input_test.go TestWhereSettingsComeFrom":                                        "no server",
+	"cmd/zkr/input_test.go TestWrongInputIsRefusedByName":                                    "nothing waits",
+	"cmd/zkr/lock_test.go TestLockThatCannotRunTheCommand":                                   "no server",
+	"cmd/zkr/lock_test.go TestLockThatIsNotAcquired":                                         "the lock is held, and 10 s are enough to see it",
+	"internal/zkconn/sasl_real_test.go TestRealServersThatLetInWhomTheyRefuseAreNotBelieved": "Dial must fail: nothing has to happen in time",
+	"cmd/zkr/lock_test.go TestLockWaitsAsLongAsItWasTold":                                    "the lock is held, and 10 s are enough to see it",
+	"cmd/zkr/lock_test.go TestTheLockIsReleasedWhenTheWholeGroupHasEnded":                    "the lock is held, and 10 s are enough to see it",
+	"cmd/zkr/tls_test.go checkTLS":                                                           "a server or client that is refused, and 20 s are enough to see it",
+	"docs/code/fromcurator/fromcurator_test.go TestOnlyTheLimitOfTheWaitIsReportedAsBusy":    "the lock is held",
+	"internal/zkserver/zkserver_test.go TestACallEndsWithItsContext":                         "a server that is paused does not stop",
 
 	// In simulated time, in functions that the bubble calls from a table.
 	"internal/queue/handlertimeout_test.go TestOverrunOfAnItemThatIsOver": "eachInBubble",

@@ -4,10 +4,6 @@ package main
 // and why: the bound is the claim, or the test shows that something does not happen until then. A
 // slow machine fails none of them.
 var allowedTimes = map[string]string{
-	// What happens in that time, or does not, is the claim.
-	"bench/tree_test.go compareTrees": "a second in which nothing changes",
-	"internal/zkconn/sasl_real_test.go TestRealServersThatLetInWhomTheyRefuseAreNotBelieved": "Dial must not succeed before",
-
 	// What a reader would copy. The server is in the process.
 	"example_test.go Example":                         "as in README",
 	"example_test.go ExampleDial":                     "as in README",

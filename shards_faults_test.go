@@ -365,3 +365,21 @@ func TestShardsOfTwoNumbersAreNeverWorkedOnTogether(t *testing.T) {
 		})
 	}
 }
+
+func TestAProcessGetsItsShareThoughAnotherComesAndGoesAllTheTime(t *testing.T) {
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		j := newShardJudge(t)
+		j.process(w.Stranger(nil), "a", 9, nil)
+		time.Sleep(10 * time.Second)
+		j.process(w.Stranger(nil), "b", 9, nil)
+		restless := w.Stranger(nil)
+		for range 15 {
+			stop := j.process(restless, "c", 9, nil)
+			time.Sleep(2 * time.Second) // less than Settle
+			require.NoError(t, stop())
+			time.Sleep(2 * time.Second)
+		}
+		shares, _ := j.shares()
+		require.GreaterOrEqual(t, shares["b"], 3, "%v", shares)
+	})
+}

@@ -42,6 +42,8 @@ type shardWork struct {
 const (
 	// hungAfter is how long a function may take to return before, and between, warnings.
 	hungAfter = 10 * time.Second
+	// maxSettles is how many times Settle members that come and go all the time are waited for.
+	maxSettles = 10
 	// The pauses before a shard is taken again whose function has returned.
 	firstShardPause, lastShardPause = time.Second, 30 * time.Second
 )
@@ -246,14 +248,18 @@ func (sv *shardServer) followSize(ctx context.Context, n int) error {
 // workOnPlans works on the shards that the plans give to this process, until ctx ends.
 func (sv *shardServer) workOnPlans(ctx context.Context, n int, views <-chan []shards.Member) {
 	var members []shards.Member
-	var changed time.Time // when others have come or gone last
+	var first, changed time.Time // when others have come or gone last, and first since they settled
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
 		select {
 		case view := <-views:
 			if !sameMembers(view, members) {
-				changed = time.Now()
+				if now := time.Now(); first.IsZero() {
+					first, changed = now, now
+				} else {
+					changed = now
+				}
 			}
 			members = view
 		case <-sv.wake:
@@ -261,11 +267,13 @@ func (sv *shardServer) workOnPlans(ctx context.Context, n int, views <-chan []sh
 		case <-ctx.Done():
 			return
 		}
-		settled := time.Until(changed.Add(sv.opts.Settle))
+		settled := min(time.Until(changed.Add(sv.opts.Settle)), time.Until(first.Add(maxSettles*sv.opts.Settle)))
 		sv.carryOut(ctx, n, slices.Clone(members), settled <= 0)
 		wait := sv.warn()
 		if settled > 0 {
 			wait = min(wait, settled)
+		} else {
+			first = time.Time{}
 		}
 		timer.Reset(wait)
 	}

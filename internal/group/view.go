@@ -96,16 +96,12 @@ func (v *View) Follow(ctx context.Context, s *session.Session) error {
 	}
 	events := make(chan struct{}, 1)
 	defer v.stopNotify(events)
-	var names []string
-	for first := true; ; first = false {
-		now, isNew, w, err := v.list.Next(ctx, s.Session)
+	for {
+		now, _, w, err := v.list.Next(ctx, s.Session)
 		if err != nil {
 			return err
 		}
-		if isNew || first {
-			names = now.Children
-		}
-		if err := v.read(ctx, s, names, events); err != nil {
+		if err := v.read(ctx, s, now.Children, events); err != nil {
 			return err
 		}
 		if v.news {

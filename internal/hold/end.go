@@ -65,9 +65,10 @@ func (g *Grant) EndIdle(cause error) {
 // successor gets a signal that it is next only if the thing was held for certain until
 // now, so not if the grant was lost (H7).
 func (g *Grant) abandon() {
-	assert.Holds("H3, H6", g.mayBeDeleted)
 	t, signal := g.Thing(), !errors.Is(g.err, errs.ErrLost)
 	g.At.Background(func() {
+		<-g.told // a change may have ended while the end is announced
+		assert.Holds("H3, H6", g.mayBeDeleted)
 		err := deleteUntilGone(t, signal)
 		if why := (*errs.Deletion)(nil); errors.As(g.err, &why) {
 			why.Resolve(g.Session.Session, err)
@@ -111,6 +112,7 @@ func (g *Grant) announceEnd(cause error, handles map[*Handle]struct{}) {
 	for l := range handles {
 		l.end(cause)
 	}
+	close(g.told)
 	if !g.idle {
 		g.At.Client.Held.End()
 	}

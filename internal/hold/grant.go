@@ -62,8 +62,8 @@ type Grant struct {
 	Token   int64
 	// current is replaced by Handle.Replace.
 	current atomic.Pointer[Thing]
-	// Over is closed when the grant has ended.
-	Over chan struct{}
+	// Over is closed when the grant has ended, and told then, when all of the holder's contexts have.
+	Over, told chan struct{}
 
 	mu sync.Mutex
 	// handles are those that are not released.
@@ -145,7 +145,7 @@ func newGrant(at session.At, t Thing, nth int) (*Grant, error) {
 	z := t.Node()
 	g := &Grant{
 		At: at, Session: z.Session, Token: TokenOf(z.Czxid, nth),
-		Over: make(chan struct{}), handles: map[*Handle]struct{}{},
+		Over: make(chan struct{}), told: make(chan struct{}), handles: map[*Handle]struct{}{},
 		since: time.Now(), watched: z.Own != nil && len(t.Paths()) == 1,
 	}
 	g.current.Store(&t)

@@ -32,12 +32,12 @@ type queueState struct {
 	// lateAt when another one was quicker last.
 	spread atomic.Int32
 	lateAt atomic.Int64
-	// suspect is the item whose claim was refused last although no flag shows one, which a listing
-	// that is a moment old explains. Blocked has those of which it was refused twice, each with a
-	// watch that fires when what stands in the way goes.
-	suspect string
-	Blocked map[string]*zkconn.Watch
-	mu      sync.Mutex // guards suspect and Blocked
+	// suspects are the items whose claims were refused since the last claim that was made, although no
+	// flag shows one, which a listing that is a moment old explains. Blocked has those of which it was
+	// refused twice, each with a watch that fires when what stands in the way goes.
+	suspects map[string]struct{}
+	Blocked  map[string]*zkconn.Watch
+	mu       sync.Mutex // guards suspects and Blocked
 }
 
 // Where others take, too, a claim without a place chooses among the first items, so that they do
@@ -61,7 +61,12 @@ func (q *queueState) noteLate() {
 	q.spread.Store(min(2*q.spread.Load()+4, maxSpread))
 }
 
-func (q *queueState) noteClaim() { q.spread.Store(q.spread.Load() * 15 / 16) }
+func (q *queueState) noteClaim() {
+	q.spread.Store(q.spread.Load() * 15 / 16)
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	clear(q.suspects)
+}
 
 // unblock forgets the items whose watches have fired, which may be gone.
 func (q *queueState) unblock() {
@@ -77,18 +82,19 @@ func (q *queueState) blockedBy(item string) *zkconn.Watch {
 	return q.Blocked[item]
 }
 
-// suspects notes that an item that looks free was refused. again: it was before.
-func (q *queueState) suspects(item string) (again bool) {
+// suspect notes that an item that looks free was refused. again: it was before.
+func (q *queueState) suspect(item string) (again bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	again = q.suspect == item
-	q.suspect = item
+	_, again = q.suspects[item]
+	q.suspects[item] = struct{}{}
 	return again
 }
 
 func (q *queueState) block(item string, w *zkconn.Watch) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	delete(q.suspects, item)
 	q.Blocked[item] = w
 }
 
@@ -104,6 +110,8 @@ type claim struct {
 	name       string // of the flag
 	Item       string
 	fate       atomic.Int32
+	// sweeping: one sweep at a time.
+	sweeping sync.Mutex
 	// Attempt is how often the item was taken, this time included, once the claim was made.
 	// Item.Attempt is the user's to change, and so is Item.ID: see id.
 	Attempt int
@@ -467,6 +475,8 @@ func (c *claim) uncountOps() []any {
 // gone, and reports whether it was: else nobody could take the item until the session
 // ends. It writes the znode first, as it is, and looks which one the reply says it is (Q7).
 func (c *claim) sweepExclusion() (swept bool) {
+	c.sweeping.Lock() // another sweep's write would count as this one's
+	defer c.sweeping.Unlock()
 	ctx := c.Session.Lifetime()
 	for czxid := int64(0); ; {
 		data, stat, err := c.Session.GetOwn(ctx, c.Exclusion())

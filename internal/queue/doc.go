@@ -44,7 +44,9 @@
 //   - Q6: A claim of which it is not known whether it was made is given back, until it is gone or its
 //     session has ended.
 //   - Q7: An exclusion whose flag somebody has deleted is deleted by its session, in a version that this
-//     session has written: the exclusion of the next claim is a new znode, of version 0.
+//     sweep has written: the exclusion of the next claim is a new znode, of version 0. Where the servers
+//     refuse that write, by an ACL or a quota, it is deleted all the same: if somebody deletes it at that
+//     moment, too, the next claim's exclusion may go.
 //   - Q8: An item that is done but cannot be deleted has a mark, and an exclusion for good: a consumer
 //     whose listing is old must not claim it.
 //   - Q9: Whether a consumer gets an item is decided once. If none does, the claim is no attempt.

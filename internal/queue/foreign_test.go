@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/zkrecipes/zkrecipes"
+	"github.com/zkrecipes/zkrecipes/internal/harness"
 	"github.com/zkrecipes/zkrecipes/internal/queue"
 	"github.com/zkrecipes/zkrecipes/internal/queuelog"
 	"github.com/zkrecipes/zkrecipes/internal/recipetest"
@@ -279,4 +280,23 @@ func TestPurgeMarksAnyNumberOfItemsWithForeignZnodes(t *testing.T) {
 			require.Empty(t, listed(t, q))
 		})
 	}
+}
+
+func TestEachItemThatIsInTheWayIsTriedTwice(t *testing.T) {
+	const n = 200
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		q, conn := w.Queue(w.Stranger(nil)), w.Bare()
+		recipetest.PutAllOn(t, q, 0, n)
+		for _, it := range w.Items() {
+			w.Foreign(conn, it, "c")
+		}
+		var taken *harness.Call[*zkrecipes.Item]
+		requests := w.Requests(func() {
+			taken = w.TakeLater(w.Queue(w.Stranger(nil)))
+			time.Sleep(time.Minute)
+		})
+		require.Less(t, requests["sync"], 3*n)
+		recipetest.PutOn(t, q, "free")
+		require.Equal(t, "free", string(taken.Get().Data))
+	})
 }

@@ -257,7 +257,7 @@ func (s *scanner) notClaimed(ctx context.Context, err error) error {
 // taken notes that an item that looks free is not: its claim exists, and the flag does
 // not. Somebody has deleted the flag, or the listing is old.
 func (s *scanner) taken(ctx context.Context, item string) error {
-	if !s.queue.suspects(item) {
+	if !s.queue.suspect(item) {
 		return nil
 	}
 	exclusion := item + queuelog.ClaimName

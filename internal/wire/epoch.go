@@ -20,6 +20,7 @@ type history struct {
 	epoch    int64 // the newest of a reply; -1: there was none
 	times    int64
 	compared int64 // the times when the znodes were last asked for
+	unknown  bool  // a server of that epoch does not know the question
 }
 
 // sawEpoch notes the epoch of a reply, and asks for the session's ephemeral znodes if it is a
@@ -40,9 +41,9 @@ func (s *Session) mayHaveLost(zxid int64) bool {
 		if h.epoch >= 0 {
 			h.times++
 		}
-		h.epoch = epoch
+		h.epoch, h.unknown = epoch, false
 	}
-	return h.times > h.compared
+	return h.times > h.compared && !h.unknown
 }
 
 // noteRefused notes that a server has closed a connection without an answer to the handshake.
@@ -76,6 +77,20 @@ func (s *Session) Losses() int64 {
 	return s.history.times
 }
 
+// askNoMore notes that a server does not know the question: it is not asked again until there is a new
+// epoch, as after an upgrade, since each question would cost a connection.
+func (s *Session) askNoMore() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.history.compared, s.history.unknown = s.history.times, true
+}
+
+func (s *Session) mayAsk() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return !s.history.unknown
+}
+
 // askEphemerals asks for the session's ephemeral znodes, unless that is under way. If the reply
 // is lost, the next connection asks again.
 func (c *Conn) askEphemerals() {
@@ -100,7 +115,7 @@ func (c *Conn) askEphemerals() {
 
 // ephemeralsAnswered passes the znodes on. A server that does not want to answer is asked no
 // more on this connection if nothing says that transactions may be lost. Servers before 3.6 do
-// not know the request.
+// not know the request, and close the connection (UnimplementedRequestProcessor).
 func (c *Conn) ephemeralsAnswered(zxid int64, code int32, record []byte) error {
 	_, ok := c.removePending(xidEphemerals, code, nil)
 	d := jute.NewDecoder(record)
@@ -110,8 +125,8 @@ func (c *Conn) ephemeralsAnswered(zxid int64, code int32, record []byte) error {
 		return fmt.Errorf("ephemeral znodes that were not asked for")
 	case code == jute.ErrSASL: // nobody else would report it
 		return errRequiresSASL
-	case code == jute.ErrUnimplemented:
-		c.session.compared()
+	case code == jute.ErrUnimplemented: // and such a server closes the connection
+		c.session.askNoMore()
 	case code != 0 && mayHaveLost:
 		return fmt.Errorf("asking for the session's ephemeral znodes: %s", jute.ErrorName(code))
 	case code == 0:
@@ -121,13 +136,26 @@ func (c *Conn) ephemeralsAnswered(zxid int64, code int32, record []byte) error {
 		}
 		c.session.compared()
 		c.session.cfg.Ephemerals(paths, mayHaveLost)
-		c.session.sawReply(zxid)
+		c.sawComparison(zxid)
 	}
 	c.mu.Lock()
 	c.asking = false
 	c.mu.Unlock()
 	c.passGate()
 	return nil
+}
+
+// sawComparison notes the zxid of a comparison. Watches that are yet to be armed are armed from before
+// it: nobody has been told of what has changed since.
+func (c *Conn) sawComparison(zxid int64) {
+	c.mu.Lock()
+	armed := len(c.unarmed) == 0
+	c.mu.Unlock()
+	if armed {
+		c.session.sawReply(zxid)
+	} else {
+		c.session.sawEvent(zxid)
+	}
 }
 
 // compared notes that the znodes were asked for.

@@ -108,6 +108,39 @@ func TestAServerThatDoesNotTellTheZnodesServes(t *testing.T) {
 		l.answer(reply(xidEphemerals, 0, jute.ErrUnimplemented))
 		l.requireUp()
 		require.Equal(t, []string{"up 2"}, r.reported())
+		l.server.Close() // as servers do that do not know the request
+		require.Len(t, r.reported(), 1)
+		l = r.dial()
+		l.write(connectRequest(r.ID()))
+		l.answer(welcome())
+		l.write(setWatches(3, []string{"/a"}, nil, nil))
+		l.answer(reply(3, 0, 0))
+		require.Equal(t, []string{"up 3"}, r.reported(), "it is not asked again")
+	})
+}
+
+// A question that is answered before all watches are armed leaves them as they are: what follows is
+// armed from where it was.
+func TestTheAnswerToTheComparisonDoesNotArmWatches(t *testing.T) {
+	inBubble(t, nil, func(t *testing.T, r *rig) {
+		l := r.connect()
+		l.setDataWatches("/a")
+		l.server.Close()
+		r.reported()
+		armed := r.armedFrom()
+		l = r.dial()
+		l.mu.Lock()
+		l.hasZnodes = true
+		l.mu.Unlock()
+		l.write(connectRequest(r.ID()))
+		l.answer(welcome())
+		const newEpoch = 1 << 32
+		l.write(ping())
+		l.answer(reply(jute.XidPing, newEpoch, 0))
+		require.Contains(t, l.sent(), "getEphemerals -1000")
+		l.answer(ephemerals(newEpoch+5, "/a"))
+		require.Less(t, r.armedFrom(), int64(newEpoch+5))
+		require.GreaterOrEqual(t, r.armedFrom(), armed)
 	})
 }
 

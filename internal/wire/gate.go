@@ -29,7 +29,9 @@ func (c *Conn) armedAgain(paths map[watch]struct{}) {
 // were compared. The reading goroutine calls it, and must not write itself: that could wait until
 // the server reads.
 func (c *Conn) passGate() {
+	mayAsk := c.session.mayAsk()
 	c.mu.Lock()
+	c.asked = c.asked || !mayAsk
 	ask := c.gateClosed && len(c.unarmed) == 0 && !c.asked
 	open := c.mayOpen()
 	c.mu.Unlock()

@@ -48,7 +48,7 @@ func (s *Session) GetOwn(ctx context.Context, path string) (data []byte, stat *z
 		call := nc.CallThen(jute.OpGetData, frame, func(call *wire.Call) { // in the order of the replies
 			_, stat, err := (&Reading{call}).Data()
 			if errors.Is(err, zk.ErrNoNode) || err == nil && stat.EphemeralOwner != s.ID() {
-				s.account.gone(path)
+				s.account.deleted(path)
 			}
 		})
 		if err := s.await(ctx, call.Done()); err != nil {

@@ -169,6 +169,7 @@ func (s *Session) strangeZnodes(until int64) (missing, strange []string, doubt b
 // deleteTogether deletes znodes, those with neighbouring paths in one transaction: a recipe's
 // znodes that came together then go together, so that no other client finds a part of them.
 func (s *Session) deleteTogether(paths []string) {
+	paths = slices.DeleteFunc(paths, s.account.counts) // it was created again since the comparison
 	slices.Sort(paths)
 	for batch := range slices.Chunk(paths, 100) {
 		var together []any
@@ -294,6 +295,14 @@ func (a *account) compare(listed []string, begun int64) (missing, strange []stri
 		}
 	}
 	return missing, strange, doubt
+}
+
+// counts reports whether a znode with that path exists, or may.
+func (a *account) counts(path string) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	_, ok := a.at(path)
+	return ok
 }
 
 // knows reports whether a server has said that a znode with that path exists.

@@ -298,7 +298,8 @@ type Outcome struct {
 func Failure(err error) Outcome { return Outcome{err: err} }
 
 // AppliedBefore is the outcome of a transaction that was carried out and whose reply was lost, as its
-// caller knows from how it was refused when it was sent again. It has no results.
+// caller knows from how it was refused when it was sent again. It has no results. What ops delete must
+// not have been created again by this session.
 func (s *Session) AppliedBefore(ops ...any) Outcome {
 	s.account.appliedBefore(ops)
 	return Outcome{}

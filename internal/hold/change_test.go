@@ -14,11 +14,11 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/recipetest"
 )
 
-// lateContext ends a second after its cancellation has begun, as one with much to do then.
+// lateContext holds up whoever ends what rests on it.
 type lateContext struct {
 	context.Context
-	ending chan struct{} // closed: whoever asks waits
-	asked  chan struct{}
+	ending, goOn chan struct{} // once ending is closed, whoever asks waits for goOn
+	asked        chan struct{}
 }
 
 func (c lateContext) Done() <-chan struct{} {
@@ -28,7 +28,7 @@ func (c lateContext) Done() <-chan struct{} {
 		case c.asked <- struct{}{}:
 		default:
 		}
-		time.Sleep(time.Second)
+		<-c.goOn
 	default:
 	}
 	return make(chan struct{})
@@ -47,7 +47,7 @@ func TestAThingIsDeletedAfterTheHoldersContextsAlsoAtTheEndOfAChange(t *testing.
 				recipetest.PutOn(t, q, "job")
 				it := recipetest.TakeOn(t, q)
 				h := recipetest.TakenOf(it).Handle
-				parent := lateContext{context.Background(), make(chan struct{}), make(chan struct{}, 1)}
+				parent := lateContext{context.Background(), make(chan struct{}), make(chan struct{}), make(chan struct{}, 1)}
 				contexts := []context.Context{it.Context(parent)}
 				for range 40 {
 					c, stop := context.WithCancel(context.Background())
@@ -62,12 +62,14 @@ func TestAThingIsDeletedAfterTheHoldersContextsAlsoAtTheEndOfAChange(t *testing.
 				go end(h)
 				<-parent.asked
 				close(refused)
-				gone := func() bool { synctest.Wait(); return len(w.Flags()) == 0 }
-				for !gone() {
-					time.Sleep(100 * time.Millisecond)
-				}
+				synctest.Wait()
+				require.Len(t, w.Flags(), 1)
+				close(parent.goOn)
+				time.Sleep(time.Second)
+				synctest.Wait()
+				require.Empty(t, w.Flags())
 				for _, c := range contexts {
-					require.Error(t, c.Err(), "the thing is gone")
+					require.Error(t, c.Err())
 				}
 			})
 		})

@@ -61,6 +61,9 @@ func (l *Line) TryInTurn(ctx context.Context, s *session.Session, k placename.Ki
 		}
 	}
 	l.Client.Tasks.Start(p.Withdraw)
+	if errors.Is(err, errs.ErrPlaceLost) && !errors.Is(err, errs.ErrUncertain) { // as a call that waits joins again
+		return l.TryInTurn(ctx, s, k, f)
+	}
 	return err
 }
 

@@ -149,13 +149,12 @@ func (c *Conn) ephemeralsAnswered(zxid int64, code int32, record []byte) error {
 // it: nobody has been told of what has changed since.
 func (c *Conn) sawComparison(zxid int64) {
 	c.mu.Lock()
-	armed := len(c.unarmed) == 0
-	c.mu.Unlock()
-	if armed {
-		c.session.sawReply(zxid)
-	} else {
-		c.session.sawEvent(zxid)
+	saw := c.session.sawEvent
+	if len(c.unarmed) == 0 {
+		saw = c.session.sawReply
 	}
+	c.mu.Unlock()
+	saw(zxid)
 }
 
 // compared notes that the znodes were asked for.

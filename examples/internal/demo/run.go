@@ -49,6 +49,9 @@ type Crew struct {
 	killed    []atomic.Bool
 	again     []atomic.Bool // to be started again when it has ended
 	leash     *os.File
+
+	mu      sync.Mutex
+	stopped bool // no worker is to stand still any more
 }
 
 // Kill ends a worker, given by its index, in a way that it cannot notice
@@ -59,7 +62,15 @@ func (c *Crew) Kill(worker int) {
 }
 
 // Freeze makes a worker stand still until Thaw, in a way that it cannot notice (SIGSTOP).
-func (c *Crew) Freeze(worker int) error { return freeze(c.processes[worker].Load()) }
+// Once the workers are told to stop, it does nothing.
+func (c *Crew) Freeze(worker int) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.stopped {
+		return nil
+	}
+	return freeze(c.processes[worker].Load())
+}
 
 // Thaw makes a worker go on that stands still.
 func (c *Crew) Thaw(worker int) error { return thaw(c.processes[worker].Load()) }
@@ -72,6 +83,9 @@ func (c *Crew) Upgrade(worker int) error {
 
 // Stop tells all workers to stop, also those that stand still.
 func (c *Crew) Stop() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.stopped = true
 	c.leash.Close()
 	for i := range c.processes {
 		if p := c.processes[i].Load(); p != nil {

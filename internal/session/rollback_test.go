@@ -466,3 +466,17 @@ func TestWhatIsBackDoesNotStayThoughTheReplyToItsDeletionWasLost(t *testing.T) {
 		})
 	}
 }
+
+// A call that does not wait joins again, too: the servers lose its place before it holds.
+func TestATryWhosePlaceTheServersHaveLostTriesAgain(t *testing.T) {
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		m := zkrecipes.NewMutex(w.Client(nil), w.Path, zkrecipes.LockDelay(time.Minute))
+		free := w.Srv.Snapshot()
+		w.Plan.Add(zktest.Fault{Do: zktest.Delay, Op: "multi(check,create)", For: time.Second})
+		try := harness.Go(t, m.TryLock)
+		time.Sleep(500 * time.Millisecond)
+		require.Equal(t, 1, w.Plan.Fired()["delay before"])
+		w.Srv.Restore(free)
+		require.NoError(t, try.Get().Release())
+	})
+}

@@ -118,14 +118,14 @@ func lockInOrder(ctx context.Context, order []*Mutex) (held []*Lease, lost bool,
 	return held, false, nil
 }
 
-// whyLost distinguishes the loss of a session, after which the locks can be locked anew, from
+// whyLost distinguishes what the servers have lost, or a session, after which the locks can be locked anew, from
 // an eviction, the end of the Client, and a MaxHold, which may be too short for any number of tries.
 func whyLost(ctx context.Context, held []*Lease, err error) (lost bool, _ error) {
 	for _, l := range held {
 		why := l.Err()
 		if errors.Is(why, errs.ErrGone) { // by an operator, or with its session
 			why = l.handle.Grant.WhyGone(ctx)
-			return errors.Is(why, zkconn.ErrSessionOver), fail(opLockAll, l.handle.Grant.At.Path, why)
+			return errors.Is(why, zkconn.ErrSessionOver) || errors.Is(why, errs.ErrPlaceLost), fail(opLockAll, l.handle.Grant.At.Path, why)
 		}
 		if why != nil {
 			return errors.Is(why, ErrLost) && !errors.Is(why, ErrMaxHold), fail(opLockAll, l.handle.Grant.At.Path, errors.Unwrap(why))

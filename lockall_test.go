@@ -230,3 +230,19 @@ func TestLockAllRefusesBadInputBeforeItLocksAny(t *testing.T) {
 		w.IsFree("/a", "/b")
 	})
 }
+
+func TestLockAllGoesOnAfterTheServersHaveLostWhatItHeldMeanwhile(t *testing.T) {
+	inLockAllBubble(t, func(t *testing.T, w *recipetest.ElectionWorld, c *zkrecipes.Client) {
+		last := recipetest.LockOn(t, zkrecipes.NewMutex(w.Stranger(nil), "/b"))
+		before := w.Srv.Snapshot()
+		call := recipetest.LockAllLater(t, recipetest.Mutexes(c, "/a", "/b")...)
+		synctest.Wait() // it holds /a, and waits for /b
+		w.Srv.Restore(before)
+		time.Sleep(recipetest.DefaultSessionTimeout / 2)
+		require.NoError(t, last.Release())
+		ls, err := call.Wait()
+		require.NoError(t, err)
+		require.NoError(t, ls.Err())
+		require.NoError(t, ls.Release())
+	})
+}

@@ -53,7 +53,7 @@ type members struct {
 }
 
 func membersOf(c *session.Client, path, kind, recipe string, n int) members {
-	l := &line.Line{At: session.At{Client: c, Path: path, Recipe: kind}, Kinds: []placename.Kind{MemberKindOf(n), kindMember}, WritesData: true}
+	l := &line.Line{At: session.At{Client: c, Path: path, Recipe: kind}, Kinds: []placename.Kind{MemberKindOf(n), kindMember}}
 	return members{l, recipe, n}
 }
 

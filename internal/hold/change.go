@@ -84,8 +84,8 @@ func (g *Grant) beginChange(ctx context.Context) error {
 }
 
 // endChange ends the change that beginChange has begun. If done, the thing is deleted
-// and the grant ends. Else the grant goes on, and if it has ended in the meantime its
-// thing is deleted.
+// and the grant ends. Otherwise the grant goes on or, if it was lost meanwhile, its thing is
+// deleted.
 func (g *Grant) endChange(done bool) {
 	g.mu.Lock()
 	over := g.err != nil

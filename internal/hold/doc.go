@@ -18,7 +18,7 @@
 //	         whose thing               signal                 sent                              the caller waits
 //	release  a holder's                if it held until now   once, then in the background      for the first reply, if connected
 //	withdraw a waiter's                none                   until it or its session is gone   no
-//	abandon  what a caller has left    as above               until it or its session is gone   no, but its next call on the path does
+//	abandon  what a caller has left    as above               until it or its session is gone   no, but a barrier's next call on the path does
 //
 // # Invariants
 //
@@ -27,14 +27,14 @@
 //
 //   - H1: Nothing is granted once the session's ValidUntil has passed, by either of the process's clocks.
 //     A read that is answered moves it.
-//   - H2: A grant is added to its session's before anything can end it unseen: whatever ends grants changes
-//     the condition first, and looks for grants then.
-//   - H3: The contexts of a holder have ended before its thing is deleted.
+//   - H2: A grant is in its session's watchdog before anything can end it unnoticed: whatever ends grants
+//     changes the condition first, and looks for grants then.
+//   - H3: The contexts of a holder have ended before its thing is deleted, except by the holder's own change.
 //   - H4: A grant ends under the lock under which its last handle goes, so that no call enters it then.
 //   - H5: What a holder commits is sent under that lock, too, and so before anything that the next holder
 //     of a thing that is granted again sends.
 //   - H6: At most one change of a grant is under way. Until its outcome is known, nothing else deletes
 //     the thing. If the grant has ended meanwhile, the change does.
-//   - H7: A successor gets a signal only of a thing that was held until now.
+//   - H7: The deletion of a thing signals its successor only if the grant was never lost.
 //   - H8: A thing whose grant has ended is deleted, until it is gone or its session has ended.
 package hold

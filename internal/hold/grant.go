@@ -62,7 +62,8 @@ type Grant struct {
 	Token   int64
 	// current is replaced by Handle.Replace.
 	current atomic.Pointer[Thing]
-	// Over is closed when the grant has ended, and told then, when all of the holder's contexts have.
+	// Over is closed when the grant ends, and told after that, once all of the holder's contexts have
+	// ended.
 	Over, told chan struct{}
 
 	mu sync.Mutex
@@ -201,8 +202,8 @@ func (g *Grant) HoldsAlone() bool {
 	return g.exclusive()
 }
 
-// Tell calls begun, during which the grant cannot end. What that returns is called once the grant
-// has ended, with mu held; nil: nothing is called.
+// Tell calls begun with mu held, so that the grant cannot end meanwhile. It keeps the function that begun
+// returns, and calls it once the grant has ended, with mu held; nil: it calls nothing.
 func (g *Grant) Tell(begun func() (ended func(why error, downgraded bool))) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

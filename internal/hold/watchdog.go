@@ -28,9 +28,9 @@ type watchdog struct {
 	due   time.Time
 }
 
-// Watch makes the grants of a session end with it. It is called before the session connects, with
+// AttachWatchdog makes the grants of a session end with it. It is called before the session connects, with
 // what that connects with. end ends all grants.
-func Watch(s *session.Session, conn *zkconn.Config) (end func(cause error)) {
+func AttachWatchdog(s *session.Session, conn *zkconn.Config) (end func(cause error)) {
 	w := watchdogOf(s)
 	conn.Event, conn.OnShortened = w.onEvent, w.onShortened
 	return w.end

@@ -66,9 +66,9 @@ func (p *Place) tryHold(ctx context.Context, write any, mine bool) error {
 	return o.Err()
 }
 
-// awaitDelay waits until the delay has passed since the servers wrote the znode with that Stat. By
-// their clock they had done so when the place was created, or had not. From the reply to the join on
-// the client's clock counts. If the servers' clock was set back meanwhile, it waits for all of it.
+// awaitDelay waits until the delay has passed since the servers wrote the znode with that Stat. The
+// servers' clock measures the time up to the creation of the place, the client's the time from the reply
+// to the join. If the servers' clock was set back meanwhile, it waits for all of the delay.
 func (p *Place) awaitDelay(ctx context.Context, went *zk.Stat, mayWait bool) error {
 	if err := p.WatchOwn(ctx); err != nil {
 		return err

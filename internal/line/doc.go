@@ -20,7 +20,8 @@
 // A place watches itself and its predecessor, the nearest place ahead that blocks it. An exclusive
 // holder releases by one transaction that writes its place and deletes it. The signal is what its
 // successor gets of that: two events that bear the zxid of the transaction. Then it is its turn, and it
-// sends nothing. Any other event makes it list the line again. Servers before 3.9 tell no zxids, so there it always lists.
+// sends nothing. Any other event makes it list the line again. Servers before 3.9 tell no zxids, so
+// there it always lists.
 //
 // # Invariants
 //
@@ -30,14 +31,14 @@
 //   - I1: Each attempt to join has a uuid of its own, and if the reply is lost, the outcome is found by
 //     that uuid and the owner's session, behind a sync. A grant is never made of a place in doubt.
 //   - I2: The watch on the own place is answered before an event of the predecessor is believed, and
-//     looked at first. Otherwise a place that an operator deletes leaves its predecessor to its
-//     successor, and both see the release.
+//     looked at first. Otherwise: an operator deletes the place, the place behind it waits for the same
+//     predecessor from then on, and both take its release for their turn.
 //   - I3: Two events of the predecessor are a release only if they bear one zxid above 0, and came on
 //     the connection on which the watches were answered.
 //   - I4: Only what passes the turn on writes the data of a place: an exclusive holder's release and,
 //     in a queue's lines, a claim, a put or a producer that overtakes.
 //   - I5: A place whose number is negative or near the end of the numbers is never granted (rollover.go).
 //   - I6: A place that was not granted is deleted, until it is gone or its session has ended.
-//   - I7: The data of somebody else are never overwritten: a line is joined if its data are this
-//     library's, or over the version in which they were seen to be empty.
+//   - I7: A client that has not used the path for IdleLine joins only if the line's data are this library's,
+//     or over the version in which they were empty. Until then it overwrites what somebody else writes.
 package line

@@ -22,10 +22,10 @@ type Guess struct {
 	ahead int // how many places probably are ahead
 }
 
-// LongLine is how many places a line has at most that is not long.
+// LongLine: a line with more places is long.
 const LongLine = 4
 
-// veryLong is how many times as long a line is that is very long.
+// veryLong: a line with more than that many times LongLine places is very long.
 const veryLong = 16
 
 // mayGuess reports whether the line's data probably tell a place of that kind its
@@ -53,7 +53,8 @@ func (e *Entry) guess(p *Place) *Guess {
 	if err != nil || stat.Czxid != p.LineCzxid { // of a line that was there before this one
 		return nil
 	}
-	// Nobody can stand between two numbers in a row, since they count what is created in the line.
+	// Each child that is created in the line takes the next number, so the place with the number before
+	// the own one is right ahead.
 	m, ok := p.Line.last(data, p.Number-1)
 	if !ok || p.Number != nextNumber(stat) {
 		return nil

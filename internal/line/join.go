@@ -26,7 +26,7 @@ type Place struct {
 	LineCzxid int64
 	// LineCount is how many children the line had after the join, -1 if that is not known.
 	LineCount int
-	// First: it is known to be the first in the line.
+	// First: it is known to be its turn.
 	First bool
 	// WaitedFor is the predecessor for which AwaitTurn has waited last.
 	WaitedFor string
@@ -68,8 +68,8 @@ func (l *Line) InTurn(ctx context.Context, k placename.Kind, f func(*Place) erro
 }
 
 // WithPlace joins the line and calls f with the place, and with the guess for AwaitTurn. When the
-// session ends it joins again in the next one, at the tail, for as long as ctx lives. It also does so if the servers have lost the place. On any error the
-// place is deleted, in the background if need be.
+// session ends, or the servers have lost the place, it joins again, at the tail, for as long as ctx lives.
+// On any error the place is deleted, in the background if need be.
 func (l *Line) WithPlace(ctx context.Context, k placename.Kind, f func(*Place, *Guess) error) error {
 	for {
 		p, guess, err := l.takePlace(ctx, k)
@@ -79,8 +79,7 @@ func (l *Line) WithPlace(ctx context.Context, k placename.Kind, f func(*Place, *
 				return nil
 			}
 			mayBeDone = errors.Is(err, errs.ErrUncertain)
-			gone := p
-			l.Client.Tasks.Start(gone.Withdraw) // I6
+			l.Client.Tasks.Start(p.Withdraw) // I6
 		}
 		if mayBeDone || !errors.Is(err, zkconn.ErrSessionOver) && !errors.Is(err, errs.ErrPlaceLost) && !(errors.Is(err, errs.ErrEvicted) && p.treeDeleted(ctx)) {
 			return err

@@ -199,8 +199,8 @@ func (t *containers) touch(path string) {
 	}
 }
 
-// created notes that the Client has created a container. One with other data than a line's, such
-// as the size of a semaphore, must stay for as long as the servers leave it.
+// created notes that the Client has created a container, and so may delete it. It leaves one with other
+// data than a line's, such as the size of a semaphore, to the servers.
 func (t *containers) created(path string, data []byte, stat *zk.Stat) {
 	if len(data) > 0 && !layout.IsMark(data) {
 		return
@@ -256,7 +256,7 @@ func NewClient(cfg session.Config, set Settings) *session.Client {
 			t.created(path, data, stat)
 			s.NoteParentOf(path)
 		}, t.touch
-		return hold.Watch(s, conn)
+		return hold.AttachWatchdog(s, conn)
 	})
 	session.Attached(t.client, func() *Settings { return &set })
 	session.Attached(t.client, func() *containers { return t })

@@ -11,9 +11,8 @@ import (
 )
 
 // A holder releases its place, and its successor gets a signal that it is next. A waiter withdraws
-// its place. A place is abandoned if that is done in the background, and later calls on the path wait
-// for it. Package hold has a table of the three. Each deletes the place, by the operations of a
-// Deletion.
+// its place. A place is abandoned if that is done in the background. Package hold has a table of the
+// three. Each deletes the place, by the operations of a Deletion.
 
 // Withdraw deletes the place of a waiter. It returns when the place is gone, or its session has
 // ended.
@@ -74,10 +73,7 @@ var releasedData = []byte("released")
 // other write of a place's data has that form (I4).
 func (p *Place) Deletion(signal bool) Deletion {
 	remove := &zk.DeleteRequest{Path: p.Path, Version: -1}
-	if !signal {
-		return Deletion{Ops: []any{remove}}
-	}
-	if !p.Kind.Exclusive() || !p.ACL.letsWrite() {
+	if !signal || !p.Kind.Exclusive() || !p.ACL.letsWrite() {
 		return Deletion{Ops: []any{remove}}
 	}
 	released := &zk.SetDataRequest{Path: p.Path, Data: releasedData, Version: -1}

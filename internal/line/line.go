@@ -27,8 +27,6 @@ type Line struct {
 	ExtraChild string
 	// RejoinsIfDeleted: if somebody deletes the whole line, its waiters join again.
 	RejoinsIfDeleted bool
-	// WritesData says that each join must change the version of the line's data, see Semaphore.
-	WritesData bool
 	// Delay is for how long nothing is granted if the last holder went without a release, see
 	// hold.
 	Delay time.Duration

@@ -13,14 +13,14 @@ import (
 // A waiter whose place was deleted together with the whole tree of its recipe joins again.
 
 // treeDeleted reports whether a place was deleted together with the tree of a recipe that joins
-// again then. The line, which stands in that tree, tells nothing: the servers reap it when its only
-// place was deleted. Most tools delete a tree znode by znode, so the rest gets some time to go.
+// again then. Whether the line stands proves nothing: the servers reap it when its only place was
+// deleted. Most tools delete a tree znode by znode, so the rest gets some time to go.
 func (p *Place) treeDeleted(ctx context.Context) bool {
 	if p == nil || !p.Line.RejoinsIfDeleted {
 		return false
 	}
-	evicted := time.NewTimer(p.Session.Timeout() / 10)
-	defer evicted.Stop()
+	late := time.NewTimer(p.Session.Timeout() / 10)
+	defer late.Stop()
 	for {
 		root, err := p.Session.WatchChildren(ctx, zkconn.Parent(p.Line.Abs()))
 		stands := false
@@ -36,7 +36,7 @@ func (p *Place) treeDeleted(ctx context.Context) bool {
 		}
 		select {
 		case <-root.Fired():
-		case <-evicted.C:
+		case <-late.C:
 			return false
 		case <-p.Session.Over():
 			return true

@@ -54,7 +54,7 @@ func (l *Line) findLostJoin(s *session.Session, e *Entry) (*Place, error) {
 // lags.
 func (l *Line) search(s *session.Session, e *Entry) (name string, line *zk.Stat, err error) {
 	var children []string
-	for err = zkconn.ErrNotSent; zkconn.Transient(err); {
+	for err = zkconn.ErrNotSent; zkconn.Transient(err); { // it has not been sent yet
 		if err = s.Sync(s.Lifetime(), l.Abs()); err == nil {
 			children, line, err = s.Children(s.Lifetime(), l.Abs())
 		}

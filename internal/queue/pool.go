@@ -27,7 +27,7 @@ type taker struct {
 	err   error
 }
 
-// takerPool serves the takers of a Client and a queue. takerPools.mu guards its fields.
+// takerPool serves the takers of a Client and a queue. takerPools.Mu guards its fields.
 type takerPool struct {
 	pools *takerPools
 	c     *session.Client
@@ -90,7 +90,7 @@ func (t *takerPool) end(k *taker, err error) {
 	}
 }
 
-// endAt ends the call of the ith taker that waits. takerPools.mu must be held.
+// endAt ends the call of the ith taker that waits. takerPools.Mu must be held.
 func (t *takerPool) endAt(i int, err error) {
 	k := t.waiting[i]
 	t.waiting = slices.Delete(t.waiting, i, i+1)
@@ -108,7 +108,7 @@ func PoolsOf(c *session.Client) *takerPools {
 	return session.Attached(c, func() *takerPools { return &takerPools{All: map[string]*takerPool{}} })
 }
 
-// pool returns what serves the queue's takers, and starts it. takerPools.mu must be held.
+// pool returns what serves the queue's takers, and starts it. takerPools.Mu must be held.
 func (q *Queue) pool() *takerPool {
 	c, path, pools := q.Client, q.Path, PoolsOf(q.Client)
 	if t := pools.All[path]; t != nil {
@@ -121,7 +121,7 @@ func (q *Queue) pool() *takerPool {
 	return t
 }
 
-// noteChange tells the goroutine that there are more or fewer takers. takerPools.mu must be held.
+// noteChange tells the goroutine that there are more or fewer takers. takerPools.Mu must be held.
 func (t *takerPool) noteChange() {
 	if t.idle != nil {
 		t.idle.Stop()
@@ -203,7 +203,7 @@ type exhausted struct {
 	it *Item
 }
 
-// handOut gives the items that are spare to takers that wait. takerPools.mu must be held.
+// handOut gives the items that are spare to takers that wait. takerPools.Mu must be held.
 func (t *takerPool) handOut() (all []exhausted) {
 	for len(t.spare) > 0 && len(t.waiting) > 0 {
 		k, it := t.waiting[0], t.spare[0]

@@ -52,7 +52,7 @@ func New(c *session.Client, path string, n int) *Semaphore {
 		n:  n,
 		At: session.At{Client: c, Path: path, Recipe: "semaphore"},
 		Line: &line.Line{
-			At: session.At{Client: c, Path: path + semaphoreLine, Recipe: "semaphore"}, Kinds: placename.LockKinds, RejoinsIfDeleted: true, WritesData: true,
+			At: session.At{Client: c, Path: path + semaphoreLine, Recipe: "semaphore"}, Kinds: placename.LockKinds, RejoinsIfDeleted: true,
 			Blocks: line.EveryoneBlocks, Foreign: placename.IsRWLockKind,
 		},
 	}

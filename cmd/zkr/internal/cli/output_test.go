@@ -45,11 +45,6 @@ func TestPeriodsAreMultiplesPlusTheOffset(t *testing.T) {
 	require.Equal(t, time.Unix(-3600, 0).UTC(), (&jobbing{every: time.Hour}).period(time.Unix(-1, 0)))
 }
 
-func TestDataOnATerminalCannotControlIt(t *testing.T) {
-	require.Equal(t, "two\nlines\twith ä", printable([]byte("two\nlines\twith ä")))
-	require.Equal(t, `\x1b[2J\a\u202e`+"\ufffd", printable([]byte("\x1b[2J\a\u202e\xff")))
-}
-
 func TestACommandDoesNotInheritZkrsSecrets(t *testing.T) {
 	t.Setenv("ZKR_AUTH", "digest:user:secret")
 	t.Setenv("ZKR_SASL_PASSWORD", "secret")

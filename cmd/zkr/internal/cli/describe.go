@@ -166,8 +166,11 @@ func advice(l view.Line, dead int) (lines []string) {
 		if held > 0 {
 			lines = append(lines, "An item that stays taken: end its consumer's process, and another one takes it. One that hangs each consumer: zkr queue bury "+l.Path+" ID")
 		}
+		if l.Len > held && l.Idle == 0 {
+			lines = append(lines, fmt.Sprintf("%d items are free, and no consumer waits for one: does one run, and do those that run hang?", l.Len-held))
+		}
 		if dead > 0 {
-			lines = append(lines, fmt.Sprintf("%d dead letters: zkr queue ls --dead %s says why; zkr queue redrive %s moves them back", dead, l.Path, l.Path))
+			lines = append(lines, fmt.Sprintf("%d dead: zkr queue ls --dead %s says why; zkr queue redrive %s moves them back", dead, l.Path, l.Path))
 		}
 	case l.Recipe == zkrecipes.RecipeGate:
 		lines = append(lines, "Let go those who wait: zkr gate open "+l.Path)

@@ -49,7 +49,7 @@ func printPlaces(w io.Writer, l view.Line) {
 	says := l.Says()
 	switch l.Recipe {
 	case zkrecipes.RecipeQueue:
-		says = fmt.Sprintf("%d items", l.Len)
+		says = fmt.Sprintf("%d items, %d consumers wait for one", l.Len, l.Idle)
 	case zkrecipes.RecipeShards:
 		says = fmt.Sprintf("%d of them", l.Size)
 	case zkrecipes.RecipeGate:
@@ -137,6 +137,7 @@ func placesNamed(places []view.Place, name string) []view.Place {
 		func(_ int, p view.Place) bool { return p.Name == name },
 		func(_ int, p view.Place) bool { return p.Session.String() == name },
 		func(_ int, p view.Place) bool { return p.Identity == name },
+		func(_ int, p view.Place) bool { return view.WithoutOuter(p.Identity) == name },
 		func(i int, _ view.Place) bool { return strconv.Itoa(i+1) == name },
 	} {
 		var found []view.Place

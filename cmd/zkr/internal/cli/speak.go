@@ -143,20 +143,27 @@ func (a *app) whyLost(ctx context.Context) string {
 	if err != nil {
 		return err.Error()
 	}
-	return noConnection(ctx, servers, opts.TLS != nil, errNoReply)
+	return noConnection(ctx, servers, opts.TLS != nil, nil)
 }
 
-var errNoReply = errors.New("no server answers")
-
-// noConnection says why there is no connection, after Dial has failed with err. It asks each
+// noConnection says why there is no connection. err is that of Dial, if that has failed. It asks each
 // server by a connection of its own, unless they speak TLS.
 func noConnection(ctx context.Context, servers []string, isTLS bool, err error) string {
-	why := err.Error()
-	if _, last, ok := strings.Cut(why, context.DeadlineExceeded.Error()+" ("); ok {
-		why = strings.TrimSuffix(last, ")")
+	why := ""
+	if err != nil && !errors.Is(err, context.DeadlineExceeded) {
+		why = err.Error()
+	}
+	if err != nil {
+		if _, last, ok := strings.Cut(err.Error(), context.DeadlineExceeded.Error()+" ("); ok {
+			why = strings.TrimSuffix(last, ")")
+		}
 	}
 	if isTLS {
-		return why
+		return cmp.Or(why, "no server answers")
+	}
+	serves := "it serves, but there is no session"
+	if why != "" {
+		serves += ": " + why
 	}
 	ctx, cancel := context.WithTimeout(ctx, probeTime)
 	defer cancel()
@@ -164,7 +171,7 @@ func noConnection(ctx context.Context, servers []string, isTLS bool, err error) 
 	var all sync.WaitGroup
 	for i, server := range servers {
 		all.Go(func() {
-			found[i] = server + ": " + cmp.Or(probe(ctx, server), "it serves, but there is no session: "+why)
+			found[i] = server + ": " + cmp.Or(probe(ctx, server), serves)
 		})
 	}
 	all.Wait()

@@ -10,6 +10,9 @@ import (
 	"unicode"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/zkrecipes/zkrecipes"
+	"github.com/zkrecipes/zkrecipes/cmd/zkr/internal/view"
 )
 
 func TestAge(t *testing.T) {
@@ -63,5 +66,17 @@ func TestJSONOnATerminalCannotControlIt(t *testing.T) {
 		var back string
 		require.NoError(t, json.Unmarshal([]byte(out.String()), &back))
 		require.Equal(t, text, back)
+	}
+}
+
+// Other clients choose identities, of up to a megabyte.
+func TestAPartOfALongIdentityIsPrinted(t *testing.T) {
+	l := view.Line{Path: "/a", Recipe: zkrecipes.RecipeMutex, Places: []view.Place{{Name: "place", Identity: strings.Repeat("x", 500_000) + " in 0x7b", Session: 1}}}
+	var who, graph strings.Builder
+	printPlaces(&who, l)
+	view.NewGraph([]view.Line{l}).Text(&graph)
+	for _, text := range []string{who.String(), graph.String()} {
+		require.Less(t, len(text), 1000)
+		require.Contains(t, text, "x in 0x7b")
 	}
 }

@@ -70,7 +70,7 @@ func printPlaces(w io.Writer, l view.Line) {
 		if p.Held && p.Token != 0 {
 			token = fmt.Sprint(p.Token)
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\n", state, view.Clean(p.Identity), age(now, p.Since), p.Session, token, view.Clean(p.Name))
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\n", state, view.Clean(view.Brief(p.Identity)), age(now, p.Since), p.Session, token, view.Clean(p.Name))
 	}
 	_ = t.Flush()
 }
@@ -92,9 +92,9 @@ func (a *app) evict() *cobra.Command {
 					return err
 				}
 				if p.Held && !holder {
-					return failf(exitFailure, "%s holds %s (--holder evicts it all the same)", view.Clean(p.Identity), args[0])
+					return failf(exitFailure, "%s holds %s (--holder evicts it all the same)", view.Clean(view.Brief(p.Identity)), args[0])
 				}
-				question := fmt.Sprintf("Evict %s, which %s %s, session %s?", view.Clean(p.Identity), pick(p.Held, "holds", "waits for"), args[0], p.Session)
+				question := fmt.Sprintf("Evict %s, which %s %s, session %s?", view.Clean(view.Brief(p.Identity)), pick(p.Held, "holds", "waits for"), args[0], p.Session)
 				if err := a.confirm(ctx, yes, question); err != nil {
 					return err
 				}

@@ -215,7 +215,7 @@ func (m *model) places(w io.Writer, n int) {
 	}
 	fmt.Fprintf(w, "\n%s  %s  %s\n", view.Clean(m.selected), m.rate, m.seen.line.Says())
 	for _, p := range m.seen.line.Places[:n] {
-		fmt.Fprintf(w, "  %-6s  %8s  %s (%s)\n", m.seen.line.Does(p), m.opts.Age(m.seen.at, p.Since), view.Clean(p.Identity), p.Session)
+		fmt.Fprintf(w, "  %-6s  %8s  %s (%s)\n", m.seen.line.Does(p), m.opts.Age(m.seen.at, p.Since), view.Clean(view.Brief(p.Identity)), p.Session)
 	}
 	if more := len(m.seen.line.Places) - n; more > 0 {
 		fmt.Fprintf(w, "  and %d more\n", more)

@@ -16,7 +16,7 @@ import (
 
 // Name returns the identity and the session.
 func (g *Graph) Name(s Session) string {
-	return fmt.Sprintf("%s (%s)", Clean(g.Names[s]), s)
+	return fmt.Sprintf("%s (%s)", Clean(Brief(g.Names[s])), s)
 }
 
 // Clean removes what could control a terminal: other clients have written it.
@@ -61,7 +61,7 @@ func (g *Graph) Text(w io.Writer) {
 	for _, l := range g.Lines {
 		fmt.Fprintf(w, "%s  %s\n", Clean(l.Path), l.Recipe)
 		for _, p := range l.Places {
-			fmt.Fprintf(w, "  %s  %s (%s)\n", l.Does(p), Clean(p.Identity), p.Session)
+			fmt.Fprintf(w, "  %s  %s (%s)\n", l.Does(p), Clean(Brief(p.Identity)), p.Session)
 		}
 	}
 	for _, circle := range g.Deadlocks {

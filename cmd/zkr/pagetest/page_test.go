@@ -181,13 +181,14 @@ func TestNamesAreCopiedWhole(t *testing.T) {
 	}
 	p.show(ledger)
 	sees(p, true, `/…/.test(document.querySelector(".card .who")?.textContent)`)
-	for selector, name := range map[string]string{".card .copy": identity, "#copy": ledger} {
+	for _, row := range [][]string{{".card .copy", identity}, {"#copy", ledger}} {
+		selector, name := row[0], row[1]
 		p.press(selector, "copy "+name)
 		sees(p, "copied", fmt.Sprintf(`document.querySelector(%q).textContent`, selector))
 		sees(p, "copied "+name, `document.querySelector("#said").textContent`)
 		require.Equal(t, name, p.clipboard())
-		sees(p, "copy", fmt.Sprintf(`document.querySelector(%q).textContent`, selector))
 	}
+	sees(p, "copy", `document.querySelector(".card .copy").textContent`)
 	// Without the clipboard's API, which browsers offer at secure addresses only.
 	is[bool](p, `Object.defineProperty(navigator, "clipboard", {value: undefined}) !== null`)
 	p.press(".card .copy", "copy "+identity)

@@ -532,6 +532,8 @@ async function toggleData(id, button) {
 
 // --- copies
 
+let copied = null; // the button that was pressed last
+
 function copyButton() {
   const b = make("button", "copy", "copy");
   b.type = "button";
@@ -544,6 +546,7 @@ function setCopy(b, name) {
   b.hidden = !name;
   if (b.dataset.copies === name) return;
   b.dataset.copies = name;
+  b.textContent = "copy";
   b.setAttribute("aria-label", "copy " + name);
 }
 
@@ -555,8 +558,9 @@ async function copy(b) {
   } catch (e) { // browsers offer it by HTTPS and at localhost only, and may forbid it
     isCopied = copyOld(name, b);
   }
+  if (copied) copied.textContent = "copy";
+  copied = b;
   b.textContent = isCopied ? "copied" : "not copied";
-  setTimeout(() => { b.textContent = "copy"; }, 2000);
   say(isCopied ? "copied " + name : "the browser does not allow copies");
 }
 

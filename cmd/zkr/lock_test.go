@@ -229,6 +229,12 @@ func TestTheCommandsEnvironment(t *testing.T) {
 	require.NoError(t, err)
 	require.Greater(t, t2, t1, "the fencing token grows")
 
+	p := prepare(t, srv.Addr(), "lock", "/secrets", "--", "env")
+	p.cmd.Env = append(p.cmd.Env, "ZKR_AUTH=digest:user:tell-nobody", "ZKR_SASL_PASSWORD=tell-nobody")
+	require.Zero(t, p.start().wait(), p.stderr.String())
+	require.Contains(t, p.stdout.String(), "ZKR_PATH=/secrets\n")
+	require.NotContains(t, p.stdout.String(), "tell-nobody")
+
 	holder := start(t, srv.Addr(), "lock", "/s", "-k", "2", "-c", script, "--", "sh", "600")
 	holder.await("\n")
 	require.Contains(t, holder.stdout.String(), "|0|")

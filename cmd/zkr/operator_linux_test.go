@@ -49,12 +49,16 @@ func TestAPlaceIsEvictedByWhateverNamesIt(t *testing.T) {
 	srv := newServer(t)
 	holder := start(t, srv.Addr(), "lock", "/a", "-c", `echo "held $ZKR_PLACE."; sleep 600`)
 	holder.await(".")
-	for _, name := range []string{"identity", "session", "number"} {
-		waiter := start(t, srv.Addr(), "lock", "/a", "--identity", "stuck:1", "--", "true")
+	for _, name := range []string{"identity", "session", "number", "nested"} {
+		waiting := prepare(t, srv.Addr(), "lock", "/a", "--identity", "stuck:1", "--", "true")
+		if name == "nested" {
+			waiting.cmd.Env = append(waiting.cmd.Env, "ZKR_SESSION=0x123") // zkr who shows "stuck:1 in 0x123"
+		}
+		waiter := waiting.start()
 		awaitLine(t, srv, "/a", 2)
 		fields := strings.Fields(strings.Split(succeed(t, srv.Addr(), "who", "/a"), "\n")[2])
 		require.Equal(t, "stuck:1", fields[1])
-		place := map[string]string{"identity": fields[1], "session": fields[3], "number": "2"}[name]
+		place := map[string]string{"identity": fields[1], "session": fields[3], "number": "2", "nested": "stuck:1"}[name]
 		succeed(t, srv.Addr(), "evict", "--yes", "/a", place)
 		require.Equal(t, 75, waiter.wait(), name)
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"flag"
 	"fmt"
 	"net/http"
@@ -137,4 +138,23 @@ func TestServeSendsFewRequestsAndTakesLittleTime(t *testing.T) {
 	}
 	p.signal(syscall.SIGTERM)
 	require.Equal(t, 128+15, p.wait())
+}
+
+// Everybody who may write znodes chooses identities, of up to a megabyte.
+func TestServeKeepsAPartOfEachLongIdentity(t *testing.T) {
+	t.Parallel()
+	srv := newServer(t)
+	crowd := newCrowd(t, srv, 1, 0)
+	long := bytes.Repeat([]byte("x"), 500_000)
+	for i := range 100 {
+		_, err := crowd.conn.Create(fmt.Sprintf("%s/_c_%08d-0000-4000-8000-000000000000-lock-", crowd.path(0), i), long,
+			zk.FlagEphemeral|zk.FlagSequence, zk.WorldACL(zk.PermAll))
+		require.NoError(t, err)
+	}
+	p := start(t, srv.Addr(), "serve", "--listen", "127.0.0.1:0")
+	shown := watchPage(t, p.address(), crowd.path(0))
+	eventually(t, "the places", func() bool { return shown() > 100*250 })
+	peak := peakOf(t, p)
+	t.Logf("100 identities of 500 kB: %d MiB at most", peak)
+	require.Less(t, peak, 100)
 }

@@ -173,6 +173,33 @@ func TestAWaiterSaysOnATerminalWhoHolds(t *testing.T) {
 	require.Empty(t, first.stderr.String())
 }
 
+// The Client connects again by itself. Meanwhile the user learns why nothing moves.
+func TestALostConnectionIsSaidWithTheReason(t *testing.T) {
+	t.Parallel()
+	srv := newServer(t)
+	require.Equal(t, 0, start(t, srv.Addr(), "lock", "/a", "true").wait())
+	p := start(t, srv.Addr(), "who", "/a", "--watch")
+	p.await("STATE")
+	term := startOn(t, prepare(t, srv.Addr(), "top"))
+	term.await(t, "/a")
+	srv.Stop()
+	eventually(t, "the reason", func() bool {
+		return strings.Contains(p.stderr.String(), "zkr: the connection is lost: "+srv.Addr()+": connect: connection refused\n")
+	})
+	term.await(t, "ERROR: no connection to the servers for ")
+	require.NoError(t, srv.Restart())
+	eventually(t, "connected again", func() bool { return strings.Contains(p.stderr.String(), "zkr: connected again, to ") })
+	p.signal(syscall.SIGTERM)
+	require.Equal(t, 143, p.wait())
+}
+
+func TestEachServerIsNamedWhenTheTimeIsOver(t *testing.T) {
+	t.Parallel()
+	code, _, stderr := zkr(t, "127.0.0.1:1,127.0.0.1:2", "ls", "--connect-timeout", "100ms")
+	require.Equal(t, 69, code)
+	require.Regexp(t, `^zkr: no connection in 100ms: 127.0.0.1:[12]: connect: connection refused; 127.0.0.1:[12]: connect: connection refused\n$`, stderr)
+}
+
 func TestAServerThatDoesNotAnswerIsNamedBeforeTheTimeIsOver(t *testing.T) {
 	t.Parallel()
 	p := start(t, "127.0.0.1:1", "lock", "/a", "--connect-timeout", "1h", "--", "true")

@@ -1,18 +1,21 @@
 package pagetest
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/chromedp/cdproto/accessibility"
+	cdpbrowser "github.com/chromedp/cdproto/browser"
 	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/performance"
 	"github.com/chromedp/chromedp"
@@ -116,7 +119,7 @@ func TestAHungConsumerIsSeen(t *testing.T) {
 	p := open(t, serve(t, srv, "--stale", "2s").url)
 	p.run(chromedp.Click(chromedp.CSS(`tr[data-path="/jobs/mail"]`)))
 	sees(p, 3, `document.querySelectorAll("#items tbody tr").length`)
-	sees(p, []string{"mailer:77"}, texts("#items tr.stale td:nth-child(4)"))
+	sees(p, []string{"mailer:77"}, texts("#items tr.stale td:nth-child(4) span"))
 	sees(p, true, `/taken \ds, 3 items, 1 dead/.test(document.querySelector('tr[data-path="/jobs/mail"].stale td.state').textContent)`)
 	sees(p, true, `document.querySelector("#facts .old").textContent.startsWith("1 taken")`)
 	sees(p, []string{"1 dead letter"}, texts("#facts .link"))
@@ -128,6 +131,85 @@ func TestAHungConsumerIsSeen(t *testing.T) {
 	p.run(chromedp.Click(chromedp.CSS("#facts .link")))
 	sees(p, "/jobs/mail-dead", `document.querySelector("#title").textContent`)
 	sees(p, 1, `document.querySelectorAll("#items tbody tr").length`)
+}
+
+// What is in an item is read when somebody asks for it.
+func TestWhatAnItemSaysIsShownOnRequest(t *testing.T) {
+	srv := zktest.NewServer(t)
+	q := zkrecipes.NewQueue(dial(t, srv, "web:1"), "/jobs/mail", nil)
+	ids, err := q.PutAll(t.Context(), []byte("to: a\u202e<b>\n\x1b[2J\xff"), bytes.Repeat([]byte("x"), 5000))
+	require.NoError(t, err)
+	p := open(t, serve(t, srv, "--show-data").url+"#/jobs/mail")
+	sees(p, []string{"data of " + string(ids[0]), "data of " + string(ids[1])},
+		`[...document.querySelectorAll("#items button[aria-expanded]")].map((e) => e.getAttribute("aria-label"))`)
+	is[bool](p, `(() => { document.querySelector("#items button[aria-expanded]").focus(); return true; })()`)
+	p.run(chromedp.KeyEvent("\r"))
+	sees(p, "to: a\\u202e<b>\n\\x1b[2J\\xff", `document.querySelector("#items pre")?.textContent || ""`)
+	sees(p, "17 bytes", `document.querySelector("#said").textContent`)
+	sees(p, "true", `document.querySelector("#items button[aria-expanded]").getAttribute("aria-expanded")`)
+	p.run(chromedp.Sleep(1500 * time.Millisecond)) // the page is drawn each second
+	sees(p, "data of "+string(ids[0]), `document.activeElement.getAttribute("aria-label")`)
+	p.run(chromedp.KeyEvent("\r"))
+	sees(p, 0, `document.querySelectorAll("#items pre").length`)
+	is[bool](p, `document.querySelectorAll("#items button[aria-expanded]")[1].click() || true`)
+	sees(p, "5000 bytes, of which the last 904 are not shown", `document.querySelector("#items .data p")?.textContent || ""`)
+	sees(p, strings.Repeat("x", 4096), `document.querySelector("#items pre").textContent`)
+	p.axe()
+	p.look("item-1280-light.png", "/jobs/mail")
+	p.colours("dark")
+	p.run(chromedp.EmulateViewport(390, 860))
+	sees(p, []string{}, wide(390))
+	sees(p, []string{}, faint)
+	p.look("item-390-dark.png", "/jobs/mail")
+
+	closed := open(t, serve(t, srv).url+"#/jobs/mail")
+	sees(closed, 2, `document.querySelectorAll("#items tbody tr").length`)
+	require.Zero(t, is[int](closed, `document.querySelectorAll("#items button[aria-expanded]").length`))
+}
+
+// Names that do not fit lose their middle on the page, and are copied whole.
+func TestNamesAreCopiedWhole(t *testing.T) {
+	srv := zktest.NewServer(t)
+	identity := "ledger-writer-" + strings.Repeat("7f9c6d5b4", 10) + ".production:31337"
+	lock(t, dial(t, srv, identity), ledger)
+	p := open(t, serve(t, srv).url)
+	for _, name := range []string{"clipboard-read", "clipboard-write"} {
+		_, err := chromedp.Call(p.ctx, cdpbrowser.SetPermission, cdpbrowser.SetPermissionParams{
+			Permission: &cdpbrowser.PermissionDescriptor{Name: name}, Setting: cdpbrowser.PermissionSettingGranted,
+		})
+		require.NoError(t, err)
+	}
+	p.show(ledger)
+	sees(p, true, `/…/.test(document.querySelector(".card .who")?.textContent)`)
+	for _, row := range [][]string{{".card .copy", identity}, {"#copy", ledger}} {
+		selector, name := row[0], row[1]
+		p.press(selector, "copy "+name)
+		sees(p, "copied", fmt.Sprintf(`document.querySelector(%q).textContent`, selector))
+		sees(p, "copied "+name, `document.querySelector("#said").textContent`)
+		require.Equal(t, name, p.clipboard())
+	}
+	sees(p, "copy", `document.querySelector(".card .copy").textContent`)
+	// Without the clipboard's API, which browsers offer at secure addresses only.
+	is[bool](p, `Object.defineProperty(navigator, "clipboard", {value: undefined}) !== null`)
+	p.press(".card .copy", "copy "+identity)
+	sees(p, "copied", `document.querySelector(".card .copy").textContent`)
+	require.True(t, is[bool](p, `document.activeElement === document.querySelector(".card .copy")`))
+}
+
+// press presses the button of that name by the keyboard.
+func (p *tab) press(selector, name string) {
+	p.t.Helper()
+	require.Contains(p.t, p.accessible()["button"], name)
+	is[bool](p, fmt.Sprintf(`(() => { document.querySelector(%q).focus(); return true; })()`, selector))
+	p.run(chromedp.KeyEvent("\r"))
+}
+
+// clipboard returns what was copied last.
+func (p *tab) clipboard() string {
+	p.t.Helper()
+	is[bool](p, `(() => { delete window.pasted; navigator.clipboard.readText().then((text) => { window.pasted = text; }, (e) => { window.pasted = String(e); }); return true; })()`)
+	sees(p, true, `typeof window.pasted === "string"`)
+	return is[string](p, `window.pasted`)
 }
 
 // Whoever may write znodes chooses identities and paths.
@@ -155,8 +237,8 @@ func TestThePageEvictsWithTheTokenOnly(t *testing.T) {
 	await(t, srv, "/locks/a", 2)
 	p := open(t, serve(t, srv, "--allow-actions", "--token-file", file).url+"#/locks/a")
 	sees(p, []string{"app-2:2"}, texts(waiters))
-	sees(p, 2, `document.querySelectorAll(".card button").length`)
-	is[bool](p, `document.querySelector(".card:not(.holds) button").click() || true`)
+	sees(p, 2, `document.querySelectorAll(".card .danger").length`)
+	is[bool](p, `document.querySelector(".card:not(.holds) .danger").click() || true`)
 	sees(p, "Evict app-2:2, which waits for /locks/a?", `document.querySelector("#question").textContent`)
 	p.run(chromedp.SendKeys(chromedp.CSS("#token"), "another token"), chromedp.Click(chromedp.CSS("#confirm")))
 	sees(p, "wrong token", `document.querySelector("#answer").textContent`)
@@ -289,21 +371,22 @@ func TestThePageForKeyboardPhoneAndEyes(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "token")
 	require.NoError(t, os.WriteFile(file, []byte("a token of enough bytes\n"), 0o600))
 	p := open(t, serve(t, srv, "--stale", "2s", "--allow-actions", "--token-file", file).url+"#/locks/a")
-	sees(p, true, `document.querySelectorAll("#troubles li").length > 0 && document.querySelectorAll(".card button").length === 2`)
+	sees(p, true, `document.querySelectorAll("#troubles li").length > 0 && document.querySelectorAll(".card .danger").length === 2`)
 	for _, scheme := range []string{"light", "dark"} {
 		p.colours(scheme)
 		sees(p, []string{}, faint)
+		p.axe()
 	}
 	named := p.accessible()
 	for role, want := range map[string][]string{
 		"navigation":   {"Recipes"},
 		"main":         {""},
-		"heading":      {"zkr", "Needs attention", "/locks/a mutex", "Who waits for whom"},
+		"heading":      {"zkr", "Needs attention", "Who waits for whom", "/locks/a mutex"},
 		"columnheader": {"Path", "Now", "Hold", "Wait", "Per s"},
 		"searchbox":    {"Filter"},
 		"combobox":     {"Sort"},
 		"alert":        {""},
-		"status":       nil, // it has nothing to say
+		"status":       {""}, // it has nothing to say
 	} {
 		require.Equal(t, want, named[role], role)
 	}
@@ -320,8 +403,8 @@ func TestThePageForKeyboardPhoneAndEyes(t *testing.T) {
 	p.run(chromedp.KeyEvent("\r"))
 	sees(p, "true", `document.querySelector('tr[data-path="/locks/a"] button').getAttribute("aria-current")`)
 	sees(p, []string{"app-2:2"}, texts(waiters))
-	is[bool](p, `(() => { document.querySelector(".card:not(.holds) button").focus(); return true; })()`)
-	sees(p, "1", `getComputedStyle(document.querySelector(".card:not(.holds) button")).opacity`)
+	is[bool](p, `(() => { document.querySelector(".card:not(.holds) .danger").focus(); return true; })()`)
+	sees(p, "1", `getComputedStyle(document.querySelector(".card:not(.holds) .acts")).opacity`)
 	p.run(chromedp.KeyEvent("\r"))
 	sees(p, true, `document.querySelector("#ask").open`)
 	p.run(chromedp.KeyEvent("\x1b"))
@@ -332,6 +415,24 @@ func TestThePageForKeyboardPhoneAndEyes(t *testing.T) {
 	sees(p, true, `document.querySelector("nav").getBoundingClientRect().top > document.querySelector("#right").getBoundingClientRect().bottom - 1`)
 	is[bool](p, `document.querySelector('tr[data-path="/limits/7"] button').click() || true`)
 	sees(p, true, `Math.abs(document.querySelector("#line").getBoundingClientRect().top) < 60`)
+}
+
+// axe checks the rules of axe-core, if there is one to check them.
+func (p *tab) axe() {
+	p.t.Helper()
+	if *axeCore == "" {
+		return
+	}
+	code, err := os.ReadFile(*axeCore)
+	require.NoError(p.t, err)
+	is[bool](p, `(() => {`+string(code)+`; return true; })()`)
+	is[bool](p, `(() => {
+		delete window.violations;
+		axe.run().then((found) => window.violations = found.violations.map((v) => v.impact + " " + v.id + ": " + v.nodes.map((n) => n.target.join(" ")).join(", ")));
+		return true;
+	})()`)
+	sees(p, true, `Array.isArray(window.violations)`)
+	require.Empty(p.t, is[[]string](p, `window.violations`))
 }
 
 // accessible returns the names of what a screen reader finds, by role.
@@ -359,7 +460,7 @@ const label = `((e) => e.id || e.getAttribute("aria-label") || e.textContent)`
 
 // order returns what can have the focus, in the order of the page.
 func (p *tab) order() []string {
-	return is[[]string](p, `[...document.querySelectorAll("button, input, select, [tabindex]")].filter((e) => e.checkVisibility() && !e.disabled).map(`+label+`)`)
+	return is[[]string](p, `[...document.querySelectorAll("button, input, select, [tabindex='0']")].filter((e) => e.checkVisibility() && !e.disabled).map(`+label+`)`)
 }
 
 // tabs returns what gets the focus by the key Tab, from the beginning.
@@ -430,6 +531,7 @@ func TestAPageFullOfThings(t *testing.T) {
 		}
 		filter("/locks/") // of a few rows
 		sees(p, []string{}, faint)
+		p.axe()
 		filter("")
 	}
 }
@@ -444,5 +546,5 @@ func (p *tab) show(path string) {
 // wide is an expression for what is wider than the window.
 func wide(width int64) string {
 	return fmt.Sprintf(`document.documentElement.scrollWidth <= %[1]d ? [] :
-		[...document.querySelectorAll("body *")].filter((e) => e.getBoundingClientRect().right > %[1]d && !e.closest("#items, #graph-box")).map((e) => e.tagName + "#" + e.id + "." + e.getAttribute("class"))`, width)
+		[...document.querySelectorAll("body *")].filter((e) => e.getBoundingClientRect().right > %[1]d && !e.closest("#items-box, #graph-box")).map((e) => e.tagName + "#" + e.id + "." + e.getAttribute("class"))`, width)
 }

@@ -29,6 +29,7 @@ const patience = time.Minute
 
 var (
 	pictures = flag.Bool("pictures", false, "write pictures of the page to docs/pictures")
+	axeCore  = flag.String("axe", "", "axe.min.js of axe-core, to check its rules, too")
 	looks    = flag.String("looks", "", "a directory for pictures of the page at each size")
 )
 

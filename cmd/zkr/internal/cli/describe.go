@@ -8,8 +8,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -164,10 +166,13 @@ func advice(l view.Line, dead int) (lines []string) {
 	switch {
 	case l.Recipe == zkrecipes.RecipeQueue:
 		if held > 0 {
-			lines = append(lines, "An item that stays taken: end its consumer's process, and another one takes it. One that hangs each consumer: zkr queue bury "+l.Path+" ID")
+			lines = append(lines, "An item that stays taken: end its consumer's process, and another one takes it. One that hangs each consumer: zkr queue bury "+l.Path+" ID, which is the place")
+		}
+		if l.Len > held && l.Idle == 0 {
+			lines = append(lines, fmt.Sprintf("%d items are free, and no consumer waits for one: does one run, and do those that run hang?", l.Len-held))
 		}
 		if dead > 0 {
-			lines = append(lines, fmt.Sprintf("%d dead letters: zkr queue ls --dead %s says why; zkr queue redrive %s moves them back", dead, l.Path, l.Path))
+			lines = append(lines, fmt.Sprintf("%d dead: zkr queue ls --dead %s says why; zkr queue redrive %s moves them back", dead, l.Path, l.Path))
 		}
 	case l.Recipe == zkrecipes.RecipeGate:
 		lines = append(lines, "Let go those who wait: zkr gate open "+l.Path)
@@ -189,10 +194,8 @@ func (d *description) write(w io.Writer) {
 	}
 	t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
 	row := func(name, format string, args ...any) { fmt.Fprintf(t, name+"\t"+format+"\n", args...) }
-	for _, p := range d.Places {
-		if address := d.Addresses[p.Session.String()]; address != "" {
-			row("address", "%s  %s", p.Session, address)
-		}
+	for _, session := range slices.Sorted(maps.Keys(d.Addresses)) {
+		row("address", "%s  %s", session, d.Addresses[session])
 	}
 	row("znode", "version %d, created %s, changed %s, %d children", d.Version, d.Created.Format(time.RFC3339), d.Modified.Format(time.RFC3339), d.Children)
 	row("data", "%d bytes: %s", d.Bytes, d.Data)

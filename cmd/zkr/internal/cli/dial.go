@@ -46,8 +46,10 @@ func (a *app) dial(ctx context.Context) (*zkrecipes.Client, error) {
 	switch {
 	case err == nil:
 		return client, nil
-	case dialing.Err() != nil:
+	case ctx.Err() != nil:
 		return nil, &failure{exitUnavailable, err}
+	case dialing.Err() != nil:
+		return nil, failf(exitUnavailable, "no connection in %v: %s", patience, view.Clean(noConnection(ctx, servers, opts.TLS != nil, err)))
 	}
 	return nil, err
 }

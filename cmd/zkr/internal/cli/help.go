@@ -58,11 +58,12 @@ func environment() string {
 // addTopics adds help topics, and takes what they say out of the help of each command.
 func (a *app) addTopics(root *cobra.Command) {
 	root.AddCommand(
-		&cobra.Command{Use: "settings", Short: "Flags of all commands, the environment and the file", Long: "Settings come from flags, the environment and a file, in this order.\n\n" +
+		&cobra.Command{Use: "settings", Short: "Flags of all commands, the environment and the file", Long: "Settings come from flags, the environment and a file, in this order. There is no flag for a secret.\n\n" +
 			root.PersistentFlags().FlagUsagesWrapped(100) + "\n" + environment() + "\n\n" + files},
 		&cobra.Command{Use: "exit-status", Short: "Exit statuses", Long: exitStatuses},
 	)
-	usage := root.UsageTemplate()
+	usage := strings.Replace(root.UsageTemplate(), "{{if .HasAvailableLocalFlags}}",
+		"{{if not .HasParent}}\n\nFlags of all commands: zkr help settings{{else if .HasAvailableLocalFlags}}", 1)
 	begin := strings.Index(usage, "{{if .HasAvailableInheritedFlags}}")
 	end := begin + strings.Index(usage[max(0, begin):], "{{end}}") + len("{{end}}")
 	if begin >= 0 {

@@ -212,8 +212,9 @@ func (a *app) readLines(ctx context.Context, client *zkrecipes.Client, root stri
 func (a *app) top() *cobra.Command {
 	var interval time.Duration
 	c := &cobra.Command{
-		Use:   "top [ROOT]",
-		Short: "Show lines and queues live: the oldest holds, waits, rates",
+		Use:         "top [ROOT]",
+		Annotations: map[string]string{drawsScreen: ""},
+		Short:       "Show lines and queues live: the oldest holds, waits, rates",
 		Long: "Top shows the recipes below ROOT, the oldest hold first, and who holds and waits in the one that\n" +
 			"is selected. CHANGE/s of a queue is by how many items it grows or shrinks; that of others is how\n" +
 			"many changes of the oldest holder were seen, at most one for each look. For the line that is\n" +

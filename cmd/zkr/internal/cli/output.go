@@ -111,20 +111,6 @@ func brief(data []byte, n int) string {
 	return text
 }
 
-// printable returns data as text of several lines that does not control a terminal.
-func printable(data []byte) string {
-	var b strings.Builder
-	for _, r := range string(data) { // a byte that is not UTF-8 is U+FFFD
-		if r == '\n' || r == '\t' || unicode.IsPrint(r) {
-			b.WriteRune(r)
-			continue
-		}
-		quoted := strconv.QuoteRuneToASCII(r)
-		b.WriteString(quoted[1 : len(quoted)-1])
-	}
-	return b.String()
-}
-
 // confirm asks the user, unless yes says so already. Anything but y or yes ends the command.
 func (a *app) confirm(ctx context.Context, yes bool, question string) error {
 	if yes {

@@ -187,18 +187,19 @@ func (a *app) put(ctx context.Context, q *zkrecipes.Queue, data []byte) error {
 func (a *app) queuePeek() *cobra.Command {
 	f := &queueFlags{}
 	return f.add(&cobra.Command{
-		Use:   "peek PATH",
-		Short: "Print the data of the item that is taken next (escaped on a terminal)",
-		Args:  cobra.ExactArgs(1),
+		Use:   "peek PATH [ID]",
+		Short: "Print the data of an item, or of the one that is taken next (escaped on a terminal)",
+		Args:  cobra.RangeArgs(1, 2),
 		RunE: func(c *cobra.Command, args []string) error {
 			return a.with(c, func(ctx context.Context, client *zkrecipes.Client) error {
-				e, err := f.open(client, args[0]).Peek(ctx)
+				q := f.open(client, args[0])
+				e, err := peek(ctx, q, args[1:])
 				if err != nil {
 					return err
 				}
 				return a.print(newItem(e), func(w io.Writer) {
 					if isTerminal(w) {
-						fmt.Fprintln(w, printable(e.Data))
+						fmt.Fprintln(w, view.Printable(e.Data))
 						return
 					}
 					_, _ = w.Write(e.Data)
@@ -206,6 +207,14 @@ func (a *app) queuePeek() *cobra.Command {
 			})
 		},
 	}, true)
+}
+
+// peek reads the item with an ID, or without one the item that is taken next.
+func peek(ctx context.Context, q *zkrecipes.Queue, ids []string) (zkrecipes.Entry, error) {
+	if len(ids) == 0 {
+		return q.Peek(ctx)
+	}
+	return q.Find(ctx, zkrecipes.ItemID(ids[0]))
 }
 
 func (a *app) queueRedrive() *cobra.Command {

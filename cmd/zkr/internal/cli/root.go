@@ -82,9 +82,9 @@ func (a *app) root() *cobra.Command {
 		Use:   "zkr",
 		Short: "Locks, queues and elections on ZooKeeper, from a shell",
 		Long: "zkr uses the recipes of github.com/zkrecipes/zkrecipes from a shell, and shows what happens in\n" +
-			"them. Settings come from flags, then the environment, then the file that --config or\n" +
-			"$ZKR_CONFIG names, or zkr/zkr.env in the user's configuration directory. There is no flag for\n" +
-			"a secret: use $ZKR_AUTH and $ZKR_SASL_PASSWORD, that file, --auth-file or --sasl-password-file.",
+			"them. --servers or $ZKR_SERVERS says where.\n\n" +
+			"If something is stuck: zkr ls says what is held and since when, zkr graph whether it is a\n" +
+			"deadlock, and zkr describe PATH who holds it and what you can do.",
 		Version:       built(),
 		SilenceErrors: true,
 		SilenceUsage:  true,
@@ -103,8 +103,21 @@ func (a *app) root() *cobra.Command {
 	root.SetOut(a.stdout)
 	root.SetErr(a.stderr)
 	a.config.addFlags(root.PersistentFlags())
-	root.AddCommand(a.lock(), a.elect(), a.job(), a.queue(), a.gate(), a.sem(),
-		a.ls(), a.who(), a.describe(), a.events(), a.graph(), a.top(), a.serve(), a.evict(), a.version(), a.man())
+	for _, g := range []struct {
+		id, title string
+		commands  []*cobra.Command
+	}{
+		{"look", "Look:", []*cobra.Command{a.ls(), a.top(), a.serve(), a.graph(), a.who(), a.describe(), a.events()}},
+		{"run", "Run a command:", []*cobra.Command{a.lock(), a.elect(), a.job()}},
+		{"change", "Look and change:", []*cobra.Command{a.evict(), a.queue(), a.gate(), a.sem()}},
+	} {
+		root.AddGroup(&cobra.Group{ID: g.id, Title: g.title})
+		for _, c := range g.commands {
+			c.GroupID = g.id
+			root.AddCommand(c)
+		}
+	}
+	root.AddCommand(a.version(), a.man())
 	a.note(root)
 	a.addTopics(root)
 	_ = root.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{"text", "json"}, cobra.ShellCompDirectiveNoFileComp))
@@ -157,6 +170,9 @@ func (a *app) with(c *cobra.Command, f func(context.Context, *zkrecipes.Client) 
 			return err
 		}
 		defer client.Close() // what it cannot end ends with the session
+		if _, ok := c.Annotations[drawsScreen]; !ok {
+			defer a.sayLoss(ctx, client)()
+		}
 		return f(ctx, client)
 	})
 }

@@ -39,7 +39,9 @@ func (a *app) serve() *cobra.Command {
 			"znodes of each line, whatever the number of browsers, and sends at most --requests a second.\n\n" +
 			"Whoever can connect to --listen can read the page, as every user of this machine can by default.\n" +
 			"With --allow-actions the page can evict a place. It asks for a token, which zkr prints at its\n" +
-			"start unless --token-file names a file with one.",
+			"start unless --token-file names a file with one.\n\n" +
+			"What is in the items of queues may be confidential. With --show-data, whoever can read the page can\n" +
+			"read the first 4 KiB of an item there, too.",
 		Example: "  zkr serve /locks --listen 127.0.0.1:8080",
 		Args:    cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -59,6 +61,7 @@ func (a *app) serve() *cobra.Command {
 	c.Flags().StringVar(&f.publicURL, "public-url", "", "address under which browsers reach the page through a proxy, as https://zkr.example")
 	c.Flags().BoolVar(&f.allowActions, "allow-actions", false, "let the page evict places, with a token")
 	c.Flags().StringVar(&f.tokenFile, "token-file", "", "file with the token (default: zkr makes one and prints it)")
+	c.Flags().BoolVar(&f.opts.Data, "show-data", false, "let the page show what is in items, on request")
 	c.Flags().DurationVar(&f.opts.Stale, "stale", time.Minute, "mark what was held or taken for longer")
 	c.Flags().DurationVar(&f.opts.Refresh, "refresh", 10*time.Second, "how often to look at all znodes again, at most")
 	c.Flags().IntVar(&f.opts.Requests, "requests", 80, "requests a second, at most")

@@ -20,6 +20,8 @@ import (
 
 const (
 	silence     = time.Second             // before zkr says for whom it waits
+	lossSilence = 2 * time.Second         // before it says that the connection is lost
+	lossLook    = 200 * time.Millisecond  // how often it looks
 	dialSilence = 1500 * time.Millisecond // before it says why there is no connection
 	probeTime   = time.Second             // for that
 	lookTime    = 3 * time.Second         // to find out who holds
@@ -98,15 +100,70 @@ func holdersOf(now time.Time, l view.Line, own view.Session) string {
 	return text
 }
 
-// noConnection says why there is no connection, after Dial has failed with err. It asks each
+// drawsScreen annotates commands that draw the whole screen, and say there what is wrong.
+const drawsScreen = "draws the screen"
+
+// sayLoss says when the connection is lost, which the Client mends by itself, and when there is one
+// again, until the caller calls done.
+func (a *app) sayLoss(ctx context.Context, client *zkrecipes.Client) (done func()) {
+	if a.isJSON() {
+		return func() {}
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	var saying sync.WaitGroup
+	saying.Go(func() {
+		tick := time.NewTicker(lossLook)
+		defer tick.Stop()
+		isLost := false
+		for {
+			select {
+			case <-tick.C:
+			case <-ctx.Done():
+				return
+			}
+			switch s := client.Status(); {
+			case s.Connected && isLost:
+				isLost = false
+				fmt.Fprintf(a.stderr, "zkr: connected again, to %s\n", s.Server)
+			case !s.Connected && !isLost && time.Since(s.Since) > lossSilence:
+				isLost = true
+				fmt.Fprintf(a.stderr, "zkr: the connection is lost: %s\n", view.Clean(a.whyLost(ctx)))
+			}
+		}
+	})
+	return func() {
+		cancel()
+		saying.Wait()
+	}
+}
+
+// whyLost says what is wrong with each server.
+func (a *app) whyLost(ctx context.Context) string {
+	servers, opts, err := a.options()
+	if err != nil {
+		return err.Error()
+	}
+	return noConnection(ctx, servers, opts.TLS != nil, nil)
+}
+
+// noConnection says why there is no connection. err is that of Dial, if that has failed. It asks each
 // server by a connection of its own, unless they speak TLS.
 func noConnection(ctx context.Context, servers []string, isTLS bool, err error) string {
-	why := err.Error()
-	if _, last, ok := strings.Cut(why, context.DeadlineExceeded.Error()+" ("); ok {
-		why = strings.TrimSuffix(last, ")")
+	why := ""
+	if err != nil && !errors.Is(err, context.DeadlineExceeded) {
+		why = err.Error()
+	}
+	if err != nil {
+		if _, last, ok := strings.Cut(err.Error(), context.DeadlineExceeded.Error()+" ("); ok {
+			why = strings.TrimSuffix(last, ")")
+		}
 	}
 	if isTLS {
-		return why
+		return cmp.Or(why, "no server answers")
+	}
+	serves := "it serves, but there is no session"
+	if why != "" {
+		serves += ": " + why
 	}
 	ctx, cancel := context.WithTimeout(ctx, probeTime)
 	defer cancel()
@@ -114,7 +171,7 @@ func noConnection(ctx context.Context, servers []string, isTLS bool, err error) 
 	var all sync.WaitGroup
 	for i, server := range servers {
 		all.Go(func() {
-			found[i] = server + ": " + cmp.Or(probe(ctx, server), "it serves, but there is no session: "+why)
+			found[i] = server + ": " + cmp.Or(probe(ctx, server), serves)
 		})
 	}
 	all.Wait()

@@ -3,6 +3,7 @@
 package cli
 
 import (
+	"context"
 	"io"
 	"net"
 	"strings"
@@ -70,6 +71,11 @@ func TestAServerThatDoesNotServeIsNamedWithTheReason(t *testing.T) {
 		}
 		require.True(t, strings.HasPrefix(why, addr+": "), why)
 		require.Contains(t, why, want)
+	}
+	addr := zktest.NewServer(t).Addr()
+	for _, err := range []error{nil, context.DeadlineExceeded} {
+		require.Equal(t, addr+": it serves, but there is no session", noConnection(t.Context(), []string{addr}, false, err))
+		require.Equal(t, "no server answers", noConnection(t.Context(), []string{addr}, true, err))
 	}
 	require.Equal(t, "z", noConnection(t.Context(), []string{"127.0.0.1:1"}, true, errText("dial: context deadline exceeded (z)")))
 }

@@ -49,7 +49,7 @@ func printPlaces(w io.Writer, l view.Line) {
 	says := l.Says()
 	switch l.Recipe {
 	case zkrecipes.RecipeQueue:
-		says = fmt.Sprintf("%d items", l.Len)
+		says = fmt.Sprintf("%d items, %d consumers wait for one", l.Len, l.Idle)
 	case zkrecipes.RecipeShards:
 		says = fmt.Sprintf("%d of them", l.Size)
 	case zkrecipes.RecipeGate:
@@ -70,7 +70,7 @@ func printPlaces(w io.Writer, l view.Line) {
 		if p.Held && p.Token != 0 {
 			token = fmt.Sprint(p.Token)
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\n", state, view.Clean(p.Identity), age(now, p.Since), p.Session, token, view.Clean(p.Name))
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\n", state, view.Clean(view.Brief(p.Identity)), age(now, p.Since), p.Session, token, view.Clean(p.Name))
 	}
 	_ = t.Flush()
 }
@@ -92,9 +92,9 @@ func (a *app) evict() *cobra.Command {
 					return err
 				}
 				if p.Held && !holder {
-					return failf(exitFailure, "%s holds %s (--holder evicts it all the same)", view.Clean(p.Identity), args[0])
+					return failf(exitFailure, "%s holds %s (--holder evicts it all the same)", view.Clean(view.Brief(p.Identity)), args[0])
 				}
-				question := fmt.Sprintf("Evict %s, which %s %s, session %s?", view.Clean(p.Identity), pick(p.Held, "holds", "waits for"), args[0], p.Session)
+				question := fmt.Sprintf("Evict %s, which %s %s, session %s?", view.Clean(view.Brief(p.Identity)), pick(p.Held, "holds", "waits for"), args[0], p.Session)
 				if err := a.confirm(ctx, yes, question); err != nil {
 					return err
 				}
@@ -137,6 +137,7 @@ func placesNamed(places []view.Place, name string) []view.Place {
 		func(_ int, p view.Place) bool { return p.Name == name },
 		func(_ int, p view.Place) bool { return p.Session.String() == name },
 		func(_ int, p view.Place) bool { return p.Identity == name },
+		func(_ int, p view.Place) bool { return view.WithoutOuter(p.Identity) == name },
 		func(i int, _ view.Place) bool { return strconv.Itoa(i+1) == name },
 	} {
 		var found []view.Place

@@ -19,6 +19,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/go-zookeeper/zk"
 
@@ -65,6 +66,7 @@ func newHandler(h *hub, client *zkrecipes.Client, opts Options) http.Handler {
 	mux.HandleFunc("GET /healthz", w.health)
 	mux.HandleFunc("GET /events", w.events)
 	mux.HandleFunc("GET /find", w.find)
+	mux.HandleFunc("GET /item", w.item)
 	mux.HandleFunc("POST /evict", w.evict)
 	return w.guard(mux)
 }
@@ -161,6 +163,46 @@ func (w *web) find(rw http.ResponseWriter, r *http.Request) {
 	w.hub.mu.Unlock()
 	rw.Header().Set("Content-Type", "application/json")
 	_ = json.NewEncoder(rw).Encode(paths)
+}
+
+// mostData is how much of an item's data the page shows, in bytes.
+const mostData = 1 << 12
+
+// itemData is what an item says, as far as the page shows it.
+type itemData struct {
+	Size int    `json:"size"` // in bytes
+	Text string `json:"text"` // printable
+	More int    `json:"more,omitempty"`
+}
+
+// item reads the item ?id= of the queue ?path=, each time that a browser asks for it.
+func (w *web) item(rw http.ResponseWriter, r *http.Request) {
+	path, id := r.URL.Query().Get("path"), r.URL.Query().Get("id")
+	if !w.opts.Data {
+		http.Error(rw, "what is in items is not shown: start zkr serve with --show-data", http.StatusForbidden)
+		return
+	}
+	if !isBelow(path, w.opts.Root) {
+		http.Error(rw, "the path is not below "+w.opts.Root, http.StatusForbidden)
+		return
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), evictTimeout)
+	defer cancel()
+	err := w.hub.pay(ctx, w.hub.looks, costOfItem)
+	var e zkrecipes.Entry
+	if err == nil {
+		e, err = zkrecipes.NewQueue(w.client, path, nil).Find(ctx, zkrecipes.ItemID(id))
+	}
+	if err != nil {
+		http.Error(rw, view.Clean(err.Error()), statusOf(err))
+		return
+	}
+	n := min(len(e.Data), mostData)
+	for n < len(e.Data) && n > mostData-utf8.UTFMax && !utf8.RuneStart(e.Data[n]) {
+		n--
+	}
+	rw.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(rw).Encode(itemData{len(e.Data), view.Printable(e.Data[:n]), len(e.Data) - n})
 }
 
 // events sends what changes in the tree, the graph and the line ?line= until the browser goes.
@@ -271,7 +313,7 @@ func evict(ctx context.Context, client *zkrecipes.Client, e eviction) (bool, err
 
 func statusOf(err error) int {
 	switch {
-	case errors.Is(err, errNoPlace), errors.Is(err, zkrecipes.ErrUnused), errors.Is(err, zk.ErrNoNode):
+	case errors.Is(err, errNoPlace), errors.Is(err, zkrecipes.ErrItemGone), errors.Is(err, zkrecipes.ErrUnused), errors.Is(err, zk.ErrNoNode):
 		return http.StatusNotFound
 	case errors.Is(err, zkrecipes.ErrHolder):
 		return http.StatusConflict

@@ -407,3 +407,44 @@ func TestOnlyAPartOfALongIdentityIsKept(t *testing.T) {
 	require.Less(t, len(identity), 300)
 	require.True(t, strings.HasPrefix(identity, "first x") && strings.HasSuffix(identity, "x in 0x7b"), identity)
 }
+
+// What is in items may be confidential.
+func TestAnItemIsReadOnRequestIfTheOperatorAllowsIt(t *testing.T) {
+	s := serveOn(t, func(o *Options) { o.Data, o.Root = true, "/team" })
+	q, elsewhere := zkrecipes.NewQueue(s.dial("producer"), "/team/q", nil), zkrecipes.NewQueue(s.dial("producer"), "/q", nil)
+	long := strings.Repeat("ä", mostData/2-1) + "€uro"
+	ids, err := q.PutAll(t.Context(), []byte("a\u202e\x1b\xff"), []byte(long))
+	require.NoError(t, err)
+	other, err := elsewhere.Put(t.Context(), []byte("other"))
+	require.NoError(t, err)
+	for name, c := range map[string]struct {
+		path, id string
+		want     int
+		says     string
+	}{
+		"escaped":       {"/team/q", string(ids[0]), 200, `{"size":6,"text":"a\\u202e\\x1b\\xff"}`},
+		"no such item":  {"/team/q", "none", 404, "no such item"},
+		"no such queue": {"/team/none", "none", 404, "no such item"},
+		"not below":     {"/q", string(other), 403, "not below /team"},
+		"no path":       {"", "none", 403, "not below /team"},
+	} {
+		status, text, header := s.ask("GET", "/item?path="+c.path+"&id="+c.id, "")
+		require.Equal(t, c.want, status, "%s: %s", name, text)
+		require.Contains(t, text, c.says, name)
+		require.Equal(t, "no-store", header.Get("Cache-Control"))
+	}
+	_, text, _ := s.ask("GET", "/item?path=/team/q&id="+string(ids[1]), "")
+	var got itemData
+	require.NoError(t, json.Unmarshal([]byte(text), &got))
+	require.Equal(t, itemData{Size: len(long), Text: strings.Repeat("ä", mostData/2-1), More: 6}, got, "no letter is cut")
+	status, _, _ := s.ask("GET", "/item?path=/team/q&id="+string(ids[0]), "", "Origin", "http://evil.example")
+	require.Equal(t, 403, status)
+
+	s.again(nil)
+	status, text, _ = s.ask("GET", "/item?path=/team/q&id="+string(ids[0]), "")
+	require.Equal(t, 403, status)
+	require.Contains(t, text, "--show-data")
+	b := s.browse("/team/q")
+	b.until("items", func() bool { return len(b.line.Items) == 2 })
+	require.False(t, b.status.Data)
+}

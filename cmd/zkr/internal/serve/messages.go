@@ -49,6 +49,7 @@ type status struct {
 	Left      int     `json:"left"`
 	Error     string  `json:"error,omitempty"`
 	Actions   bool    `json:"actions"`
+	Data      bool    `json:"data"`
 	Stale     int64   `json:"stale"`
 	Points    []point `json:"points"` // of all lines
 	Browsers  int     `json:"browsers"`
@@ -244,7 +245,7 @@ func (h *hub) newStatus(now time.Time) *status {
 	st := &status{
 		Root: h.opts.Root, Connected: s.Connected, Server: s.Server, Since: millis(s.Since),
 		Reads: h.perSecond, MostReads: h.opts.Requests, Walked: millis(h.walked), Skipped: h.skipped, Left: h.left,
-		Error: view.Clean(h.lastErr), Actions: h.opts.Token != "", Stale: h.opts.Stale.Milliseconds(),
+		Error: view.Clean(h.lastErr), Actions: h.opts.Token != "", Data: h.opts.Data, Stale: h.opts.Stale.Milliseconds(),
 		Points: h.total.points(now), Browsers: h.browsers,
 	}
 	for _, f := range h.lines {

@@ -26,6 +26,7 @@ type Options struct {
 	Hosts    []string      // names under which browsers may ask, beside those of the loopback address
 	Public   string        // host of the page's address for browsers, if a proxy has another one
 	Token    string        // for actions; empty: none are allowed
+	Data     bool          // browsers may read what is in items
 	Stale    time.Duration // holds that are older are marked
 	Refresh  time.Duration // how often new recipes are looked for, at most
 	Requests int           // to the servers, a second, at most

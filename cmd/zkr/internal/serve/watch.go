@@ -22,6 +22,7 @@ import (
 const (
 	costOfLook  = 4   // requests for a recipe in a walk, or about that
 	costOfQueue = 10  // requests for a look at a queue, or about that
+	costOfItem  = 5   // requests for an item that is read by itself, or about that
 	costOfWatch = 3   // requests when a watch begins, and for the next look
 	walkRest    = 20  // a walk may take a twentieth of the time
 	readAtOnce  = 8   // places

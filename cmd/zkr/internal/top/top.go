@@ -29,7 +29,7 @@ type Options struct {
 // Run shows the recipes below Root until the user quits or ctx ends. Each look costs as much
 // as Client.Recipes, and reads the places of the line that the user has selected.
 func Run(ctx context.Context, client *zkrecipes.Client, opts Options) error {
-	m := &model{opts: opts, look: func(selected string) seen { return look(ctx, client, opts.Root, selected) }}
+	m := &model{opts: opts, status: client.Status, look: func(selected string) seen { return look(ctx, client, opts.Root, selected) }}
 	_, err := tea.NewProgram(m, tea.WithContext(ctx), tea.WithoutSignalHandler(),
 		tea.WithInput(opts.In), tea.WithOutput(opts.Out)).Run()
 	if ctx.Err() != nil {
@@ -70,6 +70,7 @@ func look(ctx context.Context, client *zkrecipes.Client, root, selected string) 
 type model struct {
 	opts          Options
 	look          func(selected string) seen
+	status        func() zkrecipes.Status
 	rates         rates
 	joins         joins
 	rows          []row
@@ -78,11 +79,22 @@ type model struct {
 	by            order
 	width, height int
 	rate          string // of the selected line
+	lost          string // says that the connection is lost
 }
 
 type due struct{}
 
-func (m *model) Init() tea.Cmd { return m.lookNow() }
+// beat has the view be drawn, also while a look waits for the servers.
+type beat struct{}
+
+const (
+	beatTime    = time.Second
+	lossSilence = 2 * time.Second // before it says that there is no connection
+)
+
+func (m *model) Init() tea.Cmd { return tea.Batch(m.lookNow(), nextBeat()) }
+
+func nextBeat() tea.Cmd { return tea.Tick(beatTime, func(time.Time) tea.Msg { return beat{} }) }
 
 // lookNow looks beside the view.
 func (m *model) lookNow() tea.Cmd {
@@ -96,6 +108,12 @@ func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		m.width, m.height = msg.Width, msg.Height
 	case tea.KeyPressMsg:
 		return m, m.key(msg.String())
+	case beat:
+		m.lost = ""
+		if s := m.status(); !s.Connected && time.Since(s.Since) > lossSilence {
+			m.lost = "ERROR: no connection to the servers for " + m.opts.Age(time.Now(), s.Since) + "; this is what was known before\n"
+		}
+		return m, nextBeat()
 	case due:
 		return m, m.lookNow()
 	case seen:
@@ -153,7 +171,7 @@ func (m *model) View() tea.View {
 
 func (m *model) text() string {
 	if m.seen.at.IsZero() {
-		return "looking ...\n"
+		return "looking ...\n" + m.lost
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s  %d recipes below %s, by %s", m.seen.at.Format(time.TimeOnly), len(m.rows), m.opts.Root, m.by)
@@ -161,11 +179,12 @@ func (m *model) text() string {
 		fmt.Fprintf(&b, ", %d skipped", m.seen.skipped)
 	}
 	b.WriteString("   (s sorts, arrows select, q quits)\n")
+	b.WriteString(m.lost)
 	if m.seen.err != nil {
 		fmt.Fprintf(&b, "ERROR: %s\n", view.Clean(m.seen.err.Error()))
 	}
 	places := min(len(m.seen.line.Places), max(3, m.height/3))
-	m.table(&b, max(3, m.height-places-5))
+	m.table(&b, max(3, m.height-places-6))
 	m.places(&b, places)
 	return m.fit(b.String())
 }
@@ -196,7 +215,7 @@ func (m *model) places(w io.Writer, n int) {
 	}
 	fmt.Fprintf(w, "\n%s  %s  %s\n", view.Clean(m.selected), m.rate, m.seen.line.Says())
 	for _, p := range m.seen.line.Places[:n] {
-		fmt.Fprintf(w, "  %-6s  %8s  %s (%s)\n", m.seen.line.Does(p), m.opts.Age(m.seen.at, p.Since), view.Clean(p.Identity), p.Session)
+		fmt.Fprintf(w, "  %-6s  %8s  %s (%s)\n", m.seen.line.Does(p), m.opts.Age(m.seen.at, p.Since), view.Clean(view.Brief(p.Identity)), p.Session)
 	}
 	if more := len(m.seen.line.Places) - n; more > 0 {
 		fmt.Fprintf(w, "  and %d more\n", more)

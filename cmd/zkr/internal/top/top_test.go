@@ -108,3 +108,19 @@ func TestTheSelectedLineIsShownAndNothingControlsTheTerminal(t *testing.T) {
 	require.Contains(t, m.text(), "ERROR: no server")
 	require.Contains(t, m.text(), "> /l19", "the last table stays")
 }
+
+func TestALostConnectionIsSaidWhileALookWaits(t *testing.T) {
+	m := newModel()
+	status := zkrecipes.Status{Connected: true, Since: time.Now().Add(-time.Hour)}
+	m.status = func() zkrecipes.Status { return status }
+	m.Update(beat{})
+	require.NotContains(t, m.text(), "ERROR")
+	status.Connected = false
+	m.Update(beat{})
+	require.Contains(t, m.text(), "ERROR: no connection to the servers for 1h", "also before the first look has ended")
+	m.Update(seen{at: begin()})
+	require.Contains(t, m.text(), "ERROR: no connection to the servers for 1h")
+	status.Connected = true
+	m.Update(beat{})
+	require.NotContains(t, m.text(), "ERROR")
+}

@@ -16,7 +16,7 @@ import (
 
 // Name returns the identity and the session.
 func (g *Graph) Name(s Session) string {
-	return fmt.Sprintf("%s (%s)", Clean(g.Names[s]), s)
+	return fmt.Sprintf("%s (%s)", Clean(Brief(g.Names[s])), s)
 }
 
 // Clean removes what could control a terminal: other clients have written it.
@@ -61,12 +61,24 @@ func (g *Graph) Text(w io.Writer) {
 	for _, l := range g.Lines {
 		fmt.Fprintf(w, "%s  %s\n", Clean(l.Path), l.Recipe)
 		for _, p := range l.Places {
-			fmt.Fprintf(w, "  %s  %s\n", l.Does(p), g.Name(p.Session))
+			fmt.Fprintf(w, "  %s  %s (%s)\n", l.Does(p), Clean(Brief(p.Identity)), p.Session)
 		}
 	}
 	for _, circle := range g.Deadlocks {
 		fmt.Fprintf(w, "DEADLOCK: %s\n", g.Sentence(circle))
+		fmt.Fprintln(w, "  One of these ends it: a waiter's call returns an error, and nobody loses a lock.")
+		for _, wait := range g.Edges(circle) {
+			fmt.Fprintf(w, "  zkr evict -- %s %s\n", shellWord(Clean(wait.Path)), shellWord(Clean(wait.Place)))
+		}
 	}
+}
+
+// shellWord returns a text as a word of a shell. Other clients choose paths and places.
+func shellWord(s string) string {
+	if s != "" && strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/_.:@-") == "" {
+		return s
+	}
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }
 
 // sessions returns those who hold or wait, in order.

@@ -104,3 +104,18 @@ func TestAPathCannotControlTheTerminal(t *testing.T) {
 	require.NotContains(t, text.String(), "\u202e")
 	require.NotContains(t, text.String(), "\x1b")
 }
+
+func TestADeadlockIsShownWithTheCommandsThatEndIt(t *testing.T) {
+	a, b := mutex("/a", 1, "|", 4), mutex("/it's b", 2, "|", 3)
+	a.Places[1].Identity, b.Places[1].Identity = Nested("inner", "0x2"), Nested("inner", "0x1")
+	var text strings.Builder
+	NewGraph([]Line{a, b}).Text(&text)
+	require.Contains(t, text.String(), "waits  inner in 0x2 (0x4)\n", "a waiter within a command has a name of its own")
+	require.Contains(t, text.String(), "DEADLOCK: host:0x1 (0x1) waits for /it's b, which")
+	require.Contains(t, text.String(), `  zkr evict -- '/it'\''s b' '/it'\''s b0x3'`+"\n  zkr evict -- /a /a0x4\n")
+}
+
+func TestAnIdentityWithoutTheCommandInWhichItRuns(t *testing.T) {
+	require.Equal(t, "host:1", WithoutOuter(Nested("host:1", "0x2")))
+	require.Equal(t, "host in a box", WithoutOuter("host in a box"))
+}

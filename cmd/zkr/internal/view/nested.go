@@ -21,6 +21,14 @@ func Nested(identity, session string) string {
 	return identity + in + session
 }
 
+// WithoutOuter returns the identity without the session in whose command its process runs.
+func WithoutOuter(identity string) string {
+	if outer(identity) == 0 {
+		return identity
+	}
+	return identity[:strings.LastIndex(identity, in)]
+}
+
 // outer returns the session in whose command the process with that identity runs, or 0.
 func outer(identity string) Session {
 	i := strings.LastIndex(identity, in)

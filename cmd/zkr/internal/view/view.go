@@ -50,6 +50,7 @@ type Line struct {
 	Leads  *string          `json:"leader,omitempty"` // the value of an election's leader
 	Done   *Done            `json:"done,omitempty"`   // of a job
 	Len    int              `json:"len,omitempty"`    // items of a queue
+	Idle   int              `json:"idle,omitempty"`   // consumers of a queue that wait for an item
 	Places []Place          `json:"places"`
 }
 
@@ -201,6 +202,8 @@ func Find(ctx context.Context, client *zkrecipes.Client, path string) (zkrecipes
 func ReadValue(ctx context.Context, client *zkrecipes.Client, u zkrecipes.Usage) (l Line, err error) {
 	l = Line{Path: u.Path, Recipe: u.Recipe, Size: u.Size, Len: u.Len, Places: []Place{}}
 	switch u.Recipe {
+	case zkrecipes.RecipeQueue:
+		l.Idle = u.Waiters
 	case zkrecipes.RecipeCounter:
 		var value int64
 		value, err = zkrecipes.NewCounter(client, u.Path).Get(ctx)

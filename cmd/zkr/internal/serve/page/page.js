@@ -7,7 +7,7 @@ let picked = pathInAddress();
 let detail = null, graph = null, state = null, token = "";
 let ahead = 0; // of zkr's clock, in milliseconds
 let source = null;
-let isArriving = false; // in one column, the line that was picked is out of sight
+let isArriving = false; // the line that was picked may be out of sight
 
 const now = () => Date.now() + ahead;
 
@@ -80,20 +80,26 @@ function take(m) {
   if (m.status) drawEmpty();
   drawTroubles();
   if (m.line || m.status) { drawLine(); drawCharts(); }
-  if (m.line && isArriving) { isArriving = false; $("line").scrollIntoView(); }
+  if (m.line && isArriving) arrive();
+}
+
+// arrive shows the line that was picked if it is out of sight, as it always is in one column.
+function arrive() {
+  isArriving = false;
+  if (innerWidth <= 700 || $("line").getBoundingClientRect().top > innerHeight / 2) $("line").scrollIntoView();
 }
 
 function pick(path) {
   picked = path;
   detail = null;
   location.hash = encodeURIComponent(path);
-  cards.clear();
-  for (const box of [$("held"), $("waiting")]) box.replaceChildren();
+  for (const all of [cards, itemRows, opened]) all.clear();
+  for (const box of [$("held"), $("waiting"), $("items").tBodies[0]]) box.replaceChildren();
   drawTree();
   drawLine();
   drawCharts();
   connect();
-  isArriving = path && innerWidth <= 700;
+  isArriving = !!path;
 }
 
 // --- the tree
@@ -318,6 +324,7 @@ function drawLine() {
   const r = picked && (detail ? detail.row : rows.get(picked));
   $("title").textContent = picked || "All lines";
   $("kind").textContent = r ? r.recipe : "";
+  setCopy($("copy"), picked);
   drawFacts(r);
   drawPlaces(detail ? detail.places : [], r);
   $("more").hidden = !(detail && detail.more);
@@ -403,7 +410,7 @@ const tail = 8; // letters at the end of a name that are never cut off
 function setName(e, name) {
   if (e.textContent === name) return;
   const letters = [...name], n = letters.length - tail;
-  if (n < tail) e.textContent = name;
+  if (n < tail) e.replaceChildren(make("span", "head", name));
   else e.replaceChildren(make("span", "head", letters.slice(0, n).join("")), make("span", "tail", letters.slice(n).join("")));
   e.title = name;
 }
@@ -411,15 +418,17 @@ function setName(e, name) {
 function card(p, r, i) {
   let e = cards.get(p.place);
   if (!e) {
-    e = make("div", "card new", null, make("div", "who"), make("div", "does", null, make("span"), make("span")), make("div", "session"));
+    e = make("div", "card new", null, make("div", "who"), make("div", "does", null, make("span"), make("span")), make("div", "session"), make("div", "acts"));
     e.dataset.place = p.place;
+    e.lastChild.append(copyButton());
     requestAnimationFrame(() => requestAnimationFrame(() => e.classList.remove("new")));
     cards.set(p.place, e);
   }
-  const [who, does, session] = e.children, isMember = r.recipe === "group";
+  const [who, does, session, acts] = e.children, isMember = r.recipe === "group";
   e.classList.toggle("holds", !!p.held);
   e.classList.toggle("stuck", isStuck(p.session, r.path));
   setMiddle(who, isMember ? p.place : p.identity || (p.read ? "(no identity)" : "…"));
+  setCopy(acts.firstChild, isMember ? p.place : p.identity || p.place);
   const since = p.held ? p.heldAt || p.since : p.since;
   does.children[0].textContent = isMember ? "member" : (p.held ? "holds" : i ? i + 1 + ". waits" : "next") + (p.shared ? ", shared" : "");
   does.children[1].textContent = since ? (p.held && !p.heldAt && !isMember ? "≤ " : "") + age(since) : "";
@@ -427,12 +436,12 @@ function card(p, r, i) {
   does.title = p.held && !p.heldAt && !isMember ? "It had it when zkr looked first: this long ago it joined the line." : "";
   session.textContent = isMember && p.identity || p.session || "";
   session.title = [p.place, p.session].join("\n");
-  if (state && state.actions && !isMember && r.recipe !== "shards" && !e.querySelector("button")) {
+  if (state && state.actions && !isMember && r.recipe !== "shards" && !acts.children[1]) {
     const b = make("button", "danger", "evict");
     b.type = "button";
     b.setAttribute("aria-label", "evict " + (p.identity || p.place));
     b.addEventListener("click", () => ask(e.place));
-    e.append(b);
+    acts.append(b);
   }
   e.place = p;
   return e;
@@ -440,18 +449,135 @@ function card(p, r, i) {
 
 const isStuck = (session, path) => !!session && !!graph && graph.deadlocks.some((d) => d.sessions.includes(session) && d.paths.includes(path));
 
+const itemRows = new Map(); // ID -> element
+const opened = new Map(); // ID -> row with what the item says
+
 function drawItems(items) {
-  $("items").hidden = !items || !items.length;
-  const body = $("items").tBodies[0];
-  body.replaceChildren(...(items || []).map((i) => {
-    const e = make("tr", isOld(i.taken) ? "stale" : "", null,
-      make("td", "", i.id), make("td", "", age(i.since)), make("td", "number", i.attempts || ""),
-      make("td", "", i.consumer || ""), make("td", "", i.taken ? age(i.taken) : ""), make("td", "", i.failure || ""));
+  $("items-box").hidden = !items || !items.length;
+  const body = $("items").tBodies[0], elements = [], there = new Set((items || []).map((i) => i.id));
+  for (const all of [itemRows, opened]) for (const id of all.keys()) if (!there.has(id)) all.delete(id);
+  for (const i of items || []) {
+    elements.push(itemRow(i));
+    if (opened.has(i.id)) elements.push(opened.get(i.id));
+  }
+  fill(body, elements);
+  for (const e of [...body.children]) if (!elements.includes(e)) e.remove();
+}
+
+function itemRow(i) {
+  let e = itemRows.get(i.id);
+  if (!e) {
+    e = make("tr", "", null, make("td"), make("td"), make("td", "number"), make("td"), make("td"), make("td"));
     e.dataset.item = i.id;
-    e.cells[3].title = i.session || "";
-    e.cells[5].title = i.failure || "";
-    return e;
-  }));
+    e.cells[0].append(i.id);
+    if (state && state.data) e.cells[0].append(dataButton(i.id));
+    e.cells[3].append(make("span"), copyButton());
+    itemRows.set(i.id, e);
+  }
+  setClass(e, isOld(i.taken) ? "stale" : "");
+  const [, put, attempts, consumer, taken, failure] = e.cells;
+  setText(put, age(i.since));
+  setText(attempts, i.attempts ? String(i.attempts) : "");
+  setText(consumer.firstChild, i.consumer || "");
+  consumer.title = [i.consumer, i.session].filter((text) => text).join("\n");
+  setCopy(consumer.lastChild, i.consumer || "");
+  setText(taken, i.taken ? age(i.taken) : "");
+  setText(failure, i.failure || "");
+  failure.title = i.failure || "";
+  return e;
+}
+
+function dataButton(id) {
+  const b = make("button", "", "data");
+  b.type = "button";
+  b.setAttribute("aria-label", "data of " + id);
+  b.setAttribute("aria-expanded", "false");
+  b.addEventListener("click", () => toggleData(id, b));
+  return b;
+}
+
+// toggleData shows what an item says, for which it asks zkr each time, or hides it.
+async function toggleData(id, button) {
+  const path = picked;
+  if (opened.delete(id)) {
+    button.setAttribute("aria-expanded", "false");
+    return drawLine();
+  }
+  let says = "", text = "";
+  try {
+    const reply = await fetch("item?path=" + encodeURIComponent(path) + "&id=" + encodeURIComponent(id));
+    if (reply.ok) {
+      const item = await reply.json();
+      text = item.text;
+      says = count(item.size, "byte") + (item.more ? ", of which the last " + item.more + " are not shown" : "");
+    } else says = (await reply.text()).trim();
+  } catch (e) {
+    says = "zkr cannot be reached.";
+  }
+  if (path !== picked || !itemRows.has(id)) return;
+  const cell = make("td", "", null, make("p", "faint", says));
+  cell.colSpan = 6;
+  if (text) {
+    const box = make("pre", "", text);
+    box.tabIndex = 0; // it may scroll
+    box.setAttribute("role", "region");
+    box.setAttribute("aria-label", "what " + id + " says");
+    cell.append(box);
+  }
+  opened.set(id, make("tr", "data", null, cell));
+  button.setAttribute("aria-expanded", "true");
+  say(says);
+  drawLine();
+}
+
+// --- copies
+
+let copied = null; // the button that was pressed last
+
+function copyButton() {
+  const b = make("button", "copy", "copy");
+  b.type = "button";
+  b.addEventListener("click", () => copy(b));
+  return b;
+}
+
+// setCopy sets the name that a button copies.
+function setCopy(b, name) {
+  b.hidden = !name;
+  if (b.dataset.copies === name) return;
+  b.dataset.copies = name;
+  b.textContent = "copy";
+  b.setAttribute("aria-label", "copy " + name);
+}
+
+async function copy(b) {
+  const name = b.dataset.copies;
+  let isCopied = true;
+  try {
+    await navigator.clipboard.writeText(name);
+  } catch (e) { // browsers offer it by HTTPS and at localhost only, and may forbid it
+    isCopied = copyOld(name, b);
+  }
+  if (copied) copied.textContent = "copy";
+  copied = b;
+  b.textContent = isCopied ? "copied" : "not copied";
+  say(isCopied ? "copied " + name : "the browser does not allow copies");
+}
+
+function copyOld(name, focused) {
+  const e = make("textarea", "", null);
+  e.value = name;
+  document.body.append(e);
+  e.select();
+  const isCopied = document.execCommand("copy");
+  e.remove();
+  focused.focus();
+  return isCopied;
+}
+
+// say has a screen reader say a text.
+function say(text) {
+  $("said").textContent = text;
 }
 
 // --- history
@@ -587,8 +713,8 @@ function drawGraph() {
   }
   const width = Math.max(right + 8, 760), height = low + 18;
   svg.setAttribute("viewBox", "0 0 " + width + " " + height);
-  svg.style.height = graph.nodes.length ? Math.min(height, 900) + "px" : "0";
-  svg.setAttribute("preserveAspectRatio", "xMinYMin meet");
+  svg.style.maxWidth = width + "px";
+  svg.style.display = graph.nodes.length ? "block" : "none";
   svg.setAttribute("aria-label", count(graph.nodes.length, "session") + ", " + count(graph.edges.length, "wait") + " between them");
 }
 
@@ -684,6 +810,7 @@ async function evict() {
 }
 
 $("confirm").addEventListener("click", evict);
+$("copy").addEventListener("click", () => copy($("copy")));
 $("cancel").addEventListener("click", () => $("ask").close());
 $("ask").querySelector("form").addEventListener("submit", (e) => { e.preventDefault(); evict(); });
 $("filter").addEventListener("input", () => { drawTree(); find(); });

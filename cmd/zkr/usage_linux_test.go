@@ -11,6 +11,19 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
+// peakOf returns the most memory that a program has had, in MiB.
+func peakOf(t *testing.T, p *program) int {
+	t.Helper()
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.cmd.Process.Pid))
+	require.NoError(t, err)
+	_, rest, found := strings.Cut(string(text), "VmHWM:")
+	require.True(t, found)
+	var kib int
+	_, err = fmt.Sscan(rest, &kib)
+	require.NoError(t, err)
+	return kib / 1024
+}
+
 // cpuOf returns how much CPU time a program has taken.
 func cpuOf(t *testing.T, p *program) time.Duration {
 	t.Helper()

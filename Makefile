@@ -34,7 +34,7 @@ FIRST ?= 1
 sim: ## run SEEDS seeds of each simulation, beginning with FIRST
 	go test -count=1 -timeout 0 -v ./internal/sim -seeds $(SEEDS) -first $(FIRST)
 
-soak: setup ## run all recipes on real servers that fail, and judge them: ARGS='-minutes 60', -kills 50, -losses 8
+soak: setup ## run all recipes on real servers that fail, and judge them: ARGS='-minutes 60', -faults rolling, -kills 50, -losses 8
 	go run ./internal/soak $(or $(ARGS),-minutes 3)
 
 bench: setup ## compare with other libraries on a real server: tens of minutes, results in docs/bench

@@ -60,8 +60,8 @@ type ShardsOptions struct {
 	// A shard without an owner is taken at once. Default 5 s.
 	Settle time.Duration
 	// Member is the process's id, as for MemberID. By default it is Options.Identity and a random
-	// text. While another process has the same id, Serve waits. Within one Client, it returns
-	// zk.ErrNodeExists.
+	// text. While another process has the same id, Serve waits, and after a session timeout and Settle
+	// the Logger gets a warning. Within one Client, it returns zk.ErrNodeExists.
 	Member string
 }
 

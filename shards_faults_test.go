@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -147,6 +148,66 @@ func TestAProcessWhoseIDIsTakenHoldsNoChangeUp(t *testing.T) {
 		shares, _ = j.shares()
 		require.Equal(t, map[string]int{"b": 5}, shares)
 	})
+}
+
+// A process that others cannot see gets no shard, and says so: once, until it was seen.
+func TestAProcessThatIsNotAmongTheMembersWarns(t *testing.T) {
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		const warning = "a process that serves shards is not among their members"
+		const patience = recipetest.DefaultSessionTimeout + 5*time.Second // and Settle
+		j := newShardJudge(t)
+		opts := &zkrecipes.ShardsOptions{Member: "1"}
+		stop := j.process(w.Stranger(nil), "a", 4, opts)
+		time.Sleep(time.Second)
+		var log recipetest.Warnings
+		link := harness.NewLink(w.Srv)
+		j.process(w.Stranger(&zkrecipes.Options{Logger: log.Logger(), Dialer: link.Dial}), "b", 4, opts)
+		time.Sleep(patience - time.Second)
+		require.Empty(t, log.With(warning))
+		time.Sleep(10 * time.Minute)
+		require.Len(t, log.With(warning), 1)
+
+		require.NoError(t, stop()) // b is seen
+		time.Sleep(time.Minute)
+		stop = j.process(w.Stranger(nil), "a", 4, opts)
+		time.Sleep(time.Minute)
+		require.Len(t, log.With(warning), 1)
+		link.Stop()
+		time.Sleep(time.Minute) // a takes the id
+		link.Resume()
+		time.Sleep(10 * time.Minute)
+		require.Len(t, log.With(warning), 2)
+		require.Len(t, w.Srv.Children("/shards/shard-00000"), 1) // b does not take a for itself
+		require.NoError(t, stop())
+	})
+}
+
+// Whatever becomes of one of its requests, or of its session then, a newcomer gets its share.
+func TestANewcomerGetsItsShareWhicheverRequestFails(t *testing.T) {
+	for _, f := range []zktest.Fault{
+		{Do: zktest.Drop}, {Do: zktest.Drop, After: true}, {Do: zktest.Withhold, After: true},
+		{Do: zktest.Expire}, {Do: zktest.Expire, After: true}, {Do: zktest.Answer, Code: jute.ErrOperationTimeout, After: true},
+	} {
+		for fired := true; fired && !t.Failed(); f.Skip++ {
+			recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+				j := newShardJudge(t)
+				for _, name := range []string{"a", "b"} {
+					j.process(w.Stranger(nil), name, 6, &zkrecipes.ShardsOptions{Settle: time.Second})
+				}
+				time.Sleep(10 * time.Second)
+				c := w.Stranger(nil)
+				w.Plan.Add(f)
+				j.process(c, "c", 6, &zkrecipes.ShardsOptions{Settle: time.Second})
+				time.Sleep(10 * time.Second)
+				fired = strings.Contains(w.Plan.String(), "fired 1")
+				w.Plan.Stop()
+				time.Sleep(time.Minute)
+				shares, _ := j.shares()
+				require.Equal(t, map[string]int{"a": 2, "b": 2, "c": 2}, shares, "%v:\n%s", f, w.Srv.Tree())
+			})
+		}
+		require.Greater(t, f.Skip, 20, "requests of %v", f)
+	}
 }
 
 // Several changes at once all end, however far away the callers and the processes are.

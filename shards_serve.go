@@ -19,6 +19,7 @@ type shardServer struct {
 	*Shards
 	f      func(context.Context, *Shard) error
 	member *Membership // nil: it has not joined
+	unseen *time.Timer // runs, or has run out, while the process does not see itself among the members
 
 	wake chan struct{} // has one if works, or what the member is to tell, may have changed
 	tell chan struct{} // likewise, for the goroutine that tells
@@ -55,6 +56,7 @@ func (sv *shardServer) serveSize(ctx context.Context) error {
 		return err
 	}
 	defer size.releaseWithin(ctx, size.Release)
+	sv.noteSeen(false)
 	working, end := context.WithCancelCause(size.Context(ctx))
 	defer end(nil)
 	failed := make(chan error, 3)
@@ -157,8 +159,25 @@ func (sv *shardServer) join(ctx context.Context) (err error) {
 	return nil
 }
 
+// noteSeen notes whether the process sees itself among the members. If it does not for as long as an
+// old session may last, and others then may take to settle, it gets no shard: a warning says so, once.
+func (sv *shardServer) noteSeen(seen bool) {
+	switch {
+	case seen && sv.unseen != nil:
+		sv.unseen.Stop()
+		sv.unseen = nil
+	case !seen && sv.unseen == nil:
+		since := time.Now()
+		s, _ := sv.c.Session()
+		sv.unseen = time.AfterFunc(s.Timeout()+sv.opts.Settle, func() {
+			sv.c.Log(slog.LevelWarn, "a process that serves shards is not among their members", "path", sv.path, "since", since)
+		})
+	}
+}
+
 // leave ends the membership. Once ctx has ended, it waits for no more than a Grace.
 func (sv *shardServer) leave(ctx context.Context) {
+	sv.noteSeen(true)
 	if sv.member == nil {
 		return
 	}
@@ -217,7 +236,7 @@ func (sv *shardServer) followMembers(ctx context.Context, views chan<- []shards.
 				var members []shards.Member
 				for _, p := range present {
 					if claims, ok := shards.ParseClaims(p.Data); ok {
-						members = append(members, shards.Member{ID: p.ID, Joined: p.Stat.Czxid, Held: claims.Held})
+						members = append(members, shards.Member{ID: p.ID, Session: p.Stat.EphemeralOwner, Joined: p.Stat.Czxid, Held: claims.Held})
 					}
 				}
 				select {
@@ -287,9 +306,9 @@ func sameMembers(a, b []shards.Member) bool {
 // carryOut stands in line for the shards that this process is to have, and lets go of those that
 // another one is to have: of those that it holds once the members have settled.
 func (sv *shardServer) carryOut(ctx context.Context, n int, members []shards.Member, settled bool) {
-	me := slices.IndexFunc(members, func(m shards.Member) bool { return m.ID == sv.member.ID() })
-	if me < 0 {
-		return // its znode is being created again
+	me := slices.IndexFunc(members, sv.isMe)
+	if sv.noteSeen(me >= 0); me < 0 {
+		return // its znode is being created again, or another process has its id
 	}
 	members[me].Held = sv.claims().Held // what others have read may be older
 	owner := shards.Plan(n, members)    // which sorts members
@@ -297,12 +316,18 @@ func (sv *shardServer) carryOut(ctx context.Context, n int, members []shards.Mem
 	defer sv.mu.Unlock()
 	for number, i := range owner {
 		w := sv.works[number]
-		if mine := members[i].ID == sv.member.ID(); mine && w == nil {
+		if mine := sv.isMe(members[i]); mine && w == nil {
 			sv.start(ctx, number, n)
 		} else if !mine && w != nil && w.leaves.IsZero() && (settled || !w.held) {
 			sv.letGo(w)
 		}
 	}
+}
+
+// isMe reports whether a member is this process, and not another one that has got its id.
+func (sv *shardServer) isMe(m shards.Member) bool {
+	s, _ := sv.c.Session()
+	return m.ID == sv.member.ID() && m.Session == s.ID()
 }
 
 // letGo has a process that has a shard, or stands in line for it, give it up. mu must be held.

@@ -104,7 +104,7 @@ func run(ctx context.Context, in string, most int, names []string) error {
 
 // named returns the mutants with these names, all if there are none.
 func named(names []string) ([]mutant, error) {
-	all := slices.Concat(lineMutants, sessionMutants, recipeMutants, queueMutants)
+	all := slices.Concat(lineMutants, sessionMutants, recipeMutants, queueMutants, shardsMutants)
 	if len(names) == 0 {
 		return all, nil
 	}

@@ -51,14 +51,6 @@ var recipeMutants = []mutant{
 		test: "./internal/election -run ^TestNoTermCommitsOnceTheLeadersZnodeWasDeleted$",
 	},
 	{
-		name: "election-replaces-any",
-		what: "A candidate replaces a znode at the leader's path that no session owns.",
-		in:   "internal/election",
-		old:  `case stat.EphemeralOwner == 0:`,
-		new:  `case stat.EphemeralOwner == -1:`,
-		test: "./internal/election -run ^TestSomebodysOwnZnodeAtTheLeadersPathIsKept$",
-	},
-	{
 		name: "election-leader-unwatched",
 		what: "A leader does not notice that the leader's znode was deleted.",
 		in:   "internal/election",

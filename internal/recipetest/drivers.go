@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -183,16 +184,17 @@ func ShardsDriver() Driver {
 		}()
 		select {
 		case s := <-got:
+			give := sync.OnceValue(func() error { // a second Give returns the same, as a Release does
+				lost := s.Err()
+				stop()
+				if err := <-done; err != nil || lost == nil {
+					return err
+				}
+				return lost
+			})
 			return Use{
 				Held: s, Token: s.Token(), Commit: s.Commit, Places: []string{s.Check().Path},
-				Give: func(context.Context) error {
-					lost := s.Err()
-					stop()
-					if err := <-done; err != nil || lost == nil {
-						return err
-					}
-					return lost
-				},
+				Give: func(context.Context) error { return give() },
 			}, nil
 		case err := <-done:
 			stop()

@@ -222,7 +222,7 @@ func (r *rolled) nothingIsLeft() {
 // AllDrivers are those of all recipes.
 func AllDrivers() []Driver {
 	return slices.Concat(LockDrivers(),
-		[]Driver{KeepDriver(), DowngradeDriver(), LockAllDriver(), GateDriver(), ElectionDriver(), GroupDriver()},
+		[]Driver{KeepDriver(), DowngradeDriver(), LockAllDriver(), GateDriver(), ElectionDriver(), GroupDriver(), ShardsDriver()},
 		[]Driver{SemaphoreDriver("one slot of one", 1, 1), SemaphoreDriver("two slots of three", 3, 2)},
 		QueueDrivers()[:2], BarrierDrivers()) // a put waits for room, which nobody makes there
 }

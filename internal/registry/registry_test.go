@@ -22,7 +22,7 @@ func TestEachRecipeIsEnteredEverywhere(t *testing.T) {
 		rows[row[1]] += row[2]
 	}
 	var drivers []string
-	for _, d := range slices.Concat(recipetest.AllDrivers(), recipetest.QueueDrivers(), recipetest.QueueTransactionDrivers(), []recipetest.Driver{recipetest.ShardsDriver()}) {
+	for _, d := range slices.Concat(recipetest.AllDrivers(), recipetest.QueueDrivers(), recipetest.QueueTransactionDrivers()) {
 		drivers = append(drivers, d.Name)
 	}
 

@@ -11,9 +11,10 @@ import (
 
 // Member is a process that works on shards.
 type Member struct {
-	ID     string
-	Joined int64 // zxid of the transaction that created its znode: no two members have the same
-	Held   []int // the shards that it has
+	ID      string
+	Session int64
+	Joined  int64 // zxid of the transaction that created its znode: no two members have the same
+	Held    []int // the shards that it has
 }
 
 // Plan returns for each of n shards the member that is to have it, as an index into members, which it

@@ -75,7 +75,7 @@ func TestAPlanStaysWhatItIsWhileItIsCarriedOut(t *testing.T) {
 		free := r.Perm(n)
 		for i := range 1 + r.IntN(8) {
 			k := r.IntN(len(free) + 1)
-			members = append(members, Member{fmt.Sprint(i), int64(i), free[:k]})
+			members = append(members, Member{ID: fmt.Sprint(i), Joined: int64(i), Held: free[:k]})
 			free = free[k:]
 		}
 		want := Plan(n, members)

@@ -29,16 +29,58 @@ type fault struct {
 	kinds      [2]judge.Kind
 }
 
-var kinds = []fault{
-	{"killed", (*zkserver.Node).Kill, (*zkserver.Node).Start, [2]judge.Kind{judge.Broken, judge.Broken}},
-	{"stopped", (*zkserver.Node).Pause, (*zkserver.Node).Unpause, [2]judge.Kind{judge.Broken, judge.Broken}},
-	{"cut off", (*zkserver.Node).Cut, (*zkserver.Node).Heal, [2]judge.Kind{judge.Cut, judge.Healed}},
+var (
+	killed    = fault{"killed", (*zkserver.Node).Kill, (*zkserver.Node).Start, [2]judge.Kind{judge.Broken, judge.Broken}}
+	stopped   = fault{"stopped", (*zkserver.Node).Pause, (*zkserver.Node).Unpause, [2]judge.Kind{judge.Broken, judge.Broken}}
+	cutOff    = fault{"cut off", (*zkserver.Node).Cut, (*zkserver.Node).Heal, [2]judge.Kind{judge.Cut, judge.Healed}}
+	restarted = fault{"restarted", (*zkserver.Node).Stop, (*zkserver.Node).Start, [2]judge.Kind{judge.Broken, judge.Broken}}
+)
+
+// mix is what happens to servers, of which one is chosen, and to processes, each as often as it is
+// there.
+type mix struct {
+	servers   ofServers
+	processes ofProcesses
 }
 
-// servers breaks servers until ctx ends, and leaves all of them whole.
-func (f *faults) servers(ctx context.Context) error {
+type (
+	ofServers   = []func(f *faults, ctx context.Context, node *zkserver.Node, role string) error
+	ofProcesses = []func(f *faults, ctx context.Context)
+)
+
+// serverIs is the function of a mix that breaks the server for a time.
+func serverIs(k fault) func(*faults, context.Context, *zkserver.Node, string) error {
+	return func(f *faults, ctx context.Context, node *zkserver.Node, role string) error {
+		return f.once(ctx, node, role, k, f.duration())
+	}
+}
+
+// mixes are the values of -faults.
+var mixes = map[string]mix{
+	faultsAll: {
+		ofServers{
+			(*faults).two, (*faults).flap, (*faults).flap, serverIs(killed), serverIs(killed), serverIs(killed),
+			serverIs(stopped), serverIs(cutOff), (*faults).rollServers,
+		},
+		ofProcesses{
+			(*faults).killProcess, (*faults).killProcess, (*faults).stopProcess, (*faults).stopProcess, (*faults).stopProcess,
+			(*faults).stopProcess, (*faults).rollProcesses,
+		},
+	},
+	"kill":            {ofServers{serverIs(killed)}, ofProcesses{(*faults).killProcess}},
+	"stop":            {ofServers{serverIs(stopped)}, ofProcesses{(*faults).stopProcess}},
+	"cut":             {ofServers{serverIs(cutOff), (*faults).flap}, nil},
+	"rolling":         {nil, ofProcesses{(*faults).rollProcesses}},
+	"rolling-servers": {ofServers{(*faults).rollServers}, nil},
+}
+
+// faultsAll is the mix of everything.
+const faultsAll = "all"
+
+// ofServers breaks servers until ctx ends, and leaves all of them whole.
+func (f *faults) ofServers(ctx context.Context) error {
 	lasting := context.WithoutCancel(ctx)
-	for {
+	for all := mixes[f.options.faults].servers; len(all) > 0; {
 		pause(ctx, f.between(time.Second, 7*time.Second))
 		if ctx.Err() != nil {
 			return nil
@@ -51,14 +93,7 @@ func (f *faults) servers(ctx context.Context) error {
 		if f.oneIn(2) {
 			node, role = f.other(leader), "follower"
 		}
-		switch n := f.number(8); {
-		case n == 0:
-			err = f.two(ctx, node)
-		case n < 3:
-			err = f.flap(ctx, node, role)
-		default:
-			err = f.once(ctx, node, role, kinds[max(0, f.number(len(kinds)+1)-1)], f.duration()) // half of them are kills
-		}
+		err = all[f.number(len(all))](f, ctx, node, role)
 		if notServing := f.allServe(lasting); notServing != nil {
 			return notServing // and so a fault may not have ended
 		}
@@ -69,6 +104,7 @@ func (f *faults) servers(ctx context.Context) error {
 			return err
 		}
 	}
+	return nil
 }
 
 // stateDiffers is the name of a fault of ZooKeeper's own: a server's state is not that of
@@ -157,8 +193,8 @@ func patiently(ctx context.Context, end func() error) (err error) {
 }
 
 // two stops two servers, so that there is no majority.
-func (f *faults) two(ctx context.Context, node *zkserver.Node) error {
-	d, k := f.duration(), kinds[f.number(2)]
+func (f *faults) two(ctx context.Context, node *zkserver.Node, _ string) error {
+	d, k := f.duration(), f.killedOrStopped()
 	var both sync.WaitGroup
 	errs := make([]error, 2)
 	for i, n := range []*zkserver.Node{node, f.other(node)} {
@@ -171,11 +207,13 @@ func (f *faults) two(ctx context.Context, node *zkserver.Node) error {
 	return errs[1]
 }
 
+func (f *faults) killedOrStopped() fault { return []fault{killed, stopped}[f.number(2)] }
+
 // flap cuts a server off again and again, for a short time each.
 func (f *faults) flap(ctx context.Context, node *zkserver.Node, role string) error {
 	f.add(role + " flapped")
 	for range 3 + f.number(6) {
-		if err := f.once(ctx, node, role, kinds[2], f.between(50*time.Millisecond, 800*time.Millisecond)); err != nil {
+		if err := f.once(ctx, node, role, cutOff, f.between(50*time.Millisecond, 800*time.Millisecond)); err != nil {
 			return err
 		}
 		pause(ctx, f.between(50*time.Millisecond, 800*time.Millisecond))
@@ -183,24 +221,59 @@ func (f *faults) flap(ctx context.Context, node *zkserver.Node, role string) err
 	return nil
 }
 
-// processes stops and kills one process until ctx ends, and leaves it running.
-func (f *faults) processes(ctx context.Context, victim int) {
-	for {
+// rollServers restarts one server after the other, as an upgrade does: each serves again before the
+// next one stops, and the one that was given is the last.
+func (f *faults) rollServers(ctx context.Context, node *zkserver.Node, _ string) error {
+	for _, n := range append(f.others(node), node) {
+		if err := f.once(ctx, n, "server", restarted, f.between(0, 2*time.Second)); err != nil {
+			return err
+		}
+		if err := f.serves(context.WithoutCancel(ctx), n); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// ofProcesses stops, kills and restarts processes until ctx ends, and leaves them running.
+func (f *faults) ofProcesses(ctx context.Context) {
+	for all := mixes[f.options.faults].processes; len(all) > 0; {
 		pause(ctx, f.between(5*time.Second, 15*time.Second))
 		if ctx.Err() != nil {
 			return
 		}
-		if f.oneIn(3) {
-			f.add("process killed")
-			f.fleet.kill(victim)
-			pause(ctx, f.between(0, 3*time.Second))
-			f.fleet.start(victim)
-			continue
+		all[f.number(len(all))](f, ctx)
+	}
+}
+
+// victim returns the one process that is stopped and killed.
+func (f *faults) victim() int { return f.options.processes }
+
+func (f *faults) killProcess(ctx context.Context) {
+	f.add("process killed")
+	f.fleet.kill(f.victim())
+	pause(ctx, f.between(0, 3*time.Second))
+	f.fleet.start(f.victim())
+}
+
+func (f *faults) stopProcess(ctx context.Context) {
+	f.add("process stopped")
+	f.fleet.suspend(f.victim())
+	pause(ctx, f.duration())
+	f.fleet.resume(f.victim())
+}
+
+// rollProcesses has one process after the other end and start again, as a deployment does.
+func (f *faults) rollProcesses(ctx context.Context) {
+	for i := range f.options.processes {
+		if ctx.Err() != nil {
+			return
 		}
-		f.add("process stopped")
-		f.fleet.suspend(victim)
-		pause(ctx, f.duration())
-		f.fleet.resume(victim)
+		f.add("process restarted")
+		f.fleet.retire(i + 1)
+		pause(ctx, f.between(0, 2*time.Second))
+		f.fleet.start(i + 1)
+		pause(ctx, f.between(time.Second, 4*time.Second))
 	}
 }
 

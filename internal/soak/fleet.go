@@ -153,6 +153,14 @@ func (f *fleet) kill(number int) {
 	f.court.take(judge.Event{Kind: judge.Killed, Process: number, Life: s.life})
 }
 
+// retire ends a process as a deployment does, and waits until it has ended.
+func (f *fleet) retire(number int) {
+	s := f.ship(number)
+	terminate(s.cmd.Process)
+	f.awaitEnd(number, s, time.After(time.Minute))
+	f.court.take(judge.Event{Kind: judge.Ended, Process: number, Life: s.life})
+}
+
 func (f *fleet) kills() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -160,18 +168,27 @@ func (f *fleet) kills() int {
 }
 
 // finish tells the producers of all processes to stop.
-func (f *fleet) finish() {
+func (f *fleet) finish() { f.send("finish") }
+
+// send sends a line to all processes.
+func (f *fleet) send(line string) {
 	for number := range f.processes {
-		io.WriteString(f.ship(number+1).input, "finish\n")
+		io.WriteString(f.ship(number+1).input, line+"\n")
+	}
+}
+
+// printGoroutines has the processes print what their goroutines do, one after the other.
+func (f *fleet) printGoroutines(ctx context.Context) {
+	for number := range f.processes {
+		io.WriteString(f.ship(number+1).input, "goroutines\n")
+		pause(ctx, time.Second)
 	}
 }
 
 // rest ends the workers of all processes, which keep their sessions, and waits until they have
 // given back everything.
 func (f *fleet) rest(ctx context.Context) {
-	for number := range f.processes {
-		io.WriteString(f.ship(number+1).input, "rest\n")
-	}
+	f.send("rest")
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	for number := range f.processes {
@@ -202,16 +219,20 @@ func (f *fleet) stop() {
 	}
 	late := time.After(time.Minute)
 	for number := range f.processes {
-		s := f.ship(number + 1)
-		select {
-		case <-s.done:
-		case <-late:
-			f.accuse(number+1, "does not end; its goroutines:")
-			dump(s.cmd.Process)
-			pauseAtMost(s.done, 10*time.Second)
-			s.cmd.Process.Kill()
-			<-s.done
-		}
+		f.awaitEnd(number+1, f.ship(number+1), late)
+	}
+}
+
+// awaitEnd waits for the end of a process that was told to end.
+func (f *fleet) awaitEnd(number int, s *ship, late <-chan time.Time) {
+	select {
+	case <-s.done:
+	case <-late:
+		f.accuse(number, "does not end; its goroutines:")
+		dump(s.cmd.Process)
+		pauseAtMost(s.done, 10*time.Second)
+		s.cmd.Process.Kill()
+		<-s.done
 	}
 }
 

@@ -50,11 +50,7 @@ func (f *faults) goesOn(ctx context.Context) error {
 	switch look(); {
 	case stands:
 		fmt.Println("ephemeral znodes, their sessions, and the processes that made them:")
-		for _, z := range f.plain.tree() {
-			if z.Ephemeral {
-				fmt.Printf("    %s %s %s\n", z.Path, z.Owner, z.Data)
-			}
-		}
+		f.printEphemerals(root)
 		return errViolated
 	case waits && ctx.Err() == nil:
 		return errors.New("the ensemble did not recover from a loss: this run proves nothing")
@@ -70,7 +66,7 @@ func (f *faults) lose(ctx context.Context, n int) error {
 		return err
 	}
 	others := f.others(stale)
-	k := kinds[f.number(2)] // killed or stopped
+	k := f.killedOrStopped()
 	d := f.between(f.timeout/2, 2*f.timeout)
 	f.add(fmt.Sprintf("lost since a %s was %s", role, k.name))
 	before, err := f.epoch(ctx, stale)

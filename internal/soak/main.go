@@ -2,11 +2,14 @@
 // stopped, cut off from each other and flapped at random, and judges what happens.
 //
 //	go run ./internal/soak -minutes 60 -seed 1
+//	go run ./internal/soak -minutes 10 -faults rolling
 //	go run ./internal/soak -kills 50 -load lock
 //	go run ./internal/soak -losses 8
 //
 // Three servers run in containers. Of four processes, each of which uses all recipes, one is
-// stopped and killed at random too. A process has one client for all recipes, and another one
+// stopped and killed at random too. Now and then all servers, or all processes, are restarted one
+// after the other, as an upgrade or a deployment does it. -faults leaves only one kind of faults:
+// kill, stop, cut (off), rolling (processes) or rolling-servers. A process has one client for all recipes, and another one
 // that has one lock at a time. The processes report to a judge
 // (package judge). It judges while the soak runs, and at the end that nothing is left
 // behind. Every half minute a line says what was done, which faults there were, and the
@@ -42,8 +45,11 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"maps"
 	"os"
 	"os/signal"
+	"slices"
+	"strings"
 	"syscall"
 	"time"
 )
@@ -57,6 +63,7 @@ type options struct {
 	znodes       int
 	kills        int // how often one server is killed; 0: three servers
 	losses       int // how often three servers lose transactions; 0: all kinds of faults
+	faults       string
 	load         string
 	curatorLines bool
 }
@@ -79,9 +86,16 @@ func (o options) check() error {
 		return errors.New("-kills, -losses and -znodes must not be negative")
 	case o.kills > 0 && o.losses > 0:
 		return errors.New("-kills and -losses exclude each other")
+	case (o.kills > 0 || o.losses > 0) && o.faults != faultsAll:
+		return errors.New("-faults is of no use with -kills and -losses")
+	}
+	if _, ok := mixes[o.faults]; !ok {
+		return fmt.Errorf("-faults %s: none of %s", o.faults, mixNames())
 	}
 	return nil
 }
+
+func mixNames() string { return strings.Join(slices.Sorted(maps.Keys(mixes)), ", ") }
 
 // errViolated is returned if the judge found violations, which are printed by then.
 var errViolated = errors.New("violations")
@@ -102,6 +116,7 @@ func main() {
 	flag.IntVar(&o.znodes, "znodes", 40000, "other znodes, which make a server's snapshots slow; none with -losses")
 	flag.IntVar(&o.kills, "kills", 0, "how often one standalone server is killed and started again, instead of -minutes of faults")
 	flag.IntVar(&o.losses, "losses", 0, "how often the three servers lose their last transactions, instead of -minutes of faults")
+	flag.StringVar(&o.faults, "faults", faultsAll, "which faults there are: "+mixNames())
 	flag.StringVar(&o.load, "load", loadAll, "what the processes do: "+loadAll+", or "+loadLock+" for one kind of lock on many paths")
 	flag.BoolVar(&o.curatorLines, "curator-lines", false, "create the lines in advance, as Curator does, and keep them")
 	flag.Parse()

@@ -240,11 +240,14 @@ func (p *plain) versions(keys ...string) map[string]int32 {
 }
 
 // count returns the value of a counter.
-func (p *plain) count(key string) int64 {
+func (p *plain) count(key string) int64 { return parseCount(p.data(key)) }
+
+// data returns a znode's data, nil if there is none, such as with -load lock.
+func (p *plain) data(key string) []byte {
 	for {
 		data, _, err := p.any().Get(root + key)
-		if err == nil || errors.Is(err, zk.ErrNoNode) { // there is none with -load lock
-			return parseCount(data)
+		if err == nil || errors.Is(err, zk.ErrNoNode) {
+			return data
 		}
 		time.Sleep(100 * time.Millisecond)
 	}

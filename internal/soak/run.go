@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -53,7 +54,7 @@ func run(ctx context.Context, o options) (err error) {
 		Extra:    map[string]string{"initLimit": "15", "maxSessionTimeout": "10000"},
 		JVMFlags: []string{snapshotFlag, snapCountFlag, neverUsedFlag},
 	}
-	length := fmt.Sprint(o.minutes, " minutes")
+	length := fmt.Sprintf("%v minutes of faults: %s", o.minutes, o.faults)
 	if o.kills > 0 {
 		servers, length = 1, fmt.Sprint(o.kills, " kills")
 	}
@@ -123,8 +124,8 @@ func (s *soak) work(ctx context.Context) error {
 	case s.losses > 0:
 		both.Go(func() { cancelIf(cancel, s.faults.losses(ctx)) })
 	default:
-		both.Go(func() { cancelIf(cancel, s.faults.servers(faulty)) })
-		both.Go(func() { s.faults.processes(faulty, s.processes) })
+		both.Go(func() { cancelIf(cancel, s.faults.ofServers(faulty)) })
+		both.Go(func() { s.faults.ofProcesses(faulty) })
 	}
 	both.Wait()
 	if err := context.Cause(ctx); err != nil {
@@ -185,13 +186,33 @@ func (s *soak) settle(ctx context.Context) error {
 // judges that none of their workers hangs.
 func (s *soak) calm(ctx context.Context) {
 	pause(ctx, s.court.judge.Bound()+2*reportDelay)
+	even := true
 	s.court.do(func(j *judge.Judge) {
 		moment := s.now() - reportDelay
 		j.JudgeUntil(moment)
 		j.Silent(moment)
 		j.Observers(moment)
-		j.Even(moment, s.processes)
+		even = j.Even(moment, s.processes)
 	})
+	if !even {
+		s.explainShards(ctx)
+	}
+}
+
+// explainShards prints what the processes tell each other of the shards, and what they do.
+func (s *soak) explainShards(ctx context.Context) {
+	fmt.Printf("the number of shards: %q; their ephemeral znodes:\n", s.plain.data(shardsKey))
+	s.printEphemerals(root + shardsKey + "/")
+	s.fleet.printGoroutines(ctx)
+}
+
+// printEphemerals prints the ephemeral znodes with that prefix, with their sessions and data.
+func (s *soak) printEphemerals(prefix string) {
+	for _, z := range s.plain.tree() {
+		if z.Ephemeral && strings.HasPrefix(z.Path, prefix) {
+			fmt.Printf("    %s %s %s\n", z.Path, z.Owner, z.Data)
+		}
+	}
 }
 
 // rest lets the processes give back everything and keep their sessions, and judges that nothing

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -10,9 +11,12 @@ import (
 	"math/rand/v2"
 	"net"
 	"os"
+	"os/signal"
 	"runtime"
+	"runtime/pprof"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/zkrecipes/zkrecipes"
@@ -52,7 +56,7 @@ type process struct {
 	*link                    // with which most of them work
 	light    *link           // which has one place at a time, so that it often has none
 	ctx      context.Context // of the workers
-	end      <-chan struct{} // closed when the run ends
+	end      <-chan struct{} // closed when the run ends, or the process was told to
 	finish   chan struct{}   // closed when nothing more is put
 	sessions atomic.Int32
 	before   int
@@ -67,17 +71,19 @@ type link struct {
 	server atomic.Pointer[string]
 }
 
-// runWorker works until its standard input ends. The line "finish" in it says that the
-// producers are to stop, and "rest" that all workers are.
+// runWorker works until its standard input ends, or it gets SIGTERM. The line "finish" in it says
+// that the producers are to stop, "rest" that all workers are, and "goroutines" that it is to print
+// what its goroutines do.
 func runWorker(text string) error {
-	p := &process{out: json.NewEncoder(os.Stdout), finish: make(chan struct{}), before: runtime.NumGoroutine()}
+	p := &process{out: json.NewEncoder(os.Stdout), finish: make(chan struct{})}
 	if err := json.Unmarshal([]byte(text), &p.Params); err != nil {
 		return fmt.Errorf("a worker is started by the soak, not by hand: %w", err)
 	}
-	ctx, stop := context.WithCancel(context.Background())
+	running, end := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+	defer end()
+	ctx, stop := context.WithCancel(running)
 	defer stop()
-	end := make(chan struct{})
-	p.ctx, p.end = ctx, end
+	p.ctx, p.end = ctx, running.Done()
 	go func() {
 		input := bufio.NewScanner(os.Stdin)
 		for input.Scan() {
@@ -86,12 +92,13 @@ func runWorker(text string) error {
 				close(p.finish)
 			case "rest":
 				stop()
+			case "goroutines":
+				p.printGoroutines()
 			}
 		}
-		stop()
-		close(end)
+		end()
 	}()
-	p.before++ // the goroutine above
+	p.before = runtime.NumGoroutine()
 	if err := p.run(); err != nil && ctx.Err() == nil {
 		return err
 	}
@@ -204,6 +211,14 @@ func (p *process) work() map[string]func(*worker) {
 		work["redrive"] = func(w *worker) { w.redrive(failing) }
 	}
 	return work
+}
+
+// printGoroutines prints what the process does, in one piece.
+func (p *process) printGoroutines() {
+	var all bytes.Buffer
+	fmt.Fprintf(&all, "goroutines of process %d.%d:\n", p.Process, p.Life)
+	pprof.Lookup("goroutine").WriteTo(&all, 2)
+	os.Stderr.Write(all.Bytes())
 }
 
 // source returns random numbers that the seed and the worker decide.

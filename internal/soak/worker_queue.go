@@ -66,15 +66,16 @@ func (w *worker) serve(q *zkrecipes.Queue, key string, handle func(*worker, *zkr
 }
 
 // handle works on an item. The ack leaves a znode, once; sometimes the item is given
-// back instead.
+// back instead. A process that is to end finishes that: else the handler returns nil, and Serve acks
+// the item without the znode.
 func (w *worker) handle(it *zkrecipes.Item, key string) {
 	item := string(it.Data)
 	e := judge.Event{Recipe: judge.RecipeTake, Key: key, Item: item, Attempt: it.Attempt, Failures: it.Failure.Attempts}
 	h := w.granted(it, e)
 	h.work(w.ctx)
 	if w.oneIn(20) {
-		w.check(key, it.Nack(w.ctx))
-	} else if err := it.Ack(w.ctx, zkrecipes.OpCreate(doneName(item, h.event.Token), nil, zk.FlagSequence, nil)); err != nil {
+		w.check(key, it.Nack(context.WithoutCancel(w.ctx)))
+	} else if err := it.Ack(context.WithoutCancel(w.ctx), zkrecipes.OpCreate(doneName(item, h.event.Token), nil, zk.FlagSequence, nil)); err != nil {
 		w.check(key, err)
 	} else {
 		e.Kind, e.Token = judge.Acked, h.event.Token

@@ -10,10 +10,13 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/soak/judge"
 )
 
-// serveShards works on the shards of this process.
+// serveShards works on the shards of this process. No fault explains that Serve returns.
 func (w *worker) serveShards() {
 	x := zkrecipes.NewShards(w.client, shardsKey, shards, &zkrecipes.ShardsOptions{Settle: time.Second})
-	w.check(shardsKey, x.Serve(w.ctx, w.own))
+	began := w.now()
+	if err := x.Serve(w.ctx, w.own); w.ctx.Err() == nil {
+		w.tell(judge.Event{Kind: judge.Strange, Key: shardsKey, From: began, Err: fmt.Sprint("Serve has returned: ", err)})
+	}
 }
 
 // own writes to a shard in fenced transactions for as long as this process has it.

@@ -99,7 +99,7 @@ func (b *barrier) member(e Event) *member {
 
 func (b *barrier) process(j *Judge, e Event) {
 	switch e.Kind {
-	case Killed:
+	case Killed, Ended:
 		for _, m := range b.members {
 			if m.who.process == e.Process && m.end == 0 {
 				m.end = e.At + j.zombie()

@@ -29,6 +29,11 @@ func TestABarrierThatOpensEarlyIsFound(t *testing.T) {
 			h.by(0.9, 2, "", Event{Kind: Killed})
 			h.member(1, 1, 3, RecipeBarrier, "b", 0)
 		}, nil},
+		"with one of a process that has ended": {func(h *trial) {
+			h.member(2, 0.5, 0, RecipeBarrier, "b", 0)
+			h.by(0.9, 2, "", Event{Kind: Ended})
+			h.member(1, 1, 3, RecipeBarrier, "b", 0)
+		}, nil},
 		"long after a process was killed": {func(h *trial) {
 			h.member(2, 0.5, 0, RecipeBarrier, "b", 0)
 			h.by(0.9, 2, "", Event{Kind: Killed})

@@ -33,7 +33,7 @@ type term struct {
 
 func (j *Judge) takeElection(e Event) {
 	switch {
-	case e.Kind == Killed:
+	case e.Kind.isGone():
 		for _, el := range j.elections {
 			maps.DeleteFunc(el.observers, func(who caller, _ int64) bool { return who.process == e.Process })
 		}

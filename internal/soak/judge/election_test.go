@@ -72,6 +72,7 @@ func TestAnObserverThatMissesALeaderIsFound(t *testing.T) {
 		"it has seen one before":   {func(h *trial) { h.observes(4, 3, 10, "a") }, nil, []string{"election"}},
 		"it has seen none":         {func(*trial) {}, []string{"election"}, []string{"election", "election"}},
 		"its process was killed":   {func(h *trial) { h.by(4, 3, "", Event{Kind: Killed}) }, nil, nil},
+		"its process has ended":    {func(h *trial) { h.by(4, 3, "", Event{Kind: Ended}) }, nil, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := newTrial(t)

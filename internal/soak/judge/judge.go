@@ -53,7 +53,8 @@ const (
 	Stopped Kind = "stopped"
 	Resumed Kind = "resumed"
 	Killed  Kind = "killed"
-	Cut     Kind = "cut" // Server is cut off from its peers
+	Ended   Kind = "ended" // as it was told to: it has given back everything
+	Cut     Kind = "cut"   // Server is cut off from its peers
 	Healed  Kind = "healed"
 	Broken  Kind = "broken" // any other fault of Server, and its end
 	Wrote   Kind = "wrote"  // the ensemble has carried out a plain client's write
@@ -90,6 +91,9 @@ type Event struct {
 	Refused   bool          `json:"refused,omitempty"`
 	Err       string        `json:"err,omitempty"`
 }
+
+// isGone reports whether a process is there no more.
+func (k Kind) isGone() bool { return k == Killed || k == Ended }
 
 // caller identifies a worker in one life of its process.
 type caller struct {

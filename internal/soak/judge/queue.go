@@ -64,7 +64,7 @@ func newQueues(j *Judge) queues {
 
 func (q *queues) take(e Event) {
 	switch {
-	case e.Kind == Killed:
+	case e.Kind.isGone():
 		for _, it := range q.items {
 			if it.hands.process == e.Process {
 				q.change(it, e.At, func() { it.hands = caller{} })

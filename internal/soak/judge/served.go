@@ -13,13 +13,15 @@ const outageFrom = time.Second
 // served finds callers that wait although they could be served. What may delay them
 // begins their patience anew: an outage of the ensemble, since a new leader gives every
 // session its whole timeout again, and a process that was stopped or killed, since its
-// session must time out. Then somebody must be served within a session timeout, the time
-// in which a client leaves a silent server (half a timeout), and the slack.
+// session must time out. One that has ended as it was told to delays nobody. Then somebody must
+// be served within a session timeout, the time in which a client leaves a silent server (half a
+// timeout), and the slack.
 type served struct {
 	j        *Judge
 	contests map[string]*contest
 	visits   map[string]visits // by the double barrier's Key
-	still    map[int]bool      // processes that are stopped
+	still    map[int]bool      // processes that are stopped, or not there
+	ended    map[int]bool      // processes of which the last life ended as it was told to
 
 	calm      time.Duration // since when there was neither an outage nor a fault of a process
 	lastWrite time.Duration
@@ -51,7 +53,7 @@ type wait struct {
 }
 
 func newServed(j *Judge) served {
-	return served{j: j, contests: map[string]*contest{}, visits: map[string]visits{}, still: map[int]bool{},
+	return served{j: j, contests: map[string]*contest{}, visits: map[string]visits{}, still: map[int]bool{}, ended: map[int]bool{},
 		after: recovery{served: map[place]time.Duration{}, longest: map[string]time.Duration{}}}
 }
 
@@ -95,7 +97,7 @@ func (s *served) take(e Event) {
 		s.wrote(e.At)
 	case Expired:
 		s.waitAnew(e)
-	case Stopped, Resumed, Killed, Started:
+	case Stopped, Resumed, Killed, Ended, Started:
 		s.fault(e)
 	}
 	if e.Recipe == RecipeDouble || e.Recipe == RecipeLeave {
@@ -163,9 +165,17 @@ func (s *served) renew(at time.Duration) {
 }
 
 func (s *served) fault(e Event) {
-	s.renew(e.At)
-	s.still[e.Process] = e.Kind == Stopped || e.Kind == Killed
-	if e.Kind == Killed {
+	if e.Kind != Ended && !(e.Kind == Started && s.ended[e.Process]) {
+		s.renew(e.At)
+	}
+	s.still[e.Process] = e.Kind == Stopped || e.Kind.isGone()
+	s.ended[e.Process] = e.Kind == Ended
+	if e.Kind.isGone() {
+		for key, c := range s.contests { // what the process kept up can be served from now on
+			if !s.servable(key, c) {
+				c.since, c.last = max(c.since, e.At), e.At
+			}
+		}
 		for _, v := range s.visits {
 			v.take(e)
 		}

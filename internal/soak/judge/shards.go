@@ -101,11 +101,11 @@ func (s *shards) look(now time.Duration) {
 }
 
 // Even judges that so many processes have shards, and each as many as the others, or one more. at must
-// be a moment at which there are no faults.
-func (j *Judge) Even(at time.Duration, processes int) {
+// be a moment at which there are no faults. It returns false if it is not so.
+func (j *Judge) Even(at time.Duration, processes int) bool {
 	shares, n := j.shards.shares(), len(j.shards.by)
 	if at-j.served.lastWrite > outageFrom || n == 0 {
-		return
+		return true
 	}
 	even := len(shares) == min(n, processes)
 	for _, share := range shares {
@@ -114,6 +114,7 @@ func (j *Judge) Even(at time.Duration, processes int) {
 	if !even {
 		j.violation(at, "even", j.cfg.Shards, "%d processes have these of %d shards, by their numbers: %v", processes, n, shares)
 	}
+	return even
 }
 
 // Moves is how shards have changed hands.

@@ -54,6 +54,37 @@ func TestAFaultOfAProcessExcusesAShardWithoutAnOwner(t *testing.T) {
 	h.finds(33.1, "owner")
 }
 
+// rolls tells of a process that ends as it was told to, and starts again.
+func (h *trial) rolls(process int, ends, starts float64) {
+	h.by(ends, process, "", Event{Kind: Ended})
+	h.by(starts, process, "", Event{Kind: Started})
+}
+
+func TestARestartExcusesNoShardWithoutAnOwner(t *testing.T) {
+	h := shardTrial(t)
+	h.owns(1, "/a", 1, 0.5, 20, "")
+	h.owns(1, "/b", 2, 0.5, 60, "")
+	h.rolls(1, 20, 22)
+	h.finds(27.4)
+	h.finds(27.7, "owner") // 8 s after the last write
+}
+
+func TestARollingRestartMovesWhatEachProcessHad(t *testing.T) {
+	h := shardTrial(t)
+	h.owns(1, "/a", 1, 0.5, 10, "")
+	h.owns(2, "/b", 2, 0.5, 20, "")
+	h.rolls(1, 10, 12)
+	h.owns(2, "/a", 3, 11, 15, Moved) // an orphan, which the newcomer then gets
+	h.owns(1, "/a", 4, 15, 60, "")
+	h.rolls(2, 20, 22)
+	h.owns(1, "/b", 5, 21, 25, Moved)
+	h.owns(2, "/b", 6, 25, 60, "")
+	h.j.JudgeUntil(seconds(30))
+	require.True(t, h.j.Even(seconds(30), 2))
+	h.finds(30)
+	require.Equal(t, Moves{Orphans: 2, Given: 2, Newcomers: 2, Least: 2, Longest: seconds(1.5), Patient: seconds(1.5)}, h.j.Moves())
+}
+
 func TestTwoWhoWriteToAShardAreFound(t *testing.T) {
 	h := shardTrial(t)
 	h.owns(1, "/b", 2, 0.5, 60, "")

@@ -16,7 +16,7 @@ type workers map[caller]Event
 
 func (w workers) take(e Event) {
 	switch {
-	case e.Kind == Killed:
+	case e.Kind.isGone():
 		maps.DeleteFunc(w, func(who caller, _ Event) bool { return who.process == e.Process })
 	case e.Kind == Started:
 		w[e.caller()] = e

@@ -40,9 +40,10 @@ func (h *trial) silent(at float64, rules ...string) {
 func TestAProcessWhoseWorkersNeverReportIsFound(t *testing.T) {
 	h := newTrial(t)
 	h.serves(0, 30)
-	for process := range 3 {
+	for process := range 4 { // the last two are gone
 		h.by(1, process, "", Event{Kind: Started})
 	}
+	h.by(2, 3, "", Event{Kind: Ended})
 	h.by(2, 1, "w", Event{Kind: Begin, Recipe: RecipeTake, Key: "q"})
 	h.by(10, 2, "", Event{Kind: Killed})
 	h.silent(17.9)

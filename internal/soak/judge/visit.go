@@ -19,7 +19,7 @@ type visit struct {
 func (v visits) take(e Event) {
 	m := v[e.caller()]
 	switch {
-	case e.Kind == Killed:
+	case e.Kind.isGone():
 		maps.DeleteFunc(v, func(who caller, _ *visit) bool { return who.process == e.Process })
 	case e.Kind == Begin && e.Recipe == RecipeDouble:
 		v[e.caller()] = &visit{began: e.At}

@@ -46,6 +46,12 @@ func TestAMemberOfADoubleBarrierThatIsNotWokenIsFound(t *testing.T) {
 			h.leaving(2, 3, 0)
 			h.by(5, 1, "", Event{Kind: Killed})
 		}, 13},
+		"in Leave, and the other ends": {func(h *trial) {
+			h.entering(1, 1, 2.5)
+			h.entering(2, 2, 2.5)
+			h.leaving(2, 3, 0)
+			h.by(5, 1, "", Event{Kind: Ended})
+		}, 13},
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := newTrial(t)

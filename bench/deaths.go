@@ -65,7 +65,7 @@ func (s system) die(fx *fixture) (time.Duration, error) {
 	// Heartbeats come every third of the timeout. The death is at any time between two.
 	select {
 	case err := <-got:
-		return 0, fmt.Errorf("the lock was not held: %w", err)
+		return 0, fmt.Errorf("taken while another process held it: %v", err)
 	case <-time.After(deadAfter + rand.N(deadAfter/3)):
 	}
 	at := time.Now()

@@ -1,7 +1,7 @@
 // Bench measures recipes on one ZooKeeper server, in one run. It compares locks with
 // a bare create and delete, with go-zookeeper's own Lock, and with those of etcd and Redis,
-// barriers with that of ZooKeeper's tutorial, and queues with a plain one. It prints tables in Markdown,
-// and says which of the library's performance claims hold.
+// barriers with that of ZooKeeper's tutorial, and queues with a plain one. It prints
+// tables in Markdown, and says which of the library's performance claims hold.
 //
 //	go run . [-short] [-run regexp] [-out dir] [-cpuprofile file]
 //

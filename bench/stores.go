@@ -104,7 +104,7 @@ func awaitServer(ctx context.Context, addr string) error {
 
 // systems starts what is compared, and returns what ends it. A store that cannot be started
 // is listed in the report, with the reason.
-func (l *lab) systems(ctx context.Context, rep *report) (list []system, end func() error, err error) {
+func (l *lab) systems(ctx context.Context, short bool, rep *report) (list []system, end func() error, err error) {
 	dir, err := os.MkdirTemp("", "bench-stores-")
 	if err != nil {
 		return nil, nil, err
@@ -126,6 +126,9 @@ func (l *lab) systems(ctx context.Context, rep *report) (list []system, end func
 		}
 		ends = append(ends, func() error { return node.Stop(context.WithoutCancel(ctx)) })
 		list = append(list, system{forced, node.Addr(), openZooKeeper})
+		if err := (&lab{servers: []string{node.Addr()}}).warm(ctx, short); err != nil {
+			return nil, nil, errors.Join(fmt.Errorf("warming up: %w", err), end())
+		}
 	}
 	for _, s := range stores() {
 		w, addr, about, err := s.start(ctx, filepath.Join(dir, s.program))
@@ -142,7 +145,7 @@ func (l *lab) systems(ctx context.Context, rep *report) (list []system, end func
 
 // besideStores measures a free lock, contended locks, hand-offs and dead holders.
 func (l *lab) besideStores(ctx context.Context, cfg config, rep *report) (err error) {
-	systems, end, err := l.systems(ctx, rep)
+	systems, end, err := l.systems(ctx, cfg.short, rep)
 	if err != nil {
 		return err
 	}

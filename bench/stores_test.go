@@ -40,7 +40,7 @@ func TestWhatIsComparedIsMeasuredOrNamedAsMissing(t *testing.T) {
 
 	t.Setenv("PATH", t.TempDir())
 	rep = new(report)
-	list, end, err := lab.systems(ctx, rep)
+	list, end, err := lab.systems(ctx, true, rep)
 	require.NoError(t, err)
 	require.NoError(t, end())
 	require.Len(t, list, 1)

@@ -154,7 +154,7 @@ func (l *lab) besideStores(ctx context.Context, cfg config, rep *report) (err er
 	for _, n := range waiters(true) {
 		list = append(list, scenario{name: nameContended(n), workers: n, lead: 2 * n, block: 1000, rounds: 7})
 	}
-	times := map[bool]int{true: 1, false: 15}[cfg.short]
+	times := map[bool]int{true: 1, false: 9}[cfg.short]
 	for _, sc := range list {
 		if cfg.short {
 			sc.block, sc.rounds = 4*sc.workers, 1

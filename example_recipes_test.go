@@ -191,7 +191,7 @@ func ExampleCounter() {
 
 // work is what each worker does. It has code of docs/barriers.md, see docs_test.go.
 func work(ctx context.Context, client *zkrecipes.Client, workers int) error {
-	barrier := zkrecipes.NewBarrier(client, "/jobs/17", workers)
+	barrier := zkrecipes.NewBarrier(client, "/barriers/17", workers)
 	part, err := barrier.Wait(ctx) // until all workers are there
 	if err != nil {
 		return err

@@ -1,7 +1,7 @@
 // Bench measures recipes on one ZooKeeper server, in one run. It compares locks with
-// a bare create and delete and with go-zookeeper's own Lock, barriers with that of
-// ZooKeeper's tutorial, and queues with a plain one. It prints tables in Markdown,
-// and says which of the library's performance claims hold.
+// a bare create and delete, with go-zookeeper's own Lock, and with those of etcd and Redis,
+// barriers with that of ZooKeeper's tutorial, and queues with a plain one. It prints
+// tables in Markdown, and says which of the library's performance claims hold.
 //
 //	go run . [-short] [-run regexp] [-out dir] [-cpuprofile file]
 //
@@ -40,6 +40,12 @@ type config struct {
 func main() {
 	log.SetFlags(0)
 	log.SetPrefix("bench: ")
+	if len(os.Args) > 1 && os.Args[1] == holdMode {
+		if err := holdLock(context.Background(), os.Args[2:], os.Stdin, os.Stdout); err != nil {
+			log.Fatal(err)
+		}
+		return
+	}
 	var cfg config
 	flag.BoolVar(&cfg.short, "short", false, "a quick run, to check that the program works; its figures mean little")
 	flag.StringVar(&cfg.out, "out", "", "write README.md, results.txt and waiters.svg to this `directory`")
@@ -146,6 +152,7 @@ func (l *lab) steps(cfg config, rep *report) (list []step) {
 			rep.Drain, err = l.drainQueue(ctx, items, 4, 4)
 			return err
 		}},
+		step{"beside etcd and Redis", func(ctx context.Context) error { return l.besideStores(ctx, cfg, rep) }},
 		step{"ensemble of 3", func(ctx context.Context) error { return l.measureEnsemble(ctx, cfg, rep) }})
 }
 

@@ -19,6 +19,9 @@ type report struct {
 	HandOffs []*handOff
 	Openings []*opening
 	Drain    *drain
+	Stores   []*row
+	Passes   []storePassage
+	Deaths   []death
 	Claims   []claim
 }
 

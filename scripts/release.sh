@@ -14,7 +14,7 @@ CYCLONEDX=github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod@v1.10.0
 
 dist() {
 	rm -rf bin/dist bin/man bin/zkr-*
-	./scripts/zkr.sh
+	GOFLAGS=-buildvcs=true ./scripts/zkr.sh # else a GOFLAGS of the environment could leave the version out
 	mkdir bin/dist
 	cp bin/zkr-* bin/dist/
 	tar -C bin/man --sort=name --owner=0 --group=0 --numeric-owner --mtime=@0 -c . | gzip -n >bin/dist/zkr-man.tar.gz

@@ -52,13 +52,6 @@ var stated = map[string]statement{
 		rows: "Mutex: Lease.Get | Mutex: Lease.Children" +
 			" | Reads and watches: Client.Get | Reads and watches: Client.Children | Reads and watches: Client.Exists | Reads and watches: Client.ACL",
 	},
-	"Shards.Serve: a process comes, and gets two of four shards of another one": {
-		rows: "Shards: Serve: another process comes, and gets two of four shards",
-	},
-	"Shards.Serve: a process comes, and gets two of four shards of another one ... one of two processes stops, which has two of four shards": {
-		rows: "Shards: Serve: one of two processes stops, which has two of four shards",
-	},
-	"Shards.Owners":            {rows: "Shards: Owners of four shards of two processes", says: map[string]int{"2, and 1 for each process": 4}},
 	"Leader; Get of a counter": {rows: "Election: Leader | Counter: Get"},
 
 	"Lock and Release, free: this client's first for 30 s": {rows: "Mutex: ... this client's first use of a line that exists"},
@@ -108,10 +101,6 @@ var stated = map[string]statement{
 	"Take and Ack, an item is there and no consumer waits":                               {rows: "Queue: Take, an item is there + Queue: Ack"},
 	"Take and Ack, an item is there and no consumer waits ... in Serve, with one worker": {rows: "Queue: Serve with one worker, one item of many"},
 	"Len": {rows: "Queue: Len, one segment", says: map[string]int{"1, and 1 for each segment": 2}},
-	"Items": {
-		rows: "Queue: Items, two of them, one of which is taken",
-		says: map[string]int{"1, 1 for each segment, 1 for each item, and 1 more for each item that is taken": 5},
-	},
 }
 
 // uncounted are rows of the document that no row here counts: what others do or what time does,

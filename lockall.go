@@ -23,8 +23,8 @@ import (
 // across ensembles. It is an error to give a path twice, or no mutex at all.
 //
 // LockAll blocks and fails like Mutex.Lock, and if it fails it gives back what it has, in the
-// background if ctx has ended. If
-// the session ends meanwhile, it begins anew with the first lock. If ctx is a context of
+// background if ctx has ended. If the session ends meanwhile, or the servers lose one of the locks, it
+// begins anew with the first one. If ctx is a context of
 // the holder of one of them, it returns ErrDeadlock before it takes any, or re-enters if
 // that is a Reentrant context. ErrEvicted is returned if somebody else deletes one of the
 // call's znodes, and ErrMaxHold if the MaxHold of a lock is over before the last one is locked.
@@ -98,7 +98,7 @@ func lockOrder(ctx context.Context, locks []*Mutex) ([]*Mutex, error) {
 }
 
 // lockInOrder locks the mutexes and returns what it has locked. lost: the error is that
-// one of these was lost with its session before the last one was locked.
+// one of these was lost, with its session or by the servers, before the last one was locked.
 func lockInOrder(ctx context.Context, order []*Mutex) (held []*Lease, lost bool, err error) {
 	while := ctx // ends with each of the leases, too
 	for _, m := range order {
@@ -118,8 +118,8 @@ func lockInOrder(ctx context.Context, order []*Mutex) (held []*Lease, lost bool,
 	return held, false, nil
 }
 
-// whyLost distinguishes what the servers have lost, or a session, after which the locks can be locked anew, from
-// an eviction, the end of the Client, and a MaxHold, which may be too short for any number of tries.
+// whyLost distinguishes the end of a session, and a loss by the servers, after which the locks can be
+// locked anew, from an eviction, the end of the Client, and a MaxHold, which may be too short for any number of tries.
 func whyLost(ctx context.Context, held []*Lease, err error) (lost bool, _ error) {
 	for _, l := range held {
 		why := l.Err()

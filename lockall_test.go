@@ -244,5 +244,6 @@ func TestLockAllGoesOnAfterTheServersHaveLostWhatItHeldMeanwhile(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, ls.Err())
 		require.NoError(t, ls.Release())
+		w.IsFree("/a", "/b")
 	})
 }

@@ -223,7 +223,7 @@ func (x *Shards) Serve(ctx context.Context, f func(context.Context, *Shard) erro
 		Shards: x, f: f, works: map[int]*shardWork{},
 		wake: make(chan struct{}, 1), tell: make(chan struct{}, 1),
 	}
-	defer sv.drain() // of what a lost session has left
+	defer sv.drain(context.WithoutCancel(ctx)) // of what a lost session has left
 	defer sv.leave(ctx)
 	for {
 		err := sv.serveSize(working)

@@ -182,6 +182,58 @@ func TestAProcessThatIsNotAmongTheMembersWarns(t *testing.T) {
 	})
 }
 
+func TestAProcessWhoseIDAnotherOneGetsGivesItsShardsUp(t *testing.T) {
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		j := newShardJudge(t)
+		opts := &zkrecipes.ShardsOptions{Member: "1"}
+		far := harness.NewLink(w.Srv)
+		far.SetLatency(50 * time.Millisecond)
+		j.process(w.Stranger(&zkrecipes.Options{Dialer: far.Dial}), "a", 4, opts)
+		time.Sleep(5 * time.Second)
+		j.process(w.Stranger(nil), "b", 4, opts)
+		time.Sleep(5 * time.Second)
+		require.NoError(t, w.Bare().Delete("/shards/members/1", -1)) // b is quicker than a to create it
+		time.Sleep(time.Minute)
+		shares, _ := j.shares()
+		require.Equal(t, map[string]int{"b": 4}, shares)
+		j.process(w.Stranger(nil), "c", 4, nil)
+		time.Sleep(time.Minute)
+		shares, _ = j.shares()
+		require.Equal(t, map[string]int{"b": 2, "c": 2}, shares)
+	})
+}
+
+func TestServeGoesOnIfItsSessionExpiresWhileAFunctionHoldsAResizeUp(t *testing.T) {
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		j := newShardJudge(t)
+		a := w.Stranger(nil)
+		j.process(a, "a", 6, nil)
+		j.process(w.Stranger(nil), "b", 6, nil)
+		time.Sleep(time.Minute)
+		j.hang("a", true)
+		x := zkrecipes.NewShards(w.Stranger(nil), "/shards", 6, nil)
+		resize := harness.Go(t, func(ctx context.Context) (struct{}, error) { return struct{}{}, x.Resize(ctx, 8) })
+		time.Sleep(10 * time.Second) // b has given its shards up
+		w.Srv.Expire(recipetest.SessionID(a))
+		_, err := resize.Wait()
+		require.NoError(t, err)
+		time.Sleep(time.Minute)
+		all, err := x.Owners(t.Context())
+		require.NoError(t, err)
+		owned := map[int]bool{}
+		for _, o := range all {
+			owned[o.Shard] = true
+		}
+		for number := range 8 {
+			require.True(t, owned[number], "shard %d of %v", number, all)
+		}
+		j.hang("a", false)
+		time.Sleep(time.Minute)
+		shares, _ := j.shares()
+		require.Equal(t, map[string]int{"a": 4, "b": 4}, shares)
+	})
+}
+
 // Whatever becomes of one of its requests, or of its session then, a newcomer gets its share.
 func TestANewcomerGetsItsShareWhicheverRequestFails(t *testing.T) {
 	for _, f := range []zktest.Fault{

@@ -74,19 +74,17 @@ func (sv *shardServer) serveSize(ctx context.Context) error {
 		followers.Go(func() { fail(sv.followMembers(working, views)) })
 		sv.workOnPlans(working, n, views)
 	}
-	lost := size.Err() != nil
 	followers.Wait()
+	sv.noteSeen(true) // until there is a view again
 	err = <-failed
-	switch {
-	case ctx.Err() != nil:
+	held := size.Context(context.WithoutCancel(ctx))
+	if ctx.Err() != nil {
 		sv.leave(ctx) // so that others stand in line, before the functions have returned
-	case lost: // with all shards. Those whose functions have not returned are not taken again yet
-		sv.letGoOfAll()
-		return nil
+		held = context.WithoutCancel(ctx)
 	}
-	sv.drain()
-	if errors.Is(err, ErrMoved) {
-		return nil // it goes on with another number
+	sv.drain(held)
+	if held.Err() != nil || errors.Is(err, ErrMoved) {
+		return nil // it goes on, in the next session or with another number
 	}
 	return err
 }
@@ -159,8 +157,8 @@ func (sv *shardServer) join(ctx context.Context) (err error) {
 	return nil
 }
 
-// noteSeen notes whether the process sees itself among the members. If it does not for as long as an
-// old session may last, and others then may take to settle, it gets no shard: a warning says so, once.
+// noteSeen notes whether the process sees itself among the members. If it does not, it gets no shard.
+// That is normal until a session that has its id expires, and a warning says when it lasts longer.
 func (sv *shardServer) noteSeen(seen bool) {
 	switch {
 	case seen && sv.unseen != nil:
@@ -307,8 +305,11 @@ func sameMembers(a, b []shards.Member) bool {
 // another one is to have: of those that it holds once the members have settled.
 func (sv *shardServer) carryOut(ctx context.Context, n int, members []shards.Member, settled bool) {
 	me := slices.IndexFunc(members, sv.isMe)
-	if sv.noteSeen(me >= 0); me < 0 {
-		return // its znode is being created again, or another process has its id
+	if sv.noteSeen(me >= 0); me < 0 { // its znode is being created again, or another process has its id
+		if settled && len(members) > 0 { // then its shards are theirs
+			sv.letGoOfAll()
+		}
+		return
 	}
 	members[me].Held = sv.claims().Held // what others have read may be older
 	owner := shards.Plan(n, members)    // which sorts members
@@ -367,10 +368,11 @@ func (sv *shardServer) letGoOfAll() {
 	}
 }
 
-// drain waits until no function works any more.
-func (sv *shardServer) drain() {
+// drain waits until no function works any more, or held has ended, and all shards with it: those whose
+// functions have not returned are not taken again yet.
+func (sv *shardServer) drain(held context.Context) {
 	sv.letGoOfAll()
-	for {
+	for held.Err() == nil {
 		sv.mu.Lock()
 		n := len(sv.works)
 		sv.mu.Unlock()
@@ -381,6 +383,7 @@ func (sv *shardServer) drain() {
 		select {
 		case <-sv.wake:
 		case <-late.C:
+		case <-held.Done():
 		}
 		late.Stop()
 	}

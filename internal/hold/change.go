@@ -84,7 +84,7 @@ func (g *Grant) beginChange(ctx context.Context) error {
 }
 
 // endChange ends the change that beginChange has begun. If done, the thing is deleted
-// and the grant ends. Otherwise the grant goes on or, if it was lost meanwhile, its thing is
+// and the grant ends. Otherwise the grant goes on or, if it has ended meanwhile, its thing is
 // deleted.
 func (g *Grant) endChange(done bool) {
 	g.mu.Lock()

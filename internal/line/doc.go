@@ -39,6 +39,7 @@
 //     in a queue's lines, a claim, a put or a producer that overtakes.
 //   - I5: A place whose number is negative or near the end of the numbers is never granted (rollover.go).
 //   - I6: A place that was not granted is deleted, until it is gone or its session has ended.
-//   - I7: A client that has not used the path for IdleLine joins only if the line's data are this library's,
-//     or over the version in which they were empty. Until then it overwrites what somebody else writes.
+//   - I7: A client that has not used the line within IdleLine joins only if its data are this library's, or
+//     over the version in which they were empty. One that has does not look, and overwrites what
+//     somebody else has written meanwhile.
 package line

@@ -22,10 +22,10 @@ type Guess struct {
 	ahead int // how many places probably are ahead
 }
 
-// LongLine: a line with more places is long.
+// LongLine is the number of places above which a line is long.
 const LongLine = 4
 
-// veryLong: a line with more than that many times LongLine places is very long.
+// veryLong is the multiple of LongLine above which a line is very long.
 const veryLong = 16
 
 // mayGuess reports whether the line's data probably tell a place of that kind its

@@ -157,6 +157,7 @@ func (f *fleet) kill(number int) {
 func (f *fleet) retire(number int) {
 	s := f.ship(number)
 	terminate(s.cmd.Process)
+	s.input.Close() // so that no goroutine of its own is counted as a client's
 	f.awaitEnd(number, s, time.After(time.Minute))
 	f.court.take(judge.Event{Kind: judge.Ended, Process: number, Life: s.life})
 }

@@ -76,8 +76,9 @@ func run(ctx context.Context, o options) (err error) {
 		Timeout: o.timeout, Slack: 2 * time.Second,
 		Members: map[string]int{barrierKey: o.processes - 1, doubleKey: o.processes, doubleKey + judge.LeaveSuffix: o.processes},
 		Slots:   map[string]int{semaphoreKey: slots},
-		// A caller of LockAll has the first locks while it waits for the next.
-		Chains: map[string]int{allKey: len(severalKeys), severalKeys[0]: 3, severalKeys[1]: 2},
+		// A caller of LockAll has the first locks while it waits for the next, and a Redrive moves up to
+		// three letters, one after the other.
+		Chains: map[string]int{allKey: len(severalKeys), severalKeys[0]: 3, severalKeys[1]: 2, failingKey + judge.RedriveSuffix: 3},
 		Queues: map[string]judge.DeadLetters{failingKey: {Key: deadKey, Attempts: failingAttempts}},
 		Steady: steadyKeys(),
 		Shards: o.shards(),

@@ -81,6 +81,7 @@ func runWorker(text string) error {
 	}
 	running, end := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer end()
+	p.before = runtime.NumGoroutine() - 1 // which has ended, like the one below, when p.settled counts
 	ctx, stop := context.WithCancel(running)
 	defer stop()
 	p.ctx, p.end = ctx, running.Done()
@@ -98,10 +99,10 @@ func runWorker(text string) error {
 		}
 		end()
 	}()
-	p.before = runtime.NumGoroutine()
 	if err := p.run(); err != nil && ctx.Err() == nil {
 		return err
 	}
+	end()
 	p.settled()
 	return nil
 }

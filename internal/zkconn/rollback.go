@@ -149,8 +149,11 @@ func (s *Session) strangeZnodes(until int64) (missing, strange []string, doubt b
 		return nil, nil, false, err
 	}
 	first, second := nc.CallBoth(jute.OpSync, sync, jute.OpGetEphemerals, ask, func(sync, call *wire.Call) {
-		synced, _, _ := sync.Result()
-		if code, record, err := call.Result(); err == nil && code == 0 && synced == 0 {
+		code, record, err := call.Result()
+		if err != nil || code != 0 { // the first may not have ended yet
+			return
+		}
+		if synced, _, _ := sync.Result(); synced == 0 {
 			missing, strange, doubt = s.account.compare(jute.NewDecoder(record).Strings(), until)
 		}
 	})

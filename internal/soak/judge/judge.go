@@ -111,7 +111,7 @@ type Config struct {
 	Slack   time.Duration  // for the servers' tick and a busy machine
 	Members map[string]int // by Key: how many must wait to be served together; of a double barrier, all that use it
 	Slots   map[string]int // by Key: how many slots a semaphore has
-	Chains  map[string]int // by Key: how many locks a holder may wait for, one after the other, before the next is served
+	Chains  map[string]int // by Key: how many locks or letters one call is about, one after the other, before the next is served
 
 	Queues map[string]DeadLetters // by Key: queues with dead letters
 	Steady []string               // Keys for which each process is served all the time

@@ -65,7 +65,8 @@ type QueueOptions struct {
 	// ends, with context.DeadlineExceeded as its cause. A handler that has not returned a
 	// second later has failed: its item is given back after Backoff, or moved to the dead
 	// letters, an Error record says so, and its worker takes no other item until the handler
-	// has returned. 0 means any time.
+	// has returned. So if MaxAttempts is not below the number of all workers, one item whose
+	// handlers hang can stop the queue: bury it, and restart the processes. 0 means any time.
 	HandlerTimeout time.Duration
 	// Backoff returns how long Serve waits before it gives back an item whose handler
 	// failed. attempt is the item's Attempt. nil means 100 ms, doubled with each attempt,

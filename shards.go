@@ -246,10 +246,10 @@ type Owner struct {
 }
 
 // Owners returns the owners of the shards, in the order of the shards, as the processes report them.
-// A shard without an owner is left out. One that changes hands may have two entries for a moment:
-// only a Commit proves who has it. A process that has left Serve's group, since its ctx has ended,
-// has no entries. Owners blocks until a server has answered. Cost: two requests, and one for each
-// process.
+// A shard without an owner is left out. One that changes hands may have two entries for a moment, or
+// for as long as a function that has lost it has not returned: only a Commit proves who has it. A
+// process that has left Serve's group, since its ctx has ended, has no entries. Owners blocks until a
+// server has answered. Cost: two requests, and one for each process.
 func (x *Shards) Owners(ctx context.Context) ([]Owner, error) {
 	if err := x.check(ctx); err != nil {
 		return nil, fail("list owners of", x.Path(), err)
@@ -291,10 +291,11 @@ func owners(ms []Member) (all []Owner) {
 // Resize changes the number of shards to n, for this Shards and for all that have served or resized.
 // All processes first give up their shards (ErrMoved), so that nobody works on a shard of the new
 // number while another process works on one of the old number. So Resize blocks until each function
-// has returned. If ctx ends first, its error is returned, and the processes that serve carry out the
-// change all the same. Several calls run one after the other. Resize creates the child "resized", so
-// that the servers do not delete the path when it is idle: the new number remains until the next
-// Resize, or until somebody deletes the path.
+// has returned, and a shard that was given up has no owner until then. If ctx ends first, its error
+// is returned, and the processes that serve carry out the change all the same. So look for Leaves in
+// Owners before, and end a process whose function hangs. Several calls run one after the other.
+// Resize creates the child "resized", so that the servers do not delete the path when it is idle: the
+// new number remains until the next Resize, or until somebody deletes the path.
 //
 // ErrUncertain is returned if the reply to the write is lost and ctx ends. ErrPathInUse is returned if
 // the path holds other data. Resize costs about 15 requests, and each process what it costs to

@@ -31,6 +31,7 @@ func Withdraw(ctx context.Context, lock *zkrecipes.Mutex, guard *fence.SQL, id, 
 
 // loop works under the lock until ctx ends, or something else than a loss is in the way.
 func loop(ctx context.Context, orders *zkrecipes.Mutex, work func(context.Context, *zkrecipes.Lease) error) error {
+	refused := false // the lease before was
 	for {
 		err := orders.Do(ctx, work)
 		switch {
@@ -38,10 +39,14 @@ func loop(ctx context.Context, orders *zkrecipes.Mutex, work func(context.Contex
 			return nil // asked to stop, and Do has released the lock
 		case errors.Is(err, zkrecipes.ErrLost), errors.Is(err, zkrecipes.ErrEvicted):
 			log.Print("waiting for the lock again: ", err) // refused or not: an ordinary loss
+		case errors.Is(err, fence.ErrFenced) && !refused:
+			refused = true // lock again once: an ordinary loss may lack ErrLost
 		case errors.Is(err, fence.ErrFenced):
 			return fmt.Errorf("fences may be ahead of the lock's tokens: %w", err) // alert
 		case err != nil:
 			return err
+		default:
+			refused = false
 		}
 	}
 }

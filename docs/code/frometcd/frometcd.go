@@ -10,12 +10,9 @@ import (
 
 func mutex(ctx context.Context, client *zkrecipes.Client, ship func(context.Context, zkrecipes.Token) error) error {
 	orders := zkrecipes.NewMutex(client, "/locks/orders")
-	lease, err := orders.Lock(ctx)
-	if err != nil {
-		return err
-	}
-	defer lease.Release()
-	return ship(lease.Context(ctx), lease.Token())
+	return orders.Do(ctx, func(ctx context.Context, lease *zkrecipes.Lease) error {
+		return ship(ctx, lease.Token())
+	})
 }
 
 func tryLock(ctx context.Context, orders *zkrecipes.Mutex) (*zkrecipes.Lease, error) {

@@ -9,7 +9,7 @@ import (
 	"github.com/zkrecipes/zkrecipes"
 )
 
-func lock(ctx context.Context, client *zkrecipes.Client, ship func(context.Context, zkrecipes.Token) error) error {
+func lock(ctx context.Context, client *zkrecipes.Client, ship func(context.Context, zkrecipes.Token) error) (err error) {
 	orders := zkrecipes.NewMutex(client, "/locks/orders")
 	soon, cancel := context.WithTimeout(ctx, 100*time.Second)
 	lease, err := orders.Lock(soon)
@@ -19,7 +19,7 @@ func lock(ctx context.Context, client *zkrecipes.Client, ship func(context.Conte
 	} else if err != nil {
 		return err
 	}
-	defer lease.Release()
+	defer func() { err = errors.Join(err, lease.Release()) }()
 
 	work, cancel := context.WithTimeout(lease.Context(ctx), 10*time.Second)
 	defer cancel()

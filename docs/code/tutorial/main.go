@@ -87,7 +87,7 @@ func ship(ctx context.Context, lease *zkrecipes.Lease, pack func(context.Context
 func pack(ctx context.Context, order int) error {
 	select {
 	case <-time.After(time.Second):
-		log.Print("packed order ", order)
+		log.Printf("process %d packed order %d", os.Getpid(), order)
 		return nil
 	case <-ctx.Done():
 		return context.Cause(ctx)

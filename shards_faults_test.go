@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -231,6 +232,50 @@ func TestServeGoesOnIfItsSessionExpiresWhileAFunctionHoldsAResizeUp(t *testing.T
 		time.Sleep(time.Minute)
 		shares, _ := j.shares()
 		require.Equal(t, map[string]int{"a": 4, "b": 4}, shares)
+	})
+}
+
+func TestAProcessWhoseNumberOfShardsMayChangeWaitsForFunctionsThatHaveTheirShards(t *testing.T) {
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		var hangs atomic.Bool
+		var after atomic.Int32
+		hangs.Store(true)
+		j := newShardJudge(t)
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		a := harness.Go(t, func(context.Context) (struct{}, error) {
+			x := zkrecipes.NewShards(w.Stranger(nil), "/shards", 6, nil)
+			return struct{}{}, x.Serve(ctx, func(ctx context.Context, s *zkrecipes.Shard) error {
+				if s.Count() == 8 {
+					after.Add(1)
+				}
+				<-ctx.Done()
+				for hangs.Load() {
+					time.Sleep(time.Second)
+				}
+				return nil
+			})
+		})
+		time.Sleep(10 * time.Second)
+		j.process(w.Stranger(nil), "b", 6, nil)
+		time.Sleep(time.Minute)
+		x := zkrecipes.NewShards(w.Stranger(nil), "/shards", 6, nil)
+		resize := harness.Go(t, func(ctx context.Context) (struct{}, error) { return struct{}{}, x.Resize(ctx, 8) })
+		time.Sleep(10 * time.Second)
+		number := func(name string) string { return name[len(name)-10:] }
+		places := w.Srv.Children("/shards/size")
+		first := slices.MinFunc(places, func(a, b string) int { return strings.Compare(number(a), number(b)) })
+		require.NoError(t, w.Bare().Delete("/shards/size/"+first, -1)) // somebody evicts who holds the change up
+		_, err := resize.Wait()
+		require.NoError(t, err)
+		time.Sleep(time.Minute)
+		require.Zero(t, after.Load())
+		hangs.Store(false)
+		time.Sleep(time.Minute)
+		require.NotZero(t, after.Load())
+		cancel()
+		_, err = a.Wait()
+		require.NoError(t, err)
 	})
 }
 

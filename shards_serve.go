@@ -35,7 +35,7 @@ type shardWork struct {
 	number int
 	cancel context.CancelCauseFunc
 	// Of the server's mutex:
-	held   bool
+	lease  *Lease    // nil: it stands in line
 	leaves time.Time // since when it is to give the shard up; zero: it is not
 	logged time.Time // when there was a warning of that
 }
@@ -209,9 +209,9 @@ func (sv *shardServer) claims() (c shards.Claims) {
 	defer sv.mu.Unlock()
 	for number, w := range sv.works {
 		switch {
-		case w.held && w.leaves.IsZero():
+		case w.lease != nil && w.leaves.IsZero():
 			c.Held = append(c.Held, number)
-		case w.held:
+		case w.lease != nil:
 			c.Leaving = append(c.Leaving, number)
 		}
 	}
@@ -319,7 +319,7 @@ func (sv *shardServer) carryOut(ctx context.Context, n int, members []shards.Mem
 		w := sv.works[number]
 		if mine := sv.isMe(members[i]); mine && w == nil {
 			sv.start(ctx, number, n)
-		} else if !mine && w != nil && w.leaves.IsZero() && (settled || !w.held) {
+		} else if !mine && w != nil && w.leaves.IsZero() && (settled || w.lease == nil) {
 			sv.letGo(w)
 		}
 	}
@@ -345,7 +345,7 @@ func (sv *shardServer) warn() (again time.Duration) {
 	defer sv.mu.Unlock()
 	again = time.Hour
 	for _, w := range sv.works {
-		if !w.held || w.leaves.IsZero() {
+		if w.lease == nil || w.leaves.IsZero() {
 			continue
 		}
 		if time.Since(w.logged) >= hungAfter {
@@ -368,25 +368,36 @@ func (sv *shardServer) letGoOfAll() {
 	}
 }
 
-// drain waits until no function works any more, or held has ended, and all shards with it: those whose
-// functions have not returned are not taken again yet.
+// drain waits until no function works any more. Once held has ended, it does not wait for those that
+// have lost their shards: these are not taken again until they have returned.
 func (sv *shardServer) drain(held context.Context) {
 	sv.letGoOfAll()
-	for held.Err() == nil {
-		sv.mu.Lock()
-		n := len(sv.works)
-		sv.mu.Unlock()
-		if n == 0 {
-			return
+	over := held.Done()
+	for sv.isAtWork(held.Err() != nil) {
+		wait := sv.warn()
+		if held.Err() != nil { // nothing tells when a shard is lost
+			over, wait = nil, min(wait, firstShardPause)
 		}
-		late := time.NewTimer(sv.warn())
+		late := time.NewTimer(wait)
 		select {
 		case <-sv.wake:
 		case <-late.C:
-		case <-held.Done():
+		case <-over:
 		}
 		late.Stop()
 	}
+}
+
+// isAtWork reports whether a function works; with butLost, one that has not lost its shard.
+func (sv *shardServer) isAtWork(butLost bool) bool {
+	sv.mu.Lock()
+	defer sv.mu.Unlock()
+	for _, w := range sv.works {
+		if !butLost || w.lease == nil || w.lease.Err() == nil {
+			return true
+		}
+	}
+	return false
 }
 
 // start works on a shard in a goroutine. mu must be held.
@@ -413,7 +424,7 @@ func (sv *shardServer) workOn(ctx context.Context, w *shardWork, n int) {
 	for {
 		began := time.Now()
 		lost, err := sv.workOnce(ctx, w, n)
-		if ctx.Err() != nil || errors.Is(err, ErrClosed) {
+		if ctx.Err() != nil || sv.c.Waiting.Err() != nil {
 			return
 		}
 		if lost || time.Since(began) > 2*lastShardPause {
@@ -440,9 +451,9 @@ func (sv *shardServer) workOnce(ctx context.Context, w *shardWork, n int) (lost 
 	if err != nil {
 		return errors.Is(err, ErrEvicted), err
 	}
-	sv.hold(w, true)
+	sv.hold(w, l)
 	defer func() {
-		sv.hold(w, false)
+		sv.hold(w, nil)
 		lost = errors.Is(l.Err(), ErrLost)
 		released := l.releaseWithin(ctx, l.Release)
 		if !lost && err == nil {
@@ -452,10 +463,10 @@ func (sv *shardServer) workOnce(ctx context.Context, w *shardWork, n int) (lost 
 	return false, sv.f(l.Context(ctx), &Shard{l, w.number, n})
 }
 
-func (sv *shardServer) hold(w *shardWork, held bool) {
+func (sv *shardServer) hold(w *shardWork, l *Lease) {
 	sv.mu.Lock()
 	defer sv.mu.Unlock()
-	w.held = held
+	w.lease = l
 	wakeUp(sv.wake)
 	wakeUp(sv.tell)
 }

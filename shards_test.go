@@ -217,6 +217,21 @@ func TestAFunctionThatFailsIsCalledAgainAndOthersGoOn(t *testing.T) {
 	})
 }
 
+func TestAFunctionThatReturnsErrClosedOfAnotherClientIsCalledAfterAPause(t *testing.T) {
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		calls := 0
+		err := zkrecipes.NewShards(w.Stranger(nil), "/shards", 1, nil).Serve(ctx, func(context.Context, *zkrecipes.Shard) error {
+			calls++
+			return zkrecipes.ErrClosed
+		})
+		require.NoError(t, err)
+		require.Less(t, calls, 10)
+		require.Greater(t, calls, 2)
+	})
+}
+
 func TestARollingRestartMovesShardsOnceAtMostTwice(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		j := newShardJudge(t)

@@ -6,8 +6,8 @@ var shardsMutants = []mutant{
 		name: "shards-given-at-once",
 		what: "A process that stays gives shards to a newcomer before the members have settled.",
 		in:   ".",
-		old:  `w.leaves.IsZero() && (settled || !w.held)`,
-		new:  `w.leaves.IsZero() && (settled || !w.held || len(members) > 0)`,
+		old:  `w.leaves.IsZero() && (settled || w.lease == nil)`,
+		new:  `w.leaves.IsZero() && (settled || w.lease == nil || len(members) > 0)`,
 		test: ". -run ^TestShardsAreSharedOutEvenlyAndFewMove$",
 	},
 	{

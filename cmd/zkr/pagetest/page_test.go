@@ -215,7 +215,7 @@ func (p *tab) clipboard() string {
 // Whoever may write znodes chooses identities and paths.
 func TestWhatZnodesSayIsNoHTML(t *testing.T) {
 	srv := zktest.NewServer(t)
-	const evil = `<img src=x onerror="document.title='owned'"><script>document.title='owned'</script>`
+	const evil = `<img src=x onerror="document.title='owned'"><script></script>` // short enough to be shown whole
 	const path = `/locks/<b onmouseover=alert(1)>"'&`
 	lock(t, dial(t, srv, evil), path)
 	startLock(t, dial(t, srv, "</span>\x00\u202e"), path)

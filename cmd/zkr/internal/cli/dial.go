@@ -25,6 +25,7 @@ func (a *app) dial(ctx context.Context) (*zkrecipes.Client, error) {
 	if err != nil {
 		return nil, err
 	}
+	a.servers, a.isTLS = servers, opts.TLS != nil // what options reads may be there once only
 	patience, err := a.duration("ZKR_CONNECT_TIMEOUT")
 	if err != nil {
 		return nil, err

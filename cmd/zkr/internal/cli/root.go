@@ -28,6 +28,8 @@ type app struct {
 	signals        chan os.Signal // those of guard.Forwarded
 	runs           bool           // a command runs; errors before that are about its arguments
 	krb5           *zkkrb5.Credentials
+	servers        []string // that dial has tried
+	isTLS          bool
 }
 
 // Main runs the command line, and returns the exit status.

@@ -127,7 +127,7 @@ func (a *app) sayLoss(ctx context.Context, client *zkrecipes.Client) (done func(
 				fmt.Fprintf(a.stderr, "zkr: connected again, to %s\n", s.Server)
 			case !s.Connected && !isLost && time.Since(s.Since) > lossSilence:
 				isLost = true
-				fmt.Fprintf(a.stderr, "zkr: the connection is lost: %s\n", view.Clean(a.whyLost(ctx)))
+				fmt.Fprintf(a.stderr, "zkr: the connection is lost: %s\n", view.Clean(noConnection(ctx, a.servers, a.isTLS, nil)))
 			}
 		}
 	})
@@ -135,15 +135,6 @@ func (a *app) sayLoss(ctx context.Context, client *zkrecipes.Client) (done func(
 		cancel()
 		saying.Wait()
 	}
-}
-
-// whyLost says what is wrong with each server.
-func (a *app) whyLost(ctx context.Context) string {
-	servers, opts, err := a.options()
-	if err != nil {
-		return err.Error()
-	}
-	return noConnection(ctx, servers, opts.TLS != nil, nil)
 }
 
 // noConnection says why there is no connection. err is that of Dial, if that has failed. It asks each

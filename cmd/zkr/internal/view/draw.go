@@ -68,7 +68,9 @@ func (g *Graph) Text(w io.Writer) {
 		fmt.Fprintf(w, "DEADLOCK: %s\n", g.Sentence(circle))
 		fmt.Fprintln(w, "  One of these ends it: a waiter's call returns an error, and nobody loses a lock.")
 		for _, wait := range g.Edges(circle) {
-			fmt.Fprintf(w, "  zkr evict -- %s %s\n", shellWord(Clean(wait.Path)), shellWord(Clean(wait.Place)))
+			if Clean(wait.Path+wait.Place) == wait.Path+wait.Place { // else the command would be about another path
+				fmt.Fprintf(w, "  zkr evict -- %s %s\n", shellWord(wait.Path), shellWord(wait.Place))
+			}
 		}
 	}
 }

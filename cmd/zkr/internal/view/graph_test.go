@@ -103,6 +103,7 @@ func TestAPathCannotControlTheTerminal(t *testing.T) {
 	require.Contains(t, text.String(), "DEADLOCK")
 	require.NotContains(t, text.String(), "\u202e")
 	require.NotContains(t, text.String(), "\x1b")
+	require.NotContains(t, text.String(), "zkr evict", "without these characters it is another path")
 }
 
 func TestADeadlockIsShownWithTheCommandsThatEndIt(t *testing.T) {

@@ -24,9 +24,8 @@ import (
 //
 // LockAll blocks and fails like Mutex.Lock, and if it fails it gives back what it has, in the
 // background if ctx has ended. If the session ends meanwhile, or the servers lose one of the locks, it
-// begins anew with the first one. If ctx is a context of
-// the holder of one of them, it returns ErrDeadlock before it takes any, or re-enters if
-// that is a Reentrant context. ErrEvicted is returned if somebody else deletes one of the
+// begins anew with the first one. If ctx is a context of the holder of one of them, it returns
+// ErrDeadlock before it takes any, or re-enters if that is a Reentrant context. ErrEvicted is returned if somebody else deletes one of the
 // call's znodes, and ErrMaxHold if the MaxHold of a lock is over before the last one is locked.
 //
 // Cost: that of each Mutex.Lock, one after the other.
@@ -118,8 +117,9 @@ func lockInOrder(ctx context.Context, order []*Mutex) (held []*Lease, lost bool,
 	return held, false, nil
 }
 
-// whyLost distinguishes the end of a session, and a loss by the servers, after which the locks can be
-// locked anew, from an eviction, the end of the Client, and a MaxHold, which may be too short for any number of tries.
+// whyLost distinguishes the end of a session and a loss by the servers, after which the locks can be
+// locked anew, from an eviction, the end of the Client, and a MaxHold, which may be too short for any
+// number of tries.
 func whyLost(ctx context.Context, held []*Lease, err error) (lost bool, _ error) {
 	for _, l := range held {
 		why := l.Err()

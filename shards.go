@@ -247,7 +247,7 @@ type Owner struct {
 
 // Owners returns the owners of the shards, in the order of the shards, as the processes report them.
 // A shard without an owner is left out. One that changes hands may have two entries for a moment, or
-// for as long as a function that has lost it has not returned: only a Commit proves who has it. A
+// until a function that has lost it returns: only a Commit proves which process has it. A
 // process that has left Serve's group, since its ctx has ended, has no entries. Owners blocks until a
 // server has answered. Cost: two requests, and one for each process.
 func (x *Shards) Owners(ctx context.Context) ([]Owner, error) {

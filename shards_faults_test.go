@@ -151,7 +151,7 @@ func TestAProcessWhoseIDIsTakenHoldsNoChangeUp(t *testing.T) {
 	})
 }
 
-// A process that others cannot see gets no shard, and says so: once, until it was seen.
+// A process that is not among the members gets no shard, and warns once, until it is among them.
 func TestAProcessThatIsNotAmongTheMembersWarns(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		const warning = "a process that serves shards is not among their members"
@@ -265,7 +265,7 @@ func TestAProcessWhoseNumberOfShardsMayChangeWaitsForFunctionsThatHaveTheirShard
 		number := func(name string) string { return name[len(name)-10:] }
 		places := w.Srv.Children("/shards/size")
 		first := slices.MinFunc(places, func(a, b string) int { return strings.Compare(number(a), number(b)) })
-		require.NoError(t, w.Bare().Delete("/shards/size/"+first, -1)) // somebody evicts who holds the change up
+		require.NoError(t, w.Bare().Delete("/shards/size/"+first, -1)) // an operator evicts the process that holds the change up
 		_, err := resize.Wait()
 		require.NoError(t, err)
 		time.Sleep(time.Minute)

@@ -388,7 +388,8 @@ func (sv *shardServer) drain(held context.Context) {
 	}
 }
 
-// isAtWork reports whether a function works; with butLost, one that has not lost its shard.
+// isAtWork reports whether a function works or a shard is waited for. With butLost, functions that have
+// lost their shards do not count.
 func (sv *shardServer) isAtWork(butLost bool) bool {
 	sv.mu.Lock()
 	defer sv.mu.Unlock()

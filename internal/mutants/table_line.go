@@ -182,6 +182,14 @@ var lineMutants = []mutant{
 		test: ". -run ^TestLockAllLocksInTheOrderOfPathsAndReleasesInReverse$",
 	},
 	{
+		name: "lockall-keeps-the-rest",
+		what: "LockAll keeps what it has locked if it fails.",
+		in:   ".",
+		old:  `return releaseAll(held)`,
+		new:  `return nil`,
+		test: ". -run ^TestLockAllGivesBackWhatItHasIfItFails$",
+	},
+	{
 		name: "keep-unwatched",
 		what: "A kept lock's line is not watched.",
 		in:   "internal/keep",
@@ -198,6 +206,14 @@ var lineMutants = []mutant{
 			}
 			others := k.line.Others()`,
 		test: "./internal/keep -run ^TestLockIsNotKept",
+	},
+	{
+		name: "keep-numbers-run-over",
+		what: "A kept place is granted more than 256 times.",
+		in:   "internal/hold",
+		old:  `if g.Token&lastGrant == lastGrant {`,
+		new:  `if false {`,
+		test: "./internal/keep -run TestPlaceIsTakenAnewAfter256Holds",
 	},
 	{
 		name: "keep-one-token",

@@ -35,6 +35,14 @@ var queueMutants = []mutant{
 		test: "./internal/queue -run TestConsumerGoesOnWhatever",
 	},
 	{
+		name: "queue-item-of-eleven-digits",
+		what: "Items with the numbers behind the end of a segment's counter are not seen.",
+		in:   "internal/queuelog",
+		old:  `if len(name) != nameLength && (len(name) != nameLength+1 || name[IDLength] != '-') {`,
+		new:  `if len(name) != nameLength {`,
+		test: "./internal/queue -run ^TestItemsAreDeliveredBeyondTheEndOfASegmentsCounter$",
+	},
+	{
 		name: "queue-claim-nameless",
 		what: "A claim's flag is named after its item alone: a Nack that is sent again gives back the next consumer's claim.",
 		in:   "internal/queue",

@@ -146,7 +146,7 @@ func (c *Conn) ephemeralsAnswered(zxid int64, code int32, record []byte) error {
 }
 
 // sawComparison notes the zxid of a comparison. Watches that are yet to be armed are armed from before
-// it: nobody has been told of what has changed since.
+// it: no event has reported what has changed since.
 func (c *Conn) sawComparison(zxid int64) {
 	c.mu.Lock()
 	saw := c.session.sawEvent

@@ -47,8 +47,8 @@ func (c *Conn) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// parse returns what to remember of a frame that go-zookeeper or the Conn itself sends. It writes the zxid of the last reply into a setWatches, because
-// go-zookeeper is shown none (see prepareReply).
+// parse returns what to remember of a frame that go-zookeeper or the Conn itself sends. It writes the
+// zxid of the last reply into a setWatches, because go-zookeeper is shown none (see prepareReply).
 func (c *Conn) parse(frame []byte) outgoing {
 	d := jute.NewDecoder(frame[4:])
 	o := outgoing{frame: frame, xid: d.Int32()}

@@ -84,8 +84,8 @@ elsewhere: a machine that was suspended acts too late, and only the token stops 
 Without -s, -x and -k the lock is a Mutex. -s and -x are the two sides of a read/write lock, which
 needs a path of its own, and so does a semaphore.
 
-On a terminal zkr says after a second who holds what it waits for, and how many are ahead. With -n it
-says so in the error. Flags of zkr come before the command.
+On a terminal zkr names the holder after a second, and how many are ahead. With -n the error names
+the holder. Flags of zkr come before the command.
 
 Exit status: the command's, or 128 and the number of the signal that ended it or zkr's wait;
 64 wrong usage; 69 no server; 75 not acquired; 76 lost while the command ran, even if it

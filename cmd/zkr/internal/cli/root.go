@@ -85,8 +85,8 @@ func (a *app) root() *cobra.Command {
 		Short: "Locks, queues and elections on ZooKeeper, from a shell",
 		Long: "zkr uses the recipes of github.com/zkrecipes/zkrecipes from a shell, and shows what happens in\n" +
 			"them. --servers or $ZKR_SERVERS says where.\n\n" +
-			"If something is stuck: zkr ls says what is held and since when, zkr graph whether it is a\n" +
-			"deadlock, and zkr describe PATH who holds it and what you can do.",
+			"If something is stuck: zkr ls lists what is held and since when, zkr graph shows deadlocks, and\n" +
+			"zkr describe PATH names the holder and says what you can do.",
 		Version:       built(),
 		SilenceErrors: true,
 		SilenceUsage:  true,

@@ -103,8 +103,8 @@ func holdersOf(now time.Time, l view.Line, own view.Session) string {
 // drawsScreen annotates commands that draw the whole screen, and say there what is wrong.
 const drawsScreen = "draws the screen"
 
-// sayLoss says when the connection is lost, which the Client mends by itself, and when there is one
-// again, until the caller calls done.
+// sayLoss reports on stderr when the connection is lost, and when the Client has connected again, until
+// the caller calls done.
 func (a *app) sayLoss(ctx context.Context, client *zkrecipes.Client) (done func()) {
 	if a.isJSON() {
 		return func() {}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -36,6 +37,7 @@ func TestMaxHoldEndsAHoldOfAHandlerThatHangs(t *testing.T) {
 		}()
 		time.Sleep(time.Second)
 		next := recipetest.LockOn(t, zkrecipes.NewMutex(w.Stranger(nil), w.Path)) // in the other's 30th second
+		synctest.Wait()                                                           // the handler has seen it, too
 		require.Equal(t, most, ended)
 		require.Equal(t, most, time.Since(began))
 		require.Greater(t, next.Token(), lease.Token())

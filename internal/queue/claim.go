@@ -451,10 +451,12 @@ func (c *claim) isItemGone(ctx context.Context) bool {
 	if err != nil {
 		return false
 	}
-	select {
-	case <-mark.Done():
-	case <-ctx.Done():
-		return false
+	for _, r := range []*zkconn.Reading{item, mark} { // they end in any order if the connection is lost
+		select {
+		case <-r.Done():
+		case <-ctx.Done():
+			return false
+		}
 	}
 	_, _, gone := item.Data()
 	_, _, notDone := mark.Data()

@@ -274,6 +274,7 @@ func TestHandlerWhoseItemIsBuriedIsToldSo(t *testing.T) {
 		synctest.Wait()
 		require.NoError(t, w.Queue(w.Stranger(nil)).Bury(t.Context(), ids[0]))
 		time.Sleep(time.Minute)
+		synctest.Wait()
 		require.Len(t, causes, 1)
 		require.ErrorIs(t, causes[0], zkrecipes.ErrLost)
 		require.ErrorIs(t, causes[0], zkrecipes.ErrItemGone)

@@ -167,10 +167,11 @@ func (w *TreeWatch) Take() map[string]TreeEvents {
 	case <-w.some:
 	default:
 	}
-	events := w.events
-	if len(events) > 0 {
-		w.events = map[string]TreeEvents{}
+	if len(w.events) == 0 {
+		return nil
 	}
+	events := w.events
+	w.events = map[string]TreeEvents{}
 	return events
 }
 

@@ -42,6 +42,8 @@
  *   REMAKE    budget: the empty line is deleted, and the next join makes it anew, with numbers from 0
  *   EARLY     the own watch is requested before the list, not after it
  *   ANYNUM    the guess names the last one's place whatever its number (must break)
+ *   GONERW    with RW, too, the only place ahead that is gone when it is watched has left for good (with DOWN: must
+ *             break, since a reader's place has taken its number)
  *   BLIND     a guess that does not exist is a place that has gone with a farewell (must break)
  *   READGUESS a reader waits for a reader that it guessed, and does not list when that goes (must break)
  */
@@ -70,6 +72,11 @@
 #define ORDER 0
 #endif
 #define MAXN (NC*ROUNDS)
+#if defined(RW) && !defined(GONERW)
+#define GONE 0
+#else
+#define GONE (!foreign)
+#endif
 #ifdef RW
 #define MAXP (2*MAXN)      /* p >= MAXN: reader place made by a downgrade of writer p-MAXN */
 #else
@@ -329,7 +336,11 @@ wait:
 #ifdef BLIND
         goto grant
 #else
-        goto list
+        if
+        :: !GONE || !only -> goto list
+        :: GONE && only && ownarmed -> goto grant
+        :: GONE && only && !ownarmed -> stash = 1; goto wait
+        fi
 #endif
 #ifndef NOLOOK
      :: t == DEL && p == my && !foreign -> goto over       /* evicted */

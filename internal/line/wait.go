@@ -38,9 +38,12 @@ func (p *Place) AwaitTurn(ctx context.Context, guess *Guess) error {
 		if err != nil {
 			return err
 		}
-		if before == nil {
-			if guess != nil {
+		if before == nil { // it has gone
+			switch {
+			case guess != nil:
 				p.Line.noteFailed(true)
+			case ahead == 1 && p.Kind == placename.KindLock: // I8
+				p.First = p.Own != nil && !p.Own.HasFired() // I2
 			}
 			continue
 		}

@@ -1,0 +1,99 @@
+package line_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/zkrecipes/zkrecipes"
+	"github.com/zkrecipes/zkrecipes/internal/harness"
+	"github.com/zkrecipes/zkrecipes/internal/recipetest"
+	"github.com/zkrecipes/zkrecipes/zktest"
+)
+
+// What happens between a waiter's listing and the watches that it sets then.
+
+// watchesLate begins a call whose listing shows the lease's place, and calls meanwhile. The server gets
+// the watch on that place a second later.
+func watchesLate(w *recipetest.World, l *zkrecipes.Lease, lock func(context.Context) (*zkrecipes.Lease, error), meanwhile func()) *harness.Call[*zkrecipes.Lease] {
+	w.Plan.Add(zktest.Fault{Do: zktest.Delay, Op: "getData", Path: l.Check().Path, For: time.Second})
+	a := recipetest.Later(w.T, lock)
+	synctest.Wait()
+	require.Equal(w.T, 1, w.Plan.Fired()["delay before"])
+	meanwhile()
+	time.Sleep(900 * time.Millisecond)
+	require.True(w.T, a.Waiting())
+	return a
+}
+
+func TestAWaiterWhoseOnlyPredecessorHasGoneDoesNotListAgain(t *testing.T) {
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		l := recipetest.LockOn(t, zkrecipes.NewMutex(w.Client(nil), w.Path))
+		m := zkrecipes.NewMutex(w.Stranger(nil), w.Path)
+		requests := w.Requests(func() {
+			w.Stands(watchesLate(w, l, m.Lock, func() { require.NoError(t, l.Release()) }).Get())
+		})
+		require.Equal(t, 1, requests["getChildren2"])
+	})
+}
+
+func TestAWaiterIsNotNextIfAnotherIsAhead(t *testing.T) {
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		l := recipetest.LockOn(t, zkrecipes.NewMutex(w.Client(nil), w.Path))
+		ahead := w.LockLater(w.Stranger(nil))
+		w.Plan.Add(zktest.Fault{Do: zktest.Delay, Op: "getData", Path: w.Path + "/" + w.Line()[1].Name, For: time.Second})
+		a := w.LockLater(w.Stranger(nil))
+		ahead.Cancel(nil)
+		time.Sleep(2 * time.Second)
+		require.Equal(t, 1, w.Plan.Fired()["delay before"])
+		require.True(t, a.Waiting())
+		released(t, l, a)
+	})
+}
+
+// The place behind lists the same predecessor once the waiter's place is gone, and holds.
+func TestAWaiterThatIsDeletedIsNotNextWhenItsPredecessorGoes(t *testing.T) {
+	for name, releaseFirst := range map[string]bool{"release first": true, "deletion first": false} {
+		t.Run(name, func(t *testing.T) {
+			recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+				l := recipetest.LockOn(t, zkrecipes.NewMutex(w.Client(nil), w.Path))
+				ahead := w.LockLater(w.Stranger(nil)) // so that the waiter already watches its own place
+				a, behind := w.LockLater(w.Stranger(nil)), w.LockLater(w.Stranger(nil))
+				mine := w.Path + "/" + w.Line()[2].Name
+				w.Plan.Add(zktest.Fault{Do: zktest.Delay, Op: "getData", Path: l.Check().Path, For: time.Second})
+				ahead.Cancel(nil)
+				synctest.Wait()
+				require.Equal(t, 1, w.Plan.Fired()["delay before"])
+				if releaseFirst {
+					require.NoError(t, l.Release())
+				}
+				require.NoError(t, w.Bare().Delete(mine, -1))
+				if !releaseFirst {
+					require.NoError(t, l.Release())
+				}
+				_, err := a.Wait()
+				require.ErrorIs(t, err, zkrecipes.ErrEvicted)
+				w.Stands(behind.Get())
+			})
+		})
+	}
+}
+
+// A downgrade deletes the writer's place. The reader's, with its number, stands.
+func TestAWriterIsNotNextWhenTheOneAheadDowngrades(t *testing.T) {
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		l, err := zkrecipes.NewRWLock(w.Client(nil), w.Path).Lock(t.Context())
+		require.NoError(t, err)
+		rw := zkrecipes.NewRWLock(w.Stranger(nil), w.Path)
+		a := watchesLate(w, l, rw.Lock, func() {
+			require.NoError(t, l.Downgrade(t.Context()))
+		})
+		time.Sleep(time.Second)
+		require.True(t, a.Waiting())
+		w.Stands(l)
+		released(t, l, a)
+	})
+}

@@ -5,6 +5,7 @@
 #	./scripts/test-all.sh [part...]
 #
 #	test        make test
+#	programs    zkr, and the steps of a release: they run programs, and wait for them
 #	race        all packages with the race detector, and some seeds of each simulation
 #	real        all tests of the recipes on a real server (ZK_VERSION chooses another one)
 #	long        tests that take minutes each, on real servers, and all versions of ZooKeeper
@@ -26,12 +27,14 @@ cd "$(dirname "$0")/.."
 GOLANGCI=github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 GOVULNCHECK=golang.org/x/vuln/cmd/govulncheck@v1.9.0
 
-all=(test race real long bench prometheus sasl fence page fuzz sim mutants soak losses stress lint)
+all=(test programs race real long bench prometheus sasl fence page fuzz sim mutants soak losses stress lint)
 
 race() {
 	./scripts/setup.sh
-	for group in inside servers; do ./scripts/packages.sh $group; done | xargs ./scripts/race.sh
+	for group in inside programs servers; do ./scripts/packages.sh $group; done | xargs ./scripts/race.sh
 }
+
+programs() { ./scripts/packages.sh programs | ZK_HARNESS=zktest xargs go test -timeout 20m -skip '^Test(Real|Long)'; }
 
 real() {
 	./scripts/setup.sh

@@ -38,13 +38,8 @@ func (p *Place) AwaitTurn(ctx context.Context, guess *Guess) error {
 		if err != nil {
 			return err
 		}
-		if before == nil { // it has gone
-			switch {
-			case guess != nil:
-				p.Line.noteFailed(true)
-			case ahead == 1 && p.Kind == placename.KindLock: // I8
-				p.First = p.Own != nil && !p.Own.HasFired() // I2
-			}
+		if before == nil {
+			p.predecessorHadLeft(*pred, ahead, guess != nil)
 			continue
 		}
 		p.WaitedFor = pred.Name
@@ -111,6 +106,19 @@ func (p *Place) watchPredecessor(ctx context.Context, pred placename.Parts) (*zk
 		return nil, nil
 	}
 	return before, err
+}
+
+// predecessorHadLeft is called if the predecessor had left before it was watched. It sets p.First if
+// it is this place's turn. Otherwise the caller must look again.
+func (p *Place) predecessorHadLeft(pred placename.Parts, ahead int, guessed bool) {
+	switch {
+	case guessed:
+		p.Line.noteFailed(true)
+	case ahead == 1 && p.Kind == placename.KindLock: // I8
+		p.First = p.Own != nil && !p.Own.HasFired() // I2
+	}
+	p.Line.Client.Log(slog.LevelDebug, "predecessor of a place had left before it was watched", "place", p.Path,
+		"predecessor", pred.Name, "guessed", guessed, "turn", p.First)
 }
 
 // awaitPredecessor waits for the predecessor to go. It sets p.First if the predecessor has released

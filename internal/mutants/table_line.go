@@ -138,7 +138,7 @@ var lineMutants = []mutant{
 		what: "A guessed predecessor that does not exist has given the turn to the place.",
 		in:   "internal/line",
 		old:  `p.Line.noteFailed(true)`,
-		new:  `break`,
+		new:  `p.First = true`,
 		test: "./internal/line -run ^TestAGuessThatHasLeftIsFoundOutByTheWatch$",
 	},
 	{

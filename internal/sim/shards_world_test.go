@@ -127,11 +127,7 @@ func (w *shardsWorld) checkShares(when string, processes int) map[int]*shardWork
 			w.log.violation("%s: shard %d of %d, and there are %d: %v", when, work.shard.Number(), work.shard.Count(), n, work.shard.Err())
 		}
 	}
-	even := len(owners) == n && (len(shares) == processes || n < processes)
-	for _, share := range shares {
-		even = even && (share == n/processes || share == (n+processes-1)/processes)
-	}
-	if !even {
+	if len(owners) != n || !judge.Evenly(shares, n, processes) {
 		w.log.violation("%s: the shares of %d shards and %d processes are %v\n%s", when, n, processes, shares, w.srv.Tree())
 	}
 	return owners

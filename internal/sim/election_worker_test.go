@@ -30,7 +30,7 @@ type candidate struct {
 // term is a Term, and its hold.
 type term struct {
 	*zkrecipes.Term
-	hold *hold
+	hold *held
 }
 
 // work campaigns and leads, a few times.

@@ -19,31 +19,31 @@ type holds struct {
 
 	mu    sync.Mutex
 	judge *judge.Judge
-	live  map[*hold]struct{} // granted, and not yet being released
+	live  map[*held]struct{} // granted, and not yet being released
 }
 
-// hold is a grant. Until is when its worker last saw that it holds.
-type hold struct {
+// held is a grant. Until is when its worker last saw that it holds.
+type held struct {
 	judge.Event
 	lease interface{ Err() error }
 }
 
 func newHolds(w *world, cfg judge.Config) *holds {
-	return &holds{world: w, judge: judge.New(cfg), live: map[*hold]struct{}{}}
+	return &holds{world: w, judge: judge.New(cfg), live: map[*held]struct{}{}}
 }
 
 func (h *holds) moment() time.Duration { return time.Duration(h.log.tick()) }
 
 // granted notes a grant to a call that began at called, and reports whether others now
 // believe in a hold with the same key.
-func (h *holds) granted(worker any, called int64, lease interface{ Err() error }, e judge.Event) (g *hold, beside bool) {
+func (h *holds) granted(worker any, called int64, lease interface{ Err() error }, e judge.Event) (g *held, beside bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	e.Kind, e.Worker, e.Called = judge.Granted, fmt.Sprint(worker), time.Duration(called)
 	e.At = h.moment()
 	h.judge.Take(e)
 	e.Kind, e.From = judge.Held, e.At
-	g = &hold{e, lease}
+	g = &held{e, lease}
 	for other := range h.live {
 		beside = h.believe(other) && other.Key == g.Key || beside
 	}
@@ -54,7 +54,7 @@ func (h *holds) granted(worker any, called int64, lease interface{ Err() error }
 
 // believe notes that a worker believes in its hold. If the server may expire the session of a
 // live client, that means nothing. h.mu must be held.
-func (h *holds) believe(g *hold) bool {
+func (h *holds) believe(g *held) bool {
 	now := h.moment()
 	if h.forcedExpiry || g.lease.Err() != nil {
 		return false
@@ -65,10 +65,10 @@ func (h *holds) believe(g *hold) bool {
 
 // downgrading notes that a writer may become a reader from now on, and returns its hold as one,
 // and the moment.
-func (h *holds) downgrading(g *hold) (reader *hold, moment time.Duration) {
+func (h *holds) downgrading(g *held) (reader *held, moment time.Duration) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	reader = &hold{g.Event, g.lease}
+	reader = &held{g.Event, g.lease}
 	reader.Shared = true
 	if _, ok := h.live[g]; ok {
 		delete(h.live, g)
@@ -78,7 +78,7 @@ func (h *holds) downgrading(g *hold) (reader *hold, moment time.Duration) {
 }
 
 // releasing notes that holds are about to end, and returns the moment.
-func (h *holds) releasing(all ...*hold) (moment time.Duration) {
+func (h *holds) releasing(all ...*held) (moment time.Duration) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, g := range all {
@@ -89,7 +89,7 @@ func (h *holds) releasing(all ...*hold) (moment time.Duration) {
 
 // released reports a hold that was released with err. Unless it was lost, or may have been, it
 // lasted until the release began.
-func (h *holds) released(g *hold, began time.Duration, err error) {
+func (h *holds) released(g *held, began time.Duration, err error) {
 	until := g.Until
 	if err == nil && !h.forcedExpiry {
 		until = began
@@ -98,7 +98,7 @@ func (h *holds) released(g *hold, began time.Duration, err error) {
 }
 
 // lasted reports a hold that lasted until then, at least.
-func (h *holds) lasted(g *hold, until time.Duration) {
+func (h *holds) lasted(g *held, until time.Duration) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	g.At, g.Until = h.moment(), until

@@ -24,8 +24,8 @@ type grant struct {
 	called          int64           // when Lock was called
 	token           zkrecipes.Token // at the grant, like place
 	place           string
-	hold            *hold
-	reading         *hold         // what it is if it has become a reader; nil before downgradeCalled
+	hold            *held
+	reading         *held         // what it is if it has become a reader; nil before downgradeCalled
 	downgradeCalled time.Duration // when Downgrade was first called, 0 if never
 	downgraded      bool          // Downgrade has returned nil
 }

@@ -17,7 +17,7 @@ type slotGrant struct {
 	worker int
 	path   string
 	lease  *zkrecipes.SlotLease
-	hold   *hold
+	hold   *held
 }
 
 // uuid returns that of the acquisition.

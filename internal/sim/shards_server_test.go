@@ -25,7 +25,7 @@ const (
 type shardWork struct {
 	shard *zkrecipes.Shard
 	who   string
-	hold  *hold
+	hold  *held
 }
 
 // name returns what the functions of a process that serves for the whole run are called.

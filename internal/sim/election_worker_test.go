@@ -30,7 +30,7 @@ type candidate struct {
 // term is a Term, and its hold.
 type term struct {
 	*zkrecipes.Term
-	hold *held
+	held *held
 }
 
 // work campaigns and leads, a few times.
@@ -126,8 +126,8 @@ func (k *candidate) countLeading(change int) {
 func (k *candidate) elected(t *zkrecipes.Term, called int64) *term {
 	k.events.add("elected")
 	k.log.note("worker %d leads %s with 0x%x", k.worker, k.path, int64(t.Token()))
-	hold, _ := k.holds.granted(k.worker, called, t, judge.Event{Key: k.path, Token: int64(t.Token())})
-	return &term{t, hold}
+	held, _ := k.holds.granted(k.worker, called, t, judge.Event{Key: k.path, Token: int64(t.Token())})
+	return &term{t, held}
 }
 
 // lead does what leaders do.
@@ -180,7 +180,7 @@ func (k *candidate) commit(t *term) {
 
 // resign ends the term by end, which returns ErrLost if it was lost before.
 func (k *candidate) resign(t *term, end func() error) {
-	releasing := k.holds.releasing(t.hold)
+	releasing := k.holds.releasing(t.held)
 	err := end()
 	k.log.note("worker %d: end of 0x%x: %v", k.worker, int64(t.Token()), err)
 	switch {
@@ -189,7 +189,7 @@ func (k *candidate) resign(t *term, end func() error) {
 	case err == nil:
 		k.events.add("resigned")
 	}
-	k.holds.released(t.hold, releasing, err)
+	k.holds.released(t.held, releasing, err)
 }
 
 // callLeader checks that what Leader returns was so during the call.

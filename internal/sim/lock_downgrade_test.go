@@ -22,7 +22,7 @@ func readerPlace(writers string) string { return strings.Replace(writers, "__WRI
 // markDowngrading notes that other readers may be granted from now on.
 func (w *lockWorld) markDowngrading(g *grant) {
 	if g.reading == nil {
-		g.reading, g.downgradeCalled = w.holds.downgrading(g.hold)
+		g.reading, g.downgradeCalled = w.holds.downgrading(g.held)
 	}
 }
 

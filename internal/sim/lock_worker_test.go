@@ -24,7 +24,7 @@ type grant struct {
 	called          int64           // when Lock was called
 	token           zkrecipes.Token // at the grant, like place
 	place           string
-	hold            *held
+	held            *held
 	reading         *held         // what it is if it has become a reader; nil before downgradeCalled
 	downgradeCalled time.Duration // when Downgrade was first called, 0 if never
 	downgraded      bool          // Downgrade has returned nil
@@ -117,7 +117,7 @@ func (w *lockWorld) acquire(ctx context.Context, worker int, m anyLock, get lock
 		w.log.violation("worker %d: granted 0x%x after the session's timeout: %v", worker, int64(g.token), err)
 	}
 	var beside bool
-	g.hold, beside = w.holds.granted(worker, g.called, l, judge.Event{Key: m.path, Token: int64(g.token), Shared: reads})
+	g.held, beside = w.holds.granted(worker, g.called, l, judge.Event{Key: m.path, Token: int64(g.token), Shared: reads})
 	if beside && reads {
 		w.events.add("readers together")
 	}
@@ -205,7 +205,7 @@ func (w *lockWorld) reenter(r *rand.Rand, g *grant) {
 }
 
 func (w *lockWorld) release(r *rand.Rand, g *grant) {
-	releasing := w.holds.releasing(g.hold, g.reading)
+	releasing := w.holds.releasing(g.held, g.reading)
 	twice, late := r.IntN(8) == 0, w.canDowngrade(g) && r.IntN(6) == 0
 	var other error
 	var wg sync.WaitGroup
@@ -243,9 +243,9 @@ func (w *lockWorld) release(r *rand.Rand, g *grant) {
 		}
 	}
 	if done {
-		w.holds.lasted(g.hold, g.downgradeCalled)
+		w.holds.lasted(g.held, g.downgradeCalled)
 	} else {
-		w.holds.released(g.hold, releasing, err)
+		w.holds.released(g.held, releasing, err)
 	}
 }
 

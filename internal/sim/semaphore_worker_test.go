@@ -17,7 +17,7 @@ type slotGrant struct {
 	worker int
 	path   string
 	lease  *zkrecipes.SlotLease
-	hold   *held
+	held   *held
 }
 
 // uuid returns that of the acquisition.
@@ -174,9 +174,9 @@ func (w *semaphoreWorld) callAcquire(ctx context.Context, r *rand.Rand, worker i
 			w.commitUnder(ctx, g)
 		}
 	}
-	releasing := w.holds.releasing(g.hold)
+	releasing := w.holds.releasing(g.held)
 	err = l.Release()
-	w.holds.released(g.hold, releasing, err)
+	w.holds.released(g.held, releasing, err)
 	w.log.note("worker %d: release of %v: %v", worker, l.Slots(), err)
 	switch {
 	case l.Err() == nil:
@@ -208,7 +208,7 @@ func (w *semaphoreWorld) granted(g *slotGrant, k int, called int64) {
 		w.events.add("acquired several")
 	}
 	var beside bool
-	g.hold, beside = w.holds.granted(g.worker, called, l, judge.Event{Key: g.path, Token: int64(l.Token()), Slots: l.Slots()})
+	g.held, beside = w.holds.granted(g.worker, called, l, judge.Event{Key: g.path, Token: int64(l.Token()), Slots: l.Slots()})
 	if beside {
 		w.events.add("held together")
 	}

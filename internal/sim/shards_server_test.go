@@ -25,7 +25,7 @@ const (
 type shardWork struct {
 	shard *zkrecipes.Shard
 	who   string
-	hold  *held
+	held  *held
 }
 
 // name returns what the functions of a process that serves for the whole run are called.
@@ -124,7 +124,7 @@ func (w *shardsWorld) began(work *shardWork) {
 	if !w.observer.couldHold(s.Check().Path) {
 		w.log.violation("%s was granted %s, which could never hold", work.who, s.Check().Path)
 	}
-	work.hold, _ = w.holds.granted(work.who, 0, s, judge.Event{Key: fmt.Sprint("shard ", s.Number()), Token: int64(s.Token())})
+	work.held, _ = w.holds.granted(work.who, 0, s, judge.Event{Key: fmt.Sprint("shard ", s.Number()), Token: int64(s.Token())})
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for other := range w.live {
@@ -141,8 +141,8 @@ func (w *shardsWorld) began(work *shardWork) {
 }
 
 func (w *shardsWorld) ended(work *shardWork) {
-	w.holds.releasing(work.hold)
-	w.holds.lasted(work.hold, work.hold.Until)
+	w.holds.releasing(work.held)
+	w.holds.lasted(work.held, work.held.Until)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	delete(w.live, work)

@@ -234,6 +234,11 @@ func (w *lockWorld) release(r *rand.Rand, g *grant) {
 	}
 	w.checkNotDeleted(err)
 	w.endUse(g)
+	w.report(g, releasing, err)
+}
+
+// report reports what was held until its release, which returned err.
+func (w *lockWorld) report(g *grant, releasing time.Duration, err error) {
 	done := g.downgraded
 	if g.reading != nil {
 		w.holds.released(g.reading, releasing, err)

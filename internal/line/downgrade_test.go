@@ -277,48 +277,6 @@ func TestCommitCancelledDuringADowngradeIsNotSent(t *testing.T) {
 	})
 }
 
-// Release meets the downgrade at its request, at its reply, and while disconnected.
-func TestReleaseThatMeetsADowngradeLeavesNothing(t *testing.T) {
-	for _, when := range []string{"before", "after", "disconnected", "at any time"} {
-		t.Run(when, func(t *testing.T) {
-			inRWBubble(t, func(t *testing.T, w *rwWorld) {
-				for i := range 20 {
-					l := recipetest.Held(t, w.OurLock.Lock)
-					next := w.MustWait(w.TheirLock.Lock)
-					switch when {
-					case "disconnected":
-						w.Away(w.C)
-					case "before", "after":
-						w.Plan.Add(zktest.Fault{Do: zktest.Delay, After: when == "after", Op: recipetest.OpDowngrade, For: time.Second})
-					}
-					done := harness.GoErr(t, l.Downgrade)
-					if when != "at any time" {
-						synctest.Wait()
-					}
-					for range i { // so that some downgrades get further
-						runtime.Gosched()
-					}
-					released := []*harness.Call[struct{}]{harness.GoErr(t, func(context.Context) error { return l.Release() }), harness.GoErr(t, func(context.Context) error { return l.Release() })}
-					if when == "disconnected" {
-						synctest.Wait()
-						require.ErrorIs(t, l.Err(), zkrecipes.ErrReleased, "it does not wait")
-						w.Back()
-					}
-					for _, call := range released {
-						call.Get()
-					}
-					if _, err := done.Wait(); err != nil || when != "at any time" {
-						require.ErrorIs(t, err, zkrecipes.ErrReleased)
-					}
-					require.NoError(t, next.Get().Release())
-					w.holds(0)
-					require.Empty(t, w.Line())
-				}
-			})
-		})
-	}
-}
-
 func TestReentryThatMeetsADowngradeHoldsOrFails(t *testing.T) {
 	inRWBubble(t, func(t *testing.T, w *rwWorld) {
 		for i := range 100 {

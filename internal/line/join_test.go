@@ -2,7 +2,6 @@ package line_test
 
 import (
 	"context"
-	"fmt"
 	"strings"
 	"sync"
 	"testing"
@@ -98,38 +97,6 @@ func TestSignalReadAfterTheSessionExpiredGrantsNothing(t *testing.T) {
 	}
 }
 
-// The holder releases and the waiter's session expires at the same moment, in either
-// order.
-func TestExpiryRacingAReleaseIsNeverReportedHeld(t *testing.T) {
-	for _, releaseFirst := range []bool{false, true} {
-		t.Run(fmt.Sprintf("release first=%v", releaseFirst), func(t *testing.T) {
-			recipetest.EachSideInBubble(t, func(t *testing.T, w *recipetest.SideWorld) {
-				c := w.Client(nil)
-				holder := w.Excludes(w.Client(nil))
-				a, session := w.Waits(c), recipetest.SessionID(c)
-				if releaseFirst {
-					require.NoError(t, holder.Release())
-				}
-				require.True(t, w.Srv.Expire(session))
-				if !releaseFirst {
-					require.NoError(t, holder.Release())
-				}
-				l := a.Get()
-				time.Sleep(time.Second)
-				if err := l.Err(); err != nil { // it was granted before the expiry, and has noticed that
-					require.True(t, releaseFirst)
-					require.ErrorIs(t, err, zkrecipes.ErrLost)
-					require.ErrorIs(t, l.Release(), zkrecipes.ErrLost)
-				} else {
-					w.Stands(l)
-					require.NoError(t, l.Release())
-				}
-				require.Empty(t, w.Line())
-			})
-		})
-	}
-}
-
 func TestWaiterWhoseSessionExpiresJoinsAgainAtTheTail(t *testing.T) {
 	recipetest.EachSideInBubble(t, func(t *testing.T, w *recipetest.SideWorld) {
 		holder := w.Excludes(w.Stranger(nil))
@@ -171,34 +138,9 @@ func TestReleaseWhileDisconnectedTakesOneListingAfterTheReconnect(t *testing.T) 
 	})
 }
 
-// A place is evicted, so its successor then has the same predecessor. Both waiters
-// receive the predecessor's signal, but only one of them still has a place.
-func TestAnEvictedWaiterIsNotGrantedByItsPredecessorsSignal(t *testing.T) {
-	recipetest.EachSideInBubble(t, func(t *testing.T, w *recipetest.SideWorld) {
-		c, other, raw := w.Client(nil), w.Client(nil), w.Bare()
-		for range 10 {
-			holder := w.Excludes(other)
-			evicted, behind := w.Waits(c), w.RivalWaits(c)
-			name := w.Line()[1].Name
-			go raw.Delete(w.Path+"/"+name, -1)
-			go holder.Release()
-			synctest.Wait()
-			if l, err := evicted.Wait(); err == nil { // granted before it was evicted
-				_, err = l.Commit(t.Context())
-				require.ErrorIs(t, err, zkrecipes.ErrLost)
-			} else {
-				require.ErrorIs(t, err, zkrecipes.ErrEvicted)
-			}
-			l := behind.Get()
-			w.Stands(l)
-			require.NoError(t, l.Release())
-			synctest.Wait()
-			require.Empty(t, w.Line())
-		}
-	})
-}
-
-// As above, and the waiter receives both events at once.
+// A place is evicted, so its successor then has the same predecessor. Both waiters receive the
+// predecessor's signal, but only one of them still has a place. The evicted one receives both
+// events at once.
 func TestAWaiterThatWasEvictedUnheardIsGrantedNothing(t *testing.T) {
 	recipetest.EachSideInBubble(t, func(t *testing.T, w *recipetest.SideWorld) {
 		link := harness.NewLink(w.Srv)
@@ -284,21 +226,6 @@ func TestSearchForAJoinFollowsASync(t *testing.T) {
 			})
 		})
 	}
-}
-
-// A server that lags behind what the client has seen refuses the connection. The join
-// is found once a server accepts it.
-func TestSearchWaitsForAServerThatHasSeenWhatTheClientHas(t *testing.T) {
-	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-		c := w.Client(nil)
-		w.Plan.Add(zktest.Fault{Do: zktest.Drop, After: true, Op: recipetest.OpJoin})
-		requests := w.Requests(func() {
-			w.Stands(w.LockLater(c).Get())
-			require.Len(t, w.Line(), 1)
-		})
-		require.Equal(t, 1, requests[recipetest.OpJoin])
-		require.Greater(t, requests["connect"], 1)
-	}, zktest.WithPlan(zktest.NewPlan(zktest.Fault{Do: zktest.Lag, Skip: 1, Times: -1, Behind: 100, For: 3 * time.Second})))
 }
 
 func TestLeaseSeesEarlierCommitsAfterAReconnectToALaggingServer(t *testing.T) {

@@ -413,22 +413,6 @@ func TestANewLineIsJoinedAtOnce(t *testing.T) {
 	})
 }
 
-func TestALineBeginsAnewAlthoughTheReplyToItsDeletionIsLost(t *testing.T) {
-	for when, after := range map[string]bool{"before": false, "after": true} {
-		t.Run(when, func(t *testing.T) {
-			recipetest.EachSideInBubble(t, func(t *testing.T, w *recipetest.SideWorld) {
-				c := w.Client(nil)
-				w.AtLimit()
-				w.Plan.Add(zktest.Fault{Do: zktest.Drop, After: after, Op: recipetest.OpDelete, Path: w.Path})
-				a := w.Waits(c)
-				time.Sleep(time.Second)
-				w.Served(a)
-				require.Equal(t, 1, w.Plan.Fired()["drop "+when])
-			})
-		})
-	}
-}
-
 // A place beyond the limit stands for a moment only, and never holds.
 func TestAContenderBeyondTheLimitHoldsNothing(t *testing.T) {
 	recipetest.EachSideInBubble(t, func(t *testing.T, w *recipetest.SideWorld) {

@@ -36,11 +36,13 @@
 // queue_producer, queue_consumer). Its observer follows every change that the
 // server applies, and knows the names on the wire but none of the library's code
 // (*_observer). Its judge compares what callers were told with what the observer
-// saw (*_judge).
+// saw (*_judge). What the workers hold and write under it goes to internal/judge, which
+// judges the soak, too (holds).
 //
 // # Adding an invariant
 //
-// Report a breach with world.log.violation, at the first place where it can be
+// If the soak can see a breach, too, the rule belongs in internal/judge. Otherwise report
+// the breach with world.log.violation, at the first place where it can be
 // known: in the observer's onChange if the server's state alone is wrong, in the
 // worker if a reply contradicts what the observer has seen, in checkAtRest if it
 // takes the whole run. Count the situation that the invariant is about with

@@ -12,6 +12,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/zkrecipes/zkrecipes"
+	"github.com/zkrecipes/zkrecipes/internal/judge"
 )
 
 // candidate is a worker, in one life of its process.
@@ -26,11 +27,10 @@ type candidate struct {
 	said   int // values so far
 }
 
-// term is a Term, and what its worker knows of it.
+// term is a Term, and its hold.
 type term struct {
 	*zkrecipes.Term
-	path   string
-	called int64
+	held *held
 }
 
 // work campaigns and leads, a few times.
@@ -122,22 +122,12 @@ func (k *candidate) countLeading(change int) {
 	}
 }
 
-// elected notes a term and checks what must be true as it begins.
+// elected notes a term.
 func (k *candidate) elected(t *zkrecipes.Term, called int64) *term {
-	mine := &term{t, k.path, called}
-	token := t.Token()
 	k.events.add("elected")
-	k.log.note("worker %d leads %s with 0x%x", k.worker, k.path, int64(token))
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	for other := range k.terms {
-		if other.path == k.path && !k.forcedExpiry && other.Err() == nil && t.Err() == nil {
-			k.log.violation("%s: worker %d leads with 0x%x beside 0x%x", k.path, k.worker, int64(token), int64(other.Token()))
-		}
-	}
-	k.terms[mine] = struct{}{}
-	k.history.add(lockOp{lock: k.path, worker: k.worker, kind: opWriterGranted, token: token, call: called, ret: k.log.tick()})
-	return mine
+	k.log.note("worker %d leads %s with 0x%x", k.worker, k.path, int64(t.Token()))
+	held, _ := k.holds.granted(k.worker, called, t, judge.Event{Key: k.path, Token: int64(t.Token())})
+	return &term{t, held}
 }
 
 // lead does what leaders do.
@@ -181,7 +171,7 @@ func (k *candidate) commit(t *term) {
 	case errors.Is(err, zk.ErrNoNode):
 		_, err = t.Commit(ctx, zkrecipes.OpCreate(data, nil, 0, nil))
 	case err == nil:
-		k.history.addWrite(k.path, fencedWrite{rs[0].Stat.Version, t.Token(), true})
+		k.holds.committed(k.worker, k.path, t.Token(), false, rs[0].Stat)
 	case errors.Is(err, zkrecipes.ErrLost):
 		k.events.add("commit refused")
 	}
@@ -190,10 +180,7 @@ func (k *candidate) commit(t *term) {
 
 // resign ends the term by end, which returns ErrLost if it was lost before.
 func (k *candidate) resign(t *term, end func() error) {
-	k.mu.Lock()
-	delete(k.terms, t)
-	k.mu.Unlock()
-	releasing := k.log.tick()
+	releasing := k.holds.releasing(t.held)
 	err := end()
 	k.log.note("worker %d: end of 0x%x: %v", k.worker, int64(t.Token()), err)
 	switch {
@@ -202,14 +189,7 @@ func (k *candidate) resign(t *term, end func() error) {
 	case err == nil:
 		k.events.add("resigned")
 	}
-	ret := k.log.tick()
-	if err == nil && t.Err() == nil { // Lead resigns, later
-		ret = 0
-	}
-	if err != nil || k.forcedExpiry { // it may have ended at any time
-		releasing = t.called
-	}
-	k.history.add(lockOp{lock: k.path, worker: k.worker, kind: opEnded, token: t.Token(), call: releasing, ret: ret})
+	k.holds.released(t.held, releasing, err)
 }
 
 // callLeader checks that what Leader returns was so during the call.

@@ -9,6 +9,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/zkrecipes/zkrecipes"
+	"github.com/zkrecipes/zkrecipes/internal/judge"
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
@@ -16,11 +17,10 @@ import (
 // each process, which follows it for the whole run.
 type electionWorld struct {
 	*waitWorld
-	server  *electionObserver
-	history *lockHistory
+	server *electionObserver
+	holds  *holds
 
 	mu      sync.Mutex
-	terms   map[*term]struct{}               // that have not been resigned
 	leading map[*zkrecipes.Client]leadCounts // functions of Lead that run
 	seen    map[*follower]sighting           // what each observer saw last
 }
@@ -42,8 +42,8 @@ func newElectionWorld(seed uint64) *world {
 		}
 	}, "/app/elections/a", "/app/elections/b")
 	w := &electionWorld{
-		waitWorld: g, history: newLockHistory(), server: newElectionObserver(g.world, g.paths),
-		terms: map[*term]struct{}{}, leading: map[*zkrecipes.Client]leadCounts{}, seen: map[*follower]sighting{},
+		waitWorld: g, holds: newHolds(g.world, judge.Config{}), server: newElectionObserver(g.world, g.paths),
+		leading: map[*zkrecipes.Client]leadCounts{}, seen: map[*follower]sighting{},
 	}
 	w.workload = w
 	return w.world
@@ -115,7 +115,7 @@ func (w *electionWorld) checkAtRest() {
 		}
 		w.checkSeenByAll(path, sighting{})
 	}
-	w.history.check(w.log)
+	w.holds.check()
 }
 
 // checkSeenByAll checks that after a while all observers of a path have seen the same.

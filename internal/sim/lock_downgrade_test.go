@@ -21,11 +21,8 @@ func readerPlace(writers string) string { return strings.Replace(writers, "__WRI
 
 // markDowngrading notes that other readers may be granted from now on.
 func (w *lockWorld) markDowngrading(g *grant) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	g.reader = true
-	if g.downgradeCalled == 0 {
-		g.downgradeCalled = w.log.tick()
+	if g.reading == nil {
+		g.reading, g.downgradeCalled = w.holds.downgrading(g.held)
 	}
 }
 
@@ -104,7 +101,6 @@ func (w *lockWorld) checkDowngrade(ctx context.Context, g *grant, err error, rel
 	if !g.downgraded {
 		g.downgraded = true
 		w.events.add("downgrade")
-		w.history.add(lockOp{lock: g.lock.path, worker: g.worker, kind: opDowngraded, token: g.token, call: g.downgradeCalled, ret: w.log.tick()})
 	}
 	place := g.lease.Check().Path
 	w.checkGranted(g.worker, place, true)

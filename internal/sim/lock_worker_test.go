@@ -13,6 +13,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/zkrecipes/zkrecipes"
+	"github.com/zkrecipes/zkrecipes/internal/judge"
 )
 
 // grant is a Lease, and what its worker knows of it.
@@ -23,10 +24,10 @@ type grant struct {
 	called          int64           // when Lock was called
 	token           zkrecipes.Token // at the grant, like place
 	place           string
-	downgradeCalled int64 // when Downgrade was first called, 0 if never
-	downgraded      bool  // Downgrade has returned nil
-	// reader: the holder is a reader, or may have become one. lockWorld.mu guards it.
-	reader bool
+	held            *held
+	reading         *held         // what it is if it has become a reader; nil before downgradeCalled
+	downgradeCalled time.Duration // when Downgrade was first called, 0 if never
+	downgraded      bool          // Downgrade has returned nil
 }
 
 // work locks, holds and releases, a few times.
@@ -105,7 +106,7 @@ func (w *lockWorld) acquire(ctx context.Context, worker int, m anyLock, get lock
 	if err != nil {
 		return nil, err
 	}
-	g := &grant{worker: worker, lease: l, lock: m, called: called, token: l.Token(), place: l.Check().Path, reader: reads}
+	g := &grant{worker: worker, lease: l, lock: m, called: called, token: l.Token(), place: l.Check().Path}
 	w.log.note("worker %d: granted %s 0x%x reads=%v", worker, m.path, int64(g.token), reads)
 	g.called = w.beginUse(g)
 	w.checkGranted(worker, g.place, reads)
@@ -115,23 +116,11 @@ func (w *lockWorld) acquire(ctx context.Context, worker int, m anyLock, get lock
 	if err := l.Err(); err != nil && strings.Contains(err.Error(), textNoAnswer) {
 		w.log.violation("worker %d: granted 0x%x after the session's timeout: %v", worker, int64(g.token), err)
 	}
-	w.mu.Lock()
-	for other := range w.holders {
-		switch {
-		case other.lock.path != m.path || other.lease.Err() != nil || w.forcedExpiry || l.Err() != nil:
-		case other.reader && reads:
-			w.events.add("readers together")
-		default:
-			w.log.violation("%s: worker %d is granted 0x%x while 0x%x holds", m.path, worker, int64(g.token), int64(other.token))
-		}
+	var beside bool
+	g.held, beside = w.holds.granted(worker, g.called, l, judge.Event{Key: m.path, Token: int64(g.token), Shared: reads})
+	if beside && reads {
+		w.events.add("readers together")
 	}
-	w.holders[g] = struct{}{}
-	w.mu.Unlock()
-	op := opWriterGranted
-	if reads {
-		op = opReaderGranted
-	}
-	w.history.add(lockOp{lock: m.path, worker: worker, kind: op, token: g.token, call: g.called, ret: w.log.tick()})
 	return g, nil
 }
 
@@ -160,7 +149,7 @@ func (w *lockWorld) commitWrite(g *grant) {
 	if errors.Is(err, zk.ErrNoNode) {
 		_, err = g.lease.Commit(ctx, zkrecipes.OpCreate(data, nil, 0, nil))
 	} else if err == nil {
-		w.history.addWrite(g.lock.path, fencedWrite{rs[0].Stat.Version, g.token, g.fromWriter() && g.downgradeCalled == 0})
+		w.holds.committed(g.worker, g.lock.path, g.token, !g.fromWriter() || g.downgradeCalled > 0, rs[0].Stat)
 	}
 	w.log.note("worker %d: commit under 0x%x: %v", g.worker, int64(g.token), err)
 	if errors.Is(err, zkrecipes.ErrLost) && g.lease.Err() == nil {
@@ -216,11 +205,8 @@ func (w *lockWorld) reenter(r *rand.Rand, g *grant) {
 }
 
 func (w *lockWorld) release(r *rand.Rand, g *grant) {
-	w.mu.Lock()
-	delete(w.holders, g)
-	w.mu.Unlock()
+	releasing := w.holds.releasing(g.held, g.reading)
 	twice, late := r.IntN(8) == 0, w.canDowngrade(g) && r.IntN(6) == 0
-	releasing := w.log.tick()
 	var other error
 	var wg sync.WaitGroup
 	if late {
@@ -248,15 +234,24 @@ func (w *lockWorld) release(r *rand.Rand, g *grant) {
 	}
 	w.checkNotDeleted(err)
 	w.endUse(g)
-	if err != nil || w.forcedExpiry { // the grant may have ended at any time
-		releasing = g.called
+	w.report(g, releasing, err)
+}
+
+// report reports what was held until its release, which returned err.
+func (w *lockWorld) report(g *grant, releasing time.Duration, err error) {
+	done := g.downgraded
+	if g.reading != nil {
+		w.holds.released(g.reading, releasing, err)
+		if !done && w.observer.hasExisted(readerPlace(g.place)) {
+			w.events.add("downgrade canceled, but done")
+			done = true
+		}
 	}
-	ret := w.log.tick()
-	if g.downgradeCalled > 0 && !g.downgraded && w.observer.hasExisted(readerPlace(g.place)) {
-		w.events.add("downgrade canceled, but done")
-		w.history.add(lockOp{lock: g.lock.path, worker: g.worker, kind: opDowngraded, token: g.token, call: g.downgradeCalled, ret: ret})
+	if done {
+		w.holds.lasted(g.held, g.downgradeCalled)
+	} else {
+		w.holds.released(g.held, releasing, err)
 	}
-	w.history.add(lockOp{lock: g.lock.path, worker: g.worker, kind: opEnded, token: g.token, call: releasing, ret: ret})
 }
 
 // placeUses is what the workers of one process did with a place. A kept one is granted

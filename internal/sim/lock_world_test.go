@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/zkrecipes/zkrecipes"
+	"github.com/zkrecipes/zkrecipes/internal/judge"
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
@@ -18,24 +19,22 @@ type lockWorld struct {
 	*world
 	lockRecipe
 	foreignPrefixes []string // names of other libraries' places, without the number
-	history         *lockHistory
+	holds           *holds
 	observer        *lineObserver
 	delay           *delayJudge
 	calling         map[string]*atomic.Int32 // how many workers acquire, by path
 
-	mu      sync.Mutex
-	holders map[*grant]struct{}   // granted, and not yet being released
-	uses    map[string]*placeUses // by the path of the place
+	mu   sync.Mutex
+	uses map[string]*placeUses // by the path of the place
 }
 
 func newLockWorld(of lockRecipe) func(seed uint64) *world {
 	return func(seed uint64) *world {
 		sc, r := newScenario(seed)
 		w := &lockWorld{
-			world: &world{scenario: sc}, lockRecipe: of,
-			history: newLockHistory(), delay: newDelayJudge(), holders: map[*grant]struct{}{}, uses: map[string]*placeUses{},
+			world: &world{scenario: sc}, lockRecipe: of, delay: newDelayJudge(), uses: map[string]*placeUses{},
 		}
-		w.workload = w
+		w.workload, w.holds = w, newHolds(w.world, judge.Config{})
 		w.observer = newLineObserver(func(path string) {
 			w.log.violation("%s was released, and could never hold", path)
 		})
@@ -144,5 +143,5 @@ func (w *lockWorld) checkAtRest() {
 			w.checkEmpty(path)
 		}
 	}
-	w.history.check(w.log)
+	w.holds.check()
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/zkrecipes/zkrecipes"
+	"github.com/zkrecipes/zkrecipes/internal/judge"
 )
 
 // slotGrant is a SlotLease, and what its worker knows of it.
@@ -16,7 +17,7 @@ type slotGrant struct {
 	worker int
 	path   string
 	lease  *zkrecipes.SlotLease
-	n      int // how many slots there were when it was granted
+	held   *held
 }
 
 // uuid returns that of the acquisition.
@@ -57,7 +58,7 @@ func (w *semaphoreWorld) work(p *process, j int) {
 			}
 			k := w.slots(r, n)
 			began := time.Now()
-			err := w.callAcquire(ctx, r, worker, x.Semaphore, path, k, n)
+			err := w.callAcquire(ctx, r, worker, x.Semaphore, path, k)
 			switch {
 			case err == nil:
 				x.agreed = true
@@ -150,17 +151,18 @@ func (w *semaphoreWorld) isExpected(ctx context.Context, p *process, life int, e
 	return errors.Is(err, zkrecipes.ErrClosed) && p.ended(life)
 }
 
-func (w *semaphoreWorld) callAcquire(ctx context.Context, r *rand.Rand, worker int, x *zkrecipes.Semaphore, path string, k, n int) error {
+func (w *semaphoreWorld) callAcquire(ctx context.Context, r *rand.Rand, worker int, x *zkrecipes.Semaphore, path string, k int) error {
 	get := x.AcquireN
 	if r.IntN(5) == 0 {
 		get = x.TryAcquireN
 	}
+	called := w.log.tick()
 	l, err := get(ctx, k)
 	if err != nil {
 		return err
 	}
-	g := &slotGrant{worker: worker, path: path, lease: l, n: n}
-	w.granted(g, k)
+	g := &slotGrant{worker: worker, path: path, lease: l}
+	w.granted(g, k, called)
 	for range r.IntN(3) {
 		if r.IntN(2) == 0 {
 			long := 2 * w.timeout
@@ -172,10 +174,9 @@ func (w *semaphoreWorld) callAcquire(ctx context.Context, r *rand.Rand, worker i
 			w.commitUnder(ctx, g)
 		}
 	}
-	w.mu.Lock()
-	delete(w.holders, g)
-	w.mu.Unlock()
+	releasing := w.holds.releasing(g.held)
 	err = l.Release()
+	w.holds.released(g.held, releasing, err)
 	w.log.note("worker %d: release of %v: %v", worker, l.Slots(), err)
 	switch {
 	case l.Err() == nil:
@@ -189,7 +190,7 @@ func (w *semaphoreWorld) callAcquire(ctx context.Context, r *rand.Rand, worker i
 }
 
 // granted checks what must be so when slots are granted.
-func (w *semaphoreWorld) granted(g *slotGrant, k int) {
+func (w *semaphoreWorld) granted(g *slotGrant, k int, called int64) {
 	l := g.lease
 	w.log.note("worker %d: granted %v of %s by 0x%x", g.worker, l.Slots(), g.path, int64(l.Token()))
 	czxid, allowed, inTurn := w.observer.taken(l.Checks()[0].Path)
@@ -206,26 +207,10 @@ func (w *semaphoreWorld) granted(g *slotGrant, k int) {
 	if k > 1 {
 		w.events.add("acquired several")
 	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	held := map[int]bool{}
-	w.holders[g] = struct{}{}
-	for other := range w.holders {
-		if other.path != g.path || w.forcedExpiry || other.lease.Err() != nil {
-			continue
-		}
-		for _, slot := range other.lease.Slots() {
-			if held[slot] {
-				w.log.violation("%s: slot %d has two holders", g.path, slot)
-			}
-			held[slot] = true
-		}
-		if other != g {
-			w.events.add("held together")
-		}
-	}
-	if len(held) > g.n && !w.resizes && !w.operator {
-		w.log.violation("%s: %d slots of %d are held", g.path, len(held), g.n)
+	var beside bool
+	g.held, beside = w.holds.granted(g.worker, called, l, judge.Event{Key: g.path, Token: int64(l.Token()), Slots: l.Slots()})
+	if beside {
+		w.events.add("held together")
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/zkrecipes/zkrecipes/internal/judge"
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
@@ -19,9 +20,7 @@ type semaphoreWorld struct {
 	crowded  bool // there are many slots, and the workers take some all the time
 
 	idleUntil time.Time
-
-	mu      sync.Mutex
-	holders map[*slotGrant]struct{} // granted, and not yet being released
+	holds     *holds
 }
 
 var semaphoreEvents = []string{
@@ -41,7 +40,7 @@ func newSemaphoreWorld(seed uint64) *world {
 			"getData", "getChildren2", "sync", "multi(createContainer,create,delete)",
 		}
 	}, "/app/semaphores/a", "/app/semaphores/b")
-	w := &semaphoreWorld{waitWorld: g, holders: map[*slotGrant]struct{}{}}
+	w := &semaphoreWorld{waitWorld: g}
 	w.workload, w.observer = w, newSlotObserver(g)
 	w.nearLimit = false
 	w.resizes = r.IntN(4) == 0
@@ -54,6 +53,11 @@ func newSemaphoreWorld(seed uint64) *world {
 			w.sizes[path] += 8
 		}
 	}
+	var cfg judge.Config
+	if !w.resizes && !w.operator {
+		cfg.Slots = w.sizes
+	}
+	w.holds = newHolds(w.world, cfg)
 	return w.world
 }
 
@@ -93,4 +97,5 @@ func (w *semaphoreWorld) checkAtRest() {
 		w.checkEmpty(path + "/slots")
 		w.checkEmpty(path + "/line")
 	}
+	w.holds.check()
 }

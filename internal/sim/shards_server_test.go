@@ -11,6 +11,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/zkrecipes/zkrecipes"
+	"github.com/zkrecipes/zkrecipes/internal/judge"
 )
 
 type ownersSeq = iter.Seq2[[]zkrecipes.Owner, error]
@@ -24,6 +25,7 @@ const (
 type shardWork struct {
 	shard *zkrecipes.Shard
 	who   string
+	held  *held
 }
 
 // name returns what the functions of a process that serves for the whole run are called.
@@ -87,7 +89,7 @@ func (w *shardsWorld) works(who string, r *rand.Rand) func(context.Context, *zkr
 		return r.Int64N(n)
 	}
 	return func(ctx context.Context, s *zkrecipes.Shard) error {
-		work := &shardWork{s, who}
+		work := &shardWork{shard: s, who: who}
 		w.began(work)
 		defer w.ended(work)
 		ends := 1 + int(draw(12)) // after so many steps; mostly its context ends before
@@ -114,14 +116,15 @@ func (w *shardsWorld) works(who string, r *rand.Rand) func(context.Context, *zkr
 	}
 }
 
-// began checks what must be so when a process gets a shard: nobody else has it, nobody has one of
-// another number of shards, and its place was the first of its line.
+// began checks what must be so when a process gets a shard: nobody has one of another number of
+// shards, and its place was the first of its line.
 func (w *shardsWorld) began(work *shardWork) {
 	s := work.shard
 	w.log.note("%s: shard %d of %d with token 0x%x", work.who, s.Number(), s.Count(), int64(s.Token()))
 	if !w.observer.couldHold(s.Check().Path) {
 		w.log.violation("%s was granted %s, which could never hold", work.who, s.Check().Path)
 	}
+	work.held, _ = w.holds.granted(work.who, 0, s, judge.Event{Key: fmt.Sprint("shard ", s.Number()), Token: int64(s.Token())})
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for other := range w.live {
@@ -129,7 +132,7 @@ func (w *shardsWorld) began(work *shardWork) {
 		if w.forcedExpiry || o.Err() != nil || s.Err() != nil {
 			continue
 		}
-		if o.Number() == s.Number() || o.Count() != s.Count() {
+		if o.Count() != s.Count() {
 			w.log.violation("%s has shard %d of %d, and %s has %d of %d", work.who, s.Number(), s.Count(), other.who, o.Number(), o.Count())
 		}
 	}
@@ -138,6 +141,8 @@ func (w *shardsWorld) began(work *shardWork) {
 }
 
 func (w *shardsWorld) ended(work *shardWork) {
+	w.holds.releasing(work.held)
+	w.holds.lasted(work.held, work.held.Until)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	delete(w.live, work)

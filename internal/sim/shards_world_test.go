@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/zkrecipes/zkrecipes"
+	"github.com/zkrecipes/zkrecipes/internal/judge"
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
@@ -17,6 +18,7 @@ import (
 type shardsWorld struct {
 	*waitWorld
 	observer *shardObserver
+	holds    *holds
 	settle   time.Duration
 	named    bool // a process has the same id in all of its lives
 	resizes  bool // workers change the number
@@ -46,7 +48,7 @@ func newShardsWorld(seed uint64) *world {
 		waitWorld: g, live: map[*shardWork]struct{}{}, stops: map[int]func(){}, pause: map[int]chan struct{}{}, seen: map[int][]zkrecipes.Owner{},
 	}
 	w.workload = w
-	w.observer = newShardObserver(w)
+	w.observer, w.holds = newShardObserver(w), newHolds(w.world, judge.Config{})
 	w.sizes[w.path()] = 1 + r.IntN(12)
 	w.settle = []time.Duration{time.Nanosecond, time.Second, 5 * time.Second}[r.IntN(3)]
 	w.named, w.resizes = r.IntN(2) == 0, r.IntN(3) == 0
@@ -100,6 +102,7 @@ func (w *shardsWorld) checkAtRest() {
 	w.checkWatchers(before)
 	w.checkLeast(before)
 	w.stopFollowers()
+	w.holds.check()
 	time.Sleep(3 * w.timeout) // the session of one that was killed
 	for _, name := range w.srv.Children(w.path()) {
 		if name != "resized" {
@@ -124,11 +127,7 @@ func (w *shardsWorld) checkShares(when string, processes int) map[int]*shardWork
 			w.log.violation("%s: shard %d of %d, and there are %d: %v", when, work.shard.Number(), work.shard.Count(), n, work.shard.Err())
 		}
 	}
-	even := len(owners) == n && (len(shares) == processes || n < processes)
-	for _, share := range shares {
-		even = even && (share == n/processes || share == (n+processes-1)/processes)
-	}
-	if !even {
+	if len(owners) != n || !judge.Evenly(shares, n, processes) {
 		w.log.violation("%s: the shares of %d shards and %d processes are %v\n%s", when, n, processes, shares, w.srv.Tree())
 	}
 	return owners

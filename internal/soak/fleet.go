@@ -12,7 +12,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/zkrecipes/zkrecipes/internal/soak/judge"
+	"github.com/zkrecipes/zkrecipes/internal/judge"
 )
 
 // fleet are the worker processes, which are copies of this program.

@@ -20,7 +20,7 @@ import (
 	"time"
 
 	"github.com/zkrecipes/zkrecipes"
-	"github.com/zkrecipes/zkrecipes/internal/soak/judge"
+	"github.com/zkrecipes/zkrecipes/internal/judge"
 )
 
 // Params is what a worker process is started with.

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/zkrecipes/zkrecipes"
-	"github.com/zkrecipes/zkrecipes/internal/soak/judge"
+	"github.com/zkrecipes/zkrecipes/internal/judge"
 )
 
 func (w *worker) passBarrier(b *zkrecipes.Barrier, key string) {

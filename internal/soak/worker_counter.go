@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/zkrecipes/zkrecipes"
-	"github.com/zkrecipes/zkrecipes/internal/soak/judge"
+	"github.com/zkrecipes/zkrecipes/internal/judge"
 )
 
 // add adds 1 to the counter. Nobody changes it otherwise, so a value is a token, and a write over

@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/zkrecipes/zkrecipes"
-	"github.com/zkrecipes/zkrecipes/internal/soak/judge"
+	"github.com/zkrecipes/zkrecipes/internal/judge"
 )
 
 // campaign leads for a while, by Campaign or by Lead. Lead may call its function more than

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/zkrecipes/zkrecipes"
-	"github.com/zkrecipes/zkrecipes/internal/soak/judge"
+	"github.com/zkrecipes/zkrecipes/internal/judge"
 )
 
 // Of the queue with dead letters, half of the items fail in every attempt, but not always:

@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"github.com/zkrecipes/zkrecipes"
-	"github.com/zkrecipes/zkrecipes/internal/soak/judge"
+	"github.com/zkrecipes/zkrecipes/internal/judge"
 )
 
 // lockAll takes several of the locks together, in any order, writes to the data of each, and

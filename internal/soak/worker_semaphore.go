@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"github.com/zkrecipes/zkrecipes"
-	"github.com/zkrecipes/zkrecipes/internal/soak/judge"
+	"github.com/zkrecipes/zkrecipes/internal/judge"
 )
 
 // useSlots takes one slot, or two, writes to the data of each in a fenced transaction, and

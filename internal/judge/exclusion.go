@@ -68,7 +68,7 @@ func heldKeys(e Event) (keys []string) {
 
 func (x *exclusion) compare(key string, a, b *Event) {
 	from, until := max(a.From, b.From), min(a.Until, b.Until)
-	if a.Shared && b.Shared {
+	if a.Shared && b.Shared || sameGrant(a, b) {
 		return
 	}
 	older, newer := a, b
@@ -92,14 +92,21 @@ func (x *exclusion) compare(key string, a, b *Event) {
 		key, a.caller(), a.Token, b.caller(), b.Token, until-from, from, until)
 }
 
+// sameGrant reports whether a writer goes on as a reader. From the grant on, its hold as a reader
+// may be reported, too.
+func sameGrant(a, b *Event) bool {
+	return a.Shared != b.Shared && a.Token != 0 && a.Token == b.Token && a.caller() == b.caller()
+}
+
 // compareTokens judges that tokens grow from holder to holder. Those of an item are compared
-// with its attempts.
+// with its attempts. A grant that was late may be older than another one, unless its call began
+// after that.
 func (x *exclusion) compareTokens(key string, older, newer *Event) {
 	if newer.Token == 0 || newer.Token >= older.Token || newer.Item != "" {
 		return
 	}
 	believed := older.Until > older.From && newer.Until > newer.From
-	if !believed || x.cutOff(newer.Server, newer.From) || x.j.losses.between(older.From, newer.From) {
+	if !believed && newer.Called <= older.From || x.cutOff(newer.Server, newer.From) || x.j.losses.between(older.From, newer.From) {
 		return
 	}
 	x.j.violation(newer.At, "token", []string{key, newer.Key}, "%s: %v held it with token %d from %v on, after %v had held it with token %d",

@@ -166,6 +166,31 @@ func TestFencedCommitsAreComparedByZxidAndToken(t *testing.T) {
 		h.commit(3, 1, 10, 102, 2, 3)
 		h.finds(5, "token")
 	})
+	read := func(h *trial, at float64, token, zxid int64, version int32) {
+		h.by(at, 3, "r", Event{Kind: Committed, Key: "l", Token: token, Shared: true, Zxid: zxid, Was: version - 1, Version: version})
+	}
+	t.Run("readers have no order", func(t *testing.T) {
+		h := newTrial(t)
+		h.commit(1, 1, 10, 100, 0, 1)
+		read(h, 2, 12, 101, 2)
+		read(h, 3, 11, 102, 3)
+		h.commit(4, 1, 13, 103, 3, 4)
+		h.finds(5)
+	})
+	t.Run("a reader with an old token", func(t *testing.T) {
+		h := newTrial(t)
+		h.commit(1, 1, 10, 100, 0, 1)
+		read(h, 2, 11, 101, 2)
+		read(h, 3, 9, 102, 3)
+		h.finds(5, "token")
+	})
+	t.Run("a writer older than a reader", func(t *testing.T) {
+		h := newTrial(t)
+		read(h, 1, 12, 100, 1)
+		read(h, 2, 10, 101, 2)
+		h.commit(3, 1, 11, 102, 2, 3)
+		h.finds(5, "token")
+	})
 	t.Run("somebody wrote in between", func(t *testing.T) {
 		h := newTrial(t)
 		h.commit(1, 1, 10, 100, 0, 2)

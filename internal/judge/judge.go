@@ -1,9 +1,11 @@
 // Package judge decides from what workers report whether the recipes kept their
-// promises. It knows neither the library nor ZooKeeper.
+// promises. It knows neither the library nor ZooKeeper. The workers are those of internal/soak,
+// on real servers, and those of internal/sim, in simulated time. What can be known only inside
+// a simulated server is judged there.
 //
 // Some promises are not judged. One is the order in which callers are served: a caller
 // is missed only if it waits for long while others are served again and again. The
-// simulations (internal/sim) judge the order. Another is that a barrier does not open
+// simulations judge the order. Another is that a barrier does not open
 // early, in the time after the failure of a member, or the kill of its process: for three
 // session timeouts such a member may still be counted.
 package judge
@@ -73,6 +75,7 @@ type Event struct {
 	Recipe    string        `json:"recipe,omitempty"`
 	Key       string        `json:"key,omitempty"` // what all calls that wait for the same have in common
 	Shared    bool          `json:"shared,omitempty"`
+	Called    time.Duration `json:"called,omitempty"` // when the call began that was granted, if that is known
 	From      time.Duration `json:"from,omitempty"`
 	Until     time.Duration `json:"until,omitempty"`
 	Server    string        `json:"server,omitempty"`

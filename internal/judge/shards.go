@@ -107,12 +107,19 @@ func (j *Judge) Even(at time.Duration, processes int) bool {
 	if at-j.served.lastWrite > outageFrom || n == 0 {
 		return true
 	}
+	even := Evenly(shares, n, processes)
+	if !even {
+		j.violation(at, "even", j.cfg.Shards, "%d processes have these of %d shards, by their numbers: %v", processes, n, shares)
+	}
+	return even
+}
+
+// Evenly reports whether the shares are those of so many processes in n shards: each has as many as the
+// others, or one more.
+func Evenly[P comparable](shares map[P]int, n, processes int) bool {
 	even := len(shares) == min(n, processes)
 	for _, share := range shares {
 		even = even && (share == n/processes || share == (n+processes-1)/processes)
-	}
-	if !even {
-		j.violation(at, "even", j.cfg.Shards, "%d processes have these of %d shards, by their numbers: %v", processes, n, shares)
 	}
 	return even
 }

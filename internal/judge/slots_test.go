@@ -42,6 +42,15 @@ func TestAHolderThatBelievedInNothingIsNotCompared(t *testing.T) {
 	h.finds(9)
 }
 
+func TestAGrantThatWasLateIsComparedIfItsCallBeganAfterAnother(t *testing.T) {
+	for called, finds := range map[float64][]string{0.5: nil, 1.5: {"token"}} {
+		h := newTrial(t)
+		h.hold(1, 1, 2, 10, false)
+		h.by(3, 2, "w", Event{Kind: Held, Key: "l", Token: 9, Called: seconds(called), From: seconds(3)})
+		h.finds(9, finds...)
+	}
+}
+
 func TestCallersOfSeveralLocksThatWaitForEachOtherAreFound(t *testing.T) {
 	h := newTrial(t)
 	h.serves(0, 30)
@@ -66,6 +75,16 @@ func TestAWriterInTheMiddleOfADowngradeIsFound(t *testing.T) {
 		h.hold(1, 2, 4, 10, true) // from the end of the hold as a writer on
 		h.finds(5)
 		h.hold(2, 2.1, 2.2, 11, false)
+		h.finds(6, "exclusion")
+	})
+	t.Run("by a hold from the grant on", func(t *testing.T) {
+		h := newTrial(t)
+		for shared, until := range map[bool]float64{false: 2, true: 4} {
+			h.by(4, 1, "w", Event{Kind: Held, Key: "l", Token: 10, Shared: shared, From: seconds(1), Until: seconds(until)})
+		}
+		h.hold(2, 2.1, 2.2, 11, true)
+		h.finds(5)
+		h.hold(2, 3, 3.1, 12, false)
 		h.finds(6, "exclusion")
 	})
 }

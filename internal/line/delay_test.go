@@ -465,6 +465,26 @@ func TestLockDelayIsNotCausedByAWaiter(t *testing.T) {
 	}
 }
 
+// The writes that begin and end the delay are sent again if need be, and the delay is neither
+// shorter nor longer.
+func TestLockDelayHoldsWithAFaultAtItsWrites(t *testing.T) {
+	for _, after := range []bool{false, true} {
+		for skip := range 2 {
+			t.Run(fmt.Sprint("write ", skip, ", carried out: ", after), func(t *testing.T) {
+				afterADeath(t, func(t *testing.T, w *recipetest.World, a, _ delayed) {
+					w.Plan.Add(zktest.Fault{Do: zktest.Drop, Op: opWriteHeld, Skip: skip, After: after})
+					began := time.Now()
+					l := w.Waits(a.Mutex).Get()
+					require.GreaterOrEqual(t, time.Since(began), lockDelay)
+					require.Less(t, time.Since(began), lockDelay+2*time.Second)
+					require.NoError(t, l.Release())
+					require.Empty(t, w.Srv.Children(w.Path))
+				})
+			})
+		}
+	}
+}
+
 func TestReleaseWithALockDelayWhoseZnodeSomebodyHasDeleted(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		a, b := newDelayed(w), newDelayed(w)

@@ -319,10 +319,11 @@ func TestShutdownLosesNoGrantThatComesAtTheSameMoment(t *testing.T) {
 			kept := zkrecipes.NewMutex(c, "/kept", zkrecipes.KeepFor(time.Second))
 			_, err := zkrecipes.NewQueue(w.Stranger(nil), "/jobs", nil).PutAll(t.Context(), make([][]byte, 200)...)
 			require.NoError(t, err)
+			type holds interface{ Err() error }
 			// A take returns what is held, and how to give it back.
-			type take func(context.Context) (*zkrecipes.Lease, func() error, error)
+			type take func(context.Context) (holds, func() error, error)
 			locks := func(m *zkrecipes.Mutex) take {
-				return func(ctx context.Context) (*zkrecipes.Lease, func() error, error) {
+				return func(ctx context.Context) (holds, func() error, error) {
 					l, err := m.Lock(ctx)
 					return l, l.Release, err
 				}
@@ -331,26 +332,26 @@ func TestShutdownLosesNoGrantThatComesAtTheSameMoment(t *testing.T) {
 			var all sync.WaitGroup
 			for i, take := range []take{
 				locks(zkrecipes.NewMutex(c, "/a")), locks(zkrecipes.NewMutex(c, "/a")), locks(zkrecipes.NewMutex(c, "/b")), locks(kept), locks(kept),
-				func(ctx context.Context) (*zkrecipes.Lease, func() error, error) {
+				func(ctx context.Context) (holds, func() error, error) {
 					it, err := q.Take(ctx)
 					if err != nil {
 						return nil, nil, err
 					}
-					return recipetest.LeaseOf(it), func() error { return it.Ack(ctx) }, nil
+					return it, func() error { return it.Ack(ctx) }, nil
 				},
-				func(ctx context.Context) (*zkrecipes.Lease, func() error, error) {
+				func(ctx context.Context) (holds, func() error, error) {
 					l, err := slots.Acquire(ctx)
 					if err != nil {
 						return nil, nil, err
 					}
-					return recipetest.LeaseOf(l), l.Release, nil
+					return l, l.Release, nil
 				},
-				func(ctx context.Context) (*zkrecipes.Lease, func() error, error) {
+				func(ctx context.Context) (holds, func() error, error) {
 					term, err := election.Campaign(ctx, nil)
 					if err != nil {
 						return nil, nil, err
 					}
-					return recipetest.LeaseOf(term), term.Resign, nil
+					return term, term.Resign, nil
 				},
 			} {
 				random := rand.New(rand.NewPCG(seed, uint64(i)+2))

@@ -2,12 +2,14 @@ package zkrecipes_test
 
 import (
 	"context"
+	"path"
 	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
 	"github.com/zkrecipes/zkrecipes"
@@ -204,7 +206,9 @@ func TestTraceTellsThePredecessorsOfWritersReadersAndLeadersAndOfNobodyElse(t *t
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		var h holdsOf
 		c, other := w.Stranger(&zkrecipes.Options{Trace: h.trace()}), w.Stranger(nil)
-		place := func(l *zkrecipes.Lease) string { return recipetest.HandleOf(l).Grant.Name() }
+		place := func(l interface {
+			Check() *zk.CheckVersionRequest
+		}) string { return path.Base(l.Check().Path) }
 
 		rw, ours := zkrecipes.NewRWLock(other, "/rw"), zkrecipes.NewRWLock(c, "/rw")
 		writer := recipetest.Held(t, rw.Lock)
@@ -224,7 +228,7 @@ func TestTraceTellsThePredecessorsOfWritersReadersAndLeadersAndOfNobodyElse(t *t
 		synctest.Wait()
 		require.NoError(t, term.Resign())
 		led.Get()
-		require.Equal(t, []string{place(recipetest.LeaseOf(term))}, h.predecessors())
+		require.Equal(t, []string{place(term)}, h.predecessors())
 
 		x := zkrecipes.NewSemaphore(other, "/s", 1)
 		slot := recipetest.Acquire(t, x, 1)

@@ -78,14 +78,6 @@ func KeepOf(m *zkrecipes.Mutex) *keep.Lock { return field[*keep.Lock](m, "keep")
 // HandleOf returns what a Lease, or a value that has one, holds.
 func HandleOf(l any) *hold.Handle { return field[*hold.Handle](l, "handle") }
 
-// LeaseOf returns the Lease in an Item, a Term, a Visit or Slots.
-func LeaseOf(v any) *zkrecipes.Lease {
-	if v, ok := v.(*zkrecipes.Visit); ok {
-		return field[*zkrecipes.Lease](v, "l")
-	}
-	return field[*zkrecipes.Lease](v, "lease")
-}
-
 // QueueOf returns the engine of a Queue.
 func QueueOf(q *zkrecipes.Queue) *queue.Queue { return field[*queue.Queue](q, "itemQueue") }
 

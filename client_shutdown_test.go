@@ -272,13 +272,13 @@ func TestNothingIsGrantedAfterShutdownHasBegun(t *testing.T) {
 	for name, begin := range map[string]func(c *zkrecipes.Client, done chan struct{}){
 		"Close": func(c *zkrecipes.Client, done chan struct{}) {
 			busy := make(chan struct{})
-			recipetest.Core(c).Tasks.Start(func() { <-busy }) // keeps Close waiting
+			c.Core().Tasks.Start(func() { <-busy }) // keeps Close waiting
 			go func() { defer close(done); _ = c.Close() }()
-			<-recipetest.Core(c).Closing.Done()
+			<-c.Core().Closing.Done()
 			time.AfterFunc(time.Minute, func() { close(busy) })
 		},
 		"Shutdown": func(c *zkrecipes.Client, done chan struct{}) {
-			over := recipetest.Core(c).Held.Stop() // the calls do not know of it yet
+			over := c.Core().Held.Stop() // the calls do not know of it yet
 			go func() { defer close(done); <-over }()
 		},
 	} {
@@ -288,8 +288,8 @@ func TestNothingIsGrantedAfterShutdownHasBegun(t *testing.T) {
 				kept := zkrecipes.NewMutex(c, "/kept", zkrecipes.KeepFor(time.Hour))
 				require.NoError(t, kept.Do(t.Context(), recipetest.Nothing))
 				l := recipetest.LockOn(t, zkrecipes.NewMutex(c, w.Path))
-				s, _ := recipetest.Core(c).Session()
-				p, err := recipetest.LineOf(zkrecipes.NewMutex(c, "/other")).Join(t.Context(), s, placename.KindLock)
+				s, _ := c.Core().Session()
+				p, err := zkrecipes.NewMutex(c, "/other").Line().Join(t.Context(), s, placename.KindLock)
 				require.NoError(t, err)
 				require.True(t, p.First)
 				done := make(chan struct{})
@@ -372,7 +372,7 @@ func TestShutdownLosesNoGrantThatComesAtTheSameMoment(t *testing.T) {
 			require.NoError(t, c.Shutdown(t.Context()))
 			all.Wait()
 			require.Positive(t, granted.Load())
-			require.Zero(t, recipetest.Core(c).Held.Count(), "seed %d", seed)
+			require.Zero(t, c.Core().Held.Count(), "seed %d", seed)
 			for _, path := range []string{"/a", "/b", "/kept", "/leads", "/slots/slots"} {
 				require.Empty(t, w.Srv.Children(path), path)
 			}

@@ -127,7 +127,7 @@ func TestAHoldWhoseEndWasDroppedIsNotOngoing(t *testing.T) {
 		l := recipetest.LockOn(t, zkrecipes.NewMutex(c, w.Path))
 		hold := (<-starts).Hold
 		for range zkrecipes.MaxHookCalls {
-			zkrecipes.TellHooks(recipetest.Core(c), func(int) {})
+			zkrecipes.TellHooks(c.Core(), func(int) {})
 		}
 		require.True(t, hold.Ongoing())
 		require.NoError(t, l.Release())

@@ -47,9 +47,6 @@ func IsDeleted(s *session.Session, path string) bool {
 	return field[bool](field[map[string]*hold.Grant](grants, "all")[path], "deleted")
 }
 
-// TellsEnd reports whether somebody is told when the grant has ended.
-func TellsEnd(g *hold.Grant) bool { return field[func(error, bool)](g, "tellEnd") != nil }
-
 // Abandoned returns the number of paths on which the client still does work whose callers have
 // left.
 func Abandoned(c *zkrecipes.Client) int {

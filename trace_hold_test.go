@@ -208,7 +208,9 @@ func TestTraceTellsThePredecessorsOfWritersReadersAndLeadersAndOfNobodyElse(t *t
 		c, other := w.Stranger(&zkrecipes.Options{Trace: h.trace()}), w.Stranger(nil)
 		place := func(l interface {
 			Check() *zk.CheckVersionRequest
-		}) string { return path.Base(l.Check().Path) }
+		}) string {
+			return path.Base(l.Check().Path)
+		}
 
 		rw, ours := zkrecipes.NewRWLock(other, "/rw"), zkrecipes.NewRWLock(c, "/rw")
 		writer := recipetest.Held(t, rw.Lock)

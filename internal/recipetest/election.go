@@ -122,7 +122,9 @@ func Follow(t testing.TB, e *zkrecipes.Election) *Follower {
 }
 
 // Evict deletes the place of a Lease or a Term.
-func (w *ElectionWorld) Evict(held interface{ Check() *zk.CheckVersionRequest }) {
+func (w *ElectionWorld) Evict(held interface {
+	Check() *zk.CheckVersionRequest
+}) {
 	w.T.Helper()
 	require.NoError(w.T, w.Operator.Delete(held.Check().Path, -1))
 	synctest.Wait()

@@ -2,7 +2,6 @@ package recipetest
 
 import (
 	"fmt"
-	"maps"
 	"reflect"
 	"sync"
 	"time"
@@ -29,15 +28,6 @@ func NewLease(h *hold.Handle) *zkrecipes.Lease {
 	return l
 }
 
-// Grants returns the grants of a session, by the paths of their places.
-func Grants(s *session.Session) map[string]*hold.Grant {
-	grants := attachment(s, "hold.watchdog")
-	mu := at[sync.Mutex](grants, "mu")
-	mu.Lock()
-	defer mu.Unlock()
-	return maps.Clone(field[map[string]*hold.Grant](grants, "all"))
-}
-
 // IsDeleted reports whether the place at path, of a grant, is known to be deleted.
 func IsDeleted(s *session.Session, path string) bool {
 	grants := attachment(s, "hold.watchdog")
@@ -45,19 +35,6 @@ func IsDeleted(s *session.Session, path string) bool {
 	mu.Lock()
 	defer mu.Unlock()
 	return field[bool](field[map[string]*hold.Grant](grants, "all")[path], "deleted")
-}
-
-// Abandoned returns the number of paths on which the client still does work whose callers have
-// left.
-func Abandoned(c *zkrecipes.Client) int {
-	background := attachment(Core(c), "session.background")
-	if background == nil {
-		return 0
-	}
-	mu := at[sync.Mutex](background, "mu")
-	mu.Lock()
-	defer mu.Unlock()
-	return len(field[map[string]map[chan struct{}]struct{}](background, "abandoned"))
 }
 
 // NewToken returns the token of the n-th exclusive grant of the place with that czxid.

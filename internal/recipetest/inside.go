@@ -5,7 +5,6 @@ import (
 	"reflect"
 
 	"github.com/zkrecipes/zkrecipes"
-	"github.com/zkrecipes/zkrecipes/internal/barrier"
 	"github.com/zkrecipes/zkrecipes/internal/hold"
 	"github.com/zkrecipes/zkrecipes/internal/queue"
 	"github.com/zkrecipes/zkrecipes/internal/semaphore"
@@ -25,9 +24,6 @@ func QueueOf(q *zkrecipes.Queue) *queue.Queue { return field[*queue.Queue](q, "i
 
 // TakenOf returns the engine's item of an Item that was taken.
 func TakenOf(it *zkrecipes.Item) *queue.Item { return field[*queue.Item](it, "takenItem") }
-
-// RoundsOf returns the engine of a Barrier.
-func RoundsOf(b *zkrecipes.Barrier) *barrier.Barrier { return field[*barrier.Barrier](b, "rounds") }
 
 // SlotsOf returns the engine of a Semaphore.
 func SlotsOf(s *zkrecipes.Semaphore) *semaphore.Semaphore {

@@ -146,7 +146,7 @@ func TestNoSecretIsPrinted(t *testing.T) {
 	c := recipetest.DialTo(t, []string{"zk.test"}, alice)
 	path := recipetest.OwnPath(t)
 	l := recipetest.LockOn(t, zkrecipes.NewMutex(c, path))
-	s, _ := recipetest.Core(c).Session()
+	s, _ := c.Core().Session()
 	lost := recipetest.ConnectionNumber(s)
 	proxy.Drop()
 	recipetest.AwaitReconnect(t, s, lost)
@@ -172,7 +172,7 @@ func TestNoSecretIsPrinted(t *testing.T) {
 	_, err = zkrecipes.NewMutex(c, path).Lock(ctx)
 	failed(err, &e)
 	harness.Eventually(t, "the last trace", func() bool {
-		return !zkrecipes.HooksRun(recipetest.Core(c))
+		return !zkrecipes.HooksRun(c.Core())
 	})
 	// Printing does not take the locks of these, so nothing may go on.
 	for _, v := range []any{c, l, it, q, zkrecipes.NewMutex(c, path), zkrecipes.NewRWLock(c, path), zkrecipes.NewGate(c, path), zkrecipes.NewBarrier(c, path, 2), zkrecipes.NewDoubleBarrier(c, path, 2)} {

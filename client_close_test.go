@@ -82,7 +82,7 @@ func TestCloseTakesNoTimeWhateverTheStateOfTheConnection(t *testing.T) {
 						return w.Srv.DialContext(ctx, network, addr)
 					},
 				})
-				s, _ := recipetest.Core(c).Session()
+				s, _ := c.Core().Session()
 				recipetest.WatchOn(t, s, "/zookeeper")
 				lose(w, s, &hole)
 				err := closes(t, c, recipetest.PromptClose)
@@ -135,10 +135,10 @@ func TestCloseOnASilentServerTakesAtMostHalfTheTimeoutAndThreeSeconds(t *testing
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		c := w.Client(nil)
 		l := recipetest.LockOn(t, zkrecipes.NewMutex(c, w.Path))
-		s, _ := recipetest.Core(c).Session()
+		s, _ := c.Core().Session()
 		w.Plan.Add(zktest.Fault{Do: zktest.Withhold, Times: -1})
 		for range 5 {
-			recipetest.Core(c).Tasks.Start(func() { recipetest.ReadOnce(s, "/") })
+			c.Core().Tasks.Start(func() { recipetest.ReadOnce(s, "/") })
 		}
 		require.Error(t, closes(t, c, s.Timeout()/2+3*time.Second))
 		require.ErrorIs(t, l.Err(), zkrecipes.ErrClosed)
@@ -149,7 +149,7 @@ func TestCloseOnASilentServerTakesAtMostHalfTheTimeoutAndThreeSeconds(t *testing
 func TestCloseDoesNotWaitForASessionThatEndsMeanwhile(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		c := w.Stranger(nil)
-		s, _ := recipetest.Core(c).Session()
+		s, _ := c.Core().Session()
 		answer := make(chan struct{})
 		go s.Call(func(*zk.Conn) error { <-answer; return nil }) // a slow call
 		synctest.Wait()
@@ -266,7 +266,7 @@ func TestCloseEndsLeasesAndWaiters(t *testing.T) {
 func TestCloseEndsTheSessionWhileConnected(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		c := w.Client(nil)
-		s, _ := recipetest.Core(c).Session()
+		s, _ := c.Core().Session()
 		require.NoError(t, s.Call(func(conn *zk.Conn) error { // which goes only with the session
 			_, err := conn.Create("/ephemeral", nil, zk.FlagEphemeral, zk.WorldACL(zk.PermAll))
 			return err

@@ -105,34 +105,26 @@ func TestTraceTellsAGrantBeforeItsEnd(t *testing.T) {
 			told <- what + " " + e.Place
 		}
 	})})
-	s, _ := recipetest.Core(c).Session()
-	l := recipetest.LineOf(zkrecipes.NewMutex(c, harness.NewPath(t)))
+	s, _ := c.Core().Session()
+	l := zkrecipes.NewMutex(c, harness.NewPath(t)).Line()
 
-	stop, stopped := make(chan struct{}), make(chan struct{})
-	go func() { // ends the grants as soon as the session has them
-		defer close(stopped)
-		for {
-			for _, g := range recipetest.Grants(s) {
-				g.End(errs.Lost(errors.New("test")))
-			}
-			select {
-			case <-stop:
-				return
-			default:
-			}
-		}
-	}()
 	for i := range grants {
-		_, traced := zkrecipes.StartAcquire(t.Context(), recipetest.Core(c), zkrecipes.RecipeMutex, l.Path, "lock")
+		_, traced := zkrecipes.StartAcquire(t.Context(), c.Core(), zkrecipes.RecipeMutex, l.Path, "lock")
 		p := &line.Place{Line: l, Znode: hold.Znode{Session: s, Path: fmt.Sprint(l.Abs(), "/", i), Czxid: 1}}
 		p.Become(absent{p})
 		g, err := p.Grant(t.Context())
 		require.NoError(t, err)
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			g.End(errs.Lost(errors.New("test")))
+		}()
+		if i%2 == 0 { // else both may happen at once
+			<-ended
+		}
 		traced.End(g, nil)
-		<-g.Over
+		<-ended
 	}
-	close(stop)
-	<-stopped
 	granted := map[string]bool{}
 	for range 2 * grants {
 		var e string

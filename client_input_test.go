@@ -177,7 +177,7 @@ func TestRealRequestsAboveTheLimitAreRefused(t *testing.T) {
 		r.P.Reset()
 		path := r.Path + "/big"
 		// The largest request that the server accepts, and one byte more.
-		fits := 1048575 - zkconn.MultiSize([]any{l.Check(), &zk.CreateRequest{Path: path, Data: []byte{}, Acl: recipetest.Core(r.C).ACL}})
+		fits := 1048575 - zkconn.MultiSize([]any{l.Check(), &zk.CreateRequest{Path: path, Data: []byte{}, Acl: r.C.Core().ACL}})
 		_, err := l.Commit(r.Ctx, zkrecipes.OpCreate(path, make([]byte, fits+1), 0, nil))
 		require.EqualError(t, err, "zkrecipes: commit under "+r.Path+": request of 1048576 bytes: servers accept 1048575 (jute.maxbuffer)")
 		require.Empty(t, r.P.Count())
@@ -216,7 +216,7 @@ func TestAuthACLMeansTheUsersIDs(t *testing.T) {
 		_, err = l.Commit(ctx, zkrecipes.OpCreate(path+"-data", nil, 0, zk.AuthACL(zk.PermAll)))
 		require.NoError(t, err)
 		alices := zk.DigestACL(zk.PermAll, "alice", "secret")
-		for p, want := range map[string][]zk.ACL{path: recipetest.Core(c).ACL, path + "-data": alices} {
+		for p, want := range map[string][]zk.ACL{path: c.Core().ACL, path + "-data": alices} {
 			acl, _, err := user.GetACL(p)
 			require.NoError(t, err)
 			require.Equal(t, want, acl)

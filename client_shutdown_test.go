@@ -272,13 +272,13 @@ func TestNothingIsGrantedAfterShutdownHasBegun(t *testing.T) {
 	for name, begin := range map[string]func(c *zkrecipes.Client, done chan struct{}){
 		"Close": func(c *zkrecipes.Client, done chan struct{}) {
 			busy := make(chan struct{})
-			recipetest.Core(c).Tasks.Start(func() { <-busy }) // keeps Close waiting
+			c.Core().Tasks.Start(func() { <-busy }) // keeps Close waiting
 			go func() { defer close(done); _ = c.Close() }()
-			<-recipetest.Core(c).Closing.Done()
+			<-c.Core().Closing.Done()
 			time.AfterFunc(time.Minute, func() { close(busy) })
 		},
 		"Shutdown": func(c *zkrecipes.Client, done chan struct{}) {
-			over := recipetest.Core(c).Held.Stop() // the calls do not know of it yet
+			over := c.Core().Held.Stop() // the calls do not know of it yet
 			go func() { defer close(done); <-over }()
 		},
 	} {
@@ -288,8 +288,8 @@ func TestNothingIsGrantedAfterShutdownHasBegun(t *testing.T) {
 				kept := zkrecipes.NewMutex(c, "/kept", zkrecipes.KeepFor(time.Hour))
 				require.NoError(t, kept.Do(t.Context(), recipetest.Nothing))
 				l := recipetest.LockOn(t, zkrecipes.NewMutex(c, w.Path))
-				s, _ := recipetest.Core(c).Session()
-				p, err := recipetest.LineOf(zkrecipes.NewMutex(c, "/other")).Join(t.Context(), s, placename.KindLock)
+				s, _ := c.Core().Session()
+				p, err := zkrecipes.NewMutex(c, "/other").Line().Join(t.Context(), s, placename.KindLock)
 				require.NoError(t, err)
 				require.True(t, p.First)
 				done := make(chan struct{})
@@ -319,10 +319,11 @@ func TestShutdownLosesNoGrantThatComesAtTheSameMoment(t *testing.T) {
 			kept := zkrecipes.NewMutex(c, "/kept", zkrecipes.KeepFor(time.Second))
 			_, err := zkrecipes.NewQueue(w.Stranger(nil), "/jobs", nil).PutAll(t.Context(), make([][]byte, 200)...)
 			require.NoError(t, err)
+			type holds interface{ Err() error }
 			// A take returns what is held, and how to give it back.
-			type take func(context.Context) (*zkrecipes.Lease, func() error, error)
+			type take func(context.Context) (holds, func() error, error)
 			locks := func(m *zkrecipes.Mutex) take {
-				return func(ctx context.Context) (*zkrecipes.Lease, func() error, error) {
+				return func(ctx context.Context) (holds, func() error, error) {
 					l, err := m.Lock(ctx)
 					return l, l.Release, err
 				}
@@ -331,26 +332,26 @@ func TestShutdownLosesNoGrantThatComesAtTheSameMoment(t *testing.T) {
 			var all sync.WaitGroup
 			for i, take := range []take{
 				locks(zkrecipes.NewMutex(c, "/a")), locks(zkrecipes.NewMutex(c, "/a")), locks(zkrecipes.NewMutex(c, "/b")), locks(kept), locks(kept),
-				func(ctx context.Context) (*zkrecipes.Lease, func() error, error) {
+				func(ctx context.Context) (holds, func() error, error) {
 					it, err := q.Take(ctx)
 					if err != nil {
 						return nil, nil, err
 					}
-					return recipetest.LeaseOf(it), func() error { return it.Ack(ctx) }, nil
+					return it, func() error { return it.Ack(ctx) }, nil
 				},
-				func(ctx context.Context) (*zkrecipes.Lease, func() error, error) {
+				func(ctx context.Context) (holds, func() error, error) {
 					l, err := slots.Acquire(ctx)
 					if err != nil {
 						return nil, nil, err
 					}
-					return recipetest.LeaseOf(l), l.Release, nil
+					return l, l.Release, nil
 				},
-				func(ctx context.Context) (*zkrecipes.Lease, func() error, error) {
+				func(ctx context.Context) (holds, func() error, error) {
 					term, err := election.Campaign(ctx, nil)
 					if err != nil {
 						return nil, nil, err
 					}
-					return recipetest.LeaseOf(term), term.Resign, nil
+					return term, term.Resign, nil
 				},
 			} {
 				random := rand.New(rand.NewPCG(seed, uint64(i)+2))
@@ -371,7 +372,7 @@ func TestShutdownLosesNoGrantThatComesAtTheSameMoment(t *testing.T) {
 			require.NoError(t, c.Shutdown(t.Context()))
 			all.Wait()
 			require.Positive(t, granted.Load())
-			require.Zero(t, recipetest.Core(c).Held.Count(), "seed %d", seed)
+			require.Zero(t, c.Core().Held.Count(), "seed %d", seed)
 			for _, path := range []string{"/a", "/b", "/kept", "/leads", "/slots/slots"} {
 				require.Empty(t, w.Srv.Children(path), path)
 			}

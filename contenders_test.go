@@ -79,18 +79,19 @@ func TestMembersOfADoubleBarrierAreListedInOrderOfArrival(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		d := recipetest.Couple(w.Stranger(nil))
 		require.ErrorIs(t, errOf(d.Contenders)(t.Context()), zkrecipes.ErrUnused)
-		first := recipetest.Enter(t, recipetest.Couple(w.Member(1)))
+		one, two := w.Member(1), w.Member(2)
+		first := recipetest.Enter(t, recipetest.Couple(one))
 		synctest.Wait()
 		require.Equal(t, []string{"member 1"}, standing(t, d.Contenders))
 		curator := w.Bare()
 		_, err := curator.Create("/d/00000000-4e5f-4a6b-8c7d-000000000001", []byte("curator"), zk.FlagEphemeral, zk.WorldACL(zk.PermAll))
 		require.NoError(t, err)
 		require.Equal(t, []string{"member 1", "curator"}, standing(t, d.Contenders))
-		second := recipetest.Enter(t, recipetest.Couple(w.Member(2)))
-		vs := recipetest.Visits(t, first, second)
+		second := recipetest.Enter(t, recipetest.Couple(two))
+		recipetest.Visits(t, first, second)
 		require.Equal(t, []string{"member 1*", "curator*", "member 2*"}, standing(t, d.Contenders))
-		for _, v := range vs { // they crash, so that ready remains
-			require.True(t, w.Srv.Expire(recipetest.HandleOf(recipetest.LeaseOf(v)).Grant.Session.ID()))
+		for _, c := range []*zkrecipes.Client{one, two} { // they crash, so that ready remains
+			require.True(t, w.Srv.Expire(c.Status().Session))
 		}
 		curator.Close()
 		synctest.Wait()

@@ -8,6 +8,7 @@ import (
 
 	"github.com/zkrecipes/zkrecipes/internal/hold"
 	"github.com/zkrecipes/zkrecipes/internal/hooks"
+	"github.com/zkrecipes/zkrecipes/internal/line"
 	"github.com/zkrecipes/zkrecipes/internal/look"
 	"github.com/zkrecipes/zkrecipes/internal/session"
 )
@@ -26,6 +27,15 @@ const (
 	MaxHookCalls  = hooks.MaxCalls
 	TracePanicked = hooks.Panicked
 )
+
+// Core returns what makes the sessions of the Client.
+func (c *Client) Core() *session.Client { return c.client }
+
+// Line returns the line of the Mutex.
+func (m *Mutex) Line() *line.Line { return m.line }
+
+// Grant returns what the Lease is a handle of.
+func (l *Lease) Grant() *hold.Grant { return l.handle.Grant }
 
 // End ends the acquisition.
 func (a *acquisition) End(g *hold.Grant, err error) { a.end(g, err) }

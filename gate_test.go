@@ -121,7 +121,7 @@ func TestGateOpenedAndShutAgainLetsNobodyThroughOnTheOldEvent(t *testing.T) {
 		require.NoError(t, guard.Shut(t.Context()))
 		c := w.Stranger(nil)
 		waits := waitsAt(t, zkrecipes.NewGate(c, "/gate"))
-		s, _ := recipetest.Core(c).Session()
+		s, _ := c.Core().Session()
 		first := s.Inspect().Watches[0]
 		require.NoError(t, guard.Open(t.Context()))
 		require.NoError(t, guard.Shut(t.Context()))

@@ -2,12 +2,14 @@ package zkrecipes_test
 
 import (
 	"context"
+	"path"
 	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
 	"github.com/zkrecipes/zkrecipes"
@@ -125,7 +127,7 @@ func TestAHoldWhoseEndWasDroppedIsNotOngoing(t *testing.T) {
 		l := recipetest.LockOn(t, zkrecipes.NewMutex(c, w.Path))
 		hold := (<-starts).Hold
 		for range zkrecipes.MaxHookCalls {
-			zkrecipes.TellHooks(recipetest.Core(c), func(int) {})
+			zkrecipes.TellHooks(c.Core(), func(int) {})
 		}
 		require.True(t, hold.Ongoing())
 		require.NoError(t, l.Release())
@@ -204,7 +206,11 @@ func TestTraceTellsThePredecessorsOfWritersReadersAndLeadersAndOfNobodyElse(t *t
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		var h holdsOf
 		c, other := w.Stranger(&zkrecipes.Options{Trace: h.trace()}), w.Stranger(nil)
-		place := func(l *zkrecipes.Lease) string { return recipetest.HandleOf(l).Grant.Name() }
+		place := func(l interface {
+			Check() *zk.CheckVersionRequest
+		}) string {
+			return path.Base(l.Check().Path)
+		}
 
 		rw, ours := zkrecipes.NewRWLock(other, "/rw"), zkrecipes.NewRWLock(c, "/rw")
 		writer := recipetest.Held(t, rw.Lock)
@@ -224,7 +230,7 @@ func TestTraceTellsThePredecessorsOfWritersReadersAndLeadersAndOfNobodyElse(t *t
 		synctest.Wait()
 		require.NoError(t, term.Resign())
 		led.Get()
-		require.Equal(t, []string{place(recipetest.LeaseOf(term))}, h.predecessors())
+		require.Equal(t, []string{place(term)}, h.predecessors())
 
 		x := zkrecipes.NewSemaphore(other, "/s", 1)
 		slot := recipetest.Acquire(t, x, 1)

@@ -209,7 +209,7 @@ var traceScenarios = []struct {
 	{"a slot is lost", func(t *testing.T, w *tracedWorld) {
 		l := recipetest.Acquire(t, zkrecipes.NewSemaphore(w.c, "/s", 3), 3)
 		time.Sleep(5 * time.Second)
-		require.NoError(t, w.Bare().Delete(recipetest.HandleOf(recipetest.LeaseOf(l)).Grant.Thing().Paths()[1], -1))
+		require.NoError(t, w.Bare().Delete(l.Checks()[1].Path, -1))
 		synctest.Wait()
 		require.ErrorIs(t, l.Err(), zkrecipes.ErrLost)
 	}, []string{"semaphore acquire ok", "semaphore acquire held, lost"}},

@@ -3,6 +3,7 @@ package barrier_test
 import (
 	"os"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 
@@ -10,7 +11,6 @@ import (
 
 	"github.com/zkrecipes/zkrecipes"
 	"github.com/zkrecipes/zkrecipes/internal/harness"
-	"github.com/zkrecipes/zkrecipes/internal/hold"
 	"github.com/zkrecipes/zkrecipes/internal/recipetest"
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
@@ -18,11 +18,15 @@ import (
 func TestMain(m *testing.M) { os.Exit(harness.Run(m)) }
 
 // world has a Barrier at /b and a DoubleBarrier at /d.
-type world struct{ *recipetest.World }
+type world struct {
+	*recipetest.World
+	// insiders are the clients of the visits that visits and processes have returned.
+	insiders map[*zkrecipes.Visit]*zkrecipes.Client
+}
 
 func inBubble(t *testing.T, f func(t *testing.T, w *world), opts ...zktest.Option) {
 	t.Helper()
-	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) { f(t, &world{w}) }, opts...)
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) { f(t, &world{w, map[*zkrecipes.Visit]*zkrecipes.Client{}}) }, opts...)
 }
 
 // each runs f for each case, in a bubble of its own.
@@ -105,10 +109,16 @@ func (w *world) entersIn(c *zkrecipes.Client, n int) entering {
 func (w *world) visits(n int) []*zkrecipes.Visit {
 	w.T.Helper()
 	var as []entering
+	var cs []*zkrecipes.Client
 	for range n {
-		as = append(as, w.enters(n))
+		c := w.Stranger(nil)
+		cs, as = append(cs, c), append(as, w.entersIn(c, n))
 	}
-	return recipetest.Visits(w.T, as...)
+	vs := recipetest.Visits(w.T, as...)
+	for i, v := range vs {
+		w.insiders[v] = cs[i]
+	}
+	return vs
 }
 
 // leave has the members leave that are, or get, inside, and requires that nothing is left.
@@ -131,13 +141,23 @@ func (w *world) leaves(v *zkrecipes.Visit) *harness.Call[struct{}] {
 	return a
 }
 
-// grantOf returns what a member inside holds.
-func grantOf(v *zkrecipes.Visit) *hold.Grant { return recipetest.HandleOf(recipetest.LeaseOf(v)).Grant }
+// znodeOf returns the path of a member inside.
+func (w *world) znodeOf(v *zkrecipes.Visit) string {
+	w.T.Helper()
+	paths := w.EphemeralsOf(w.insiders[v])
+	require.Len(w.T, paths, 1)
+	return paths[0]
+}
+
+// sortByName puts visits in the order of their members' names.
+func (w *world) sortByName(vs []*zkrecipes.Visit) {
+	slices.SortFunc(vs, func(a, b *zkrecipes.Visit) int { return strings.Compare(w.znodeOf(a), w.znodeOf(b)) })
+}
 
 // dies ends the session of a member inside.
 func (w *world) dies(v *zkrecipes.Visit) {
 	w.T.Helper()
-	require.True(w.T, w.Srv.Expire(grantOf(v).Session.ID()))
+	require.True(w.T, w.Srv.Expire(w.insiders[v].Status().Session))
 }
 
 func (w *world) expire(c *zkrecipes.Client) {

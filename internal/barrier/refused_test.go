@@ -175,8 +175,8 @@ func TestBarriersRejectAnIdentityTooLargeForARequest(t *testing.T) {
 func TestBarrierWithMoreMembersThanATransactionCanNameIsRefused(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		c := w.Stranger(nil)
-		most := 0
-		for recipetest.RoundsOf(zkrecipes.NewBarrier(c, "/b", most+1)).OpeningSize() <= jute.MaxFrame {
+		core, most := recipetest.Core(c), 0
+		for barrier.New(core, "/b", most+1).OpeningSize() <= jute.MaxFrame {
 			most++
 		}
 		require.Greater(t, most, 9000)
@@ -188,7 +188,7 @@ func TestBarrierWithMoreMembersThanATransactionCanNameIsRefused(t *testing.T) {
 			}
 		})
 		require.Empty(t, requests)
-		b := recipetest.RoundsOf(zkrecipes.NewBarrier(c, "/b", most))
+		b := barrier.New(core, "/b", most)
 		require.NoError(t, b.Check())
 
 		// openingSize is an upper bound, tight to within one member.
@@ -203,7 +203,7 @@ func TestBarrierWithMoreMembersThanATransactionCanNameIsRefused(t *testing.T) {
 		ops[0] = &zk.SetDataRequest{Path: recipetest.ReadyOf2, Data: barrier.Ranges(ms)}
 		size := zkconn.MultiSize(ops)
 		require.LessOrEqual(t, size, b.OpeningSize())
-		require.Greater(t, size, recipetest.RoundsOf(zkrecipes.NewBarrier(c, "/b", most-1)).OpeningSize())
+		require.Greater(t, size, barrier.New(core, "/b", most-1).OpeningSize())
 	})
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -26,6 +27,7 @@ type process struct {
 	c      *zkrecipes.Client
 	server atomic.Pointer[zktest.Server]
 	v      *zkrecipes.Visit
+	inside int64 // the session of the visit
 	leaves *harness.Call[struct{}]
 }
 
@@ -47,9 +49,9 @@ func (w *world) processes(n int) (ps []*process) {
 		ps, as = append(ps, p), append(as, w.entersIn(p.c, n))
 	}
 	for i, v := range recipetest.Visits(w.T, as...) {
-		ps[i].v = v
+		ps[i].v, ps[i].inside, w.insiders[v] = v, ps[i].c.Status().Session, ps[i].c
 	}
-	slices.SortFunc(ps, func(a, b *process) int { return compareNames(a.v, b.v) })
+	slices.SortFunc(ps, func(a, b *process) int { return strings.Compare(w.znodeOf(a.v), w.znodeOf(b.v)) })
 	return ps
 }
 
@@ -58,7 +60,7 @@ func (w *world) returns(p *process) entering {
 	w.T.Helper()
 	p.leaves.Get()
 	for range 100 {
-		if s, _ := recipetest.Core(p.c).Session(); s != grantOf(p.v).Session {
+		if s := p.c.Status().Session; s != 0 && s != p.inside {
 			break
 		}
 		time.Sleep(time.Second)
@@ -115,7 +117,7 @@ func TestLeaveDoesNotWaitForMembersThatHaveComeSinceTheOpeningWasLost(t *testing
 		var as []entering
 		for _, p := range ps {
 			p.server.Store(other)
-			w.Srv.Disconnect(grantOf(p.v).Session.ID())
+			w.Srv.Disconnect(p.inside)
 			as = append(as, w.returns(p))
 		}
 		recipetest.LeaveAll(t, recipetest.Visits(t, as...)...)

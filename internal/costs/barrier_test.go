@@ -24,10 +24,14 @@ type members struct {
 	atGate   []*harness.Call[struct{}]
 }
 
-// knowing returns a barrier of n members in a client that knows the path's size.
+// knowing returns a barrier of n members that knows the path's size, from a Wait that was canceled.
+// No member may be waiting.
 func (w *world) knowing(c *zkrecipes.Client, path string, n int) *zkrecipes.Barrier {
 	b := zkrecipes.NewBarrier(c, path, n)
-	w.ok(recipetest.RoundsOf(b).CheckSize(w.ctx(), recipetest.Live(w.t, c)))
+	a := recipetest.WaitLater(w.t, b)
+	synctest.Wait()
+	recipetest.Cancels(w.t, a)
+	synctest.Wait()
 	return b
 }
 
@@ -54,10 +58,9 @@ func lastArrives(w *world) {
 
 // iAmThree makes me three members of a round of four, of which they are the last.
 func iAmThree(w *world) {
-	mine := zkrecipes.NewBarrier(w.c, "/b", 4)
-	w.barriers = []*zkrecipes.Barrier{mine, mine, mine}
+	last, mine := w.knowing(w.other, "/b", 4), zkrecipes.NewBarrier(w.c, "/b", 4)
+	w.barriers = []*zkrecipes.Barrier{mine, mine, mine, last}
 	arrive(3)(w)
-	w.barriers = []*zkrecipes.Barrier{w.knowing(w.other, "/b", 4)}
 }
 
 func membersLeave(*world) { recipetest.MembersLeft() }

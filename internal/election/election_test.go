@@ -14,7 +14,9 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/election"
 	"github.com/zkrecipes/zkrecipes/internal/harness"
 	"github.com/zkrecipes/zkrecipes/internal/jute"
+	"github.com/zkrecipes/zkrecipes/internal/line"
 	"github.com/zkrecipes/zkrecipes/internal/recipetest"
+	"github.com/zkrecipes/zkrecipes/internal/session"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
@@ -147,7 +149,7 @@ func TestAValueAboveTheSizeLimitIsRefusedBeforeItIsSent(t *testing.T) {
 			err = a.Lead(t.Context(), make([]byte, jute.MaxFrame), func(context.Context, *zkrecipes.Term) error { return errors.New("called") })
 			require.ErrorIs(t, err, zkrecipes.ErrTooLarge)
 		}))
-		largest := largestValue(a)
+		largest := largestValue(&line.Line{At: session.At{Client: recipetest.Core(w.ClientOf(a)), Path: w.Path}})
 		term, err := a.Campaign(t.Context(), make([]byte, largest))
 		require.NoError(t, err)
 		seen, err := b.Leader(t.Context())
@@ -160,9 +162,9 @@ func TestAValueAboveTheSizeLimitIsRefusedBeforeItIsSent(t *testing.T) {
 }
 
 // largestValue returns the size of the largest value.
-func largestValue(e *zkrecipes.Election) int {
+func largestValue(l *line.Line) int {
 	n := jute.MaxFrame
-	for errors.Is(election.CheckValue(recipetest.LineOf(e), make([]byte, n)), zkconn.ErrTooLarge) {
+	for errors.Is(election.CheckValue(l, make([]byte, n)), zkconn.ErrTooLarge) {
 		n--
 	}
 	return n

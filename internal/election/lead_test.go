@@ -22,7 +22,7 @@ func TestLeadCampaignsAgainAfterALoss(t *testing.T) {
 			w.Srv.Expire(recipetest.SessionID(w.ClientOf(e)))
 		},
 		"place deleted": func(w *recipetest.ElectionWorld, _ *zkrecipes.Election, term *zkrecipes.Term) {
-			w.Evict(recipetest.LeaseOf(term))
+			w.Evict(term)
 		},
 		"leader znode deleted": func(w *recipetest.ElectionWorld, _ *zkrecipes.Election, _ *zkrecipes.Term) { w.DeleteLeader() },
 		"all deleted":          func(w *recipetest.ElectionWorld, _ *zkrecipes.Election, term *zkrecipes.Term) { w.DeleteBoth(term) },
@@ -170,7 +170,7 @@ func TestShutdownOfALeadersClientDoesNotLookLikeThatOfAnother(t *testing.T) {
 func TestLeadGoesOnAfterALossThatOnlyTheServersKnowIfItsFunctionFails(t *testing.T) {
 	for _, fails := range []bool{true, false} {
 		for name, depose := range map[string]func(*recipetest.ElectionWorld, *zkrecipes.Term){
-			"place":  func(w *recipetest.ElectionWorld, term *zkrecipes.Term) { w.Evict(recipetest.LeaseOf(term)) },
+			"place":  func(w *recipetest.ElectionWorld, term *zkrecipes.Term) { w.Evict(term) },
 			"leader": func(w *recipetest.ElectionWorld, _ *zkrecipes.Term) { w.DeleteLeader() },
 		} {
 			t.Run(fmt.Sprintf("%s, fails: %v", name, fails), func(t *testing.T) {
@@ -295,7 +295,7 @@ func TestEvictedLeaderWithdrawsWithoutALockDelay(t *testing.T) {
 		a := delayedElection(w)
 		term := recipetest.Campaigns(t, a, "a")
 		time.Sleep(2 * time.Second) // the znodes are watched by now
-		w.Evict(recipetest.LeaseOf(term))
+		w.Evict(term)
 		time.Sleep(lockDelay / 2)
 		synctest.Wait()
 		require.Equal(t, []string{line.HeldName}, w.Srv.Children(w.Path))

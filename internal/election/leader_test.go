@@ -20,7 +20,7 @@ import (
 
 func TestALeaderWhoseZnodeIsDeletedLosesItsTerm(t *testing.T) {
 	for name, evict := range map[string]func(*recipetest.ElectionWorld, *zkrecipes.Term){
-		"place":         func(w *recipetest.ElectionWorld, term *zkrecipes.Term) { w.Evict(recipetest.LeaseOf(term)) },
+		"place":         func(w *recipetest.ElectionWorld, term *zkrecipes.Term) { w.Evict(term) },
 		"leader":        func(w *recipetest.ElectionWorld, _ *zkrecipes.Term) { w.DeleteLeader() },
 		"leader remade": func(w *recipetest.ElectionWorld, _ *zkrecipes.Term) { w.RemakeLeader() },
 		"all":           func(w *recipetest.ElectionWorld, term *zkrecipes.Term) { w.DeleteBoth(term) },
@@ -96,7 +96,7 @@ func TestAnEvictedLeaderDeletesItsOtherZnode(t *testing.T) {
 			if !resigns {
 				time.Sleep(5 * time.Second)
 			}
-			w.Evict(recipetest.LeaseOf(term))
+			w.Evict(term)
 			if resigns {
 				w.LeaderIs("a")
 				require.ErrorIs(t, term.Resign(), zkrecipes.ErrLost)
@@ -120,7 +120,7 @@ func TestAnEvictedLeaderThatMayNotJoinDeletesItsZnodeLater(t *testing.T) {
 			term := recipetest.Campaigns(t, a, "a")
 			time.Sleep(5 * time.Second)
 			mayDo(zk.PermAll &^ zk.PermCreate)
-			w.Evict(recipetest.LeaseOf(term))
+			w.Evict(term)
 			time.Sleep(time.Hour)
 			w.LeaderIs("a")
 			if closed {
@@ -142,7 +142,7 @@ func TestAnEvictedLeaderDeletesItsZnodeAlthoughItIsEvictedAgain(t *testing.T) {
 		term := recipetest.Campaigns(t, a, "a")
 		other := w.JoinByHand()
 		time.Sleep(5 * time.Second)
-		w.Evict(recipetest.LeaseOf(term))
+		w.Evict(term)
 		for range 3 {
 			time.Sleep(time.Second)
 			line := w.Line()
@@ -163,7 +163,7 @@ func TestTheNextLeaderReplacesWhatAnEvictedOneLeft(t *testing.T) {
 		first := recipetest.Campaigns(t, a, "a")
 		synctest.Wait()
 		w.Away(w.ClientOf(a))
-		w.Evict(recipetest.LeaseOf(first))
+		w.Evict(first)
 		w.Plan.Stop()
 		w.Plan.Add(zktest.Fault{Do: zktest.Silence, Times: -1}) // a cannot come back
 		requests := w.Requests(func() {
@@ -209,7 +209,7 @@ func TestAnElectionBeginsItsNumbersAnew(t *testing.T) {
 	recipetest.InElectionBubble(t, func(t *testing.T, w *recipetest.ElectionWorld, a, b *zkrecipes.Election) {
 		first := recipetest.Campaigns(t, a, "a")
 		w.Away(w.ClientOf(a))
-		w.Evict(recipetest.LeaseOf(first))
+		w.Evict(first)
 		w.Plan.Stop()
 		w.Plan.Add(zktest.Fault{Do: zktest.Silence, Times: -1})
 		require.NoError(t, w.Srv.SetCounter(w.Path, math.MaxInt32-10))
@@ -277,7 +277,7 @@ func TestACampaignThatIsRefusedKeepsSomebodysZnodeAtTheLeadersPath(t *testing.T)
 		w.CreateByHand(0)
 		_, err := w.Operator.SetACL(w.Path, zk.WorldACL(zk.PermAll&^zk.PermCreate), -1)
 		require.NoError(t, err)
-		w.Evict(recipetest.LeaseOf(term))
+		w.Evict(term)
 		_, err = next.Wait()
 		require.Error(t, err)
 		time.Sleep(time.Minute)

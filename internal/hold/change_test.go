@@ -7,8 +7,10 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
+	"github.com/zkrecipes/zkrecipes"
 	"github.com/zkrecipes/zkrecipes/internal/errs"
 	"github.com/zkrecipes/zkrecipes/internal/hold"
 	"github.com/zkrecipes/zkrecipes/internal/recipetest"
@@ -74,4 +76,32 @@ func TestAThingIsDeletedAfterTheHoldersContextsAlsoAtTheEndOfAChange(t *testing.
 			})
 		})
 	}
+}
+
+func TestASessionForgetsWhatIsNotHeldAnyMore(t *testing.T) {
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		c := w.Stranger(nil)
+		s := recipetest.Live(t, c)
+		knows := func(checks ...*zk.CheckVersionRequest) {
+			t.Helper()
+			synctest.Wait()
+			var paths []string
+			for _, check := range checks {
+				paths = append(paths, check.Path)
+			}
+			require.ElementsMatch(t, paths, hold.Watched(s))
+		}
+		slots := recipetest.Acquire(t, zkrecipes.NewSemaphore(c, "/s", 3), 2)
+		knows(slots.Checks()...)
+		require.NoError(t, slots.Release())
+		l := recipetest.Held(t, zkrecipes.NewRWLock(c, w.Path).Lock)
+		writer := l.Check()
+		knows(writer)
+		require.NoError(t, l.Downgrade(t.Context()))
+		require.NotEqual(t, writer, l.Check())
+		knows(l.Check())
+		require.NoError(t, w.Bare().Delete(l.Check().Path, -1))
+		require.ErrorIs(t, l.Release(), zkrecipes.ErrLost)
+		knows()
+	})
 }

@@ -11,11 +11,11 @@ import (
 func InUse(c *session.Client) int { return len(keptBy(c).locks) }
 
 // MutexOf returns the mutex of a lock that is in use.
-func MutexOf(m *Lock) *sync.Mutex { return &keptBy(m.line.Client).locks[m.line.At].mu }
+func MutexOf(at session.At) *sync.Mutex { return &keptBy(at.Client).locks[at].mu }
 
 // HoldUnchecked gives the idle place to a caller, whatever the clock says.
-func HoldUnchecked(m *Lock) *hold.Grant {
-	k := keptBy(m.line.Client).locks[m.line.At]
+func HoldUnchecked(at session.At) *hold.Grant {
+	k := keptBy(at.Client).locks[at]
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	g := k.current

@@ -12,9 +12,11 @@ import (
 	"github.com/zkrecipes/zkrecipes"
 	"github.com/zkrecipes/zkrecipes/internal/errs"
 	"github.com/zkrecipes/zkrecipes/internal/harness"
+	"github.com/zkrecipes/zkrecipes/internal/jute"
 	"github.com/zkrecipes/zkrecipes/internal/keep"
 	"github.com/zkrecipes/zkrecipes/internal/line"
 	"github.com/zkrecipes/zkrecipes/internal/recipetest"
+	"github.com/zkrecipes/zkrecipes/internal/session"
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
@@ -307,19 +309,25 @@ func TestALockIsKeptAlsoIfOtherLocksArePathsBelowIt(t *testing.T) {
 	}
 }
 
+// mutexAt returns the address of a Mutex.
+func mutexAt(c *zkrecipes.Client, path string) session.At {
+	return session.At{Client: recipetest.Core(c), Path: path, Recipe: string(zkrecipes.RecipeMutex)}
+}
+
 // The wall clock jumps, so a call does not get the kept lock, and back, so the next one
 // does. What ends the grant for the first must not end it for the second.
 func TestAGrantOfAKeptLockIsNotEndedForACallThatDidNotGetIt(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-		m := zkrecipes.NewMutex(w.Client(nil), w.Path, zkrecipes.KeepFor(time.Hour))
+		c := w.Client(nil)
+		m := zkrecipes.NewMutex(c, w.Path, zkrecipes.KeepFor(time.Hour))
 		w.Keep(m)
-		g := keep.HoldUnchecked(recipetest.KeepOf(m))
+		g := keep.HoldUnchecked(mutexAt(c, w.Path))
 		require.True(t, g.Activate())
 		g.EndIdle(errs.Lost(errs.ErrSilent))
-		l, err := g.AddHandle(true)
+		h, err := g.AddHandle(true)
 		require.NoError(t, err)
-		require.NoError(t, recipetest.NewLease(l).Err())
-		require.NoError(t, recipetest.NewLease(l).Release())
+		require.NoError(t, h.Failure())
+		require.NoError(t, h.Release())
 		g.EndIdle(errs.Lost(errs.ErrSilent)) // again
 		next := recipetest.LockOn(t, m)
 		require.NoError(t, next.Err())
@@ -363,10 +371,8 @@ func TestDeletionHeardOfDuringAReleaseIsNotForgotten(t *testing.T) {
 		time.Sleep(3 * time.Second) // it is watched
 		l := recipetest.LockOn(t, m)
 		early := w.Waits(m)
-		s, _ := recipetest.Core(c).Session()
 		path := l.Check().Path
-		told := func() bool { return recipetest.IsDeleted(s, path) }
-		mu := keep.MutexOf(recipetest.KeepOf(m))
+		mu := keep.MutexOf(mutexAt(c, w.Path))
 		mu.Lock() // the release stops before it makes the next grant
 		released := make(chan error, 1)
 		go func() { released <- l.Release() }()
@@ -374,9 +380,7 @@ func TestDeletionHeardOfDuringAReleaseIsNotForgotten(t *testing.T) {
 			runtime.Gosched()
 		}
 		require.NoError(t, bare.Delete(path, -1))
-		for !told() {
-			runtime.Gosched()
-		}
+		recipetest.Spurious(c, path, jute.EventDeleted) // the event may come later, as the bubble does not sleep
 		mu.Unlock()
 		err := <-released
 		next := early.Get()

@@ -49,7 +49,7 @@ func TestKeptLockIsTakenAgainWithoutARequest(t *testing.T) {
 		synctest.Wait()
 		require.Empty(t, w.Line())
 		require.Zero(t, recipetest.WatchesOf(w.ClientOf(m)))
-		require.Zero(t, keep.InUse(recipetest.LineOf(m).Client))
+		require.Zero(t, keep.InUse(recipetest.Core(w.ClientOf(m))))
 	})
 }
 

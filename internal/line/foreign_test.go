@@ -248,7 +248,7 @@ func TestCuratorReadsBesideOurDowngradedWriter(t *testing.T) {
 	inRWBubble(t, func(t *testing.T, w *rwWorld) {
 		l := recipetest.Held(t, w.OurLock.Lock)
 		reader, writer := w.CuratorPlace("__READ__")[len(w.Path)+1:], w.CuratorPlace("__WRIT__")[len(w.Path)+1:]
-		own := func() string { return recipetest.HandleOf(l).Grant.Name() }
+		own := func() string { return l.Check().Path[len(w.Path)+1:] }
 		require.Equal(t, own(), curatorReaderWaits(reader, w.Srv.Children(w.Path)))
 		require.Equal(t, reader, curatorWaits(writer, w.Srv.Children(w.Path)))
 		require.NoError(t, l.Downgrade(t.Context()))

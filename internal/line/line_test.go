@@ -11,7 +11,9 @@ import (
 	"github.com/zkrecipes/zkrecipes"
 	"github.com/zkrecipes/zkrecipes/internal/harness"
 	"github.com/zkrecipes/zkrecipes/internal/line"
+	"github.com/zkrecipes/zkrecipes/internal/placename"
 	"github.com/zkrecipes/zkrecipes/internal/recipetest"
+	"github.com/zkrecipes/zkrecipes/internal/session"
 	"github.com/zkrecipes/zkrecipes/internal/zkserver"
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
@@ -110,10 +112,19 @@ func TestDataSetBetweenTheFirstReadAndTheFirstJoinIsKept(t *testing.T) {
 	})
 }
 
+// mutexLine returns the line of a Mutex, whose state is the client's.
+func mutexLine(c *zkrecipes.Client, path string) *line.Line {
+	return &line.Line{
+		At:    session.At{Client: recipetest.Core(c), Path: path, Recipe: string(zkrecipes.RecipeMutex)},
+		Kinds: placename.LockKinds, Blocks: line.EveryoneBlocks, Foreign: placename.IsRWLockKind,
+	}
+}
+
 func TestALineThatWasIdleIsReadAgain(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-		m := zkrecipes.NewMutex(w.Client(nil), w.Path)
-		recipetest.LineOf(m).UsedAt(time.Now().Add(-line.IdleLine))
+		c := w.Client(nil)
+		m := zkrecipes.NewMutex(c, w.Path)
+		mutexLine(c, w.Path).UsedAt(time.Now().Add(-line.IdleLine))
 		require.NoError(t, w.Bare().Delete(w.Path, -1)) // reaped, and now somebody else's znode
 		_, err := w.Bare().Create(w.Path, []byte("mine"), 0, zk.WorldACL(zk.PermAll))
 		require.NoError(t, err)

@@ -168,7 +168,7 @@ func TestItemWhoseFlagIsDeletedIsTakenUntilItsClaimGoes(t *testing.T) {
 		conn := w.Bare()
 		recipetest.PutOn(t, q, "0")
 		it := recipetest.TakeOn(t, q)
-		require.NoError(t, conn.Delete(recipetest.HandleOf(recipetest.LeaseOf(it)).Grant.Path(), -1)) // the flag is not watched yet
+		require.NoError(t, conn.Delete(w.Segment(0)+"/"+w.Flags()[0], -1)) // the flag is not watched yet
 		next := w.TakeLater(other)
 		require.True(t, next.Waiting())
 		requests := w.Requests(func() { recipetest.PutOn(t, q, "1") })

@@ -43,7 +43,7 @@ func TestItemsShowWhoHasAnItemAndSinceWhen(t *testing.T) {
 		require.Equal(t, all[0], found)
 
 		// It is given back while it is read.
-		w.Plan.Add(zktest.Fault{Do: zktest.Delay, For: time.Second, Op: "getData", Path: w.Path + "/s/0000000000/" + recipetest.HandleOf(recipetest.LeaseOf(it)).Grant.Name()})
+		w.Plan.Add(zktest.Fault{Do: zktest.Delay, For: time.Second, Op: "getData", Path: w.Segment(0) + "/" + w.Flags()[0]})
 		a := harness.Go(t, func(ctx context.Context) (zkrecipes.Entry, error) { return other.Find(ctx, ids[0]) })
 		time.Sleep(time.Second / 2)
 		recipetest.NackOn(t, it)

@@ -179,6 +179,17 @@ func SessionID(c *zkrecipes.Client) int64 {
 	return s.ID()
 }
 
+// EphemeralsOf returns the paths of the ephemeral znodes of a client's session.
+func (w *World) EphemeralsOf(c *zkrecipes.Client) []string {
+	id := c.Status().Session
+	for _, s := range w.Srv.Sessions() {
+		if s.ID == id {
+			return s.Ephemerals
+		}
+	}
+	return nil
+}
+
 // Bare returns a bare go-zookeeper Conn.
 func (w *World) Bare() *zk.Conn { return harness.RawVia(w.T, w.Srv.Dial, w.Srv.Addr()) }
 

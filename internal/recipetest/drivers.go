@@ -226,7 +226,7 @@ func QueueDrivers() []Driver {
 				if err != nil {
 					return Use{}, err
 				}
-				return Use{Held: it, Token: it.Token(), Places: checked(LeaseOf(it).Check()), Give: end(it)}, nil
+				return Use{Held: it, Token: it.Token(), Give: end(it)}, nil
 			},
 			Try: func(ctx context.Context, c *zkrecipes.Client) error {
 				it, err := queue(c).TryTake(ctx)
@@ -366,7 +366,7 @@ func BarrierDrivers() []Driver {
 				if err != nil {
 					return Use{}, err
 				}
-				return Use{Held: v, Places: checked(LeaseOf(v).Check()), Give: v.Leave}, nil
+				return Use{Held: v, Give: v.Leave}, nil
 			},
 			Block: func(t testing.TB, c *zkrecipes.Client) func(context.Context) error {
 				return partner(func(ctx context.Context) error {

@@ -121,10 +121,12 @@ func Follow(t testing.TB, e *zkrecipes.Election) *Follower {
 	return o
 }
 
-// Evict deletes the znode that a lease holds with.
-func (w *ElectionWorld) Evict(l *zkrecipes.Lease) {
+// Evict deletes the place of a Lease or a Term.
+func (w *ElectionWorld) Evict(held interface {
+	Check() *zk.CheckVersionRequest
+}) {
 	w.T.Helper()
-	require.NoError(w.T, w.Operator.Delete(l.Check().Path, -1))
+	require.NoError(w.T, w.Operator.Delete(held.Check().Path, -1))
 	synctest.Wait()
 }
 

@@ -2,16 +2,10 @@ package recipetest
 
 import (
 	"fmt"
-	"maps"
 	"reflect"
-	"sync"
-	"time"
 
 	"github.com/zkrecipes/zkrecipes"
-	"github.com/zkrecipes/zkrecipes/internal/barrier"
 	"github.com/zkrecipes/zkrecipes/internal/hold"
-	"github.com/zkrecipes/zkrecipes/internal/keep"
-	"github.com/zkrecipes/zkrecipes/internal/line"
 	"github.com/zkrecipes/zkrecipes/internal/queue"
 	"github.com/zkrecipes/zkrecipes/internal/semaphore"
 	"github.com/zkrecipes/zkrecipes/internal/session"
@@ -22,69 +16,8 @@ import (
 // Core returns what makes the sessions of a Client.
 func Core(c *zkrecipes.Client) *session.Client { return field[*session.Client](c, "client") }
 
-// NewLease returns a Lease that has this handle.
-func NewLease(h *hold.Handle) *zkrecipes.Lease {
-	l := new(zkrecipes.Lease)
-	*at[*hold.Handle](l, "handle") = h
-	return l
-}
-
-// Grants returns the grants of a session, by the paths of their places.
-func Grants(s *session.Session) map[string]*hold.Grant {
-	grants := attachment(s, "hold.watchdog")
-	mu := at[sync.Mutex](grants, "mu")
-	mu.Lock()
-	defer mu.Unlock()
-	return maps.Clone(field[map[string]*hold.Grant](grants, "all"))
-}
-
-// IsDeleted reports whether the place at path, of a grant, is known to be deleted.
-func IsDeleted(s *session.Session, path string) bool {
-	grants := attachment(s, "hold.watchdog")
-	mu := at[sync.Mutex](grants, "mu")
-	mu.Lock()
-	defer mu.Unlock()
-	return field[bool](field[map[string]*hold.Grant](grants, "all")[path], "deleted")
-}
-
-// TellsEnd reports whether somebody is told when the grant has ended.
-func TellsEnd(g *hold.Grant) bool { return field[func(error, bool)](g, "tellEnd") != nil }
-
-// Abandoned returns the number of paths on which the client still does work whose callers have
-// left.
-func Abandoned(c *zkrecipes.Client) int {
-	background := attachment(Core(c), "session.background")
-	if background == nil {
-		return 0
-	}
-	mu := at[sync.Mutex](background, "mu")
-	mu.Lock()
-	defer mu.Unlock()
-	return len(field[map[string]map[chan struct{}]struct{}](background, "abandoned"))
-}
-
-// NewToken returns the token of the n-th exclusive grant of the place with that czxid.
-func NewToken(czxid int64, n int) zkrecipes.Token { return zkrecipes.Token(hold.TokenOf(czxid, n)) }
-
-// DefaultSessionTimeout is what a Client without Options.SessionTimeout requests.
-const DefaultSessionTimeout = 10 * time.Second
-
-// LineOf returns the line of a Mutex, an RWLock or an Election.
-func LineOf(recipe any) *line.Line { return field[*line.Line](recipe, "line") }
-
-// KeepOf returns the place that the process keeps for a Mutex, if any.
-func KeepOf(m *zkrecipes.Mutex) *keep.Lock { return field[*keep.Lock](m, "keep") }
-
 // HandleOf returns what a Lease, or a value that has one, holds.
 func HandleOf(l any) *hold.Handle { return field[*hold.Handle](l, "handle") }
-
-// LeaseOf returns the Lease in an Item, a Term, a Visit or Slots.
-func LeaseOf(v any) *zkrecipes.Lease {
-	if v, ok := v.(*zkrecipes.Visit); ok {
-		return field[*zkrecipes.Lease](v, "l")
-	}
-	return field[*zkrecipes.Lease](v, "lease")
-}
 
 // QueueOf returns the engine of a Queue.
 func QueueOf(q *zkrecipes.Queue) *queue.Queue { return field[*queue.Queue](q, "itemQueue") }
@@ -92,28 +25,9 @@ func QueueOf(q *zkrecipes.Queue) *queue.Queue { return field[*queue.Queue](q, "i
 // TakenOf returns the engine's item of an Item that was taken.
 func TakenOf(it *zkrecipes.Item) *queue.Item { return field[*queue.Item](it, "takenItem") }
 
-// RoundsOf returns the engine of a Barrier.
-func RoundsOf(b *zkrecipes.Barrier) *barrier.Barrier { return field[*barrier.Barrier](b, "rounds") }
-
 // SlotsOf returns the engine of a Semaphore.
 func SlotsOf(s *zkrecipes.Semaphore) *semaphore.Semaphore {
 	return field[*semaphore.Semaphore](s, "slotted")
-}
-
-// attachment returns what is attached to a Client or a session under the type of that name, nil
-// if nothing is.
-func attachment(to any, name string) any {
-	f := reflect.ValueOf(to).Elem().FieldByName("attachments")
-	attached := reflect.NewAt(f.Type(), f.Addr().UnsafePointer()).Interface()
-	mu := at[sync.Mutex](attached, "mu")
-	mu.Lock()
-	defer mu.Unlock()
-	for t, v := range field[map[reflect.Type]any](attached, "all") {
-		if t.String() == name {
-			return v
-		}
-	}
-	return nil
 }
 
 // field returns the field of that name and type in the struct to which v points.

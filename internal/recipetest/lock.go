@@ -16,6 +16,7 @@ import (
 
 	"github.com/zkrecipes/zkrecipes"
 	"github.com/zkrecipes/zkrecipes/internal/harness"
+	"github.com/zkrecipes/zkrecipes/internal/hold"
 	"github.com/zkrecipes/zkrecipes/internal/jute"
 	"github.com/zkrecipes/zkrecipes/internal/line"
 	"github.com/zkrecipes/zkrecipes/internal/placename"
@@ -66,6 +67,9 @@ const (
 	OpJoin    = "multi(create,setData)"
 	OpRelease = "multi(setData,delete)"
 )
+
+// DefaultSessionTimeout is what a Client without Options.SessionTimeout requests.
+const DefaultSessionTimeout = 10 * time.Second
 
 // LongSession is a session timeout so long that no holder here watches its own place:
 // it would after a tenth of the timeout.
@@ -234,6 +238,9 @@ func Watched(c *zkrecipes.Client) []string {
 	}
 	return paths
 }
+
+// NewToken returns the token of the n-th exclusive grant of the place with that czxid.
+func NewToken(czxid int64, n int) zkrecipes.Token { return zkrecipes.Token(hold.TokenOf(czxid, n)) }
 
 // OpReadRelease is the request with which a reader leaves.
 const OpReadRelease = "multi(delete)"

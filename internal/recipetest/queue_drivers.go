@@ -88,7 +88,7 @@ func QueueTransactionDrivers() []Driver {
 				return Use{}, err
 			}
 			return Use{
-				Held: it, Token: it.Token(), Places: checked(LeaseOf(it).Check()),
+				Held: it, Token: it.Token(),
 				Give: func(ctx context.Context) error { return end(ctx, c, it) },
 			}, nil
 		}

@@ -16,8 +16,9 @@ import (
 // Tracer notes what a Trace reports, as text, and checks that it comes in pairs.
 type Tracer struct {
 	*harness.Pairs
-	mu  sync.Mutex
-	all []string
+	mu      sync.Mutex
+	all     []string
+	granted string // see Granted
 }
 
 func NewTracer(t testing.TB) *Tracer {
@@ -40,6 +41,14 @@ func (r *Tracer) Told() []string {
 	all := r.all
 	r.all = nil
 	return slices.Clip(all)
+}
+
+// Granted returns the name of the place that was granted last. It is used in bubbles.
+func (r *Tracer) Granted() string {
+	synctest.Wait()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.granted
 }
 
 // named are the errors that a tracer knows by name. The first that fits counts.
@@ -83,6 +92,9 @@ func (r *Tracer) Trace() *zkrecipes.Trace {
 			begun := traced(e.Recipe, e.Path, e.Op, e.Token, nil)
 			begun.Hold = e.Hold
 			r.HoldStart(ctx, begun)
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			r.granted = e.Place
 		},
 		HoldEnd: func(e zkrecipes.TraceHoldEnd) {
 			ended := traced(e.Recipe, e.Path, e.Op, e.Token, e.Err)

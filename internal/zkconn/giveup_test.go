@@ -166,12 +166,13 @@ func TestSessionIsGivenUpThoughSomeConnectionsAreRefused(t *testing.T) {
 		c := w.Client(&zkrecipes.Options{Auth: []zkrecipes.Auth{{Scheme: "digest", Data: []byte("user:password")}}})
 		l := recipetest.Held(t, zkrecipes.NewMutex(c, w.Path).Lock)
 		w.Plan.Add(zktest.Fault{Do: zktest.Answer, Op: "auth", Code: jute.ErrAuthFailed, Times: -1})
-		w.Srv.Disconnect(recipetest.HandleOf(l).Grant.Session.ID())
+		s := c.Status().Session
+		w.Srv.Disconnect(s)
 		for range 4 {
 			w.Plan.Add(zktest.Fault{Do: zktest.Refuse})
 			time.Sleep(15 * time.Second)
 		}
-		require.True(t, recipetest.HandleOf(l).Grant.Session.IsOver())
+		require.NotEqual(t, s, c.Status().Session)
 		require.False(t, w.Has(l.Check().Path))
 	})
 }
@@ -270,7 +271,7 @@ func TestHolderHearsInTimeWhateverTheTimerWaitsFor(t *testing.T) {
 				require.True(t, w.Srv.Disconnect(recipetest.SessionID(c)))
 				if test.faults == nil {
 					time.Sleep(100 * time.Millisecond)
-					require.Equal(t, 5*time.Second, recipetest.HandleOf(l).Grant.Session.Timeout())
+					require.Equal(t, 5*time.Second, c.Status().Timeout)
 					w.Away(c)
 				}
 				require.ErrorIs(t, harness.Cause(t, ctx), zkrecipes.ErrLost)

@@ -25,8 +25,9 @@ import (
 // LockAll blocks and fails like Mutex.Lock, and if it fails it gives back what it has, in the
 // background if ctx has ended. If the session ends meanwhile, or the servers lose one of the locks, it
 // begins anew with the first one. If ctx is a context of the holder of one of them, it returns
-// ErrDeadlock before it takes any, or re-enters if that is a Reentrant context. ErrEvicted is returned if somebody else deletes one of the
-// call's znodes, and ErrMaxHold if the MaxHold of a lock is over before the last one is locked.
+// ErrDeadlock before it takes any, or re-enters if that is a Reentrant context. ErrEvicted is returned
+// if somebody else deletes one of the call's znodes, and ErrMaxHold if the MaxHold of a lock is over
+// before the last one is locked.
 //
 // Cost: that of each Mutex.Lock, one after the other.
 func LockAll(ctx context.Context, locks ...*Mutex) (*Leases, error) {

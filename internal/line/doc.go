@@ -21,8 +21,8 @@
 // holder releases by one transaction that writes its place and deletes it. The signal is what its
 // successor gets of that: two events that bear the zxid of the transaction. Then it is its turn, and it
 // sends nothing. Any other event makes it list the line again. Servers before 3.9 tell no zxids, so
-// there it lists. If the predecessor has gone before it is watched, and no other place was ahead, it
-// is the place's turn, too.
+// there it lists. If the only place ahead has gone before it is watched, it is the place's turn, too,
+// but not in an RWLock's line (I8).
 //
 // # Invariants
 //
@@ -43,8 +43,7 @@
 //   - I7: A client that has not used the line within IdleLine joins only if its data are this library's, or
 //     over the version in which they were empty. One that has does not look, and overwrites what
 //     somebody else has written meanwhile.
-//   - I8: No place comes between a place and those ahead of it, but for a downgrade's, which has the
-//     number of the place that it replaces. So what a listing of a Mutex's line shows is all that will
-//     ever be ahead, and in an RWLock's line the one that is gone may have left another. (Servers that
-//     have lost transactions may show a place again whose session had ended.)
+//   - I8: What a listing shows is all that will ever be ahead of a place. There are two exceptions: a
+//     downgrade replaces a writer's place by a reader's with the same number, and servers that have lost
+//     transactions may show a place again that was deleted (see docs/operations.md).
 package line

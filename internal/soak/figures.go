@@ -13,8 +13,12 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/judge"
 )
 
-// reportDelay is how long a report may take from a process to the judge.
-const reportDelay = 2 * time.Second
+const (
+	// reportDelay is how long a worker may take from an event to its report.
+	reportDelay = 2 * time.Second
+	// maxReportDelay is how long the judge waits for the reports of a process.
+	maxReportDelay = 30 * time.Second
+)
 
 // maxViolations ends a run: what follows is mostly the same. Only as many are printed
 // with what led to them.
@@ -25,9 +29,9 @@ func (s *soak) figures(ctx context.Context, cancel context.CancelCauseFunc) {
 	began, next := time.Now(), 30*time.Second
 	for ctx.Err() == nil {
 		pause(ctx, 500*time.Millisecond)
-		violations := 0
+		violations, reported := 0, s.fleet.reported()
 		s.court.do(func(j *judge.Judge) {
-			j.JudgeUntil(s.now() - reportDelay)
+			j.JudgeUntil(reported)
 			violations = len(j.Violations())
 		})
 		s.accusations()

@@ -36,6 +36,7 @@ type ship struct {
 	done   chan struct{} // closed when it has ended and all of its reports are read
 	rested chan struct{} // closed when its workers have ended
 	doomed bool          // its end is no surprise
+	heard  time.Duration // until when it has reported what happened
 }
 
 func newFleet(s *soak) *fleet {
@@ -72,6 +73,7 @@ func (f *fleet) start(number int) {
 		f.accuse(number, fmt.Sprint("cannot be started: ", err))
 		return
 	}
+	s.heard = f.now()
 	f.running[number] = s
 	f.court.take(judge.Event{Kind: judge.Started, Process: number, Life: s.life})
 	go f.follow(number, s, output) // ends with the process; halt and kill wait for it
@@ -90,6 +92,9 @@ func (f *fleet) follow(number int, s *ship, output io.Reader) {
 		if r.Event != nil {
 			f.court.take(*r.Event)
 		}
+		f.mu.Lock()
+		s.heard = r.At
+		f.mu.Unlock()
 		if r.Figures != nil {
 			f.note(number, *r.Figures)
 		}
@@ -104,6 +109,23 @@ func (f *fleet) follow(number int, s *ship, output io.Reader) {
 	if err != nil && !s.doomed {
 		f.accuse(number, fmt.Sprint("ended: ", err))
 	}
+}
+
+// reported returns until when all processes have reported what happened. A process that is stopped
+// or hangs is waited for, at most maxReportDelay.
+func (f *fleet) reported() time.Duration {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	now := f.now()
+	least := now
+	for _, s := range f.running {
+		select {
+		case <-s.done:
+		default:
+			least = min(least, s.heard)
+		}
+	}
+	return max(least-reportDelay, now-maxReportDelay)
 }
 
 func (f *fleet) note(number int, figures Figures) {

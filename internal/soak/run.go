@@ -187,9 +187,8 @@ func (s *soak) settle(ctx context.Context) error {
 // judges that none of their workers hangs.
 func (s *soak) calm(ctx context.Context) {
 	pause(ctx, s.court.judge.Bound()+2*reportDelay)
-	even := true
+	even, moment := true, s.fleet.reported()
 	s.court.do(func(j *judge.Judge) {
-		moment := s.now() - reportDelay
 		j.JudgeUntil(moment)
 		j.Silent(moment)
 		j.Observers(moment)

@@ -35,11 +35,12 @@ type Params struct {
 	Load          string
 }
 
-// Report is a line that a worker process writes. One of the fields is set.
+// Report is a line that a worker process writes. At most one of the fields after At is set.
 type Report struct {
-	Event   *judge.Event `json:"event,omitempty"`
-	Figures *Figures     `json:"figures,omitempty"`
-	Rested  bool         `json:"rested,omitempty"` // the workers have ended
+	At      time.Duration `json:"at"` // when it was written
+	Event   *judge.Event  `json:"event,omitempty"`
+	Figures *Figures      `json:"figures,omitempty"`
+	Rested  bool          `json:"rested,omitempty"` // the workers have ended
 }
 
 // Figures are what a process uses.
@@ -125,6 +126,7 @@ func (p *process) run() (err error) {
 	w := &worker{process: p, link: p.light, name: "churn", rand: p.source("churn")}
 	all.Go(func() { w.loop((*worker).churn) })
 	all.Go(p.figures)
+	all.Go(p.beat)
 	all.Wait()
 	p.report(Report{Rested: true})
 	<-p.end
@@ -255,6 +257,7 @@ func (p *process) tell(e judge.Event) { p.report(Report{Event: &e}) }
 func (p *process) report(r Report) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	r.At = p.now()
 	if p.out.Encode(r) != nil {
 		os.Exit(1) // the parent has died
 	}
@@ -265,6 +268,14 @@ func (p *process) figures() {
 	for p.ctx.Err() == nil {
 		pause(p.ctx, 5*time.Second)
 		p.report(Report{Figures: p.use()})
+	}
+}
+
+// beat tells the judge that all which has happened is reported.
+func (p *process) beat() {
+	for p.ctx.Err() == nil {
+		pause(p.ctx, 500*time.Millisecond)
+		p.report(Report{})
 	}
 }
 
@@ -281,6 +292,9 @@ func (p *process) settled() {
 			break
 		}
 		time.Sleep(10 * time.Millisecond)
+	}
+	if runtime.NumGoroutine() > p.before {
+		p.printGoroutines()
 	}
 	runtime.GC()
 	f := p.use()

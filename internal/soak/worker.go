@@ -293,12 +293,13 @@ func (p *process) settled() {
 		}
 		time.Sleep(10 * time.Millisecond)
 	}
-	if runtime.NumGoroutine() > p.before {
+	goroutines := runtime.NumGoroutine() // after the collection, the one that runs finalizers may count
+	if goroutines > p.before {
 		p.printGoroutines()
 	}
 	runtime.GC()
 	f := p.use()
-	f.Last = true
+	f.Goroutines, f.Last = goroutines, true
 	p.report(Report{Figures: f})
 }
 

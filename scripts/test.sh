@@ -46,5 +46,5 @@ if grep -qE '^ *--- SKIP' "$dir/real"; then
 	echo "test: skipped on the real server:"
 	grep -E -A 2 '^ *--- SKIP' "$dir/real"
 fi
-[ "$status" = 0 ] || grep -E -A 30 '^ *--- FAIL|^panic' "$dir/real" || tail -n 20 "$dir/real"
+[ "$status" = 0 ] || grep -E -B 60 -A 30 '^ *--- FAIL|^panic' "$dir/real" || tail -n 20 "$dir/real"
 exit "$status"

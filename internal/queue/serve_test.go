@@ -166,6 +166,7 @@ func TestWorkersWaitWhenTooManyItemsDo(t *testing.T) {
 		var mu sync.Mutex
 		calls, tried := 0, map[zkrecipes.ItemID]bool{}
 		a := recipetest.ServeLater(t, q, func(_ context.Context, it *zkrecipes.Item) error {
+			time.Sleep(time.Millisecond) // else all back-offs end at once, and others are taken before those are free
 			mu.Lock()
 			defer mu.Unlock()
 			calls++

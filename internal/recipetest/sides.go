@@ -66,9 +66,11 @@ type SideRig struct {
 	M Locker
 }
 
+// EachSide runs a test for each side. On a busy machine, a server may take seconds for a large
+// request, and a client gives up a connection after half the session timeout.
 func EachSide(t *testing.T, f func(t *testing.T, r *SideRig)) {
 	for _, side := range Sides {
-		t.Run(side.Name, func(t *testing.T) { f(t, side.Rig(t, nil)) })
+		t.Run(side.Name, func(t *testing.T) { f(t, side.Rig(t, &zkrecipes.Options{SessionTimeout: 40 * time.Second})) })
 	}
 }
 

@@ -238,9 +238,9 @@ func (c *Client) ping(ctx context.Context) error {
 // The deadline of ctx bounds that for the whole process. A DrainTimeout, which should be
 // shorter, bounds the handlers of one Serve.
 //
-// Until all that is over, Put, PutAll, Redrive, Remove, Bury, Purge, Resize, Shut, Open,
-// Client.Commit and the writes of a Counter work, so that finished work can be handed on. From then on they return ErrClosed, and Shutdown waits for the
-// transactions under way: a Purge or a Redrive that takes several may return ErrClosed in the
+// Until all that is over, Put, PutAll, Redrive, Remove, Bury, Purge, Semaphore.Resize, Shut, Open,
+// Client.Commit and the writes of a Counter work, so that finished work can be handed on. From then on
+// they return ErrClosed, and Shutdown waits for the transactions under way: a Purge or a Redrive that takes several may return ErrClosed in the
 // middle, with the number of items that were removed or moved. Calls that only read, including
 // Observe and Watch, work until the Client is closed.
 //

@@ -1,6 +1,7 @@
 package zkrecipes
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -58,12 +59,16 @@ type ShardsOptions struct {
 	// another one. So a rolling restart does not move shards each time that a process comes back.
 	// Where processes come and go all the time, it gives shards after ten times that all the same.
 	// A shard without an owner is taken at once. Default 5 s.
+	// The most is 10 years.
 	Settle time.Duration
 	// Member is the process's id, as for MemberID. By default it is Options.Identity and a random
 	// text. While another process has the same id, Serve waits, and after a session timeout and Settle
 	// the Logger gets a warning. Within one Client, it returns zk.ErrNodeExists.
 	Member string
 }
+
+// maxSettle is far below the longest Duration, of which nothing can be a multiple.
+const maxSettle = 10 * 365 * 24 * time.Hour
 
 // ErrMoved is the cause of a shard function's context when the shard is to go to another process, or
 // the number of shards is about to change.
@@ -82,9 +87,7 @@ func NewShards(c *Client, path string, n int, opts *ShardsOptions) *Shards {
 	case x.opts.Settle < 0:
 		x.invalid = fmt.Errorf("ShardsOptions.Settle must not be negative: %v", x.opts.Settle)
 	}
-	if x.opts.Settle == 0 {
-		x.opts.Settle = 5 * time.Second
-	}
+	x.opts.Settle = min(cmp.Or(x.opts.Settle, 5*time.Second), maxSettle)
 	return x
 }
 
@@ -292,18 +295,26 @@ func owners(ms []Member) (all []Owner) {
 // All processes first give up their shards (ErrMoved), so that nobody works on a shard of the new
 // number while another process works on one of the old number. So Resize blocks until each function
 // has returned, and a shard that was given up has no owner until then. If ctx ends first, its error
-// is returned, and the processes that serve carry out the change all the same. So look for Leaves in
+// is returned, and ErrClosed from a Shutdown on, and the processes that serve carry out the change all
+// the same. So look for Leaves in
 // Owners before, and end a process whose function hangs. Several calls run one after the other.
 // Resize creates the child "resized", so that the servers do not delete the path when it is idle: the
 // new number remains until the next Resize, or until somebody deletes the path.
 //
 // ErrUncertain is returned if the reply to the write is lost and ctx ends. ErrPathInUse is returned if
-// the path holds other data. Resize costs about 15 requests, and each process what it costs to
+// the path holds other data, and ErrDeadlock in a function that Serve has called, with its context.
+// Resize costs about 15 requests, and each process what it costs to
 // begin.
 func (x *Shards) Resize(ctx context.Context, n int) error {
 	err := x.check(ctx)
 	if err == nil && (n < 1 || n > shards.Max) {
 		err = fmt.Errorf("%w: %d shards", ErrSize, n)
+	}
+	if err == nil { // or it would wait for the function whose context this is
+		err = x.sizeLock().self().checkDeadlock(ctx)
+	}
+	if err == nil { // behind a server that lags, it would find an older number, and be done
+		err = x.client.ping(ctx)
 	}
 	if err == nil {
 		err = x.resize(ctx, n)

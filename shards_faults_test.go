@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -539,5 +540,51 @@ func TestAProcessGetsItsShareThoughAnotherComesAndGoesAllTheTime(t *testing.T) {
 		}
 		shares, _ := j.shares()
 		require.GreaterOrEqual(t, shares["b"], 3, "%v", shares)
+	})
+}
+
+// Its server has not seen the last change, so the path seems to hold the number already.
+func TestResizeBehindALaggingServerIsNotDoneBeforeItIs(t *testing.T) {
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		x := zkrecipes.NewShards(w.Stranger(nil), "/shards", 4, nil)
+		require.NoError(t, x.Resize(t.Context(), 4))
+		c := w.Stranger(nil)
+		y := zkrecipes.NewShards(c, "/shards", 4, nil)
+		require.NoError(t, x.Resize(t.Context(), 7))
+		require.NoError(t, y.Resize(t.Context(), 4))
+		require.NoError(t, c.Ping(t.Context()))
+		data, _, err := c.Get(t.Context(), "/shards")
+		require.NoError(t, err)
+		require.Equal(t, "zkrecipes/1 shards 4", string(data))
+	}, recipetest.Behind(0, 50))
+}
+
+func TestAShardsFunctionCannotResize(t *testing.T) {
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		x := zkrecipes.NewShards(w.Stranger(nil), "/shards", 1, nil)
+		ctx, end := context.WithCancel(t.Context())
+		require.NoError(t, x.Serve(ctx, func(ctx context.Context, _ *zkrecipes.Shard) error {
+			defer end()
+			err := x.Resize(ctx, 2)
+			require.ErrorIs(t, err, zkrecipes.ErrDeadlock)
+			require.ErrorContains(t, err, "zkrecipes: resize /shards: ")
+			return nil
+		}))
+		data, _, err := w.Bare().Get("/shards")
+		require.NoError(t, err)
+		require.Equal(t, "zkrecipes/1 shards 1", string(data), "nothing has changed")
+	})
+}
+
+// With the longest Settle, shards are given to others as seldom as can be.
+func TestTheLongestSettleIsNoShortOne(t *testing.T) {
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		j := newShardJudge(t)
+		j.process(w.Stranger(nil), "a", 4, &zkrecipes.ShardsOptions{Settle: math.MaxInt64})
+		time.Sleep(10 * time.Second)
+		j.process(w.Stranger(nil), "b", 4, &zkrecipes.ShardsOptions{Settle: math.MaxInt64})
+		time.Sleep(time.Hour)
+		shares, _ := j.shares()
+		require.Equal(t, 4, shares["a"])
 	})
 }

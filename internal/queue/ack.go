@@ -75,6 +75,9 @@ func (a *ackTransaction) run(ctx context.Context) error {
 		}
 		return false, zkconn.ErrContended
 	})
+	if err == nil {
+		a.it.acked.Store(true)
+	}
 	if errors.Is(err, errs.ErrLost) && errors.Is(err, errs.ErrGone) && !errors.Is(err, errs.ErrDeleted) { // an event said so
 		err = errs.Lost(a.it.Claim.whyDeleted(ctx))
 	}

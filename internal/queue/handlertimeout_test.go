@@ -3,6 +3,7 @@ package queue_test
 import (
 	"context"
 	"errors"
+	"math"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -281,5 +282,23 @@ func TestHandlerWhoseItemIsBuriedIsToldSo(t *testing.T) {
 		require.Empty(t, w.Items(), "the worker went on")
 		require.NoError(t, stop(a))
 		require.Equal(t, []string{"hangs"}, recipetest.Drain(t, q.DeadLetters()))
+	})
+}
+
+func TestTheLongestHandlerTimeoutIsNoTimeout(t *testing.T) {
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		q := w.QueueWith(w.Stranger(nil), &zkrecipes.QueueOptions{HandlerTimeout: math.MaxInt64})
+		recipetest.PutOn(t, q, "x")
+		calls := 0
+		a := recipetest.ServeLater(t, q, func(_ context.Context, it *zkrecipes.Item) error {
+			calls++
+			time.Sleep(time.Hour)
+			return it.Err()
+		})
+		time.Sleep(2 * time.Hour)
+		synctest.Wait()
+		require.Equal(t, 1, calls)
+		require.Empty(t, w.Items())
+		require.NoError(t, stop(a))
 	})
 }

@@ -3,6 +3,7 @@ package queue
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 
 	"github.com/zkrecipes/zkrecipes/internal/errs"
 	"github.com/zkrecipes/zkrecipes/internal/hold"
@@ -16,6 +17,7 @@ type Item struct {
 	Handle  *hold.Handle
 	data    []byte
 	failure Failure
+	acked   atomic.Bool
 }
 
 // Seen decides that a consumer gets the item, unless it was given back before.

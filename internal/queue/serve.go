@@ -177,7 +177,7 @@ func (s *serving) handlingOf(it *Item) (_ context.Context, overdue <-chan time.T
 	}
 	cause := fmt.Errorf("HandlerTimeout: %v have passed since the handler was called: %w", limit, context.DeadlineExceeded)
 	handling, cancel := context.WithTimeoutCause(handling, limit, cause)
-	timer := time.NewTimer(limit + HandlerGrace)
+	timer := time.NewTimer(max(limit, limit+HandlerGrace)) // which may be too long for a Duration
 	return handling, timer.C, func() { timer.Stop(); cancel() }
 }
 
@@ -211,6 +211,9 @@ func (s *serving) finish(ctx context.Context, it *Item, err error) {
 	}
 	switch {
 	case errors.Is(it.err(), errs.ErrReleased):
+		if err == nil && it.acked.Load() { // by the handler
+			s.failures.Store(0)
+		}
 		return
 	case it.err() != nil:
 		s.Client.Log(slog.LevelWarn, "item was lost; if it is still in the queue it is delivered again", "item", it.Claim.logged(), "queue", s.Path, "err", it.err())

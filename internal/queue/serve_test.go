@@ -187,6 +187,38 @@ func TestWorkersWaitWhenTooManyItemsDo(t *testing.T) {
 	})
 }
 
+// A handler that acks by itself has succeeded, like one that returns nil.
+func TestWorkersGoOnIfOtherHandlersSucceed(t *testing.T) {
+	ways := map[string]func(ctx context.Context, it *zkrecipes.Item, to *zkrecipes.Queue) error{
+		"returns nil": func(context.Context, *zkrecipes.Item, *zkrecipes.Queue) error { return nil },
+		"Ack":         func(ctx context.Context, it *zkrecipes.Item, _ *zkrecipes.Queue) error { return it.Ack(ctx) },
+		"AckPut": func(ctx context.Context, it *zkrecipes.Item, to *zkrecipes.Queue) error {
+			_, err := it.AckPut(ctx, to, bytesOf("x"))
+			return err
+		},
+	}
+	eachInBubble(t, ways, func(t *testing.T, w *recipetest.World, succeed func(context.Context, *zkrecipes.Item, *zkrecipes.Queue) error) {
+		c := w.Stranger(nil)
+		q := w.QueueWith(c, &zkrecipes.QueueOptions{Backoff: func(int) time.Duration { return time.Hour }})
+		to := next(c, 100, nil)
+		for range 2 * queue.ParkedPerWorker {
+			recipetest.PutOn(t, q, "bad", "good")
+		}
+		good := 0
+		a := recipetest.ServeLater(t, q, func(ctx context.Context, it *zkrecipes.Item) error {
+			if string(it.Data) == "bad" {
+				return recipetest.ErrHandler
+			}
+			good++
+			return succeed(ctx, it, to)
+		})
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		require.Equal(t, 2*queue.ParkedPerWorker, good)
+		require.NoError(t, stop(a))
+	})
+}
+
 // A worker's error is Serve's, although its context ends while the others finish. And a
 // Client that is closed is no shutdown of Serve.
 func TestServeReturnsWhatEndedItFirst(t *testing.T) {

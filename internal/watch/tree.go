@@ -46,7 +46,7 @@ type Tree struct {
 type znode struct {
 	czxid, mzxid, pzxid int64
 	size                int32
-	walk                int32 // the last one that has seen it
+	walk                int32 // the last one that has seen it; 0: none yet
 }
 
 // ErrTreeTooLarge is returned if the tree has more than the bounds allow.
@@ -121,15 +121,17 @@ const (
 // treeWalk is what is under way on one connection.
 type treeWalk struct {
 	*Tree
-	s        *zkconn.Session
-	watch    *zkconn.TreeWatch
-	newData  <-chan struct{} // closed when the servers may have lost transactions
-	next     []treeRead      // to be sent, the last one first
-	sent     []*treeRead     // in order
-	queued   map[string]bool // whose data are asked for in next, because of an event
-	left     int             // reads of the walk that have not ended; when they have, what was not seen is gone
-	walked   bool
-	children map[string][]string // of the znodes that were known before the walk
+	s           *zkconn.Session
+	watch       *zkconn.TreeWatch
+	newData     <-chan struct{} // closed when the servers may have lost transactions
+	next        []treeRead      // to be sent, the last one first
+	sent        []*treeRead     // in order
+	queued      map[string]bool // whose data are asked for in next, because of an event
+	left        int             // reads of the walk that have not ended; when they have, what was not seen is gone
+	walked      bool
+	unseen      int                 // znodes that were known before the walk, which has not reached them
+	unseenBytes int64               // of their data
+	children    map[string][]string // of the znodes that were known before the walk
 }
 
 // onConnection follows the tree for as long as its watch lives.
@@ -142,6 +144,7 @@ func (t *Tree) onConnection(ctx context.Context, s *zkconn.Session) error {
 	w := &treeWalk{
 		Tree: t, s: s, watch: watch, newData: s.NewHistory(),
 		queued: map[string]bool{}, children: map[string][]string{},
+		unseen: len(t.known), unseenBytes: t.bytes,
 	}
 	defer w.forgetChildren()
 	t.walks++
@@ -422,6 +425,7 @@ func (w *treeWalk) note(r *treeRead, now State) error {
 	if !w.walked && z.walk != w.walks {
 		w.visitBelow(r.path, z, stat)
 	}
+	w.reach(z)
 	if !same {
 		w.bytes += int64(stat.DataLength) - int64(z.size)
 		w.change(r.path, now)
@@ -445,9 +449,18 @@ func (w *treeWalk) visitBelow(path string, z *znode, now *zk.Stat) {
 // delete notes that a znode is gone.
 func (w *treeWalk) delete(path string) {
 	if z := w.known[path]; z != nil {
+		w.reach(z)
 		delete(w.known, path)
 		w.bytes -= int64(z.size)
 		w.change(path, State{})
+	}
+}
+
+// reach notes that the walk has reached z, or that z is gone.
+func (w *treeWalk) reach(z *znode) {
+	if z.walk != w.walks && z.walk != 0 {
+		w.unseen--
+		w.unseenBytes -= int64(z.size)
 	}
 }
 
@@ -458,11 +471,12 @@ func (w *treeWalk) change(path string, now State) {
 	w.changed[path] = now
 }
 
+// checkSize does not count what the walk has not reached: it may be gone.
 func (w *treeWalk) checkSize() error {
 	switch {
-	case len(w.known)+w.left > w.Znodes && w.tooMany():
+	case len(w.known)-w.unseen+w.left > w.Znodes && w.tooMany():
 		return fmt.Errorf("%w: more than %d znodes", ErrTreeTooLarge, w.Znodes)
-	case w.bytes > w.Bytes:
+	case w.bytes-w.unseenBytes > w.Bytes:
 		return fmt.Errorf("%w: more than %d bytes of data", ErrTreeTooLarge, w.Bytes)
 	}
 	return nil
@@ -471,9 +485,9 @@ func (w *treeWalk) checkSize() error {
 // tooMany reports whether there are more znodes than allowed, with those that the walk is yet to
 // read for the first time.
 func (w *treeWalk) tooMany() bool {
-	n := len(w.known)
+	n := len(w.known) - w.unseen
 	for _, r := range w.next {
-		if r.what == askData && w.known[r.path] == nil {
+		if r.walk && r.what == askData && w.known[r.path] == nil {
 			n++
 		}
 	}

@@ -338,6 +338,38 @@ func TestATreeBeyondItsBoundsIsAnError(t *testing.T) {
 	})
 }
 
+// What has gone while the connection was lost does not count beside what has come.
+func TestATreeThatWasReplacedMeanwhileIsWithinItsBounds(t *testing.T) {
+	recipetest.InWatchBubble(t, func(t *testing.T, w *recipetest.WatchWorld, a, b *zkrecipes.Client) {
+		for _, path := range []string{w.Path, w.Path + "/a", w.Path + "/old", w.Path + "/z", w.Path + "/z/1"} {
+			w.Creates(path, "12")
+		}
+		few, small := mirrors(t, a, w.Path, &zkrecipes.TreeOptions{Znodes: 5}), mirrors(t, b, w.Path, &zkrecipes.TreeOptions{Bytes: 10})
+		for range 2 {
+			w.Srv.Expire(recipetest.SessionID(a))
+			require.True(t, w.Srv.Disconnect(recipetest.SessionID(b)))
+			require.NoError(t, w.Operator.Delete(w.Path+"/old", -1))
+			w.Creates(w.Path+"/new", "12")
+			require.NoError(t, w.Operator.Delete(w.Path+"/z/1", -1))
+			w.Creates(w.Path+"/a/1", "12")
+			time.Sleep(time.Minute)
+			synctest.Wait()
+			for _, m := range []*mirror{few, small} {
+				require.NoError(t, m.failure())
+				require.Equal(t, "/config/a/1=12 /config/a=12 /config/new=12 /config/z=12 /config=12", m.text())
+			}
+			require.NoError(t, w.Operator.Delete(w.Path+"/new", -1))
+			w.Creates(w.Path+"/old", "12")
+			require.NoError(t, w.Operator.Delete(w.Path+"/a/1", -1))
+			w.Creates(w.Path+"/z/1", "12")
+			synctest.Wait()
+		}
+		w.Creates(w.Path+"/more", "")
+		synctest.Wait()
+		require.ErrorIs(t, few.failure(), zkrecipes.ErrTreeTooLarge)
+	})
+}
+
 func TestAZnodeThatMayNotBeReadEndsAWatchOfItsTree(t *testing.T) {
 	recipetest.InWatchBubble(t, func(t *testing.T, w *recipetest.WatchWorld, _, _ *zkrecipes.Client) {
 		w.Creates("/app", "")

@@ -57,7 +57,7 @@ func startAcquire(ctx context.Context, c *session.Client, of Recipe, path, op st
 	if traced := t.acquireStart(ctx, a.what); traced != nil {
 		a.ctx = traced
 	}
-	return line.WithWaiter(ctx, a), a
+	return line.WithQueuedHook(ctx, a), a
 }
 
 // acquireStart calls Trace.AcquireStart, which is the user's.
@@ -78,7 +78,7 @@ func acquisitionIn(ctx context.Context, c *session.Client) *acquisition {
 	if !tracingOf(c).acquires {
 		return nil
 	}
-	a, _ := line.WaiterIn(ctx).(*acquisition)
+	a, _ := line.QueuedHookIn(ctx).(*acquisition)
 	return a
 }
 

@@ -291,7 +291,7 @@ func TestNothingIsGrantedAfterShutdownHasBegun(t *testing.T) {
 				s, _ := c.Core().Session()
 				p, err := zkrecipes.NewMutex(c, "/other").Line().Join(t.Context(), s, placename.KindLock)
 				require.NoError(t, err)
-				require.True(t, p.First)
+				require.True(t, p.HasTurn)
 				done := make(chan struct{})
 				begin(c, done)
 				require.ErrorIs(t, errOf(p.Grant)(t.Context()), zkrecipes.ErrClosed)

@@ -11,8 +11,7 @@ import (
 
 // Contender is a place in the line of a lock, an election or a semaphore, a slot, a leader, or a
 // member of a Barrier or DoubleBarrier, of a client of this library or of another one.
-// [Client.Evict] deletes its znode. Never set the znode's data: a write that its ACL allows looks
-// like a release, and the next in line gets the lock beside the holder.
+// [Client.Evict] deletes its znode.
 type Contender struct {
 	Place    string    // the znode's name
 	Path     string    // the znode's path, below Options.Prefix

@@ -6,6 +6,7 @@ import (
 	"go/parser"
 	"go/token"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -60,11 +61,15 @@ func TestOperationsListsAllLogRecordsWithTheirAttributes(t *testing.T) {
 func logRecords(t *testing.T) (all []logRecord) {
 	files, err := filepath.Glob("*.go")
 	require.NoError(t, err)
-	for _, dir := range []string{"hooks", "zkconn", "session", "hold", "line", "queue", "barrier", "semaphore", "keep", "election", "group", "counter", "watch", "look"} {
-		below, err := filepath.Glob("internal/" + dir + "/*.go")
-		require.NoError(t, err)
-		require.NotEmpty(t, below, dir)
-		files = append(files, below...)
+	imported, err := exec.Command("go", "list", "-deps", "-f", "{{if not .Standard}}{{.ImportPath}}{{end}}", ".").Output()
+	require.NoError(t, err)
+	for _, pkg := range strings.Fields(string(imported)) {
+		if dir, ours := strings.CutPrefix(pkg, "github.com/zkrecipes/zkrecipes/"); ours {
+			below, err := filepath.Glob(dir + "/*.go")
+			require.NoError(t, err)
+			require.NotEmpty(t, below, dir)
+			files = append(files, below...)
+		}
 	}
 	for _, name := range files {
 		if strings.HasSuffix(name, "_test.go") {

@@ -21,7 +21,7 @@ var (
 	ErrLocked = errs.ErrLocked
 	// ErrLost is returned if a grant has ended without being released, or can no
 	// longer be trusted: its session ended, the servers did not answer for as long
-	// as the session is known to live, or somebody else deleted its znode. A call that
+	// as the session is known to live, somebody else deleted its znode, or its MaxHold has passed. A call that
 	// waits as a member of a Barrier or DoubleBarrier returns it if its session ended. If
 	// the session ended, the error is zk.ErrSessionExpired, too.
 	ErrLost = errs.ErrLost
@@ -111,7 +111,8 @@ var (
 	ErrSize = errs.ErrSize
 	// ErrEmpty is returned by Peek and TryTake if no item is free.
 	ErrEmpty = queue.ErrEmpty
-	// ErrItemTaken is returned by Remove if a consumer has the item.
+	// ErrItemTaken is returned by Remove if a consumer has the item, and by Bury if a znode that is no
+	// claim of this library stands in the way.
 	ErrItemTaken = queue.ErrItemTaken
 	// ErrItemGone is returned by Find, Remove and Bury if there is no such item (any more), and
 	// with ErrLost by Ack, AckPut and Nack if the item has gone together with its claim: it was

@@ -15,7 +15,7 @@ import (
 
 // The recipe: each place in the line waits for the one ahead of it, and the first place holds
 // (line.EveryoneBlocks). Re-entry is in sequence.go, for all locks. The rest is in packages
-// below: internal/line joins (join.go), waits (wait.go), finds out about lost replies (search.go)
+// below: internal/line joins (join.go), waits (wait.go), finds out about lost replies (lostjoin.go)
 // and leaves (leave.go), internal/hold has what is held, and internal/keep keeps the place for the
 // next caller.
 

@@ -33,7 +33,7 @@ func (r recipe) check(ctx context.Context) error {
 	return r.invalid
 }
 
-// lock is a recipe whose callers stand in a line and, by its turn, hold: it lets a holder re-enter.
+// lock is a recipe whose callers wait in a line and hold when it is their turn. A holder may re-enter.
 type lock struct {
 	recipe
 	line *line.Line

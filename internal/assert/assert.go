@@ -1,5 +1,5 @@
-// Package assert checks the numbered invariants of packages line and hold where tests run, the
-// simulation above all. What a production program pays is a comparison with nil.
+// Package assert checks those numbered invariants of packages line and hold that are cheap to check,
+// where tests run, the simulation above all. What a production program pays is a comparison with nil.
 package assert
 
 // Failed is called with an invariant that does not hold. Tests set it before they use anything; nil:

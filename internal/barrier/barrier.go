@@ -82,7 +82,7 @@ func (b *Barrier) Wait(ctx context.Context) (int, error) {
 }
 
 // run joins round after round until one is opened with this member. Requests with
-// Session.Lifetime are those whose outcome must be known. The caller does not wait for
+// Session.UntilAnswered are those whose outcome must be known. The caller does not wait for
 // them while there is no connection.
 func (a *participant) run() (int, error) {
 	return session.InSessions(a.ctx, a.Client, func(s *session.Session) (int, error) {

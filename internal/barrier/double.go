@@ -156,14 +156,14 @@ func (d *DoubleBarrier) mark(p *line.Place, version int32) *zk.SetDataRequest {
 func (d *DoubleBarrier) depart(p *line.Place) <-chan struct{} {
 	return d.Background(func() {
 		s, path := p.Session, d.mark(p, -1)
-		o := s.Multi(s.Lifetime(), &zk.DeleteRequest{Path: p.Path, Version: -1}, path)
+		o := s.Multi(s.UntilAnswered(), &zk.DeleteRequest{Path: p.Path, Version: -1}, path)
 		if !o.Applied() {
 			p.Withdraw()
 			return
 		}
 		d.NoteWritten(p.ACL, o.Stat(path))
 		if o.Stat(path).NumChildren == 1 {
-			s.Multi(s.Lifetime(), &zk.CheckVersionRequest{Path: d.Abs(), Version: o.Stat(path).Version}, &zk.DeleteRequest{Path: d.Ready(), Version: -1})
+			s.Multi(s.UntilAnswered(), &zk.CheckVersionRequest{Path: d.Abs(), Version: o.Stat(path).Version}, &zk.DeleteRequest{Path: d.Ready(), Version: -1})
 		}
 	})
 }

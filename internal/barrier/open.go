@@ -82,7 +82,7 @@ func (a *participant) stillAgrees(s *session.Session) error {
 // that others share may have been set before.
 func (a *participant) watchReady(p *line.Place) (*zkconn.Watch, error) {
 	for again := false; ; again = true {
-		w, err := p.Session.Watch(p.Session.Lifetime(), a.Ready())
+		w, err := p.Session.Watch(p.Session.UntilAnswered(), a.Ready())
 		if err == nil && w.HasFired() || errors.Is(err, zk.ErrNoNode) && !again {
 			continue
 		}
@@ -92,7 +92,7 @@ func (a *participant) watchReady(p *line.Place) (*zkconn.Watch, error) {
 
 // read reads ready, and returns what judge does.
 func (a *participant) read(s *session.Session, p *line.Place) (int, error) {
-	data, stat, err := s.Get(s.Lifetime(), a.Ready())
+	data, stat, err := s.Get(s.UntilAnswered(), a.Ready())
 	if err != nil {
 		return 0, err
 	}
@@ -144,7 +144,7 @@ func (a *participant) open(p *line.Place) (int, error) {
 		for _, m := range ms {
 			checks = append(checks, &zk.CheckVersionRequest{Path: a.Abs() + "/" + m.Name, Version: -1})
 		}
-		o := s.Multi(s.Lifetime(), slices.Concat([]any{notOpen}, signal, []any{ready}, checks)...)
+		o := s.Multi(s.UntilAnswered(), slices.Concat([]any{notOpen}, signal, []any{ready}, checks)...)
 		switch {
 		case o.Applied():
 			index, _, err := IndexIn(ready.Data, p.Number)
@@ -160,7 +160,7 @@ func (a *participant) open(p *line.Place) (int, error) {
 			if o.Is(zk.ErrNotEmpty) {
 				stuck++
 			}
-			if err := s.Sync(s.Lifetime(), a.Abs()); err != nil {
+			if err := s.Sync(s.UntilAnswered(), a.Abs()); err != nil {
 				return 0, err
 			}
 		case !o.Transient(): // else it is still to be opened, as long as ready is empty
@@ -177,7 +177,7 @@ func (a *participant) open(p *line.Place) (int, error) {
 func (a *participant) changeSignal(s *session.Session, ms []placename.Parts, signaled bool) ([]any, error) {
 	switch {
 	case !signaled:
-		return a.deleteSignals(s.Lifetime(), s)
+		return a.deleteSignals(s.UntilAnswered(), s)
 	case ms[0].Number == 1 && int(ms[a.n-1].Number) == a.n:
 		return []any{a.Raise(a.childACL(s))}, nil
 	}
@@ -189,7 +189,7 @@ func (a *participant) changeSignal(s *session.Session, ms []placename.Parts, sig
 func (a *participant) complete(p *line.Place) (ms []placename.Parts, version int32, err error) {
 	s := p.Session
 	reading, sent := s.StartGet(a.Root.Abs()) // with the listing, in one round trip
-	names, stat, err := s.Children(s.Lifetime(), a.Abs())
+	names, stat, err := s.Children(s.UntilAnswered(), a.Abs())
 	switch {
 	case errors.Is(err, zk.ErrNoNode), err == nil && stat.Czxid != p.LineCzxid:
 		return nil, 0, errPending
@@ -201,7 +201,7 @@ func (a *participant) complete(p *line.Place) (ms []placename.Parts, version int
 	<-reading.Done()
 	data, path, err := reading.Data()
 	if err == nil {
-		version, err = a.agree(s.Lifetime(), s, data, path)
+		version, err = a.agree(s.UntilAnswered(), s, data, path)
 	}
 	if err != nil {
 		return nil, 0, err

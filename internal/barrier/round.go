@@ -91,7 +91,7 @@ func (a *participant) sendJoin(s *session.Session, acl []zk.ACL, ops []any) (p *
 	if err != nil {
 		return nil, zkconn.Failure(err), nil
 	}
-	p, o = a.JoinOutcome(s.Lifetime(), s, t, member)
+	p, o = a.JoinOutcome(s.UntilAnswered(), s, t, member)
 	if o.SessionOver() { // others may have counted it
 		err = fmt.Errorf("%w: %w", errs.ErrUncertain, a.Client.Expired())
 	}
@@ -137,9 +137,9 @@ func (b *Barrier) deleteEmptyRound(s *session.Session) {
 	b.Client.Tasks.Start(func() {
 		ctx, done := b.Client.Bind(context.Background())
 		defer done()
-		for err := b.deleteRound(s.Lifetime(), s, 0); errors.Is(err, zkconn.ErrSessionOver); {
+		for err := b.deleteRound(s.UntilAnswered(), s, 0); errors.Is(err, zkconn.ErrSessionOver); {
 			if s, err = b.Client.Live(ctx); err == nil {
-				err = b.deleteRound(s.Lifetime(), s, 0)
+				err = b.deleteRound(s.UntilAnswered(), s, 0)
 			}
 		}
 	})
@@ -186,7 +186,7 @@ func (a *participant) finish(p *line.Place, index int, why error) (int, error) {
 		return 0, why
 	case errs.IsContextErr(a.ctx, why):
 	case errors.Is(why, zk.ErrNoNode): // as is the member, as a rule, which is deleted otherwise
-		why = p.WhyGone(s.Lifetime())
+		why = p.WhyGone(s.UntilAnswered())
 	}
 	if errors.Is(why, zkconn.ErrSessionOver) {
 		why = a.Client.Expired()
@@ -194,7 +194,7 @@ func (a *participant) finish(p *line.Place, index int, why error) (int, error) {
 	member := &zk.DeleteRequest{Path: p.Path, Version: -1}
 	notOpen := &zk.CheckVersionRequest{Path: a.Ready(), Version: 0}
 	round := &zk.SetDataRequest{Path: a.Abs(), Data: []byte{}, Version: -1}
-	switch o := settle(s.Lifetime(), s, member, notOpen, round); {
+	switch o := settle(s.UntilAnswered(), s, member, notOpen, round); {
 	case o.Applied():
 		if o.Stat(round).NumChildren == 1 {
 			a.deleteEmptyRound(s)
@@ -222,13 +222,13 @@ func (a *participant) leave(p *line.Place) <-chan struct{} {
 		defer close(gone)
 		o := zkconn.Failure(err)
 		if err == nil {
-			o = t.Wait(s.Lifetime())
+			o = t.Wait(s.UntilAnswered())
 		}
 		if !o.Applied() { // then it is not known whether it was the last
 			p.Withdraw()
 		}
 		if !o.Applied() || o.Stat(round).NumChildren == 1 {
-			_ = a.deleteRound(s.Lifetime(), s, -1) // if it fails, the next to come deletes the round
+			_ = a.deleteRound(s.UntilAnswered(), s, -1) // if it fails, the next to come deletes the round
 		}
 	})
 	return gone
@@ -242,7 +242,7 @@ func (a *participant) outcome(p *line.Place, why error) (int, error) {
 	defer done()
 	for s, err := p.Session, error(nil); ; s, err = a.Client.Live(ctx) {
 		if err == nil {
-			err = s.Sync(s.Lifetime(), a.Ready())
+			err = s.Sync(s.UntilAnswered(), a.Ready())
 		}
 		index := 0
 		if err == nil {

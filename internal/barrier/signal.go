@@ -67,7 +67,7 @@ func (a *participant) watchSignal(p *line.Place) (*zkconn.Watch, error) {
 	if int(p.Number) > a.n {
 		return nil, nil
 	}
-	w, err := p.Session.WatchChildren(p.Session.Lifetime(), a.signal())
+	w, err := p.Session.WatchChildren(p.Session.UntilAnswered(), a.signal())
 	switch {
 	case errors.Is(err, zk.ErrNoNode):
 		return nil, nil

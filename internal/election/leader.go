@@ -152,7 +152,7 @@ func (c *candidate) deleteOps() ([]any, error) {
 	case c.czxid != 0:
 		return []any{&zk.DeleteRequest{Path: c.leader, Version: -1}}, nil
 	}
-	stat, err := c.Session.Exists(c.Session.Lifetime(), c.leader)
+	stat, err := c.Session.Exists(c.Session.UntilAnswered(), c.leader)
 	switch {
 	case errors.Is(err, zk.ErrNoNode), err == nil && !c.owns(stat):
 		return nil, nil
@@ -184,7 +184,7 @@ func (c *candidate) withdraw() {
 // the next leader's by then. The next leader replaces it, and then there is nothing left
 // to do.
 func (c *candidate) withdrawOnce() error {
-	ctx, done := c.Line.Client.Bind(c.Session.Lifetime())
+	ctx, done := c.Line.Client.Bind(c.Session.UntilAnswered())
 	defer done()
 	w, err := c.Session.WatchChildren(ctx, c.leader)
 	switch {
@@ -237,7 +237,7 @@ func (c *candidate) watchLeader(g *hold.Grant) {
 		return
 	}
 	for {
-		w, err := c.Session.WatchChildren(c.Session.Lifetime(), c.leader)
+		w, err := c.Session.WatchChildren(c.Session.UntilAnswered(), c.leader)
 		switch {
 		case errors.Is(err, zk.ErrNoNode), err == nil && w.Stat.Czxid != c.czxid:
 			c.leaderGone.Store(err != nil || !c.owns(&w.Stat))

@@ -222,6 +222,6 @@ func (m *Member) removeOnce(s *session.Session, known bool) (gone bool, err erro
 		}
 	}
 	del := &zk.DeleteRequest{Path: m.path, Version: -1}
-	o := s.Multi(s.Lifetime(), del)
+	o := s.Multi(s.UntilAnswered(), del)
 	return o.Applied() || o.RefusedAt(del, zk.ErrNoNode), o.Err()
 }

@@ -4,16 +4,17 @@
 //
 // # Grant
 //
-// A [Grant] begins with New and has a [Handle] for the holder and one for each call that has
-// re-entered. It ends once: when the last handle is released, by a transaction of the holder's that
-// deletes the thing together with something else (EndWith), or because it is lost. It is lost when the
-// session ends, when the session's clock runs out, and when somebody deletes a znode of the thing. The
-// watchdog of the session finds out about all three.
+// A [Grant] begins with New, or with Successor where the lock was kept, and has a [Handle] for the holder
+// and one for each call that has re-entered. It ends once: when the last handle is released, by a
+// transaction of the holder's that deletes the thing together with something else (EndWith), or because
+// it is lost. It is lost when the session ends, when the session's clock runs out, and when somebody
+// deletes a znode of the thing. The watchdog of the session finds out about all three. It is also lost
+// when the holder's own bound has passed (EndAfter).
 //
 // # Leave
 //
 // To release is to give up what is held, to withdraw is to stop waiting, and to abandon is to leave
-// the deletion to the background.
+// a deletion to the background that the next call on the path waits for (session.At.Abandon).
 //
 //	         whose thing               signal                 sent                              the caller waits
 //	release  a holder's                if it held until now   once, then in the background      for the first reply, if connected

@@ -228,7 +228,7 @@ func deleteUntilGone(t Thing, signal bool) error {
 	z := t.Node()
 	s, c := z.Session, z.Session.Client
 	for wait := 100 * time.Millisecond; c.Closing.Err() == nil; {
-		err := t.Delete(signal, func(ops ...any) (*zkconn.Transaction, error) { return s.Begin(s.Lifetime(), ops...) })
+		err := t.Delete(signal, func(ops ...any) (*zkconn.Transaction, error) { return s.Begin(s.UntilAnswered(), ops...) })
 		switch {
 		case err == nil, errors.Is(err, zk.ErrNoNode):
 			return err

@@ -70,7 +70,7 @@ func (z *Znode) Pause(wait time.Duration) bool {
 // WhyGone returns why the Znode is gone, see Znode.WhyGone.
 func (g *Grant) WhyGone(ctx context.Context) error { return g.Thing().Node().WhyGone(ctx) }
 
-// watch sets the watches on the znodes of a grant that has none.
+// watch sets the watches on the znodes of a grant, which has none, or of which one has fired.
 func (g *Grant) watch() {
 	select {
 	case <-g.Over:
@@ -78,7 +78,7 @@ func (g *Grant) watch() {
 	default:
 	}
 	for _, path := range g.Thing().Paths() {
-		if _, err := g.Session.Watch(g.Session.Lifetime(), path); errors.Is(err, zk.ErrNoNode) {
+		if _, err := g.Session.Watch(g.Session.UntilAnswered(), path); errors.Is(err, zk.ErrNoNode) {
 			g.znodeGone(path, &errs.Deletion{IfByOther: errs.ErrDeleted})
 			return
 		}
@@ -88,7 +88,7 @@ func (g *Grant) watch() {
 // znodeGone ends the grant, for that cause, after the znode at path was deleted, unless the
 // grant is of another thing by now.
 func (g *Grant) znodeGone(path string, cause error) {
-	g.awaitChange(g.Session.Lifetime())
+	g.awaitChange(g.Session.UntilAnswered())
 	if g.needs(path) {
 		g.End(errs.Lost(cause))
 	}

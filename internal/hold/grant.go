@@ -54,8 +54,8 @@ func (z *Znode) Checked() []string { return nil }
 
 func (z *Znode) Exclusive() bool { return true }
 
-// Grant is a thing that is held. The holder's leases, one for each entry, are handles
-// of it.
+// Grant is one holding of a Thing, from its turn until it is released or lost. The holder's leases, one
+// for each entry, are handles of it.
 type Grant struct {
 	At      session.At
 	Session *session.Session
@@ -76,7 +76,7 @@ type Grant struct {
 
 	// since is when the thing was granted.
 	since time.Time
-	// watched: its znodes are watched. deleted: an event said that one was deleted. watchdog.mu
+	// watched: its znodes are watched, or are about to be. deleted: an event said that one was deleted. watchdog.mu
 	// guards both.
 	watched bool
 	deleted bool
@@ -112,8 +112,9 @@ const (
 )
 
 // New grants a thing whose turn it is. nth is its number among the things that one transaction has
-// created, if each gets a grant. The clock must be looked at first: a process that slept sees the
-// event although its session is gone. A clock that jumped costs a read.
+// created, if each gets a grant. It looks at both clocks first (H1): a process that slept may see the
+// predecessor's event although its own session has expired. Where a clock says so, a read that is
+// answered proves that the session lives.
 func New(ctx context.Context, at session.At, t Thing, nth int) (*Grant, error) {
 	z := t.Node()
 	if z.Czxid == 0 {

@@ -138,7 +138,7 @@ type keptCall struct {
 	d time.Duration
 	// late: it came after the event of the watch.
 	late   bool
-	waiter line.Waiter
+	queued line.QueuedHook
 
 	done chan struct{} // closed when there is a result:
 	g    *hold.Grant
@@ -201,7 +201,7 @@ func (m *Lock) Acquire(ctx context.Context, _ placename.Kind) (*hold.Grant, erro
 		k.unlock()
 		return g, nil
 	}
-	call := &keptCall{d: m.d, late: k.hasCompany(), waiter: line.WaiterIn(ctx), done: make(chan struct{})}
+	call := &keptCall{d: m.d, late: k.hasCompany(), queued: line.QueuedHookIn(ctx), done: make(chan struct{})}
 	k.calls = append(k.calls, call)
 	if k.phase == vacant {
 		k.take()
@@ -295,8 +295,8 @@ func (k *keptLock) take() {
 		call.late = false
 	}
 	ctx := context.Background()   // it does not end with any one call
-	if k.calls[0].waiter != nil { // of a Client's calls all have a waiter, or none has
-		ctx = line.WithWaiter(ctx, k)
+	if k.calls[0].queued != nil { // of a Client's calls all have one, or none has
+		ctx = line.WithQueuedHook(ctx, k)
 	}
 	ctx, cancel := c.BindWait(ctx)
 	k.stop = cancel
@@ -312,8 +312,8 @@ func (k *keptLock) Queued(p *line.Place, ahead int) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for _, call := range k.calls {
-		if call.waiter != nil {
-			call.waiter.Queued(p, ahead)
+		if call.queued != nil {
+			call.queued.Queued(p, ahead)
 		}
 	}
 }
@@ -447,7 +447,7 @@ func (k *keptLock) whileConnected(p *line.Place) (_ context.Context, cancel cont
 	if !up {
 		return nil, nil, false
 	}
-	ctx, cancel := context.WithCancel(p.Session.Lifetime())
+	ctx, cancel := context.WithCancel(p.Session.UntilAnswered())
 	k.line.Client.Tasks.Start(func() {
 		defer cancel()
 		select {

@@ -21,14 +21,14 @@ const HeldName = "held__2147483647"
 // wentAway is what the znode says instead once somebody has seen that its holder has gone.
 var wentAway = []byte("went without a release")
 
-// hold writes that the place, whose turn it is, holds the lock. Before, it waits for the rest of a
+// writeHeld writes that the place, whose turn it is, holds the lock. Before, it waits for the rest of a
 // delay or, if it may not wait, returns ErrLocked. The delay begins when somebody first sees that
 // there is one.
-func (p *Place) hold(ctx context.Context, mayWait bool) error {
+func (p *Place) writeHeld(ctx context.Context, mayWait bool) error {
 	path := p.Line.Abs() + "/" + HeldName
 	create := &zk.CreateRequest{Path: path, Data: []byte(p.Name), Acl: p.Session.ACL()}
 	for write, mine := any(create), true; ; {
-		if err := p.tryHold(ctx, write, mine); err != nil || p.holds {
+		if err := p.tryHold(ctx, write, mine); err != nil || p.heldWritten {
 			return err
 		}
 		data, stat, err := p.Session.Get(ctx, path)
@@ -38,7 +38,7 @@ func (p *Place) hold(ctx context.Context, mayWait bool) error {
 		case err != nil:
 			return err
 		case string(data) == p.Name: // the reply to an earlier write was lost
-			p.holds, p.unsure = true, false
+			p.heldWritten, p.heldUnsure = true, false
 			return nil
 		case string(data) != string(wentAway):
 			write, mine = &zk.SetDataRequest{Path: path, Data: wentAway, Version: stat.Version}, false
@@ -52,11 +52,11 @@ func (p *Place) hold(ctx context.Context, mayWait bool) error {
 }
 
 // tryHold writes the znode, once, if the place stands: for as long as it does, its turn lasts. mine:
-// the data are its name. No error, and holds is not set: the caller must look.
+// the data are its name. No error, and heldWritten is not set: the caller must look.
 func (p *Place) tryHold(ctx context.Context, write any, mine bool) error {
 	check := &zk.CheckVersionRequest{Path: p.Path, Version: -1}
 	o := p.Session.Multi(ctx, check, write)
-	p.holds, p.unsure = mine && o.Applied(), mine && !o.Applied()
+	p.heldWritten, p.heldUnsure = mine && o.Applied(), mine && !o.Applied()
 	switch {
 	case o.RefusedAt(check, zk.ErrNoNode):
 		return p.WhyGone(ctx)
@@ -78,7 +78,7 @@ func (p *Place) awaitDelay(ctx context.Context, went *zk.Stat, mayWait bool) err
 	if left <= 0 {
 		return nil
 	}
-	if p.unsure = false; !mayWait {
+	if p.heldUnsure = false; !mayWait {
 		return errs.ErrLocked
 	}
 	over := make(chan struct{})

@@ -41,7 +41,7 @@ func (p *Place) replace(next *Place) error {
 		acl := p.ACL.ForPlaces(p.Session.Session)
 		create := &zk.CreateRequest{Path: next.Path, Data: []byte(p.Line.Client.Identity), Acl: acl, Flags: zk.FlagEphemeral}
 		remove := &zk.DeleteRequest{Path: p.Path, Version: -1}
-		o := p.Session.Multi(p.Session.Lifetime(), create, remove)
+		o := p.Session.Multi(p.Session.UntilAnswered(), create, remove)
 		switch {
 		case again && o.RefusedAt(create, zk.ErrNodeExists):
 			return p.Session.AppliedBefore(create, remove).Err()
@@ -54,7 +54,7 @@ func (p *Place) replace(next *Place) error {
 		// the servers check what refuses this one, an ACL for example, before they
 		// check whether next exists. If the grant went on as a writer's, the
 		// successor might hold at the same time.
-		check := p.Session.Multi(p.Session.Lifetime(), &zk.CheckVersionRequest{Path: next.Path, Version: -1})
+		check := p.Session.Multi(p.Session.UntilAnswered(), &zk.CheckVersionRequest{Path: next.Path, Version: -1})
 		switch {
 		case check.Applied():
 			return p.Session.AppliedBefore(create, remove).Err()

@@ -28,10 +28,10 @@ const LongLine = 4
 // veryLong is the multiple of LongLine above which a line is very long.
 const veryLong = 16
 
-// mayGuess reports whether the line's data probably tell a place of that kind its
-// predecessor. In a short line the predecessor has often left when it is watched. A
-// reader's is not the reader at the tail. Before 3.9 each hand-over takes a listing, and one
-// listing more costs less than the question unless the line is very long.
+// mayGuess reports whether it is worth reading the line's data: they are a marker, the last guess has
+// not failed, and a place of that kind is blocked by the one that joined last, as far as is known. In a
+// short line the predecessor has often left when it is watched. Before ZooKeeper 3.9 each hand-over lists
+// the line anyway, so it is worth it in a very long one only.
 func (l *Line) mayGuess(in *session.Session, s LineState, k placename.Kind) bool {
 	if !in.TellsZxids() && !s.crowd.isLong(veryLong*settingsOf(l.Client).LongLine) {
 		return false
@@ -41,7 +41,7 @@ func (l *Line) mayGuess(in *session.Session, s LineState, k placename.Kind) bool
 
 // guess returns the predecessor of the place that the entry has made, nil if there is no guess.
 func (e *Entry) guess(p *Place) *Guess {
-	if p.First {
+	if p.HasTurn {
 		return nil
 	}
 	select {

@@ -26,15 +26,16 @@ type Place struct {
 	LineCzxid int64
 	// LineCount is how many children the line had after the join, -1 if that is not known.
 	LineCount int
-	// First: it is known to be its turn.
-	First bool
+	// HasTurn: it is known to be its turn.
+	HasTurn bool
 	// WaitedFor is the predecessor for which AwaitTurn has waited last.
 	WaitedFor string
 	queued    bool
 	// joined is when the client knew of the place.
 	joined time.Time
-	// holds: the znode of that name says that the place holds, see hold. unsure: it may say so.
-	holds, unsure bool
+	// heldWritten: the line's znode of HeldName says that this place holds (delay.go). heldUnsure: it may
+	// say so, because the reply was lost.
+	heldWritten, heldUnsure bool
 	// granted: there is, or was, a grant.
 	granted bool
 	// whole is the thing of which the place has become a part, nil if it is one itself.
@@ -54,11 +55,11 @@ func (l *Line) Acquire(ctx context.Context, k placename.Kind) (g *hold.Grant, er
 func (l *Line) InTurn(ctx context.Context, k placename.Kind, f func(*Place) error) error {
 	return l.WithPlace(ctx, k, func(p *Place, guess *Guess) error {
 		var err error
-		if !p.First {
+		if !p.HasTurn {
 			err = p.AwaitTurn(ctx, guess)
 		}
 		if err == nil && l.Delay > 0 {
-			err = p.hold(ctx, true)
+			err = p.writeHeld(ctx, true)
 		}
 		if err != nil {
 			return err
@@ -68,7 +69,8 @@ func (l *Line) InTurn(ctx context.Context, k placename.Kind, f func(*Place) erro
 }
 
 // WithPlace joins the line and calls f with the place, and with the guess for AwaitTurn. When the
-// session ends, or the servers have lost the place, it joins again, at the tail, for as long as ctx lives.
+// session ends, the servers have lost the place, or somebody has deleted the tree (RejoinsIfDeleted), it
+// joins again, at the tail, for as long as ctx lives.
 // On any error the place is deleted, in the background if need be.
 func (l *Line) WithPlace(ctx context.Context, k placename.Kind, f func(*Place, *Guess) error) error {
 	for {
@@ -271,7 +273,7 @@ func (l *Line) entered(ctx context.Context, s *session.Session, e *Entry, o zkco
 	}
 	p.ACL = l.noteMarked(s, e.state, stat)
 	p.Czxid, p.LineCount = stat.Mzxid, int(stat.NumChildren)
-	p.First = p.LineCount == 1
+	p.HasTurn = p.LineCount == 1
 	l.noteCount(p.LineCount)
 	return p, nil
 }

@@ -170,7 +170,7 @@ func TestAGrantSignalledOnAnEarlierConnectionIsHandedOutAtOnce(t *testing.T) {
 		synctest.Wait()
 		require.NoError(t, holder.Release())
 		turn.Get()
-		require.True(t, p.First)
+		require.True(t, p.HasTurn)
 		w.Srv.Disconnect(recipetest.SessionID(c))
 		time.Sleep(time.Second)
 		require.Empty(t, w.Requests(func() {

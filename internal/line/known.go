@@ -37,9 +37,9 @@ func (b ACL) ForPlaces(s *zkconn.Session) []zk.ACL {
 	return s.ACL()
 }
 
-// IdleLine is for how long the client relies on what it knows of a line that it does
-// not use. The servers delete idle containers, by default once a minute, and then
-// somebody else may use the path. Then the client deletes the line itself, see tidy.go.
+// IdleLine is how long the client relies on what it knows of a line that it does not use. After
+// that it reads the line before it joins, and deletes it if it may (tidy.go). The servers delete empty
+// containers, too, by default once a minute, and then somebody else may use the path.
 const IdleLine = 30 * time.Second
 
 // ensure returns what the client knows of the line. On the client's first use, and

@@ -17,8 +17,8 @@ import (
 // Withdraw deletes the place of a waiter. It returns when the place is gone, or its session has
 // ended.
 func (p *Place) Withdraw() {
-	if p.unsure { // the caller has left before the reply came
-		_ = p.hold(p.Session.Lifetime(), false)
+	if p.heldUnsure { // the caller has left before the reply came
+		_ = p.writeHeld(p.Session.UntilAnswered(), false)
 	}
 	hold.Withdraw(p.thing())
 }
@@ -31,7 +31,7 @@ func (p *Place) Delete(signal bool, begin hold.BeginFunc) error {
 // DeleteWith is like Delete, and carries out more operations in the same transaction.
 func (p *Place) DeleteWith(signal bool, begin hold.BeginFunc, more ...any) zkconn.Outcome {
 	if p.granted && !signal { // it was lost, which the next holder is to see
-		p.holds = false
+		p.heldWritten = false
 	}
 	return p.deleteWith(signal, begin, more)
 }
@@ -42,16 +42,16 @@ func (p *Place) deleteWith(signal bool, begin hold.BeginFunc, more []any) zkconn
 		d = Deletion{Ops: d.Ops[1:]}
 	}
 	var held []any
-	if p.holds {
+	if p.heldWritten {
 		held = []any{&zk.DeleteRequest{Path: p.Line.Abs() + "/" + HeldName, Version: -1}}
 	}
 	t, err := begin(slices.Concat(d.Ops, held, more)...)
 	if err != nil {
 		return zkconn.Failure(err)
 	}
-	o := t.Wait(p.Session.Lifetime())
+	o := t.Wait(p.Session.UntilAnswered())
 	if o.RefusedIn(held) { // somebody has deleted it
-		p.holds = false
+		p.heldWritten = false
 		return p.deleteWith(signal, begin, more)
 	}
 	if o.Applied() || o.Transient() || o.Is(zk.ErrNoNode) || o.SessionOver() || len(d.Ops) == 1 {

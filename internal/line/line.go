@@ -21,28 +21,28 @@ type Line struct {
 	// that is ahead of it. It waits for the nearest of those. nil: no place waits for one.
 	Blocks func(own, other placename.Kind) bool
 	// Foreign reports whether a kind must not stand in this line, because its recipe
-	// takes turns by other rules.
+	// takes turns by other rules. It must be set if places wait in the line.
 	Foreign func(placename.Kind) bool
 	// ExtraChild is the name of a child that is no place and belongs to the recipe; empty: none.
 	ExtraChild string
 	// RejoinsIfDeleted: if somebody deletes the whole line, its waiters join again.
 	RejoinsIfDeleted bool
-	// Delay is for how long nothing is granted if the last holder went without a release, see
-	// hold.
+	// Delay is how long the next grant is held back after a holder that went without a release, see
+	// delay.go. 0: not at all.
 	Delay time.Duration
 	// NamePlace returns the uuid of a new place with what its name is to tell the others; nil: nothing.
 	NamePlace func(s *session.Session, uuid string) string
 }
 
-// The rules of the recipes: a line's blocks, and its foreign.
+// Rules for Line.Blocks. Those for Line.Foreign are in package placename.
 
 // EveryoneBlocks is the rule where only the first may act, as in the line of a Mutex:
 // each place waits for the one ahead of it.
 func EveryoneBlocks(_, _ placename.Kind) bool { return true }
 
 // WritersBlock is the rule of an RWLock: readers share; a writer blocks, and is
-// blocked by, everybody. It is enough to wait for the nearest: if that is a writer,
-// the readers ahead of it have gone before it holds.
+// blocked by, everybody. It is enough to wait for the nearest: a writer that releases
+// has held, so nobody was ahead of it, and in all other cases the waiter lists the line again.
 func WritersBlock(own, other placename.Kind) bool { return own.Exclusive() || other.Exclusive() }
 
 // recorded returns the name in a line's data.

@@ -33,11 +33,11 @@ func (l *Line) findLostJoin(s *session.Session, e *Entry) (*Place, error) {
 		l.Background(func() { l.deleteLostJoin(s, e) })
 		return nil, fmt.Errorf("%w: a place may have been taken: %w", errs.ErrUncertain, err)
 	}
-	p, err := l.newPlace(s.Lifetime(), s, e, name, line.Czxid)
+	p, err := l.newPlace(s.UntilAnswered(), s, e, name, line.Czxid)
 	if err != nil {
 		return nil, err
 	}
-	p.Own, err = s.Watch(s.Lifetime(), p.Path)
+	p.Own, err = s.Watch(s.UntilAnswered(), p.Path)
 	switch {
 	case errors.Is(err, zk.ErrNoNode), err == nil && p.Own.Stat.EphemeralOwner != s.ID():
 		return nil, zkconn.ErrNotSent
@@ -55,8 +55,8 @@ func (l *Line) findLostJoin(s *session.Session, e *Entry) (*Place, error) {
 func (l *Line) search(s *session.Session, e *Entry) (name string, line *zk.Stat, err error) {
 	var children []string
 	for err = zkconn.ErrNotSent; zkconn.Transient(err); { // it has not been sent yet
-		if err = s.Sync(s.Lifetime(), l.Abs()); err == nil {
-			children, line, err = s.Children(s.Lifetime(), l.Abs())
+		if err = s.Sync(s.UntilAnswered(), l.Abs()); err == nil {
+			children, line, err = s.Children(s.UntilAnswered(), l.Abs())
 		}
 	}
 	if err != nil && !errors.Is(err, zk.ErrNoNode) {
@@ -105,7 +105,7 @@ func (l *Line) settleJoin(ctx context.Context, s *session.Session, t *zkconn.Tra
 		err := o.Err()
 		switch {
 		case o.Applied():
-			p, err = l.entered(s.Lifetime(), s, e, o)
+			p, err = l.entered(s.UntilAnswered(), s, e, o)
 		case o.Transient() && !o.Unsent():
 			p, err = l.findLostJoin(s, e)
 		}

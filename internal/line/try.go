@@ -16,7 +16,7 @@ import (
 // A caller that does not wait.
 
 // TryAcquire is like Acquire but returns ErrLocked instead of waiting. A line that is
-// held costs one read and no write.
+// held costs one read, or up to three in a long line, and no write.
 func (l *Line) TryAcquire(ctx context.Context, k placename.Kind) (*hold.Grant, error) {
 	return session.InSessions(ctx, l.Client, func(s *session.Session) (g *hold.Grant, err error) {
 		err = l.TryInTurn(ctx, s, k, func(p *Place) error {
@@ -46,14 +46,14 @@ func (l *Line) TryInTurn(ctx context.Context, s *session.Session, k placename.Ki
 		}
 		return l.TryInTurn(ctx, s, k, f)
 	}
-	if !p.First {
+	if !p.HasTurn {
 		var pred *placename.Parts
 		if pred, _, err = p.predecessor(ctx); err == nil && pred != nil {
 			err = errs.ErrLocked
 		}
 	}
 	if err == nil && l.Delay > 0 {
-		err = p.hold(ctx, false)
+		err = p.writeHeld(ctx, false)
 	}
 	if err == nil {
 		if err = f(p); err == nil {

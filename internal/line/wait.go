@@ -16,10 +16,11 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
-// AwaitTurn returns when it is the place's turn. guess is of its predecessor.
+// AwaitTurn waits until no place that blocks p is ahead of it. guess is the supposed predecessor, or nil;
+// only the first attempt uses it. It fails if ctx or the session ends, or if p's znode is gone.
 func (p *Place) AwaitTurn(ctx context.Context, guess *Guess) error {
 	var again *placename.Parts // a predecessor whose watch was lost: nobody has come between
-	for queued := false; !p.First; guess = nil {
+	for queued := false; !p.HasTurn; guess = nil {
 		pred, ahead := again, 0
 		again = nil
 		switch {
@@ -86,8 +87,8 @@ func (p *Place) predecessor(ctx context.Context) (pred *placename.Parts, ahead i
 // way together. nil and no error: the predecessor has gone.
 //
 // The own watch must be answered, too, before an event is believed (I2).
-// After a reconnect the own watch is armed again before the predecessor's is set. Where no event
-// is believed, the own watch is set later.
+// After a reconnect the own watch is armed again before the predecessor's is set. Before ZooKeeper 3.9
+// no event is believed; there awaitPredecessor sets the own watch, after hold.WatchAge.
 func (p *Place) watchPredecessor(ctx context.Context, pred placename.Parts) (*zkconn.PredecessorWatch, error) {
 	if p.Own != nil && p.Own.HasFired() {
 		p.Own = nil
@@ -108,20 +109,20 @@ func (p *Place) watchPredecessor(ctx context.Context, pred placename.Parts) (*zk
 	return before, err
 }
 
-// predecessorHadLeft is called if the predecessor had left before it was watched. It sets p.First if
+// predecessorHadLeft is called if the predecessor had left before it was watched. It sets p.HasTurn if
 // it is this place's turn. Otherwise the caller must look again.
 func (p *Place) predecessorHadLeft(pred placename.Parts, ahead int, guessed bool) {
 	switch {
 	case guessed:
 		p.Line.noteFailed(true)
 	case ahead == 1 && p.Kind == placename.KindLock: // I8
-		p.First = p.Own != nil && !p.Own.HasFired() // I2
+		p.HasTurn = p.Own != nil && !p.Own.HasFired() // I2
 	}
 	p.Line.Client.Log(slog.LevelDebug, "predecessor of a place had left before it was watched", "place", p.Path,
-		"predecessor", pred.Name, "guessed", guessed, "turn", p.First)
+		"predecessor", pred.Name, "guessed", guessed, "turn", p.HasTurn)
 }
 
-// awaitPredecessor waits for the predecessor to go. It sets p.First if the predecessor has released
+// awaitPredecessor waits for the predecessor to go. It sets p.HasTurn if the predecessor has released
 // the line to this place. Otherwise the caller must look again.
 func (p *Place) awaitPredecessor(ctx context.Context, before *zkconn.PredecessorWatch) error {
 	p.Line.Client.Log(slog.LevelDebug, "place waits", "place", p.Path, "predecessor", p.WaitedFor)
@@ -150,11 +151,11 @@ func (p *Place) awaitPredecessor(ctx context.Context, before *zkconn.Predecessor
 		p.Line.Client.Log(slog.LevelDebug, "place was changed by somebody", "place", p.Path)
 		return nil
 	}
-	p.First = before.IsReleased() && p.Own != nil // I3
-	assert.Holds("I2", func() bool { return !p.First || p.Own != nil })
-	assert.Holds("I3", func() bool { return !p.First || before.Event().Zxid > p.Czxid }) // it left after this place came
+	p.HasTurn = before.IsReleased() && p.Own != nil // I3
+	assert.Holds("I2", func() bool { return !p.HasTurn || p.Own != nil })
+	assert.Holds("I3", func() bool { return !p.HasTurn || before.Event().Zxid > p.Czxid }) // it left after this place came
 	p.Line.Client.Log(slog.LevelDebug, "predecessor of a place has left", "place", p.Path, "predecessor", p.WaitedFor,
-		"released", p.First, "watch_lost", before.IsLost(), "zxid", before.Event().Zxid)
+		"released", p.HasTurn, "watch_lost", before.IsLost(), "zxid", before.Event().Zxid)
 	return nil
 }
 
@@ -215,32 +216,32 @@ func (p *Place) awaitEither(ctx context.Context, fired, other <-chan struct{}) e
 	return nil
 }
 
-// Waiter is notified that a place waits for it.
-type Waiter interface {
+// QueuedHook is told that a place waits for it.
+type QueuedHook interface {
 	Queued(p *Place, ahead int)
 }
 
-// waiterKey is the key of the waiter in a context.
-type waiterKey struct{}
+// queuedHookKey is the key of the hook in a context.
+type queuedHookKey struct{}
 
-// WithWaiter returns a context with w, for the rest of a call.
-func WithWaiter(ctx context.Context, w Waiter) context.Context {
-	return context.WithValue(ctx, waiterKey{}, w)
+// WithQueuedHook returns a context with w, for the rest of a call.
+func WithQueuedHook(ctx context.Context, w QueuedHook) context.Context {
+	return context.WithValue(ctx, queuedHookKey{}, w)
 }
 
-// WaiterIn returns the waiter in a context, nil if there is none.
-func WaiterIn(ctx context.Context) Waiter {
-	w, _ := ctx.Value(waiterKey{}).(Waiter)
+// QueuedHookIn returns the hook in a context, nil if there is none.
+func QueuedHookIn(ctx context.Context) QueuedHook {
+	w, _ := ctx.Value(queuedHookKey{}).(QueuedHook)
 	return w
 }
 
-// TellQueued tells the waiter in ctx, if there is one, that the place waits. It does so once.
+// TellQueued tells the hook in ctx, if there is one, that the place waits. It does so once.
 func (p *Place) TellQueued(ctx context.Context, ahead int) {
 	if p.queued {
 		return
 	}
 	p.queued = true
-	if w := WaiterIn(ctx); w != nil {
-		w.Queued(p, ahead)
+	if hook := QueuedHookIn(ctx); hook != nil {
+		hook.Queued(p, ahead)
 	}
 }

@@ -30,8 +30,8 @@ var lineMutants = []mutant{
 		name: "no-relisting",
 		what: "After its predecessor is deleted, a waiter sleeps on instead of listing again.",
 		in:   "internal/line",
-		old:  `p.First = before.IsReleased() && p.Own != nil`,
-		new: `if p.First = before.IsReleased() && p.Own != nil; !p.First && !before.IsLost() {
+		old:  `p.HasTurn = before.IsReleased() && p.Own != nil`,
+		new: `if p.HasTurn = before.IsReleased() && p.Own != nil; !p.HasTurn && !before.IsLost() {
 				<-ctx.Done()
 				return p.Session.ContextErr(ctx)
 			}`,
@@ -41,7 +41,7 @@ var lineMutants = []mutant{
 		name: "no-sync",
 		what: "The search after a lost reply does not sync first.",
 		in:   "internal/line",
-		old:  `s.Sync(s.Lifetime(), l.Abs())`,
+		old:  `s.Sync(s.UntilAnswered(), l.Abs())`,
 		new:  `error(nil)`,
 		test: "./internal/line -run ^TestSearchForAJoinFollowsASync",
 	},
@@ -89,8 +89,8 @@ var lineMutants = []mutant{
 		name: "downgrade-signals",
 		what: "A downgrade sends the signal of a leaving holder.",
 		in:   "internal/line",
-		old:  `o := p.Session.Multi(p.Session.Lifetime(), create, remove)`,
-		new:  `o := p.Session.Multi(p.Session.Lifetime(), create, &zk.SetDataRequest{Path: p.Path, Version: -1}, remove)`,
+		old:  `o := p.Session.Multi(p.Session.UntilAnswered(), create, remove)`,
+		new:  `o := p.Session.Multi(p.Session.UntilAnswered(), create, &zk.SetDataRequest{Path: p.Path, Version: -1}, remove)`,
 		test: "./internal/line -run Downgrade",
 	},
 	{
@@ -138,7 +138,7 @@ var lineMutants = []mutant{
 		what: "A guessed predecessor that does not exist has given the turn to the place.",
 		in:   "internal/line",
 		old:  `p.Line.noteFailed(true)`,
-		new:  `p.First = true`,
+		new:  `p.HasTurn = true`,
 		test: "./internal/line -run ^TestAGuessThatHasLeftIsFoundOutByTheWatch$",
 	},
 	{

@@ -413,7 +413,7 @@ func (c *claim) releaseWith(begin hold.BeginFunc, uncount []any) error {
 	t, err := begin(append([]any{ops.flag, ops.exclusion}, uncount...)...)
 	o := zkconn.Failure(err)
 	if err == nil {
-		o = t.Wait(c.Session.Lifetime())
+		o = t.Wait(c.Session.UntilAnswered())
 	}
 	if o.RefusedIn(uncount) || o.Is(zkconn.ErrTooLarge) && len(uncount) > 0 {
 		return c.releaseWith(begin, nil) // it counts: somebody has changed the item, or the servers refuse it
@@ -423,13 +423,13 @@ func (c *claim) releaseWith(begin hold.BeginFunc, uncount []any) error {
 	}
 	if o.RefusedAt(ops.exclusion) { // somebody has deleted it: the flag has to go alone
 		if t, err = begin(ops.flag); err == nil {
-			err = t.Wait(c.Session.Lifetime()).Err()
+			err = t.Wait(c.Session.UntilAnswered()).Err()
 		}
 		return cmp.Or(err, zk.ErrNoNode) // the claim was lost
 	}
 	// Given back before, or somebody has deleted the flag.
 	c.at.Client.Tasks.Start(func() { c.sweepExclusion() })
-	return fmt.Errorf("%w: %w", c.whyDeleted(c.Session.Lifetime()), o.Err())
+	return fmt.Errorf("%w: %w", c.whyDeleted(c.Session.UntilAnswered()), o.Err())
 }
 
 // whyDeleted returns how a claim ended that was deleted.
@@ -466,7 +466,7 @@ func (c *claim) isItemGone(ctx context.Context) bool {
 // uncountOps take back the attempt that the claim counts as: they write the item's data as they
 // are, see queuelog.Claims. They cost a read.
 func (c *claim) uncountOps() []any {
-	data, stat, err := c.Session.Get(c.Session.Lifetime(), c.Item)
+	data, stat, err := c.Session.Get(c.Session.UntilAnswered(), c.Item)
 	if err != nil {
 		return nil
 	}
@@ -479,7 +479,7 @@ func (c *claim) uncountOps() []any {
 func (c *claim) sweepExclusion() (swept bool) {
 	c.sweeping.Lock() // another sweep's write would count as this one's
 	defer c.sweeping.Unlock()
-	ctx := c.Session.Lifetime()
+	ctx := c.Session.UntilAnswered()
 	for czxid := int64(0); ; {
 		data, stat, err := c.Session.GetOwn(ctx, c.Exclusion())
 		switch {

@@ -115,7 +115,7 @@ func (q *Queue) pool() *takerPool {
 		return t
 	}
 	t := &takerPool{pools: pools, c: c, q: q, changed: make(chan struct{}, 1)}
-	t.ctx, t.cancel = context.WithCancelCause(line.WithWaiter(c.Closing, t))
+	t.ctx, t.cancel = context.WithCancelCause(line.WithQueuedHook(c.Closing, t))
 	pools.All[path] = t
 	c.Tasks.Start(t.run)
 	return t
@@ -245,8 +245,8 @@ func (t *takerPool) Queued(p *line.Place, ahead int) {
 	t.pools.Mu.Lock()
 	defer t.pools.Mu.Unlock()
 	for _, k := range t.waiting {
-		if waiter := line.WaiterIn(k.ctx); waiter != nil {
-			waiter.Queued(p, ahead)
+		if hook := line.QueuedHookIn(k.ctx); hook != nil {
+			hook.Queued(p, ahead)
 		}
 	}
 }

@@ -63,7 +63,7 @@ func (q *Queue) awaitRoom(ctx context.Context, p *line.Place, guess *line.Guess,
 		}
 		return "room", nil, nil, err
 	}
-	for !p.First {
+	for !p.HasTurn {
 		ahead, err := w.await(ctx)
 		if err == nil && len(ahead) > 0 {
 			err = q.overtake(ctx, p, ahead)
@@ -106,7 +106,7 @@ func (q *Queue) overtake(ctx context.Context, p *line.Place, ahead []placename.P
 	switch {
 	case o.Applied():
 		p.Line.Client.Log(slog.LevelWarn, "producers that left room unused were overtaken", "queue", q.Path, "places", len(run))
-		p.First = len(run) == len(ahead)
+		p.HasTurn = len(run) == len(ahead)
 	case o.Is(zk.ErrNoNode), o.Transient():
 	case ctx.Err() != nil, o.SessionOver():
 		return o.Err()

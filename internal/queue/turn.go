@@ -52,7 +52,7 @@ func (t *takerPool) claimAtTurn(scan *scanner, p *line.Place, late bool) (done b
 		return false, err
 	case want > 0 && len(items) > 0:
 		return t.claimFor(t.ctx, scan, items[:min(want+choice, len(items))], p)
-	case want > 0 && !p.First:
+	case want > 0 && !p.HasTurn:
 		return false, nil
 	}
 	if err := p.WatchOwn(t.ctx); err != nil {

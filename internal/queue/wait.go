@@ -78,7 +78,7 @@ func (w *lineWait) await(ctx context.Context) (ahead []placename.Parts, err erro
 	if w.p.Number <= w.passed { // the line has been made anew
 		w.passed = -1
 	}
-	if !w.p.First && w.passed < 0 && !w.long {
+	if !w.p.HasTurn && w.passed < 0 && !w.long {
 		w.long = true
 		brief, cancel := context.WithTimeout(ctx, Grace)
 		err := w.p.AwaitTurn(brief, w.guess)
@@ -88,7 +88,7 @@ func (w *lineWait) await(ctx context.Context) (ahead []placename.Parts, err erro
 			return nil, err
 		}
 	}
-	for !w.p.First {
+	for !w.p.HasTurn {
 		if len(w.rivals) == 0 {
 			_, err = w.list(ctx)
 		} else if ahead, err = w.step(ctx); len(ahead) > 0 {
@@ -113,7 +113,7 @@ func (w *lineWait) list(ctx context.Context) (ahead []placename.Parts, err error
 	ahead = slices.DeleteFunc(ms, func(m placename.Parts) bool { return m.Compare(w.p.Parts) >= 0 || m.Number <= w.passed })
 	slices.SortFunc(ahead, func(a, b placename.Parts) int { return b.Compare(a) })
 	w.rivals = nil
-	if w.p.First = len(ahead) == 0; w.p.First {
+	if w.p.HasTurn = len(ahead) == 0; w.p.HasTurn {
 		return nil, nil
 	}
 	w.p.TellQueued(ctx, len(ahead))
@@ -211,7 +211,7 @@ func (w *lineWait) sleep(ctx context.Context, watches []watch, other <-chan stru
 			r.watch = nil
 			continue
 		}
-		w.p.First = i == 0 && r.watch.IsReleased() && !w.p.Own.HasFired()
+		w.p.HasTurn = i == 0 && r.watch.IsReleased() && !w.p.Own.HasFired()
 		w.rivals, w.unused, w.changed = nil, "", true
 		return nil
 	}

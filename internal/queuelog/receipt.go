@@ -139,7 +139,7 @@ func (r *Receipt) Discard() {
 	l := r.l
 	l.cfg.Tasks.Start(func() {
 		for {
-			err := l.s.Multi(l.s.Lifetime(), &zk.DeleteRequest{Path: r.path, Version: -1}).Err()
+			err := l.s.Multi(l.s.UntilAnswered(), &zk.DeleteRequest{Path: r.path, Version: -1}).Err()
 			if !zkconn.Transient(err) {
 				return // if the servers refuse, it goes with the session
 			}
@@ -210,7 +210,7 @@ func (r *Receipt) Refused(x *zkconn.Retry, err, uncertain error) (done bool, _ e
 	if x.Repeated() && errors.Is(err, zk.ErrBadVersion) && r.l.s.History() != r.history {
 		// The servers may have lost transactions of the receipt. Then they have lost the one
 		// that was sent, too, or never had it.
-		stat, unknown := r.l.s.Exists(r.l.s.Lifetime(), r.path)
+		stat, unknown := r.l.s.Exists(r.l.s.UntilAnswered(), r.path)
 		switch {
 		case unknown != nil:
 			r.Discard()

@@ -212,7 +212,7 @@ func (h *slotSet) deleteOps() []any {
 // await waits for the outcome of a transaction, if it was sent.
 func (h *slotSet) await(t *zkconn.Transaction, err error) error {
 	if err == nil {
-		err = t.Wait(h.Session.Lifetime()).Err()
+		err = t.Wait(h.Session.UntilAnswered()).Err()
 	}
 	return err
 }

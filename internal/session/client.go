@@ -21,7 +21,7 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
-// Config is what a client needs. All of it must be set.
+// Config is what a client needs. All of it must be set but what may be nil.
 type Config struct {
 	Servers  []string // host:port
 	Timeout  time.Duration
@@ -32,11 +32,11 @@ type Config struct {
 	Auth      func() []wire.Credential
 	SASL      *zkconn.SASL // nil: none
 	MaxBuffer int
-	TLS       *tls.Config
+	TLS       *tls.Config // nil: none
 	Dialer    func(ctx context.Context, network, addr string) (net.Conn, error)
 	// Lookup returns the addresses of a host. nil: Dialer gets the names as they are.
 	Lookup zkconn.LookupFunc
-	// Idle is for how long what a client keeps for later is kept without use.
+	// Idle is how long something unused is kept: a container, or what a counter keeps between writes.
 	Idle time.Duration
 
 	// Log writes a record for the user, OnState reports a change of the session, and Fail wraps an
@@ -95,10 +95,9 @@ type Client struct {
 	changed chan struct{}
 }
 
-// New returns a client that does not connect yet. It calls begin before each session
-// connects, so that the package above learns what zkconn has to tell of the session. The end that
-// begin returns ends what rests on the session, when the session has ended or the client closes
-// it.
+// New returns a client that does not connect yet. Before a session connects, it calls begin, which
+// sets callbacks in the session's zkconn.Config. The end that begin returns must end all grants. It is
+// called when the session is over, or the client closes it.
 func New(cfg Config, begin func(*Session, *zkconn.Config) (end func(cause error))) *Client {
 	c := &Client{
 		Config:  cfg,

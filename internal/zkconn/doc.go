@@ -5,9 +5,10 @@
 //
 // A transaction is built, counted in the account, and sent on the connection on which requests pass
 // (transaction.go, account.go, session.go). Package wire writes it and matches the reply, which becomes
-// an [Outcome]. Reads go the same way (read.go). Only requests that set watches go through go-zookeeper
-// (watch.go), which sets them again after a reconnect. [Retry] repeats a transaction until its outcome
-// is known.
+// an [Outcome]. Reads go the same way (read.go). Requests that set a [Watch] go through go-zookeeper
+// (watch.go), which sets it again after a reconnect. A [PredecessorWatch] (predecessor.go) and a
+// [TreeWatch] (tree.go) are set directly, and end with their connection. [Retry] repeats a transaction
+// until its outcome is known.
 //
 // # The session
 //

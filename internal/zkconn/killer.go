@@ -64,10 +64,9 @@ func (k *killers) check(frame []byte) error {
 		"is their jute.maxbuffer below Options.MaxBuffer?", len(frame)-4, maxKilled, k.size-4)
 }
 
-// letsGo reports whether a transaction lets go of one place and does nothing else. It is sent
-// until it is answered, since only the caller's path can make it large, which other requests
-// had, too.
-func letsGo(ops []any) bool {
+// isDeparture reports whether a transaction deletes one place and does nothing else. Such a one is sent
+// whatever its size: only the caller's path can make it large, and that was in other requests, too.
+func isDeparture(ops []any) bool {
 	if len(ops) > maxDeparture {
 		return false
 	}

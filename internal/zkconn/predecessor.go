@@ -11,8 +11,8 @@ import (
 // PredecessorWatch waits for a znode to be deleted, and tells whether it was released: its data
 // were set in the transaction that deleted it. Watches fire once: so a data watch tells of the
 // set, and a child watch, which a set leaves alone, of the deletion. Since ZooKeeper 3.9 an event
-// bears the zxid of its transaction (ZOOKEEPER-4655), and the two are equal. Nobody who only sets
-// data, or only deletes, looks like that.
+// bears the zxid of its transaction (ZOOKEEPER-4655), and the two are equal. A set and a deletion in
+// two transactions never bear one zxid.
 //
 // Both watches live on the connection on which they were set, and are never armed again: such
 // events bear no zxid. If the connection is lost, so is the PredecessorWatch. It is also lost with a

@@ -101,7 +101,7 @@ func (x *Retry) AppliedBefore() Outcome { return x.s.AppliedBefore(x.ops...) }
 func (x *Retry) Settle(ctx context.Context) Outcome {
 	o := x.Wait(ctx)
 	if IsContextErr(ctx, o.err) && x.Unknown() {
-		return x.Wait(x.s.Lifetime())
+		return x.Wait(x.s.UntilAnswered())
 	}
 	return o
 }

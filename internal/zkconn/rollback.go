@@ -138,7 +138,7 @@ func (s *Session) deleteReturned(begun bool, lost int) {
 // sync and the question go over one connection: the next one may lead to a server that lags.
 // What was begun until that create, and is not there, counts no more.
 func (s *Session) strangeZnodes(until int64) (missing, strange []string, doubt bool, err error) {
-	ctx := s.Lifetime()
+	ctx := s.UntilAnswered()
 	if err := s.Ready(ctx); err != nil {
 		return nil, nil, false, err
 	}
@@ -181,9 +181,9 @@ func (s *Session) deleteTogether(paths []string) {
 			del := &zk.DeleteRequest{Path: path, Version: -1}
 			together, each = append(together, del), append(each, del)
 		}
-		o := s.Multi(s.Lifetime(), together...)
+		o := s.Multi(s.UntilAnswered(), together...)
 		if o.Refused() || errors.Is(o.Err(), ErrTooLarge) {
-			s.DeleteAll(s.Lifetime(), each)
+			s.DeleteAll(s.UntilAnswered(), each)
 		}
 	}
 }
@@ -219,7 +219,7 @@ func (s *Session) recheckBatch(batch []*Watch) (done bool) {
 	for i, w := range batch {
 		paths[i] = w.key.path
 	}
-	stats, errs := s.ExistAll(s.Lifetime(), paths)
+	stats, errs := s.ExistAll(s.UntilAnswered(), paths)
 	done = true
 	for i, w := range batch {
 		switch err := errs[i]; {

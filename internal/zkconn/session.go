@@ -142,10 +142,10 @@ func New(cfg Config) *Session {
 	return s
 }
 
-// Lifetime returns the context of a request whose outcome must be known. It never
+// UntilAnswered returns the context of a request whose outcome must be known. It never
 // ends: the request returns when it is answered, or with ErrSessionOver when the
 // session ends.
-func (s *Session) Lifetime() context.Context { return context.Background() }
+func (s *Session) UntilAnswered() context.Context { return context.Background() }
 
 // ID returns ZooKeeper's session id, 0 before the first handshake.
 func (s *Session) ID() int64 { return s.wire.ID() }

@@ -60,7 +60,7 @@ func (t *Tasks) Begin() bool {
 	return true
 }
 
-// Add is like Begin for the rest of something that is under way: it may begin at any time.
+// Add counts a task that goes on with work that is counted. Unlike Begin, it may be called after Stop.
 func (t *Tasks) Add() {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -74,7 +74,7 @@ func sendMulti(nc *wire.Conn, frame []byte, ended func(*wire.Call)) *wire.Call {
 
 func (s *Session) start(ops []any, spare int, send func(*wire.Conn, []byte, func(*wire.Call)) *wire.Call) (*Transaction, error) {
 	frame := multiFrame(ops)
-	if len(frame) > smallestBuffer && !letsGo(ops) {
+	if len(frame) > smallestBuffer && !isDeparture(ops) {
 		if err := s.killers.check(frame); err != nil {
 			return nil, err
 		}

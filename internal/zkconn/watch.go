@@ -198,7 +198,7 @@ func (s *Session) call(f func(*zk.Conn) error) error {
 	if Transient(err) && s.IsOver() {
 		err = ErrSessionOver
 	}
-	s.backOff(s.Lifetime(), opWatch, err)
+	s.backOff(s.UntilAnswered(), opWatch, err)
 	return err
 }
 

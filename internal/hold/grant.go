@@ -103,7 +103,8 @@ func (g *Grant) Name() string {
 	return path[strings.LastIndexByte(path, '/')+1:]
 }
 
-// TokenOf returns the token of the nth grant, from 0, of a thing with that czxid.
+// TokenOf returns the token of the nth, from 0, of the grants that share a czxid: those of a kept place one
+// after the other, or those of the claims of one transaction.
 func TokenOf(czxid int64, n int) int64 { return czxid<<grantBits | int64(n) }
 
 const (

@@ -11,7 +11,7 @@ import (
 )
 
 // A holder releases its place, and its successor gets a signal that it is next. A waiter withdraws
-// its place. A place is abandoned if that is done in the background. Package hold has a table of the
+// its place. What a caller has left to the background is abandoned. Package hold has a table of the
 // three. Each deletes the place, by the operations of a Deletion.
 
 // Withdraw deletes the place of a waiter. It returns when the place is gone, or its session has

@@ -101,8 +101,11 @@ func (s *Servers) lookUp(n *name) {
 	ctx, cancel := context.WithTimeout(s.ctx, lookupTimeout)
 	defer cancel()
 	addrs, err := s.lookup(ctx, n.host)
-	if err == nil && len(addrs) == 0 {
+	switch {
+	case err == nil && len(addrs) == 0:
 		err = errors.New("the name has no address")
+	case err != nil && ctx.Err() != nil && s.ctx.Err() == nil:
+		err = fmt.Errorf("the lookup has not ended after %v: %w", lookupTimeout, err)
 	}
 	_, port, _ := net.SplitHostPort(n.text)
 	s.mu.Lock()

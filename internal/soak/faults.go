@@ -41,6 +41,7 @@ var (
 type mix struct {
 	servers   ofServers
 	processes ofProcesses
+	cuts      bool // servers are cut off from each other
 }
 
 type (
@@ -66,12 +67,13 @@ var mixes = map[string]mix{
 			(*faults).killProcess, (*faults).killProcess, (*faults).stopProcess, (*faults).stopProcess, (*faults).stopProcess,
 			(*faults).stopProcess, (*faults).rollProcesses,
 		},
+		true,
 	},
-	"kill":            {ofServers{serverIs(killed)}, ofProcesses{(*faults).killProcess}},
-	"stop":            {ofServers{serverIs(stopped)}, ofProcesses{(*faults).stopProcess}},
-	"cut":             {ofServers{serverIs(cutOff), (*faults).flap}, nil},
-	"rolling":         {nil, ofProcesses{(*faults).rollProcesses}},
-	"rolling-servers": {ofServers{(*faults).rollServers}, nil},
+	"kill":            {ofServers{serverIs(killed)}, ofProcesses{(*faults).killProcess}, false},
+	"stop":            {ofServers{serverIs(stopped)}, ofProcesses{(*faults).stopProcess}, false},
+	"cut":             {ofServers{serverIs(cutOff), (*faults).flap}, nil, true},
+	"rolling":         {nil, ofProcesses{(*faults).rollProcesses}, false},
+	"rolling-servers": {ofServers{(*faults).rollServers}, nil, false},
 }
 
 // faultsAll is the mix of everything.

@@ -69,6 +69,11 @@ func run(ctx context.Context, o options) (err error) {
 	if err != nil {
 		return err
 	}
+	if o.kills == 0 && o.losses == 0 && mixes[o.faults].cuts {
+		if err := ensemble.Nodes[0].Heal(ctx); err != nil { // of nothing
+			return fmt.Errorf("-faults %s cuts servers off, which needs Docker: %w", o.faults, err)
+		}
+	}
 	s := &soak{options: o, ensemble: ensemble, start: time.Now().Round(0)}
 	fmt.Printf("%s, %s, load %s, %d processes, %d other znodes, seed %d, session timeout %v\n",
 		provider, length, o.load, o.processes, o.znodes, o.seed, o.timeout)

@@ -240,9 +240,10 @@ func (c *Client) ping(ctx context.Context) error {
 //
 // Until all that is over, Put, PutAll, Redrive, Remove, Bury, Purge, Semaphore.Resize, Shut, Open,
 // Client.Commit and the writes of a Counter work, so that finished work can be handed on. From then on
-// they return ErrClosed, and Shutdown waits for the transactions under way: a Purge or a Redrive that takes several may return ErrClosed in the
-// middle, with the number of items that were removed or moved. Calls that only read, including
-// Observe and Watch, work until the Client is closed.
+// they return ErrClosed, and Shutdown waits for the transactions under way: a Purge or a Redrive
+// that takes several may return ErrClosed in the middle, with the number of items that were
+// removed or moved. Calls that only read, including Observe and Watch, work until the Client is
+// closed.
 //
 //   - nil, or the error of Close, is returned if all was over before ctx ended, or if Close
 //     is called meanwhile or was called before: then Shutdown waits for nothing else.

@@ -296,10 +296,10 @@ func owners(ms []Member) (all []Owner) {
 // number while another process works on one of the old number. So Resize blocks until each function
 // has returned, and a shard that was given up has no owner until then. If ctx ends first, its error
 // is returned, and ErrClosed from a Shutdown on, and the processes that serve carry out the change all
-// the same. So look for Leaves in
-// Owners before, and end a process whose function hangs. Several calls run one after the other.
-// Resize creates the child "resized", so that the servers do not delete the path when it is idle: the
-// new number remains until the next Resize, or until somebody deletes the path.
+// the same. So look for Leaves in Owners before, and end a process whose function hangs. Several calls
+// run one after the other. Resize creates the child "resized", so that the servers do not delete
+// the path when it is idle: the new number remains until the next Resize, or until somebody
+// deletes the path.
 //
 // ErrUncertain is returned if the reply to the write is lost and ctx ends. ErrPathInUse is returned if
 // the path holds other data, and ErrDeadlock in a function that Serve has called, with its context.

@@ -76,8 +76,8 @@ type Grant struct {
 
 	// since is when the thing was granted.
 	since time.Time
-	// watched: its znodes are watched, or are about to be. deleted: an event said that one was deleted. watchdog.mu
-	// guards both.
+	// watched: its znodes are watched, or are about to be. deleted: an event said that one was
+	// deleted. watchdog.mu guards both.
 	watched bool
 	deleted bool
 

@@ -41,7 +41,6 @@ var (
 type mix struct {
 	servers   ofServers
 	processes ofProcesses
-	cuts      bool // servers are cut off from each other
 }
 
 type (
@@ -67,17 +66,19 @@ var mixes = map[string]mix{
 			(*faults).killProcess, (*faults).killProcess, (*faults).stopProcess, (*faults).stopProcess, (*faults).stopProcess,
 			(*faults).stopProcess, (*faults).rollProcesses,
 		},
-		true,
 	},
-	"kill":            {ofServers{serverIs(killed)}, ofProcesses{(*faults).killProcess}, false},
-	"stop":            {ofServers{serverIs(stopped)}, ofProcesses{(*faults).stopProcess}, false},
-	"cut":             {ofServers{serverIs(cutOff), (*faults).flap}, nil, true},
-	"rolling":         {nil, ofProcesses{(*faults).rollProcesses}, false},
-	"rolling-servers": {ofServers{(*faults).rollServers}, nil, false},
+	"kill":            {ofServers{serverIs(killed)}, ofProcesses{(*faults).killProcess}},
+	"stop":            {ofServers{serverIs(stopped)}, ofProcesses{(*faults).stopProcess}},
+	faultsCut:         {ofServers{serverIs(cutOff), (*faults).flap}, nil},
+	"rolling":         {nil, ofProcesses{(*faults).rollProcesses}},
+	"rolling-servers": {ofServers{(*faults).rollServers}, nil},
 }
 
-// faultsAll is the mix of everything.
-const faultsAll = "all"
+// The mixes that cut servers off from each other. faultsAll has everything.
+const (
+	faultsAll = "all"
+	faultsCut = "cut"
+)
 
 // ofServers breaks servers until ctx ends, and leaves all of them whole.
 func (f *faults) ofServers(ctx context.Context) error {

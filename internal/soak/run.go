@@ -69,7 +69,7 @@ func run(ctx context.Context, o options) (err error) {
 	if err != nil {
 		return err
 	}
-	if o.kills == 0 && o.losses == 0 && mixes[o.faults].cuts {
+	if o.kills == 0 && o.losses == 0 && (o.faults == faultsAll || o.faults == faultsCut) {
 		if err := ensemble.Nodes[0].Heal(ctx); err != nil { // of nothing
 			return fmt.Errorf("-faults %s cuts servers off, which needs Docker: %w", o.faults, err)
 		}

@@ -54,9 +54,9 @@ func TestParentsThatExistCostOneRequest(t *testing.T) {
 		c := w.Client(nil)
 		host := zkrecipes.OpCreate("/a/b/c", nil, 0, nil).WithParents()
 		requests := w.Requests(func() { require.NoError(t, first(c.Commit(t.Context(), host))) })
-		require.Equal(t, map[string]int{"exists": 2, "multi(create)": 3}, requests)
+		require.Equal(t, map[string]int{"exists": 2, "create2": 3}, requests)
 		requests = w.Requests(func() { require.ErrorIs(t, first(c.Commit(t.Context(), host)), zk.ErrNodeExists) })
-		require.Equal(t, map[string]int{"exists": 1, "multi(create)": 1}, requests)
+		require.Equal(t, map[string]int{"exists": 1, "create2": 1}, requests)
 	})
 }
 
@@ -80,7 +80,7 @@ func TestAParentThatAnOperationBeforeCreatesIsNotCreatedAhead(t *testing.T) {
 func TestACommitWaitsWhileTheServersRefuseItsParentsForNow(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		c := w.Client(nil)
-		w.Plan.Add(zktest.Fault{Do: zktest.Answer, Code: jute.ErrThrottled, Op: "multi(create)", Path: "/a", Times: 30})
+		w.Plan.Add(zktest.Fault{Do: zktest.Answer, Code: jute.ErrThrottled, Op: "create2", Path: "/a", Times: 30})
 		_, err := c.Commit(t.Context(), zkrecipes.OpCreate("/a/b", nil, 0, nil).WithParents())
 		require.NoError(t, err)
 	})

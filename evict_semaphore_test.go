@@ -141,7 +141,7 @@ func TestEachWaiterOfASemaphoreCanBeEvicted(t *testing.T) {
 func TestAWaiterThatEntersMeanwhileKeepsItsSlots(t *testing.T) {
 	inFullSemaphore(t, func(t *testing.T, w *slots3) {
 		waiter := w.listed(t)[3]
-		w.Plan.Add(zktest.Fault{Do: zktest.Delay, Op: "multi(delete)", Path: waiter.Path, For: time.Second})
+		w.Plan.Add(zktest.Fault{Do: zktest.Delay, Op: "delete", Path: waiter.Path, For: time.Second})
 		a := harness.GoErr(t, func(ctx context.Context) error {
 			evicted, err := w.operator.Evict(ctx, waiter, nil)
 			require.False(t, evicted)

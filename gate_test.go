@@ -20,8 +20,8 @@ import (
 )
 
 const (
-	opShut = "multi(create)"
-	opOpen = "multi(delete)"
+	opShut = "create2"
+	opOpen = "delete"
 )
 
 // isOpenTo requires that IsOpen returns want.
@@ -346,6 +346,7 @@ func TestAWriteThatIsRefusedAfterALostReplyIsUncertain(t *testing.T) {
 						first = 1
 					}
 					w.Plan.Add(zktest.Fault{Do: zktest.Answer, Op: tt.op, Skip: first, Times: -1, Code: tt.code})
+					w.Plan.Add(zktest.Fault{Do: zktest.Answer, Op: "setData", Times: -1, Code: tt.code}) // what Resize sends again
 					err := call(harness.Within(t, time.Minute))
 					require.ErrorIs(t, err, tt.reason)
 					require.Equal(t, lost != "none", errors.Is(err, zkrecipes.ErrUncertain), "%v", err)

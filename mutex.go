@@ -44,7 +44,7 @@ func NewMutex(c *Client, path string, opts ...MutexOption) *Mutex {
 	m := &Mutex{line: &line.Line{
 		At:          session.At{Client: c.core(), Path: path, Recipe: string(RecipeMutex)},
 		AlsoAccepts: string(RecipeRWLock), Kinds: placename.LockKinds,
-		Blocks: line.EveryoneBlocks, Foreign: placename.IsRWLockKind,
+		Blocks: line.EveryoneBlocks, Foreign: placename.IsRWLockKind, AnyVersion: true,
 	}}
 	for _, opt := range opts {
 		if opt.keeps {

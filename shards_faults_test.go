@@ -116,7 +116,7 @@ func TestShardsThatHaveResizedServe(t *testing.T) {
 func TestAResizeThatIsOvertakenWhenItsContextHasEndedReturnsItsError(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		w.Plan.Add(zktest.Fault{Do: zktest.Delay, For: 300 * time.Millisecond, Op: "multi(check,setData)"})
-		w.Plan.Add(zktest.Fault{Do: zktest.Delay, For: 300 * time.Millisecond, Op: "multi(delete)"}) // of its read lease
+		w.Plan.Add(zktest.Fault{Do: zktest.Delay, For: 300 * time.Millisecond, Op: "delete"}) // of its read lease
 		x := zkrecipes.NewShards(w.Stranger(nil), "/shards", 4, nil)
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error, 1)

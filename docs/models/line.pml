@@ -39,6 +39,7 @@
  *             READSIG a reader
  *   GUESS     the line's data say who joined last; who joins reads them first, and watches the place of that
  *             name and of the number before its own, without a list. Foreign joins write no data.
+ *   ALONE     a join may leave the line's data alone, and then lists the line
  *   REMAKE    budget: the empty line is deleted, and the next join makes it anew, with numbers from 0
  *   EARLY     the own watch is requested before the list, not after it
  *   ANYNUM    the guess names the last one's place whatever its number (must break)
@@ -246,14 +247,18 @@ join:
 #ifdef RW
     if :: reader[my] = 1; isr = 1 :: reader[my] = 0; isr = 0 fi;
 #endif
+#ifdef ALONE
+    if :: !foreign -> rec = my :: !foreign -> skip :: else fi;   /* or a join that leaves the data alone */
+#else
     if :: !foreign -> rec = my :: else fi;
+#endif
     mark();
     n = 0; i = 0;
     do :: i < MAXP -> n = n + alive[i]; i++ :: else -> break od; i = 0;
     if
     :: n == 1 && !foreign -> n = 0; r = NONE;                 /* Stat.NumChildren == 1 */
        goto grant
-#ifdef LOST
+#if defined(LOST) || defined(ALONE)
     :: n == 1 && !foreign -> n = 0; goto list
 #endif
 #ifdef GUESS

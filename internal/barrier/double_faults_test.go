@@ -111,7 +111,7 @@ func TestLeavingTwiceAndAtOnceIsLeavingOnce(t *testing.T) {
 func TestASecondLeaveReturnsWhenTheMemberIsGone(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		vs := w.visits(2)
-		w.Plan.Add(zktest.Fault{Do: zktest.Answer, Code: jute.ErrOperationTimeout, Op: "multi", Path: w.znodeOf(vs[0]), Times: -1})
+		w.Plan.Add(zktest.Fault{Do: zktest.Answer, Code: jute.ErrOperationTimeout, Path: w.znodeOf(vs[0]), Times: -1})
 		require.ErrorIs(t, vs[0].Leave(harness.Within(t, time.Second)), context.DeadlineExceeded)
 		w.dies(vs[1])
 		again := w.leaves(vs[0])
@@ -144,7 +144,7 @@ func TestAbandonedMemberIsNotCountedWithItsClientsNextOne(t *testing.T) {
 		},
 	}, func(t *testing.T, w *world, abandon func(*testing.T, *world, *zkrecipes.Client)) {
 		c := w.Stranger(nil)
-		for _, op := range []string{recipetest.OpDepart, "multi(delete)"} {
+		for _, op := range []string{recipetest.OpDepart, "delete"} {
 			w.Plan.Add(zktest.Fault{Do: zktest.Answer, Op: op, Code: jute.ErrThrottled, Times: 5})
 		}
 		abandon(t, w, c)

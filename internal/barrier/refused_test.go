@@ -211,7 +211,7 @@ func TestBarrierWithMoreMembersThanATransactionCanNameIsRefused(t *testing.T) {
 func TestDataPutOnAnEmptyZnodeBeforeABarrierClaimsItIsKept(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		w.Write("/b", "")
-		w.Plan.Add(zktest.Fault{Do: zktest.Delay, Op: "multi(setData)", For: time.Second})
+		w.Plan.Add(zktest.Fault{Do: zktest.Delay, Op: "setData", For: time.Second})
 		a := w.waits(2)
 		w.sizeIs("mine")
 		require.ErrorContains(t, recipetest.Fails(t, a), `number of members: "mine"`)

@@ -54,7 +54,7 @@ func TestAMemberSurvivesAMishapAtAnyRequest(t *testing.T) {
 func TestAMemberWhoseReplyIsLostCountsForTheSession(t *testing.T) {
 	recipetest.InGroupBubble(t, func(t *testing.T, w *recipetest.WatchWorld, a, b *zkrecipes.Client) {
 		require.NoError(t, w.Joins(b, "0", "").Leave())
-		w.Plan.Add(zktest.Fault{Do: zktest.Drop, After: true, Op: "multi(create)"})
+		w.Plan.Add(zktest.Fault{Do: zktest.Drop, After: true, Op: "create2"})
 		w.Plan.Add(zktest.Fault{Do: zktest.Refuse, Times: -1})
 		later := w.JoinsLater(a, "1", "x")
 		recipetest.Spurious(a, w.Path+"/1", jute.EventDeleted)

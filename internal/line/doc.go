@@ -13,7 +13,8 @@
 // Stat in the reply tells whether the place is alone in the line, and its creation zxid. If it is
 // alone, it is its turn. If not, the client lists the line. In a long line it does not: it has read
 // who joined before, guesses from that the name of its predecessor, and watches the znode of that
-// name.
+// name. In a lock's line where others wait, and which it will list anyway, it only creates the place
+// (mayLeaveData).
 //
 // # Wait
 //

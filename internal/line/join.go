@@ -138,9 +138,9 @@ func (l *Line) CheckRoom(s *session.Session, k placename.Kind) error {
 }
 
 // Join takes a place by one transaction. It writes the line's data too, because the
-// Stat that this returns tells whether the place is alone and what its czxid is. If
-// ctx ends before it is known whether a place was taken, the background finds out and
-// deletes it.
+// Stat that this returns tells whether the place is alone and what its czxid is. Where the place
+// will list the line anyway, it is a create alone (mayLeaveData). If ctx ends before it is known
+// whether a place was taken, the background finds out and deletes it.
 func (l *Line) Join(ctx context.Context, s *session.Session, k placename.Kind) (*Place, error) {
 	p, _, err := l.join(ctx, s, k)
 	return p, err
@@ -162,6 +162,9 @@ func (l *Line) join(ctx context.Context, s *session.Session, k placename.Kind) (
 		// Each attempt has a name of its own, so that an attempt whose outcome is
 		// unknown is never taken for another (I1).
 		e := l.Entry(s, k, state)
+		if l.mayLeaveData(s, k, state) {
+			e.Marker = nil
+		}
 		t, err := l.begin(ctx, s, e)
 		if err != nil {
 			return nil, nil, err
@@ -206,7 +209,7 @@ func (l *Line) notJoined(e *Entry, o zkconn.Outcome) error {
 	switch {
 	case l.Refused(e, o):
 		return nil
-	case o.RefusedAt(e.Marker, zk.ErrNoAuth):
+	case e.Marker != nil && o.RefusedAt(e.Marker, zk.ErrNoAuth):
 		return fmt.Errorf("the data of %s, which each join sets, may not be written: %w", l.Abs(), o.Err())
 	case o.SessionOver():
 		return ErrJoinLost
@@ -222,7 +225,7 @@ var ErrJoinLost = fmt.Errorf("the reply to a join was lost: %w", zkconn.ErrSessi
 type Entry struct {
 	uuid   string
 	Create *zk.CreateRequest
-	Marker *zk.SetDataRequest
+	Marker *zk.SetDataRequest // of the line's data; nil: the join leaves them alone
 	kind   placename.Kind
 	state  LineState
 	// before is what the line's data were right before, nil if they were not read.
@@ -247,8 +250,11 @@ func (l *Line) Entry(s *session.Session, k placename.Kind, state LineState) *Ent
 
 // Ops returns the operations, none for a nil entry.
 func (e *Entry) Ops() []any {
-	if e == nil {
+	switch {
+	case e == nil:
 		return nil
+	case e.Marker == nil:
+		return []any{e.Create}
 	}
 	return []any{e.Create, e.Marker}
 }
@@ -256,7 +262,7 @@ func (e *Entry) Ops() []any {
 // Refused reports whether an entry was refused because the line is not what it was known to
 // be. The next entry may succeed.
 func (l *Line) Refused(e *Entry, o zkconn.Outcome) bool {
-	if !o.Is(zk.ErrNoNode) && !o.RefusedAt(e.Marker, zk.ErrBadVersion) {
+	if !o.Is(zk.ErrNoNode) && (e.Marker == nil || !o.RefusedAt(e.Marker, zk.ErrBadVersion)) {
 		return false
 	}
 	l.forget()
@@ -266,12 +272,20 @@ func (l *Line) Refused(e *Entry, o zkconn.Outcome) bool {
 // entered makes the place of an entry that was carried out. The line's Stat tells
 // whether the place is alone.
 func (l *Line) entered(ctx context.Context, s *session.Session, e *Entry, o zkconn.Outcome) (*Place, error) {
+	name := o.Created(e.Create)[len(l.Abs())+1:]
+	if e.Marker == nil {
+		p, err := l.newPlace(ctx, s, e, name, e.state.czxid)
+		if err == nil {
+			p.Czxid = o.StatOfCreated(e.Create).Czxid
+		}
+		return p, err
+	}
 	stat := o.Stat(e.Marker) // of the transaction that created the place
-	p, err := l.newPlace(ctx, s, e, o.Created(e.Create)[len(l.Abs())+1:], stat.Czxid)
+	p, err := l.newPlace(ctx, s, e, name, stat.Czxid)
 	if err != nil {
 		return nil, err
 	}
-	p.ACL = l.noteMarked(s, e.state, stat)
+	p.ACL = l.noteJoined(s, e.state, stat)
 	p.Czxid, p.LineCount = stat.Mzxid, int(stat.NumChildren)
 	p.HasTurn = p.LineCount == 1
 	l.noteCount(p.LineCount)
@@ -342,7 +356,7 @@ func PlaceOf(g *hold.Grant) *Place {
 
 // begin sends an entry, and a read of the line's data before it if they are for a guess.
 func (l *Line) begin(ctx context.Context, s *session.Session, e *Entry) (t *zkconn.Transaction, err error) {
-	if !e.state.crowd.isLong(settingsOf(l.Client).LongLine) || !l.mayGuess(s, e.state, e.kind) {
+	if e.Marker == nil || !e.state.crowd.isLong(settingsOf(l.Client).LongLine) || !l.mayGuess(s, e.state, e.kind) {
 		return s.Begin(ctx, e.Ops()...)
 	}
 	e.before, t, err = s.BeginBehindGet(ctx, e.Marker.Path, e.Ops()...)

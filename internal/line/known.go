@@ -53,9 +53,9 @@ func (l *Line) ensure(ctx context.Context, s *session.Session) (LineState, error
 	return l.readOrCreate(ctx, s, known)
 }
 
-// noteMarked updates what is known of a line after a join that wrote its data over that state.
-// The Stat is the line's, from the reply. It returns what is known now of the line's ACL.
-func (l *Line) noteMarked(s *session.Session, state LineState, stat *zk.Stat) ACL {
+// noteJoined updates what is known of a line after a join that relied on that state. The Stat is the
+// line's, from the join or from a later listing. It returns what is known now of the line's ACL.
+func (l *Line) noteJoined(s *session.Session, state LineState, stat *zk.Stat) ACL {
 	bears := state.ACL
 	switch {
 	case bears.czxid != 0 && bears.czxid != stat.Czxid, bears.aversion != stat.Aversion:

@@ -25,6 +25,8 @@ type Line struct {
 	Foreign func(placename.Kind) bool
 	// ExtraChild is the name of a child that is no place and belongs to the recipe; empty: none.
 	ExtraChild string
+	// AnyVersion: nobody relies on it that each join changes the version of the line's data.
+	AnyVersion bool
 	// RejoinsIfDeleted: if somebody deletes the whole line, its waiters join again.
 	RejoinsIfDeleted bool
 	// Delay is how long the next grant is held back after a holder that went without a release, see

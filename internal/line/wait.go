@@ -62,12 +62,16 @@ func (p *Place) AwaitTurn(ctx context.Context, guess *Guess) error {
 // that blocks it. nil: it is the place's turn. ahead is how many places are ahead in
 // all.
 func (p *Place) predecessor(ctx context.Context) (pred *placename.Parts, ahead int, err error) {
-	ms, err := p.Line.List(ctx, p.Session)
+	_, ms, stat, err := p.Line.look(ctx, p.Session)
 	if err != nil && !errors.Is(err, zk.ErrNoNode) {
 		return nil, 0, err
 	}
 	if !slices.ContainsFunc(ms, func(m placename.Parts) bool { return m.Name == p.Name }) {
 		return nil, 0, p.WhyGone(ctx)
+	}
+	if p.LineCount < 0 { // the join did not tell
+		p.LineCzxid = stat.Czxid
+		p.ACL = p.Line.noteJoined(p.Session, LineState{Version: -1, ACL: p.ACL}, stat)
 	}
 	ms = slices.DeleteFunc(ms, func(m placename.Parts) bool { return m.Compare(p.Parts) >= 0 })
 	for i, m := range ms {

@@ -32,7 +32,7 @@ func TestSegmentCostsOneCommit(t *testing.T) {
 		}
 		drained := w.Srv.Counts().Sub(before)
 		require.InDelta(t, 2*n+n/segment, drained.Transactions, 1)
-		require.InDelta(t, n/segment, drained.Requests["multi(delete)"], 1)
+		require.InDelta(t, n/segment, drained.Requests["delete"], 1)
 	})
 }
 

@@ -106,7 +106,7 @@ func TestItemWhoseClaimIsDeletedIsLostAndDeliveredAgain(t *testing.T) {
 // A consumer whose flag was deleted sweeps the rest of its claim. At any of its requests an
 // operator deletes that, too, and another consumer takes the item: its claim stays.
 func TestSweepOfAClaimLeavesTheNextConsumersAlone(t *testing.T) {
-	for _, op := range []string{"getData", "multi(setData)", "multi(delete)"} {
+	for _, op := range []string{"getData", "setData", "delete"} {
 		for _, sameClient := range []bool{false, true} {
 			beforeAndAfter(t, func(t *testing.T, w *recipetest.World, after bool) {
 				q, conn := w.Queue(w.Stranger(nil)), w.Bare()
@@ -121,7 +121,7 @@ func TestSweepOfAClaimLeavesTheNextConsumersAlone(t *testing.T) {
 				w.Plan.Add(zktest.Fault{Do: zktest.Delay, Op: op, Path: claim.Exclusion(), For: 2 * time.Second, After: after})
 				require.NoError(t, conn.Delete(claim.Path, -1))
 				time.Sleep(time.Second)
-				if op != "multi(delete)" || !after { // else it is the next one's
+				if op != "delete" || !after { // else it is the next one's
 					err := conn.Delete(claim.Exclusion(), -1)
 					// It may be the next consumer's read that was delayed, and not the holder's.
 					require.True(t, err == nil || op == "getData" && errors.Is(err, zk.ErrNoNode), "%v", err)
@@ -145,8 +145,8 @@ func TestSweepDeletesNoClaimMadeSinceItFoundNone(t *testing.T) {
 		recipetest.PutOn(t, q, "x")
 		claim := recipetest.TakenOf(recipetest.TakeOn(t, q)).Claim
 		time.Sleep(2 * time.Second) // the flag is watched by now
-		w.Plan.Add(zktest.Fault{Do: zktest.Delay, Op: "multi(setData)", Path: claim.Exclusion(), For: time.Second})
-		w.Plan.Add(zktest.Fault{Do: zktest.Delay, Op: "multi(delete)", Path: claim.Exclusion(), For: time.Second})
+		w.Plan.Add(zktest.Fault{Do: zktest.Delay, Op: "setData", Path: claim.Exclusion(), For: time.Second})
+		w.Plan.Add(zktest.Fault{Do: zktest.Delay, Op: "delete", Path: claim.Exclusion(), For: time.Second})
 		_, err := conn.Multi(&zk.DeleteRequest{Path: claim.Path, Version: -1})
 		require.NoError(t, err)
 		synctest.Wait()

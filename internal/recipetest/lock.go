@@ -243,9 +243,9 @@ func Watched(c *zkrecipes.Client) []string {
 func NewToken(czxid int64, n int) zkrecipes.Token { return zkrecipes.Token(hold.TokenOf(czxid, n)) }
 
 // OpReadRelease is the request with which a reader leaves.
-const OpReadRelease = "multi(delete)"
+const OpReadRelease = "delete"
 
-const OpDelete = "multi(delete)" // of a place without a signal, or of a line
+const OpDelete = "delete" // of a place without a signal, or of a line
 
 // AtLimit sets the line's counter so that the next place is beyond the limit.
 func (w *SideWorld) AtLimit() {

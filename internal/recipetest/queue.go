@@ -324,7 +324,7 @@ func (cr *Crowd) Woken(f func()) (n int) {
 const NameLength = queuelog.IDLength + 10
 
 const (
-	OpReceipt    = "multi(create)"
+	OpReceipt    = "create2"
 	OpPut        = "multi(setData,check,create)"
 	OpSealing    = "multi(setData,setData,create,create)"
 	OpClaim      = "multi(create,create,setData,delete)" // at a turn in the line

@@ -21,7 +21,7 @@ const (
 	OpTakeFree = "multi(create,check,setData)"
 	OpTakeTurn = "multi(create,check,setData,delete)"
 	OpResize   = "multi(setData,create)" // the first
-	OpGiveBack = "multi(delete)"
+	OpGiveBack = "delete"
 )
 
 // Semaphore returns a semaphore of n slots at "/s" in a session of its own.

@@ -172,8 +172,8 @@ func TestSemaphoreGivesTheOtherSlotsBackAlthoughARequestFails(t *testing.T) {
 				if evicted {
 					time.Sleep(2 * time.Second) // the slots are watched
 				}
-				w.Plan.Add(fault)
 				require.NoError(t, w.Bare().Delete(w.SlotNode(0), -1))
+				w.Plan.Add(fault)
 				if evicted {
 					time.Sleep(time.Minute)
 					require.ErrorIs(t, l.Err(), zkrecipes.ErrLost)

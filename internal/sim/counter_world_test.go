@@ -35,7 +35,7 @@ var counterEvents = []string{
 func newCounterWorld(seed uint64) *world {
 	g, r := newWaitWorld(seed, func(int) []string {
 		return []string{
-			"multi(setData,setData)", "multi(setData,setData,setData,delete)", "multi(setData,setData,delete)", "multi(create)",
+			"multi(setData,setData)", "multi(setData,setData,setData,delete)", "multi(setData,setData,delete)", "create2",
 			"multi(create,setData)", "getData", "sync", "multi(createContainer,create,delete)",
 		}
 	}, "/app/counters/a", "/app/counters/b")

@@ -30,7 +30,7 @@ func newDoubleBarrierWorld(seed uint64) *world {
 	g, _ := newWaitWorld(seed, func(n int) []string {
 		return []string{
 			"multi(create,setData)", "multi(delete,create,setData)", "multi(check,delete)", "multi(check,delete,delete)",
-			"multi(delete)", "getData", "getChildren2", "exists", "sync",
+			"delete", "getData", "getChildren2", "exists", "sync",
 		}
 	}, "/app/visits/a", "/app/visits/b")
 	w := &doubleBarrierWorld{waitWorld: g}

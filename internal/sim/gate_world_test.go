@@ -25,7 +25,7 @@ var gateEvents = []string{
 
 func newGateWorld(seed uint64) *world {
 	g, _ := newWaitWorld(seed, func(int) []string {
-		return []string{"multi(create)", "multi(delete)", "getData", "exists", "sync"}
+		return []string{"create2", "delete", "getData", "exists", "sync"}
 	}, "/app/gates/a", "/app/gates/b")
 	w := &gateWorld{waitWorld: g, flips: map[string][]int64{}}
 	w.workload = w

@@ -34,7 +34,7 @@ var groupEvents = []string{
 
 func newGroupWorld(seed uint64) *world {
 	g, _ := newWaitWorld(seed, func(int) []string {
-		return []string{"multi(create)", "multi(setData)", "multi(delete)", "multi(createContainer,create,delete)", "getData", "exists", "sync", "getChildren2"}
+		return []string{"create2", "setData", "delete", "multi(createContainer,create,delete)", "getData", "exists", "sync", "getChildren2"}
 	}, "/app/members")
 	w := &groupWorld{waitWorld: g, states: map[string][]string{}, seen: map[int]map[string]string{}, stays: map[string]string{}}
 	w.workload = w

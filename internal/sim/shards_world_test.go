@@ -40,7 +40,7 @@ var shardsEvents = []string{
 func newShardsWorld(seed uint64) *world {
 	g, r := newWaitWorld(seed, func(int) []string {
 		return []string{
-			"multi(create)", "multi(setData)", "multi(delete)", "multi(create,delete)", "multi(check,setData)",
+			"create2", "setData", "delete", "multi(create,delete)", "multi(check,setData)",
 			"multi(createContainer,create,delete)", "getData", "exists", "sync", "getChildren2",
 		}
 	}, "/app/shards")

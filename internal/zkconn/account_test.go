@@ -114,7 +114,7 @@ func TestCreateSizeIsTheSizeOfTheRecord(t *testing.T) {
 		{Path: "/ä/b", Data: []byte("data")},
 		{Path: "/a", Data: []byte{}, Acl: append(zk.WorldACL(zk.PermAll), zk.DigestACL(zk.PermRead, "user", "password")...)},
 	} {
-		record := appendOp(nil, create)[len(appendOpHeader(nil, 0, false)):]
+		record := appendOp(nil, create)
 		require.Equal(t, len(record), CreateSize(create.Path, create.Data, create.Acl), "%+v", create)
 	}
 }

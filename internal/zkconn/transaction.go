@@ -13,12 +13,13 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/wire"
 )
 
-// Transaction is a multi request under way. Its operations are
-// *zk.CreateRequest, *zk.SetDataRequest, *zk.DeleteRequest and
+// Transaction is a multi request under way, or the request of its only operation: that costs the
+// servers less. Its operations are *zk.CreateRequest, *zk.SetDataRequest, *zk.DeleteRequest and
 // *zk.CheckVersionRequest. Like reads, transactions are sent directly.
 type Transaction struct {
 	s    *Session
 	ops  []any
+	op   int32 // of the request
 	call *wire.Call
 
 	// outcome and malformed are set when it has ended, if there was a reply.
@@ -36,10 +37,10 @@ func (s *Session) Begin(ctx context.Context, ops ...any) (*Transaction, error) {
 // transaction, in the same write. The server answers the read first.
 func (s *Session) BeginBehindGet(ctx context.Context, path string, ops ...any) (r *Reading, t *Transaction, err error) {
 	t, err = s.BeginBy(ctx, func(ops ...any) (*Transaction, error) {
-		return s.start(ops, 0, func(nc *wire.Conn, frame []byte, ended func(*wire.Call)) *wire.Call {
-			get, multi := nc.CallBoth(jute.OpGetData, readFrame(jute.OpGetData, path), jute.OpMulti, frame, func(_, multi *wire.Call) { ended(multi) })
+		return s.start(ops, 0, func(nc *wire.Conn, op int32, frame []byte, ended func(*wire.Call)) *wire.Call {
+			get, call := nc.CallBoth(jute.OpGetData, readFrame(jute.OpGetData, path), op, frame, func(_, call *wire.Call) { ended(call) })
 			r = &Reading{get}
-			return multi
+			return call
 		})
 	}, ops...)
 	return r, t, err
@@ -60,20 +61,18 @@ func (s *Session) BeginBy(ctx context.Context, start func(ops ...any) (*Transact
 
 // Start sends a transaction now, or fails with ErrNotSent, or with ErrSessionFull if there
 // is no room for what it creates. It does not block.
-func (s *Session) Start(ops ...any) (*Transaction, error) { return s.start(ops, 0, sendMulti) }
+func (s *Session) Start(ops ...any) (*Transaction, error) {
+	return s.start(ops, 0, (*wire.Conn).CallThen)
+}
 
 // StartSpare is like Start for a transaction without which the caller cannot let go of what
 // the session holds: there is some room for it when there is none for others.
 func (s *Session) StartSpare(ops ...any) (*Transaction, error) {
-	return s.start(ops, s.account.bound/18, sendMulti) // the bound is 18/20 of the servers' limit
+	return s.start(ops, s.account.bound/18, (*wire.Conn).CallThen) // the bound is 18/20 of the servers' limit
 }
 
-func sendMulti(nc *wire.Conn, frame []byte, ended func(*wire.Call)) *wire.Call {
-	return nc.CallThen(jute.OpMulti, frame, ended)
-}
-
-func (s *Session) start(ops []any, spare int, send func(*wire.Conn, []byte, func(*wire.Call)) *wire.Call) (*Transaction, error) {
-	frame := multiFrame(ops)
+func (s *Session) start(ops []any, spare int, send func(*wire.Conn, int32, []byte, func(*wire.Call)) *wire.Call) (*Transaction, error) {
+	op, frame := requestOf(ops)
 	if len(frame) > smallestBuffer && !isDeparture(ops) {
 		if err := s.killers.check(frame); err != nil {
 			return nil, err
@@ -86,8 +85,8 @@ func (s *Session) start(ops []any, spare int, send func(*wire.Conn, []byte, func
 	if err := s.checkWeight(s.account.begin(ops, spare)); err != nil { // Z3
 		return nil, err
 	}
-	t := &Transaction{s: s, ops: ops}
-	t.call = send(nc, frame, t.ended)
+	t := &Transaction{s: s, ops: ops, op: op}
+	t.call = send(nc, op, frame, t.ended)
 	return t, nil
 }
 
@@ -115,6 +114,9 @@ func (t *Transaction) ended(call *wire.Call) {
 
 // read returns the outcome that a reply tells, and why it makes no sense, nil if it does.
 func (t *Transaction) read(code int32, record []byte) (o Outcome, malformed error) {
+	if t.op != jute.OpMulti {
+		return t.readSingle(code, record)
+	}
 	results, malformed := decodeMulti(record)
 	failed := slices.IndexFunc(results, func(r zk.MultiResponse) bool { return r.Error != nil })
 	switch {
@@ -128,10 +130,48 @@ func (t *Transaction) read(code int32, record []byte) (o Outcome, malformed erro
 	return Outcome{ops: t.ops, results: results}, malformed
 }
 
+// readSingle is read for the request of a single operation.
+func (t *Transaction) readSingle(code int32, record []byte) (o Outcome, malformed error) {
+	switch {
+	case isRefusal(code):
+		return Outcome{refused: t.ops[0], err: codeError(code)}, nil
+	case code != 0:
+		return Failure(codeError(code)), nil
+	}
+	d := jute.NewDecoder(record)
+	r := decodeResult(d, t.op)
+	if malformed = d.Err; malformed == nil && !t.answeredBy([]zk.MultiResponse{r}) {
+		malformed = fmt.Errorf("a result of another operation than %s", jute.OpName(t.op))
+	}
+	return Outcome{ops: t.ops, results: []zk.MultiResponse{r}}, malformed
+}
+
+// isRefusal reports whether a reply with that error refuses the operation, and not the session or
+// all requests. In the reply to a multi, such errors are results of operations.
+func isRefusal(code int32) bool {
+	switch code {
+	case jute.ErrBadArguments, jute.ErrNoNode, jute.ErrNoAuth, jute.ErrBadVersion, jute.ErrNoChildrenForEphemerals,
+		jute.ErrNodeExists, jute.ErrNotEmpty, jute.ErrInvalidACL, jute.ErrLocalSession, jute.ErrQuotaExceeded:
+		return true
+	}
+	return false
+}
+
+// requestOf returns the request that carries out the operations.
+func requestOf(ops []any) (op int32, frame []byte) {
+	if len(ops) != 1 || codeOf(ops[0]) == jute.OpCheck { // there is no request that only checks
+		return jute.OpMulti, multiFrame(ops)
+	}
+	if op = codeOf(ops[0]); op == jute.OpCreate {
+		op = jute.OpCreate2 // which returns the Stat
+	}
+	return op, appendOp(make([]byte, wire.Headroom, 256), ops[0])
+}
+
 func multiFrame(ops []any) []byte {
 	frame := make([]byte, wire.Headroom, max(512, 128*len(ops)))
 	for _, op := range ops {
-		frame = appendOp(frame, op)
+		frame = appendOp(appendOpHeader(frame, codeOf(op), false), op)
 	}
 	return appendOpHeader(frame, -1, true)
 }
@@ -167,7 +207,7 @@ func (t *Transaction) Wait(ctx context.Context) Outcome {
 	}
 	o := t.Outcome()
 	if o.err != nil || t.s.refusals.any.Load() {
-		t.s.backOff(ctx, jute.OpMulti, o.err)
+		t.s.backOff(ctx, t.op, o.err)
 	}
 	return o
 }
@@ -219,31 +259,39 @@ func appendOpHeader(b []byte, op int32, done bool) []byte {
 	return jute.AppendInt32(b, -1)
 }
 
-func appendOp(b []byte, op any) []byte {
+// codeOf returns the code of an operation.
+func codeOf(op any) int32 {
 	switch op := op.(type) {
 	case *zk.CreateRequest:
-		code := jute.OpCreate
 		if op.Flags == zk.FlagContainer {
-			code = jute.OpCreateContainer
+			return jute.OpCreateContainer
 		}
-		return appendCreate(appendOpHeader(b, code, false), op)
+		return jute.OpCreate
 	case *zk.SetDataRequest:
-		b = appendOpHeader(b, jute.OpSetData, false)
-		b = jute.AppendNullableBuffer(jute.AppendString(b, op.Path), op.Data)
-		return jute.AppendInt32(b, op.Version)
+		return jute.OpSetData
 	case *zk.DeleteRequest:
-		b = appendOpHeader(b, jute.OpDelete, false)
-		return jute.AppendInt32(jute.AppendString(b, op.Path), op.Version)
+		return jute.OpDelete
 	case *zk.CheckVersionRequest:
-		b = appendOpHeader(b, jute.OpCheck, false)
-		return jute.AppendInt32(jute.AppendString(b, op.Path), op.Version)
+		return jute.OpCheck
 	}
 	panic(fmt.Sprintf("no operation of a transaction: %T", op))
 }
 
-func appendCreate(b []byte, op *zk.CreateRequest) []byte {
-	b = jute.AppendNullableBuffer(jute.AppendString(b, op.Path), op.Data)
-	return jute.AppendInt32(jute.AppendACLs(b, op.Acl), op.Flags)
+// appendOp appends an operation's record.
+func appendOp(b []byte, op any) []byte {
+	switch op := op.(type) {
+	case *zk.CreateRequest:
+		b = jute.AppendNullableBuffer(jute.AppendString(b, op.Path), op.Data)
+		return jute.AppendInt32(jute.AppendACLs(b, op.Acl), op.Flags)
+	case *zk.SetDataRequest:
+		b = jute.AppendNullableBuffer(jute.AppendString(b, op.Path), op.Data)
+		return jute.AppendInt32(b, op.Version)
+	case *zk.DeleteRequest:
+		return jute.AppendInt32(jute.AppendString(b, op.Path), op.Version)
+	case *zk.CheckVersionRequest:
+		return jute.AppendInt32(jute.AppendString(b, op.Path), op.Version)
+	}
+	return b
 }
 
 // MultiSize returns how large a request the operations make.
@@ -262,22 +310,28 @@ func decodeMulti(record []byte) ([]zk.MultiResponse, error) {
 		if done || d.Err != nil {
 			return rs, d.Err
 		}
-		var r zk.MultiResponse
 		switch op {
 		case -1:
-			r.Error = codeError(d.Int32())
-		case jute.OpCreate:
-			r.String = d.String()
-		case jute.OpCreate2: // of a createContainer
-			r.String, r.Stat = d.String(), decodeStat(d)
-		case jute.OpSetData:
-			r.Stat = decodeStat(d)
-		case jute.OpDelete, jute.OpCheck:
+			rs = append(rs, zk.MultiResponse{Error: codeError(d.Int32())})
+		case jute.OpCreate, jute.OpCreate2, jute.OpSetData, jute.OpDelete, jute.OpCheck: // create2 is a createContainer's
+			rs = append(rs, decodeResult(d, op))
 		default:
 			return rs, fmt.Errorf("result of operation %d in a transaction", op)
 		}
-		rs = append(rs, r)
 	}
+}
+
+// decodeResult decodes the result of an operation that was carried out.
+func decodeResult(d *jute.Decoder, op int32) (r zk.MultiResponse) {
+	switch op {
+	case jute.OpCreate:
+		r.String = d.String()
+	case jute.OpCreate2, jute.OpCreateContainer:
+		r.String, r.Stat = d.String(), decodeStat(d)
+	case jute.OpSetData:
+		r.Stat = decodeStat(d)
+	}
+	return r
 }
 
 func decodeStat(d *jute.Decoder) *zk.Stat {
@@ -375,6 +429,9 @@ func (o Outcome) Created(op *zk.CreateRequest) string { return o.results[o.index
 
 // Stat returns the Stat of the znode to which op, of this transaction, set data.
 func (o Outcome) Stat(op *zk.SetDataRequest) *zk.Stat { return o.results[o.index(op)].Stat }
+
+// StatOfCreated returns the Stat of the znode that op, the only operation of this transaction, created.
+func (o Outcome) StatOfCreated(op *zk.CreateRequest) *zk.Stat { return o.results[o.index(op)].Stat }
 
 // Has reports whether op is one of this transaction.
 func (o Outcome) Has(op any) bool { return o.index(op) >= 0 }

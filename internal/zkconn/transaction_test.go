@@ -44,11 +44,7 @@ func asGoZookeeper(t testing.TB, answer []byte, ops ...any) (sent []byte, rs []z
 
 // recordOf returns the record that this package sends for a transaction.
 func recordOf(ops ...any) []byte {
-	var b []byte
-	for _, op := range ops {
-		b = appendOp(b, op)
-	}
-	return appendOpHeader(b, -1, true)
+	return multiFrame(ops)[12:] // behind the header
 }
 
 func TestTransactionsAreEncodedAsByGoZookeeper(t *testing.T) {
@@ -168,4 +164,57 @@ func TestBackOffEndsWithItsContext(t *testing.T) {
 		s.backOff(ctx, jute.OpMulti, zk.ErrNothing)
 		require.Equal(t, firstPause/4, time.Since(began), "no longer than its context")
 	})
+}
+
+func TestAnAnswerToASingleOperationIsAsInAMulti(t *testing.T) {
+	ofOperations := []int32{
+		jute.ErrBadArguments, jute.ErrNoNode, jute.ErrNoAuth, jute.ErrBadVersion, jute.ErrNoChildrenForEphemerals,
+		jute.ErrNodeExists, jute.ErrNotEmpty, jute.ErrInvalidACL, jute.ErrLocalSession, jute.ErrQuotaExceeded,
+	}
+	ofSessions := []int32{
+		jute.ErrRuntimeInconsistency, jute.ErrConnectionLoss, jute.ErrMarshalling, jute.ErrUnimplemented, jute.ErrOperationTimeout,
+		jute.ErrSessionExpired, jute.ErrAuthFailed, jute.ErrSessionMoved, jute.ErrNotReadOnly, jute.ErrSASL, jute.ErrThrottled,
+	}
+	create := &zk.CreateRequest{Path: "/a", Flags: zk.FlagSequence}
+	container, set, remove := &zk.CreateRequest{Path: "/a", Flags: zk.FlagContainer}, &zk.SetDataRequest{Path: "/a"}, &zk.DeleteRequest{Path: "/a"}
+	created := appendStat(jute.AppendString(nil, "/a0000000001"), &sampleStat)
+	for _, tt := range []struct {
+		op     any
+		code   int32
+		record []byte
+		want   zk.MultiResponse
+	}{
+		{create, jute.OpCreate2, created, zk.MultiResponse{String: "/a0000000001", Stat: &sampleStat}},
+		{container, jute.OpCreateContainer, created, zk.MultiResponse{String: "/a0000000001", Stat: &sampleStat}},
+		{set, jute.OpSetData, appendStat(nil, &sampleStat), zk.MultiResponse{Stat: &sampleStat}},
+		{remove, jute.OpDelete, nil, zk.MultiResponse{}},
+	} {
+		code, frame := requestOf([]any{tt.op})
+		require.Equal(t, tt.code, code)
+		require.Equal(t, appendOp(nil, tt.op), frame[12:])
+		x := &Transaction{ops: []any{tt.op}, op: code}
+		o, malformed := x.read(0, tt.record)
+		require.NoError(t, malformed)
+		require.Equal(t, []zk.MultiResponse{tt.want}, o.Results())
+		for n := range len(tt.record) {
+			_, malformed := x.read(0, tt.record[:n])
+			require.Error(t, malformed, "%d of %d bytes", n, len(tt.record))
+		}
+		for _, code := range ofOperations {
+			o, malformed := x.read(code, nil)
+			require.NoError(t, malformed)
+			require.True(t, o.RefusedAt(tt.op), "%d", code)
+			require.Equal(t, codeError(code), o.Err())
+		}
+		for _, code := range ofSessions {
+			o, malformed := x.read(code, nil)
+			require.NoError(t, malformed)
+			require.False(t, o.Refused(), "%d", code)
+			require.Equal(t, codeError(code), o.Err())
+		}
+	}
+	_, malformed := (&Transaction{ops: []any{create}, op: jute.OpCreate2}).read(0, appendStat(jute.AppendString(nil, "/b"), &sampleStat))
+	require.Error(t, malformed, "another path")
+	code, _ := requestOf([]any{&zk.CheckVersionRequest{Path: "/a"}})
+	require.Equal(t, jute.OpMulti, code, "no request only checks")
 }

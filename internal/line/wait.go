@@ -122,14 +122,14 @@ func (p *Place) predecessorHadLeft(pred placename.Parts, ahead int, guessed bool
 	case ahead == 1 && p.Kind == placename.KindLock: // I8
 		p.HasTurn = p.Own != nil && !p.Own.HasFired() // I2
 	}
-	p.Line.Client.Log(slog.LevelDebug, "predecessor of a place had left before it was watched", "place", p.Path,
+	p.Line.Client.Log(slog.LevelDebug, "predecessor of a place had left before it was watched", "session", p.Session.Name(), "place", p.Path,
 		"predecessor", pred.Name, "guessed", guessed, "turn", p.HasTurn)
 }
 
 // awaitPredecessor waits for the predecessor to go. It sets p.HasTurn if the predecessor has released
 // the line to this place. Otherwise the caller must look again.
 func (p *Place) awaitPredecessor(ctx context.Context, before *zkconn.PredecessorWatch) error {
-	p.Line.Client.Log(slog.LevelDebug, "place waits", "place", p.Path, "predecessor", p.WaitedFor)
+	p.Line.Client.Log(slog.LevelDebug, "place waits", "session", p.Session.Name(), "place", p.Path, "predecessor", p.WaitedFor)
 	late := time.NewTimer(hold.WatchAge(p.Session))
 	defer late.Stop()
 	for waits := true; waits; {
@@ -152,13 +152,13 @@ func (p *Place) awaitPredecessor(ctx context.Context, before *zkconn.Predecessor
 		if p.Own.Deleted() {
 			return p.WhyGone(ctx)
 		}
-		p.Line.Client.Log(slog.LevelDebug, "place was changed by somebody", "place", p.Path)
+		p.Line.Client.Log(slog.LevelDebug, "place was changed by somebody", "session", p.Session.Name(), "place", p.Path)
 		return nil
 	}
 	p.HasTurn = before.IsReleased() && p.Own != nil // I3
 	assert.Holds("I2", func() bool { return !p.HasTurn || p.Own != nil })
 	assert.Holds("I3", func() bool { return !p.HasTurn || before.Event().Zxid > p.Czxid }) // it left after this place came
-	p.Line.Client.Log(slog.LevelDebug, "predecessor of a place has left", "place", p.Path, "predecessor", p.WaitedFor,
+	p.Line.Client.Log(slog.LevelDebug, "predecessor of a place has left", "session", p.Session.Name(), "place", p.Path, "predecessor", p.WaitedFor,
 		"released", p.HasTurn, "watch_lost", before.IsLost(), "zxid", before.Event().Zxid)
 	return nil
 }

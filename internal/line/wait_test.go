@@ -2,6 +2,7 @@ package line_test
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -37,6 +38,26 @@ func TestAWaiterWhoseOnlyPredecessorHasGoneDoesNotListAgain(t *testing.T) {
 			w.Stands(watchesLate(w, l, m.Lock, func() { require.NoError(t, l.Release()) }).Get())
 		})
 		require.Equal(t, 1, requests["getChildren2"])
+	})
+}
+
+// Whoever has to find out why a waiter waits reads these records.
+func TestDebugRecordsTellForWhomAPlaceWaitsAndWhyItIsNext(t *testing.T) {
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		var log recipetest.Warnings
+		l := recipetest.LockOn(t, zkrecipes.NewMutex(w.Client(nil), w.Path))
+		c := w.Stranger(&zkrecipes.Options{Logger: log.Verbose()})
+		a := w.LockLater(c)
+		holder, place := w.Line()[0].Name, w.Path+"/"+w.Line()[1].Name
+		about := fmt.Sprintf("session=%#x place=%s predecessor=%s", uint64(c.Status().Session), place, holder)
+		require.Len(t, log.With(`msg="place waits" `+about), 1)
+		_, err := w.Bare().Set(place, []byte("x"), -1)
+		require.NoError(t, err)
+		synctest.Wait()
+		require.Len(t, log.With(`msg="place was changed by somebody"`), 1)
+		require.Len(t, log.With(`msg="place waits" `+about), 2)
+		released(t, l, a)
+		require.Len(t, log.With(`msg="predecessor of a place has left" `+about+" released=true watch_lost=false zxid="), 1)
 	})
 }
 

@@ -3,6 +3,7 @@ package queue_test
 import (
 	"context"
 	"fmt"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -47,6 +48,29 @@ func TestDeliveriesGoOnWhenSeveralAtTheHeadAreDead(t *testing.T) {
 			require.LessOrEqual(t, slow, 2*dead, "nobody waits for the dead again and again")
 		})
 	}
+}
+
+func TestDebugRecordsTellWhoLeavesAnItemUnused(t *testing.T) {
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		first, link := w.ConsumerWithLink()
+		w.TakeLater(first)
+		time.Sleep(time.Second)
+		link.Stop()
+		defer link.Resume()
+		var log recipetest.Warnings
+		live := w.TakeLater(w.Queue(w.Stranger(&zkrecipes.Options{Logger: log.Verbose()})))
+		time.Sleep(time.Second)
+		waits := log.With(`msg="place waits in the line of a queue"`)
+		require.Len(t, waits, 1)
+		require.Contains(t, waits[0], "looks=true")
+		_, dead, _ := strings.Cut(strings.TrimSpace(waits[0]), " first=")
+		dead, _, _ = strings.Cut(dead, " ")
+		recipetest.PutOn(t, w.Queue(w.Stranger(nil)), "x")
+		recipetest.AckOn(t, live.Get())
+		unused := log.With(`msg="first in the line of a queue leaves something unused"`)
+		require.Len(t, unused, 1)
+		require.Contains(t, unused[0], "first="+dead)
+	})
 }
 
 // The consumer that has the turn dies, and seconds later another one that has it. Those

@@ -3,6 +3,7 @@ package queue
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"slices"
 	"strings"
 	"time"
@@ -127,6 +128,8 @@ func (w *lineWait) list(ctx context.Context) (ahead []placename.Parts, err error
 		}
 	}
 	w.head = w.copied(ahead[len(ahead)-1])
+	w.p.Line.Client.Log(slog.LevelDebug, "place waits in the line of a queue", "session", w.p.Session.Name(), "place", w.p.Path,
+		"predecessor", w.rivals[0].Name, "first", w.head.Name, "looks", !w.far)
 	return ahead, nil
 }
 
@@ -161,6 +164,8 @@ func (w *lineWait) step(ctx context.Context) (ahead []placename.Parts, err error
 		return nil, w.sleep(ctx, append(watches, more...), changed)
 	case unused != w.unused:
 		w.unused, w.since = unused, time.Now()
+		w.p.Line.Client.Log(slog.LevelDebug, "first in the line of a queue leaves something unused", "session", w.p.Session.Name(), "place", w.p.Path,
+			"first", w.head.Name, "unused", unused)
 	}
 	if left := w.patience - time.Since(w.since); left > 0 {
 		return nil, w.pause(ctx, watches, left)
@@ -212,6 +217,8 @@ func (w *lineWait) sleep(ctx context.Context, watches []watch, other <-chan stru
 			continue
 		}
 		w.p.HasTurn = i == 0 && r.watch.IsReleased() && !w.p.Own.HasFired()
+		w.p.Line.Client.Log(slog.LevelDebug, "predecessor of a place has left", "session", w.p.Session.Name(), "place", w.p.Path, "predecessor", r.Name,
+			"released", w.p.HasTurn, "watch_lost", false, "zxid", r.watch.Event().Zxid)
 		w.rivals, w.unused, w.changed = nil, "", true
 		return nil
 	}

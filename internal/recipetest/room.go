@@ -59,7 +59,12 @@ func (l *Warnings) Logger() *slog.Logger {
 	return slog.New(slog.NewTextHandler(&l.records, &slog.HandlerOptions{Level: slog.LevelWarn}))
 }
 
-// With returns the warnings that contain text.
+// Verbose returns a logger that keeps the records of all levels.
+func (l *Warnings) Verbose() *slog.Logger {
+	return slog.New(slog.NewTextHandler(&l.records, &slog.HandlerOptions{Level: slog.LevelDebug}))
+}
+
+// With returns the records that contain text.
 func (l *Warnings) With(text string) (some []string) {
 	synctest.Wait()
 	for line := range strings.Lines(l.String()) {

@@ -184,7 +184,7 @@ func (c *Client) run() {
 		case <-s.Over():
 			err := fmt.Errorf("%w: %w", errs.ErrLost, s.Cause())
 			s.end(err)
-			c.Log(slog.LevelWarn, "session over", "session", s.name(), "cause", s.Cause())
+			c.Log(slog.LevelWarn, "session over", "session", s.Name(), "cause", s.Cause())
 			s.Close(false, errs.ErrClosed)
 			if s.IsEstablished() {
 				c.OnState(s, Expired, "", err)
@@ -214,7 +214,7 @@ func (c *Client) shutdown(s *Session) error {
 		case <-changed:
 		case <-time.After(s.Timeout() / 4):
 			c.Log(slog.LevelWarn, "no time to delete all znodes; the rest is left to the end of the session",
-				"session", s.name(), "znodes", s.Load().Znodes)
+				"session", s.Name(), "znodes", s.Load().Znodes)
 		}
 	}
 	known := s.IsEstablished() && !s.IsOver()
@@ -226,13 +226,13 @@ func (c *Client) shutdown(s *Session) error {
 	case !known:
 		return nil
 	case clean:
-		c.Log(slog.LevelInfo, "session closed", "session", s.name())
+		c.Log(slog.LevelInfo, "session closed", "session", s.Name())
 		return nil
 	}
 	err := c.Fail("close", strings.Join(c.Servers, ","),
-		zkconn.Errorf(errs.ErrSessionNotClosed, "not connected: session %s is left to time out on the servers, with %d znodes", s.name(), left))
+		zkconn.Errorf(errs.ErrSessionNotClosed, "not connected: session %s is left to time out on the servers, with %d znodes", s.Name(), left))
 	if up { // else "connection lost" was logged
-		c.Log(slog.LevelWarn, "session not closed", "session", s.name(), "err", err)
+		c.Log(slog.LevelWarn, "session not closed", "session", s.Name(), "err", err)
 	}
 	return err
 }

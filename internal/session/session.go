@@ -49,8 +49,8 @@ func openSession(c *Client) (*Session, error) {
 	return s, s.Open()
 }
 
-// name returns the session id as ZooKeeper's tools print it, which is unsigned.
-func (s *Session) name() string { return wire.SessionName(s.ID()) }
+// Name returns the session id as ZooKeeper's tools print it, which is unsigned.
+func (s *Session) Name() string { return wire.SessionName(s.ID()) }
 
 // onFailed logs why there is no connection: each reason at each server, once in
 // failureInterval. Each refusal of the client is told.
@@ -101,28 +101,28 @@ func (c *Client) isDue(about string, why error) bool {
 // onNearlyFull logs that the session has passed 3/4 of its limit.
 func (s *Session) onNearlyFull(load zkconn.Load) {
 	s.Client.Log(slog.LevelWarn, "session is getting full",
-		"session", s.name(), "znodes", load.Znodes, "bytes", load.Bytes, "max", load.Bound)
+		"session", s.Name(), "znodes", load.Znodes, "bytes", load.Bytes, "max", load.Bound)
 }
 
 // onKills logs that requests of that size are given up.
 func (s *Session) onKills(bytes int) {
-	s.Client.Log(slog.LevelError, "servers close the connection at a request of this size, so it is given up", "session", s.name(), "bytes", bytes)
+	s.Client.Log(slog.LevelError, "servers close the connection at a request of this size, so it is given up", "session", s.Name(), "bytes", bytes)
 }
 
 // onRefused logs that servers refuse an operation for now.
 func (s *Session) onRefused(operation string, err error) {
 	if s.Client.isDue(operation, err) {
-		s.Client.Log(slog.LevelWarn, "servers refuse requests for now", "session", s.name(), "operation", operation, "err", err)
+		s.Client.Log(slog.LevelWarn, "servers refuse requests for now", "session", s.Name(), "operation", operation, "err", err)
 	}
 }
 
 func (s *Session) onUp(server string) {
-	s.Client.Log(slog.LevelInfo, "session up", "session", s.name(), "timeout", s.Timeout())
+	s.Client.Log(slog.LevelInfo, "session up", "session", s.Name(), "timeout", s.Timeout())
 	s.Client.OnState(s, Connected, server, nil)
 }
 
 func (s *Session) onDown(server string, err error) {
-	s.Client.Log(slog.LevelWarn, "connection lost", "session", s.name(), "err", err)
+	s.Client.Log(slog.LevelWarn, "connection lost", "session", s.Name(), "err", err)
 	s.Client.OnState(s, Disconnected, server, err)
 }
 
@@ -130,7 +130,7 @@ func (s *Session) onDown(server string, err error) {
 // session had deleted.
 func (s *Session) onRolledBack(r zkconn.Rollback) {
 	s.Client.Log(slog.LevelError, "servers have lost transactions that they had confirmed",
-		"session", s.name(), "deleted_again", len(r.Returned), "lost", r.Lost, "first", slices.Min(r.Returned))
+		"session", s.Name(), "deleted_again", len(r.Returned), "lost", r.Lost, "first", slices.Min(r.Returned))
 	_, server, _ := s.State()
 	s.Client.OnState(s, RolledBack, server, nil)
 }

@@ -85,7 +85,7 @@ func (a *participant) sendJoin(s *session.Session, acl []zk.ACL, ops []any) (p *
 	if a.ctx.Err() != nil {
 		return nil, o, s.ContextErr(a.ctx)
 	}
-	member := a.Entry(s, a.kind(), line.LineState{Version: -1})
+	member := a.JoinRequest(s, a.kind(), line.LineState{Version: -1})
 	member.Create.Acl, member.Marker.Data = acl, []byte{}
 	t, err := s.Start(append(ops, member.Ops()...)...)
 	if err != nil {

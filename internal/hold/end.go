@@ -67,7 +67,7 @@ func (g *Grant) EndIdle(cause error) {
 func (g *Grant) abandon() {
 	t, signal := g.Thing(), !errors.Is(g.err, errs.ErrLost)
 	g.At.Background(func() {
-		<-g.told // a change may have ended while the end is announced
+		<-g.announced // a change may have ended while the end is announced
 		assert.Holds("H3, H6", g.mayBeDeleted)
 		err := deleteUntilGone(t, signal)
 		if why := (*errs.Deletion)(nil); errors.As(g.err, &why) {
@@ -112,7 +112,7 @@ func (g *Grant) announceEnd(cause error, handles map[*Handle]struct{}) {
 	for l := range handles {
 		l.end(cause)
 	}
-	close(g.told)
+	close(g.announced)
 	if !g.idle {
 		g.At.Client.Held.End()
 	}

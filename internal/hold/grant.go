@@ -62,9 +62,9 @@ type Grant struct {
 	Token   int64
 	// current is replaced by Handle.Replace.
 	current atomic.Pointer[Thing]
-	// Over is closed when the grant ends, and told after that, once all of the holder's contexts have
+	// Over is closed when the grant ends, and announced after that, once all of the holder's contexts have
 	// ended.
-	Over, told chan struct{}
+	Over, announced chan struct{}
 
 	mu sync.Mutex
 	// handles are those that are not released.
@@ -148,7 +148,7 @@ func newGrant(at session.At, t Thing, nth int) (*Grant, error) {
 	z := t.Node()
 	g := &Grant{
 		At: at, Session: z.Session, Token: TokenOf(z.Czxid, nth),
-		Over: make(chan struct{}), told: make(chan struct{}), handles: map[*Handle]struct{}{},
+		Over: make(chan struct{}), announced: make(chan struct{}), handles: map[*Handle]struct{}{},
 		since: time.Now(), watched: z.Own != nil && len(t.Paths()) == 1,
 	}
 	g.current.Store(&t)

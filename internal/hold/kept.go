@@ -33,7 +33,7 @@ func (g *Grant) Successor() *Grant {
 	}
 	next := &Grant{
 		At: g.At, Session: g.Session, Token: g.Token + 1, kept: g.kept, idle: true,
-		Over: make(chan struct{}), told: make(chan struct{}), handles: map[*Handle]struct{}{}, since: g.since,
+		Over: make(chan struct{}), announced: make(chan struct{}), handles: map[*Handle]struct{}{}, since: g.since,
 	}
 	next.current.Store(g.current.Load())
 	next.mu.Lock()

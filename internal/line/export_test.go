@@ -19,8 +19,8 @@ func KnownContainers(c *session.Client) int {
 	return len(t.all)
 }
 
-// EntryOf returns the entry of a place with that uuid.
-func EntryOf(uuid string) *Entry { return &Entry{uuid: uuid} }
+// JoinOf returns the join of a place with that uuid.
+func JoinOf(uuid string) *JoinRequest { return &JoinRequest{uuid: uuid} }
 
 // AsReader returns the reader's place that a downgrade makes of a writer's.
 func (p *Place) AsReader() *Place { return p.asReader() }
@@ -29,6 +29,6 @@ func (p *Place) AsReader() *Place { return p.asReader() }
 func (p *Place) Replace(next *Place) error { return p.replace(next) }
 
 // FindLostJoin finds the place of a join whose reply was lost.
-func (l *Line) FindLostJoin(s *session.Session, e *Entry) (*Place, error) {
+func (l *Line) FindLostJoin(s *session.Session, e *JoinRequest) (*Place, error) {
 	return l.findLostJoin(s, e)
 }

@@ -47,8 +47,8 @@ func (l *Line) mayLeaveData(in *session.Session, k placename.Kind, s LineState) 
 		s.crowd.isLong(settingsOf(l.Client).LongLine/2) && !l.mayGuess(in, s, k)
 }
 
-// guess returns the predecessor of the place that the entry has made, nil if there is no guess.
-func (e *Entry) guess(p *Place) *Guess {
+// guess returns the predecessor of the place that the join has made, nil if there is no guess.
+func (e *JoinRequest) guess(p *Place) *Guess {
 	if p.HasTurn {
 		return nil
 	}

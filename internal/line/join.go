@@ -161,7 +161,7 @@ func (l *Line) join(ctx context.Context, s *session.Session, k placename.Kind) (
 		}
 		// Each attempt has a name of its own, so that an attempt whose outcome is
 		// unknown is never taken for another (I1).
-		e := l.Entry(s, k, state)
+		e := l.JoinRequest(s, k, state)
 		if l.mayLeaveData(s, k, state) {
 			e.Marker = nil
 		}
@@ -189,7 +189,7 @@ func (l *Line) join(ctx context.Context, s *session.Session, k placename.Kind) (
 
 // JoinOutcome waits for a transaction that takes a place, and returns the place. If none was
 // taken and the join can be tried again, the outcome is Unsent.
-func (l *Line) JoinOutcome(ctx context.Context, s *session.Session, t *zkconn.Transaction, e *Entry) (*Place, zkconn.Outcome) {
+func (l *Line) JoinOutcome(ctx context.Context, s *session.Session, t *zkconn.Transaction, e *JoinRequest) (*Place, zkconn.Outcome) {
 	o := t.Wait(ctx)
 	switch {
 	case o.Applied():
@@ -205,7 +205,7 @@ func (l *Line) JoinOutcome(ctx context.Context, s *session.Session, t *zkconn.Tr
 }
 
 // notJoined returns nil if a join that was refused can be tried again, and otherwise why not.
-func (l *Line) notJoined(e *Entry, o zkconn.Outcome) error {
+func (l *Line) notJoined(e *JoinRequest, o zkconn.Outcome) error {
 	switch {
 	case l.Refused(e, o):
 		return nil
@@ -221,8 +221,8 @@ func (l *Line) notJoined(e *Entry, o zkconn.Outcome) error {
 // a place.
 var ErrJoinLost = fmt.Errorf("the reply to a join was lost: %w", zkconn.ErrSessionOver)
 
-// Entry is what takes a place, as a transaction or as the last part of one.
-type Entry struct {
+// JoinRequest is what takes a place, as a transaction or as the last part of one.
+type JoinRequest struct {
 	uuid   string
 	Create *zk.CreateRequest
 	Marker *zk.SetDataRequest // of the line's data; nil: the join leaves them alone
@@ -232,8 +232,8 @@ type Entry struct {
 	before *zkconn.Reading
 }
 
-func (l *Line) Entry(s *session.Session, k placename.Kind, state LineState) *Entry {
-	e := &Entry{uuid: placename.NewUUID(), kind: k, state: state}
+func (l *Line) JoinRequest(s *session.Session, k placename.Kind, state LineState) *JoinRequest {
+	e := &JoinRequest{uuid: placename.NewUUID(), kind: k, state: state}
 	if l.NamePlace != nil {
 		e.uuid = l.NamePlace(s, e.uuid)
 	}
@@ -248,8 +248,8 @@ func (l *Line) Entry(s *session.Session, k placename.Kind, state LineState) *Ent
 	return e
 }
 
-// Ops returns the operations, none for a nil entry.
-func (e *Entry) Ops() []any {
+// Ops returns the operations, none for a nil request.
+func (e *JoinRequest) Ops() []any {
 	switch {
 	case e == nil:
 		return nil
@@ -259,9 +259,9 @@ func (e *Entry) Ops() []any {
 	return []any{e.Create, e.Marker}
 }
 
-// Refused reports whether an entry was refused because the line is not what it was known to
-// be. The next entry may succeed.
-func (l *Line) Refused(e *Entry, o zkconn.Outcome) bool {
+// Refused reports whether a join was refused because the line is not what it was known to
+// be. The next one may succeed.
+func (l *Line) Refused(e *JoinRequest, o zkconn.Outcome) bool {
 	if !o.Is(zk.ErrNoNode) && (e.Marker == nil || !o.RefusedAt(e.Marker, zk.ErrBadVersion)) {
 		return false
 	}
@@ -269,9 +269,9 @@ func (l *Line) Refused(e *Entry, o zkconn.Outcome) bool {
 	return true
 }
 
-// entered makes the place of an entry that was carried out. The line's Stat tells
+// entered makes the place of a join that was carried out. The line's Stat tells
 // whether the place is alone.
-func (l *Line) entered(ctx context.Context, s *session.Session, e *Entry, o zkconn.Outcome) (*Place, error) {
+func (l *Line) entered(ctx context.Context, s *session.Session, e *JoinRequest, o zkconn.Outcome) (*Place, error) {
 	name := o.Created(e.Create)[len(l.Abs())+1:]
 	if e.Marker == nil {
 		p, err := l.newPlace(ctx, s, e, name, e.state.czxid)
@@ -293,7 +293,7 @@ func (l *Line) entered(ctx context.Context, s *session.Session, e *Entry, o zkco
 }
 
 // newPlace makes a place of a znode's name in the line with that czxid.
-func (l *Line) newPlace(ctx context.Context, s *session.Session, e *Entry, name string, line int64) (*Place, error) {
+func (l *Line) newPlace(ctx context.Context, s *session.Session, e *JoinRequest, name string, line int64) (*Place, error) {
 	m, ok := placename.Parse(name, l.Kinds)
 	p := &Place{Parts: m, Znode: hold.Znode{Session: s, Path: l.Abs() + "/" + name}, Line: l, ACL: e.state.ACL, LineCzxid: line, LineCount: -1, joined: time.Now()}
 	switch {
@@ -354,8 +354,8 @@ func PlaceOf(g *hold.Grant) *Place {
 	return nil
 }
 
-// begin sends an entry, and a read of the line's data before it if they are for a guess.
-func (l *Line) begin(ctx context.Context, s *session.Session, e *Entry) (t *zkconn.Transaction, err error) {
+// begin sends a join, and a read of the line's data before it if they are for a guess.
+func (l *Line) begin(ctx context.Context, s *session.Session, e *JoinRequest) (t *zkconn.Transaction, err error) {
 	if e.Marker == nil || !e.state.crowd.isLong(settingsOf(l.Client).LongLine) || !l.mayGuess(s, e.state, e.kind) {
 		return s.Begin(ctx, e.Ops()...)
 	}

@@ -290,7 +290,7 @@ func TestAPlaceOfAnotherSessionIsNotAdopted(t *testing.T) {
 		_, err := w.Bare().Create(w.Path+"/_c_"+uuid+"-"+string(w.Kind), nil, zk.FlagEphemeral|zk.FlagSequence, zk.WorldACL(zk.PermAll))
 		require.NoError(t, err)
 		s, _ := recipetest.Core(c).Session()
-		_, err = mutexLine(c, w.Path).FindLostJoin(s, line.EntryOf(uuid))
+		_, err = mutexLine(c, w.Path).FindLostJoin(s, line.JoinOf(uuid))
 		require.ErrorIs(t, err, zkconn.ErrNotSent)
 		require.Len(t, w.Line(), 1, "the place is not deleted either")
 	})

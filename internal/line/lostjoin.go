@@ -24,7 +24,7 @@ import (
 // findLostJoin searches for the place of a join whose reply was lost, until the servers answer.
 // It returns ErrNotSent if there is none, so the join can be sent again. If the servers refuse the
 // search, or to show the place, it returns ErrUncertain, and the background deletes the place.
-func (l *Line) findLostJoin(s *session.Session, e *Entry) (*Place, error) {
+func (l *Line) findLostJoin(s *session.Session, e *JoinRequest) (*Place, error) {
 	name, line, err := l.search(s, e)
 	switch {
 	case errors.Is(err, zkconn.ErrNotSent), errors.Is(err, zkconn.ErrSessionOver):
@@ -52,7 +52,7 @@ func (l *Line) findLostJoin(s *session.Session, e *Entry) (*Place, error) {
 // search returns the name of the join's place and the line's Stat, or ErrNotSent if there is no
 // place. It must list behind a sync (I1), since the connection may be to another server by now, which
 // lags.
-func (l *Line) search(s *session.Session, e *Entry) (name string, line *zk.Stat, err error) {
+func (l *Line) search(s *session.Session, e *JoinRequest) (name string, line *zk.Stat, err error) {
 	var children []string
 	for err = zkconn.ErrNotSent; zkconn.Transient(err); { // it has not been sent yet
 		if err = s.Sync(s.UntilAnswered(), l.Abs()); err == nil {
@@ -72,7 +72,7 @@ func (l *Line) search(s *session.Session, e *Entry) (name string, line *zk.Stat,
 
 // deleteLostJoin deletes the place of a join for which the servers refuse to search. It searches
 // in longer and longer intervals, until they answer.
-func (l *Line) deleteLostJoin(s *session.Session, e *Entry) {
+func (l *Line) deleteLostJoin(s *session.Session, e *JoinRequest) {
 	p := &Place{Line: l, Znode: hold.Znode{Session: s}}
 	for wait := 100 * time.Millisecond; p.Pause(wait); wait = min(2*wait, s.Timeout()) {
 		name, _, err := l.search(s, e)
@@ -90,7 +90,7 @@ func (l *Line) deleteLostJoin(s *session.Session, e *Entry) {
 
 // settleJoin finds out what became of a join whose caller has left, or whose reply was lost. If
 // ctx ends first, the background does, and deletes the place.
-func (l *Line) settleJoin(ctx context.Context, s *session.Session, t *zkconn.Transaction, e *Entry) (*Place, error) {
+func (l *Line) settleJoin(ctx context.Context, s *session.Session, t *zkconn.Transaction, e *JoinRequest) (*Place, error) {
 	type result struct {
 		p   *Place
 		err error

@@ -71,12 +71,12 @@ func testKilledAtTheHead(t *testing.T, servers []string, n int) {
 		})
 		recipetest.LineUp(t, conn, path+"/line", n+i+1)
 	}
-	time.Sleep(10 * queue.Grace) // all have settled
+	time.Sleep(10 * queue.ItemPatience) // all have settled
 	for _, p := range doomed {
 		p.Signal(syscall.SIGKILL)
 	}
 	puts := int64(0)
-	for began := time.Now(); time.Since(began) < 10*queue.Grace; puts++ { // a hundred a second
+	for began := time.Now(); time.Since(began) < 10*queue.ItemPatience; puts++ { // a hundred a second
 		_, err := producer.Put(ctx, []byte("x"))
 		require.NoError(t, err)
 		time.Sleep(10 * time.Millisecond)

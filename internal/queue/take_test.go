@@ -241,10 +241,10 @@ func TestDeadHeadHoldsUpASlowConsumerOnce(t *testing.T) {
 		recipetest.PutOn(t, w.Queue(w.Stranger(nil)), recipetest.Names(15)...)
 		acked, late := time.Now(), 0
 		handle(t, w.Queue(w.Stranger(nil)), 15, func(*zkrecipes.Item) {
-			if time.Since(acked) >= queue.Grace {
+			if time.Since(acked) >= queue.ItemPatience {
 				late++
 			}
-			time.Sleep(4 * queue.Grace)
+			time.Sleep(4 * queue.ItemPatience)
 			acked = time.Now()
 		})
 		require.LessOrEqual(t, late, 1)

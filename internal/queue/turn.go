@@ -13,7 +13,7 @@ import (
 // for the takers. The claim deletes the place.
 func (t *takerPool) takeInLine(p *line.Place, guess *line.Guess) error {
 	scan := t.newScanner(p.Session)
-	w := &lineWait{p: p, guess: guess, passed: scan.queue.passed.Load(), patience: Grace}
+	w := &lineWait{p: p, guess: guess, passed: scan.queue.passed.Load(), patience: ItemPatience}
 	w.look = func(ctx context.Context, _ placename.Parts) (string, []watch, <-chan struct{}, error) {
 		items, err := scan.free(ctx, 1)
 		if len(items) > 0 {

@@ -41,7 +41,7 @@ func TestDeliveriesGoOnWhenSeveralAtTheHeadAreDead(t *testing.T) {
 				began := time.Now()
 				recipetest.PutOn(t, producer, "x")
 				recipetest.AckOn(t, next.Get())
-				if time.Since(began) >= queue.Grace {
+				if time.Since(began) >= queue.ItemPatience {
 					slow++
 				}
 			}
@@ -152,7 +152,7 @@ func TestSecondInLineLeavesItemsToTheFirstForAGrace(t *testing.T) {
 		a := w.TakeLater(first)
 		b := w.TakeLater(w.Queue(w.Stranger(nil)))
 		time.Sleep(time.Second)
-		link.SetLatency(queue.Grace / 4)
+		link.SetLatency(queue.ItemPatience / 4)
 		recipetest.PutOn(t, w.Queue(w.Stranger(nil)), "x")
 		recipetest.AckOn(t, a.Get())
 		synctest.Wait()

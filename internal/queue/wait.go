@@ -19,11 +19,11 @@ import (
 // Consumers stand in a line, and so do the producers of a bounded queue. Only the first in line
 // acts, so that an event wakes one. If it is dead, the others do not wait until its session
 // expires: the next two look for what the first leaves unused, too, once they have waited for a
-// Grace. What stays unused one of them uses.
+// ItemPatience. What stays unused one of them uses.
 
 const (
-	// Grace is for how long a consumer that is the first in line may leave an item unused.
-	Grace = 300 * time.Millisecond
+	// ItemPatience is for how long a consumer that is the first in line may leave an item unused.
+	ItemPatience = 300 * time.Millisecond
 	// Lookers is how many sessions look: the first in line, and the next ones. Things go on
 	// unless as many are dead.
 	Lookers = 3
@@ -42,7 +42,7 @@ type lineWait struct {
 	// passed is the number of the last place that left something unused, -1 without one. It
 	// counts no more.
 	passed int32
-	// long: it has lasted for a Grace.
+	// long: it has lasted for ItemPatience.
 	long bool
 
 	// patience is for how long the first in line may leave something unused.
@@ -81,7 +81,7 @@ func (w *lineWait) await(ctx context.Context) (ahead []placename.Parts, err erro
 	}
 	if !w.p.HasTurn && w.passed < 0 && !w.long {
 		w.long = true
-		brief, cancel := context.WithTimeout(ctx, Grace)
+		brief, cancel := context.WithTimeout(ctx, ItemPatience)
 		err := w.p.AwaitTurn(brief, w.guess)
 		tooLong := brief.Err() != nil && ctx.Err() == nil
 		cancel()
@@ -151,7 +151,7 @@ func (w *lineWait) step(ctx context.Context) (ahead []placename.Parts, err error
 	}
 	if w.changed {
 		w.changed = false
-		return nil, w.pause(ctx, watches, Grace)
+		return nil, w.pause(ctx, watches, ItemPatience)
 	}
 	unused, more, changed, err := w.look(ctx, w.head)
 	switch {

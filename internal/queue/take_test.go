@@ -231,7 +231,7 @@ func TestTakeNClaimsAsManyItemsAsARequestHasRoomFor(t *testing.T) {
 	})
 }
 
-// A consumer that works for longer than the grace remembers that the head is dead.
+// A consumer that works for longer than ItemPatience remembers that the head is dead.
 func TestDeadHeadHoldsUpASlowConsumerOnce(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		dead, link := w.ConsumerWithLink()

@@ -17,7 +17,7 @@ import (
 )
 
 // A process that is killed keeps its place at the head of the line until its session
-// expires. The others do not wait for that: each one that is killed costs some graces, once.
+// expires. The others do not wait for that: each one that is killed costs some patience, once.
 func TestDeliveriesGoOnWhenSeveralAtTheHeadAreDead(t *testing.T) {
 	for _, dead := range []int{1, 2} {
 		recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {

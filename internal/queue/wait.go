@@ -18,7 +18,7 @@ import (
 
 // Consumers stand in a line, and so do the producers of a bounded queue. Only the first in line
 // acts, so that an event wakes one. If it is dead, the others do not wait until its session
-// expires: the next two look for what the first leaves unused, too, once they have waited for a
+// expires: the next two look for what the first leaves unused, too, once they have waited for
 // ItemPatience. What stays unused one of them uses.
 
 const (

@@ -193,11 +193,16 @@ func cloneData(mapped []any) {
 	}
 }
 
-// opResults returns the results of a caller's operations.
+// opResults returns the results of a caller's operations. A server returns a Stat of a created znode, too,
+// if the operation was sent alone.
 func opResults(c *session.Client, rs []zk.MultiResponse) []OpResult {
 	results := make([]OpResult, len(rs))
 	for i, r := range rs {
-		results[i] = OpResult{Path: strings.TrimPrefix(r.String, c.Prefix), Stat: r.Stat}
+		if r.String != "" {
+			results[i].Path = strings.TrimPrefix(r.String, c.Prefix)
+		} else {
+			results[i].Stat = r.Stat
+		}
 	}
 	return results
 }

@@ -89,10 +89,11 @@ type Recipe string
 // The recipes, with the operations (Op) of which an acquisition is reported.
 const (
 	// RecipeMutex: "lock", "try lock", and "lock all" for each mutex of a LockAll. With
-	// KeepFor, too, a hold ends with the Release, though the process keeps the lock.
+	// KeepFor, too, a hold ends with the Release, though the process keeps the lock. Also "shard",
+	// see RecipeShards.
 	RecipeMutex Recipe = "mutex"
 	// RecipeRWLock: "lock", "read lock", "try lock", "try read lock". A Downgrade is no
-	// acquisition: the hold goes on, see TraceHoldEnd.Op.
+	// acquisition: the hold goes on, see TraceHoldEnd.Op. Also "shard", see RecipeShards.
 	RecipeRWLock Recipe = "rwlock"
 	// RecipeQueue: "take", "try take" and "serve", each for one item, which is held until it
 	// is acked, given back or lost. A worker of Serve acquires one item after the other. So
@@ -117,7 +118,8 @@ const (
 	RecipeCounter Recipe = "counter"
 	// RecipeGroup has no acquisitions. See Usage.
 	RecipeGroup Recipe = "group"
-	// RecipeShards has no acquisitions: each shard is one of a Mutex. See Usage.
+	// RecipeShards has no acquisitions: Serve holds a Mutex for each shard that the process has,
+	// and a read lock of an RWLock for as long as it works. The operation of both is "shard". See Usage.
 	RecipeShards Recipe = "shards"
 )
 

@@ -111,7 +111,9 @@ func TestLeavingTwiceAndAtOnceIsLeavingOnce(t *testing.T) {
 func TestASecondLeaveReturnsWhenTheMemberIsGone(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		vs := w.visits(2)
-		w.Plan.Add(zktest.Fault{Do: zktest.Answer, Code: jute.ErrOperationTimeout, Path: w.znodeOf(vs[0]), Times: -1})
+		for _, op := range []string{"multi", "delete"} {
+			w.Plan.Add(zktest.Fault{Do: zktest.Answer, Code: jute.ErrOperationTimeout, Op: op, Path: w.znodeOf(vs[0]), Times: -1})
+		}
 		require.ErrorIs(t, vs[0].Leave(harness.Within(t, time.Second)), context.DeadlineExceeded)
 		w.dies(vs[1])
 		again := w.leaves(vs[0])

@@ -91,6 +91,7 @@ var mutexRows = []row{
 	{"a waiter in the middle gives up", steps{theyHold, iWait, theyWait, iGiveUp}},
 	{"TryLock and Release, free", steps{iTryAndGet}},
 	{"TryLock of a held lock", steps{theyHold, iTryInVain}},
+	{"TryLock of a held lock for which others wait", steps{theyHold, iWait, theyWait, theyWait, theyWait, releaseToMe, release, iTryInVain, iTryInVain}},
 	{"TryLock of a held lock, this client's first use", steps{theyHold, newClient, iTryInVain}},
 	{"Re-entry", steps{iHold, func(w *world) { iReenter(w); w.ok(w.again.Release()) }}},
 	{"Release of all re-entries", steps{iHold, iReenter, func(w *world) { release(w); w.ok(w.again.Release()) }}},

@@ -155,7 +155,8 @@ func TestManyClientsAddExactlyWhatTheyAreTold(t *testing.T) {
 		for skip := range 12 {
 			t.Run(fmt.Sprint(after, skip), func(t *testing.T) {
 				recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-					w.Plan.Add(zktest.Fault{Do: zktest.Drop, Op: "multi", After: after, Skip: 3 * skip},
+					w.Plan.Add(zktest.Fault{Do: zktest.Drop, Op: "create2", After: after, Skip: skip},
+						zktest.Fault{Do: zktest.Drop, Op: "multi", After: after, Skip: 3 * skip},
 						zktest.Fault{Do: zktest.Drop, Op: "multi", After: !after, Skip: 3*skip + 5})
 					var calls []*harness.Call[int64]
 					for i := range 6 {

@@ -43,7 +43,7 @@
 //   - I6: A place that was not granted is deleted, until it is gone or its session has ended.
 //   - I7: A client that has not used the line within IdleLine joins only if its data are this library's, or
 //     over the version in which they were empty. One that has does not look, and overwrites what
-//     somebody else has written meanwhile.
+//     somebody else has written meanwhile, or leaves it and looks the next time.
 //   - I8: What a listing shows is all that will ever be ahead of a place. There are two exceptions: a
 //     downgrade replaces a writer's place by a reader's with the same number, and servers that have lost
 //     transactions may show a place again that was deleted (see docs/operations.md).

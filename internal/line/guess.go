@@ -39,12 +39,12 @@ func (l *Line) mayGuess(in *session.Session, s LineState, k placename.Kind) bool
 	return l.Blocks != nil && !s.crowd.failed && s.Version == -1 && (k.Exclusive() || l.Blocks(k, s.crowd.tail))
 }
 
-// mayLeaveData reports whether a join may leave the line's data alone, which costs the servers less. It
-// learns nothing of the line then, and lists it. So does each place before ZooKeeper 3.9, if another is
-// ahead of it. A later join may then read a name in the data that is not the last, so its guess fails.
+// mayLeaveData reports whether a join of a crowded line may leave its data alone, which costs the servers
+// less. It learns nothing of the line then, and lists it. So does each place before ZooKeeper 3.9, if
+// another is ahead of it. A later join may then read a name in the data that is not the last, so its
+// guess fails.
 func (l *Line) mayLeaveData(in *session.Session, k placename.Kind, s LineState) bool {
-	return l.AnyVersion && !in.TellsZxids() && s.Version == -1 && s.czxid != 0 &&
-		s.crowd.isLong(settingsOf(l.Client).LongLine/2) && !l.mayGuess(in, s, k)
+	return l.AnyVersion && !in.TellsZxids() && s.Version == -1 && s.czxid != 0 && !l.mayGuess(in, s, k)
 }
 
 // guess returns the predecessor of the place that the join has made, nil if there is no guess.

@@ -24,7 +24,8 @@ type Place struct {
 	Line      *Line
 	ACL       ACL
 	LineCzxid int64
-	// LineCount is how many children the line had after the join, -1 if that is not known.
+	// LineCount is how many children the line had after the join or, if its reply does not tell, when
+	// the place first listed it. -1: it has not.
 	LineCount int
 	// HasTurn: it is known to be its turn.
 	HasTurn bool
@@ -162,7 +163,7 @@ func (l *Line) join(ctx context.Context, s *session.Session, k placename.Kind) (
 		// Each attempt has a name of its own, so that an attempt whose outcome is
 		// unknown is never taken for another (I1).
 		e := l.JoinRequest(s, k, state)
-		if l.mayLeaveData(s, k, state) {
+		if state.crowd.isLong(crowded(l.Client)) && l.mayLeaveData(s, k, state) {
 			e.Marker = nil
 		}
 		t, err := l.begin(ctx, s, e)
@@ -285,7 +286,7 @@ func (l *Line) entered(ctx context.Context, s *session.Session, e *JoinRequest, 
 	if err != nil {
 		return nil, err
 	}
-	p.ACL = l.noteJoined(s, e.state, stat)
+	p.ACL = l.noteMarked(s, e.state, stat)
 	p.Czxid, p.LineCount = stat.Mzxid, int(stat.NumChildren)
 	p.HasTurn = p.LineCount == 1
 	l.noteCount(p.LineCount)

@@ -53,9 +53,18 @@ func (l *Line) ensure(ctx context.Context, s *session.Session) (LineState, error
 	return l.readOrCreate(ctx, s, known)
 }
 
-// noteJoined updates what is known of a line after a join that relied on that state. The Stat is the
-// line's, from the join or from a later listing. It returns what is known now of the line's ACL.
-func (l *Line) noteJoined(s *session.Session, state LineState, stat *zk.Stat) ACL {
+// noteMarked updates what is known of a line after a join that wrote its data over that state.
+// The Stat is the line's, from the reply. It returns what is known now of the line's ACL.
+func (l *Line) noteMarked(s *session.Session, state LineState, stat *zk.Stat) ACL {
+	bears := l.noteACL(s, state, stat)
+	if bears.czxid != 0 {
+		l.NoteWritten(bears, stat)
+	}
+	return bears
+}
+
+// noteACL is noteMarked after a join that may not have written the line's data.
+func (l *Line) noteACL(s *session.Session, state LineState, stat *zk.Stat) ACL {
 	bears := state.ACL
 	switch {
 	case bears.czxid != 0 && bears.czxid != stat.Czxid, bears.aversion != stat.Aversion:
@@ -67,7 +76,6 @@ func (l *Line) noteJoined(s *session.Session, state LineState, stat *zk.Stat) AC
 	case state.Version != -1:
 		l.remember(LineState{Version: -1, ACL: bears})
 	}
-	l.NoteWritten(bears, stat)
 	return bears
 }
 
@@ -277,6 +285,9 @@ type crowd struct {
 	// directly ahead.
 	failed bool
 }
+
+// crowded is the number of places above which a join will have others ahead of it.
+func crowded(c *session.Client) int { return settingsOf(c).LongLine / 2 }
 
 func (c crowd) isLong(longLine int) bool { return c.children-c.others > longLine }
 

@@ -141,3 +141,31 @@ func TestAJoinOfACrowdedLineNoticesThatTheLineIsAnother(t *testing.T) {
 		})
 	}
 }
+
+// Its data are not this library's any more, so the line is not its to delete.
+func TestACrowdedLineWhoseDataAUserHasReplacedStays(t *testing.T) {
+	inACrowd(t, func(t *testing.T, w *crowd) {
+		a := w.joins("create2")
+		_, err := w.conn.Set(w.Path, []byte("mine"), -1)
+		require.NoError(t, err)
+		w.leave()
+		released(t, a.Get())
+		time.Sleep(5 * time.Minute)
+		data, _, err := w.conn.Get(w.Path)
+		require.NoError(t, err)
+		require.Equal(t, "mine", string(data))
+	})
+}
+
+func TestATryLockOfACrowdedLineListsItAtOnce(t *testing.T) {
+	inACrowd(t, func(t *testing.T, w *crowd) {
+		a := w.joins("create2")
+		requests := w.Requests(func() {
+			_, err := zkrecipes.NewMutex(w.c, w.Path).TryLock(t.Context())
+			require.ErrorIs(t, err, zkrecipes.ErrLocked)
+		})
+		require.Equal(t, map[string]int{"getChildren2": 1}, requests)
+		w.leave()
+		released(t, a.Get())
+	})
+}

@@ -107,8 +107,8 @@ func awaitLast(ctx context.Context, x *exhausted, ms []placename.Parts) error {
 func locked(context.Context, *exhausted, []placename.Parts) error { return errs.ErrLocked }
 
 // deleteLine deletes the line, in which no place stood when it had that Stat. If somebody
-// has joined since, or made the line anew, it must not be deleted: each join writes the
-// data. If the last holder went without a release, the new line says so, too.
+// has joined since, or made the line anew, it must not be deleted: it has children, or another
+// version. If the last holder went without a release, the new line says so, too.
 func (x *exhausted) deleteLine(ctx context.Context, stat *zk.Stat, isHeld bool) error {
 	l := x.Line
 	ops := []any{&zk.DeleteRequest{Path: l.Abs(), Version: stat.Version}}

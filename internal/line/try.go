@@ -84,7 +84,7 @@ func (l *Line) isBlocked(ctx context.Context, s *session.Session, k placename.Ki
 // Without a listing it can tell only if the line may be long. none: it has no children.
 func (l *Line) guessBlocked(ctx context.Context, s *session.Session, k placename.Kind) (blocked, none bool, err error) {
 	state, ok, _ := l.Known()
-	if long := settingsOf(l.Client).LongLine; ok && !state.crowd.isLong(long) {
+	if long := settingsOf(l.Client).LongLine; ok && (!state.crowd.isLong(long) || l.mayLeaveData(s, k, state)) {
 		return false, false, nil
 	}
 	data, stat, err := s.Get(ctx, l.Abs())

@@ -70,8 +70,8 @@ func (p *Place) predecessor(ctx context.Context) (pred *placename.Parts, ahead i
 		return nil, 0, p.WhyGone(ctx)
 	}
 	if p.LineCount < 0 { // the join did not tell
-		p.LineCzxid = stat.Czxid
-		p.ACL = p.Line.noteJoined(p.Session, LineState{Version: -1, ACL: p.ACL}, stat)
+		p.LineCzxid, p.LineCount = stat.Czxid, int(stat.NumChildren)
+		p.ACL = p.Line.noteACL(p.Session, LineState{Version: -1, ACL: p.ACL}, stat)
 	}
 	ms = slices.DeleteFunc(ms, func(m placename.Parts) bool { return m.Compare(p.Parts) >= 0 })
 	for i, m := range ms {

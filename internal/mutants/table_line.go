@@ -27,22 +27,6 @@ var lineMutants = []mutant{
 		test: "./internal/sim -run Mutex -seeds 20",
 	},
 	{
-		name: "leaves-data-in-counted-lines",
-		what: "Joins leave the data of every line alone, also where a recipe relies on their version.",
-		in:   "internal/line",
-		old:  `return l.AnyVersion && !in.TellsZxids()`,
-		new:  `return l.Blocks != nil && !in.TellsZxids()`,
-		test: "./internal/semaphore -run ^TestAJoinBefore39",
-	},
-	{
-		name: "line-not-noted",
-		what: "A join that has left the line's data alone does not look what has become of the line.",
-		in:   "internal/line",
-		old:  `if p.LineCount < 0 { // the join did not tell`,
-		new:  `if false {`,
-		test: "./internal/line -run ^TestAJoinOfACrowdedLineNotices",
-	},
-	{
 		name: "no-relisting",
 		what: "After its predecessor is deleted, a waiter sleeps on instead of listing again.",
 		in:   "internal/line",

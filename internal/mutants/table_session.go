@@ -3,14 +3,6 @@ package main
 // sessionMutants are about a session: its connections, watches and clock, and servers that have lost transactions.
 var sessionMutants = []mutant{
 	{
-		name: "single-refusal-unknown",
-		what: "An operation that was sent alone and refused counts as one whose outcome is unknown.",
-		in:   "internal/zkconn",
-		old:  `case isRefusal(code):`,
-		new:  `case false:`,
-		test: "./internal/zkconn -run ^TestAnAnswerToASingleOperation",
-	},
-	{
 		name: "gate-open",
 		what: "Requests are let through before the watches are set again.",
 		in:   "internal/wire",

@@ -43,12 +43,14 @@ func RollbacksOfLostReplies(t *testing.T, drivers []Driver) {
 	for _, d := range drivers {
 		for _, waits := range []bool{false, true} {
 			for n := range 3 {
-				t.Run(fmt.Sprintf("%s/waits: %v, request %d", d.Name, waits, n), func(t *testing.T) {
-					InBubble(t, func(t *testing.T, w *World) {
-						r := &rolled{World: w, d: d}
-						r.loseReply(waits, lag, zktest.Fault{Do: zktest.Drop, Op: "multi", After: true, Skip: n})
-					}, zktest.WithPlan(zktest.NewPlan(later)))
-				})
+				for _, op := range []string{"multi", "delete"} {
+					t.Run(fmt.Sprintf("%s/waits: %v, %s %d", d.Name, waits, op, n), func(t *testing.T) {
+						InBubble(t, func(t *testing.T, w *World) {
+							r := &rolled{World: w, d: d}
+							r.loseReply(waits, lag, zktest.Fault{Do: zktest.Drop, Op: op, After: true, Skip: n})
+						}, zktest.WithPlan(zktest.NewPlan(later)))
+					})
+				}
 			}
 		}
 	}

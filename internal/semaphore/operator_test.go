@@ -172,8 +172,9 @@ func TestSemaphoreGivesTheOtherSlotsBackAlthoughARequestFails(t *testing.T) {
 				if evicted {
 					time.Sleep(2 * time.Second) // the slots are watched
 				}
-				require.NoError(t, w.Bare().Delete(w.SlotNode(0), -1))
+				fault.Skip++ // the next request
 				w.Plan.Add(fault)
+				require.NoError(t, w.Bare().Delete(w.SlotNode(0), -1))
 				if evicted {
 					time.Sleep(time.Minute)
 					require.ErrorIs(t, l.Err(), zkrecipes.ErrLost)

@@ -165,7 +165,7 @@ func TestAWaiterWhosePlaceTheServersHaveLostJoinsAgainThoughTheConnectionIsLostT
 		early := w.Srv.Snapshot()
 		require.NoError(t, back.Release())
 		waits := w.LockLater(b)
-		w.Plan.Add(zktest.Fault{Op: "multi", Do: zktest.Drop, Times: 4})
+		w.Plan.Add(zktest.Fault{Op: "delete", Path: back.Check().Path, Do: zktest.Drop, Times: 4})
 		w.Srv.Restore(early)
 		time.Sleep(3 * time.Second)
 		synctest.Wait()

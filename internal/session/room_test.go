@@ -277,13 +277,15 @@ func TestTheAccountIsWhatTheServersHaveAfterEachRecipe(t *testing.T) {
 		w.Accounted(a)
 		w.Accounted(b)
 	})
-	for _, after := range []bool{true, false} {
-		for n, fired := 0, true; fired; n++ {
-			recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-				w.Plan.Add(zktest.Fault{Do: zktest.Drop, After: after, Op: "multi", Skip: n})
-				used(t, w)
-				fired = w.Met()
-			})
+	for _, op := range []string{"multi", "create2", "delete", "setData", "createContainer"} {
+		for _, after := range []bool{true, false} {
+			for n, fired := 0, true; fired; n++ {
+				recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+					w.Plan.Add(zktest.Fault{Do: zktest.Drop, After: after, Op: op, Skip: n})
+					used(t, w)
+					fired = w.Met()
+				})
+			}
 		}
 	}
 }

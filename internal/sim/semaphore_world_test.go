@@ -35,8 +35,8 @@ func newSemaphoreWorld(seed uint64) *world {
 		return []string{
 			shapes("create", "check", "setData"), shapes("create", "create", "check", "setData"),
 			shapes("create", "check", "setData", "delete"), shapes("create", "create", "check", "setData", "delete"),
-			shapes("create", "setData"), shapes("setData", "delete"), shapes("setData"),
-			shapes("delete"), shapes("delete", "delete"), shapes("create", "check", "setData"), shapes("delete"),
+			shapes("create", "setData"), shapes("setData", "delete"), "setData",
+			"delete", shapes("delete", "delete"), shapes("create", "check", "setData"), "delete",
 			"getData", "getChildren2", "sync", "multi(createContainer,create,delete)",
 		}
 	}, "/app/semaphores/a", "/app/semaphores/b")

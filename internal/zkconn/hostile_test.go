@@ -52,7 +52,7 @@ func hostileReplies() map[string][]malformed {
 	hostile := map[string][]malformed{}
 	for op, offsets := range map[string][]int{ // where lengths and counts are
 		"connect": {16}, "event": {8}, "getData": {0}, "getChildren2": {0, 4}, recipetest.OpMakeContainer: {0, 9},
-		"multi(create,setData)": {0, 9}, "multi(setData,delete)": {0},
+		"multi(create,setData)": {0, 9}, "multi(setData,delete)": {0}, "create2": {0},
 	} {
 		for _, at := range offsets {
 			for _, n := range []uint32{math.MaxUint32 - 1, math.MaxInt32} {
@@ -106,6 +106,7 @@ func lockAmongMalformed(t *testing.T, op string, way malformed, nth int32) int {
 		ctx := harness.Within(t, time.Minute)
 		zkrecipes.NewGate(c, "/gate").IsOpen(ctx)
 		zkrecipes.NewGate(c, "/gate").Wait(ctx)
+		zkrecipes.NewGate(c, "/gate").Shut(ctx)
 		zkrecipes.NewMutex(c, "/fresh").Do(ctx, recipetest.Nothing)
 		a := w.LockLater(c)
 		require.NoError(t, other.Release(), about)

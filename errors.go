@@ -145,7 +145,10 @@ func fail(op, path string, err error) error {
 	if _, ok := err.(*Error); ok { // not errors.As: an Error in the chain may be a cause, of another operation
 		return err
 	}
-	if e := (*zkconn.ContextError)(nil); errors.As(err, &e) && e.Cause != nil {
+	// What may have been done does not match ErrLost, which says that nothing was: also if ctx was the
+	// lease's own, which ended because the lease was lost.
+	lost := func(cause error) bool { return errors.Is(err, ErrUncertain) && errors.Is(cause, ErrLost) }
+	if e := (*zkconn.ContextError)(nil); errors.As(err, &e) && e.Cause != nil && !lost(e.Cause) {
 		err = withCause{err, e.Cause}
 	}
 	return &Error{Op: op, Path: path, Err: err}

@@ -131,7 +131,7 @@ func (it *Item) Token() Token { return it.held().Token() }
 //     was lost and the queue deleted, or if ctx ended before the outcome was known. In
 //     the last case the Ack is completed in the background, and Err then tells the
 //     outcome: ErrReleased if it was done, nil if it was not and the item is still
-//     claimed.
+//     claimed, ErrLost if the claim was lost before anybody could tell.
 //   - ErrReleased is returned if the item was acked or given back before.
 //
 // Ack costs one request and one commit. With ops it costs one of each more, the first time in a

@@ -12,6 +12,7 @@ import (
 	"github.com/zkrecipes/zkrecipes"
 	"github.com/zkrecipes/zkrecipes/internal/harness"
 	"github.com/zkrecipes/zkrecipes/internal/recipetest"
+	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
 // What the documentation of MaxHold promises.
@@ -129,5 +130,20 @@ func TestInvalidMaxHoldIsReportedOnFirstUse(t *testing.T) {
 			_, err = zkrecipes.NewElection(c, "/x", opts...).Campaign(t.Context(), nil)
 			require.True(t, err != nil && !errors.Is(err, context.Canceled))
 		}
+	})
+}
+
+// The context of a Commit ends because the lease is lost, after the servers have applied it.
+func TestAnUncertainCommitUnderTheLeasesOwnContextIsNotErrLost(t *testing.T) {
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		l := recipetest.LockOn(t, zkrecipes.NewMutex(w.Stranger(nil), w.Path, zkrecipes.MaxHold(2*time.Second)))
+		w.Plan.Add(zktest.Fault{Do: zktest.Delay, After: true, Op: "multi", Path: "/data", For: 3 * time.Second})
+		_, err := l.Commit(l.Context(t.Context()), zkrecipes.OpCreate("/data", nil, 0, nil))
+		require.True(t, w.Has("/data"))
+		require.ErrorIs(t, err, zkrecipes.ErrUncertain)
+		require.NotErrorIs(t, err, zkrecipes.ErrLost, "nothing was done, that would say")
+		require.ErrorContains(t, err, "MaxHold")
+		_, err = l.Commit(t.Context(), zkrecipes.OpCreate("/data2", nil, 0, nil))
+		require.ErrorIs(t, err, zkrecipes.ErrLost)
 	})
 }

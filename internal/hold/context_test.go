@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -178,5 +179,44 @@ func TestParentOfALeasesContextMayAskTheLease(t *testing.T) {
 		require.NoError(t, ctx.Err())
 		require.NoError(t, l.Release())
 		require.ErrorIs(t, harness.Cause(t, ctx), zkrecipes.ErrReleased)
+	})
+}
+
+// slowParent is a context whose methods return once it may go on. The end of a context below it calls them.
+type slowParent struct {
+	context.Context
+	slow atomic.Bool
+	goOn chan struct{}
+}
+
+func (p *slowParent) Done() <-chan struct{} {
+	if p.slow.Load() {
+		<-p.goOn
+	}
+	return p.Context.Done()
+}
+
+func TestTheLastReleaseWaitsForTheContextsOfOneThatIsUnderWay(t *testing.T) {
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		m := zkrecipes.NewMutex(w.Client(nil), w.Path)
+		outer := recipetest.LockOn(t, m)
+		inner, err := m.Lock(outer.Reentrant(t.Context()))
+		require.NoError(t, err)
+		above, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		parent := &slowParent{Context: above, goOn: make(chan struct{})}
+		inner.Context(parent)
+		synctest.Wait()
+		parent.slow.Store(true)
+		first := harness.GoErr(t, func(context.Context) error { return inner.Release() })
+		synctest.Wait()
+		require.True(t, first.Waiting())
+		last := harness.GoErr(t, func(context.Context) error { return outer.Release() })
+		synctest.Wait()
+		require.Len(t, w.Line(), 1, "others cannot hold while contexts of a holder have not ended")
+		close(parent.goOn)
+		first.Get()
+		last.Get()
+		require.Empty(t, w.Line())
 	})
 }

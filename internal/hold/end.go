@@ -198,6 +198,11 @@ func (g *Grant) RemoveHandle(l *Handle) (last bool, err error) {
 		return false, err
 	}
 	g.mu.Lock()
+	if g.err == nil && len(g.handles) > 1 { // its contexts end before another handle can be the last (H3)
+		g.mu.Unlock()
+		l.end(errs.ErrReleased)
+		g.mu.Lock()
+	}
 	if g.err != nil {
 		g.mu.Unlock()
 		return false, g.err

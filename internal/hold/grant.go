@@ -215,7 +215,7 @@ func (g *Grant) Tell(begun func() (ended func(why error, downgraded bool))) {
 }
 
 func newHandle(g *Grant) *Handle {
-	h := &Handle{Grant: g, contexts: map[context.Context]context.CancelCauseFunc{}}
+	h := &Handle{Grant: g, contexts: map[context.Context]context.CancelCauseFunc{}, ended: make(chan struct{})}
 	h.own, h.cancel = context.WithCancelCause(context.WithValue(context.Background(), g.At, Holder{Handle: h}))
 	return h
 }

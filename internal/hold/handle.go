@@ -14,8 +14,9 @@ type Handle struct {
 	own    context.Context
 	cancel context.CancelCauseFunc
 
-	mu  sync.Mutex
-	err error
+	mu    sync.Mutex
+	err   error
+	ended chan struct{} // closed once err is set and its contexts have ended
 	// contexts are those that have not ended and can end before the handle does.
 	contexts map[context.Context]context.CancelCauseFunc
 	// done is made when Release is called, and closed when it returns.
@@ -35,13 +36,15 @@ func (h *Handle) Fail(op string, err error) error {
 }
 
 // end ends the handle and its contexts, once. That calls methods of their parents, which
-// are the user's, so the lock must not be held.
+// are the user's, so the lock must not be held. It returns when they have ended, whoever does it.
 func (h *Handle) end(cause error) {
 	h.mu.Lock()
 	if h.err != nil {
 		h.mu.Unlock()
+		<-h.ended
 		return
 	}
+	defer close(h.ended)
 	h.err = cause
 	contexts := h.contexts
 	h.contexts = nil

@@ -124,3 +124,19 @@ func TestACommitWaitsForTheNextSessionButIsSentOnce(t *testing.T) {
 		require.ErrorIs(t, err, zkrecipes.ErrClosed)
 	})
 }
+
+func TestParentsThatTheTransactionCreatesAreAnErrorBeforeAnythingIsDone(t *testing.T) {
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		_, err := w.Client(nil).Commit(t.Context(), zkrecipes.OpCreate("/g", nil, 0, nil), zkrecipes.OpCreate("/g/b/c", nil, 0, nil).WithParents())
+		require.ErrorContains(t, err, "operation 1: parents are created before the transaction, and one before it creates /g")
+		require.False(t, w.Has("/g"))
+	})
+}
+
+func TestACreateAloneReturnsNoStatLikeOneOfSeveral(t *testing.T) {
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		rs, err := w.Client(nil).Commit(t.Context(), zkrecipes.OpCreate("/a", nil, 0, nil))
+		require.NoError(t, err)
+		require.Equal(t, []zkrecipes.OpResult{{Path: "/a"}}, rs)
+	})
+}

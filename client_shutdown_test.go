@@ -529,3 +529,29 @@ func TestShutdownWaitsForAPutUnderWayButNotForRoom(t *testing.T) {
 		require.Equal(t, []string{"a"}, recipetest.Drain(t, zkrecipes.NewQueue(other, "/full", nil)))
 	})
 }
+
+func TestShutdownOfAClosedClientDoesNotWaitForWhatHangs(t *testing.T) {
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		ended, cancel := context.WithCancel(t.Context())
+		cancel()
+		c, hangs := w.Stranger(nil), make(chan struct{})
+		leads := harness.GoErr(t, func(ctx context.Context) error {
+			return zkrecipes.NewElection(c, "/e").Lead(ctx, nil, func(context.Context, *zkrecipes.Term) error { <-hangs; return nil })
+		})
+		time.Sleep(time.Second)
+		closes := harness.GoErr(t, func(context.Context) error { return c.Close() })
+		time.Sleep(time.Minute)
+		for range 50 {
+			require.NoError(t, c.Shutdown(ended))
+		}
+		close(hangs)
+		leads.Wait()
+		closes.Get()
+	})
+}
+
+func TestWatchTreeOfNoClientIsAnError(t *testing.T) {
+	for _, err := range (*zkrecipes.Client)(nil).WatchTree(t.Context(), "/a", nil) {
+		require.EqualError(t, err, "zkrecipes: watch tree /a: nil client")
+	}
+}

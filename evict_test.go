@@ -228,3 +228,23 @@ func TestEvictWorksUnderAPrefixAndNamesWhatIsWrong(t *testing.T) {
 		require.ErrorIs(t, err, zkrecipes.ErrClosed)
 	})
 }
+
+// A process that leads again has the same session, and the znode of its new term the same name.
+func TestALeadersNextTermInItsSessionIsNotEvicted(t *testing.T) {
+	recipetest.InElectionBubble(t, func(t *testing.T, w *recipetest.ElectionWorld, a, _ *zkrecipes.Election) {
+		first := recipetest.Campaigns(t, a, "a")
+		operator := w.Stranger(nil)
+		all, err := zkrecipes.NewElection(operator, w.Path).Contenders(t.Context())
+		require.NoError(t, err)
+		require.Len(t, all, 1)
+		w.Plan.Add(zktest.Fault{Do: zktest.Delay, After: true, Op: "exists", Path: w.Path + "/leader", For: time.Second})
+		evict := harness.Go(t, func(ctx context.Context) (bool, error) { return operator.Evict(ctx, all[0], anyway) })
+		time.Sleep(time.Second / 2)
+		require.NoError(t, first.Resign())
+		second := recipetest.Campaigns(t, a, "a")
+		require.False(t, evict.Get())
+		time.Sleep(time.Minute)
+		require.NoError(t, second.Err())
+		require.NoError(t, second.Resign())
+	})
+}

@@ -117,8 +117,13 @@ func (c *Client) commit(ctx context.Context, given []Op) ([]OpResult, error) {
 	defer done()
 	rs, err := session.InSessions(ctx, c.client, func(s *session.Session) ([]zk.MultiResponse, error) {
 		for i, op := range given {
-			if !op.parents || createsParentOf(ops[:i], ops[i]) {
+			if !op.parents || creates(ops[:i], parentOf(ops[i])) {
 				continue
+			}
+			for above := zkconn.Parent(parentOf(ops[i])); above != ""; above = zkconn.Parent(above) {
+				if creates(ops[:i], above) {
+					return nil, fmt.Errorf("operation %d: parents are created before the transaction, and one before it creates %s", i, strings.TrimPrefix(above, c.client.Prefix))
+				}
 			}
 			if err := s.CreateParents(ctx, ops[i].(*zk.CreateRequest).Path); err != nil {
 				return nil, fmt.Errorf("operation %d: parents: %w", i, err)
@@ -132,13 +137,14 @@ func (c *Client) commit(ctx context.Context, given []Op) ([]OpResult, error) {
 	return opResults(c.client, rs), nil
 }
 
-// createsParentOf reports whether one of the operations creates the parent of what op, which is a
-// create, creates.
-func createsParentOf(ops []any, op any) bool {
-	parent := zkconn.Parent(op.(*zk.CreateRequest).Path)
+// parentOf returns the parent of what op, which is a create, creates.
+func parentOf(op any) string { return zkconn.Parent(op.(*zk.CreateRequest).Path) }
+
+// creates reports whether one of the operations creates a znode with that path.
+func creates(ops []any, path string) bool {
 	return slices.ContainsFunc(ops, func(op any) bool {
 		create, ok := op.(*zk.CreateRequest)
-		return ok && create.Path == parent && create.Flags&zk.FlagSequence == 0
+		return ok && create.Path == path && create.Flags&zk.FlagSequence == 0
 	})
 }
 

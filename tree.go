@@ -85,7 +85,6 @@ func (c *Client) WatchTree(ctx context.Context, root string, opts *TreeOptions) 
 		if err != nil {
 			return fail("watch tree", root, err)
 		}
-		t.Prefix = c.core().Prefix
 		t.Tell = func(changed map[string]watch.State) error {
 			nodes := make(map[string]Node, len(changed))
 			for path, s := range changed {
@@ -98,7 +97,7 @@ func (c *Client) WatchTree(ctx context.Context, root string, opts *TreeOptions) 
 			return tell(nodes)
 		}
 		return c.inSessions(ctx, "watch tree", root, func(ctx context.Context, s *session.Session, abs string) error {
-			t.Root = abs
+			t.Root, t.Prefix = abs, s.Client.Prefix
 			return t.Follow(ctx, s.Session)
 		})
 	})

@@ -57,6 +57,7 @@ func Handler(g Guard, next http.Handler, opts *HandlerOptions) http.Handler {
 			return
 		}
 		defer done()
+		ctx := r.Context()
 		r = r.WithContext(NewContext(work, tokens))
 		up := &upload{ReadCloser: r.Body}
 		if r.Body != http.NoBody {
@@ -65,7 +66,9 @@ func Handler(g Guard, next http.Handler, opts *HandlerOptions) http.Handler {
 		over := make(chan struct{})
 		stop := context.AfterFunc(work, func() {
 			defer close(over)
-			up.cut(w)
+			if ctx.Err() == nil { // the guard has ended the work
+				up.cut(w)
+			}
 		})
 		defer stop()
 		next.ServeHTTP(w, r)
@@ -133,6 +136,7 @@ var refusals = []refusal{
 	{ErrMalformed, http.StatusBadRequest, "malformed", "The fencing token is malformed"},
 	{ErrNoToken, http.StatusPreconditionRequired, "missing", "A fencing token is required"},
 	{ErrUnknown, http.StatusServiceUnavailable, "unknown", "The guard does not know the lowest token"},
+	{ErrUncertain, http.StatusInternalServerError, "uncertain", "The write may have been committed"},
 	{nil, http.StatusServiceUnavailable, "unavailable", "The guard cannot check the token"},
 }
 
@@ -155,10 +159,11 @@ func (r refusal) write(w http.ResponseWriter, err error) {
 		Status int    `json:"status"`
 		Detail string `json:"detail,omitempty"`
 	}{Type: "https://github.com/zkrecipes/zkrecipes/blob/main/docs/fencing.md#http", Title: r.title, Status: r.status}
-	if r.status != http.StatusServiceUnavailable { // its text is of the client's request, and no database's
-		problem.Detail = err.Error()
-	} else {
+	switch {
+	case r.status == http.StatusServiceUnavailable:
 		w.Header().Set("Retry-After", "1")
+	case r.status < http.StatusInternalServerError: // its text is of the client's request, and no database's
+		problem.Detail = err.Error()
 	}
 	body, err := json.Marshal(problem)
 	if err != nil {
@@ -171,7 +176,8 @@ func (r refusal) write(w http.ResponseWriter, err error) {
 }
 
 // ResponseError returns an error if a guard has refused the request: ErrFenced, ErrNoToken or
-// ErrUnknown as the guard returned it, or another one. It returns nil for all other responses,
+// ErrUnknown as the guard returned it, or another one. ErrUncertain is what Refuse was given: the write
+// may have been done. It returns nil for all other responses,
 // whatever their status. It does not read the body.
 func ResponseError(resp *http.Response) error {
 	reason := resp.Header.Get(Header)

@@ -4,11 +4,13 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -284,4 +286,35 @@ func TestTransportLeavesTheRequestAsItIs(t *testing.T) {
 	require.NoError(t, resp.Body.Close())
 	require.Equal(t, http.StatusOK, resp.StatusCode)
 	require.Empty(t, r.Header)
+}
+
+// The write may have been done, so the client must not take it for refused, nor repeat it.
+func TestAnUncertainWriteIsNoRefusal(t *testing.T) {
+	w := httptest.NewRecorder()
+	fence.Refuse(w, fmt.Errorf("commit: %w: alice", fence.ErrUncertain))
+	require.Equal(t, http.StatusInternalServerError, w.Code)
+	require.Empty(t, w.Header().Get("Retry-After"))
+	require.NotContains(t, w.Body.String(), "alice")
+	require.ErrorIs(t, fence.ResponseError(w.Result()), fence.ErrUncertain)
+}
+
+// The context of the request ends for a reason of the service's own, and no later holder has come.
+func TestAResponseBehindADeadlineOfTheServiceIsSent(t *testing.T) {
+	late := fence.Handler(told(1), http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		<-r.Context().Done()
+		w.WriteHeader(http.StatusGatewayTimeout)
+	}), nil)
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		ctx, cancel := context.WithTimeout(r.Context(), 50*time.Millisecond)
+		defer cancel()
+		late.ServeHTTP(w, r.WithContext(ctx))
+	}))
+	defer srv.Close()
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPut, srv.URL, strings.NewReader("a body that nobody reads"))
+	require.NoError(t, err)
+	r.Header.Set(fence.Header, "/locks/orders 512")
+	resp, err := http.DefaultClient.Do(r)
+	require.NoError(t, err)
+	require.Equal(t, http.StatusGatewayTimeout, resp.StatusCode)
+	require.NoError(t, resp.Body.Close())
 }

@@ -76,12 +76,18 @@ func (m *Memory) Admit(ctx context.Context, h Holder) (work context.Context, don
 	}
 	work, end := context.WithCancelCause(ctx)
 	a := &admitted{tokens: map[string]int64{}, end: end}
+	entered := false
+	defer func() {
+		if !entered { // or lowest has panicked
+			m.leave(a)
+		}
+	}()
 	for _, c := range cs {
 		if err := m.enter(work, c, a); err != nil {
-			m.leave(a)
 			return nil, nil, err
 		}
 	}
+	entered = true
 	return work, sync.OnceFunc(func() { m.leave(a) }), nil
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -173,4 +174,19 @@ func TestRaiseEndsTheWorkOfHoldersBelow(t *testing.T) {
 	require.NoError(t, work.Err())
 	m.Raise("/locks/orders", 257)
 	require.ErrorIs(t, context.Cause(work), fence.ErrFenced)
+}
+
+func TestAPanicOfLowestLeavesNothingEntered(t *testing.T) {
+	m := fence.NewMemory(func(_ context.Context, name string) (int64, error) {
+		if name == "/b" {
+			panic("lowest")
+		}
+		return 1, nil
+	})
+	require.Panics(t, func() { m.Admit(t.Context(), fence.Tokens{"/a": 5, "/b": 5}) })
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	_, done, err := m.Admit(ctx, fence.Tokens{"/a": 6})
+	require.NoError(t, err)
+	done()
 }

@@ -108,9 +108,13 @@ func grantBy(tgt ticket, realm string, name types.PrincipalName) (ticket, error)
 }
 
 func (c *Credentials) loadKeytab() (*keytab.Keytab, error) {
-	keys, err := keytab.Load(c.cfg.Keytab)
+	data, err := os.ReadFile(c.cfg.Keytab)
 	if err != nil {
 		return nil, fmt.Errorf("keytab %s: %w", c.cfg.Keytab, err)
+	}
+	keys := keytab.New()
+	if _, err := guard(func() (any, error) { return nil, keys.Unmarshal(slices.Clip(data)) }); err != nil {
+		return nil, fmt.Errorf("keytab %s: malformed or cut short", c.cfg.Keytab) // gokrb5's text has the keys
 	}
 	return keys, nil
 }

@@ -9,10 +9,12 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/jcmturner/gokrb5/v8/iana/etypeID"
 	"github.com/jcmturner/gokrb5/v8/iana/msgtype"
 	"github.com/jcmturner/gokrb5/v8/iana/nametype"
+	"github.com/jcmturner/gokrb5/v8/keytab"
 	"github.com/jcmturner/gokrb5/v8/messages"
 	"github.com/jcmturner/gokrb5/v8/types"
 	"github.com/stretchr/testify/require"
@@ -76,6 +78,28 @@ func TestNoKeyOfATicketIsPrinted(t *testing.T) {
 		text := fmt.Sprintf(verb, c)
 		for _, bytes := range []string{"%v", "%#v"} {
 			require.NotContains(t, text, strings.Trim(fmt.Sprintf(bytes, key.KeyValue), "[]"), verb)
+		}
+	}
+}
+
+// gokrb5's error of a keytab that is cut short has its bytes, and so the keys in front.
+func TestNoKeyOfAKeytabIsInAnError(t *testing.T) {
+	keys := keytab.New()
+	for _, name := range []string{"alice", "bob"} {
+		require.NoError(t, keys.AddEntry(name, "EXAMPLE.ORG", "password of "+name, time.Unix(1, 0), 1, etypeID.AES256_CTS_HMAC_SHA1_96))
+	}
+	whole, err := keys.Marshal()
+	require.NoError(t, err)
+	key := string(keys.Entries[0].Key.KeyValue)
+	require.Contains(t, string(whole), key)
+	for n := range whole {
+		path := filepath.Join(t.TempDir(), "keytab")
+		require.NoError(t, os.WriteFile(path, whole[:n], 0o600))
+		c := &Credentials{cfg: Config{Keytab: path}}
+		if _, err := c.loadKeytab(); err != nil {
+			require.NotContains(t, err.Error(), key)
+			require.NotContains(t, err.Error(), fmt.Sprintf("%q", key))
+			require.ErrorContains(t, err, path)
 		}
 	}
 }

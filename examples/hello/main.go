@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"log"
 	"os"
+	"os/signal"
+	"syscall"
 	"time"
 
 	"github.com/zkrecipes/zkrecipes"
@@ -13,7 +15,9 @@ import (
 )
 
 func main() {
-	if err := run(context.Background(), os.Getenv("ZK_SERVERS")); err != nil {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := run(ctx, os.Getenv("ZK_SERVERS")); err != nil {
 		log.Fatal(err)
 	}
 }
@@ -21,6 +25,7 @@ func main() {
 // run uses the servers, host:port,host:port, or a ZooKeeper inside this process.
 func run(ctx context.Context, connect string) error {
 	if connect == "" {
+		log.Print("ZK_SERVERS is not set: this process uses a ZooKeeper of its own, which excludes nobody else")
 		srv, err := zktest.Start()
 		if err != nil {
 			return err

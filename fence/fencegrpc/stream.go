@@ -14,7 +14,8 @@ import (
 // StreamServerInterceptor is like UnaryServerInterceptor, for streams. It asks the guard before the
 // handler begins, and again for each message that the client sends. While the handler waits for a
 // message, nothing is admitted, so an idle stream does not keep a later holder waiting. Once a
-// later holder has come, the stream's context ends, and its RecvMsg and SendMsg return the refusal.
+// later holder has come, the stream's context ends, and its RecvMsg and SendMsg return the refusal: at
+// once, or at the client's next message if the handler waits for one.
 func StreamServerInterceptor(g fence.Guard, opts *Options) grpc.StreamServerInterceptor {
 	return func(srv any, ss grpc.ServerStream, info *grpc.StreamServerInfo, handle grpc.StreamHandler) error {
 		tokens, err := opts.incoming(ss.Context(), info.FullMethod)
@@ -78,10 +79,8 @@ func (s *fencedStream) pause() {
 func (s *fencedStream) RecvMsg(m any) error {
 	s.pause()
 	err := s.ServerStream.RecvMsg(m)
-	if err != nil && !errors.Is(err, io.EOF) {
-		return err
-	}
-	if refused := s.admit(); refused != nil { // after the last message, too: the handler ends its work then
+	// After the last message, and after an error, too: the handler ends its work then.
+	if refused := s.admit(); refused != nil && (err == nil || errors.Is(err, io.EOF)) {
 		return refused
 	}
 	return err

@@ -45,6 +45,10 @@ func TestAPathThatLetsOthersInIsLoggedOnce(t *testing.T) {
 			created(append(zk.DigestACL(zk.PermAll, "op", "s"), zk.WorldACL(zk.PermRead|zk.PermCreate|zk.PermDelete)...)),
 			zkrecipes.Options{Auth: secret}, []string{"path=/apps acl=world:anyone:cdr"},
 		},
+		"a parent of another's credential, whose password is not told": {
+			created(append(zk.DigestACL(zk.PermAll, "app", "secret"), zk.DigestACL(zk.PermAll, "bob", "hidden")...)),
+			zkrecipes.Options{Auth: secret}, []string{`path=/apps acl=digest:bob:...:cdrwa`},
+		},
 		"a parent that others may read":         {created(append(zk.DigestACL(zk.PermAll, "app", "secret"), zk.WorldACL(zk.PermRead)...)), zkrecipes.Options{Auth: secret}, nil},
 		"paths of clients with that credential": {locked(&zkrecipes.Options{Auth: secret}), zkrecipes.Options{Auth: secret}, nil},
 		"paths of its own":                      {nil, zkrecipes.Options{Auth: secret}, nil},

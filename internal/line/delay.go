@@ -74,7 +74,7 @@ func (p *Place) awaitDelay(ctx context.Context, went *zk.Stat, mayWait bool) err
 		return err
 	}
 	before := time.Duration(p.Own.Stat.Ctime-went.Mtime-1) * time.Millisecond // of which 1 for parts of one
-	left := min(p.Line.Delay-before-time.Since(p.joined), p.Line.Delay)
+	left := p.Line.Delay - max(0, before+time.Since(p.joined))
 	if left <= 0 {
 		return nil
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -533,5 +534,21 @@ func TestLockDelayWithClientsThatKnowOfNone(t *testing.T) {
 		waits = w.Waits(a.Mutex)
 		require.NoError(t, lock.Unlock())
 		require.NoError(t, grantedAfter(t, waits, 0).Release())
+	})
+}
+
+func TestTheLongestLockDelayIsNoShortOne(t *testing.T) {
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		c := w.Client(nil)
+		forever := func(c *zkrecipes.Client) delayed {
+			return delayed{zkrecipes.NewMutex(c, w.Path, zkrecipes.LockDelay(math.MaxInt64)), c}
+		}
+		h := forever(c)
+		recipetest.LockOn(t, h.Mutex)
+		next := w.Waits(forever(w.Stranger(nil)).Mutex) // it is older than the loss
+		time.Sleep(time.Minute)
+		h.dies(w)
+		time.Sleep(24 * time.Hour)
+		require.True(t, next.Waiting())
 	})
 }

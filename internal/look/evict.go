@@ -44,6 +44,9 @@ func (c Contender) evict(ctx context.Context, s *session.Session, path string, h
 			return false, err
 		}
 		checks, err := c.checks(ctx, s, path, stat, holder)
+		if errors.Is(err, errNextLeader) {
+			continue
+		}
 		if err != nil {
 			return false, err
 		}
@@ -122,6 +125,8 @@ func grantsLater(ctx context.Context, s *session.Session, dir string) (bool, err
 // ErrLeaderLeft is the error of an Evict for a leader whose place in the line is gone.
 var ErrLeaderLeft = errors.New("the leader's place in the line is gone; the next candidate replaces its znode")
 
+var errNextLeader = errors.New("there is another leader meanwhile")
+
 // checksOfLeader returns the operation that a transaction needs in order to delete the leader's
 // znode with that Stat, and not the next leader's, which has the same name: it checks the
 // leader's place. While that stands, nobody else leads.
@@ -140,6 +145,14 @@ func checksOfLeader(ctx context.Context, s *session.Session, path string, stat *
 	switch {
 	case errors.Is(err, zk.ErrNoNode), err == nil && place.EphemeralOwner != stat.EphemeralOwner:
 		return nil, ErrLeaderLeft
+	case err != nil:
+		return nil, err
+	}
+	// The next leader may be of the same session. So the leader's znode must still be the one of before.
+	now, err := s.Exists(ctx, path)
+	switch {
+	case errors.Is(err, zk.ErrNoNode), err == nil && now.Czxid != stat.Czxid:
+		return nil, errNextLeader
 	case err != nil:
 		return nil, err
 	}

@@ -52,8 +52,12 @@ func (c *Client) noteACL(path string, acl []zk.ACL) {
 		return
 	}
 	o.warned[path] = true
+	id := acl[i].ID
+	if user, _, ok := strings.Cut(id, ":"); ok && acl[i].Scheme == "digest" {
+		id = user + ":..." // the rest is a hash of the password
+	}
 	c.Log(slog.LevelWarn, "others may create or delete below a path", "path", path,
-		"acl", fmt.Sprintf("%s:%s:%s", acl[i].Scheme, acl[i].ID, permLetters(acl[i].Perms)))
+		"acl", fmt.Sprintf("%s:%s:%s", acl[i].Scheme, id, permLetters(acl[i].Perms)))
 }
 
 // letsOthersIn reports whether an entry of an ACL allows more than Options.ACL does. The ids of

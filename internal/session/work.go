@@ -13,6 +13,8 @@ func (c *Client) AwaitWork(ctx context.Context, work *zkconn.Tasks, over <-chan 
 	select {
 	case <-over: // even if ctx has ended
 		return nil
+	case <-c.Closing.Done():
+		return nil
 	default:
 	}
 	select {

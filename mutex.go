@@ -180,8 +180,8 @@ func (m *Mutex) self() lock {
 // be positive, and LockDelay must be given once: otherwise the first use returns an error.
 //
 // What to know:
-//   - All clients of a path must use LockDelay. Others, and other libraries' clients, neither
-//     wait for a delay nor cause one.
+//   - All Mutexes of a path must have it. Others, and other libraries' clients, neither wait for a
+//     delay nor cause one. With KeepFor, those of a Client share the one that was used first.
 //   - While the lock is held or delayed, a persistent znode stands beside the places, and its data
 //     name the holder's place. If somebody deletes it, the delay is over, or never begins.
 //   - Times are the servers'. If their clocks disagree or are set, a delay is as much shorter.

@@ -334,7 +334,7 @@ func TestShardsThroughFaults(t *testing.T) {
 				for name, k := range shares {
 					require.Contains(t, []int{2, 3}, k, name)
 				}
-			})
+			}, recipetest.MayLag())
 		})
 	}
 }

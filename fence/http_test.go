@@ -10,7 +10,6 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -299,14 +298,16 @@ func TestAnUncertainWriteIsNoRefusal(t *testing.T) {
 }
 
 // The context of the request ends for a reason of the service's own, and no later holder has come.
-func TestAResponseBehindADeadlineOfTheServiceIsSent(t *testing.T) {
+func TestAResponseIsSentIfTheServiceItselfEndsTheContext(t *testing.T) {
+	end := make(chan func(), 1)
 	late := fence.Handler(told(1), http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		(<-end)()
 		<-r.Context().Done()
 		w.WriteHeader(http.StatusGatewayTimeout)
 	}), nil)
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		ctx, cancel := context.WithTimeout(r.Context(), 50*time.Millisecond)
-		defer cancel()
+		ctx, cancel := context.WithCancel(r.Context())
+		end <- cancel
 		late.ServeHTTP(w, r.WithContext(ctx))
 	}))
 	defer srv.Close()

@@ -1,6 +1,7 @@
 package zktest
 
 import (
+	"slices"
 	"time"
 
 	"github.com/zkrecipes/zkrecipes/internal/jute"
@@ -88,8 +89,10 @@ func (s *Server) scheduleContainerCheck(now time.Time) {
 // reap deletes containers that have had children and have none any more, and
 // childless znodes whose time to live has passed. It spares a container that
 // never had a child, so that its creator has time to use it, unless the option
-// NeverUsedInterval says otherwise (ContainerManager.getCandidates).
+// NeverUsedInterval says otherwise. It collects all candidates before it deletes any
+// (ContainerManager.getCandidates), so the parent of one waits for the next check.
 func (s *Server) reap(now time.Time) {
+	var candidates []string
 	for path := range s.leader.tree.reapable {
 		n := s.leader.tree.nodes[path]
 		age := now.Sub(time.UnixMilli(n.mtime))
@@ -97,9 +100,12 @@ func (s *Server) reap(now time.Time) {
 		if n.ttl > 0 {
 			due = age.Milliseconds() > n.ttl
 		}
-		if n.children.len() > 0 || !due {
-			continue
+		if n.children.len() == 0 && due {
+			candidates = append(candidates, path)
 		}
+	}
+	slices.Sort(candidates)
+	for _, path := range candidates {
 		s.zxid++
 		s.commit(&txn{zxid: s.zxid, at: now, changes: []change{{op: jute.OpDelete, path: path}}})
 	}

@@ -88,12 +88,13 @@ func (c *conn) remove() {
 	delete(c.server.conns, c)
 }
 
-// closeAfterFlush closes the connection once the queued replies are sent. The
-// caller holds the server's mu.
+// closeAfterFlush closes the connection once the queued replies are sent, or the
+// client has not read one for flushTimeout. The caller holds the server's mu.
 func (c *conn) closeAfterFlush() {
 	if !c.detached {
 		c.detach()
 		c.out.closeAfterFlush()
+		c.nc.SetWriteDeadline(time.Now().Add(flushTimeout)) // of a write that is blocked already
 	}
 }
 

@@ -117,16 +117,21 @@ func (p *preparer) delete(s *session, q *request, ids []identity, t *txn) (chang
 	if q.version != -1 && q.version != r.version {
 		return change{}, jute.ErrBadVersion
 	}
-	if r.children > 0 || p.miscount && p.isBereft(q.path) {
+	if r.children > 0 || p.isMiscounted(q.path) {
 		return change{}, jute.ErrNotEmpty
 	}
 	return p.putDeleted(q.path, t), 0
 }
 
-// isBereft reports whether a child of the znode has ended with its session.
-func (p *preparer) isBereft(path string) bool {
+// isMiscounted reports whether a fault finds a child of the znode that has ended with
+// its session.
+func (p *preparer) isMiscounted(path string) bool {
 	n := p.server.leader.tree.nodes[path]
-	return n != nil && n.bereft
+	if len(p.miscounts) == 0 || n == nil || !n.bereft {
+		return false
+	}
+	p.server.opt.plan.found(p.miscounts)
+	return true
 }
 
 // deleteContainer checks a deleteContainer by a client. No permission is needed,

@@ -2,6 +2,7 @@ package zktest
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 )
@@ -54,24 +55,27 @@ const (
 	// and watches use the replica. A sync, a write through the connection and
 	// opening a session bring the replica up to date. The server closes the
 	// connection of a client that has seen a higher zxid than the replica's. The
-	// plan must contain the fault when the server starts.
+	// plan must contain such a fault when the server starts, or Plan.Add panics.
 	Lag Action = "lag"
 )
 
 // Fault is an entry of a Plan. It ignores the first Skip requests that match Op
 // and Path, then fires on the following ones, Times times. Refuse, Silence and
-// Lag count connections instead. A field that the Action ignores must not be set: NewPlan
-// and Plan.Add panic.
+// Lag count connections instead. NewPlan and Plan.Add panic if a field is set that the
+// Action ignores, if one is missing that it needs, or if the Action does nothing to Op.
 type Fault struct {
 	Do    Action
 	After bool // fire after the request is applied, not before; not for Miscount, nor for actions on connections
 
 	// Op is an operation, named as in Counts. "connect" is the handshake, and
-	// "multi" is any multi. An empty Op matches everything but pings.
+	// "multi" is any multi. An empty Op matches everything but pings. No Answer matches
+	// a handshake, and no Expire matches a request without a session to expire: a
+	// handshake that opens one (before) or is refused, and a closeSession (after).
 	Op string
 
 	// Path is the path of a znode. With a * at the end it is a prefix. A multi
 	// matches if one of its operations does. An empty Path matches everything.
+	// Operations without a path, and setWatches, which has many, match no Path.
 	Path string
 
 	Skip  int
@@ -82,8 +86,8 @@ type Fault struct {
 	Behind int           // for Lag
 }
 
-// check refuses an unknown action, and fields that the action ignores: a test that sets
-// them expects what does not happen.
+// check refuses an unknown action, fields that the action ignores, and what can do
+// nothing: a test with such a fault expects what does not happen.
 func (f Fault) check() error {
 	connects := false
 	after := true
@@ -104,23 +108,58 @@ func (f Fault) check() error {
 	default:
 		return fmt.Errorf("unknown action %q", f.Do)
 	}
+	missing := ""
 	for _, field := range []struct {
-		name string
-		set  bool
-		used bool
+		name  string
+		set   bool
+		used  bool
+		lacks bool
 	}{
-		{"After", f.After, after && !connects},
-		{"Op", f.Op != "", !connects},
-		{"Path", f.Path != "", !connects},
-		{"For", f.For != 0, uses[0]},
-		{"Code", f.Code != 0, uses[1]},
-		{"Behind", f.Behind != 0, uses[2]},
+		{"After", f.After, after && !connects, false},
+		{"Op", f.Op != "", !connects, false},
+		{"Path", f.Path != "", !connects, false},
+		{"For", f.For != 0, uses[0], f.For <= 0},
+		{"Code", f.Code != 0, uses[1], f.Code == 0},
+		{"Behind", f.Behind != 0, uses[2], f.Behind <= 0},
 	} {
 		if field.set && !field.used {
 			return fmt.Errorf("%s is of no use for the action %q", field.name, f.Do)
 		}
+		if field.used && field.lacks {
+			missing = field.name
+		}
+	}
+	if missing != "" {
+		return fmt.Errorf("the action %q needs %s", f.Do, missing)
+	}
+	return f.checkOp()
+}
+
+// checkOp refuses an operation to which the action does nothing, or that has no path to
+// match.
+func (f Fault) checkOp() error {
+	switch {
+	case f.Do == Answer && f.Op == "connect", f.Do == Miscount && !mayDelete(f.Op):
+		return fmt.Errorf("the action %q does nothing to %q", f.Do, f.Op)
+	case f.Do == Expire && f.After && f.Op == "closeSession":
+		return fmt.Errorf("the action %q does nothing after %q", f.Do, f.Op)
+	case f.Path == "":
+		return nil
+	}
+	switch f.Op {
+	case "connect", "ping", "auth", "sasl", "closeSession", "setWatches", "setWatches2", "whoAmI":
+		return fmt.Errorf("no %q matches a Path", f.Op)
 	}
 	return nil
+}
+
+// mayDelete reports whether requests that match op may delete znodes for which Miscount
+// finds a child too many.
+func mayDelete(op string) bool {
+	if ops, ok := strings.CutPrefix(op, "multi("); ok {
+		return slices.Contains(strings.Split(strings.TrimSuffix(ops, ")"), ","), "delete")
+	}
+	return op == "" || op == "delete" || op == "multi"
 }
 
 func (f Fault) String() string {
@@ -173,12 +212,27 @@ func (f Fault) kind() string {
 type requestInfo struct {
 	op    string   // named as in Counts
 	paths []string // a multi has several
+
+	sessionless bool // there is no session to expire
+}
+
+// isIdle reports whether the action does nothing to a request.
+func (f *Fault) isIdle(e requestInfo) bool {
+	switch f.Do {
+	case Refuse, Silence, Lag:
+		return true
+	case Answer:
+		return e.op == "connect" // its reply has no error code
+	case Expire:
+		return e.sessionless
+	}
+	return false
 }
 
 // matches reports whether the fault applies to a request.
 func (f *Fault) matches(e requestInfo) bool {
 	switch {
-	case f.Do == Refuse || f.Do == Silence || f.Do == Lag:
+	case f.isIdle(e):
 		return false
 	case f.Op == "" && e.op == "ping":
 		return false

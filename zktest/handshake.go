@@ -50,7 +50,7 @@ func (c *conn) handshake() bool {
 		return false
 	}
 	c.nc.SetReadDeadline(time.Time{})
-	v := s.opt.plan.before(requestInfo{op: "connect"})
+	v := s.opt.plan.before(requestInfo{op: "connect", sessionless: !s.hasSession(q.id)})
 	if v.delay > 0 && !c.sleep(v.delay) {
 		return false
 	}
@@ -83,7 +83,7 @@ func (c *conn) connect(q connectRequest, v verdict) bool {
 	}
 	ss := s.openSession(c, q, now)
 	reply := s.connectResponse(ss, q.readOnly)
-	after := s.opt.plan.after(requestInfo{op: "connect"})
+	after := s.opt.plan.after(requestInfo{op: "connect", sessionless: ss == nil})
 	c.applyVerdict(after)
 	if !after.drop {
 		c.out.raw(reply)
@@ -152,7 +152,8 @@ func (s *Server) openSession(c *conn, q connectRequest, now time.Time) *session 
 	if !bytes.Equal(q.password, s.password(q.id)) {
 		return nil
 	}
-	ss.conn, ss.timeout = c, timeout
+	// A close that the old connection prepared and did not apply is lost with it.
+	ss.conn, ss.timeout, ss.closing = c, timeout, false
 	c.session = ss
 	s.touch(ss, now)
 	return ss

@@ -1,6 +1,9 @@
 package zktest
 
 import (
+	"fmt"
+	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -37,6 +40,33 @@ func TestOnlyUsedContainersAreReaped(t *testing.T) {
 		time.Sleep(time.Hour)
 		require.Contains(t, srv.Tree(), "/unused")
 	}, ContainerCheckInterval(time.Second))
+}
+
+func TestAContainerIsReapedAtTheCheckAfterThatOfItsLastChild(t *testing.T) {
+	const parents = 20
+	var reaped []string
+	inMemory(t, func(t *testing.T, srv *Server) {
+		c := dialSession(t, srv, 0, nil, 0)
+		for i := range parents {
+			for _, path := range []string{"/%02d", "/%02d/child"} {
+				path = fmt.Sprintf(path, i)
+				require.Zero(t, c.roundTrip(jute.OpCreateContainer, createRecord(path, jute.FlagContainer)).err)
+			}
+			c.create(fmt.Sprintf("/%02d/child/n", i), 0)
+			require.Zero(t, c.roundTrip(jute.OpDelete, versionRecord(fmt.Sprintf("/%02d/child/n", i), -1)).err)
+		}
+		for checks, left := range []int{parents, 0} {
+			time.Sleep(time.Second)
+			synctest.Wait()
+			require.Len(t, reaped, (checks+1)*parents)
+			require.True(t, slices.IsSorted(reaped[checks*parents:]), reaped)
+			require.Len(t, srv.Children("/"), left+1) // and /zookeeper
+		}
+	}, ContainerCheckInterval(time.Second), OnChange(func(c Change) {
+		if c.Deleted && !strings.HasSuffix(c.Path, "/n") {
+			reaped = append(reaped, c.Path)
+		}
+	}))
 }
 
 func TestTTLZnodesAreReaped(t *testing.T) {

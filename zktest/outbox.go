@@ -124,7 +124,7 @@ func (o *outbox) sendLoop(c *conn) {
 		if len(next.b) == 0 {
 			continue // on a net.Pipe even an empty write would wait for a reader
 		}
-		if closing {
+		if o.isClosing() { // perhaps since a delayed chunk was taken
 			c.nc.SetWriteDeadline(time.Now().Add(flushTimeout))
 		}
 		if _, err := c.nc.Write(next.b); err != nil {
@@ -136,6 +136,12 @@ func (o *outbox) sendLoop(c *conn) {
 			o.mu.Unlock()
 		}
 	}
+}
+
+func (o *outbox) isClosing() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.closing
 }
 
 // take removes the first chunk. It returns the zero chunk if nothing is queued.

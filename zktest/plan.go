@@ -3,6 +3,7 @@ package zktest
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -17,12 +18,22 @@ type Plan struct {
 
 	mu     sync.Mutex
 	faults []*plannedFault
+	noLog  bool // the server that follows the plan can serve no Lag
 }
 
 type plannedFault struct {
 	Fault
 	matched, fired int
+	found          int // of fired: a Miscount has found a child too many
 	stopped        bool
+}
+
+// acted returns how often the fault has fired and done something.
+func (f *plannedFault) acted() int {
+	if f.Do == Miscount {
+		return f.found
+	}
+	return f.fired
 }
 
 func (f *plannedFault) spent() bool {
@@ -31,8 +42,8 @@ func (f *plannedFault) spent() bool {
 
 // NewPlan returns a plan of faults. Each fault counts the requests that match it
 // independently. If several faults fire on one request, they are combined as far
-// as possible. NewPlan panics if a fault has no Action or sets a field that its Action
-// ignores.
+// as possible. NewPlan panics if a fault has no Action, sets a field that its Action
+// ignores, or can do nothing, see Fault.
 func NewPlan(faults ...Fault) *Plan {
 	p := &Plan{}
 	p.Add(faults...)
@@ -40,20 +51,27 @@ func NewPlan(faults ...Fault) *Plan {
 }
 
 // Add adds faults to the plan, which a server may already follow. The new faults
-// count requests from now on. Add panics where NewPlan does, and then adds none.
+// count requests from now on. Add panics where NewPlan does, and if a running server
+// cannot serve a Lag because its plan had none at first. It adds none then.
 func (p *Plan) Add(faults ...Fault) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	for _, f := range faults {
-		if err := f.check(); err != nil {
+		err := f.check()
+		if err == nil && f.Do == Lag && p.noLog {
+			err = errNoLag
+		}
+		if err != nil {
 			panic(fmt.Sprintf("zktest: fault %v: %v", f, err))
 		}
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
 	for _, f := range faults {
 		p.faults = append(p.faults, &plannedFault{Fault: f})
 		p.remaining.Add(1)
 	}
 }
+
+var errNoLag = errors.New("the plan had no such fault when the server started")
 
 // Faults returns the faults in the order in which they were added.
 func (p *Plan) Faults() []Fault {
@@ -85,28 +103,30 @@ func (p *Plan) String() string {
 	defer p.mu.Unlock()
 	var b strings.Builder
 	for _, f := range p.faults {
-		fmt.Fprintf(&b, "%v: matched %d, fired %d\n", f.Fault, f.matched, f.fired)
+		fmt.Fprintf(&b, "%v: matched %d, fired %d\n", f.Fault, f.matched, f.acted())
 	}
 	return b.String()
 }
 
 // Fired returns how often the faults of each kind fired, with keys such as
-// "drop after". Kinds in the plan that never fired have count 0.
+// "drop after". Kinds in the plan that never fired have count 0. A Miscount that found
+// no child too many uses up one of Fault.Times, but is not counted.
 func (p *Plan) Fired() map[string]int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	n := map[string]int{}
 	for _, f := range p.faults {
-		n[f.kind()] += f.fired
+		n[f.kind()] += f.acted()
 	}
 	return n
 }
 
 // verdict is the combined effect of all faults that fire on a request.
 type verdict struct {
-	drop, withhold, expire, miscount bool
-	delay                            time.Duration
-	err                              int32
+	drop, withhold, expire bool
+	delay                  time.Duration
+	err                    int32
+	miscounts              []*plannedFault
 }
 
 // exhausted reports whether no fault can fire any more. It takes no lock.
@@ -141,10 +161,19 @@ func (p *Plan) decide(e requestInfo, after bool) (v verdict) {
 		case Expire:
 			v.expire = true
 		case Miscount:
-			v.miscount = true
+			v.miscounts = append(v.miscounts, f)
 		}
 	}
 	return v
+}
+
+// found counts that these Miscounts have found a child too many.
+func (p *Plan) found(miscounts []*plannedFault) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, f := range miscounts {
+		f.found++
+	}
 }
 
 // countMatch counts a match and reports whether the fault fires on it.
@@ -199,14 +228,19 @@ func (p *Plan) fireOnConnect(kinds ...Action) (fire []Fault) {
 	return fire
 }
 
-// hasLag reports whether the plan contains a Lag fault.
-func (p *Plan) hasLag() bool {
+// begin is called when a server starts to follow the plan. It reports whether the plan
+// contains a Lag, for which the server must keep a log.
+func (p *Plan) begin() (keepLog bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for _, f := range p.faults {
-		if f.Do == Lag {
-			return true
-		}
-	}
-	return false
+	keepLog = slices.ContainsFunc(p.faults, func(f *plannedFault) bool { return f.Do == Lag })
+	p.noLog = !keepLog
+	return keepLog
+}
+
+// end is called when the server is closed.
+func (p *Plan) end() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.noLog = false
 }

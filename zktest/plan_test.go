@@ -95,6 +95,7 @@ func TestMiscountFindsAChildThatEndedWithItsSession(t *testing.T) {
 	require.Zero(t, c.roundTrip(jute.OpDelete, versionRecord("/b", -1)).err)
 	require.Equal(t, jute.ErrNotEmpty, c.roundTrip(jute.OpDelete, versionRecord("/a", -1)).err)
 	require.Zero(t, c.roundTrip(jute.OpDelete, versionRecord("/a", -1)).err)
+	require.Equal(t, map[string]int{"miscount before": 1}, srv.Plan().Fired())
 }
 
 func TestExpireEndsTheSession(t *testing.T) {
@@ -253,4 +254,92 @@ func TestPlanRefusesFieldsThatTheActionIgnores(t *testing.T) {
 		{Do: Miscount, Op: "delete", Path: "/x"},
 	}
 	require.Equal(t, all, NewPlan(all...).Faults())
+}
+
+// So does a field that is missing.
+func TestPlanRefusesFaultsThatCanDoNothing(t *testing.T) {
+	for want, faults := range map[string][]Fault{
+		`the action "answer" needs Code`:                           {{Do: Answer, Op: "create"}},
+		`the action "delay" needs For`:                             {{Do: Delay, Op: "create"}, {Do: Delay, For: -1}},
+		`the action "lag" needs For`:                               {{Do: Lag, Behind: 1}},
+		`the action "lag" needs Behind`:                            {{Do: Lag, For: 1}, {Do: Lag, For: 1, Behind: -1}},
+		`the action "answer" does nothing to "connect"`:            {{Do: Answer, Op: "connect", Code: -4}, {Do: Answer, Op: "connect", Code: -4, After: true}},
+		`the action "expire" does nothing after "closeSession"`:    {{Do: Expire, Op: "closeSession", After: true}},
+		`the action "miscount" does nothing to "create"`:           {{Do: Miscount, Op: "create"}},
+		`the action "miscount" does nothing to "deleteContainer"`:  {{Do: Miscount, Op: "deleteContainer"}},
+		`the action "miscount" does nothing to "multi(check,set)"`: {{Do: Miscount, Op: "multi(check,set)"}},
+		`no "setWatches" matches a Path`:                           {{Do: Drop, Op: "setWatches", Path: "/x"}},
+		`no "connect" matches a Path`:                              {{Do: Drop, Op: "connect", Path: "/x"}},
+		`no "closeSession" matches a Path`:                         {{Do: Drop, Op: "closeSession", Path: "/x*"}},
+	} {
+		for _, f := range faults {
+			require.PanicsWithValue(t, "zktest: fault "+f.String()+": "+want, func() { NewPlan(f) })
+		}
+	}
+	all := []Fault{
+		{Do: Expire, Op: "closeSession"}, {Do: Delay, Op: "connect", For: 1}, {Do: Withhold, Op: "setWatches"},
+		{Do: Miscount}, {Do: Miscount, Op: "multi"}, {Do: Miscount, Op: "multi(check,delete)"},
+	}
+	require.Equal(t, all, NewPlan(all...).Faults())
+}
+
+func TestARunningServerTakesALagOnlyIfItsPlanHadOneAtTheStart(t *testing.T) {
+	lag := Fault{Do: Lag, Behind: 1, For: 1}
+	srv := NewServer(t, InMemory())
+	require.PanicsWithValue(t, "zktest: fault "+lag.String()+": the plan had no such fault when the server started",
+		func() { srv.Plan().Add(Fault{Do: Drop}, lag) })
+	require.Empty(t, srv.Plan().Faults(), "none is added")
+	srv.Close()
+	srv.Plan().Add(lag) // for the next server
+	NewServer(t, InMemory(), WithPlan(srv.Plan())).Plan().Add(lag)
+	require.Len(t, srv.Plan().Faults(), 2)
+}
+
+// A handshake has no error code to replace.
+func TestAnswerDoesNotFireOnAHandshake(t *testing.T) {
+	srv := NewServer(t, WithPlan(NewPlan(Fault{Do: Answer, Code: jute.ErrThrottled}, Fault{Do: Answer, Code: jute.ErrThrottled, After: true, Skip: 1})))
+	c := dialSession(t, srv, 0, nil, 0)
+	require.Equal(t, map[string]int{"answer before": 0, "answer after": 0}, srv.Plan().Fired())
+	for range 2 {
+		require.Equal(t, jute.ErrThrottled, c.roundTrip(jute.OpExists, watchRecord("/")).err)
+	}
+	require.Equal(t, map[string]int{"answer before": 1, "answer after": 1}, srv.Plan().Fired())
+}
+
+func TestExpireFiresOnlyIfThereIsASession(t *testing.T) {
+	t.Run("before", func(t *testing.T) {
+		srv := NewServer(t, WithPlan(NewPlan(Fault{Do: Expire, Op: "connect"})))
+		c := dialSession(t, srv, 0, nil, 0)
+		require.Equal(t, map[string]int{"expire before": 0}, srv.Plan().Fired(), "it is new")
+		require.Zero(t, dialSession(t, srv, c.id, c.pass, 0).id)
+		require.Equal(t, map[string]int{"expire before": 1}, srv.Plan().Fired())
+	})
+	t.Run("after", func(t *testing.T) {
+		srv := NewServer(t)
+		c := dialSession(t, srv, 0, nil, 0)
+		srv.Plan().Add(Fault{Do: Expire, After: true})
+		require.Zero(t, c.roundTrip(jute.OpClose, nil).err)
+		require.Zero(t, dialSession(t, srv, c.id, c.pass, 0).id)
+		require.Equal(t, map[string]int{"expire after": 0}, srv.Plan().Fired(), "it has ended")
+		dialSession(t, srv, 0, nil, 0)
+		require.Equal(t, map[string]int{"expire after": 1}, srv.Plan().Fired())
+		require.Empty(t, srv.Sessions())
+	})
+}
+
+func TestAMiscountThatFindsNoSuchZnodeIsNotCounted(t *testing.T) {
+	srv := NewServer(t)
+	c := dialSession(t, srv, 0, nil, 0)
+	c.create("/a", 0)
+	srv.Plan().Add(Fault{Do: Miscount, Path: "/a", Times: 2})
+	require.True(t, c.exists("/a"))
+	require.Zero(t, c.roundTrip(jute.OpDelete, versionRecord("/a", -1)).err)
+	require.Equal(t, map[string]int{"miscount before": 0}, srv.Plan().Fired())
+	require.Contains(t, srv.Plan().String(), "matched 2, fired 0")
+}
+
+func TestRandomPlansAreValid(t *testing.T) {
+	for seed := range uint64(100) {
+		require.Len(t, PlanFromSeed(seed, 30, 100, time.Second).Faults(), 30)
+	}
 }

@@ -25,7 +25,7 @@ type preparer struct {
 	undo    []undoEntry // used only while a multi is prepared
 	multi   bool        // a multi is being prepared
 
-	miscount bool // the request's deletions find a child too many
+	miscounts []*plannedFault // by which the request's deletions find a child too many
 }
 
 type undoEntry struct {

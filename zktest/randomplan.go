@@ -39,7 +39,9 @@ func PlanFromSeed(seed uint64, n, requests int, longest time.Duration) *Plan {
 			f.Skip = r.IntN(requests) / len(ops)
 			f.Times = 1 + r.IntN(3)
 		default:
-			f.Op = ops[r.IntN(len(ops))]
+			if f.Op = ops[r.IntN(len(ops))]; f.checkOp() != nil {
+				f.Op = ""
+			}
 			f.Skip = r.IntN(requests)
 			if f.Op != "" {
 				f.Skip /= len(ops)

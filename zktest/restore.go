@@ -11,14 +11,14 @@ import (
 type Snapshot struct {
 	tree     *tree
 	sessions map[int64]time.Duration // their timeouts
-	logged   int                     // transactions in the log
+	log      []*txn                  // that led to the tree; without spare capacity, see Restore
 }
 
 // Snapshot returns the server's state, for Restore.
 func (s *Server) Snapshot() *Snapshot {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	snap := &Snapshot{tree: s.leader.tree.clone(), sessions: map[int64]time.Duration{}, logged: len(s.log)}
+	snap := &Snapshot{tree: s.leader.tree.clone(), sessions: map[int64]time.Duration{}, log: slices.Clip(s.log)}
 	for id, ss := range s.sessions {
 		snap.sessions[id] = ss.timeout
 	}
@@ -50,7 +50,7 @@ func (s *Server) Restore(snap *Snapshot) {
 	s.zxid = (s.zxid>>32 + 1) << 32
 	s.leader.tree, s.leader.zxid = snap.tree.clone(), s.zxid
 	if s.keepLog {
-		s.log = append(slices.Clone(s.log[:snap.logged]), &txn{zxid: s.zxid, at: now})
+		s.log = append(snap.log, &txn{zxid: s.zxid, at: now}) // a copy: the snapshot keeps its own
 	}
 	s.scheduleContainerCheck(now)
 	s.wakeBefore(s.nextContainerCheck)

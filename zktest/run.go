@@ -114,6 +114,7 @@ func (s *Server) Close() {
 	s.mu.Lock()
 	if !s.closed {
 		s.closed = true
+		s.opt.plan.end()
 		close(s.done)
 	}
 	s.mu.Unlock()

@@ -78,7 +78,7 @@ func (c *conn) processBatch(batch []*request, verdicts []verdict) bool {
 			q.txn, q.err = nil, v.err
 			continue
 		}
-		q.ids, p.miscount = c.ids, v.miscount
+		q.ids, p.miscounts = c.ids, v.miscounts
 		switch {
 		case q.op == jute.OpAuth:
 			c.authenticate(q)
@@ -146,7 +146,9 @@ func (c *conn) applyBatch(batch []*request) {
 		}
 		body, noReply := c.apply(q)
 		if plan := c.server.opt.plan; !plan.exhausted() {
-			v := plan.after(requestInfoOf(q))
+			e := requestInfoOf(q)
+			e.sessionless = c.server.sessions[c.session.id] == nil
+			v := plan.after(e)
 			c.applyVerdict(v)
 			if v.drop {
 				c.closeAfterFlush()

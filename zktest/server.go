@@ -88,9 +88,10 @@ func Start(opts ...Option) (*Server, error) {
 		counts:   newCounts(),
 	}
 	s.leader = newReplica(s)
-	s.keepLog = s.opt.plan.hasLag()
+	s.keepLog = s.opt.plan.begin()
 	rand.Read(s.secret[:])
 	if err := s.begin(s.opt.listen); err != nil {
+		s.opt.plan.end()
 		return nil, fmt.Errorf("zktest: start: %w", err)
 	}
 	// As on a real server, the low 16 bits count sessions and the bits above

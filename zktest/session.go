@@ -43,6 +43,12 @@ func (s *Server) Sessions() []Session {
 	return all
 }
 
+func (s *Server) hasSession(id int64) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.sessions[id] != nil
+}
+
 // Expire expires a session at once, as if its timeout had passed without a
 // heartbeat: its ephemeral znodes are deleted and its connection is closed. It
 // reports whether the session existed.

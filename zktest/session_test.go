@@ -54,3 +54,42 @@ func TestExpireWithEventsSendsTheEventsBeforeItClosesTheConnection(t *testing.T)
 		require.Empty(t, srv.Children("/e"))
 	}
 }
+
+func TestACloseThatIsLostWithItsConnectionLeavesTheSessionAsItWas(t *testing.T) {
+	inMemory(t, func(t *testing.T, srv *Server) {
+		c := dialSession(t, srv, 0, nil, 0)
+		c.write(append(frame(1, jute.OpCreate, createRecord("/a", 0)), frame(2, jute.OpClose, nil)...)) // one batch
+		c.waitClosed()
+		resumed := dialSession(t, srv, c.id, c.pass, 0)
+		require.Equal(t, c.id, resumed.id)
+		require.True(t, resumed.exists("/a"))
+		resumed.create("/b", 0)
+		require.Zero(t, resumed.roundTrip(jute.OpClose, nil).err)
+		require.Empty(t, srv.Sessions())
+	}, WithPlan(NewPlan(Fault{Do: Drop, After: true, Op: "create"})))
+}
+
+func TestExpiryClosesTheConnectionOfAClientThatReadsNothing(t *testing.T) {
+	inMemory(t, func(t *testing.T, srv *Server) {
+		c := dialSession(t, srv, 0, nil, 0)
+		c.write(frame(1, jute.OpExists, watchRecord("/")))
+		synctest.Wait() // the server writes the reply, and a pipe holds nothing
+		require.True(t, srv.ExpireWithEvents(c.id))
+		time.Sleep(flushTimeout)
+		synctest.Wait()
+		srv.mu.Lock()
+		defer srv.mu.Unlock()
+		require.Empty(t, srv.conns)
+	})
+}
+
+func TestADelayedReplyIsSentThoughTheSessionExpiresMeanwhile(t *testing.T) {
+	inMemory(t, func(t *testing.T, srv *Server) {
+		c := dialSession(t, srv, 0, nil, 0)
+		c.write(frame(1, jute.OpExists, watchRecord("/")))
+		synctest.Wait()
+		require.True(t, srv.ExpireWithEvents(c.id))
+		require.Equal(t, int32(1), c.read().xid)
+		c.waitClosed()
+	}, WithPlan(NewPlan(Fault{Do: Delay, After: true, Op: "exists", For: 2 * flushTimeout})))
+}

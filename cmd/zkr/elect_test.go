@@ -59,6 +59,20 @@ func TestElectCampaignsAgainAfterALoss(t *testing.T) {
 	require.Equal(t, 2, strings.Count(p.stderr.String(), "\n"), p.stderr.String())
 }
 
+// As a service that reads its configuration again after SIGHUP. SIGTERM is for zkr, too.
+func TestElectCampaignsAgainAfterSignalsThatTheCommandSurvives(t *testing.T) {
+	t.Parallel()
+	srv := newServer(t)
+	p := start(t, srv.Addr(), "elect", "/e", "-c", `trap "echo got" HUP INT QUIT TERM; echo leads; while :; do sleep 0.02; done`)
+	for i, s := range []syscall.Signal{syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM} {
+		eventually(t, "another term", func() bool { return strings.Count(p.stdout.String(), "leads") == i+1 })
+		p.signal(s)
+		eventually(t, s.String(), func() bool { return strings.Count(p.stdout.String(), "got") == i+1 })
+		expireAll(srv)
+	}
+	require.Equal(t, 143, p.wait(), p.stderr.String())
+}
+
 // An upgrade replaces the file of a zkr that runs. It starts itself as a guard once more.
 func TestElectCampaignsAgainAfterItsFileWasDeleted(t *testing.T) {
 	t.Parallel()

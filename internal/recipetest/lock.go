@@ -315,6 +315,11 @@ func (w *World) Guesser() *guesser {
 	return g
 }
 
+// MayLag has a server keep the replicas that a Lag needs which is added later.
+func MayLag() zktest.Option {
+	return zktest.WithPlan(zktest.NewPlan(zktest.Fault{Do: zktest.Lag, Skip: 1 << 30, Behind: 1, For: time.Second}))
+}
+
 // Behind makes a lagging replica serve all but the first connections. It receives
 // the last n transactions only after a few seconds.
 func Behind(first, n int) zktest.Option {

@@ -10,7 +10,6 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
-	"github.com/zkrecipes/zkrecipes/internal/wire"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
@@ -48,9 +47,6 @@ func openSession(c *Client) (*Session, error) {
 	s.Session = zkconn.New(conn)
 	return s, s.Open()
 }
-
-// Name returns the session id as ZooKeeper's tools print it, which is unsigned.
-func (s *Session) Name() string { return wire.SessionName(s.ID()) }
 
 // onFailed logs why there is no connection: each reason at each server, once in
 // failureInterval. Each refusal of the client is told.

@@ -256,7 +256,7 @@ func TestWatchTreeFollowsRandomChangesThroughFaults(t *testing.T) {
 					require.Equal(t, want, all[2].text())
 					require.Equal(t, treeOf(t, w.Operator, w.Path+"/1"), all[1].text())
 				}
-			}, version)
+			}, version, recipetest.MayLag())
 		})
 	}
 }

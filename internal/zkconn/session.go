@@ -147,6 +147,9 @@ func New(cfg Config) *Session {
 // session ends.
 func (s *Session) UntilAnswered() context.Context { return context.Background() }
 
+// Name returns the session id as ZooKeeper's tools print it, which is unsigned.
+func (s *Session) Name() string { return wire.SessionName(s.ID()) }
+
 // ID returns ZooKeeper's session id, 0 before the first handshake.
 func (s *Session) ID() int64 { return s.wire.ID() }
 

@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/spf13/pflag"
 )
@@ -106,12 +107,12 @@ func (c *config) load() error {
 	return nil
 }
 
-// checkOwn returns an error if others than the owner may write the file: they would choose the
-// servers to which zkr gives its credentials.
+// checkOwn returns an error if others than the user of this process and root may write the file: they
+// would choose the servers to which zkr gives its credentials.
 func checkOwn(file *os.File) error {
-	info, err := file.Stat()
+	info, err := statOwn(file)
 	if err != nil {
-		return failf(exitConfig, "%w", err)
+		return err
 	}
 	if mode := info.Mode(); mode.IsRegular() && mode.Perm()&0o022 != 0 {
 		return failf(exitConfig, "%s may be written by others (mode %04o): chmod go-w it", file.Name(), mode.Perm())
@@ -119,14 +120,34 @@ func checkOwn(file *os.File) error {
 	return nil
 }
 
-// checkPrivate returns an error if others than the owner may read the file.
+// checkPrivate returns an error if others than the user of this process and root may read the file.
 func checkPrivate(file *os.File) error {
-	info, err := file.Stat()
+	info, err := statOwn(file)
 	if err != nil {
-		return failf(exitConfig, "%w", err)
+		return err
 	}
 	if mode := info.Mode().Perm(); mode&0o077 != 0 {
 		return failf(exitConfig, "%s has credentials, and others may read it (mode %04o): chmod 600 it", file.Name(), mode)
+	}
+	return nil
+}
+
+// statOwn returns an error if the file belongs to another user, who may write it whatever its mode is.
+// A pipe is that of the caller's choice.
+func statOwn(file *os.File) (fs.FileInfo, error) {
+	info, err := file.Stat()
+	if err != nil {
+		return nil, failf(exitConfig, "%w", err)
+	}
+	if !info.Mode().IsRegular() {
+		return info, nil
+	}
+	return info, checkOwner(file.Name(), int(info.Sys().(*syscall.Stat_t).Uid), os.Geteuid())
+}
+
+func checkOwner(name string, owner, user int) error {
+	if owner != 0 && owner != user {
+		return failf(exitConfig, "%s belongs to user %d, and zkr runs as user %d: chown it", name, owner, user)
 	}
 	return nil
 }

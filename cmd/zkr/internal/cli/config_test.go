@@ -4,15 +4,20 @@ package cli
 
 import (
 	"bytes"
+	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/stretchr/testify/require"
+
+	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
 // configure returns an app with these flags, whose configuration file has the text.
@@ -32,7 +37,7 @@ func TestFlagsComeBeforeTheEnvironmentAndThatBeforeTheFile(t *testing.T) {
 	t.Setenv("ZKR_SESSION_TIMEOUT", "8s")
 	a, err := configure(t, file, "--session-timeout", "9s")
 	require.NoError(t, err)
-	servers, opts, err := a.options()
+	servers, opts, err := a.options(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, []string{"file:1"}, servers)
 	require.Equal(t, "/prefix", opts.Prefix)
@@ -42,7 +47,7 @@ func TestFlagsComeBeforeTheEnvironmentAndThatBeforeTheFile(t *testing.T) {
 
 	a, err = configure(t, "", "-S", "flag:1")
 	require.NoError(t, err)
-	servers, _, err = a.options()
+	servers, _, err = a.options(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, []string{"flag:1"}, servers)
 }
@@ -74,10 +79,64 @@ func TestAFileThatOthersMayWriteIsRefused(t *testing.T) {
 	}
 }
 
+// Its owner may write it, whatever its mode is.
+func TestAFileOfAnotherUserIsRefused(t *testing.T) {
+	for _, of := range [][2]int{{0, 0}, {0, 5}, {5, 5}} {
+		require.NoError(t, checkOwner("file", of[0], of[1]))
+	}
+	for _, of := range [][2]int{{1, 0}, {6, 5}} {
+		require.Error(t, checkOwner("file", of[0], of[1]))
+	}
+	if os.Geteuid() != 0 { // and cannot give a file away
+		return
+	}
+	a, err := configure(t, "ZKR_SERVERS=zk1\n")
+	require.NoError(t, err)
+	require.NoError(t, os.Chown(a.config.path, 1, -1))
+	auth := filepath.Join(t.TempDir(), "auth")
+	require.NoError(t, os.WriteFile(auth, []byte("digest:a:b\n"), 0o600))
+	_, err = readPrivate(t.Context(), auth)
+	require.NoError(t, err)
+	require.NoError(t, os.Chown(auth, 1, -1))
+	_, authErr := readPrivate(t.Context(), auth)
+	for path, err := range map[string]error{a.config.path: a.config.load(), auth: authErr} {
+		require.ErrorContains(t, err, path+" belongs to user 1,")
+		require.Equal(t, exitConfig, exitCode(err))
+	}
+}
+
+func TestASignalEndsTheWaitForAFileThatNobodyWrites(t *testing.T) {
+	fifo := filepath.Join(t.TempDir(), "fifo")
+	require.NoError(t, syscall.Mkfifo(fifo, 0o600))
+	for _, flag := range []string{"--auth-file", "--sasl-password-file"} {
+		a, err := configure(t, "", "--sasl-user", "alice", flag, fifo)
+		require.NoError(t, err)
+		a.signals = make(chan os.Signal, 1)
+		a.signals <- syscall.SIGINT
+		err = a.waiting(t.Context(), func(ctx context.Context) error {
+			_, err := a.dial(ctx)
+			return err
+		})
+		require.Equal(t, 130, exitCode(err), err)
+	}
+}
+
+// As the one of bash's <(..).
+func TestDescribeReadsAFileThatCanBeReadOnce(t *testing.T) {
+	srv := zktest.NewServer(t, zktest.SASL(map[string]string{"alice": "secret"}), zktest.RequireSASL())
+	r, w, err := os.Pipe()
+	require.NoError(t, err)
+	defer r.Close()
+	_, err = w.WriteString("secret\n")
+	require.NoError(t, err)
+	require.NoError(t, w.Close())
+	require.Contains(t, output(t, "describe", "/", "-S", srv.Addr(), "--sasl-user", "alice", "--sasl-password-file", fmt.Sprintf("/dev/fd/%d", r.Fd())), "used by no recipe")
+}
+
 func TestSecretsComeFromTheEnvironmentOrAPrivateFile(t *testing.T) {
 	a, err := configure(t, "ZKR_AUTH=digest:file:secret\n")
 	require.NoError(t, err)
-	creds, err := a.auth()
+	creds, err := a.auth(t.Context())
 	require.NoError(t, err)
 	require.Len(t, creds, 1)
 	require.Equal(t, "digest", creds[0].Scheme)
@@ -96,16 +155,16 @@ func TestSecretsComeFromTheEnvironmentOrAPrivateFile(t *testing.T) {
 	t.Setenv("ZKR_AUTH", "digest:environment:secret")
 	a, err = configure(t, "", "--auth-file", path)
 	require.NoError(t, err)
-	creds, err = a.auth()
+	creds, err = a.auth(t.Context())
 	require.NoError(t, err)
 	require.Len(t, creds, 3)
 	require.NoError(t, os.Chmod(path, 0o604))
-	_, err = a.auth()
+	_, err = a.auth(t.Context())
 	require.ErrorContains(t, err, "chmod 600")
 	t.Setenv("ZKR_AUTH", "secret")
 	a, err = configure(t, "")
 	require.NoError(t, err)
-	_, err = a.auth()
+	_, err = a.auth(t.Context())
 	require.Error(t, err)
 	require.NotContains(t, err.Error(), "secret")
 }
@@ -121,14 +180,14 @@ func TestSASLIsDigestOrKerberos(t *testing.T) {
 	conf := file("krb5.conf", "[libdefaults]\ndefault_realm = EXAMPLE.COM\n")
 	cfg, err := configure(t, "")
 	require.NoError(t, err)
-	none, err := cfg.sasl()
+	none, err := cfg.sasl(t.Context())
 	require.NoError(t, err)
 	require.Nil(t, none)
 
 	for _, text := range []string{"ZKR_SASL_USER=alice\nZKR_SASL_PASSWORD=s3cret\n", "ZKR_SASL_USER=alice\nZKR_SASL_PASSWORD_FILE=" + password + "\n"} {
 		a, err := configure(t, text)
 		require.NoError(t, err)
-		_, opts, err := a.options()
+		_, opts, err := a.options(t.Context())
 		require.NoError(t, err)
 		require.Equal(t, "DIGEST-MD5", opts.SASL.Mechanism)
 		require.Equal(t, "alice", opts.SASL.Principal)
@@ -146,7 +205,7 @@ func TestSASLIsDigestOrKerberos(t *testing.T) {
 	} {
 		a, err := configure(t, "", args...)
 		require.NoError(t, err)
-		_, _, err = a.options()
+		_, _, err = a.options(t.Context())
 		require.Error(t, err, args)
 		require.Equal(t, exitConfig, exitCode(err), args)
 		require.NotContains(t, err.Error(), "s3cret")
@@ -173,7 +232,7 @@ func TestTLSIsAllOrNothing(t *testing.T) {
 	} {
 		a, err = configure(t, "", args...)
 		require.NoError(t, err)
-		_, _, err = a.options()
+		_, _, err = a.options(t.Context())
 		require.Error(t, err, args)
 	}
 }

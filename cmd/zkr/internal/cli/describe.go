@@ -4,7 +4,6 @@ package cli
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -85,11 +84,7 @@ func (a *app) readDescription(ctx context.Context, client *zkrecipes.Client, pat
 	if d.Recipe == zkrecipes.RecipeQueue {
 		d.Dead, _ = zkrecipes.NewQueue(client, path, nil).DeadLetters().Len(ctx) // none if there is no such queue
 	}
-	servers, opts, err := a.options()
-	if err != nil {
-		return nil, err
-	}
-	known := addresses(ctx, servers, opts.TLS)
+	known := addresses(ctx, a.servers, a.isTLS)
 	for _, p := range d.Places {
 		if address := known[p.Session]; address != "" {
 			d.Addresses[p.Session.String()] = address
@@ -111,9 +106,9 @@ func entryText(e zk.ACL) string {
 }
 
 // addresses returns where the clients of sessions are, as far as the servers tell.
-func addresses(ctx context.Context, servers []string, tls *tls.Config) map[view.Session]string {
+func addresses(ctx context.Context, servers []string, isTLS bool) map[view.Session]string {
 	found := map[view.Session]string{}
-	if tls != nil {
+	if isTLS {
 		return found
 	}
 	ctx, cancel := context.WithTimeout(ctx, lookTime)

@@ -21,7 +21,7 @@ import (
 
 // dial connects to the ensemble that the configuration names.
 func (a *app) dial(ctx context.Context) (*zkrecipes.Client, error) {
-	servers, opts, err := a.options()
+	servers, opts, err := a.options(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -56,7 +56,7 @@ func (a *app) dial(ctx context.Context) (*zkrecipes.Client, error) {
 }
 
 // options returns the servers, and the options of a Client.
-func (a *app) options() (servers []string, opts *zkrecipes.Options, err error) {
+func (a *app) options(ctx context.Context) (servers []string, opts *zkrecipes.Options, err error) {
 	opts = &zkrecipes.Options{Identity: a.identity()}
 	if servers, opts.Prefix, err = zkrecipes.ParseServers(a.config.get("ZKR_SERVERS")); err != nil {
 		return nil, nil, &failure{exitUsage, err}
@@ -64,10 +64,10 @@ func (a *app) options() (servers []string, opts *zkrecipes.Options, err error) {
 	if opts.SessionTimeout, err = a.duration("ZKR_SESSION_TIMEOUT"); err != nil {
 		return nil, nil, err
 	}
-	if opts.Auth, err = a.auth(); err != nil {
+	if opts.Auth, err = a.auth(ctx); err != nil {
 		return nil, nil, err
 	}
-	if opts.SASL, err = a.sasl(); err != nil {
+	if opts.SASL, err = a.sasl(ctx); err != nil {
 		return nil, nil, err
 	}
 	if opts.TLS, err = a.tls(); err != nil {
@@ -118,13 +118,13 @@ func (a *app) boolean(env string) (bool, error) {
 }
 
 // auth returns the credentials. No error shows one.
-func (a *app) auth() ([]zkrecipes.Auth, error) {
+func (a *app) auth(ctx context.Context) ([]zkrecipes.Auth, error) {
 	creds, err := parseAuth("ZKR_AUTH", a.config.get("ZKR_AUTH"))
 	path := a.config.get("ZKR_AUTH_FILE")
 	if err != nil || path == "" {
 		return creds, err
 	}
-	text, err := readPrivate(path)
+	text, err := readPrivate(ctx, path)
 	if err != nil {
 		return nil, err
 	}
@@ -133,20 +133,22 @@ func (a *app) auth() ([]zkrecipes.Auth, error) {
 }
 
 // readPrivate reads a file that others than its owner must not be able to read.
-func readPrivate(path string) ([]byte, error) {
-	file, err := os.Open(path)
-	if err != nil {
-		return nil, failf(exitConfig, "%w", err)
-	}
-	defer file.Close()
-	if err := checkPrivate(file); err != nil {
-		return nil, err
-	}
-	text, err := io.ReadAll(file)
-	if err != nil {
-		return nil, failf(exitConfig, "%w", err)
-	}
-	return text, nil
+func readPrivate(ctx context.Context, path string) ([]byte, error) {
+	return reading(ctx, func() ([]byte, error) {
+		file, err := os.Open(path)
+		if err != nil {
+			return nil, failf(exitConfig, "%w", err)
+		}
+		defer file.Close()
+		if err := checkPrivate(file); err != nil {
+			return nil, err
+		}
+		text, err := io.ReadAll(file)
+		if err != nil {
+			return nil, failf(exitConfig, "%w", err)
+		}
+		return text, nil
+	})
 }
 
 // parseAuth parses credentials, one a line. where names the text in an error.

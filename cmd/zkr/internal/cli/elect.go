@@ -18,7 +18,8 @@ is ended as by zkr lock, and zkr campaigns again. When the command ends by itsel
 exits as the command did. Others find the leader's value in the znode PATH/leader, or with zkr who.
 
 The exit statuses and the command's environment are those of zkr lock. A leadership that is lost
-is no reason to exit, unless a signal has told zkr to end.`
+is no reason to exit, unless zkr got SIGTERM in that term, or the command ended by itself after SIGINT,
+SIGHUP or SIGQUIT. A command may go on after these: SIGHUP has many read their configuration again.`
 
 func (a *app) elect() *cobra.Command {
 	m := &command{}
@@ -64,11 +65,18 @@ func (a *app) runElect(ctx context.Context, path, value string, m *command) erro
 			return err
 		case o.lost == nil:
 			return exit(o.code())
-		case slices.Contains([]syscall.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT}, o.Told):
+		case o.isToldToEnd():
 			return exit(exitSignal + int(o.Told))
 		}
 		a.complain(int(m.lostCode), m.failLost(path, o))
 	}
+}
+
+// isToldToEnd reports whether a signal has told zkr to end. SIGTERM has. Commands go on after others,
+// as after SIGHUP, so one of these has if the command ended by itself.
+func (o outcome) isToldToEnd() bool {
+	return o.Told == syscall.SIGTERM ||
+		!o.Late && slices.Contains([]syscall.Signal{syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT}, o.Told)
 }
 
 // lead runs the command for one term.

@@ -35,8 +35,8 @@ const exitStatuses = `0    success
 A command that zkr runs may end with any status, which is zkr's then.`
 
 const files = `zkr/zkr.env in $XDG_CONFIG_HOME or ~/.config: lines of NAME=value with the names of the environment.
-Another file: --config, or $ZKR_CONFIG. Others must not be able to write it, nor to read it if it has
-secrets.`
+Another file: --config, or $ZKR_CONFIG. It must belong to you or root. Others must not be able to
+write it, nor to read it if it has secrets.`
 
 // environment describes the variables.
 func environment() string {
@@ -138,7 +138,7 @@ func (a *app) complete(f func(context.Context, *zkrecipes.Client) []string) []st
 	if a.config.load() != nil {
 		return nil
 	}
-	servers, opts, err := a.options()
+	servers, opts, err := a.options(ctx)
 	if err != nil {
 		return nil
 	}

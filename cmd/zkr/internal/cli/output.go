@@ -117,18 +117,33 @@ func (a *app) confirm(ctx context.Context, yes bool, question string) error {
 		return nil
 	}
 	fmt.Fprint(a.stderr, question, " [y/N] ")
-	answer := make(chan string, 1)
-	go func() {
+	line, err := reading(ctx, func() (string, error) {
 		line, _ := bufio.NewReader(a.stdin).ReadString('\n')
-		answer <- strings.ToLower(strings.TrimSpace(line))
+		return strings.ToLower(strings.TrimSpace(line)), nil
+	})
+	if err == nil && line != "y" && line != "yes" {
+		return failf(exitFailure, "nothing was done (--yes does not ask)")
+	}
+	return err
+}
+
+// reading returns what read returns, or the cause of ctx if that ends first. Then read goes on until
+// the process ends: nothing can end a read of standard input, or the opening of a FIFO.
+func reading[T any](ctx context.Context, read func() (T, error)) (T, error) {
+	type result struct {
+		value T
+		err   error
+	}
+	done := make(chan result, 1)
+	go func() {
+		value, err := read()
+		done <- result{value, err}
 	}()
 	select {
-	case s := <-answer:
-		if s == "y" || s == "yes" {
-			return nil
-		}
-		return failf(exitFailure, "nothing was done (--yes does not ask)")
+	case r := <-done:
+		return r.value, r.err
 	case <-ctx.Done():
-		return context.Cause(ctx)
+		var none T
+		return none, context.Cause(ctx)
 	}
 }

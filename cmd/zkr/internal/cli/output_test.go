@@ -4,6 +4,7 @@ package cli
 
 import (
 	"encoding/json"
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -67,6 +68,12 @@ func TestJSONOnATerminalCannotControlIt(t *testing.T) {
 		require.NoError(t, json.Unmarshal([]byte(out.String()), &back))
 		require.Equal(t, text, back)
 	}
+}
+
+func TestAnErrorOnATerminalCannotControlIt(t *testing.T) {
+	var out strings.Builder
+	(&app{stderr: &out}).complain(exitFailure, errors.Join(errText("\x1b[2J\u202e/a\xff"), errText("unknown command\n\tlock")))
+	require.Equal(t, `zkr: \x1b[2J\u202e/a\xff`+"\nunknown command\n\tlock\n", out.String())
 }
 
 // Other clients choose identities, of up to a megabyte.

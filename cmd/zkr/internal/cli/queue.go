@@ -147,7 +147,7 @@ func (a *app) queuePut() *cobra.Command {
 				data := []byte(args[len(args)-1])
 				if len(args) == 1 {
 					var err error
-					if data, err = io.ReadAll(a.stdin); err != nil {
+					if data, err = reading(ctx, func() ([]byte, error) { return io.ReadAll(a.stdin) }); err != nil {
 						return err
 					}
 				}
@@ -162,16 +162,18 @@ func (a *app) queuePut() *cobra.Command {
 func (a *app) putLines(ctx context.Context, q *zkrecipes.Queue) error {
 	lines := bufio.NewScanner(a.stdin)
 	lines.Buffer(nil, 2<<20) // more than a request has room for
-	n := 1
-	for ; lines.Scan(); n++ {
-		if err := a.put(ctx, q, lines.Bytes()); err != nil {
+	for n := 1; ; n++ {
+		more, err := reading(ctx, func() (bool, error) { return lines.Scan(), lines.Err() })
+		if err == nil && !more {
+			return nil
+		}
+		if err == nil {
+			err = a.put(ctx, q, lines.Bytes())
+		}
+		if err != nil {
 			return fmt.Errorf("at line %d: %w", n, err)
 		}
 	}
-	if err := lines.Err(); err != nil {
-		return fmt.Errorf("at line %d: %w", n, err)
-	}
-	return nil
 }
 
 func (a *app) put(ctx context.Context, q *zkrecipes.Queue, data []byte) error {

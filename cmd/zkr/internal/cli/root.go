@@ -17,6 +17,7 @@ import (
 
 	"github.com/zkrecipes/zkrecipes"
 	"github.com/zkrecipes/zkrecipes/cmd/zkr/internal/guard"
+	"github.com/zkrecipes/zkrecipes/cmd/zkr/internal/view"
 	"github.com/zkrecipes/zkrecipes/zkkrb5"
 )
 
@@ -66,7 +67,7 @@ func (a *app) run(args []string) int {
 	return code
 }
 
-// complain writes a line about an error.
+// complain writes about an error, which may quote what others have written.
 func (a *app) complain(code int, err error) {
 	if a.isJSON() {
 		_ = encoder{a.stderr}.Encode(struct {
@@ -75,7 +76,7 @@ func (a *app) complain(code int, err error) {
 		}{err.Error(), code})
 		return
 	}
-	fmt.Fprintln(a.stderr, "zkr:", strings.TrimPrefix(err.Error(), "zkrecipes: "))
+	fmt.Fprintln(a.stderr, "zkr:", view.Printable([]byte(strings.TrimPrefix(err.Error(), "zkrecipes: "))))
 }
 
 // root returns the command tree.

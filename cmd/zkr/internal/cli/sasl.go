@@ -3,6 +3,7 @@
 package cli
 
 import (
+	"context"
 	"strings"
 
 	"github.com/zkrecipes/zkrecipes"
@@ -10,7 +11,7 @@ import (
 )
 
 // sasl returns the mechanism of SASL, or nil without one. No error shows a password.
-func (a *app) sasl() (*zkrecipes.SASL, error) {
+func (a *app) sasl(ctx context.Context) (*zkrecipes.SASL, error) {
 	user := a.config.get("ZKR_SASL_USER")
 	cfg := zkkrb5.Config{
 		Principal: a.config.get("ZKR_KRB5_PRINCIPAL"), Keytab: a.config.get("ZKR_KRB5_KEYTAB"), Conf: a.config.get("ZKR_KRB5_CONF"),
@@ -30,7 +31,7 @@ func (a *app) sasl() (*zkrecipes.SASL, error) {
 	}
 	password := a.config.get("ZKR_SASL_PASSWORD")
 	if path := a.config.get("ZKR_SASL_PASSWORD_FILE"); path != "" {
-		text, err := readPrivate(path)
+		text, err := readPrivate(ctx, path)
 		if err != nil {
 			return nil, err
 		}

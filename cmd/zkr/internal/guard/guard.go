@@ -156,8 +156,8 @@ func (g *guard) start(r *run) {
 		g.finish()
 		return
 	}
-	pid, err := syscall.ForkExec(r.Path, r.Args, &syscall.ProcAttr{
-		Env:   r.Env,
+	pid, err := syscall.ForkExec(string(r.Path), convert[string](r.Args), &syscall.ProcAttr{
+		Env:   convert[string](r.Env),
 		Files: []uintptr{0, 1, 2},
 		Sys:   attributes(r.Foreground),
 	})

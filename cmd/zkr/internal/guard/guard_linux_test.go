@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -70,6 +71,11 @@ func runScript(t *testing.T, h Hold, script string, change func(*Command)) *proc
 	t.Helper()
 	g, err := Start()
 	require.NoError(t, err)
+	return g.runScript(t, h, script, change)
+}
+
+func (g *Guard) runScript(t *testing.T, h Hold, script string, change func(*Command)) *proc {
+	t.Helper()
 	r := &proc{t: t, guard: g, dir: t.TempDir(), signals: make(chan os.Signal, 16), done: make(chan struct{})}
 	cmd := Command{
 		Path: "/bin/sh", Args: []string{"sh", "-c", script + ` >"$0/out"`, r.dir}, Env: os.Environ(),
@@ -145,6 +151,14 @@ func TestRunReturnsHowTheCommandEnded(t *testing.T) {
 		<-r.done
 		require.ErrorIs(t, r.err, want)
 	}
+}
+
+func TestArgumentsAndVariablesNeedNotBeUTF8(t *testing.T) {
+	r := runScript(t, holdFor(t, time.Hour), `printf "%s %s" "$1" "$V"`, func(c *Command) {
+		c.Args, c.Env = append(c.Args, "caf\xe9"), append(c.Env, "V=na\xefve")
+	})
+	require.Equal(t, Result{}, r.wait())
+	require.Equal(t, "caf\xe9 na\xefve", r.output())
 }
 
 func TestTheCommandIsKilledAtTheDeadline(t *testing.T) {
@@ -254,6 +268,44 @@ func TestAGuardThatDoesNotReadBlocksNothing(t *testing.T) {
 		}
 	}
 	require.Equal(t, Result{Signal: 9, Late: true}, r.wait())
+}
+
+// runLong runs a command that does not fit into the pipe to its guard, which is stopped.
+func runLong(t *testing.T, h Hold) *proc {
+	t.Helper()
+	g, err := Start()
+	require.NoError(t, err)
+	require.NoError(t, syscall.Kill(g.pid, syscall.SIGSTOP))
+	return g.runScript(t, h, "echo began", func(c *Command) {
+		c.Env = append(c.Env, "LONG="+strings.Repeat("x", 100_000))
+	})
+}
+
+// As on a loaded machine.
+func TestAGuardThatReadsLateRunsALongCommand(t *testing.T) {
+	r := runLong(t, holdFor(t, time.Hour))
+	_ = exec.Command("sleep", "0.5").Run() // longer than answer; if the guard is killed, so is this
+	_ = syscall.Kill(r.guard.pid, syscall.SIGCONT)
+	require.Equal(t, Result{}, r.wait())
+	require.Equal(t, "began\n", r.output())
+}
+
+func TestALongCommandThatItsGuardHasNotReadEndsWithTheHold(t *testing.T) {
+	h := holdFor(t, time.Hour)
+	r := runLong(t, h)
+	h.lose()
+	require.Equal(t, Result{Signal: 9, Late: true}, r.wait())
+	require.NoFileExists(t, filepath.Join(r.dir, "out"))
+}
+
+// Whoever sends SIGTERM wants an end, whatever follows.
+func TestSIGTERMIsRemembered(t *testing.T) {
+	r := runScript(t, holdFor(t, time.Hour), `{ trap "echo TERM" TERM; trap "exit 0" HUP; echo ready; while :; do sleep 0.01; done; }`, nil)
+	r.await("ready")
+	r.signals <- syscall.SIGTERM
+	r.await("TERM")
+	r.signals <- syscall.SIGHUP
+	require.Equal(t, Result{Told: syscall.SIGTERM}, r.wait())
 }
 
 func TestAGuardThatRanNothingEndsWithClose(t *testing.T) {

@@ -10,13 +10,21 @@ type request struct {
 	Kill     bool  `json:",omitempty"` // kill all that the command has started
 }
 
-// run says what to start.
+// run says what to start. Its texts are bytes: JSON would change what is not UTF-8.
 type run struct {
-	Path       string // of the executable
-	Args, Env  []string
+	Path       []byte // of the executable
+	Args, Env  [][]byte
 	Grace      int64 // ns from SIGTERM to SIGKILL
 	Deadline   int64 // by now()
 	Foreground bool  // the command's group becomes the terminal's foreground group
+}
+
+func convert[To, From string | []byte](from []From) []To {
+	to := make([]To, len(from))
+	for i, text := range from {
+		to[i] = To(text)
+	}
+	return to
 }
 
 // report is what the guard sends to the caller: one JSON object a line.

@@ -41,7 +41,7 @@ type Result struct {
 	// Late: the command was ended, or not even started, because the hold was over or about to
 	// be.
 	Late bool
-	// Told is the last signal of Ending that was passed on, or 0.
+	// Told is the last signal of Ending that was passed on, or 0. After SIGTERM it stays that.
 	Told syscall.Signal
 }
 
@@ -160,10 +160,10 @@ func (g *Guard) Run(hold Hold, cmd Command) (Result, error) {
 	first := r.validUntil()
 	r.sent = first
 	r.terminal.lent = r.terminal.isFree()
-	r.send(request{Run: &run{
-		Path: cmd.Path, Args: cmd.Args, Env: cmd.Env,
+	r.start(ctx, &run{
+		Path: []byte(cmd.Path), Args: convert[[]byte](cmd.Args), Env: convert[[]byte](cmd.Env),
 		Grace: int64(cmd.Grace), Deadline: at(first), Foreground: r.terminal.lent,
-	}})
+	})
 	return r.wait(ctx)
 }
 
@@ -185,8 +185,31 @@ type runner struct {
 // long that the pipe is full must not block the caller, who has to watch the deadline.
 func (r *runner) send(q request) {
 	_ = r.to.SetWriteDeadline(time.Now().Add(answer))
+	r.encode(q)
+}
+
+func (r *runner) encode(q request) {
 	if err := r.encoder.Encode(q); errors.Is(err, os.ErrDeadlineExceeded) {
 		r.killGuard()
+	}
+}
+
+// start sends the command. A long one does not fit into the pipe, and on a loaded machine the guard
+// reads late. Nothing runs before it has read all, so it may do so until the hold ends.
+func (r *runner) start(ctx context.Context, c *run) {
+	deadline := time.Now().Add(answer)
+	if r.sent.After(deadline) {
+		deadline = r.sent
+	}
+	_ = r.to.SetWriteDeadline(deadline)
+	expired := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		defer close(expired)
+		_ = r.to.SetWriteDeadline(time.Now())
+	})
+	r.encode(request{Run: c})
+	if !stop() {
+		<-expired
 	}
 }
 
@@ -308,7 +331,7 @@ func (r *runner) forward(s syscall.Signal) {
 		if r.terminal.lend(r.group) {
 			r.wants = false
 		}
-	case s != syscall.SIGCONT && s != syscall.SIGWINCH:
+	case s != syscall.SIGCONT && s != syscall.SIGWINCH && r.told != syscall.SIGTERM:
 		r.told = s
 	}
 	r.send(request{Signal: int(s)})

@@ -41,6 +41,7 @@
  *             name and of the number before its own, without a list. Foreign joins write no data.
  *   ALONE     a join may leave the line's data alone, and then lists the line
  *   REMAKE    budget: the empty line is deleted, and the next join makes it anew, with numbers from 0
+ *   OTHERLINE with ALONE and REMAKE, the line that was read need not be the one that was joined (must break)
  *   EARLY     the own watch is requested before the list, not after it
  *   ANYNUM    the guess names the last one's place whatever its number (must break)
  *   GONERW    with RW, too, the only place ahead that is gone when it is watched has left for good (with DOWN: must
@@ -108,6 +109,7 @@
 #define NOZ 15   /* no change has been seen */
 #define CHILD 64 /* a request: for the watch on the children, not on the data */
 
+byte ln; /* how often the line was made anew */
 bit alive[MAXP]; byte owner[MAXP]; bit firstg[MAXP]; bit foreignp[MAXP];
 bit reader[MAXP];
 byte nxt;
@@ -213,7 +215,7 @@ inline checkgrant(me, my) {
 proctype Client(byte me; bit foreign) {
   byte my = NONE, pred = NONE, rounds = ROUNDS, t, p, z, n, i;
   byte zset = NOZ;     /* zxid of the last change of the predecessor's data on this connection */
-  bit only, ownarmed, ownout, outst, isr, stash; byte r = NONE;
+  bit only, ownarmed, ownout, outst, isr, stash; byte r = NONE, rl;
 #ifdef NOLOOK
   bit ownfired;
 #endif
@@ -226,7 +228,8 @@ again:
   :: else -> rounds--
   fi;
 #ifdef GUESS
-  if :: !foreign -> r = rec :: r = NONE fi;   /* sent together with the join, carried out before it */
+  atomic { if :: !foreign -> r = rec :: r = NONE fi;   /* sent together with the join, carried out before it */
+    rl = ln }
 #endif
 join:
   atomic {
@@ -255,6 +258,9 @@ join:
     mark();
     n = 0; i = 0;
     do :: i < MAXP -> n = n + alive[i]; i++ :: else -> break od; i = 0;
+#if defined(GUESS) && !defined(OTHERLINE)
+    if :: rl != ln -> r = NONE :: else fi;                    /* the czxids tell */
+#endif
     if
     :: n == 1 && !foreign -> n = 0; r = NONE;                 /* Stat.NumChildren == 1 */
        goto grant
@@ -597,7 +603,7 @@ endadv:
 #endif
 #if REMAKE > 0
   :: atomic { m > 0 && cnt > 0 -> m--; i = 0; do :: i < MAXP && !alive[i] -> i++ :: else -> break od;
-       if :: i == MAXP -> cnt = 0; rec = NONE :: else fi; i = 0 }
+       if :: i == MAXP -> cnt = 0; rec = NONE; ln++ :: else fi; i = 0 }
 #endif
 #if FSET > 0
   :: atomic { s > 0 -> s--; i = 0; do :: i < MAXP-1 -> i++ :: break od;

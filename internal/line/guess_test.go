@@ -367,3 +367,30 @@ func TestAWaiterEvictedBetweenItsTwoWatchesIsGrantedNothing(t *testing.T) {
 		}
 	}
 }
+
+// The line is made anew between the read and the join, which are sent together. The name in the old data, with
+// the number before the own one, is that of a place of the old line, of which events may still come.
+func TestDataOfALineThatIsGoneAreNoGuess(t *testing.T) {
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		g, conn := w.Guesser(), w.Bare()
+		l := recipetest.LockOn(t, zkrecipes.NewMutex(w.Client(nil), w.Path))
+		old, number := l.Check().Path, w.Line()[0].Number
+		data, _, err := conn.Get(w.Path)
+		require.NoError(t, err)
+		w.Plan.Add(zktest.Fault{Do: zktest.Delay, Op: recipetest.OpJoin, For: time.Second},
+			zktest.Fault{Do: zktest.Delay, Op: "getData", Path: old, For: time.Second, Times: -1})
+		a := w.LockLater(g.C)
+		require.NoError(t, conn.Delete(old, -1))
+		require.NoError(t, conn.Delete(w.Path, -1))
+		_, err = conn.CreateContainer(w.Path, data, zk.FlagContainer, zk.WorldACL(zk.PermAll))
+		require.NoError(t, err)
+		require.NoError(t, w.Srv.SetCounter(w.Path, number))
+		paths := w.Stand(conn, placename.KindLock, 1)
+		time.Sleep(5 * time.Second)
+		require.True(t, a.Waiting())
+		require.Equal(t, number+1, w.Line()[1].Number)
+		require.Equal(t, 2, w.Plan.Fired()["delay before"], "the join, and its holder's look at the old place")
+		require.NoError(t, conn.Delete(paths[0], -1))
+		released(t, a.Get())
+	})
+}

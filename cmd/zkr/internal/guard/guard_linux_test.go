@@ -306,9 +306,8 @@ func TestSIGTERMIsRemembered(t *testing.T) {
 		name := map[syscall.Signal]string{syscall.SIGTERM: "TERM", syscall.SIGHUP: "HUP"}[s]
 		require.Eventually(t, func() bool { // a shell may lose one that comes while it handles another
 			r.signals <- s
-			time.Sleep(100 * time.Millisecond)
 			return strings.Contains(r.output(), name)
-		}, time.Minute, time.Millisecond, "no %s", name)
+		}, time.Minute, 100*time.Millisecond, "no %s", name)
 	}
 	require.NoError(t, os.WriteFile(filepath.Join(r.dir, "end"), nil, 0o600))
 	require.Equal(t, Result{Told: syscall.SIGTERM}, r.wait())

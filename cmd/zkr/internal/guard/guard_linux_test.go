@@ -300,7 +300,7 @@ func TestALongCommandThatItsGuardHasNotReadEndsWithTheHold(t *testing.T) {
 
 // Whoever sends SIGTERM wants an end, whatever follows.
 func TestSIGTERMIsRemembered(t *testing.T) {
-	r := runScript(t, holdFor(t, time.Hour), `{ trap "echo TERM" TERM; trap "echo HUP" HUP; echo ready; while [ ! -e "$0/end" ]; do sleep 0.01; done; }`, nil)
+	r := runScript(t, holdFor(t, time.Hour), `{ trap "echo TERM" TERM; trap "echo HUP" HUP; echo ready; while [ ! -e "$0/end" ]; do sleep 0.01; done; exit 0; }`, nil)
 	r.await("ready")
 	for _, s := range []syscall.Signal{syscall.SIGTERM, syscall.SIGHUP} {
 		name := map[syscall.Signal]string{syscall.SIGTERM: "TERM", syscall.SIGHUP: "HUP"}[s]

@@ -147,8 +147,7 @@ func fail(op, path string, err error) error {
 	}
 	// What may have been done does not match ErrLost, which says that nothing was: also if ctx was the
 	// lease's own, which ended because the lease was lost.
-	lost := func(cause error) bool { return errors.Is(err, ErrUncertain) && errors.Is(cause, ErrLost) }
-	if e := (*zkconn.ContextError)(nil); errors.As(err, &e) && e.Cause != nil && !lost(e.Cause) {
+	if e := (*zkconn.ContextError)(nil); errors.As(err, &e) && e.Cause != nil && !(errors.Is(err, ErrUncertain) && errors.Is(e.Cause, ErrLost)) {
 		err = withCause{err, e.Cause}
 	}
 	return &Error{Op: op, Path: path, Err: err}

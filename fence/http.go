@@ -63,18 +63,17 @@ func Handler(g Guard, next http.Handler, opts *HandlerOptions) http.Handler {
 		if r.Body != http.NoBody {
 			r.Body = up
 		}
-		over := make(chan struct{})
+		over, fenced := make(chan struct{}), false
 		stop := context.AfterFunc(work, func() {
 			defer close(over)
-			if ctx.Err() == nil { // the guard has ended the work
-				up.cut(w)
-			}
+			fenced = ctx.Err() == nil
+			up.cut(w)
 		})
 		defer stop()
 		next.ServeHTTP(w, r)
 		if !stop() {
 			<-over
-			if up.isCut {
+			if up.isCut && fenced { // else the response is sent: the service itself has ended the context
 				panic(http.ErrAbortHandler) // the connection is in the middle of a request
 			}
 		}

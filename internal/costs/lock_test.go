@@ -89,6 +89,7 @@ var mutexRows = []row{
 	{"Release with a waiter that has reconnected", steps{theyHold, iWait, iReconnect, releaseToMe}},
 	{"a waiter's reconnection", steps{theyHold, iWait, iReconnect}},
 	{"a waiter in the middle gives up", steps{theyHold, iWait, theyWait, iGiveUp}},
+	{"Lock of a held lock for which others wait", steps{theyHold, iWait, theyWait, theyWait, theyWait, releaseToMe, release, iWait}},
 	{"TryLock and Release, free", steps{iTryAndGet}},
 	{"TryLock of a held lock", steps{theyHold, iTryInVain}},
 	{"TryLock of a held lock for which others wait", steps{theyHold, iWait, theyWait, theyWait, theyWait, releaseToMe, release, iTryInVain, iTryInVain}},

@@ -26,8 +26,9 @@ func TestSemaphoreThatRemembersFreeSlotsDoesNotOvertake(t *testing.T) {
 	})
 }
 
-// Who has seen the line empty takes a slot over its version. So each join must change that: also before
-// ZooKeeper 3.9, where a join of a lock's line may be a create alone.
+// A caller that has seen the line empty takes a slot only if the line still has the version that it saw.
+// So each join must change the version: before ZooKeeper 3.9, too, where a join of a lock's line may be a
+// create alone.
 func TestAJoinBefore39ChangesTheVersionOfASemaphoresLine(t *testing.T) {
 	recipetest.InSemaphoreBubble(t, func(t *testing.T, w *recipetest.World) {
 		x := w.WarmSemaphore(1)

@@ -210,7 +210,7 @@ func (l *Line) notJoined(e *JoinRequest, o zkconn.Outcome) error {
 	switch {
 	case l.Refused(e, o):
 		return nil
-	case e.Marker != nil && o.RefusedAt(e.Marker, zk.ErrNoAuth):
+	case o.RefusedAt(e.Marker, zk.ErrNoAuth):
 		return fmt.Errorf("the data of %s, which each join sets, may not be written: %w", l.Abs(), o.Err())
 	case o.SessionOver():
 		return ErrJoinLost
@@ -263,7 +263,7 @@ func (e *JoinRequest) Ops() []any {
 // Refused reports whether a join was refused because the line is not what it was known to
 // be. The next one may succeed.
 func (l *Line) Refused(e *JoinRequest, o zkconn.Outcome) bool {
-	if !o.Is(zk.ErrNoNode) && (e.Marker == nil || !o.RefusedAt(e.Marker, zk.ErrBadVersion)) {
+	if !o.Is(zk.ErrNoNode) && !o.RefusedAt(e.Marker, zk.ErrBadVersion) {
 		return false
 	}
 	l.forget()

@@ -9,6 +9,7 @@ import (
 
 	"github.com/zkrecipes/zkrecipes/internal/hold"
 	"github.com/zkrecipes/zkrecipes/internal/hooks"
+	"github.com/zkrecipes/zkrecipes/internal/layout"
 	"github.com/zkrecipes/zkrecipes/internal/line"
 	"github.com/zkrecipes/zkrecipes/internal/session"
 )
@@ -31,9 +32,7 @@ func newTracing(logger *slog.Logger, trace *Trace) *tracing {
 }
 
 // tracingOf returns that of a Client.
-func tracingOf(c *session.Client) *tracing {
-	return session.Attached(c, func() *tracing { return newTracing(nil, nil) })
-}
+func tracingOf(c *session.Client) *tracing { return session.Attached[tracing](c, nil) }
 
 // acquisition is a call that is reported to the Trace, from its start to its end. The nil
 // acquisition reports nothing: there is no Trace.
@@ -58,6 +57,18 @@ func startAcquire(ctx context.Context, c *session.Client, of Recipe, path, op st
 		a.ctx = traced
 	}
 	return line.WithQueuedHook(ctx, a), a
+}
+
+// tracedLease is untracedLease with a Trace.
+func (r lock) tracedLease(ctx context.Context, op string, k layout.Kind, grant grantFunc, held heldFunc) (*Lease, error) {
+	ctx, traced := startAcquire(ctx, r.Client, Recipe(r.Recipe), r.Path, op)
+	l, err := r.untracedLease(ctx, op, k, grant, held)
+	if err != nil {
+		traced.end(nil, err)
+		return nil, err
+	}
+	traced.end(l.handle.Grant, nil)
+	return l, nil
 }
 
 // acquireStart calls Trace.AcquireStart, which is the user's.

@@ -14,7 +14,7 @@ import (
 
 	"github.com/zkrecipes/zkrecipes"
 	"github.com/zkrecipes/zkrecipes/internal/harness"
-	"github.com/zkrecipes/zkrecipes/internal/placename"
+	"github.com/zkrecipes/zkrecipes/internal/layout"
 	"github.com/zkrecipes/zkrecipes/internal/recipetest"
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
@@ -289,7 +289,7 @@ func TestNothingIsGrantedAfterShutdownHasBegun(t *testing.T) {
 				require.NoError(t, kept.Do(t.Context(), recipetest.Nothing))
 				l := recipetest.LockOn(t, zkrecipes.NewMutex(c, w.Path))
 				s, _ := c.Core().Session()
-				p, err := zkrecipes.NewMutex(c, "/other").Line().Join(t.Context(), s, placename.KindLock)
+				p, err := zkrecipes.NewMutex(c, "/other").Line().Join(t.Context(), s, layout.KindLock)
 				require.NoError(t, err)
 				require.True(t, p.HasTurn)
 				done := make(chan struct{})

@@ -12,9 +12,9 @@ import (
 
 	"github.com/zkrecipes/zkrecipes/internal/election"
 	"github.com/zkrecipes/zkrecipes/internal/hold"
+	"github.com/zkrecipes/zkrecipes/internal/layout"
 	"github.com/zkrecipes/zkrecipes/internal/line"
 	"github.com/zkrecipes/zkrecipes/internal/look"
-	"github.com/zkrecipes/zkrecipes/internal/placename"
 	"github.com/zkrecipes/zkrecipes/internal/session"
 )
 
@@ -52,8 +52,8 @@ type Election struct {
 // NewElection sends nothing. An invalid path or option is reported on first use.
 func NewElection(c *Client, path string, opts ...MutexOption) *Election {
 	e := &Election{line: &line.Line{
-		At: session.At{Client: c.core(), Path: path, Recipe: "election"}, Kinds: placename.LockKinds,
-		Blocks: line.EveryoneBlocks, Foreign: placename.IsRWLockKind, ExtraChild: election.LeaderName[1:],
+		At: session.At{Client: c.core(), Path: path, Recipe: "election"}, Kinds: layout.LockKinds,
+		Blocks: line.EveryoneBlocks, Foreign: layout.IsRWLockKind, ExtraChild: election.LeaderName[1:],
 	}}
 	e.maxHold, e.invalid = timesOf(e.line, opts)
 	if slices.ContainsFunc(opts, func(o MutexOption) bool { return o.keeps }) {
@@ -137,7 +137,7 @@ func (e *Election) Campaign(ctx context.Context, value []byte) (*Term, error) {
 	return e.campaign(ctx, "campaign", slices.Clone(value), election.Campaign)
 }
 
-func (e *Election) campaign(ctx context.Context, op string, value []byte, enter func(context.Context, *line.Line, placename.Kind, []byte) (*hold.Grant, error)) (*Term, error) {
+func (e *Election) campaign(ctx context.Context, op string, value []byte, enter func(context.Context, *line.Line, layout.Kind, []byte) (*hold.Grant, error)) (*Term, error) {
 	r := e.self()
 	if err := r.check(ctx); err != nil {
 		return nil, fail(op, r.Path, err)
@@ -145,7 +145,7 @@ func (e *Election) campaign(ctx context.Context, op string, value []byte, enter 
 	if err := election.CheckValue(e.line, value); err != nil {
 		return nil, fail(op, r.Path, err)
 	}
-	l, err := r.lease(ctx, op, placename.KindLock, func(ctx context.Context, k placename.Kind) (*hold.Grant, error) {
+	l, err := r.lease(ctx, op, layout.KindLock, func(ctx context.Context, k layout.Kind) (*hold.Grant, error) {
 		return enter(ctx, e.line, k, value)
 	}, deadlock)
 	if err != nil {

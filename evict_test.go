@@ -12,7 +12,7 @@ import (
 
 	"github.com/zkrecipes/zkrecipes"
 	"github.com/zkrecipes/zkrecipes/internal/harness"
-	"github.com/zkrecipes/zkrecipes/internal/placename"
+	"github.com/zkrecipes/zkrecipes/internal/layout"
 	"github.com/zkrecipes/zkrecipes/internal/recipetest"
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
@@ -162,7 +162,7 @@ func TestReadersAreHoldersUnlessAWriterIsAhead(t *testing.T) {
 func TestAPlaceBeyondTheLimitIsEvictedAndTheHolderBehindItIsSpared(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		holder := recipetest.LockOn(t, zkrecipes.NewMutex(w.Stranger(nil), w.Path))
-		aside := fmt.Sprintf("%s/_c_%s-lock-%010d", w.Path, placename.NewUUID(), -5)
+		aside := fmt.Sprintf("%s/_c_%s-lock-%010d", w.Path, layout.NewUUID(), -5)
 		_, err := w.Bare().Create(aside, nil, zk.FlagEphemeral, zk.WorldACL(zk.PermAll))
 		require.NoError(t, err)
 		operator := w.Stranger(nil)

@@ -7,7 +7,7 @@ import (
 	"slices"
 
 	"github.com/zkrecipes/zkrecipes/internal/errs"
-	"github.com/zkrecipes/zkrecipes/internal/placename"
+	"github.com/zkrecipes/zkrecipes/internal/layout"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
@@ -102,7 +102,7 @@ func lockOrder(ctx context.Context, locks []*Mutex) ([]*Mutex, error) {
 func lockInOrder(ctx context.Context, order []*Mutex) (held []*Lease, lost bool, err error) {
 	while := ctx // ends with each of the leases, too
 	for _, m := range order {
-		l, err := m.self().acquire(while, opLockAll, placename.KindLock)
+		l, err := m.self().acquire(while, opLockAll, layout.KindLock)
 		if err != nil && ctx.Err() == nil && while.Err() != nil {
 			lost, err = whyLost(ctx, held, err)
 		}

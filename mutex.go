@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/zkrecipes/zkrecipes/internal/keep"
+	"github.com/zkrecipes/zkrecipes/internal/layout"
 	"github.com/zkrecipes/zkrecipes/internal/line"
-	"github.com/zkrecipes/zkrecipes/internal/placename"
 	"github.com/zkrecipes/zkrecipes/internal/session"
 )
 
@@ -43,8 +43,8 @@ type Mutex struct {
 func NewMutex(c *Client, path string, opts ...MutexOption) *Mutex {
 	m := &Mutex{line: &line.Line{
 		At:          session.At{Client: c.core(), Path: path, Recipe: string(RecipeMutex)},
-		AlsoAccepts: string(RecipeRWLock), Kinds: placename.LockKinds,
-		Blocks: line.EveryoneBlocks, Foreign: placename.IsRWLockKind, AnyVersion: true,
+		AlsoAccepts: string(RecipeRWLock), Kinds: layout.LockKinds,
+		Blocks: line.EveryoneBlocks, Foreign: layout.IsRWLockKind, AnyVersion: true,
 	}}
 	for _, opt := range opts {
 		if opt.keeps {
@@ -126,7 +126,7 @@ func (m *Mutex) Path() string { return m.self().Path }
 // client lists the line there. Three more if the place right ahead in a long line was another
 // library's, or its client gave up. With KeepFor, none if the process keeps the lock.
 func (m *Mutex) Lock(ctx context.Context) (*Lease, error) {
-	return m.self().acquire(ctx, "lock", placename.KindLock)
+	return m.self().acquire(ctx, "lock", layout.KindLock)
 }
 
 // TryLock is like Lock but does not wait: it returns ErrLocked if somebody else is in
@@ -134,7 +134,7 @@ func (m *Mutex) Lock(ctx context.Context) (*Lease, error) {
 // nothing behind. A holder that is just leaving may count. TryLock blocks only for the
 // servers' replies. While disconnected, that is until there is a connection again or ctx ends.
 func (m *Mutex) TryLock(ctx context.Context) (*Lease, error) {
-	return m.self().tryAcquire(ctx, "try lock", placename.KindLock)
+	return m.self().tryAcquire(ctx, "try lock", layout.KindLock)
 }
 
 // Do runs f with the lock and then releases it, even if f panics. f's context is the
@@ -150,7 +150,7 @@ func (m *Mutex) TryLock(ctx context.Context) (*Lease, error) {
 // is no proof that the lock was held to the end: a Commit in f, or a store that checks the
 // Token, is.
 func (m *Mutex) Do(ctx context.Context, f func(context.Context, *Lease) error) error {
-	return m.self().withLease(ctx, "lock", placename.KindLock, f)
+	return m.self().withLease(ctx, "lock", layout.KindLock, f)
 }
 
 // Contenders returns the places in the line, in order. The first one holds. ErrUnused is

@@ -4,8 +4,8 @@ import (
 	"context"
 	"errors"
 
+	"github.com/zkrecipes/zkrecipes/internal/layout"
 	"github.com/zkrecipes/zkrecipes/internal/line"
-	"github.com/zkrecipes/zkrecipes/internal/placename"
 	"github.com/zkrecipes/zkrecipes/internal/session"
 )
 
@@ -37,8 +37,8 @@ type RWLock struct{ line *line.Line }
 func NewRWLock(c *Client, path string) *RWLock {
 	return &RWLock{&line.Line{
 		At:          session.At{Client: c.core(), Path: path, Recipe: string(RecipeRWLock)},
-		AlsoAccepts: string(RecipeMutex), Kinds: placename.LockKinds,
-		Blocks: line.WritersBlock, Foreign: placename.IsMutexKind, AnyVersion: true,
+		AlsoAccepts: string(RecipeMutex), Kinds: layout.LockKinds,
+		Blocks: line.WritersBlock, Foreign: layout.IsMutexKind, AnyVersion: true,
 	}}
 }
 
@@ -49,7 +49,7 @@ func (w *RWLock) Path() string { return w.self().Path }
 // and costs like Mutex.Lock. With a context of a reader it returns ErrUpgrade at
 // once: two readers that both waited to write would wait for each other for ever.
 func (w *RWLock) Lock(ctx context.Context) (*Lease, error) {
-	return w.self().acquire(ctx, "lock", placename.KindWrite)
+	return w.self().acquire(ctx, "lock", layout.KindWrite)
 }
 
 // RLock waits until no writer is ahead and returns a reader's lease. It blocks and
@@ -64,30 +64,30 @@ func (w *RWLock) Lock(ctx context.Context) (*Lease, error) {
 // readers are. Four more behind a writer, and none between the writer's release and
 // the grant, or a listing before ZooKeeper 3.9.
 func (w *RWLock) RLock(ctx context.Context) (*Lease, error) {
-	return w.self().acquire(ctx, "read lock", placename.KindRead)
+	return w.self().acquire(ctx, "read lock", layout.KindRead)
 }
 
 // TryLock is like Lock but does not wait, like Mutex.TryLock. It returns ErrLocked if
 // anybody is in the line. With a context of a reader, the error is also ErrUpgrade. While
 // disconnected it blocks like Mutex.TryLock, and so does TryRLock.
 func (w *RWLock) TryLock(ctx context.Context) (*Lease, error) {
-	return w.self().tryAcquire(ctx, "try lock", placename.KindWrite)
+	return w.self().tryAcquire(ctx, "try lock", layout.KindWrite)
 }
 
 // TryRLock is like RLock but does not wait: it returns ErrLocked if a writer is in the
 // line, holding or waiting.
 func (w *RWLock) TryRLock(ctx context.Context) (*Lease, error) {
-	return w.self().tryAcquire(ctx, "try read lock", placename.KindRead)
+	return w.self().tryAcquire(ctx, "try read lock", layout.KindRead)
 }
 
 // Do runs f with the writer's lease, like Mutex.Do.
 func (w *RWLock) Do(ctx context.Context, f func(context.Context, *Lease) error) error {
-	return w.self().withLease(ctx, "lock", placename.KindWrite, f)
+	return w.self().withLease(ctx, "lock", layout.KindWrite, f)
 }
 
 // RDo runs f with a reader's lease, like Mutex.Do.
 func (w *RWLock) RDo(ctx context.Context, f func(context.Context, *Lease) error) error {
-	return w.self().withLease(ctx, "read lock", placename.KindRead, f)
+	return w.self().withLease(ctx, "read lock", layout.KindRead, f)
 }
 
 // Contenders returns the places in the line, in order. Those with Held hold. For ErrUnused,

@@ -9,8 +9,8 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/errs"
 	"github.com/zkrecipes/zkrecipes/internal/hold"
 	"github.com/zkrecipes/zkrecipes/internal/keep"
+	"github.com/zkrecipes/zkrecipes/internal/layout"
 	"github.com/zkrecipes/zkrecipes/internal/line"
-	"github.com/zkrecipes/zkrecipes/internal/placename"
 	"github.com/zkrecipes/zkrecipes/internal/session"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
@@ -52,19 +52,22 @@ func lockOn(l *line.Line, kept *keep.Lock, maxHold time.Duration, invalid error)
 }
 
 // grantFunc gets a grant of that kind.
-type grantFunc func(ctx context.Context, k placename.Kind) (*hold.Grant, error)
+type grantFunc func(ctx context.Context, k layout.Kind) (*hold.Grant, error)
+
+// heldFunc returns the error of a call with a context of the holder, or nil if the call may go on.
+// alone: the holder holds alone.
+type heldFunc func(k layout.Kind, alone bool) error
 
 // acquire waits for a lease of that kind.
-func (r lock) acquire(ctx context.Context, op string, k placename.Kind) (*Lease, error) {
+func (r lock) acquire(ctx context.Context, op string, k layout.Kind) (*Lease, error) {
 	if r.keep != nil {
 		return r.lease(ctx, op, k, r.keep.Acquire, deadlock)
 	}
 	return r.lease(ctx, op, k, r.line.Acquire, deadlock)
 }
 
-// deadlock returns the error of a call with a context of the holder, which would wait for itself.
-// alone: the holder holds alone.
-func deadlock(k placename.Kind, alone bool) error {
+// deadlock is the heldFunc of a call that would wait for itself.
+func deadlock(k layout.Kind, alone bool) error {
 	if !alone && k.Exclusive() {
 		return ErrUpgrade
 	}
@@ -72,16 +75,16 @@ func deadlock(k placename.Kind, alone bool) error {
 }
 
 // tryAcquire is like acquire but does not wait.
-func (r lock) tryAcquire(ctx context.Context, op string, k placename.Kind) (*Lease, error) {
+func (r lock) tryAcquire(ctx context.Context, op string, k layout.Kind) (*Lease, error) {
 	if r.keep != nil {
 		return r.lease(ctx, op, k, r.keep.TryAcquire, heldByCaller)
 	}
 	return r.lease(ctx, op, k, r.line.TryAcquire, heldByCaller)
 }
 
-// heldByCaller is like deadlock for a call that does not wait. nil: it is a reader beside the one
-// that holds.
-func heldByCaller(k placename.Kind, alone bool) error {
+// heldByCaller is the heldFunc of a call that does not wait. nil: it is a reader beside the one that
+// holds.
+func heldByCaller(k layout.Kind, alone bool) error {
 	switch {
 	case alone:
 		return ErrLocked
@@ -92,32 +95,32 @@ func heldByCaller(k placename.Kind, alone bool) error {
 }
 
 // lease returns the first lease of what grant gets or, with a Reentrant context of the holder, one
-// more lease of the holder's grant. With another context of the holder, held returns the error, or
-// nil if the call may go on.
-func (r lock) lease(ctx context.Context, op string, k placename.Kind, grant grantFunc, held func(k placename.Kind, alone bool) error) (*Lease, error) {
+// more lease of the holder's grant. With another context of the holder it asks held.
+func (r lock) lease(ctx context.Context, op string, k layout.Kind, grant grantFunc, held heldFunc) (*Lease, error) {
 	if err := r.check(ctx); err != nil {
 		return nil, fail(op, r.Path, err)
 	}
-	h, ok := r.holderIn(ctx)
-	if ok && h.Reentrant {
+	if h, ok := r.holderIn(ctx); ok && h.Reentrant {
 		l, err := reenter(h, k, held)
 		return l, fail(op, r.Path, err)
 	}
-	ctx, traced := startAcquire(ctx, r.Client, Recipe(r.Recipe), r.Path, op)
-	var l *Lease
-	var err error
-	if ok && h.Handle.Failure() == nil {
-		err = held(k, h.Handle.Grant.HoldsAlone())
+	if session.Attached[tracing](r.Client, nil).acquires {
+		return r.tracedLease(ctx, op, k, grant, held)
 	}
-	if err == nil {
-		l, err = r.firstLease(ctx, k, grant)
+	return r.untracedLease(ctx, op, k, grant, held)
+}
+
+// untracedLease is lease without a Reentrant context of the holder, and without a Trace.
+func (r lock) untracedLease(ctx context.Context, op string, k layout.Kind, grant grantFunc, held heldFunc) (*Lease, error) {
+	if h, ok := r.holderIn(ctx); ok && h.Handle.Failure() == nil {
+		if err := held(k, h.Handle.Grant.HoldsAlone()); err != nil {
+			return nil, fail(op, r.Path, err)
+		}
 	}
+	l, err := r.firstLease(ctx, k, grant)
 	if err != nil {
-		err = fail(op, r.Path, err)
-		traced.end(nil, err)
-		return nil, err
+		return nil, fail(op, r.Path, err)
 	}
-	traced.end(l.handle.Grant, nil)
 	return l, nil
 }
 
@@ -130,7 +133,7 @@ func newLease(h *hold.Handle) *Lease {
 }
 
 // reenter returns one more lease of the holder's grant.
-func reenter(h hold.Holder, k placename.Kind, held func(k placename.Kind, alone bool) error) (*Lease, error) {
+func reenter(h hold.Holder, k layout.Kind, held heldFunc) (*Lease, error) {
 	if err := h.Handle.Failure(); err != nil {
 		return nil, err
 	}
@@ -142,7 +145,7 @@ func reenter(h hold.Holder, k placename.Kind, held func(k placename.Kind, alone 
 }
 
 // firstLease returns the first lease of what grant gets.
-func (r lock) firstLease(ctx context.Context, k placename.Kind, grant grantFunc) (*Lease, error) {
+func (r lock) firstLease(ctx context.Context, k layout.Kind, grant grantFunc) (*Lease, error) {
 	ctx, done := r.Client.BindWait(ctx)
 	defer done()
 	for {
@@ -165,7 +168,7 @@ func (r lock) firstLease(ctx context.Context, k placename.Kind, grant grantFunc)
 }
 
 // withLease acquires a lease, runs f with it and releases it.
-func (r lock) withLease(ctx context.Context, op string, k placename.Kind, f func(context.Context, *Lease) error) error {
+func (r lock) withLease(ctx context.Context, op string, k layout.Kind, f func(context.Context, *Lease) error) error {
 	if f == nil {
 		return fail(op, r.Path, errors.New("nil function"))
 	}

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/zkrecipes/zkrecipes/internal/group"
-	"github.com/zkrecipes/zkrecipes/internal/placename"
+	"github.com/zkrecipes/zkrecipes/internal/layout"
 	"github.com/zkrecipes/zkrecipes/internal/session"
 	"github.com/zkrecipes/zkrecipes/internal/shards"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
@@ -97,7 +97,7 @@ func (sv *shardServer) serveSize(ctx context.Context) error {
 // does not change while it is held.
 func (sv *shardServer) enter(ctx context.Context) (l *Lease, n int, err error) {
 	for {
-		if l, err = sv.sizeLock().self().acquire(ctx, opShard, placename.KindRead); err != nil {
+		if l, err = sv.sizeLock().self().acquire(ctx, opShard, layout.KindRead); err != nil {
 			return nil, 0, err
 		}
 		if n, err = sv.settleSize(ctx, l); err == nil && n > 0 {
@@ -452,7 +452,7 @@ func (sv *shardServer) workOn(ctx context.Context, w *shardWork, n int) {
 
 // workOnce takes the shard and calls f. lost: the shard was lost, so it can be taken again at once.
 func (sv *shardServer) workOnce(ctx context.Context, w *shardWork, n int) (lost bool, err error) {
-	l, err := sv.lock(w.number).self().acquire(ctx, opShard, placename.KindLock)
+	l, err := sv.lock(w.number).self().acquire(ctx, opShard, layout.KindLock)
 	if err != nil {
 		return errors.Is(err, ErrEvicted), err
 	}

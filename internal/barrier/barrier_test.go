@@ -13,7 +13,7 @@ import (
 	"github.com/zkrecipes/zkrecipes"
 	"github.com/zkrecipes/zkrecipes/internal/barrier"
 	"github.com/zkrecipes/zkrecipes/internal/harness"
-	"github.com/zkrecipes/zkrecipes/internal/placename"
+	"github.com/zkrecipes/zkrecipes/internal/layout"
 	"github.com/zkrecipes/zkrecipes/internal/recipetest"
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
@@ -168,9 +168,9 @@ func TestTheLastMemberDeletesTheRoundAlthoughItsConnectionBreaks(t *testing.T) {
 
 // The data of ready are ranges of numbers, so that they do not grow with n.
 func TestReadyHoldsRanges(t *testing.T) {
-	of := func(numbers ...int32) (ms []placename.Parts) {
+	of := func(numbers ...int32) (ms []layout.PlaceName) {
 		for _, n := range numbers {
-			ms = append(ms, placename.Parts{Number: n})
+			ms = append(ms, layout.PlaceName{Number: n})
 		}
 		return ms
 	}

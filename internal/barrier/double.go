@@ -14,7 +14,6 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/errs"
 	"github.com/zkrecipes/zkrecipes/internal/layout"
 	"github.com/zkrecipes/zkrecipes/internal/line"
-	"github.com/zkrecipes/zkrecipes/internal/placename"
 	"github.com/zkrecipes/zkrecipes/internal/session"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
@@ -178,10 +177,10 @@ func (d *DoubleBarrier) Members(ctx context.Context, s *session.Session) (ms []s
 	}
 	ms = make([]string, 0, len(names))
 	for _, name := range names {
-		if _, ok := placename.Parse(name, placename.LockKinds); ok {
+		if _, ok := layout.ParsePlace(name, layout.LockKinds); ok {
 			return nil, nil, false, zkconn.Errorf(zkconn.ErrPathInUse, "%s stands in a %s: another recipe uses this path", name, d.recipe)
 		}
-		if _, ok := placename.Parse(name, MemberKinds); ok || placename.IsUUID(name) || isHexUUID(name) {
+		if _, ok := layout.ParsePlace(name, MemberKinds); ok || layout.IsUUID(name) || isHexUUID(name) {
 			ms = append(ms, name)
 		}
 	}

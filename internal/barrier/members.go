@@ -12,7 +12,6 @@ import (
 
 	"github.com/zkrecipes/zkrecipes/internal/layout"
 	"github.com/zkrecipes/zkrecipes/internal/line"
-	"github.com/zkrecipes/zkrecipes/internal/placename"
 	"github.com/zkrecipes/zkrecipes/internal/session"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
@@ -26,14 +25,14 @@ import (
 
 // kindMember is the kind of a barrier's members. Locks and barriers do not see each
 // other's places.
-const kindMember placename.Kind = "member-"
+const kindMember layout.Kind = "member-"
 
-var MemberKinds = []placename.Kind{kindMember}
+var MemberKinds = []layout.Kind{kindMember}
 
 // MemberKindOf is kindMember of a barrier of n members. Members say in their names how
 // many they wait for, so that a listing tells who disagrees, and costs nothing more.
-func MemberKindOf(n int) placename.Kind {
-	return placename.Kind("of" + strconv.Itoa(n) + "-" + string(kindMember))
+func MemberKindOf(n int) layout.Kind {
+	return layout.Kind("of" + strconv.Itoa(n) + "-" + string(kindMember))
 }
 
 // memberSize returns for how many members the member with that name waits, or 0 if the
@@ -53,13 +52,13 @@ type members struct {
 }
 
 func membersOf(c *session.Client, path, kind, recipe string, n int) members {
-	l := &line.Line{At: session.At{Client: c, Path: path, Recipe: kind}, Kinds: []placename.Kind{MemberKindOf(n), kindMember}}
+	l := &line.Line{At: session.At{Client: c, Path: path, Recipe: kind}, Kinds: []layout.Kind{MemberKindOf(n), kindMember}}
 	return members{l, recipe, n}
 }
 
 func (m members) Ready() string { return m.Abs() + "/ready" }
 
-func (m members) kind() placename.Kind { return MemberKindOf(m.n) }
+func (m members) kind() layout.Kind { return MemberKindOf(m.n) }
 
 // counts reports whether the member with that name waits for n, or does not say for how many.
 func (m members) counts(name string) bool {

@@ -11,8 +11,8 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/zkrecipes/zkrecipes/internal/jute"
+	"github.com/zkrecipes/zkrecipes/internal/layout"
 	"github.com/zkrecipes/zkrecipes/internal/line"
-	"github.com/zkrecipes/zkrecipes/internal/placename"
 	"github.com/zkrecipes/zkrecipes/internal/session"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
@@ -174,7 +174,7 @@ func (a *participant) open(p *line.Place) (int, error) {
 // deletes all signals. They come before ready is written, so that their event is the first to come
 // to a member that watches both. Members that wait for another n must be woken, too. They watch
 // ready, unless the round was created for their n: then all signals are deleted.
-func (a *participant) changeSignal(s *session.Session, ms []placename.Parts, signaled bool) ([]any, error) {
+func (a *participant) changeSignal(s *session.Session, ms []layout.PlaceName, signaled bool) ([]any, error) {
 	switch {
 	case !signaled:
 		return a.deleteSignals(s.UntilAnswered(), s)
@@ -186,7 +186,7 @@ func (a *participant) changeSignal(s *session.Session, ms []placename.Parts, sig
 
 // complete returns the members with which the round is to be opened, and the version in which
 // the path holds n. It returns errPending if they are too few, or if the round is another one.
-func (a *participant) complete(p *line.Place) (ms []placename.Parts, version int32, err error) {
+func (a *participant) complete(p *line.Place) (ms []layout.PlaceName, version int32, err error) {
 	s := p.Session
 	reading, sent := s.StartGet(a.Root.Abs()) // with the listing, in one round trip
 	names, stat, err := s.Children(s.UntilAnswered(), a.Abs())
@@ -206,13 +206,13 @@ func (a *participant) complete(p *line.Place) (ms []placename.Parts, version int
 	if err != nil {
 		return nil, 0, err
 	}
-	ms = slices.DeleteFunc(placename.ParseAll(names, MemberKinds), func(m placename.Parts) bool {
+	ms = slices.DeleteFunc(layout.ParsePlaces(names, MemberKinds), func(m layout.PlaceName) bool {
 		return line.IsBeyondLimit(a.Client, m.Number) || !a.counts(m.Name)
 	})
 	if len(ms) < a.n {
 		return nil, 0, errPending
 	}
-	slices.SortFunc(ms, placename.Parts.Compare)
+	slices.SortFunc(ms, layout.PlaceName.Compare)
 	return ms[:a.n], version, nil
 }
 
@@ -220,7 +220,7 @@ func (a *participant) complete(p *line.Place) (ms []placename.Parts, version int
 // that what each member reads does not grow with their number.
 
 // Ranges returns the members' numbers as ranges. ms must be sorted.
-func Ranges(ms []placename.Parts) []byte {
+func Ranges(ms []layout.PlaceName) []byte {
 	var b []byte
 	for i := 0; i < len(ms); {
 		j := i

@@ -14,7 +14,7 @@ import (
 	"github.com/zkrecipes/zkrecipes"
 	"github.com/zkrecipes/zkrecipes/internal/barrier"
 	"github.com/zkrecipes/zkrecipes/internal/jute"
-	"github.com/zkrecipes/zkrecipes/internal/placename"
+	"github.com/zkrecipes/zkrecipes/internal/layout"
 	"github.com/zkrecipes/zkrecipes/internal/recipetest"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 	"github.com/zkrecipes/zkrecipes/zktest"
@@ -192,12 +192,12 @@ func TestBarrierWithMoreMembersThanATransactionCanNameIsRefused(t *testing.T) {
 		require.NoError(t, b.Check())
 
 		// openingSize is an upper bound, tight to within one member.
-		name := "_c_" + placename.NewUUID() + "-" + string(barrier.MemberKindOf(most))
-		var ms []placename.Parts
+		name := "_c_" + layout.NewUUID() + "-" + string(barrier.MemberKindOf(most))
+		var ms []layout.PlaceName
 		ops := []any{nil, b.Raise(b.Line.Client.ACL), &zk.CheckVersionRequest{Path: recipetest.ReadyOf2}, &zk.CheckVersionRequest{Path: "/b", Version: -1}}
 		for i := range most { // every other number, so that no two make a range; ten digits each
 			number := 1_000_000_000 + int32(2*i)
-			ms = append(ms, placename.Parts{Number: number})
+			ms = append(ms, layout.PlaceName{Number: number})
 			ops = append(ops, &zk.CheckVersionRequest{Path: fmt.Sprintf("%s/%s%d", recipetest.RoundOf2, name, number), Version: -1})
 		}
 		ops[0] = &zk.SetDataRequest{Path: recipetest.ReadyOf2, Data: barrier.Ranges(ms)}

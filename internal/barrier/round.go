@@ -10,8 +10,8 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/zkrecipes/zkrecipes/internal/errs"
+	"github.com/zkrecipes/zkrecipes/internal/layout"
 	"github.com/zkrecipes/zkrecipes/internal/line"
-	"github.com/zkrecipes/zkrecipes/internal/placename"
 	"github.com/zkrecipes/zkrecipes/internal/session"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
@@ -116,14 +116,14 @@ func (a *participant) awaitPreviousRound(s *session.Session, last *zkconn.Watch)
 	}
 	names, _, err := s.Children(a.ctx, a.Abs())
 	if err == nil {
-		ms := placename.ParseAll(names, MemberKinds)
+		ms := layout.ParsePlaces(names, MemberKinds)
 		if len(ms) == 0 {
 			if i := slices.IndexFunc(names, func(name string) bool { return name != "ready" }); i >= 0 {
 				return nil, zkconn.Errorf(zkconn.ErrPathInUse, "path is used by something else: %s stands in the round", names[i])
 			}
 			return nil, a.deleteRound(a.ctx, s, -1)
 		}
-		last, err = s.Watch(a.ctx, a.Abs()+"/"+slices.MaxFunc(ms, placename.Parts.Compare).Name)
+		last, err = s.Watch(a.ctx, a.Abs()+"/"+slices.MaxFunc(ms, layout.PlaceName.Compare).Name)
 	}
 	if errors.Is(err, zk.ErrNoNode) && !errs.IsContextErr(a.ctx, err) {
 		return nil, nil

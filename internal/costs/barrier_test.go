@@ -10,7 +10,7 @@ import (
 	"github.com/zkrecipes/zkrecipes"
 	"github.com/zkrecipes/zkrecipes/internal/barrier"
 	"github.com/zkrecipes/zkrecipes/internal/harness"
-	"github.com/zkrecipes/zkrecipes/internal/placename"
+	"github.com/zkrecipes/zkrecipes/internal/layout"
 	"github.com/zkrecipes/zkrecipes/internal/recipetest"
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
@@ -72,8 +72,8 @@ func roundStays(w *world) {
 
 // lastLeaves deletes the member that came last.
 func lastLeaves(w *world) {
-	ms := placename.ParseAll(w.Srv.Children("/b/round"), barrier.MemberKinds)
-	remove("/b/round/" + slices.MaxFunc(ms, placename.Parts.Compare).Name)(w)
+	ms := layout.ParsePlaces(w.Srv.Children("/b/round"), barrier.MemberKinds)
+	remove("/b/round/" + slices.MaxFunc(ms, layout.PlaceName.Compare).Name)(w)
 }
 
 var barrierRows = []row{

@@ -10,8 +10,8 @@ import (
 
 	"github.com/zkrecipes/zkrecipes"
 	"github.com/zkrecipes/zkrecipes/internal/harness"
+	"github.com/zkrecipes/zkrecipes/internal/layout"
 	"github.com/zkrecipes/zkrecipes/internal/line"
-	"github.com/zkrecipes/zkrecipes/internal/placename"
 	"github.com/zkrecipes/zkrecipes/internal/recipetest"
 )
 
@@ -149,7 +149,7 @@ func foreignLine(w *world) {
 func longLine(n int) step {
 	return func(w *world) {
 		theyHold(w)
-		w.Stand(w.Bare(), placename.KindLock, n)
+		w.Stand(w.Bare(), layout.KindLock, n)
 		w.theirCall = w.waits(zkrecipes.NewMutex(w.client(), w.Path))
 	}
 }

@@ -14,7 +14,6 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/errs"
 	"github.com/zkrecipes/zkrecipes/internal/layout"
 	"github.com/zkrecipes/zkrecipes/internal/line"
-	"github.com/zkrecipes/zkrecipes/internal/placename"
 	"github.com/zkrecipes/zkrecipes/internal/session"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
@@ -41,8 +40,8 @@ func New(c *session.Client, path string) *Counter {
 	return &Counter{
 		at: session.At{Client: c, Path: path, Recipe: "counter"},
 		line: &line.Line{
-			At: session.At{Client: c, Path: path + "/line", Recipe: "counter"}, Kinds: placename.LockKinds, RejoinsIfDeleted: true,
-			Blocks: line.EveryoneBlocks, Foreign: placename.IsRWLockKind,
+			At: session.At{Client: c, Path: path + "/line", Recipe: "counter"}, Kinds: layout.LockKinds, RejoinsIfDeleted: true,
+			Blocks: line.EveryoneBlocks, Foreign: layout.IsRWLockKind,
 		},
 	}
 }

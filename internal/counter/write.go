@@ -12,8 +12,8 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/zkrecipes/zkrecipes/internal/errs"
+	"github.com/zkrecipes/zkrecipes/internal/layout"
 	"github.com/zkrecipes/zkrecipes/internal/line"
-	"github.com/zkrecipes/zkrecipes/internal/placename"
 	"github.com/zkrecipes/zkrecipes/internal/queue"
 	"github.com/zkrecipes/zkrecipes/internal/queuelog"
 	"github.com/zkrecipes/zkrecipes/internal/session"
@@ -194,7 +194,7 @@ func (w *writer) write(ctx context.Context) error {
 		err = w.at.Client.InSessions(ctx, func(s *session.Session) error { return w.writeIn(ctx, s, nil) })
 	}
 	if err == errCrowded {
-		err = w.line.InTurn(ctx, placename.KindLock, func(p *line.Place) error { return w.writeAtTurn(ctx, p) })
+		err = w.line.InTurn(ctx, layout.KindLock, func(p *line.Place) error { return w.writeAtTurn(ctx, p) })
 	}
 	if err == errLeft {
 		return nil

@@ -8,8 +8,8 @@ import (
 	"sync/atomic"
 
 	"github.com/zkrecipes/zkrecipes/internal/hold"
+	"github.com/zkrecipes/zkrecipes/internal/layout"
 	"github.com/zkrecipes/zkrecipes/internal/line"
-	"github.com/zkrecipes/zkrecipes/internal/placename"
 	"github.com/zkrecipes/zkrecipes/internal/session"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
@@ -75,7 +75,7 @@ func Leads(c *session.Client, path string, g *hold.Grant) bool {
 
 // CampaignWithRoom is like Campaign. As long as the session has no room for a candidate, it
 // tries again, without a place in the line: others lead meanwhile.
-func CampaignWithRoom(ctx context.Context, l *line.Line, k placename.Kind, value []byte) (*hold.Grant, error) {
+func CampaignWithRoom(ctx context.Context, l *line.Line, k layout.Kind, value []byte) (*hold.Grant, error) {
 	for logged := false; ; logged = true {
 		g, err := Campaign(ctx, l, k, value)
 		if !errors.Is(err, zkconn.ErrSessionFull) {

@@ -13,8 +13,8 @@ import (
 
 	"github.com/zkrecipes/zkrecipes/internal/errs"
 	"github.com/zkrecipes/zkrecipes/internal/hold"
+	"github.com/zkrecipes/zkrecipes/internal/layout"
 	"github.com/zkrecipes/zkrecipes/internal/line"
-	"github.com/zkrecipes/zkrecipes/internal/placename"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
@@ -39,7 +39,7 @@ type candidate struct {
 }
 
 // Campaign joins the line, waits for its turn and creates the leader's znode.
-func Campaign(ctx context.Context, l *line.Line, k placename.Kind, value []byte) (g *hold.Grant, err error) {
+func Campaign(ctx context.Context, l *line.Line, k layout.Kind, value []byte) (g *hold.Grant, err error) {
 	err = l.InTurn(ctx, k, func(p *line.Place) error {
 		c := newCandidate(p)
 		if err := c.create(ctx, value); err != nil {
@@ -204,7 +204,7 @@ func (c *candidate) withdrawOnce() error {
 		case <-ctx.Done():
 		}
 	})
-	err = c.Line.WithPlace(ctx, placename.KindLock, func(p *line.Place, guess *line.Guess) error {
+	err = c.Line.WithPlace(ctx, layout.KindLock, func(p *line.Place, guess *line.Guess) error {
 		if err := p.AwaitTurn(ctx, guess); err != nil { // and no delay: nothing is granted
 			return err
 		}
@@ -258,7 +258,7 @@ func (c *candidate) watchLeader(g *hold.Grant) {
 func CheckValue(l *line.Line, value []byte) error {
 	path := l.Abs() + LeaderName
 	return zkconn.CheckSize(zkconn.MultiSize([]any{
-		&zk.CheckVersionRequest{Path: l.Abs() + "/_c_" + placename.NewUUID() + "-" + string(placename.KindLock) + "0123456789"},
+		&zk.CheckVersionRequest{Path: l.Abs() + "/_c_" + layout.NewUUID() + "-" + string(layout.KindLock) + "0123456789"},
 		&zk.DeleteRequest{Path: path},
 		&zk.CreateRequest{Path: path, Acl: l.Client.ACL},
 		&zk.SetDataRequest{Path: path, Data: value},

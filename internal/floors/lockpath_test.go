@@ -19,24 +19,20 @@ import (
 // Trace, from top to bottom. Whoever has read them has read all that happens.
 var lockPath = []string{
 	"mutex.go",
-	"sequence.go",                     // checks the call, and makes a lease of a grant
-	"acquisition.go",                  // finds that there is no Trace
-	"internal/session/call.go",        // checks the path; which session lives
-	"internal/line/join.go",           // takes a place, whose turn it is
-	"internal/line/known.go",          // what is known of the line
-	"internal/placename/placename.go", // the name of the place
-	"internal/layout/marker.go",       // the data of the line
-	"internal/zkconn/session.go",      // whether requests pass
-	"internal/zkconn/transaction.go",  // builds the transaction, and reads its outcome
-	"internal/zkconn/account.go",      // what the session weighs
-	"internal/zkconn/tasks.go",        // counts the call, and the grant, for Close and Shutdown
-	"internal/wire/send.go",           // writes the frame
-	"internal/wire/receive.go",        // matches the reply, which proves that the session lives
-	"internal/wire/epoch.go",          // finds that there is no new epoch
-	"internal/jute/jute.go",           // ZooKeeper's encoding
-	"internal/assert/assert.go",       // finds that no test runs
-	"internal/hold/grant.go",          // the place becomes a grant, with its first handle
-	"internal/hold/watchdog.go",       // which ends when the session does
+	"sequence.go",                    // checks the call, and makes a lease of a grant
+	"internal/session/call.go",       // checks the path; which session lives
+	"internal/line/join.go",          // takes a place, whose turn it is
+	"internal/line/known.go",         // what is known of the line
+	"internal/layout/line.go",        // the name of the place, the data of the line
+	"internal/zkconn/session.go",     // whether requests pass
+	"internal/zkconn/transaction.go", // builds the transaction, and reads its outcome
+	"internal/zkconn/account.go",     // what the session weighs
+	"internal/zkconn/tasks.go",       // counts the call, and the grant, for Close and Shutdown
+	"internal/wire/send.go",          // writes the frame
+	"internal/wire/receive.go",       // matches the reply, which proves that the session lives
+	"internal/jute/jute.go",          // ZooKeeper's encoding
+	"internal/hold/grant.go",         // the place becomes a grant, with its first handle
+	"internal/hold/watchdog.go",      // which ends when the session does
 }
 
 // The list is a floor: it says how much must be read to understand a lock. Make it shorter.

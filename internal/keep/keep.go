@@ -12,8 +12,8 @@ import (
 
 	"github.com/zkrecipes/zkrecipes/internal/errs"
 	"github.com/zkrecipes/zkrecipes/internal/hold"
+	"github.com/zkrecipes/zkrecipes/internal/layout"
 	"github.com/zkrecipes/zkrecipes/internal/line"
-	"github.com/zkrecipes/zkrecipes/internal/placename"
 	"github.com/zkrecipes/zkrecipes/internal/session"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
@@ -192,7 +192,7 @@ func (k *keptLock) unlock() {
 func (k *keptLock) isUnused() bool { return len(k.calls) == 0 && k.phase == vacant }
 
 // Acquire waits for the callers before it, and for the place's turn.
-func (m *Lock) Acquire(ctx context.Context, _ placename.Kind) (*hold.Grant, error) {
+func (m *Lock) Acquire(ctx context.Context, _ layout.Kind) (*hold.Grant, error) {
 	k, err := m.locked(ctx)
 	if err != nil {
 		return nil, err
@@ -219,7 +219,7 @@ func (m *Lock) Acquire(ctx context.Context, _ placename.Kind) (*hold.Grant, erro
 
 // TryAcquire is like Acquire but returns ErrLocked instead of waiting, without a request if
 // the place is the process's own.
-func (m *Lock) TryAcquire(ctx context.Context, kd placename.Kind) (*hold.Grant, error) {
+func (m *Lock) TryAcquire(ctx context.Context, kd layout.Kind) (*hold.Grant, error) {
 	k, err := m.locked(ctx)
 	if err != nil {
 		return nil, err
@@ -302,7 +302,7 @@ func (k *keptLock) take() {
 	k.stop = cancel
 	c.Tasks.Start(func() {
 		defer cancel()
-		g, err := k.line.Acquire(ctx, placename.KindLock)
+		g, err := k.line.Acquire(ctx, layout.KindLock)
 		k.taken(g, err, ctx.Err() != nil && c.Waiting.Err() == nil)
 	})
 }

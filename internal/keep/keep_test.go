@@ -13,7 +13,7 @@ import (
 	"github.com/zkrecipes/zkrecipes"
 	"github.com/zkrecipes/zkrecipes/internal/harness"
 	"github.com/zkrecipes/zkrecipes/internal/keep"
-	"github.com/zkrecipes/zkrecipes/internal/placename"
+	"github.com/zkrecipes/zkrecipes/internal/layout"
 	"github.com/zkrecipes/zkrecipes/internal/recipetest"
 )
 
@@ -44,7 +44,7 @@ func TestKeptLockIsTakenAgainWithoutARequest(t *testing.T) {
 				require.NoError(t, l.Release())
 			}
 		}))
-		require.Equal(t, []placename.Parts{place}, w.Line())
+		require.Equal(t, []layout.PlaceName{place}, w.Line())
 		time.Sleep(recipetest.KeepFor)
 		synctest.Wait()
 		require.Empty(t, w.Line())

@@ -7,7 +7,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/zkrecipes/zkrecipes/internal/hold"
-	"github.com/zkrecipes/zkrecipes/internal/placename"
+	"github.com/zkrecipes/zkrecipes/internal/layout"
 )
 
 // A downgrade moves a grant from the writer's place to a reader's place with the same
@@ -26,9 +26,9 @@ func Downgrade(ctx context.Context, h *hold.Handle) error {
 // meanwhile, since the lease may be lost.
 func (p *Place) asReader() *Place {
 	number := strings.TrimPrefix(p.Name[strings.LastIndex(p.Name, string(p.Kind)):], string(p.Kind))
-	next := &Place{Parts: p.Parts, Line: p.Line, ACL: p.ACL, granted: true}
-	next.Kind = placename.KindRead
-	next.Name = "_c_" + p.UUID + "-" + string(placename.KindRead) + number
+	next := &Place{PlaceName: p.PlaceName, Line: p.Line, ACL: p.ACL, granted: true}
+	next.Kind = layout.KindRead
+	next.Name = "_c_" + p.UUID + "-" + string(layout.KindRead) + number
 	next.Session, next.Path = p.Session, p.Line.Abs()+"/"+next.Name
 	return next
 }

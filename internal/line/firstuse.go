@@ -7,7 +7,6 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/zkrecipes/zkrecipes/internal/layout"
-	"github.com/zkrecipes/zkrecipes/internal/placename"
 	"github.com/zkrecipes/zkrecipes/internal/session"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
@@ -73,7 +72,7 @@ func (l *Line) readMarked(ctx context.Context, s *session.Session, before LineSt
 	if !ours {
 		return LineState{}, zkconn.Errorf(zkconn.ErrPathInUse, "%s holds other data: %.40q", l.Abs(), data) // I7
 	}
-	tail, _ := placename.Parse(m.Name+"0000000000", l.Kinds)
+	tail, _ := layout.ParsePlace(m.Name+"0000000000", l.Kinds)
 	state := LineState{Version: -1, crowd: crowd{children: int(stat.NumChildren), others: before.crowd.others, tail: tail.Kind}}
 	var isSealed bool
 	if state.ACL, isSealed = sealed(s.Session, m.Seal, stat); isSealed {

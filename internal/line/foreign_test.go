@@ -19,7 +19,7 @@ import (
 
 	"github.com/zkrecipes/zkrecipes"
 	"github.com/zkrecipes/zkrecipes/internal/harness"
-	"github.com/zkrecipes/zkrecipes/internal/placename"
+	"github.com/zkrecipes/zkrecipes/internal/layout"
 	"github.com/zkrecipes/zkrecipes/internal/recipetest"
 	"github.com/zkrecipes/zkrecipes/internal/zkserver"
 	"github.com/zkrecipes/zkrecipes/zktest"
@@ -265,9 +265,9 @@ func TestOurNamesSortForCuratorAsForUs(t *testing.T) {
 	var names []string
 	numbers := []int32{0, 1, 9, 10, 99, 1_000_000_000, 2_147_000_000}
 	for _, n := range numbers {
-		names = append(names, fmt.Sprintf("_c_%s-lock-%010d", placename.NewUUID(), n))
+		names = append(names, fmt.Sprintf("_c_%s-lock-%010d", layout.NewUUID(), n))
 	}
-	for i, m := range placename.ParseAll(curatorSorted(names), placename.LockKinds) {
+	for i, m := range layout.ParsePlaces(curatorSorted(names), layout.LockKinds) {
 		require.Equal(t, numbers[i], m.Number)
 	}
 }

@@ -6,7 +6,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
-	"github.com/zkrecipes/zkrecipes/internal/placename"
+	"github.com/zkrecipes/zkrecipes/internal/layout"
 	"github.com/zkrecipes/zkrecipes/internal/session"
 )
 
@@ -18,7 +18,7 @@ import (
 
 // Guess is the place that probably is a place's predecessor. nil: there is no guess.
 type Guess struct {
-	placename.Parts
+	layout.PlaceName
 	ahead int // how many places probably are ahead
 }
 
@@ -32,7 +32,7 @@ const veryLong = 16
 // not failed, and a place of that kind is blocked by the one that joined last, as far as is known. In a
 // short line the predecessor has often left when it is watched. Before ZooKeeper 3.9 each hand-over lists
 // the line anyway, so it is worth it in a very long one only.
-func (l *Line) mayGuess(in *session.Session, s LineState, k placename.Kind) bool {
+func (l *Line) mayGuess(in *session.Session, s LineState, k layout.Kind) bool {
 	if !in.TellsZxids() && !s.crowd.isLong(veryLong*settingsOf(l.Client).LongLine) {
 		return false
 	}
@@ -43,7 +43,7 @@ func (l *Line) mayGuess(in *session.Session, s LineState, k placename.Kind) bool
 // less. It learns nothing of the line then, and lists it. So does each place before ZooKeeper 3.9, if
 // another is ahead of it. A later join may then read a name in the data that is not the last, so its
 // guess fails.
-func (l *Line) mayLeaveData(in *session.Session, k placename.Kind, s LineState) bool {
+func (l *Line) mayLeaveData(in *session.Session, k layout.Kind, s LineState) bool {
 	return l.AnyVersion && !in.TellsZxids() && s.Version == -1 && s.czxid != 0 && !l.mayGuess(in, s, k)
 }
 
@@ -76,19 +76,19 @@ func (e *JoinRequest) guess(p *Place) *Guess {
 
 // last returns the name of the place that has joined last, as the line's data tell, if it has
 // that number. The name may be invalid.
-func (l *Line) last(data []byte, number int32) (m placename.Parts, ok bool) {
+func (l *Line) last(data []byte, number int32) (m layout.PlaceName, ok bool) {
 	name, ok := l.recorded(data)
 	if !ok || number < 0 {
-		return placename.Parts{}, false
+		return layout.PlaceName{}, false
 	}
-	m, _ = placename.Parse(fmt.Sprintf("%s%010d", name, number), l.Kinds)
+	m, _ = layout.ParsePlace(fmt.Sprintf("%s%010d", name, number), l.Kinds)
 	return m, true
 }
 
 // mayName reports whether m, from the line's data, is the name of a place of this library that
 // blocks one of that kind.
-func (l *Line) mayName(k placename.Kind, m placename.Parts) bool {
-	return m.Kind != "" && m.Ours() && placename.IsUUID(m.UUID) && !l.Foreign(m.Kind) && l.Blocks(k, m.Kind)
+func (l *Line) mayName(k layout.Kind, m layout.PlaceName) bool {
+	return m.Kind != "" && m.Ours() && layout.IsUUID(m.UUID) && !l.Foreign(m.Kind) && l.Blocks(k, m.Kind)
 }
 
 // nextNumber returns the number that the next znode in a line with that Stat gets: of how many
@@ -108,14 +108,14 @@ func (l *Line) Others() int {
 func (l *Line) noteFailed(failed bool) { l.note(func(s *LineState) { s.crowd.failed = failed }) }
 
 // noteTail remembers the kind of a place that joined right before one of this client.
-func (l *Line) noteTail(k placename.Kind) { l.note(func(s *LineState) { s.crowd.tail = k }) }
+func (l *Line) noteTail(k layout.Kind) { l.note(func(s *LineState) { s.crowd.tail = k }) }
 
 // noteAhead notes which of the places ahead, of any kind, has joined last. The next guess
 // depends on it.
-func (p *Place) noteAhead(ahead []placename.Parts) {
-	var last placename.Parts
+func (p *Place) noteAhead(ahead []layout.PlaceName) {
+	var last layout.PlaceName
 	if len(ahead) > 0 {
-		last = slices.MaxFunc(ahead, placename.Parts.Compare)
+		last = slices.MaxFunc(ahead, layout.PlaceName.Compare)
 	}
 	p.Line.noteTail(last.Kind)
 	if last.Ours() && last.Number == p.Number-1 { // else a guess would fail again

@@ -13,8 +13,8 @@ import (
 	"github.com/zkrecipes/zkrecipes"
 	"github.com/zkrecipes/zkrecipes/internal/harness"
 	"github.com/zkrecipes/zkrecipes/internal/jute"
+	"github.com/zkrecipes/zkrecipes/internal/layout"
 	"github.com/zkrecipes/zkrecipes/internal/line"
-	"github.com/zkrecipes/zkrecipes/internal/placename"
 	"github.com/zkrecipes/zkrecipes/internal/recipetest"
 	"github.com/zkrecipes/zkrecipes/internal/tuning"
 	"github.com/zkrecipes/zkrecipes/zktest"
@@ -44,7 +44,7 @@ func TestJoinOfALongLineTakesTwoRoundTripsAndNoList(t *testing.T) {
 					queued = time.Now()
 				}}})
 				current := recipetest.LockOn(t, zkrecipes.NewMutex(holder, w.Path))
-				w.Stand(conn, placename.KindLock, n)
+				w.Stand(conn, layout.KindLock, n)
 				before := w.LockLater(w.Stranger(nil))
 				_, err := zkrecipes.NewMutex(c, w.Path).TryLock(t.Context())
 				require.ErrorIs(t, err, zkrecipes.ErrLocked) // it has seen how long the line is
@@ -94,7 +94,7 @@ func TestAWrongGuessIsNotBelieved(t *testing.T) {
 		"another library's place has joined since": {nil, []string{foreign}},
 		"several have":                         {nil, []string{foreign, foreign}},
 		"no record":                            {func(string) string { return theirs }, nil},
-		"a place that there never was":         {func(string) string { return theirs + " _c_" + placename.NewUUID() + "-lock-" }, nil},
+		"a place that there never was":         {func(string) string { return theirs + " _c_" + layout.NewUUID() + "-lock-" }, nil},
 		"a kind that is foreign to the recipe": {func(name string) string { return theirs + " " + name[:uuid] + "__WRIT__" }, nil},
 		"no kind":                              {func(name string) string { return theirs + " " + name[:uuid] }, nil},
 		"a path":                               {func(string) string { return theirs + " _c_/////////////////8/////////////////////-lock-" }, nil},
@@ -385,7 +385,7 @@ func TestDataOfALineThatIsGoneAreNoGuess(t *testing.T) {
 		_, err = conn.CreateContainer(w.Path, data, zk.FlagContainer, zk.WorldACL(zk.PermAll))
 		require.NoError(t, err)
 		require.NoError(t, w.Srv.SetCounter(w.Path, number))
-		paths := w.Stand(conn, placename.KindLock, 1)
+		paths := w.Stand(conn, layout.KindLock, 1)
 		time.Sleep(5 * time.Second)
 		require.True(t, a.Waiting())
 		require.Equal(t, number+1, w.Line()[1].Number)

@@ -12,14 +12,13 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/errs"
 	"github.com/zkrecipes/zkrecipes/internal/hold"
 	"github.com/zkrecipes/zkrecipes/internal/layout"
-	"github.com/zkrecipes/zkrecipes/internal/placename"
 	"github.com/zkrecipes/zkrecipes/internal/session"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
 // Place is an ephemeral sequential znode in a line.
 type Place struct {
-	placename.Parts
+	layout.PlaceName
 	hold.Znode
 	Line      *Line
 	ACL       ACL
@@ -44,7 +43,7 @@ type Place struct {
 }
 
 // Acquire joins the line and waits for its turn; see InTurn.
-func (l *Line) Acquire(ctx context.Context, k placename.Kind) (g *hold.Grant, err error) {
+func (l *Line) Acquire(ctx context.Context, k layout.Kind) (g *hold.Grant, err error) {
 	err = l.InTurn(ctx, k, func(p *Place) error {
 		g, err = p.Grant(ctx)
 		return err
@@ -53,7 +52,7 @@ func (l *Line) Acquire(ctx context.Context, k placename.Kind) (g *hold.Grant, er
 }
 
 // InTurn calls f when it is the turn of a place in the line, and its delay is over; see WithPlace.
-func (l *Line) InTurn(ctx context.Context, k placename.Kind, f func(*Place) error) error {
+func (l *Line) InTurn(ctx context.Context, k layout.Kind, f func(*Place) error) error {
 	return l.WithPlace(ctx, k, func(p *Place, guess *Guess) error {
 		var err error
 		if !p.HasTurn {
@@ -73,7 +72,7 @@ func (l *Line) InTurn(ctx context.Context, k placename.Kind, f func(*Place) erro
 // session ends, the servers have lost the place, or somebody has deleted the tree (RejoinsIfDeleted), it
 // joins again, at the tail, for as long as ctx lives.
 // On any error the place is deleted, in the background if need be.
-func (l *Line) WithPlace(ctx context.Context, k placename.Kind, f func(*Place, *Guess) error) error {
+func (l *Line) WithPlace(ctx context.Context, k layout.Kind, f func(*Place, *Guess) error) error {
 	for {
 		p, guess, err := l.takePlace(ctx, k)
 		mayBeDone := false // then it must not be done again in the next session
@@ -91,7 +90,7 @@ func (l *Line) WithPlace(ctx context.Context, k placename.Kind, f func(*Place, *
 }
 
 // takePlace joins the line in the Client's session.
-func (l *Line) takePlace(ctx context.Context, k placename.Kind) (*Place, *Guess, error) {
+func (l *Line) takePlace(ctx context.Context, k layout.Kind) (*Place, *Guess, error) {
 	for {
 		s, err := l.Client.Live(ctx)
 		if err != nil {
@@ -108,20 +107,20 @@ func (l *Line) takePlace(ctx context.Context, k placename.Kind) (*Place, *Guess,
 }
 
 // List returns the places in the line, in no order.
-func (l *Line) List(ctx context.Context, s *session.Session) ([]placename.Parts, error) {
+func (l *Line) List(ctx context.Context, s *session.Session) ([]layout.PlaceName, error) {
 	_, ms, _, err := l.look(ctx, s)
 	return ms, err
 }
 
 // look returns the line's children, the places among them, and the line's Stat.
-func (l *Line) look(ctx context.Context, s *session.Session) (children []string, ms []placename.Parts, stat *zk.Stat, err error) {
+func (l *Line) look(ctx context.Context, s *session.Session) (children []string, ms []layout.PlaceName, stat *zk.Stat, err error) {
 	children, stat, err = s.Children(ctx, l.Abs())
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	ms = placename.ParseAll(children, l.Kinds)
+	ms = layout.ParsePlaces(children, l.Kinds)
 	for _, m := range ms {
-		if m.Kind == placename.KindLatch || l.Foreign(m.Kind) {
+		if m.Kind == layout.KindLatch || l.Foreign(m.Kind) {
 			return nil, nil, nil, zkconn.Errorf(zkconn.ErrPathInUse, "%s stands in a line of a %s: another recipe uses this path", m.Name, l.Recipe)
 		}
 	}
@@ -134,21 +133,21 @@ func (l *Line) look(ctx context.Context, s *session.Session) (children []string,
 
 // CheckRoom returns ErrSessionFull if the session has no room for a place in the line. Else
 // a line might be created, in which nobody ever stands.
-func (l *Line) CheckRoom(s *session.Session, k placename.Kind) error {
-	return s.CheckRoom(zkconn.Weight(l.Abs()+"/_c_"+placename.NoUUID+"-"+string(k), true))
+func (l *Line) CheckRoom(s *session.Session, k layout.Kind) error {
+	return s.CheckRoom(zkconn.Weight(l.Abs()+"/_c_"+layout.NoUUID+"-"+string(k), true))
 }
 
 // Join takes a place by one transaction. It writes the line's data too, because the
 // Stat that this returns tells whether the place is alone and what its czxid is. Where the place
 // will list the line anyway, it is a create alone (mayLeaveData). If ctx ends before it is known
 // whether a place was taken, the background finds out and deletes it.
-func (l *Line) Join(ctx context.Context, s *session.Session, k placename.Kind) (*Place, error) {
+func (l *Line) Join(ctx context.Context, s *session.Session, k layout.Kind) (*Place, error) {
 	p, _, err := l.join(ctx, s, k)
 	return p, err
 }
 
 // join is Join that also returns a guess of the predecessor.
-func (l *Line) join(ctx context.Context, s *session.Session, k placename.Kind) (*Place, *Guess, error) {
+func (l *Line) join(ctx context.Context, s *session.Session, k layout.Kind) (*Place, *Guess, error) {
 	// The background work that this starts must be counted before Close waits for it.
 	l.Client.Tasks.Add()
 	defer l.Client.Tasks.End()
@@ -227,14 +226,14 @@ type JoinRequest struct {
 	uuid   string
 	Create *zk.CreateRequest
 	Marker *zk.SetDataRequest // of the line's data; nil: the join leaves them alone
-	kind   placename.Kind
+	kind   layout.Kind
 	state  LineState
 	// before is what the line's data were right before, nil if they were not read.
 	before *zkconn.Reading
 }
 
-func (l *Line) JoinRequest(s *session.Session, k placename.Kind, state LineState) *JoinRequest {
-	e := &JoinRequest{uuid: placename.NewUUID(), kind: k, state: state}
+func (l *Line) JoinRequest(s *session.Session, k layout.Kind, state LineState) *JoinRequest {
+	e := &JoinRequest{uuid: layout.NewUUID(), kind: k, state: state}
 	if l.NamePlace != nil {
 		e.uuid = l.NamePlace(s, e.uuid)
 	}
@@ -295,8 +294,8 @@ func (l *Line) entered(ctx context.Context, s *session.Session, e *JoinRequest, 
 
 // newPlace makes a place of a znode's name in the line with that czxid.
 func (l *Line) newPlace(ctx context.Context, s *session.Session, e *JoinRequest, name string, line int64) (*Place, error) {
-	m, ok := placename.Parse(name, l.Kinds)
-	p := &Place{Parts: m, Znode: hold.Znode{Session: s, Path: l.Abs() + "/" + name}, Line: l, ACL: e.state.ACL, LineCzxid: line, LineCount: -1, joined: time.Now()}
+	m, ok := layout.ParsePlace(name, l.Kinds)
+	p := &Place{PlaceName: m, Znode: hold.Znode{Session: s, Path: l.Abs() + "/" + name}, Line: l, ACL: e.state.ACL, LineCzxid: line, LineCount: -1, joined: time.Now()}
 	switch {
 	case !ok: // no server creates such a name
 		l.Client.Tasks.Start(p.Withdraw)
@@ -304,7 +303,9 @@ func (l *Line) newPlace(ctx context.Context, s *session.Session, e *JoinRequest,
 	case IsBeyondLimit(l.Client, m.Number): // I5
 		return nil, p.withdrawExhausted(ctx)
 	}
-	assert.Holds("I1", func() bool { return m.UUID == e.uuid })
+	if assert.Failed != nil && m.UUID != e.uuid {
+		assert.Failed("I1")
+	}
 	return p, nil
 }
 
@@ -317,7 +318,7 @@ func IsBeyondLimit(c *session.Client, number int32) bool {
 // that Stat. Once the line's numbers are beyond the limit, callers that step aside may wait,
 // and do not stand in the line.
 func (p *Place) IsAlone(children []string, stat *zk.Stat) bool {
-	ms := placename.ParseAll(children, p.Line.Kinds)
+	ms := layout.ParsePlaces(children, p.Line.Kinds)
 	return len(ms) == 1 && ms[0].Name == p.Name && !IsBeyondLimit(p.Line.Client, nextNumber(stat))
 }
 
@@ -336,7 +337,9 @@ func (p *Place) thing() hold.Thing {
 
 // Grant grants the place, whose turn it is.
 func (p *Place) Grant(ctx context.Context) (*hold.Grant, error) {
-	assert.Holds("I5", func() bool { return !IsBeyondLimit(p.Line.Client, p.Number) })
+	if assert.Failed != nil && IsBeyondLimit(p.Line.Client, p.Number) {
+		assert.Failed("I5")
+	}
 	p.granted = true
 	g, err := hold.New(ctx, p.Line.At, p.thing(), 0)
 	if err != nil {

@@ -14,8 +14,8 @@ import (
 	"github.com/zkrecipes/zkrecipes"
 	"github.com/zkrecipes/zkrecipes/internal/harness"
 	"github.com/zkrecipes/zkrecipes/internal/jute"
+	"github.com/zkrecipes/zkrecipes/internal/layout"
 	"github.com/zkrecipes/zkrecipes/internal/line"
-	"github.com/zkrecipes/zkrecipes/internal/placename"
 	"github.com/zkrecipes/zkrecipes/internal/recipetest"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 	"github.com/zkrecipes/zkrecipes/zktest"
@@ -164,7 +164,7 @@ func TestAGrantSignalledOnAnEarlierConnectionIsHandedOutAtOnce(t *testing.T) {
 		c := w.Client(nil)
 		holder := recipetest.LockOn(t, zkrecipes.NewMutex(w.Stranger(nil), w.Path))
 		s, _ := recipetest.Core(c).Session()
-		p, err := mutexLine(c, w.Path).Join(t.Context(), s, placename.KindLock)
+		p, err := mutexLine(c, w.Path).Join(t.Context(), s, layout.KindLock)
 		require.NoError(t, err)
 		turn := harness.GoErr(t, func(ctx context.Context) error { return p.AwaitTurn(ctx, nil) })
 		synctest.Wait()
@@ -286,7 +286,7 @@ func TestSearchEndsWithTheSession(t *testing.T) {
 
 func TestAPlaceOfAnotherSessionIsNotAdopted(t *testing.T) {
 	recipetest.EachSideInBubble(t, func(t *testing.T, w *recipetest.SideWorld) {
-		c, uuid := w.Client(nil), placename.NewUUID()
+		c, uuid := w.Client(nil), layout.NewUUID()
 		_, err := w.Bare().Create(w.Path+"/_c_"+uuid+"-"+string(w.Kind), nil, zk.FlagEphemeral|zk.FlagSequence, zk.WorldACL(zk.PermAll))
 		require.NoError(t, err)
 		s, _ := recipetest.Core(c).Session()

@@ -10,7 +10,6 @@ import (
 
 	"github.com/zkrecipes/zkrecipes/internal/hold"
 	"github.com/zkrecipes/zkrecipes/internal/layout"
-	"github.com/zkrecipes/zkrecipes/internal/placename"
 	"github.com/zkrecipes/zkrecipes/internal/session"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
@@ -280,7 +279,7 @@ type crowd struct {
 	// others is the number of children that are not places, as of the last listing.
 	others int
 	// tail is the kind of the place that had joined last then.
-	tail placename.Kind
+	tail layout.Kind
 	// failed makes joins list instead of guess, until a listing shows one of this library's places
 	// directly ahead.
 	failed bool

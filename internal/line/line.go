@@ -4,7 +4,6 @@ import (
 	"time"
 
 	"github.com/zkrecipes/zkrecipes/internal/layout"
-	"github.com/zkrecipes/zkrecipes/internal/placename"
 	"github.com/zkrecipes/zkrecipes/internal/session"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
@@ -16,13 +15,13 @@ type Line struct {
 	// AlsoAccepts is a second recipe whose marker this line accepts (Mutex and RWLock), or empty. See
 	// Foreign for places of both in one line.
 	AlsoAccepts string
-	Kinds       []placename.Kind // of its places; other children are not places
+	Kinds       []layout.Kind // of its places; other children are not places
 	// Blocks reports whether a place of kind own has to wait for one of kind other
 	// that is ahead of it. It waits for the nearest of those. nil: no place waits for one.
-	Blocks func(own, other placename.Kind) bool
+	Blocks func(own, other layout.Kind) bool
 	// Foreign reports whether a kind must not stand in this line, because its recipe
 	// takes turns by other rules. It must be set if places wait in the line.
-	Foreign func(placename.Kind) bool
+	Foreign func(layout.Kind) bool
 	// ExtraChild is the name of a child that is no place and belongs to the recipe; empty: none.
 	ExtraChild string
 	// AnyVersion: nobody relies on it that each join changes the version of the line's data.
@@ -36,16 +35,16 @@ type Line struct {
 	NamePlace func(s *session.Session, uuid string) string
 }
 
-// Rules for Line.Blocks. Those for Line.Foreign are in package placename.
+// Rules for Line.Blocks. Those for Line.Foreign are in package layout.
 
 // EveryoneBlocks is the rule where only the first may act, as in the line of a Mutex:
 // each place waits for the one ahead of it.
-func EveryoneBlocks(_, _ placename.Kind) bool { return true }
+func EveryoneBlocks(_, _ layout.Kind) bool { return true }
 
 // WritersBlock is the rule of an RWLock: readers share; a writer blocks, and is
 // blocked by, everybody. It is enough to wait for the nearest: a writer that releases
 // has held, so nobody was ahead of it, and in all other cases the waiter lists the line again.
-func WritersBlock(own, other placename.Kind) bool { return own.Exclusive() || other.Exclusive() }
+func WritersBlock(own, other layout.Kind) bool { return own.Exclusive() || other.Exclusive() }
 
 // recorded returns the name in a line's data.
 func (l *Line) recorded(data []byte) (name string, ok bool) {

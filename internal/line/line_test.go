@@ -10,8 +10,8 @@ import (
 
 	"github.com/zkrecipes/zkrecipes"
 	"github.com/zkrecipes/zkrecipes/internal/harness"
+	"github.com/zkrecipes/zkrecipes/internal/layout"
 	"github.com/zkrecipes/zkrecipes/internal/line"
-	"github.com/zkrecipes/zkrecipes/internal/placename"
 	"github.com/zkrecipes/zkrecipes/internal/recipetest"
 	"github.com/zkrecipes/zkrecipes/internal/session"
 	"github.com/zkrecipes/zkrecipes/internal/zkserver"
@@ -116,7 +116,7 @@ func TestDataSetBetweenTheFirstReadAndTheFirstJoinIsKept(t *testing.T) {
 func mutexLine(c *zkrecipes.Client, path string) *line.Line {
 	return &line.Line{
 		At:    session.At{Client: recipetest.Core(c), Path: path, Recipe: string(zkrecipes.RecipeMutex)},
-		Kinds: placename.LockKinds, Blocks: line.EveryoneBlocks, Foreign: placename.IsRWLockKind,
+		Kinds: layout.LockKinds, Blocks: line.EveryoneBlocks, Foreign: layout.IsRWLockKind,
 	}
 }
 

@@ -13,7 +13,7 @@ import (
 
 	"github.com/zkrecipes/zkrecipes/internal/errs"
 	"github.com/zkrecipes/zkrecipes/internal/hold"
-	"github.com/zkrecipes/zkrecipes/internal/placename"
+	"github.com/zkrecipes/zkrecipes/internal/layout"
 	"github.com/zkrecipes/zkrecipes/internal/session"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
@@ -62,8 +62,8 @@ func (l *Line) search(s *session.Session, e *JoinRequest) (name string, line *zk
 	if err != nil && !errors.Is(err, zk.ErrNoNode) {
 		return "", nil, err
 	}
-	ms := placename.ParseAll(children, l.Kinds)
-	i := slices.IndexFunc(ms, func(m placename.Parts) bool { return m.UUID == e.uuid })
+	ms := layout.ParsePlaces(children, l.Kinds)
+	i := slices.IndexFunc(ms, func(m layout.PlaceName) bool { return m.UUID == e.uuid })
 	if i < 0 {
 		return "", nil, zkconn.ErrNotSent
 	}

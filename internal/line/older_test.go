@@ -9,8 +9,8 @@ import (
 
 	"github.com/zkrecipes/zkrecipes"
 	"github.com/zkrecipes/zkrecipes/internal/harness"
+	"github.com/zkrecipes/zkrecipes/internal/layout"
 	"github.com/zkrecipes/zkrecipes/internal/line"
-	"github.com/zkrecipes/zkrecipes/internal/placename"
 	"github.com/zkrecipes/zkrecipes/internal/recipetest"
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
@@ -34,7 +34,7 @@ func inACrowd(t *testing.T, f func(t *testing.T, w *crowd)) {
 		l := recipetest.LockOn(t, zkrecipes.NewMutex(w.Client(nil), w.Path))
 		a := w.LockLater(w.c)
 		released(t, l, a)
-		w.paths = w.Stand(w.conn, placename.KindLock, 3)
+		w.paths = w.Stand(w.conn, layout.KindLock, 3)
 		_, err := zkrecipes.NewMutex(w.c, w.Path).TryLock(t.Context())
 		require.ErrorIs(t, err, zkrecipes.ErrLocked)
 		f(t, w)
@@ -123,7 +123,7 @@ func TestAJoinOfACrowdedLineNoticesThatTheLineIsAnother(t *testing.T) {
 			w.leave()
 			require.NoError(t, w.conn.Delete(w.Path, -1))
 			_, err = w.conn.CreateContainer(w.Path, data, zk.FlagContainer, list)
-			w.paths = w.Stand(w.conn, placename.KindLock, 3)
+			w.paths = w.Stand(w.conn, layout.KindLock, 3)
 			return err
 		},
 	} {

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/zkrecipes/zkrecipes"
-	"github.com/zkrecipes/zkrecipes/internal/placename"
+	"github.com/zkrecipes/zkrecipes/internal/layout"
 	"github.com/zkrecipes/zkrecipes/internal/recipetest"
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
@@ -205,7 +205,7 @@ func TestLocksWithoutAMarkerAreListed(t *testing.T) {
 		for path, data := range map[string]string{"/curator": "", "/account": "balance"} {
 			_, err := bare.Create(path, []byte(data), 0, zk.WorldACL(zk.PermAll))
 			require.NoError(t, err)
-			_, err = bare.Create(path+"/_c_"+placename.NoUUID+"-lock-", []byte("theirs"), zk.FlagEphemeral|zk.FlagSequence, zk.WorldACL(zk.PermAll))
+			_, err = bare.Create(path+"/_c_"+layout.NoUUID+"-lock-", []byte("theirs"), zk.FlagEphemeral|zk.FlagSequence, zk.WorldACL(zk.PermAll))
 			require.NoError(t, err)
 			cs, err := zkrecipes.NewMutex(c, path).Contenders(t.Context())
 			require.NoError(t, err)

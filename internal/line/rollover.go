@@ -11,7 +11,6 @@ import (
 
 	"github.com/zkrecipes/zkrecipes/internal/errs"
 	"github.com/zkrecipes/zkrecipes/internal/layout"
-	"github.com/zkrecipes/zkrecipes/internal/placename"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
@@ -55,7 +54,7 @@ func (p *Place) withdrawExhausted(ctx context.Context) error {
 // numbers were used up, is gone. It deletes the line if that is empty. Otherwise it calls wait with
 // the places that stand in it, and looks again. Everyone aside must do so: those who leave may die
 // before they delete the line. Any other err is returned.
-func (l *Line) rollOver(ctx context.Context, err error, wait func(context.Context, *exhausted, []placename.Parts) error) error {
+func (l *Line) rollOver(ctx context.Context, err error, wait func(context.Context, *exhausted, []layout.PlaceName) error) error {
 	var x *exhausted
 	if !errors.As(err, &x) {
 		return err
@@ -85,8 +84,8 @@ func (l *Line) rollOver(ctx context.Context, err error, wait func(context.Contex
 
 // awaitLast waits until the last of the places goes. A watch on the line would fire with
 // every join.
-func awaitLast(ctx context.Context, x *exhausted, ms []placename.Parts) error {
-	w, err := x.Session.Watch(ctx, x.Line.Abs()+"/"+slices.MaxFunc(ms, placename.Parts.Compare).Name)
+func awaitLast(ctx context.Context, x *exhausted, ms []layout.PlaceName) error {
+	w, err := x.Session.Watch(ctx, x.Line.Abs()+"/"+slices.MaxFunc(ms, layout.PlaceName.Compare).Name)
 	if errors.Is(err, zk.ErrNoNode) {
 		return nil
 	}
@@ -104,7 +103,7 @@ func awaitLast(ctx context.Context, x *exhausted, ms []placename.Parts) error {
 }
 
 // locked is what TryLock does instead of awaitLast.
-func locked(context.Context, *exhausted, []placename.Parts) error { return errs.ErrLocked }
+func locked(context.Context, *exhausted, []layout.PlaceName) error { return errs.ErrLocked }
 
 // deleteLine deletes the line, in which no place stood when it had that Stat. If somebody
 // has joined since, or made the line anew, it must not be deleted: it has children, or another

@@ -15,8 +15,8 @@ import (
 
 	"github.com/zkrecipes/zkrecipes"
 	"github.com/zkrecipes/zkrecipes/internal/harness"
+	"github.com/zkrecipes/zkrecipes/internal/layout"
 	"github.com/zkrecipes/zkrecipes/internal/line"
-	"github.com/zkrecipes/zkrecipes/internal/placename"
 	"github.com/zkrecipes/zkrecipes/internal/recipetest"
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
@@ -54,7 +54,7 @@ type numbered map[int32]int
 func (n numbered) option() zktest.Option {
 	return zktest.OnChange(func(ch zktest.Change) {
 		if name, ok := strings.CutPrefix(ch.Path, "/line/"); ok && ch.Created {
-			if m, ok := placename.Parse(name, placename.LockKinds); ok {
+			if m, ok := layout.ParsePlace(name, layout.LockKinds); ok {
 				n[m.Number]++
 			}
 		}

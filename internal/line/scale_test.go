@@ -13,7 +13,7 @@ import (
 	"github.com/zkrecipes/zkrecipes"
 	"github.com/zkrecipes/zkrecipes/internal/harness"
 	"github.com/zkrecipes/zkrecipes/internal/jute"
-	"github.com/zkrecipes/zkrecipes/internal/placename"
+	"github.com/zkrecipes/zkrecipes/internal/layout"
 	"github.com/zkrecipes/zkrecipes/internal/recipetest"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 	"github.com/zkrecipes/zkrecipes/zktest"
@@ -135,7 +135,7 @@ func TestALineOfTenThousandPlacesCostsNoMoreRequests(t *testing.T) {
 		}
 		wait(&first)
 		conn := w.Bare()
-		middle := w.Stand(conn, placename.KindLock, places)
+		middle := w.Stand(conn, layout.KindLock, places)
 		joins := w.Requests(func() { wait(&last) })
 		// The first of them learns by a list who joined last, and the line tells the others.
 		require.Equal(t, 1, joins["getChildren2"])
@@ -181,7 +181,7 @@ func TestALineOfTenThousandReadersCostsNoMoreRequests(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		c, other := w.Client(nil), w.Client(nil)
 		conn := w.Bare()
-		holders := w.Stand(conn, placename.KindRead, places)
+		holders := w.Stand(conn, layout.KindRead, places)
 		var l *zkrecipes.Lease
 		require.Equal(t, 2, recipetest.Sum(w.Requests(func() { l = recipetest.Held(t, zkrecipes.NewRWLock(c, w.Path).RLock) })))
 		var writer *harness.Call[*zkrecipes.Lease]

@@ -22,7 +22,7 @@ import (
 	"github.com/zkrecipes/zkrecipes"
 	"github.com/zkrecipes/zkrecipes/internal/barrier"
 	"github.com/zkrecipes/zkrecipes/internal/harness"
-	"github.com/zkrecipes/zkrecipes/internal/placename"
+	"github.com/zkrecipes/zkrecipes/internal/layout"
 	"github.com/zkrecipes/zkrecipes/internal/recipetest"
 )
 
@@ -191,7 +191,7 @@ func TestRealBarrierMembersOfAKilledProcessAreGoneAfterItsTimeout(t *testing.T) 
 	p.Report()
 	var waiting []*harness.Call[int]
 	standing := func() int {
-		return len(placename.ParseAll(harness.Children(t, conn, path+"/barrier/round"), barrier.MemberKinds))
+		return len(layout.ParsePlaces(harness.Children(t, conn, path+"/barrier/round"), barrier.MemberKinds))
 	}
 	harness.Eventually(t, "the process waits", func() bool { return standing() == 1 })
 	c := recipetest.Dial(t, nil)

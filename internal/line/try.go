@@ -9,7 +9,7 @@ import (
 
 	"github.com/zkrecipes/zkrecipes/internal/errs"
 	"github.com/zkrecipes/zkrecipes/internal/hold"
-	"github.com/zkrecipes/zkrecipes/internal/placename"
+	"github.com/zkrecipes/zkrecipes/internal/layout"
 	"github.com/zkrecipes/zkrecipes/internal/session"
 )
 
@@ -17,7 +17,7 @@ import (
 
 // TryAcquire is like Acquire but returns ErrLocked instead of waiting. A line that is
 // held costs one read, or up to three in a long line, and no write.
-func (l *Line) TryAcquire(ctx context.Context, k placename.Kind) (*hold.Grant, error) {
+func (l *Line) TryAcquire(ctx context.Context, k layout.Kind) (*hold.Grant, error) {
 	return session.InSessions(ctx, l.Client, func(s *session.Session) (g *hold.Grant, err error) {
 		err = l.TryInTurn(ctx, s, k, func(p *Place) error {
 			g, err = p.Grant(ctx)
@@ -28,7 +28,7 @@ func (l *Line) TryAcquire(ctx context.Context, k placename.Kind) (*hold.Grant, e
 }
 
 // TryInTurn is like InTurn in one session, but returns ErrLocked instead of waiting.
-func (l *Line) TryInTurn(ctx context.Context, s *session.Session, k placename.Kind, f func(*Place) error) error {
+func (l *Line) TryInTurn(ctx context.Context, s *session.Session, k layout.Kind, f func(*Place) error) error {
 	if err := l.CheckRoom(s, k); err != nil {
 		return err
 	}
@@ -47,7 +47,7 @@ func (l *Line) TryInTurn(ctx context.Context, s *session.Session, k placename.Ki
 		return l.TryInTurn(ctx, s, k, f)
 	}
 	if !p.HasTurn {
-		var pred *placename.Parts
+		var pred *layout.PlaceName
 		if pred, _, err = p.predecessor(ctx); err == nil && pred != nil {
 			err = errs.ErrLocked
 		}
@@ -69,7 +69,7 @@ func (l *Line) TryInTurn(ctx context.Context, s *session.Session, k placename.Ki
 
 // isBlocked reports whether a place that blocks one of that kind stands in the line. It lists
 // the line, unless a guess tells.
-func (l *Line) isBlocked(ctx context.Context, s *session.Session, k placename.Kind) (blocked bool, err error) {
+func (l *Line) isBlocked(ctx context.Context, s *session.Session, k layout.Kind) (blocked bool, err error) {
 	if blocked, none, err := l.guessBlocked(ctx, s, k); blocked || none || err != nil {
 		return blocked, err
 	}
@@ -77,12 +77,12 @@ func (l *Line) isBlocked(ctx context.Context, s *session.Session, k placename.Ki
 	if errors.Is(err, zk.ErrNoNode) {
 		return false, nil
 	}
-	return slices.ContainsFunc(ms, func(m placename.Parts) bool { return l.Blocks(k, m.Kind) }), err
+	return slices.ContainsFunc(ms, func(m layout.PlaceName) bool { return l.Blocks(k, m.Kind) }), err
 }
 
 // guessBlocked reports whether a place that blocks one of that kind certainly stands in the line.
 // Without a listing it can tell only if the line may be long. none: it has no children.
-func (l *Line) guessBlocked(ctx context.Context, s *session.Session, k placename.Kind) (blocked, none bool, err error) {
+func (l *Line) guessBlocked(ctx context.Context, s *session.Session, k layout.Kind) (blocked, none bool, err error) {
 	state, ok, _ := l.Known()
 	if long := settingsOf(l.Client).LongLine; ok && (!state.crowd.isLong(long) || l.mayLeaveData(s, k, state)) {
 		return false, false, nil
@@ -102,7 +102,7 @@ func (l *Line) guessBlocked(ctx context.Context, s *session.Session, k placename
 // lastStands reports whether the place that joined last blocks one of that kind, and still
 // stands, if these are the line's data and Stat. If nothing in the line has changed since
 // that join, the Stat says so.
-func (l *Line) lastStands(ctx context.Context, s *session.Session, k placename.Kind, data []byte, stat *zk.Stat) (bool, error) {
+func (l *Line) lastStands(ctx context.Context, s *session.Session, k layout.Kind, data []byte, stat *zk.Stat) (bool, error) {
 	m, ok := l.last(data, nextNumber(stat)-1)
 	switch {
 	case !ok || !l.mayName(k, m):

@@ -12,20 +12,20 @@ import (
 
 	"github.com/zkrecipes/zkrecipes/internal/assert"
 	"github.com/zkrecipes/zkrecipes/internal/hold"
-	"github.com/zkrecipes/zkrecipes/internal/placename"
+	"github.com/zkrecipes/zkrecipes/internal/layout"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
 // AwaitTurn waits until no place that blocks p is ahead of it. guess is the supposed predecessor, or nil;
 // only the first attempt uses it. It fails if ctx or the session ends, or if p's znode is gone.
 func (p *Place) AwaitTurn(ctx context.Context, guess *Guess) error {
-	var again *placename.Parts // a predecessor whose watch was lost: nobody has come between
+	var again *layout.PlaceName // a predecessor whose watch was lost: nobody has come between
 	for queued := false; !p.HasTurn; guess = nil {
 		pred, ahead := again, 0
 		again = nil
 		switch {
 		case guess != nil:
-			pred, ahead = &guess.Parts, guess.ahead
+			pred, ahead = &guess.PlaceName, guess.ahead
 		case pred == nil:
 			var err error
 			if pred, ahead, err = p.predecessor(ctx); err != nil {
@@ -61,19 +61,19 @@ func (p *Place) AwaitTurn(ctx context.Context, guess *Guess) error {
 // predecessor lists the line and returns the place's predecessor: the nearest place ahead
 // that blocks it. nil: it is the place's turn. ahead is how many places are ahead in
 // all.
-func (p *Place) predecessor(ctx context.Context) (pred *placename.Parts, ahead int, err error) {
+func (p *Place) predecessor(ctx context.Context) (pred *layout.PlaceName, ahead int, err error) {
 	_, ms, stat, err := p.Line.look(ctx, p.Session)
 	if err != nil && !errors.Is(err, zk.ErrNoNode) {
 		return nil, 0, err
 	}
-	if !slices.ContainsFunc(ms, func(m placename.Parts) bool { return m.Name == p.Name }) {
+	if !slices.ContainsFunc(ms, func(m layout.PlaceName) bool { return m.Name == p.Name }) {
 		return nil, 0, p.WhyGone(ctx)
 	}
 	if p.LineCount < 0 { // the join did not tell
 		p.LineCzxid, p.LineCount = stat.Czxid, int(stat.NumChildren)
 		p.ACL = p.Line.noteACL(p.Session, LineState{Version: -1, ACL: p.ACL}, stat)
 	}
-	ms = slices.DeleteFunc(ms, func(m placename.Parts) bool { return m.Compare(p.Parts) >= 0 })
+	ms = slices.DeleteFunc(ms, func(m layout.PlaceName) bool { return m.Compare(p.PlaceName) >= 0 })
 	for i, m := range ms {
 		if p.Line.Blocks(p.Kind, m.Kind) && (pred == nil || pred.Compare(m) < 0) {
 			pred = &ms[i]
@@ -81,7 +81,7 @@ func (p *Place) predecessor(ctx context.Context) (pred *placename.Parts, ahead i
 	}
 	p.noteAhead(ms)
 	if pred != nil { // a copy, because it is kept for as long as the wait lasts
-		m, _ := placename.Parse(strings.Clone(pred.Name), p.Line.Kinds)
+		m, _ := layout.ParsePlace(strings.Clone(pred.Name), p.Line.Kinds)
 		pred = &m
 	}
 	return pred, len(ms), nil
@@ -93,7 +93,7 @@ func (p *Place) predecessor(ctx context.Context) (pred *placename.Parts, ahead i
 // The own watch must be answered, too, before an event is believed (I2).
 // After a reconnect the own watch is armed again before the predecessor's is set. Before ZooKeeper 3.9
 // no event is believed; there awaitPredecessor sets the own watch, after hold.WatchAge.
-func (p *Place) watchPredecessor(ctx context.Context, pred placename.Parts) (*zkconn.PredecessorWatch, error) {
+func (p *Place) watchPredecessor(ctx context.Context, pred layout.PlaceName) (*zkconn.PredecessorWatch, error) {
 	if p.Own != nil && p.Own.HasFired() {
 		p.Own = nil
 	}
@@ -115,11 +115,11 @@ func (p *Place) watchPredecessor(ctx context.Context, pred placename.Parts) (*zk
 
 // predecessorHadLeft is called if the predecessor had left before it was watched. It sets p.HasTurn if
 // it is this place's turn. Otherwise the caller must look again.
-func (p *Place) predecessorHadLeft(pred placename.Parts, ahead int, guessed bool) {
+func (p *Place) predecessorHadLeft(pred layout.PlaceName, ahead int, guessed bool) {
 	switch {
 	case guessed:
 		p.Line.noteFailed(true)
-	case ahead == 1 && p.Kind == placename.KindLock: // I8
+	case ahead == 1 && p.Kind == layout.KindLock: // I8
 		p.HasTurn = p.Own != nil && !p.Own.HasFired() // I2
 	}
 	p.Line.Client.Log(slog.LevelDebug, "predecessor of a place had left before it was watched", "session", p.Session.Name(), "place", p.Path,
@@ -156,8 +156,9 @@ func (p *Place) awaitPredecessor(ctx context.Context, before *zkconn.Predecessor
 		return nil
 	}
 	p.HasTurn = before.IsReleased() && p.Own != nil // I3
-	assert.Holds("I2", func() bool { return !p.HasTurn || p.Own != nil })
-	assert.Holds("I3", func() bool { return !p.HasTurn || before.Event().Zxid > p.Czxid }) // it left after this place came
+	if assert.Failed != nil && p.HasTurn && before.Event().Zxid <= p.Czxid {
+		assert.Failed("I3: the predecessor left before the place came")
+	}
 	p.Line.Client.Log(slog.LevelDebug, "predecessor of a place has left", "session", p.Session.Name(), "place", p.Path, "predecessor", p.WaitedFor,
 		"released", p.HasTurn, "watch_lost", before.IsLost(), "zxid", before.Event().Zxid)
 	return nil

@@ -16,7 +16,6 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/hold"
 	"github.com/zkrecipes/zkrecipes/internal/layout"
 	"github.com/zkrecipes/zkrecipes/internal/line"
-	"github.com/zkrecipes/zkrecipes/internal/placename"
 	semaphores "github.com/zkrecipes/zkrecipes/internal/semaphore"
 	"github.com/zkrecipes/zkrecipes/internal/session"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
@@ -67,14 +66,14 @@ func Line(ctx context.Context, s *session.Session, l *line.Line) ([]Contender, e
 	case empty && len(ms) == 0:
 		return nil, errs.ErrUnused
 	}
-	slices.SortFunc(ms, placename.Parts.Compare)
+	slices.SortFunc(ms, layout.PlaceName.Compare)
 	ms, cs, err := readContenders(ctx, s, l.At, ms)
-	var standing []placename.Parts
+	var standing []layout.PlaceName
 	for i, m := range ms {
 		if stepsAside(s, m) {
 			continue
 		}
-		cs[i].Held = !slices.ContainsFunc(standing, func(ahead placename.Parts) bool {
+		cs[i].Held = !slices.ContainsFunc(standing, func(ahead layout.PlaceName) bool {
 			return l.Blocks(m.Kind, ahead.Kind) && !m.SharesWith(ahead)
 		})
 		if cs[i].Held {
@@ -101,8 +100,8 @@ func Round(ctx context.Context, s *session.Session, b *barrier.Barrier) ([]Conte
 	if err != nil {
 		return nil, err
 	}
-	ms := placename.ParseAll(children, barrier.MemberKinds)
-	slices.SortFunc(ms, placename.Parts.Compare)
+	ms := layout.ParsePlaces(children, barrier.MemberKinds)
+	slices.SortFunc(ms, layout.PlaceName.Compare)
 	ms, cs, err := readContenders(ctx, s, b.At, ms)
 	for i, m := range ms {
 		_, _, excluded := barrier.IndexIn(opened, m.Number)
@@ -129,9 +128,9 @@ func Double(ctx context.Context, s *session.Session, d *barrier.DoubleBarrier) (
 	if err != nil {
 		return nil, errs.Unused(err)
 	}
-	ms := make([]placename.Parts, len(names))
+	ms := make([]layout.PlaceName, len(names))
 	for i, name := range names {
-		ms[i] = placename.Parts{Name: name}
+		ms[i] = layout.PlaceName{Name: name}
 	}
 	_, cs, err := readContenders(ctx, s, d.At, ms)
 	slices.SortStableFunc(cs, func(a, b Contender) int {
@@ -180,11 +179,11 @@ func Slots(ctx context.Context, s *session.Session, x *semaphores.Semaphore) ([]
 		return nil, err
 	}
 	taken := semaphores.SlotsAmong(children)
-	var ms []placename.Parts
+	var ms []layout.PlaceName
 	for _, name := range slices.SortedFunc(maps.Keys(taken), func(a, b string) int {
 		return cmp.Or(cmp.Compare(taken[a], taken[b]), cmp.Compare(a, b))
 	}) {
-		ms = append(ms, placename.Parts{Name: name})
+		ms = append(ms, layout.PlaceName{Name: name})
 	}
 	_, holders, err := readContenders(ctx, s, slots, ms)
 	if err != nil {
@@ -193,8 +192,8 @@ func Slots(ctx context.Context, s *session.Session, x *semaphores.Semaphore) ([]
 	for i := range holders {
 		holders[i].Held, holders[i].HeldSince = true, holders[i].Since
 	}
-	ms = placename.ParseAll(waiting, waiters.Kinds)
-	slices.SortFunc(ms, placename.Parts.Compare)
+	ms = layout.ParsePlaces(waiting, waiters.Kinds)
+	slices.SortFunc(ms, layout.PlaceName.Compare)
 	_, there, err := readContenders(ctx, s, waiters.At, ms)
 	return append(holders, there...), err
 }
@@ -228,7 +227,7 @@ func Election(ctx context.Context, s *session.Session, l *line.Line) ([]Contende
 
 // readContenders reads znodes below an address, several at a time. It returns those that are
 // still there.
-func readContenders(ctx context.Context, s *session.Session, at session.At, ms []placename.Parts) (there []placename.Parts, cs []Contender, err error) {
+func readContenders(ctx context.Context, s *session.Session, at session.At, ms []layout.PlaceName) (there []layout.PlaceName, cs []Contender, err error) {
 	all := make([]Contender, len(ms))
 	errs := make([]error, len(ms))
 	zkconn.AtATime(len(ms), func(i int) { all[i], errs[i] = readContender(ctx, s, at, ms[i]) })
@@ -245,7 +244,7 @@ func readContenders(ctx context.Context, s *session.Session, at session.At, ms [
 }
 
 // readContender reads the znode of one. On an error only its name is known.
-func readContender(ctx context.Context, s *session.Session, at session.At, m placename.Parts) (Contender, error) {
+func readContender(ctx context.Context, s *session.Session, at session.At, m layout.PlaceName) (Contender, error) {
 	c := Contender{Place: m.Name, Path: at.Path + "/" + m.Name, Reader: m.Kind.Shared()}
 	data, stat, err := s.Get(ctx, at.Abs()+"/"+m.Name)
 	if err == nil {

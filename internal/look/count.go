@@ -11,8 +11,8 @@ import (
 
 	"github.com/zkrecipes/zkrecipes/internal/barrier"
 	groups "github.com/zkrecipes/zkrecipes/internal/group"
+	"github.com/zkrecipes/zkrecipes/internal/layout"
 	"github.com/zkrecipes/zkrecipes/internal/line"
-	"github.com/zkrecipes/zkrecipes/internal/placename"
 	"github.com/zkrecipes/zkrecipes/internal/queuelog"
 	semaphores "github.com/zkrecipes/zkrecipes/internal/semaphore"
 	plan "github.com/zkrecipes/zkrecipes/internal/shards"
@@ -28,12 +28,14 @@ var counters = map[string]func(*znode, *Usage) error{
 
 // countLock counts the places in the line. Those of a Mutex all block each other.
 func (z *znode) countLock(u *Usage) (err error) {
-	var holders, waiters, standing []placename.Parts
+	var holders, waiters, standing []layout.PlaceName
 	for _, m := range places(z.names) {
 		if m.Ours() && line.IsBeyondLimit(z.s.Client, m.Number) {
 			continue
 		}
-		blocks := func(ahead placename.Parts) bool { return line.WritersBlock(m.Kind, ahead.Kind) && !m.SharesWith(ahead) }
+		blocks := func(ahead layout.PlaceName) bool {
+			return line.WritersBlock(m.Kind, ahead.Kind) && !m.SharesWith(ahead)
+		}
 		if slices.ContainsFunc(standing, blocks) {
 			waiters = append(waiters, m)
 		} else {
@@ -108,8 +110,8 @@ func (z *znode) countBarrier(u *Usage) error {
 	if err != nil {
 		return err
 	}
-	ms := placename.ParseAll(names, barrier.MemberKinds)
-	slices.SortFunc(ms, placename.Parts.Compare)
+	ms := layout.ParsePlaces(names, barrier.MemberKinds)
+	slices.SortFunc(ms, layout.PlaceName.Compare)
 	opened, stat, err := []byte(nil), (*zk.Stat)(nil), error(nil)
 	if len(ms) > 0 {
 		opened, stat, err = z.s.Get(z.ctx, z.path+"/round/ready")
@@ -117,11 +119,11 @@ func (z *znode) countBarrier(u *Usage) error {
 	if err != nil && !errors.Is(err, zk.ErrNoNode) {
 		return err
 	}
-	waiters := slices.DeleteFunc(ms, func(m placename.Parts) bool {
+	waiters := slices.DeleteFunc(ms, func(m layout.PlaceName) bool {
 		_, _, excluded := barrier.IndexIn(opened, m.Number)
 		return excluded == nil
 	})
-	u.Waiters, u.Holders = len(waiters), len(placename.ParseAll(names, barrier.MemberKinds))-len(waiters)
+	u.Waiters, u.Holders = len(waiters), len(layout.ParsePlaces(names, barrier.MemberKinds))-len(waiters)
 	if u.Holders > 0 {
 		u.HeldSince = time.UnixMilli(stat.Mtime)
 	}

@@ -11,7 +11,6 @@ import (
 	elections "github.com/zkrecipes/zkrecipes/internal/election"
 	"github.com/zkrecipes/zkrecipes/internal/layout"
 	"github.com/zkrecipes/zkrecipes/internal/line"
-	"github.com/zkrecipes/zkrecipes/internal/placename"
 	semaphores "github.com/zkrecipes/zkrecipes/internal/semaphore"
 	"github.com/zkrecipes/zkrecipes/internal/session"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
@@ -80,7 +79,7 @@ func (c Contender) checks(ctx context.Context, s *session.Session, path string, 
 // holds by then, or ErrHolder.
 func (c Contender) checksOfWaiter(ctx context.Context, s *session.Session, path string) (checks []any, err error) {
 	dir := zkconn.Parent(path)
-	own, ok := placename.Parse(path[len(dir)+1:], placename.LockKinds)
+	own, ok := layout.ParsePlace(path[len(dir)+1:], layout.LockKinds)
 	switch {
 	case !ok && (c.Held || len(semaphores.SlotsAmong([]string{path[len(dir)+1:]})) > 0): // a member of a barrier, or a slot
 		return nil, ErrHolder
@@ -94,7 +93,7 @@ func (c Contender) checksOfWaiter(ctx context.Context, s *session.Session, path 
 	if err != nil {
 		return nil, err
 	}
-	for _, m := range placename.ParseAll(names, placename.LockKinds) {
+	for _, m := range layout.ParsePlaces(names, layout.LockKinds) {
 		if !stepsAside(s, m) && m.Compare(own) < 0 && line.WritersBlock(own.Kind, m.Kind) && !own.SharesWith(m) {
 			return []any{&zk.CheckVersionRequest{Path: dir + "/" + m.Name, Version: -1}}, nil
 		}
@@ -107,7 +106,7 @@ func (c Contender) checksOfWaiter(ctx context.Context, s *session.Session, path 
 
 // stepsAside reports whether a place is never granted anything, and blocks nobody, because its
 // number is beyond the limit.
-func stepsAside(s *session.Session, m placename.Parts) bool {
+func stepsAside(s *session.Session, m layout.PlaceName) bool {
 	return m.Ours() && line.IsBeyondLimit(s.Client, m.Number)
 }
 
@@ -136,11 +135,11 @@ func checksOfLeader(ctx context.Context, s *session.Session, path string, stat *
 	if err != nil {
 		return nil, err
 	}
-	ms := placename.ParseAll(names, placename.LockKinds)
+	ms := layout.ParsePlaces(names, layout.LockKinds)
 	if len(ms) == 0 {
 		return nil, ErrLeaderLeft
 	}
-	first := dir + "/" + slices.MinFunc(ms, placename.Parts.Compare).Name
+	first := dir + "/" + slices.MinFunc(ms, layout.PlaceName.Compare).Name
 	place, err := s.Exists(ctx, first)
 	switch {
 	case errors.Is(err, zk.ErrNoNode), err == nil && place.EphemeralOwner != stat.EphemeralOwner:

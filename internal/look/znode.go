@@ -14,7 +14,6 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/barrier"
 	"github.com/zkrecipes/zkrecipes/internal/layout"
 	"github.com/zkrecipes/zkrecipes/internal/line"
-	"github.com/zkrecipes/zkrecipes/internal/placename"
 	"github.com/zkrecipes/zkrecipes/internal/queuelog"
 	"github.com/zkrecipes/zkrecipes/internal/session"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
@@ -147,7 +146,7 @@ func isEphemeral(stat *zk.Stat) bool { return stat != nil && stat.EphemeralOwner
 func (z *znode) unmarked() (recipe string) {
 	for _, m := range places(z.names) {
 		recipe = cmp.Or(recipe, mutex)
-		if placename.IsRWLockKind(m.Kind) || m.Kind.Shared() {
+		if layout.IsRWLockKind(m.Kind) || m.Kind.Shared() {
 			return rwlock
 		}
 	}
@@ -198,8 +197,8 @@ func (z *znode) owns(recipe, name string) bool {
 // isPlace reports whether a child of that name stands in the line of a lock, or is a member of a
 // barrier.
 func isPlace(name string) bool {
-	return slices.ContainsFunc([][]placename.Kind{placename.LockKinds, barrier.MemberKinds}, func(kinds []placename.Kind) bool {
-		_, ok := placename.Parse(name, kinds)
+	return slices.ContainsFunc([][]layout.Kind{layout.LockKinds, barrier.MemberKinds}, func(kinds []layout.Kind) bool {
+		_, ok := layout.ParsePlace(name, kinds)
 		return ok
 	})
 }
@@ -255,16 +254,16 @@ func earlier(a, b time.Time) time.Time {
 }
 
 // places returns the places of locks among children, in the order of the line.
-func places(names []string) []placename.Parts {
-	ms := slices.DeleteFunc(placename.ParseAll(names, placename.LockKinds), func(m placename.Parts) bool {
+func places(names []string) []layout.PlaceName {
+	ms := slices.DeleteFunc(layout.ParsePlaces(names, layout.LockKinds), func(m layout.PlaceName) bool {
 		return !m.Kind.Exclusive() && !m.Kind.Shared() // stands in no line of this library's
 	})
-	slices.SortFunc(ms, placename.Parts.Compare)
+	slices.SortFunc(ms, layout.PlaceName.Compare)
 	return ms
 }
 
 // namesOf returns the names of places.
-func namesOf(ms []placename.Parts) []string {
+func namesOf(ms []layout.PlaceName) []string {
 	names := make([]string, len(ms))
 	for i, m := range ms {
 		names[i] = strings.Clone(m.Name)

@@ -13,7 +13,7 @@ var lineMutants = []mutant{
 	{
 		name: "blind-to-kazoo",
 		what: "kazoo's places are ignored.",
-		in:   "internal/placename",
+		in:   "internal/layout",
 		old:  `[]Kind{KindLock, KindWrite, KindRead, kindKazooReader, kindKazooLock, KindLatch}`,
 		new:  `[]Kind{KindLock, KindWrite, KindRead, KindLatch}`,
 		test: "./internal/sim -run Mutex -seeds 100",
@@ -145,7 +145,7 @@ var lineMutants = []mutant{
 		name: "next-of-a-downgrade",
 		what: "In an RWLock's line, the only place ahead has given the turn when it is gone.",
 		in:   "internal/line",
-		old:  `case ahead == 1 && p.Kind == placename.KindLock:`,
+		old:  `case ahead == 1 && p.Kind == layout.KindLock:`,
 		new:  `case ahead == 1 && p.Kind != "":`,
 		test: "./internal/line -run ^TestAWriterIsNotNextWhenTheOneAheadDowngrades$",
 	},

@@ -15,7 +15,7 @@ import (
 
 	"github.com/zkrecipes/zkrecipes"
 	"github.com/zkrecipes/zkrecipes/internal/harness"
-	"github.com/zkrecipes/zkrecipes/internal/placename"
+	"github.com/zkrecipes/zkrecipes/internal/layout"
 	"github.com/zkrecipes/zkrecipes/internal/queuelog"
 	"github.com/zkrecipes/zkrecipes/internal/recipetest"
 	"github.com/zkrecipes/zkrecipes/zktest"
@@ -48,8 +48,8 @@ func TestWaiterOfAQueueWhosePlaceIsDeletedIsEvicted(t *testing.T) {
 						synctest.Wait()
 					}
 					time.Sleep(time.Minute)
-					places := placename.ParseAll(w.Srv.Children(w.Path+"/"+sub), placename.LockKinds)
-					slices.SortFunc(places, placename.Parts.Compare)
+					places := layout.ParsePlaces(w.Srv.Children(w.Path+"/"+sub), layout.LockKinds)
+					slices.SortFunc(places, layout.PlaceName.Compare)
 					require.Len(t, places, 4)
 					require.NoError(t, w.Bare().Delete(w.Path+"/"+sub+"/"+places[i].Name, -1))
 					require.ErrorIs(t, waits[i](), zkrecipes.ErrEvicted)

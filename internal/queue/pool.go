@@ -7,8 +7,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/zkrecipes/zkrecipes/internal/layout"
 	"github.com/zkrecipes/zkrecipes/internal/line"
-	"github.com/zkrecipes/zkrecipes/internal/placename"
 	"github.com/zkrecipes/zkrecipes/internal/session"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
@@ -284,7 +284,7 @@ func (t *takerPool) awaitTakers() bool {
 func (t *takerPool) takeOnce() error {
 	done, err := t.takeAlone()
 	if !done && err == nil {
-		err = t.q.consumers.WithPlace(t.ctx, placename.KindLock, t.takeInLine)
+		err = t.q.consumers.WithPlace(t.ctx, layout.KindLock, t.takeInLine)
 	}
 	if errors.Is(err, ErrLostAtOnce) || errors.Is(err, zkconn.ErrSessionOver) {
 		return nil // the next turn is another try

@@ -6,8 +6,8 @@ import (
 
 	"github.com/zkrecipes/zkrecipes/internal/errs"
 	"github.com/zkrecipes/zkrecipes/internal/hold"
+	"github.com/zkrecipes/zkrecipes/internal/layout"
 	"github.com/zkrecipes/zkrecipes/internal/line"
-	"github.com/zkrecipes/zkrecipes/internal/placename"
 	"github.com/zkrecipes/zkrecipes/internal/queuelog"
 	"github.com/zkrecipes/zkrecipes/internal/session"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
@@ -130,8 +130,8 @@ func (q *Queue) CheckFits(s *session.Session, items []queuelog.Item) error {
 	var leave line.Deletion
 	if q.IsBounded() {
 		p := &line.Place{
-			Parts: placename.Parts{Kind: placename.KindLock}, Line: q.producers,
-			Znode: hold.Znode{Session: s, Path: q.producers.Abs() + "/_c_" + placename.NewUUID() + "-" + string(placename.KindLock) + "0000000000"},
+			PlaceName: layout.PlaceName{Kind: layout.KindLock}, Line: q.producers,
+			Znode: hold.Znode{Session: s, Path: q.producers.Abs() + "/_c_" + layout.NewUUID() + "-" + string(layout.KindLock) + "0000000000"},
 		}
 		leave = p.Deletion(true)
 	}

@@ -15,7 +15,6 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/hold"
 	"github.com/zkrecipes/zkrecipes/internal/layout"
 	"github.com/zkrecipes/zkrecipes/internal/line"
-	"github.com/zkrecipes/zkrecipes/internal/placename"
 	"github.com/zkrecipes/zkrecipes/internal/queuelog"
 	"github.com/zkrecipes/zkrecipes/internal/session"
 )
@@ -93,8 +92,8 @@ func New(c *session.Client, path string, cfg Options, hooks Hooks) *Queue {
 	}
 	sub := func(name string) *line.Line {
 		return &line.Line{
-			At: session.At{Client: c, Path: path + name, Recipe: "queue"}, Kinds: placename.LockKinds, RejoinsIfDeleted: true,
-			Blocks: line.EveryoneBlocks, Foreign: placename.IsRWLockKind,
+			At: session.At{Client: c, Path: path + name, Recipe: "queue"}, Kinds: layout.LockKinds, RejoinsIfDeleted: true,
+			Blocks: line.EveryoneBlocks, Foreign: layout.IsRWLockKind,
 		}
 	}
 	q.consumers, q.producers = sub("/line"), sub("/room")

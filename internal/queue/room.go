@@ -13,8 +13,8 @@ import (
 
 	"github.com/zkrecipes/zkrecipes/internal/errs"
 	"github.com/zkrecipes/zkrecipes/internal/hold"
+	"github.com/zkrecipes/zkrecipes/internal/layout"
 	"github.com/zkrecipes/zkrecipes/internal/line"
-	"github.com/zkrecipes/zkrecipes/internal/placename"
 	"github.com/zkrecipes/zkrecipes/internal/queuelog"
 	"github.com/zkrecipes/zkrecipes/internal/session"
 )
@@ -35,7 +35,7 @@ func (q *Queue) putInTurn(ctx context.Context, items []queuelog.Item, with []any
 	ours := *q.producers
 	ours.NamePlace = func(s *session.Session, uuid string) string { return Marked(s, uuid, len(items)) }
 	for {
-		err := ours.WithPlace(ctx, placename.KindLock, func(p *line.Place, guess *line.Guess) error {
+		err := ours.WithPlace(ctx, layout.KindLock, func(p *line.Place, guess *line.Guess) error {
 			err := q.awaitRoom(ctx, p, guess, len(items))
 			if err == nil {
 				err = q.append(ctx, p.Session, p, items, with)
@@ -56,7 +56,7 @@ func (q *Queue) putInTurn(ctx context.Context, items []queuelog.Item, with []any
 func (q *Queue) awaitRoom(ctx context.Context, p *line.Place, guess *line.Guess, n int) error {
 	log := QueueIn(p.Session, q.Abs())
 	w := &lineWait{p: p, guess: guess, passed: -1, patience: roomPatience}
-	w.look = func(ctx context.Context, head placename.Parts) (string, []watch, <-chan struct{}, error) {
+	w.look = func(ctx context.Context, head layout.PlaceName) (string, []watch, <-chan struct{}, error) {
 		count, changed, err := log.Count(ctx)
 		if count+ItemsOf(head) > q.Opts.MaxLen {
 			return "", nil, changed, err
@@ -94,13 +94,13 @@ const maxOvertaken = 100
 // overtake deletes the places ahead, of which p is behind (Q10). It does nothing if one of them has
 // left: then its producer is alive. The nearest goes first: so if that producer is alive, it sees
 // that its own place was deleted, and not that its turn has come.
-func (q *Queue) overtake(ctx context.Context, p *line.Place, ahead []placename.Parts) error {
+func (q *Queue) overtake(ctx context.Context, p *line.Place, ahead []layout.PlaceName) error {
 	run := ahead[max(0, len(ahead)-maxOvertaken):]
 	var ops []any
 	for _, m := range run {
 		// To those behind, it leaves as with a put. Its own producer sees that it was
 		// deleted by no operator.
-		ops = append(ops, (&line.Place{Parts: m, Line: p.Line, Znode: hold.Znode{Session: p.Session, Path: p.Line.Abs() + "/" + m.Name}}).Deletion(true).Ops...)
+		ops = append(ops, (&line.Place{PlaceName: m, Line: p.Line, Znode: hold.Znode{Session: p.Session, Path: p.Line.Abs() + "/" + m.Name}}).Deletion(true).Ops...)
 	}
 	o := p.Session.Multi(ctx, ops...)
 	switch {
@@ -138,7 +138,7 @@ func Marked(s *session.Session, uuid string, items int) string {
 }
 
 // SessionOf returns what tells the places of one session from those of others.
-func SessionOf(m placename.Parts) string {
+func SessionOf(m layout.PlaceName) string {
 	if m.UUID == "" {
 		return m.Name
 	}
@@ -146,7 +146,7 @@ func SessionOf(m placename.Parts) string {
 }
 
 // ItemsOf returns how many items the producer puts.
-func ItemsOf(m placename.Parts) int {
+func ItemsOf(m layout.PlaceName) int {
 	if m.UUID == "" {
 		return 0
 	}

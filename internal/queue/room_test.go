@@ -14,7 +14,7 @@ import (
 
 	"github.com/zkrecipes/zkrecipes"
 	"github.com/zkrecipes/zkrecipes/internal/harness"
-	"github.com/zkrecipes/zkrecipes/internal/placename"
+	"github.com/zkrecipes/zkrecipes/internal/layout"
 	"github.com/zkrecipes/zkrecipes/internal/queue"
 	"github.com/zkrecipes/zkrecipes/internal/recipetest"
 	"github.com/zkrecipes/zkrecipes/internal/session"
@@ -359,11 +359,11 @@ func TestABatchThatWaitsForRoomIsNotOvertaken(t *testing.T) {
 func TestAPlaceSaysWhoseItIsAndWhatItNeeds(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		s, other := recipetest.Live(t, w.Stranger(nil)), recipetest.Live(t, w.Stranger(nil))
-		name := func(s *session.Session, items int) placename.Parts {
-			m, ok := placename.Parse("_c_"+queue.Marked(s, placename.NewUUID(), items)+"-lock-0000000001", placename.LockKinds)
+		name := func(s *session.Session, items int) layout.PlaceName {
+			m, ok := layout.ParsePlace("_c_"+queue.Marked(s, layout.NewUUID(), items)+"-lock-0000000001", layout.LockKinds)
 			require.True(t, ok)
 			require.True(t, m.Ours())
-			require.True(t, placename.IsUUID(m.UUID))
+			require.True(t, layout.IsUUID(m.UUID))
 			return m
 		}
 		m := name(s, 3)
@@ -372,7 +372,7 @@ func TestAPlaceSaysWhoseItIsAndWhatItNeeds(t *testing.T) {
 		require.NotEqual(t, m.UUID, name(s, 3).UUID)
 		require.NotEqual(t, queue.SessionOf(m), queue.SessionOf(name(other, 3)))
 		require.Equal(t, math.MaxUint16, queue.ItemsOf(name(s, 1_000_000)))
-		foreign, _ := placename.Parse("lock-0000000001", placename.LockKinds)
+		foreign, _ := layout.ParsePlace("lock-0000000001", layout.LockKinds)
 		require.Equal(t, []any{"lock-0000000001", 0}, []any{queue.SessionOf(foreign), queue.ItemsOf(foreign)})
 	})
 }

@@ -4,8 +4,8 @@ import (
 	"context"
 	"errors"
 
+	"github.com/zkrecipes/zkrecipes/internal/layout"
 	"github.com/zkrecipes/zkrecipes/internal/line"
-	"github.com/zkrecipes/zkrecipes/internal/placename"
 	"github.com/zkrecipes/zkrecipes/internal/queuelog"
 )
 
@@ -14,7 +14,7 @@ import (
 func (t *takerPool) takeInLine(p *line.Place, guess *line.Guess) error {
 	scan := t.newScanner(p.Session)
 	w := &lineWait{p: p, guess: guess, passed: scan.queue.passed.Load(), patience: ItemPatience}
-	w.look = func(ctx context.Context, _ placename.Parts) (string, []watch, <-chan struct{}, error) {
+	w.look = func(ctx context.Context, _ layout.PlaceName) (string, []watch, <-chan struct{}, error) {
 		items, err := scan.free(ctx, 1)
 		if len(items) > 0 {
 			return items[0], nil, nil, err

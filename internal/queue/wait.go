@@ -10,8 +10,8 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/zkrecipes/zkrecipes/internal/layout"
 	"github.com/zkrecipes/zkrecipes/internal/line"
-	"github.com/zkrecipes/zkrecipes/internal/placename"
 	"github.com/zkrecipes/zkrecipes/internal/queuelog"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
@@ -38,7 +38,7 @@ type lineWait struct {
 	guess *line.Guess
 	// look returns what the first in line, head, could use, empty for nothing. Then one of the
 	// watches fires, or changed is closed, once that may have changed.
-	look func(ctx context.Context, head placename.Parts) (unused string, watches []watch, changed <-chan struct{}, err error)
+	look func(ctx context.Context, head layout.PlaceName) (unused string, watches []watch, changed <-chan struct{}, err error)
 	// passed is the number of the last place that left something unused, -1 without one. It
 	// counts no more.
 	passed int32
@@ -54,7 +54,7 @@ type lineWait struct {
 	// far: there are more ahead than those who look, or the last rival is another place of the
 	// own session, which looks. This place does not look until that one has left.
 	far  bool
-	head placename.Parts
+	head layout.PlaceName
 	// unused is what the head leaves unused, and since when.
 	unused string
 	since  time.Time
@@ -63,7 +63,7 @@ type lineWait struct {
 }
 
 type rival struct {
-	placename.Parts
+	layout.PlaceName
 	watch *zkconn.PredecessorWatch
 }
 
@@ -75,7 +75,7 @@ type watch interface {
 
 // await returns when the place is the first in line, or when the first one has left unused
 // what look finds. Then it returns the places ahead, the nearest first.
-func (w *lineWait) await(ctx context.Context) (ahead []placename.Parts, err error) {
+func (w *lineWait) await(ctx context.Context) (ahead []layout.PlaceName, err error) {
 	if w.p.Number <= w.passed { // the line has been made anew
 		w.passed = -1
 	}
@@ -103,27 +103,27 @@ func (w *lineWait) await(ctx context.Context) (ahead []placename.Parts, err erro
 }
 
 // list lists the places ahead.
-func (w *lineWait) list(ctx context.Context) (ahead []placename.Parts, err error) {
+func (w *lineWait) list(ctx context.Context) (ahead []layout.PlaceName, err error) {
 	ms, err := w.p.Line.List(ctx, w.p.Session)
 	if err != nil && !errors.Is(err, zk.ErrNoNode) {
 		return nil, err
 	}
-	if !slices.ContainsFunc(ms, func(m placename.Parts) bool { return m.Name == w.p.Name }) {
+	if !slices.ContainsFunc(ms, func(m layout.PlaceName) bool { return m.Name == w.p.Name }) {
 		return nil, w.p.WhyGone(ctx)
 	}
-	ahead = slices.DeleteFunc(ms, func(m placename.Parts) bool { return m.Compare(w.p.Parts) >= 0 || m.Number <= w.passed })
-	slices.SortFunc(ahead, func(a, b placename.Parts) int { return b.Compare(a) })
+	ahead = slices.DeleteFunc(ms, func(m layout.PlaceName) bool { return m.Compare(w.p.PlaceName) >= 0 || m.Number <= w.passed })
+	slices.SortFunc(ahead, func(a, b layout.PlaceName) int { return b.Compare(a) })
 	w.rivals = nil
 	if w.p.HasTurn = len(ahead) == 0; w.p.HasTurn {
 		return nil, nil
 	}
 	w.p.TellQueued(ctx, len(ahead))
 	for _, m := range ahead {
-		if slices.ContainsFunc(w.rivals, func(r rival) bool { return SessionOf(r.Parts) == SessionOf(m) }) {
+		if slices.ContainsFunc(w.rivals, func(r rival) bool { return SessionOf(r.PlaceName) == SessionOf(m) }) {
 			continue
 		}
-		w.rivals = append(w.rivals, rival{Parts: w.copied(m)})
-		if w.far = len(w.rivals) == Lookers || SessionOf(m) == SessionOf(w.p.Parts); w.far {
+		w.rivals = append(w.rivals, rival{PlaceName: w.copied(m)})
+		if w.far = len(w.rivals) == Lookers || SessionOf(m) == SessionOf(w.p.PlaceName); w.far {
 			break
 		}
 	}
@@ -134,14 +134,14 @@ func (w *lineWait) list(ctx context.Context) (ahead []placename.Parts, err error
 }
 
 // copied returns a copy that does not keep the whole listing in memory.
-func (w *lineWait) copied(m placename.Parts) placename.Parts {
-	m, _ = placename.Parse(strings.Clone(m.Name), w.p.Line.Kinds)
+func (w *lineWait) copied(m layout.PlaceName) layout.PlaceName {
+	m, _ = layout.ParsePlace(strings.Clone(m.Name), w.p.Line.Kinds)
 	return m
 }
 
 // step waits until something has changed that the place waits for. It returns the places ahead
 // if the first one has left something unused for too long.
-func (w *lineWait) step(ctx context.Context) (ahead []placename.Parts, err error) {
+func (w *lineWait) step(ctx context.Context) (ahead []layout.PlaceName, err error) {
 	watches, err := w.watchRivals(ctx)
 	if err != nil || len(w.rivals) == 0 {
 		return nil, err

@@ -17,7 +17,7 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/barrier"
 	"github.com/zkrecipes/zkrecipes/internal/harness"
 	"github.com/zkrecipes/zkrecipes/internal/jute"
-	"github.com/zkrecipes/zkrecipes/internal/placename"
+	"github.com/zkrecipes/zkrecipes/internal/layout"
 	"github.com/zkrecipes/zkrecipes/internal/session"
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
@@ -201,8 +201,8 @@ const (
 )
 
 // Present returns the members in that barrier's round.
-func (w *World) Present() []placename.Parts {
-	return placename.ParseAll(w.Srv.Children(RoundOf2), barrier.MemberKinds)
+func (w *World) Present() []layout.PlaceName {
+	return layout.ParsePlaces(w.Srv.Children(RoundOf2), barrier.MemberKinds)
 }
 
 func Live(t testing.TB, c *zkrecipes.Client) *session.Session {

@@ -12,7 +12,7 @@ import (
 
 	"github.com/zkrecipes/zkrecipes"
 	"github.com/zkrecipes/zkrecipes/internal/harness"
-	"github.com/zkrecipes/zkrecipes/internal/placename"
+	"github.com/zkrecipes/zkrecipes/internal/layout"
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
@@ -127,9 +127,9 @@ func (w *World) LockLater(c *zkrecipes.Client) *harness.Call[*zkrecipes.Lease] {
 }
 
 // Line returns the names of the places in the line, in order.
-func (w *World) Line() []placename.Parts {
-	ms := placename.ParseAll(w.Srv.Children(w.Path), placename.LockKinds)
-	slices.SortFunc(ms, placename.Parts.Compare)
+func (w *World) Line() []layout.PlaceName {
+	ms := layout.ParsePlaces(w.Srv.Children(w.Path), layout.LockKinds)
+	slices.SortFunc(ms, layout.PlaceName.Compare)
 	return ms
 }
 

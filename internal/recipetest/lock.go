@@ -18,8 +18,8 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/harness"
 	"github.com/zkrecipes/zkrecipes/internal/hold"
 	"github.com/zkrecipes/zkrecipes/internal/jute"
+	"github.com/zkrecipes/zkrecipes/internal/layout"
 	"github.com/zkrecipes/zkrecipes/internal/line"
-	"github.com/zkrecipes/zkrecipes/internal/placename"
 	"github.com/zkrecipes/zkrecipes/internal/tuning"
 	"github.com/zkrecipes/zkrecipes/internal/wire"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
@@ -111,13 +111,13 @@ func HeldHeap() int64 {
 }
 
 // Stand creates n places with names like this library's and returns their paths.
-func (w *World) Stand(conn *zk.Conn, k placename.Kind, n int) (paths []string) {
+func (w *World) Stand(conn *zk.Conn, k layout.Kind, n int) (paths []string) {
 	w.T.Helper()
 	for chunk := range slices.Chunk(make([]struct{}, n), 500) {
 		var ops []any
 		for range chunk {
 			ops = append(ops, &zk.CreateRequest{
-				Path: w.Path + "/_c_" + placename.NewUUID() + "-" + string(k), Acl: zk.WorldACL(zk.PermAll),
+				Path: w.Path + "/_c_" + layout.NewUUID() + "-" + string(k), Acl: zk.WorldACL(zk.PermAll),
 				Flags: zk.FlagEphemeral | zk.FlagSequence,
 			})
 		}
@@ -277,7 +277,7 @@ func (w *SideWorld) Served(calls ...*harness.Call[*zkrecipes.Lease]) {
 			}
 			l := a.Get()
 			w.Stands(l)
-			m, _ := placename.Parse(l.Check().Path[len(w.Path)+1:], placename.LockKinds)
+			m, _ := layout.ParsePlace(l.Check().Path[len(w.Path)+1:], layout.LockKinds)
 			require.Less(w.T, m.Number, int32(100))
 			require.NoError(w.T, l.Release())
 		}

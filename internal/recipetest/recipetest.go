@@ -14,7 +14,7 @@ import (
 
 	"github.com/zkrecipes/zkrecipes"
 	"github.com/zkrecipes/zkrecipes/internal/harness"
-	"github.com/zkrecipes/zkrecipes/internal/placename"
+	"github.com/zkrecipes/zkrecipes/internal/layout"
 )
 
 // Nothing is a function for Do.
@@ -157,8 +157,8 @@ func Places(t testing.TB, servers []string, path string) (names []string) {
 	defer conn.Close() // go-zookeeper's Close can hang for a minute when its server dies
 	_, err := conn.Sync(path)
 	require.NoError(t, err)
-	ms := placename.ParseAll(harness.Children(t, conn, path), placename.LockKinds)
-	slices.SortFunc(ms, placename.Parts.Compare)
+	ms := layout.ParsePlaces(harness.Children(t, conn, path), layout.LockKinds)
+	slices.SortFunc(ms, layout.PlaceName.Compare)
 	for _, m := range ms {
 		names = append(names, m.Name)
 	}

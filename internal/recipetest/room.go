@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/zkrecipes/zkrecipes"
-	"github.com/zkrecipes/zkrecipes/internal/placename"
+	"github.com/zkrecipes/zkrecipes/internal/layout"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
@@ -48,7 +48,7 @@ func (w *World) Covered(c *zkrecipes.Client) {
 
 // RoomFor returns options for a session that has room for about n places in w.path's line.
 func (w *World) RoomFor(n int) *zkrecipes.Options {
-	place := zkconn.Weight(w.Path+"/_c_"+placename.NoUUID+"-"+string(placename.KindLock), true)
+	place := zkconn.Weight(w.Path+"/_c_"+layout.NoUUID+"-"+string(layout.KindLock), true)
 	return &zkrecipes.Options{MaxBuffer: (n*place + place/2) * 10 / 9}
 }
 

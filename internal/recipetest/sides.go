@@ -9,7 +9,7 @@ import (
 
 	"github.com/zkrecipes/zkrecipes"
 	"github.com/zkrecipes/zkrecipes/internal/harness"
-	"github.com/zkrecipes/zkrecipes/internal/placename"
+	"github.com/zkrecipes/zkrecipes/internal/layout"
 )
 
 // Locker is the common interface of Mutex and of either side of an RWLock.
@@ -43,17 +43,17 @@ type Side struct {
 	Name    string
 	Ours    func(*zkrecipes.Client, string) Locker
 	Theirs  func(*zkrecipes.Client, string) Locker // the rival: it excludes ours and is excluded by it
-	Kind    placename.Kind                         // of the places of ours
+	Kind    layout.Kind                            // of the places of ours
 	Release string                                 // the request that releases ours
 	Freed   string                                 // the request that releases the rival
 	By      string                                 // another library's name prefix for a place like the rival's
 }
 
 var Sides = []Side{
-	{"mutex", Mutex, Mutex, placename.KindLock, OpRelease, OpRelease, "lock-"},
-	{"writer", Writer, Writer, placename.KindWrite, OpRelease, OpRelease, "_c_" + CuratorUUID(0) + "-__WRIT__"},
-	{"writer behind a reader", Writer, Reader, placename.KindWrite, OpRelease, OpReadRelease, "_c_" + CuratorUUID(0) + "-__READ__"},
-	{"reader", Reader, Writer, placename.KindRead, OpReadRelease, OpRelease, "_c_" + CuratorUUID(0) + "-__WRIT__"},
+	{"mutex", Mutex, Mutex, layout.KindLock, OpRelease, OpRelease, "lock-"},
+	{"writer", Writer, Writer, layout.KindWrite, OpRelease, OpRelease, "_c_" + CuratorUUID(0) + "-__WRIT__"},
+	{"writer behind a reader", Writer, Reader, layout.KindWrite, OpRelease, OpReadRelease, "_c_" + CuratorUUID(0) + "-__READ__"},
+	{"reader", Reader, Writer, layout.KindRead, OpReadRelease, OpRelease, "_c_" + CuratorUUID(0) + "-__WRIT__"},
 }
 
 // Signalled reports whether a rival signals its successor when it releases.

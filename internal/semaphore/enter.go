@@ -11,7 +11,6 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/errs"
 	"github.com/zkrecipes/zkrecipes/internal/layout"
 	"github.com/zkrecipes/zkrecipes/internal/line"
-	"github.com/zkrecipes/zkrecipes/internal/placename"
 	"github.com/zkrecipes/zkrecipes/internal/session"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
@@ -85,7 +84,7 @@ func (x *Semaphore) enterFree(ctx context.Context, k, attempts int, join bool) (
 			tries++
 			continue
 		case errors.Is(err, errUnused) && join:
-			err = x.Line.TryInTurn(ctx, s, placename.KindLock, func(p *line.Place) error {
+			err = x.Line.TryInTurn(ctx, s, layout.KindLock, func(p *line.Place) error {
 				l, err = x.enterFirst(ctx, p, k, false)
 				return err
 			})
@@ -100,7 +99,7 @@ func (x *Semaphore) enterFree(ctx context.Context, k, attempts int, join bool) (
 }
 
 func (x *Semaphore) enterFreeIn(ctx context.Context, s *session.Session, k int) (*slotGrant, error) {
-	if err := s.CheckRoom(k * zkconn.Weight(x.slotPath(0, placename.NoUUID), false)); err != nil {
+	if err := s.CheckRoom(k * zkconn.Weight(x.slotPath(0, layout.NoUUID), false)); err != nil {
 		return nil, err
 	}
 	v := x.takeKnown(s)
@@ -237,7 +236,7 @@ func (x *Semaphore) slotsIfFree(ctx context.Context, s *session.Session) ([]stri
 		return nil, errStale
 	case err != nil:
 		return nil, err
-	case len(placename.ParseAll(children, x.Line.Kinds)) > 0:
+	case len(layout.ParsePlaces(children, x.Line.Kinds)) > 0:
 		return nil, errs.ErrLocked
 	}
 	slots, _, err := s.Children(ctx, x.slotsPath())

@@ -11,8 +11,8 @@ import (
 
 	"github.com/zkrecipes/zkrecipes/internal/errs"
 	"github.com/zkrecipes/zkrecipes/internal/jute"
+	"github.com/zkrecipes/zkrecipes/internal/layout"
 	"github.com/zkrecipes/zkrecipes/internal/line"
-	"github.com/zkrecipes/zkrecipes/internal/placename"
 	"github.com/zkrecipes/zkrecipes/internal/session"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
@@ -52,8 +52,8 @@ func New(c *session.Client, path string, n int) *Semaphore {
 		n:  n,
 		At: session.At{Client: c, Path: path, Recipe: "semaphore"},
 		Line: &line.Line{
-			At: session.At{Client: c, Path: path + semaphoreLine, Recipe: "semaphore"}, Kinds: placename.LockKinds, RejoinsIfDeleted: true,
-			Blocks: line.EveryoneBlocks, Foreign: placename.IsRWLockKind,
+			At: session.At{Client: c, Path: path + semaphoreLine, Recipe: "semaphore"}, Kinds: layout.LockKinds, RejoinsIfDeleted: true,
+			Blocks: line.EveryoneBlocks, Foreign: layout.IsRWLockKind,
 		},
 	}
 }
@@ -97,7 +97,7 @@ func (x *Semaphore) enter(ctx context.Context, k int, wait bool) (l *slotGrant, 
 			return l, err
 		}
 	}
-	err = x.Line.InTurn(ctx, placename.KindLock, func(p *line.Place) error {
+	err = x.Line.InTurn(ctx, layout.KindLock, func(p *line.Place) error {
 		l, err = x.enterFirst(ctx, p, k, true)
 		return err
 	})
@@ -137,6 +137,6 @@ func (x *Semaphore) checkCount(k int) error {
 		return fmt.Errorf("%d slots requested", k)
 	}
 	const other = 1024 // more than the transaction's other operations take, but for paths
-	slot := zkconn.CreateSize(x.slotPath(k, placename.NewUUID()), []byte(x.At.Client.Identity), x.At.Client.ACL) + 16
+	slot := zkconn.CreateSize(x.slotPath(k, layout.NewUUID()), []byte(x.At.Client.Identity), x.At.Client.ACL) + 16
 	return zkconn.CheckSize(min(k, jute.MaxFrame)*slot+4*len(x.At.Abs())+other, x.At.Client.MaxBuffer)
 }

@@ -13,7 +13,6 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/errs"
 	"github.com/zkrecipes/zkrecipes/internal/hold"
 	"github.com/zkrecipes/zkrecipes/internal/layout"
-	"github.com/zkrecipes/zkrecipes/internal/placename"
 	"github.com/zkrecipes/zkrecipes/internal/session"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
@@ -55,7 +54,7 @@ func (x *Semaphore) slotPath(i int, uuid string) string {
 func slotIn(name string) (number int32, uuid string, ok bool) {
 	digits, uuid, ok := strings.Cut(name, "-")
 	n, err := strconv.ParseInt(digits, 10, 32)
-	return int32(n), uuid, ok && err == nil && n >= 0 && placename.IsUUID(uuid)
+	return int32(n), uuid, ok && err == nil && n >= 0 && layout.IsUUID(uuid)
 }
 
 // SlotsAmong returns the numbers of the slots among children, by name.
@@ -71,7 +70,7 @@ func SlotsAmong(children []string) map[string]int32 {
 
 // newSlots returns slots that are yet to be taken.
 func (x *Semaphore) newSlots(s *session.Session, numbers []int32) *slotSet {
-	uuid := placename.NewUUID()
+	uuid := layout.NewUUID()
 	paths := make([]string, len(numbers))
 	for i, n := range numbers {
 		paths[i] = x.slotPath(int(n), uuid)

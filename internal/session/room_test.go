@@ -15,7 +15,7 @@ import (
 	"github.com/zkrecipes/zkrecipes"
 	"github.com/zkrecipes/zkrecipes/internal/harness"
 	"github.com/zkrecipes/zkrecipes/internal/jute"
-	"github.com/zkrecipes/zkrecipes/internal/placename"
+	"github.com/zkrecipes/zkrecipes/internal/layout"
 	"github.com/zkrecipes/zkrecipes/internal/recipetest"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 	"github.com/zkrecipes/zkrecipes/zktest"
@@ -31,7 +31,7 @@ func TestAFullSessionRefusesAnotherPlaceAndSendsNothing(t *testing.T) {
 			"wait":     func(ctx context.Context) error { _, err := zkrecipes.NewMutex(c, "/lk00").Lock(ctx); return err },
 			"try lock": func(ctx context.Context) error { _, err := zkrecipes.NewMutex(c, "/lk99").TryLock(ctx); return err },
 			"commit": func(ctx context.Context) error {
-				_, err := ls[0].Commit(ctx, zkrecipes.OpCreate("/lk00-"+placename.NoUUID+placename.NoUUID, nil, zk.FlagEphemeral, nil))
+				_, err := ls[0].Commit(ctx, zkrecipes.OpCreate("/lk00-"+layout.NoUUID+layout.NoUUID, nil, zk.FlagEphemeral, nil))
 				return err
 			},
 		}
@@ -355,7 +355,7 @@ func TestLeadWaitsWhileTheSessionIsFull(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 				log := &recipetest.Warnings{}
-				place := zkconn.Weight(w.Path+"/_c_"+placename.NoUUID+"-"+string(placename.KindLock), true)
+				place := zkconn.Weight(w.Path+"/_c_"+layout.NoUUID+"-"+string(layout.KindLock), true)
 				opts := &zkrecipes.Options{MaxBuffer: (5*place + 9) * 10 / 9}
 				opts.Logger = log.Logger()
 				r := recipetest.NewTracer(t)

@@ -240,6 +240,29 @@ func (s *Session) sawReply(zxid int64) {
 	s.seenZxid = max(s.seenZxid, zxid)
 }
 
+// sawEpoch notes the epoch of a reply, and asks for the session's ephemeral znodes if it is a
+// new one.
+func (c *Conn) sawEpoch(zxid int64) {
+	if c.session.mayHaveLost(zxid) {
+		c.askEphemerals()
+	}
+}
+
+// mayHaveLost notes the epoch of a reply. It reports whether the servers may have lost
+// transactions since the znodes were asked for.
+func (s *Session) mayHaveLost(zxid int64) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	h := &s.history
+	if epoch := zxid >> 32; epoch > h.epoch {
+		if h.epoch >= 0 {
+			h.times++
+		}
+		h.epoch, h.unknown = epoch, false
+	}
+	return h.times > h.compared && !h.unknown
+}
+
 // noteAnswered notes that a request of that size was answered.
 func (s *Session) noteAnswered(size int) {
 	s.mu.Lock()

@@ -9,7 +9,7 @@ import (
 
 	"github.com/zkrecipes/zkrecipes"
 	"github.com/zkrecipes/zkrecipes/cmd/zkr/internal/view"
-	"github.com/zkrecipes/zkrecipes/internal/placename"
+	"github.com/zkrecipes/zkrecipes/internal/layout"
 )
 
 // leader is the child of an election's path that its leader creates. Client.Evict deposes the
@@ -102,7 +102,7 @@ func (l *line) standing() (places []*place) {
 		if l.recipe == zkrecipes.RecipeElection {
 			p.held = leads && i == 0
 		} else {
-			p.held = !slices.ContainsFunc(ms[:i], func(ahead placename.Parts) bool {
+			p.held = !slices.ContainsFunc(ms[:i], func(ahead layout.PlaceName) bool {
 				return (m.Kind.Exclusive() || ahead.Kind.Exclusive()) && !m.SharesWith(ahead)
 			})
 		}
@@ -129,11 +129,11 @@ func (l *line) members(names []string) (places []*place) {
 }
 
 // inOrder returns the places of locks among names, in the order of the line.
-func inOrder(names []string) []placename.Parts {
-	ms := slices.DeleteFunc(placename.ParseAll(names, placename.LockKinds), func(m placename.Parts) bool {
+func inOrder(names []string) []layout.PlaceName {
+	ms := slices.DeleteFunc(layout.ParsePlaces(names, layout.LockKinds), func(m layout.PlaceName) bool {
 		return !m.Kind.Exclusive() && !m.Kind.Shared()
 	})
-	slices.SortFunc(ms, placename.Parts.Compare)
+	slices.SortFunc(ms, layout.PlaceName.Compare)
 	return ms
 }
 

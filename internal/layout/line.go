@@ -1,12 +1,14 @@
-// Package placename says what the name of a place tells: whose kind it is, its number, its uuid.
-package placename
+package layout
 
 import (
+	"bytes"
 	"cmp"
 	"crypto/rand"
 	"encoding/hex"
 	"strconv"
 	"strings"
+
+	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
 // Kind is the part of a place's name before the number.
@@ -42,17 +44,17 @@ func (k Kind) Shared() bool { return k == KindRead || k == kindKazooReader }
 // Other children are not places.
 var LockKinds = []Kind{KindLock, KindWrite, KindRead, kindKazooReader, kindKazooLock, KindLatch}
 
-// Parts is what the name of a place in a listing says.
-type Parts struct {
+// PlaceName is what the name of a place in a listing says.
+type PlaceName struct {
 	Name   string
 	Kind   Kind
 	Number int32
 	UUID   string // if "_c_<uuid>-" is before the kind, else empty
 }
 
-// Parse parses the name of a child. It returns false if the child is not a
+// ParsePlace parses the name of a child. It returns false if the child is not a
 // place of one of these kinds.
-func Parse(name string, kinds []Kind) (Parts, bool) {
+func ParsePlace(name string, kinds []Kind) (PlaceName, bool) {
 	// ZooKeeper formats the number with %010d, the sign included.
 	for _, digits := range []int{10, 11} {
 		i := len(name) - digits
@@ -67,21 +69,21 @@ func Parse(name string, kinds []Kind) (Parts, bool) {
 			if err != nil || name[i] == '+' {
 				break
 			}
-			m := Parts{Name: name, Kind: k, Number: int32(n)}
+			m := PlaceName{Name: name, Kind: k, Number: int32(n)}
 			if rest, ok := strings.CutPrefix(name[:i-len(k)], "_c_"); ok && len(rest) == 37 && rest[36] == '-' {
 				m.UUID = rest[:36]
 			}
 			return m, true
 		}
 	}
-	return Parts{}, false
+	return PlaceName{}, false
 }
 
-// ParseAll returns the places among children.
-func ParseAll(children []string, kinds []Kind) []Parts {
-	ms := make([]Parts, 0, len(children))
+// ParsePlaces returns the places among children.
+func ParsePlaces(children []string, kinds []Kind) []PlaceName {
+	ms := make([]PlaceName, 0, len(children))
 	for _, name := range children {
-		if m, ok := Parse(name, kinds); ok {
+		if m, ok := ParsePlace(name, kinds); ok {
 			ms = append(ms, m)
 		}
 	}
@@ -90,7 +92,7 @@ func ParseAll(children []string, kinds []Kind) []Parts {
 
 // Compare compares by the order of the line: by number, and by name if two places
 // have the same number.
-func (m Parts) Compare(other Parts) int {
+func (m PlaceName) Compare(other PlaceName) int {
 	if m.Number != other.Number {
 		return cmp.Compare(m.Number, other.Number)
 	}
@@ -99,13 +101,13 @@ func (m Parts) Compare(other Parts) int {
 
 // SharesWith reports whether both places belong to one holder: Curator's writers
 // read with a second place, which has the number of the first.
-func (m Parts) SharesWith(other Parts) bool {
+func (m PlaceName) SharesWith(other PlaceName) bool {
 	return m.Number == other.Number && m.Kind.Exclusive() != other.Kind.Exclusive()
 }
 
 // Ours reports whether the place is one of this library's. The uuid is of version 8 then, and
 // Curator's is of version 4.
-func (m Parts) Ours() bool { return len(m.UUID) == 36 && m.UUID[14] == '8' }
+func (m PlaceName) Ours() bool { return len(m.UUID) == 36 && m.UUID[14] == '8' }
 
 // NewUUID returns a random uuid of version 8 (RFC 9562), in the form that Curator writes.
 func NewUUID() string {
@@ -142,3 +144,80 @@ func IsUUID(name string) bool {
 
 // NoUUID has the length of a uuid.
 var NoUUID = strings.Repeat("0", 36)
+
+// The marker is the data of a line. Each join writes it: the Stat in the reply says
+// in the same round trip whether the new place is alone.
+//
+//	zkrecipes/1 mutex acl=8c6976e5b5410415 _c_9240e114-11f0-8813-9264-6b34a5d90aed-lock-
+const (
+	library = "zkrecipes/"
+	version = library + "1 "
+	queue   = version + "queue" // of a queue's log, too
+)
+
+// Record is the marker with the name of the place whose join writes it, up to the
+// number. So the next to join knows its predecessor's name, see line.Guess.
+func Record(recipe, seal, name string) []byte {
+	b := append([]byte(version), recipe...)
+	if seal != "" {
+		b = append(append(b, ' '), seal...)
+	}
+	if name != "" {
+		b = append(append(b, ' '), name...)
+	}
+	return b
+}
+
+// Marker is what a marker says.
+type Marker struct {
+	Recipe string
+	Seal   string // see line.ACL; empty: none
+	Name   string // see Record; empty: none
+}
+
+// ParseMark returns what the data of a line say to a recipe with that name. false: they are
+// no marker.
+func ParseMark(recipe string, data []byte) (m Marker, ok bool) {
+	all, ok := strings.CutPrefix(string(data), version)
+	if !ok {
+		return Marker{}, false
+	}
+	m.Recipe = recipe // whose name may have a space in it
+	rest, ours := strings.CutPrefix(all+" ", m.Recipe+" ")
+	if !ours {
+		m.Recipe, rest, _ = strings.Cut(all, " ")
+	}
+	rest = strings.TrimSuffix(rest, " ")
+	if strings.HasPrefix(rest, SealPrefix) {
+		m.Seal, rest, _ = strings.Cut(rest, " ")
+	}
+	m.Name = rest
+	return m, true
+}
+
+// SealPrefix begins a seal.
+const SealPrefix = "acl="
+
+// QueueMarker returns the data of the root of a queue's log.
+func QueueMarker() []byte { return []byte(queue) }
+
+// IsQueue reports whether data are those of the root of a queue's log.
+func IsQueue(data []byte) bool { return bytes.HasPrefix(data, []byte(queue)) }
+
+// IsMark reports whether data are a marker of this library, in whichever layout.
+func IsMark(data []byte) bool { return bytes.HasPrefix(data, []byte(library)) }
+
+// CheckQueuePath returns ErrPathInUse if the data of the znode at a queue's path say that
+// another recipe uses it.
+func CheckQueuePath(data []byte) error {
+	if IsMark(data) || IsSize(data) {
+		return zkconn.Errorf(zkconn.ErrPathInUse, "path is used by another recipe: %.40q", data)
+	}
+	return nil
+}
+
+// IsKnownLayout reports whether data do not belong to this library, or have a layout
+// that this version knows.
+func IsKnownLayout(data []byte) bool {
+	return !IsMark(data) || bytes.HasPrefix(data, []byte(version))
+}

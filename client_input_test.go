@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"math"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -15,7 +14,6 @@ import (
 	"github.com/zkrecipes/zkrecipes"
 	"github.com/zkrecipes/zkrecipes/internal/harness"
 	"github.com/zkrecipes/zkrecipes/internal/recipetest"
-	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
@@ -153,46 +151,6 @@ func TestNilArgumentsAndAClosedClientAreErrors(t *testing.T) {
 		require.NoError(t, l.Release())
 		require.NoError(t, c.Close())
 		require.EqualError(t, errOf(m.Lock)(ctx), "zkrecipes: lock /line: client closed")
-	})
-}
-
-func TestPathsLongerThanARequestAreRefused(t *testing.T) {
-	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-		c := w.Client(nil)
-		l := recipetest.LockOn(t, zkrecipes.NewMutex(c, w.Path))
-		for _, n := range []int{1_048_000, 1_048_560, 1_049_000, 2_000_000} {
-			path := "/" + strings.Repeat("a", n)
-			require.Empty(t, w.Requests(func() {
-				require.ErrorContains(t, errOf(zkrecipes.NewMutex(c, path).Lock)(t.Context()), "servers accept 1048575")
-				require.ErrorContains(t, second(l.Get(t.Context(), path)), "servers accept 1048575")
-			}))
-		}
-		require.NoError(t, l.Err())
-	})
-}
-
-func TestRealRequestsAboveTheLimitAreRefused(t *testing.T) {
-	recipetest.EachSide(t, func(t *testing.T, r *recipetest.SideRig) {
-		l := recipetest.Held(t, r.M.Lock)
-		r.P.Reset()
-		path := r.Path + "/big"
-		// The largest request that the server accepts, and one byte more.
-		fits := 1048575 - zkconn.MultiSize([]any{l.Check(), &zk.CreateRequest{Path: path, Data: []byte{}, Acl: r.C.Core().ACL}})
-		_, err := l.Commit(r.Ctx, zkrecipes.OpCreate(path, make([]byte, fits+1), 0, nil))
-		require.EqualError(t, err, "zkrecipes: commit under "+r.Path+": request of 1048576 bytes: servers accept 1048575 (jute.maxbuffer)")
-		require.Empty(t, r.P.Count())
-		_, err = l.Commit(r.Ctx, zkrecipes.OpCreate(path, make([]byte, fits), 0, nil))
-		require.NoError(t, err, "the size is computed exactly")
-		require.NoError(t, l.Err())
-		require.Zero(t, r.P.CountOf("connect"), "no new connection")
-		require.NoError(t, r.Raw.Delete(path, -1))
-		require.NoError(t, l.Release())
-
-		big := recipetest.Dial(t, &zkrecipes.Options{Identity: strings.Repeat("x", 1<<20)})
-		_, err = r.Ours(big, r.Path).Lock(r.Ctx)
-		require.ErrorContains(t, err, "servers accept 1048575")
-		_, err = r.Ours(big, r.Path+"/sibling").Contenders(r.Ctx)
-		require.ErrorIs(t, err, zkrecipes.ErrUnused, "the session lives on")
 	})
 }
 

@@ -143,19 +143,6 @@ func TestElectionRefusesThePathOfALeaderLatch(t *testing.T) {
 	})
 }
 
-func TestAnRWLockOnAnElectionsPathIsAnError(t *testing.T) {
-	recipetest.InElectionBubble(t, func(t *testing.T, w *recipetest.ElectionWorld, a, b *zkrecipes.Election) {
-		l := recipetest.Held(t, zkrecipes.NewRWLock(w.ClientOf(b), w.Path).RLock)
-		_, err := a.Campaign(t.Context(), nil)
-		require.ErrorIs(t, err, zkrecipes.ErrPathInUse)
-		require.NoError(t, l.Release())
-		term := recipetest.Campaigns(t, zkrecipes.NewElection(w.ClientOf(a), "/next"), "a")
-		_, err = zkrecipes.NewRWLock(w.ClientOf(b), "/next").RLock(t.Context())
-		require.ErrorIs(t, err, zkrecipes.ErrPathInUse)
-		require.NoError(t, term.Resign())
-	})
-}
-
 func TestElectionsReportInvalidPathsWhenFirstUsed(t *testing.T) {
 	recipetest.InElectionBubble(t, func(t *testing.T, w *recipetest.ElectionWorld, a, _ *zkrecipes.Election) {
 		f := func(context.Context, *zkrecipes.Term) error { return errors.New("called") }

@@ -89,17 +89,6 @@ func TestRealGateLetsThroughWhenOpen(t *testing.T) {
 	require.NoError(t, g.Wait(ctx))
 }
 
-func TestWaitOnAnOpenGateReturnsAtOnceAndLeavesNoWatch(t *testing.T) {
-	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-		c := w.Stranger(nil)
-		began := time.Now()
-		require.NoError(t, zkrecipes.NewGate(c, "/no/such/gate").Wait(t.Context()))
-		require.Zero(t, time.Since(began))
-		require.Zero(t, recipetest.WatchesOf(c))
-		require.Empty(t, w.Srv.Children("/no"))
-	})
-}
-
 // The client's server, a follower, has not applied Shut yet.
 func TestGateBehindALaggingFollowerLetsNobodyThroughWhileShut(t *testing.T) {
 	gates(t, func(t *testing.T, w *recipetest.World, g, other *zkrecipes.Gate, _ *zkrecipes.Client) {

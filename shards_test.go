@@ -14,7 +14,6 @@ import (
 
 	"github.com/zkrecipes/zkrecipes"
 	"github.com/zkrecipes/zkrecipes/internal/recipetest"
-	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
 // What the documentation of Shards promises.
@@ -305,36 +304,4 @@ func TestShardsRefuseWhatIsInvalid(t *testing.T) {
 		require.NoError(t, err)
 		require.ErrorIs(t, zkrecipes.NewShards(c, "/used", 1, nil).Serve(t.Context(), nothing), zkrecipes.ErrPathInUse)
 	})
-}
-
-// Random faults: at most one owner by tokens, and in the end each shard has one, evenly.
-func TestShardsThroughFaults(t *testing.T) {
-	for seed := range uint64(40) {
-		t.Run(fmt.Sprint(seed), func(t *testing.T) {
-			recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-				j := newShardJudge(t)
-				var clients []*zkrecipes.Client
-				for i := range 4 {
-					clients = append(clients, w.Stranger(nil))
-					j.process(clients[i], fmt.Sprint(i), 11, &zkrecipes.ShardsOptions{Settle: time.Second})
-				}
-				for _, f := range zktest.PlanFromSeed(seed, 25, 900, 8*time.Second).Faults() {
-					w.Plan.Add(f)
-				}
-				for i := range 20 {
-					time.Sleep(7 * time.Second)
-					if seed%3 == 0 && i%5 == 0 {
-						w.Srv.Expire(recipetest.SessionID(clients[i%4]))
-					}
-				}
-				w.Plan.Stop()
-				time.Sleep(2 * time.Minute)
-				shares, _ := j.shares()
-				require.Len(t, shares, 4, "%v", shares)
-				for name, k := range shares {
-					require.Contains(t, []int{2, 3}, k, name)
-				}
-			}, recipetest.MayLag())
-		})
-	}
 }

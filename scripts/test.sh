@@ -20,7 +20,7 @@ own+='|ServerThatLostItsDataEndsLeasesAndServesNewSessions|OutageLongerThanTheTi
 own+='|NothingThatWasGivenBackComesBackForGood|AGrantThatWasLostEndsAndAWaitGoesOn|ProcessPausedLongerThanItsSessionGetsErrLost'
 own+='|ServersLetInWhoeverKnowsThePassword|ServersTake.*|ServersAreSwitchedToSASLAndBackUnderLiveClients|ServersThatLetInWhomTheyRefuseAreNotBelieved'
 own+='|LockOfAKilledProcessIsFreeAfterItsTimeout|BarrierMembersOfAKilledProcessAreGoneAfterItsTimeout'
-own+='|PathsThatAreUsedOnceDoNotPileUp|QueueWorksOnServersWithoutDigestsOrACLs|DeliveriesGoOnWhenTheProcessAtTheHeadIsKilled|SecurePortServesOnlyVerifiedPeers'
+own+='|PathsThatAreUsedOnceDoNotPileUp|SecurePortServesOnlyVerifiedPeers'
 
 inside() {
 	./scripts/packages.sh inside | ZK_HARNESS=zktest xargs go test -timeout 20m -p 4 -parallel 8 -skip '^Test(Real|Long)'

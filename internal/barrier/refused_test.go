@@ -68,27 +68,6 @@ func TestBarriersReturnNoAuthAtOnce(t *testing.T) {
 	})
 }
 
-func TestBarriersReturnQuotaErrorsAtOnce(t *testing.T) {
-	for _, k := range kinds {
-		for op, says := range k.Quota {
-			inBubble(t, func(t *testing.T, w *world) {
-				c := w.Stranger(nil)
-				var first arriving
-				if op == recipetest.OpOpenRound || k.Name == doubleKind.Name { // otherwise the first member would run into the fault
-					first = k.arrives(w)
-				}
-				w.Plan.Add(zktest.Fault{Do: zktest.Answer, Op: op, Code: jute.ErrQuotaExceeded})
-				require.ErrorContains(t, recipetest.Fails(t, k.arrivesIn(w, c)), says)
-				if first == nil {
-					first = k.arrivesIn(w, c)
-				}
-				require.Len(t, k.members(w), 1)
-				k.passes(w, first, k.arrives(w))
-			})
-		}
-	}
-}
-
 func TestBarrierErrorsNameTheInvalidPath(t *testing.T) {
 	each(t, kinds, func(t *testing.T, w *world, k kind) {
 		c := w.Stranger(nil)

@@ -166,7 +166,7 @@ var watchCases = []Case{
 		a.Ok(Create(m, nil, Open, 0))
 		b.Ok(GetData(m, true))
 		c.Ok(GetChildren(n, true))
-		// The library's hand-off relies on this: a data watch fires for the
+		// The library's hand-over relies on this: a data watch fires for the
 		// change of data and not for the deletion.
 		a.Ok(Multi(SetData(m, []byte("released"), -1), Delete(m, -1)))
 		s.Equal([]Event{dataChanged(m)}, b.Drain(), "only the first change")

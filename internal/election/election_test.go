@@ -124,23 +124,6 @@ func TestAnElectionThatIsRefusedReturnsNoAuth(t *testing.T) {
 	})
 }
 
-// Servers that check no ACLs, or know no digests.
-func TestElectionsWorkWithoutDigestsAndACLs(t *testing.T) {
-	for name, opt := range map[string]zktest.Option{"skipACL": zktest.SkipACL(), "no digest": zktest.WithoutDigest()} {
-		t.Run(name, func(t *testing.T) {
-			recipetest.InElectionBubble(t, func(t *testing.T, w *recipetest.ElectionWorld, a, b *zkrecipes.Election) {
-				term := recipetest.Campaigns(t, a, "a")
-				require.NoError(t, term.Proclaim(t.Context(), []byte("a2")))
-				w.LeaderIs("a2")
-				next := recipetest.CampaignLater(t, b, "b")
-				require.NoError(t, term.Resign())
-				require.NoError(t, next.Get().Resign())
-				w.NoLeader()
-			}, opt)
-		})
-	}
-}
-
 func TestAValueAboveTheSizeLimitIsRefusedBeforeItIsSent(t *testing.T) {
 	recipetest.InElectionBubble(t, func(t *testing.T, w *recipetest.ElectionWorld, a, b *zkrecipes.Election) {
 		require.Empty(t, w.Requests(func() {

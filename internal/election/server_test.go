@@ -55,15 +55,3 @@ func TestRealAnElectionIsHandedOverReplacedAndObserved(t *testing.T) {
 	sees("", 0)
 	require.Empty(t, harness.Children(t, raw, path))
 }
-
-func TestRealLockAllOnAServer(t *testing.T) {
-	path, raw := harness.NewPath(t), harness.Raw(t)
-	ms, others := recipetest.Mutexes(recipetest.Dial(t, nil), path+"/b", path+"/a"), recipetest.Mutexes(recipetest.Dial(t, nil), path+"/a", path+"/b")
-	ls := recipetest.LockAll(t, ms...)
-	_, err := others[0].TryLock(t.Context())
-	require.ErrorIs(t, err, zkrecipes.ErrLocked)
-	require.NoError(t, ls.Release())
-	require.NoError(t, recipetest.LockAll(t, others...).Release())
-	require.Empty(t, harness.Children(t, raw, path+"/a"))
-	require.Empty(t, harness.Children(t, raw, path+"/b"))
-}

@@ -39,7 +39,6 @@ var allowedTimes = map[string]string{
 	"cmd/zkr/pagetest/page_test.go TestADeadlockOfTwoProcessesIsSeen":         "only for the picture, which shows the time",
 	"cmd/zkr/pagetest/world_test.go scene":                                    "how long a lock is held",
 	"cmd/zkr/serve_linux_test.go TestServeSendsFewRequestsAndTakesLittleTime": "the load; what is counted is compared with the time that it took",
-	"internal/queue/process_test.go testKilledAtTheHead":                      "the load",
 	"internal/zkserver/command.go status":                                     "a server that does not answer is asked again",
 	"zkkrb5/kdc_test.go kinitAgain":                                           "how often kinit runs",
 	"zkkrb5/zkkrb5_test.go TestALockIsHeldForLongerThanATicketLives":          "how long tickets live, and how often connections break",

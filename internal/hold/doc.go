@@ -14,7 +14,8 @@
 // # Leave
 //
 // To release is to give up what is held, to withdraw is to stop waiting, and to abandon is to leave
-// a deletion to the background that the next call on the path waits for (session.At.Abandon).
+// a deletion to the background (session.At.Abandon), for which only a barrier's next call on the path
+// waits.
 //
 //	         whose thing               signal                 sent                              the caller waits
 //	release  a holder's                if it held until now   once, then in the background      for the first reply, if connected

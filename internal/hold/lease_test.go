@@ -149,19 +149,6 @@ func TestCommitsReportSuccessOnlyIfApplied(t *testing.T) {
 	}
 }
 
-// A write to the holder's own place is no release.
-func TestACommitThatSetsDataOnItsPlaceGrantsNobody(t *testing.T) {
-	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-		l := recipetest.LockOn(t, zkrecipes.NewMutex(w.Client(nil), w.Path))
-		a := w.LockLater(w.Stranger(nil))
-		_, err := l.Commit(t.Context(), zkrecipes.OpSet(l.Check().Path, []byte("shard 7"), -1))
-		require.NoError(t, err)
-		synctest.Wait()
-		w.Stands(l)
-		require.True(t, a.Waiting())
-	})
-}
-
 // Commit neither fails nor sends the request again and again.
 func TestACommitWaitsForAConnectionThatIsSlowToClose(t *testing.T) {
 	closing, free, once := make(chan struct{}), make(chan struct{}), new(sync.Once)

@@ -23,7 +23,7 @@ type watchdog struct {
 	mu sync.Mutex
 	// all are the grants by the paths of their znodes.
 	all map[string]*Grant
-	// timer calls tick when it is due, which is zero if it does not.
+	// timer calls tick at due, which is zero while no call is planned.
 	timer *time.Timer
 	due   time.Time
 }
@@ -42,9 +42,9 @@ func watchdogOf(s *session.Session) *watchdog {
 
 // add makes g one of the session's grants (H2).
 //
-// The conditions can change right after they were checked. Code that changes them takes
-// mu afterwards and finds the grant: end follows the end of the session and of the Client. A
-// grant that somebody gets counts as held before anybody can end it.
+// A condition can change right after it was checked. Whoever changes one, by the end of the session or
+// of the Client, calls end afterwards, which takes mu and so finds g. A grant that a caller gets
+// counts as held before anybody can end it.
 func (w *watchdog) add(g *Grant) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -14,7 +13,6 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/harness"
 	"github.com/zkrecipes/zkrecipes/internal/recipetest"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
-	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
 // Who may use, read, write and delete what the library creates.
@@ -216,54 +214,4 @@ func TestAPlaceInALineOfAnotherLibrarysBearsItsList(t *testing.T) {
 		handedOver := w.Requests(func() { require.NoError(t, l.Release()); a.Get() })
 		require.Zero(t, handedOver["getChildren2"])
 	})
-}
-
-// A znode that a user has made with the ACL that Options.ACL names is the user's: it
-// stays.
-func TestZnodeOfAUserWithTheSameACLStays(t *testing.T) {
-	acl := append(zk.DigestACL(zk.PermAll, "a", "1"), zk.DigestACL(zk.PermAll, "b", "2")...)
-	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-		conn := w.Bare()
-		require.NoError(t, conn.AddAuth("digest", []byte("a:1")))
-		_, err := conn.Create(w.Path, nil, 0, acl)
-		require.NoError(t, err)
-		w.Client(&zkrecipes.Options{Auth: auth("a:1"), ACL: acl})
-		time.Sleep(10 * time.Minute)
-		require.True(t, w.Has(w.Path))
-	})
-}
-
-// A super user, whom no ACL binds, evicts a holder by deleting its place. A write to the place
-// is no release.
-func TestASuperUserEvictsByDeletingAPlaceAndNotByWritingToIt(t *testing.T) {
-	credential := []byte("super:secret")
-	for name, evict := range map[string]func(super *zk.Conn, path string) error{
-		"deletes": func(super *zk.Conn, path string) error { return super.Delete(path, -1) },
-		"writes":  func(super *zk.Conn, path string) error { _, err := super.Set(path, []byte("go away"), -1); return err },
-	} {
-		t.Run(name, func(t *testing.T) {
-			recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-				super := w.Bare()
-				require.NoError(t, super.AddAuth("digest", credential))
-				l := recipetest.LockOn(t, zkrecipes.NewMutex(w.Client(&zkrecipes.Options{Auth: auth("app:secret")}), w.Path))
-				a := w.LockLater(w.Stranger(&zkrecipes.Options{Auth: auth("app:secret")}))
-				time.Sleep(2 * time.Second) // the holder's place is watched by now
-				require.True(t, a.Waiting())
-				require.NoError(t, evict(super, l.Check().Path))
-				if name == "writes" {
-					time.Sleep(time.Minute)
-					require.True(t, a.Waiting())
-					w.Stands(l)
-					require.NoError(t, l.Release())
-					w.Stands(a.Get())
-					return
-				}
-				next := a.Get()
-				synctest.Wait()
-				w.Stands(next)
-				require.Greater(t, next.Token(), l.Token(), "a store that checks it refuses the first holder")
-				require.ErrorIs(t, l.Err(), zkrecipes.ErrLost)
-			}, zktest.SuperDigest(zk.DigestACL(0, "super", "secret")[0].ID))
-		})
-	}
 }

@@ -13,8 +13,8 @@
 // Stat in the reply tells whether the place is alone in the line, and its creation zxid. If it is
 // alone, it is its turn. If not, the client lists the line. In a long line it does not: it has read
 // who joined before, guesses from that the name of its predecessor, and watches the znode of that
-// name. In a lock's line where others wait, and which it will list anyway, it only creates the place
-// (mayLeaveData).
+// name. Before ZooKeeper 3.9 it lists a lock's line in which others wait anyway, so there it only creates
+// the place (mayLeaveData).
 //
 // # Wait
 //
@@ -32,8 +32,8 @@
 //
 //   - I1: Each attempt to join has a uuid of its own, and if the reply is lost, the outcome is found by
 //     that uuid and the owner's session, behind a sync. A grant is never made of a place in doubt.
-//   - I2: The watch on the own place is answered before an event of the predecessor is believed, and
-//     looked at first. Otherwise: an operator deletes the place, the place behind it waits for the same
+//   - I2: The watch on the own place is answered before an event of the predecessor is taken for its
+//     release, and looked at first. Otherwise: an operator deletes the place, the place behind it waits for the same
 //     predecessor from then on, and both take its release for their turn.
 //   - I3: Two events of the predecessor are a release only if they bear one zxid above 0, and came on
 //     the connection on which the watches were answered.

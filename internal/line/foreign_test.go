@@ -3,7 +3,6 @@ package line_test
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"regexp"
 	"slices"
 	"strconv"
@@ -19,7 +18,6 @@ import (
 
 	"github.com/zkrecipes/zkrecipes"
 	"github.com/zkrecipes/zkrecipes/internal/harness"
-	"github.com/zkrecipes/zkrecipes/internal/layout"
 	"github.com/zkrecipes/zkrecipes/internal/recipetest"
 	"github.com/zkrecipes/zkrecipes/internal/zkserver"
 	"github.com/zkrecipes/zkrecipes/zktest"
@@ -258,42 +256,6 @@ func TestCuratorReadsBesideOurDowngradedWriter(t *testing.T) {
 		require.NoError(t, l.Release())
 		require.Empty(t, curatorWaits(writer, w.Srv.Children(w.Path)))
 	})
-}
-
-// Curator sorts by what follows the last "lock-".
-func TestOurNamesSortForCuratorAsForUs(t *testing.T) {
-	var names []string
-	numbers := []int32{0, 1, 9, 10, 99, 1_000_000_000, 2_147_000_000}
-	for _, n := range numbers {
-		names = append(names, fmt.Sprintf("_c_%s-lock-%010d", layout.NewUUID(), n))
-	}
-	for i, m := range layout.ParsePlaces(curatorSorted(names), layout.LockKinds) {
-		require.Equal(t, numbers[i], m.Number)
-	}
-}
-
-func TestDataSetOnAForeignPlaceIsNoSignal(t *testing.T) {
-	for _, f := range foreignPlaces {
-		t.Run(f.library, func(t *testing.T) {
-			recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-				raw, lock := w.Bare(), kindsOfLock[rune(f.beside[0])](w.Stranger(nil), w.Path)
-				require.NoError(t, lock.Do(t.Context(), recipetest.Nothing))
-				ahead, err := raw.Create(w.Path+"/"+f.prefix, nil, zk.FlagEphemeral|zk.FlagSequence, zk.WorldACL(zk.PermAll))
-				require.NoError(t, err)
-				a := recipetest.Later(t, lock.Lock)
-				synctest.Wait()
-				for range 3 {
-					require.Equal(t, 1, recipetest.Sum(w.Requests(func() {
-						_, err := raw.Set(ahead, []byte("released"), -1)
-						require.NoError(t, err)
-					})), "nobody wakes")
-					require.True(t, a.Waiting())
-				}
-				require.NoError(t, raw.Delete(ahead, -1))
-				require.NoError(t, a.Get().Release())
-			})
-		})
-	}
 }
 
 // foreignNames are names that no place has.

@@ -97,30 +97,6 @@ func TestSignalReadAfterTheSessionExpiredGrantsNothing(t *testing.T) {
 	}
 }
 
-func TestWaiterWhoseSessionExpiresJoinsAgainAtTheTail(t *testing.T) {
-	recipetest.EachSideInBubble(t, func(t *testing.T, w *recipetest.SideWorld) {
-		holder := w.Excludes(w.Stranger(nil))
-		c := w.Stranger(nil)
-		expires := w.Waits(c)
-		var behind calls
-		for range 3 {
-			behind = append(behind, w.Waits(w.Stranger(nil)))
-		}
-		before := w.Line()
-		w.Expire(c)
-		after := w.Line()
-		require.Equal(t, before[2:], after[1:4], "the places behind have moved up by one")
-		require.Len(t, after, 5)
-		require.NotEqual(t, before[1].Name, after[4].Name)
-		require.NoError(t, holder.Release())
-		for i, a := range append(behind, expires) {
-			l := a.Get()
-			require.Equal(t, after[i+1].Name, l.Check().Path[len(w.Path)+1:])
-			require.NoError(t, l.Release())
-		}
-	})
-}
-
 func TestReleaseWhileDisconnectedTakesOneListingAfterTheReconnect(t *testing.T) {
 	recipetest.EachSideInBubble(t, func(t *testing.T, w *recipetest.SideWorld) {
 		c := w.Client(nil)

@@ -285,7 +285,8 @@ type crowd struct {
 	failed bool
 }
 
-// crowded is the number of places above which a join will have others ahead of it.
+// crowded is the number of places above which a join takes it that others will be ahead of it, and may
+// leave the line's data alone.
 func crowded(c *session.Client) int { return settingsOf(c).LongLine / 2 }
 
 func (c crowd) isLong(longLine int) bool { return c.children-c.others > longLine }

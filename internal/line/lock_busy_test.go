@@ -123,43 +123,6 @@ func TestACommitOnABusyServerIsUncertainAndNotRetried(t *testing.T) {
 	})
 }
 
-// A server that enforces a quota refuses a write before it carries it out.
-func TestAnExceededQuotaIsAnErrorAtOnce(t *testing.T) {
-	for _, op := range []string{recipetest.OpJoin, recipetest.OpMakeContainer, "multi(check,create)"} {
-		t.Run(op, func(t *testing.T) {
-			recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-				c := w.Stranger(nil)
-				m := zkrecipes.NewMutex(c, w.Path)
-				if op != recipetest.OpMakeContainer {
-					require.NoError(t, m.Do(t.Context(), recipetest.Nothing))
-				}
-				calls := []func(context.Context) error{only(m.Lock), only(m.TryLock)}
-				if op == "multi(check,create)" {
-					l := recipetest.LockOn(t, m)
-					calls = []func(context.Context) error{func(ctx context.Context) error {
-						_, err := l.Commit(ctx, zkrecipes.OpCreate("/a", nil, 0, nil))
-						return err
-					}}
-				}
-				w.Plan.Add(zktest.Fault{Do: zktest.Answer, Code: errQuotaExceeded, Op: op, Times: -1})
-				for _, call := range calls {
-					began := time.Now()
-					err := call(t.Context())
-					require.Zero(t, time.Since(began))
-					var e *zkrecipes.Error
-					require.ErrorAs(t, err, &e)
-					require.Equal(t, w.Path, e.Path)
-					require.ErrorContains(t, err, "-125")
-					require.NotErrorIs(t, err, zkrecipes.ErrUncertain)
-				}
-				require.Equal(t, len(calls), w.Plan.Fired()["answer before"], "one request for each call")
-				w.Plan.Stop()
-				require.NoError(t, calls[0](t.Context()))
-			})
-		})
-	}
-}
-
 // When a quota of bytes is used up, servers refuse to set data, even to shorter data
 // (ZooKeeperServer.checkQuota), but still delete znodes.
 func TestAReleaseWhoseSignalExceedsTheQuotaDeletesThePlace(t *testing.T) {

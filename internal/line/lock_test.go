@@ -182,7 +182,7 @@ func TestAContextsEndIsReportedWhateverHappensToTheConnection(t *testing.T) {
 func TestAWaitingLockHasFewGoroutinesAndSendsNothing(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		const n = 50
-		c := w.Client(longSessions)
+		c := w.Client(&zkrecipes.Options{SessionTimeout: recipetest.LongSession})
 		l := recipetest.LockOn(t, zkrecipes.NewMutex(c, w.Path))
 		waiters := []*harness.Call[*zkrecipes.Lease]{w.LockLater(c)}
 		before := runtime.NumGoroutine()

@@ -412,19 +412,3 @@ func TestANewLineIsJoinedAtOnce(t *testing.T) {
 		w.Served(a)
 	})
 }
-
-// A place beyond the limit stands for a moment only, and never holds.
-func TestAContenderBeyondTheLimitHoldsNothing(t *testing.T) {
-	recipetest.EachSideInBubble(t, func(t *testing.T, w *recipetest.SideWorld) {
-		c, other := w.Client(nil), w.Client(nil)
-		w.AtLimit()
-		w.Plan.Add(zktest.Fault{Do: zktest.Delay, Op: recipetest.OpDelete, Path: w.Path + "/*", For: time.Second})
-		a := w.Waits(c)
-		cs, err := w.Ours(other, w.Path).Contenders(t.Context())
-		require.NoError(t, err)
-		require.Len(t, cs, 1)
-		require.False(t, cs[0].Held)
-		time.Sleep(2 * time.Second)
-		w.Served(a)
-	})
-}

@@ -3,13 +3,11 @@ package line_test
 import (
 	"context"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/zkrecipes/zkrecipes"
 	"github.com/zkrecipes/zkrecipes/internal/errs"
-	"github.com/zkrecipes/zkrecipes/internal/harness"
 	"github.com/zkrecipes/zkrecipes/internal/recipetest"
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
@@ -51,21 +49,6 @@ func TestAReaderWaitsForTheNearestWriterAhead(t *testing.T) {
 			})
 		})
 	}
-}
-
-func TestAnRWLocksPathIsGoneAfterTheSessionIsKilled(t *testing.T) {
-	inRWBubble(t, func(t *testing.T, w *rwWorld) {
-		recipetest.Held(t, w.OurLock.RLock)
-		recipetest.Held(t, w.OurLock.RLock)
-		l := recipetest.Held(t, zkrecipes.NewRWLock(w.C, w.Path+"/below").Lock)
-		work := l.Context(t.Context())
-		require.NoError(t, w.D.Close())
-		w.Srv.Expire(recipetest.SessionID(w.C))
-		require.ErrorIs(t, harness.Cause(t, work), zkrecipes.ErrLost)
-		require.NoError(t, w.C.Close())
-		time.Sleep(10 * time.Minute)
-		require.False(t, w.Has(w.Path))
-	}, zktest.ContainerCheckInterval(time.Minute))
 }
 
 func TestAZeroRWLockIsAnError(t *testing.T) {

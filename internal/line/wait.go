@@ -19,7 +19,9 @@ import (
 // AwaitTurn waits until no place that blocks p is ahead of it. guess is the supposed predecessor, or nil;
 // only the first attempt uses it. It fails if ctx or the session ends, or if p's znode is gone.
 func (p *Place) AwaitTurn(ctx context.Context, guess *Guess) error {
-	var again *layout.PlaceName // a predecessor whose watch was lost: nobody has come between
+	// again is the predecessor whose watch was lost. It is still the nearest, since nobody joins ahead
+	// (I8), so the line is not listed.
+	var again *layout.PlaceName
 	for queued := false; !p.HasTurn; guess = nil {
 		pred, ahead := again, 0
 		again = nil
@@ -32,6 +34,7 @@ func (p *Place) AwaitTurn(ctx context.Context, guess *Guess) error {
 				return err
 			}
 			if pred == nil {
+				p.HasTurn = true
 				return nil
 			}
 		}
@@ -90,9 +93,10 @@ func (p *Place) predecessor(ctx context.Context) (pred *layout.PlaceName, ahead 
 // watchPredecessor watches the own place and the predecessor, by requests that are under
 // way together. nil and no error: the predecessor has gone.
 //
-// The own watch must be answered, too, before an event is believed (I2).
-// After a reconnect the own watch is armed again before the predecessor's is set. Before ZooKeeper 3.9
-// no event is believed; there awaitPredecessor sets the own watch, after hold.WatchAge.
+// The own watch must be answered, too, before an event is taken for a release (I2). After a reconnect
+// go-zookeeper arms the own watch again before the predecessor's is set. Servers before 3.9 tell no
+// zxids, so there no event is taken for a release, and awaitPredecessor sets the own watch later, after
+// hold.WatchAge.
 func (p *Place) watchPredecessor(ctx context.Context, pred layout.PlaceName) (*zkconn.PredecessorWatch, error) {
 	if p.Own != nil && p.Own.HasFired() {
 		p.Own = nil
@@ -221,7 +225,7 @@ func (p *Place) awaitEither(ctx context.Context, fired, other <-chan struct{}) e
 	return nil
 }
 
-// QueuedHook is told that a place waits for it.
+// QueuedHook is told once that the call's place has to wait, and how many are ahead.
 type QueuedHook interface {
 	Queued(p *Place, ahead int)
 }

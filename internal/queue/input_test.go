@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/rand"
 	"math"
-	"slices"
 	"sort"
 	"strings"
 	"testing"
@@ -19,7 +18,6 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/jute"
 	"github.com/zkrecipes/zkrecipes/internal/queuelog"
 	"github.com/zkrecipes/zkrecipes/internal/recipetest"
-	"github.com/zkrecipes/zkrecipes/internal/zkserver"
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
@@ -214,24 +212,7 @@ func TestAQueueKeepsTheDataOfExistingZnodes(t *testing.T) {
 	})
 }
 
-func TestRealQueueAndAckWorkUnderAPrefix(t *testing.T) {
-	r := recipetest.NewQueueRig(t, nil)
-	c := recipetest.Dial(t, &zkrecipes.Options{Prefix: r.Path + "/prefix"})
-	q := zkrecipes.NewQueue(c, "/q", &zkrecipes.QueueOptions{MaxAttempts: 1, MaxLen: 10})
-	recipetest.PutOn(t, q, "x", "y")
-	it := recipetest.TakeOn(t, q)
-	require.NoError(t, it.Ack(r.Ctx, zkrecipes.OpCreate("/effect", nil, 0, nil)))
-	require.Subset(t, harness.Children(t, r.Raw, r.Path+"/prefix"), []string{"effect", "q"})
-	recipetest.NackOn(t, recipetest.TakeOn(t, q))
-	moves := recipetest.TakeLater(t, q) // it finds the item that has failed, and waits for another one
-	dead := recipetest.TakeOn(t, zkrecipes.NewQueue(c, "/q-dead", nil))
-	require.Equal(t, "y", string(dead.Data))
-	recipetest.AckOn(t, dead)
-	recipetest.Cancels(t, moves)
-	require.Contains(t, harness.Children(t, r.Raw, r.Path+"/prefix"), "q-dead")
-}
-
-// Items have the client's ACL. Only its session may write a claim or a receipt.
+// Items, claims and receipts have the client's ACL.
 func TestRealQueueSetsACLsOnItsZnodes(t *testing.T) {
 	r := recipetest.NewQueueRig(t, nil)
 	auth := []zkrecipes.Auth{{Scheme: "digest", Data: []byte("user:secret")}}
@@ -314,46 +295,6 @@ func TestQueueReturnsNoAuthAtOnce(t *testing.T) {
 		require.ErrorIs(t, it.Ack(ctx, zkrecipes.OpSet("/zookeeper/config", nil, math.MaxInt32)), zk.ErrNoAuth)
 		recipetest.AckOn(t, it)
 	})
-}
-
-// Receipts and claims work on servers that refuse digests or do not enforce ACLs.
-func TestRealQueueWorksOnServersWithoutDigestsOrACLs(t *testing.T) {
-	for name, server := range map[string]struct {
-		cfg  zkserver.Config
-		opts []zktest.Option
-	}{
-		"skipACL":   {zkserver.Config{JVMFlags: []string{"-Dzookeeper.skipACL=yes"}}, []zktest.Option{zktest.SkipACL()}},
-		"no digest": {zkserver.Config{JVMFlags: []string{"-Dzookeeper.DigestAuthenticationProvider.enabled=false"}}, []zktest.Option{zktest.WithoutDigest()}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			servers := []string{harness.OwnServer(t, server.cfg, server.opts...)}
-			conn, path := harness.RawTo(t, servers), harness.NewPath(t)
-			c, d := recipetest.DialTo(t, servers, nil), recipetest.DialTo(t, servers, nil)
-			q := zkrecipes.NewQueue(c, path, &zkrecipes.QueueOptions{MaxLen: 10, MaxAttempts: 1})
-			other := zkrecipes.NewQueue(d, path, nil)
-			a := recipetest.TakeLater(t, q)
-			recipetest.LineUp(t, conn, path+"/line", 1, c)
-			b := recipetest.TakeLater(t, other)
-			recipetest.LineUp(t, conn, path+"/line", 2, d)
-			recipetest.PutOn(t, q, "0", "1")
-			recipetest.PutOn(t, q, "2")
-			require.Positive(t, a.Get().Token())
-			recipetest.AckOn(t, a.Get())
-			require.NoError(t, b.Get().Ack(harness.Within(t, 2*time.Minute), zkrecipes.OpCreate(path+"-effect", nil, 0, nil)))
-			recipetest.NackOn(t, recipetest.TakeOn(t, q))
-			require.Equal(t, []string{"2"}, recipetest.Drain(t, other))
-
-			recipetest.PutOn(t, q, "3")
-			it := recipetest.TakeOn(t, other)
-			flags := slices.DeleteFunc(recipetest.Tree(t, conn, path), func(name string) bool { return !strings.Contains(name, ".") })
-			require.Len(t, flags, 1)
-			require.NoError(t, conn.Delete(path+flags[0], -1))
-			require.ErrorIs(t, it.Nack(harness.Within(t, 2*time.Minute)), zkrecipes.ErrLost)
-			require.Equal(t, []string{"3"}, recipetest.Drain(t, other), "the rest of the claim is deleted")
-			recipetest.AtRest(t, conn, path)
-		})
-	}
 }
 
 func TestQueueReturnsQuotaErrorsAtOnce(t *testing.T) {

@@ -10,7 +10,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
 	"github.com/zkrecipes/zkrecipes"
@@ -306,23 +305,6 @@ func TestMovesToTheDeadLettersFillSegments(t *testing.T) {
 		require.Len(t, w.Plan.Fired(), 1)
 		require.Equal(t, want, recipetest.Drain(t, q.DeadLetters()))
 		require.Greater(t, slices.Max(w.Srv.Children(w.Path+"-dead/s")), "0000000002", "segments")
-	})
-}
-
-// If the dead letters cannot be written, Take returns an error that says so, and
-// gives the item back.
-func TestDeadLettersThatCannotBeWrittenAreAnError(t *testing.T) {
-	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-		q := strict(w, 1)
-		_, err := w.Bare().Create(w.Path+"-dead", nil, 0, zk.WorldACL(zk.PermRead))
-		require.NoError(t, err)
-		ids := recipetest.PutOn(t, q, "x")
-		recipetest.NackOn(t, recipetest.TakeOn(t, q))
-		_, err = q.Take(t.Context())
-		require.ErrorIs(t, err, zk.ErrNoAuth)
-		require.EqualError(t, err, fmt.Sprintf("zkrecipes: take from %s: move item %s to the dead letters, %s-dead: zk: not authenticated", w.Path, ids[0], w.Path))
-		time.Sleep(time.Minute)
-		require.Empty(t, w.Flags())
 	})
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/zkrecipes/zkrecipes"
 	"github.com/zkrecipes/zkrecipes/internal/harness"
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
@@ -102,7 +103,7 @@ type rolled struct {
 	to, from int // steps
 	at       int
 	snap     *zktest.Snapshot
-	uses     []Use
+	calls    []*harness.Call[Use]
 }
 
 // rollbackSteps is how often step is called after the first time.
@@ -127,8 +128,14 @@ func (r *rolled) step() {
 // standsWhatIsHeld requires that the znodes exist of whatever still is held.
 func (r *rolled) standsWhatIsHeld() {
 	r.T.Helper()
-	for _, u := range r.uses {
-		if u.Held == nil || u.Held.Err() != nil {
+	for _, call := range r.calls {
+		select {
+		case <-call.Done():
+		default:
+			continue
+		}
+		u, err := call.Wait()
+		if err != nil || u.Held == nil || u.Held.Err() != nil {
 			continue
 		}
 		for _, place := range u.Places {
@@ -145,15 +152,15 @@ func (r *rolled) run() {
 		d.Ready(t, helper)
 	}
 	r.step()
-	first := harness.Go(t, func(ctx context.Context) (Use, error) { return d.Take(ctx, a) })
-	r.step()
-	second := harness.Go(t, func(ctx context.Context) (Use, error) { return d.Take(ctx, b) })
-	r.step()
-	for _, call := range []*harness.Call[Use]{first, second} {
+	for _, c := range []*zkrecipes.Client{a, b} {
+		r.calls = append(r.calls, harness.Go(t, func(ctx context.Context) (Use, error) { return d.Take(ctx, c) }))
+		r.step()
+	}
+	for _, call := range r.calls {
 		r.end(call)
 		r.step()
 	}
-	for _, call := range []*harness.Call[Use]{first, second} { // if they wait, or have got something since
+	for _, call := range r.calls { // if they wait, or have got something since
 		call.Cancel(context.Canceled)
 		call.Wait()
 		r.end(call)
@@ -202,9 +209,7 @@ func (r *rolled) end(call *harness.Call[Use]) {
 	if err != nil || u.Give == nil {
 		return
 	}
-	r.uses = append(r.uses, u)
 	_ = u.Give(harness.Within(r.T, time.Minute)) // it may be lost
-	r.uses = r.uses[:len(r.uses)-1]
 }
 
 // nothingIsLeft requires that no session has a znode that the recipe does not leave.

@@ -2,7 +2,6 @@ package semaphore_test
 
 import (
 	"context"
-	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -10,7 +9,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/zkrecipes/zkrecipes"
-	"github.com/zkrecipes/zkrecipes/internal/harness"
 	"github.com/zkrecipes/zkrecipes/internal/recipetest"
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
@@ -91,23 +89,6 @@ func TestSemaphoreReleaseThatIsSentAgainLeavesTheNextHolder(t *testing.T) {
 		require.NoError(t, a.Get().Err())
 		require.Equal(t, []int{0}, w.Taken())
 		recipetest.Served(t, a)
-	})
-}
-
-// A waiter's context ends in the middle of the line, and at its head.
-func TestSemaphoreCanceledLeavesNothing(t *testing.T) {
-	recipetest.InSemaphoreBubble(t, func(t *testing.T, w *recipetest.World) {
-		l := recipetest.Acquire(t, w.Semaphore(2), 2)
-		head, middle, last := w.WaitsForSlots(2, 2), w.WaitsForSlots(2, 1), w.WaitsForSlots(2, 1)
-		cause := errors.New("cause")
-		for _, a := range []*harness.Call[*zkrecipes.SlotLease]{middle, head} {
-			a.Cancel(cause)
-			recipetest.Fails(t, a, context.Canceled, cause)
-			recipetest.StillWaits(t, last)
-		}
-		require.Len(t, w.Srv.Children("/s/line"), 1)
-		recipetest.ReleaseSlots(t, l)
-		recipetest.Served(t, last)
 	})
 }
 

@@ -423,11 +423,6 @@ func TestWhatIsBackDoesNotStayThoughTheReplyToItsDeletionWasLost(t *testing.T) {
 		return recipetest.TakeOn(t, q)
 	}
 	for name, begin := range map[string]func(*testing.T, *zkrecipes.Client) (end func(context.Context) error){
-		"ack": func(t *testing.T, c *zkrecipes.Client) func(context.Context) error {
-			it := take(t, c)
-			return func(ctx context.Context) error { return it.Ack(ctx) }
-		},
-		"nack": func(t *testing.T, c *zkrecipes.Client) func(context.Context) error { return take(t, c).Nack },
 		"ack with an operation": func(t *testing.T, c *zkrecipes.Client) func(context.Context) error {
 			it := take(t, c)
 			return func(ctx context.Context) error { return it.Ack(ctx, zkrecipes.OpCreate("/done", nil, 0, nil)) }

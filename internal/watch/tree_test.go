@@ -144,44 +144,6 @@ func TestWatchTreeIsUnderThePrefix(t *testing.T) {
 	})
 }
 
-// Three requests to begin, one for each znode, and one for each with children. One for each change.
-// One more when it ends, and the server has no watch then.
-func TestWatchTreeCosts(t *testing.T) {
-	recipetest.InWatchBubble(t, func(t *testing.T, w *recipetest.WatchWorld, a, _ *zkrecipes.Client) {
-		w.Creates(w.Path, "")
-		const n = 300
-		for i := range n {
-			w.Creates(fmt.Sprintf("%s/%d", w.Path, i), "x")
-		}
-		var m *mirror
-		require.Equal(t, map[string]int{"sync": 1, "checkWatches": 1, "addWatch": 1, "getData": n + 1, "getChildren2": 1},
-			w.ReadsOf(func() { m = mirrors(t, a, w.Path, nil) }))
-		require.Equal(t, 1, m.maps)
-		require.Equal(t, map[string]int{"getData": 2}, w.ReadsOf(func() {
-			w.Sets(w.Path+"/7", "y")
-			w.Creates(w.Path+"/new", "")
-			w.Deletes(w.Path + "/8")
-		}))
-		require.Empty(t, w.ReadsOf(func() { time.Sleep(time.Hour) }))
-		require.Equal(t, map[string]int{"removeWatches": 1}, w.ReadsOf(func() { m.stop(); <-m.done }))
-		require.Empty(t, w.ReadsOf(func() { w.Sets(w.Path, "z") }))
-
-		m = mirrors(t, a, w.Path, nil)
-		w.Sets(w.Path+"/9", "before")
-		counts := w.ReadsOf(func() {
-			w.Plan.Add(zktest.Fault{Do: zktest.Refuse, Times: -1})
-			w.Srv.Disconnect(recipetest.SessionID(a))
-			w.Sets(w.Path+"/9", "after")
-			w.Plan.Stop()
-			time.Sleep(time.Minute)
-		})
-		require.Contains(t, m.text(), "/config/9=after")
-		delete(counts, "connect")
-		delete(counts, "getEphemerals") // asked for in each session that is resumed
-		require.Equal(t, map[string]int{"checkWatches": 1, "addWatch": 1, "exists": n + 1, "getData": 1}, counts)
-	})
-}
-
 // Whatever happens at any request: nothing older is yielded (see note), and in the end all is.
 func TestWatchTreeSurvivesAMishapAtAnyRequest(t *testing.T) {
 	recipetest.EachRequest(t, recipetest.Mishaps, func(t *testing.T, fault zktest.Fault) (met bool) {

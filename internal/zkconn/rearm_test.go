@@ -1,10 +1,7 @@
 package zkconn_test
 
 import (
-	"context"
-	"errors"
 	"fmt"
-	"math/rand/v2"
 	"slices"
 	"sync/atomic"
 	"testing"
@@ -12,7 +9,6 @@ import (
 	"time"
 
 	"github.com/go-zookeeper/zk"
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/zkrecipes/zkrecipes"
@@ -21,7 +17,6 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/recipetest"
 	"github.com/zkrecipes/zkrecipes/internal/session"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
-	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
 // Watches across lost connections. Each is armed again and misses no change in the
@@ -186,112 +181,4 @@ func TestRealWatchesSurviveADropBetweenTwoChunks(t *testing.T) {
 	require.NoError(t, recipetest.ReadOnce(s, "/"))
 	require.Zero(t, bareWatches(s.Inspect().Conn), "no watch is left in go-zookeeper")
 	require.Empty(t, s.Inspect().Watches)
-}
-
-// Each request takes a millisecond, and connections are lost at random moments.
-func TestDropsUnderLoadLoseNoWakeUp(t *testing.T) {
-	const clients, drops = 8, 1000
-	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-		look, nodes := w.Bare(), manyNodes(t, w, 1)[:50]
-		w.Plan.Add(zktest.Fault{Do: zktest.Delay, For: time.Millisecond, Times: -1})
-		var stop atomic.Bool
-		var inside, readers, writers atomic.Int32
-		var grants, shared, wakeUps int
-		var sessions []*session.Session
-		var watches [][]*zkconn.Watch
-		var workers []*harness.Call[int]
-		// work repeats one piece of work, and counts how often it was done.
-		work := func(one func(ctx context.Context, n int) error) {
-			workers = append(workers, harness.Go(t, func(ctx context.Context) (n int, err error) {
-				for ; err == nil && !stop.Load(); n++ {
-					err = one(ctx, n)
-				}
-				return n, err
-			}))
-		}
-		for i := range clients {
-			c := w.Stranger(nil)
-			s, _ := recipetest.Core(c).Session()
-			sessions = append(sessions, s)
-			watches = append(watches, recipetest.WatchNodes(t, s, nodes))
-			m, rw := zkrecipes.NewMutex(c, w.Path), zkrecipes.NewRWLock(c, w.Path+"-rw")
-			work(func(ctx context.Context, _ int) error {
-				return m.Do(ctx, func(context.Context, *zkrecipes.Lease) error {
-					assert.EqualValues(t, 1, inside.Add(1), "one holds the lock")
-					inside.Add(-1)
-					return nil
-				})
-			})
-			work(func(ctx context.Context, n int) error {
-				do, mine := rw.Do, &writers
-				if (i+n)%2 == 0 {
-					do, mine = rw.RDo, &readers
-				}
-				return do(ctx, func(context.Context, *zkrecipes.Lease) error {
-					if mine.Add(1); writers.Load() > 1 || writers.Load() == 1 && readers.Load() > 0 {
-						t.Error("a writer does not hold the lock alone")
-					}
-					mine.Add(-1)
-					return nil
-				})
-			})
-			work(func(ctx context.Context, n int) error { // watches a znode of its own until it is changed
-				node := fmt.Sprintf("/watched-%d-%d", i, n)
-				_, err := look.Create(node, nil, 0, zk.WorldACL(zk.PermAll))
-				assert.NoError(t, err)
-				watch, err := s.Watch(ctx, node)
-				assert.NoError(t, err)
-				if n%2 == 0 {
-					look.Set(node, []byte("changed"), -1)
-				} else {
-					look.Delete(node, -1)
-				}
-				select {
-				case <-watch.Fired():
-					return nil
-				case <-time.After(20 * time.Second):
-					return errors.New("a lost wake-up")
-				}
-			})
-		}
-
-		for dropped := 0; dropped < drops; {
-			time.Sleep(time.Duration(1+rand.N(4)) * time.Millisecond) // the pace of the faults
-			for _, s := range sessions {
-				if rand.N(4) == 0 && w.Srv.Disconnect(s.ID()) {
-					dropped++
-				}
-			}
-		}
-		stop.Store(true)
-		for i, worker := range workers {
-			*[]*int{&grants, &shared, &wakeUps}[i%3] += worker.Get()
-		}
-		t.Logf("%d drops, with %d and %d grants and %d wake-ups", drops, grants, shared, wakeUps)
-		w.Plan.Stop()
-		recipetest.ChangeNodes(t, look, nodes)
-		for i, s := range sessions {
-			recipetest.RequireFired(t, watches[i], jute.EventDataChanged)
-			require.False(t, s.IsOver())
-		}
-		require.True(t, grants > clients && shared > clients && wakeUps > clients)
-		require.Empty(t, w.Srv.Children(w.Path))
-		require.Empty(t, w.Srv.Children(w.Path+"-rw"))
-	})
-}
-
-func TestWaiterWhoseServerRestartsIsWokenInItsSession(t *testing.T) {
-	recipetest.EachSideInBubble(t, func(t *testing.T, w *recipetest.SideWorld) {
-		holder := w.Excludes(w.Client(nil))
-		c := w.Stranger(nil)
-		waiting := w.Waits(c)
-		id := recipetest.SessionID(c)
-		w.Srv.Stop()
-		time.Sleep(time.Second)
-		require.NoError(t, w.Srv.Restart())
-		time.Sleep(2 * time.Second)
-		require.NoError(t, holder.Release())
-		require.NoError(t, waiting.Get().Release())
-		require.Equal(t, id, recipetest.SessionID(c))
-	})
 }

@@ -6,15 +6,6 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestDiffShowsChangedLinesWithContext(t *testing.T) {
-	want := []string{"1", "2", "3", "4", "5", "6", "7", "8"}
-	require.Empty(t, Diff(want, want))
-	require.Equal(t, "  ... (2 lines)\n  3\n  4\n  5\n- 6\n+ six\n  7\n  8\n",
-		Diff(want, []string{"1", "2", "3", "4", "5", "six", "7", "8"}))
-	require.Equal(t, "+ 0\n  1\n  2\n  3\n", Diff(want, append([]string{"0"}, want...)))
-	require.Equal(t, "- 1\n", Diff(want[:1], nil))
-}
-
 func TestTranscriptsCompareOnlyOrderAndEqualityOfZxids(t *testing.T) {
 	transcript := func(root string, a, b int64) []string {
 		s := newScript(t, Server{})

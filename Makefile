@@ -52,12 +52,13 @@ fuzz: ## fuzz the decoders, FUZZTIME inputs for each target
 		nice go test -run NONE -fuzz "^$${f#*:}\$$" -fuzztime $(FUZZTIME) "./$${f%:*}" | grep -v elapsed; \
 		[ "$${PIPESTATUS[0]}" = 0 ] || exit 1; done
 
-lint: ## check format, vet, staticcheck, floors, dead code, that functions are simple, the API, and the workflows
+lint: ## check format, vet, staticcheck, floors, dead code, that functions are simple, mutants apply, the API, and the workflows
 	@unformatted=$$(gofmt -l .) && if [ -n "$$unformatted" ]; then \
 		echo "gofmt -w is needed for:" >&2; echo "$$unformatted" >&2; exit 1; fi
 	@for m in . $(MODULES); do (set -x; cd $$m && go vet ./... && go run $(STATICCHECK) ./...) || exit 1; done
 	cd cmd/zkr && GOOS=darwin go vet .
 	go run ./internal/floors
+	./scripts/packages.sh checks | xargs go test
 	@dead=$$(go run $(DEADCODE) -test -filter '/zkrecipes/.*internal/' ./... $(MODULES:%=./%/...)) && if [ -n "$$dead" ]; then \
 		echo "nothing calls:" >&2; echo "$$dead" >&2; exit 1; fi
 	@awk '/^```/ {code = !code; next} !code {for (i = 1; i <= NF; i++) words += $$i ~ /[[:alnum:]]/} \

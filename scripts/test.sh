@@ -3,6 +3,7 @@
 #
 #	inside  all packages that need nothing from outside, the recipes on zktest, and 50 seeds of
 #	        each simulation. go test caches the results: what has not changed does not run again.
+#	        -short: the tables of faults hit each second request. make race and make test-all hit all.
 #	real    what only a real ZooKeeper can judge: TestReal..., on one server for all packages,
 #	        and the comparison of zktest with a real server
 #
@@ -23,7 +24,7 @@ own+='|LockOfAKilledProcessIsFreeAfterItsTimeout|BarrierMembersOfAKilledProcessA
 own+='|PathsThatAreUsedOnceDoNotPileUp|SecurePortServesOnlyVerifiedPeers'
 
 inside() {
-	./scripts/packages.sh inside | ZK_HARNESS=zktest xargs go test -timeout 20m -p 4 -parallel 8 -skip '^Test(Real|Long)'
+	./scripts/packages.sh inside | ZK_HARNESS=zktest xargs go test -short -timeout 20m -p 4 -parallel 8 -skip '^Test(Real|Long)'
 }
 
 # Prints what failed or was skipped.

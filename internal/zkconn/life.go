@@ -18,10 +18,7 @@ func (s *Session) Open() error {
 	// s.conn.
 	conn, events, err := zk.Connect([]string{"unused"}, s.cfg.Timeout,
 		zk.WithDialer(s.dial), zk.WithHostProvider(provider{s.releaseLoop}),
-		zk.WithLogger(quiet{}), zk.WithLogInfo(false),
-		// The largest request, and some room: go-zookeeper panics on one that just
-		// fills its buffer.
-		zk.WithMaxConnBufferSize(1<<20+1024))
+		zk.WithLogger(quiet{}), zk.WithLogInfo(false))
 	if err != nil {
 		s.stopDialing()
 		return err

@@ -100,6 +100,7 @@ func TestBadOptionsAreNamed(t *testing.T) {
 		{h, zkrecipes.Options{SessionTimeout: -time.Second}, `h: Options.SessionTimeout is -1s`},
 		{h, zkrecipes.Options{SessionTimeout: time.Microsecond}, `h: Options.SessionTimeout is 1µs`},
 		{h, zkrecipes.Options{SessionTimeout: math.MaxInt64}, fmt.Sprint(`h: Options.SessionTimeout is `, time.Duration(math.MaxInt64))},
+		{h, zkrecipes.Options{MaxBuffer: 1 << 31}, `h: Options.MaxBuffer is 2147483648`},
 		{h, zkrecipes.Options{Prefix: "app"}, `h: Options.Prefix "app": path does not begin with "/"`},
 		{h, zkrecipes.Options{Auth: []zkrecipes.Auth{{Data: secret}}}, `h: Options.Auth[0] has no scheme`},
 		{h, zkrecipes.Options{ACL: zk.WorldACL(zk.PermAll &^ zk.PermWrite)}, `h: Options.ACL: world:anyone may create and not write: clients of a recipe write the znodes of each other`},

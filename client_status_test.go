@@ -90,3 +90,32 @@ func TestPingWaitsForAnAnswerThroughTheEndOfTheSession(t *testing.T) {
 		require.EqualError(t, c.Ping(t.Context()), "zkrecipes: ping "+w.Srv.Addr()+": client closed")
 	})
 }
+
+func TestDialWarnsOfServersThatDoNotAnswer(t *testing.T) {
+	for name, fault := range map[string]struct {
+		do     zktest.Action
+		reason string
+	}{
+		"refused": {zktest.Refuse, "refuse"},
+		"silent":  {zktest.Silence, "handshake"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+				w.Plan.Add(zktest.Fault{Do: fault.do, Times: -1})
+				var log recipetest.Warnings
+				soon, cancel := context.WithTimeout(t.Context(), time.Minute)
+				defer cancel()
+				_, err := zkrecipes.Dial(soon, []string{"a:1", "b:2"}, &zkrecipes.Options{Dialer: w.Srv.DialContext, Logger: log.Logger()})
+				require.ErrorIs(t, err, context.DeadlineExceeded)
+				for _, server := range []string{"a:1", "b:2"} {
+					warnings := log.With("server=" + server)
+					require.GreaterOrEqual(t, len(warnings), 4)
+					require.LessOrEqual(t, len(warnings), 6)
+					require.Contains(t, warnings[0], "cannot connect")
+					require.Contains(t, warnings[0], fault.reason)
+				}
+				w.Back()
+			})
+		})
+	}
+}

@@ -55,10 +55,11 @@ func NewElection(c *Client, path string, opts ...MutexOption) *Election {
 		At: session.At{Client: c.core(), Path: path, Recipe: "election"}, Kinds: layout.LockKinds,
 		Blocks: line.EveryoneBlocks, Foreign: layout.IsRWLockKind, ExtraChild: election.LeaderName[1:],
 	}}
-	e.maxHold, e.invalid = timesOf(e.line, opts)
-	if slices.ContainsFunc(opts, func(o MutexOption) bool { return o.keeps }) {
-		e.invalid = errors.New("KeepFor is no option of an Election")
+	d, err := timesOf(opts)
+	if slices.ContainsFunc(opts, func(o MutexOption) bool { return o.name == "KeepFor" }) {
+		err = errors.New("KeepFor is no option of an Election")
 	}
+	e.line.Delay, e.maxHold, e.invalid = d["LockDelay"], d["MaxHold"], err
 	return e
 }
 

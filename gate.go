@@ -107,12 +107,8 @@ func (r recipe) waitUntilOpen(ctx context.Context) error {
 			w, err := s.Watch(ctx, path)
 			switch {
 			case err == nil:
-				select {
-				case <-w.Fired():
-				case <-s.Over():
-					return zkconn.ErrSessionOver
-				case <-ctx.Done():
-					return s.ContextErr(ctx)
+				if err := zkconn.Until(ctx, s.Session, w.Fired()); err != nil {
+					return err
 				}
 				if !w.Deleted() {
 					continue

@@ -1,9 +1,7 @@
 package zkrecipes
 
 import (
-	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -46,25 +44,19 @@ func NewMutex(c *Client, path string, opts ...MutexOption) *Mutex {
 		AlsoAccepts: string(RecipeRWLock), Kinds: layout.LockKinds,
 		Blocks: line.EveryoneBlocks, Foreign: layout.IsRWLockKind, AnyVersion: true,
 	}}
-	for _, opt := range opts {
-		if opt.keeps {
-			m.keep = keep.New(m.line, opt.keepFor, m.keep != nil)
-		}
+	d, err := timesOf(opts)
+	if keepFor, ok := d["KeepFor"]; ok {
+		m.keep = keep.New(m.line, keepFor)
 	}
-	m.maxHold, m.invalid = timesOf(m.line, opts)
-	m.invalid = cmp.Or(m.invalid, m.keep.Check())
+	m.line.Delay, m.maxHold, m.invalid = d["LockDelay"], d["MaxHold"], err
 	return m
 }
 
 // MutexOption is an option of NewMutex, which KeepFor, LockDelay and MaxHold return. The zero value
 // does nothing.
 type MutexOption struct {
-	keeps   bool
-	keepFor time.Duration
-	delays  bool
-	delay   time.Duration
-	bounds  bool
-	maxHold time.Duration
+	name string // of the function that has returned it
+	d    time.Duration
 }
 
 // KeepFor lets the process keep the lock for up to d after a release, if nobody else is
@@ -105,7 +97,7 @@ type MutexOption struct {
 // instead of the deletion. A lock that is in use for longer than d is confirmed by one read
 // every d. While others are in the line, each hold costs one small read more than without
 // KeepFor.
-func KeepFor(d time.Duration) MutexOption { return MutexOption{keeps: true, keepFor: d} }
+func KeepFor(d time.Duration) MutexOption { return MutexOption{"KeepFor", d} }
 
 // Path returns the path as the caller gave it, without Options.Prefix.
 func (m *Mutex) Path() string { return m.self().Path }
@@ -190,7 +182,7 @@ func (m *Mutex) self() lock {
 //   - Contenders shows a waiter in the delay as Held. Reentrant calls are not delayed.
 //
 // Cost: one request and one commit more before each grant.
-func LockDelay(d time.Duration) MutexOption { return MutexOption{delays: true, delay: d} }
+func LockDelay(d time.Duration) MutexOption { return MutexOption{"LockDelay", d} }
 
 // MaxHold returns an option of NewMutex and NewElection. It bounds how long a lock is held: d after a
 // grant, the client gives the lock up by itself. The lease and its contexts end with ErrLost, whose
@@ -203,25 +195,22 @@ func LockDelay(d time.Duration) MutexOption { return MutexOption{delays: true, d
 // holds. d must be positive, and MaxHold must be given once: otherwise the first use returns an error.
 //
 // It costs no request.
-func MaxHold(d time.Duration) MutexOption { return MutexOption{bounds: true, maxHold: d} }
+func MaxHold(d time.Duration) MutexOption { return MutexOption{"MaxHold", d} }
 
-// timesOf sets the LockDelay of the options in l, and returns their MaxHold, or why they are invalid.
-func timesOf(l *line.Line, opts []MutexOption) (maxHold time.Duration, err error) {
+// timesOf returns the times of the options by their names, or why they are invalid.
+func timesOf(opts []MutexOption) (map[string]time.Duration, error) {
+	times := map[string]time.Duration{}
 	for _, opt := range opts {
+		_, again := times[opt.name]
 		switch {
-		case opt.delays && opt.delay <= 0:
-			return 0, fmt.Errorf("LockDelay(%v): not positive", opt.delay)
-		case opt.delays && l.Delay > 0:
-			return 0, errors.New("LockDelay is given more than once")
-		case opt.delays:
-			l.Delay = opt.delay
-		case opt.bounds && opt.maxHold <= 0:
-			return 0, fmt.Errorf("MaxHold(%v): not positive", opt.maxHold)
-		case opt.bounds && maxHold > 0:
-			return 0, errors.New("MaxHold is given more than once")
-		case opt.bounds:
-			maxHold = opt.maxHold
+		case opt == MutexOption{}:
+		case opt.d <= 0:
+			return nil, fmt.Errorf("%s(%v): not positive", opt.name, opt.d)
+		case again:
+			return nil, fmt.Errorf("%s is given more than once", opt.name)
+		default:
+			times[opt.name] = opt.d
 		}
 	}
-	return maxHold, nil
+	return times, nil
 }

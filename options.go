@@ -35,10 +35,9 @@ type Options struct {
 	// which are 2 to 20 ticks unless configured otherwise (minSessionTimeout in
 	// zoo.cfg). Default 10 s, at least 1 ms, at most 24 days.
 	SessionTimeout time.Duration
-	// Prefix is put before every path, as a chroot. It is created on first use, as a
+	// Prefix is put before every path, as a chroot. The first use of a recipe creates it, as a
 	// container: the Client or the servers delete it, and the parents of paths, once they are
-	// empty.
-	// Create a persistent znode beforehand if it must stay.
+	// empty. Create a persistent znode beforehand if it must stay, or for Client.Commit alone.
 	Prefix string
 	// Identity is the data of every place in a line, and is returned by Contenders.
 	// Default host:pid.
@@ -61,7 +60,8 @@ type Options struct {
 	Auth []Auth
 	// MaxBuffer is the servers' jute.maxbuffer, in bytes. Set it if theirs is not the default,
 	// which is 1,048,575, to the smallest of them. It bounds each request (ErrTooLarge), which
-	// may have 4,096 bytes in any case, and what one session may hold (ErrSessionFull).
+	// may have 4,096 bytes in any case, and what one session may hold (ErrSessionFull). At most
+	// 2,147,483,647.
 	//
 	// If it is larger than theirs, the servers close the connection at a request above their
 	// limit. After three such connections in a row, the request is given up, and none as large
@@ -146,7 +146,7 @@ func (o *Options) check() error {
 			return fmt.Errorf("Options.Prefix %q: %w", o.Prefix, err)
 		}
 	}
-	if o.MaxBuffer < 0 {
+	if o.MaxBuffer < 0 || o.MaxBuffer > math.MaxInt32 { // it is an int of Java's
 		return fmt.Errorf("Options.MaxBuffer is %d", o.MaxBuffer)
 	}
 	if m := o.SASL; m != nil && (m.Mechanism == "" || m.Exchange == nil) {

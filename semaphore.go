@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -204,15 +206,24 @@ type SlotHolder struct {
 // was taken for a while. A slot that two clients have just taken at the same time is listed
 // twice, until the second gives it back. Nobody holds that.
 func (x *Semaphore) Holders(ctx context.Context) ([]SlotHolder, error) {
-	there, err := x.self().Holders(ctx)
+	taken, err := x.looks().listContenders(ctx, func(ctx context.Context, s *session.Session) ([]look.Contender, error) {
+		return look.Holders(ctx, s, x.slotted)
+	})
 	if err != nil {
-		return nil, fail("list", x.Path(), err)
+		return nil, err
 	}
 	var hs []SlotHolder
-	for _, h := range there {
-		hs = append(hs, SlotHolder{
-			Slots: h.Slots, ID: h.ID, Identity: h.Identity, Session: h.Session, Since: h.Since, Token: Token(h.Token),
-		})
+	at := map[string]int{} // index by ID
+	for _, c := range taken {
+		digits, id, _ := strings.Cut(c.Place, "-")
+		slot, _ := strconv.Atoi(digits) // look has parsed it
+		i, ok := at[id]
+		if !ok {
+			i = len(hs)
+			at[id] = i
+			hs = append(hs, SlotHolder{ID: id, Identity: c.Identity, Session: c.Session, Since: c.Since, Token: c.Token})
+		}
+		hs[i].Slots = append(hs[i].Slots, slot)
 	}
 	return hs, nil
 }

@@ -44,7 +44,7 @@ func TestAShortRunWritesTheReportAndThePlot(t *testing.T) {
 	require.Contains(t, stdout.String(), "with 1000 sessions, beside zk.Lock | at least 1.90 |  | not measured in this run |")
 	svg, err := os.ReadFile(filepath.Join(dir, plotName))
 	require.NoError(t, err)
-	require.Contains(t, string(svg), "zkrecipes, a hand-off")
+	require.Contains(t, string(svg), "zkrecipes, a hand-over")
 	for _, peer := range []string{curator, kazoo} {
 		if measured := !strings.Contains(stdout.String(), "| "+peer+" | not measured: "); measured {
 			require.Contains(t, stdout.String(), "| "+nameFree+" | "+peer+" | ")
@@ -84,7 +84,7 @@ func TestCountsAreWhatTheOperationsCost(t *testing.T) {
 	}
 	raws := rep.find(nameTry, raw)
 	require.LessOrEqual(t, rep.find(nameTry, ours).Received(), raws.Received()+50, "one small read: the line's data, or the listing")
-	for _, h := range rep.HandOffs {
+	for _, h := range rep.HandOvers {
 		require.Equal(t, 1.0, h.Ours.Requests(), "the release, and nothing else")
 		require.Equal(t, int64(h.Waiters), h.Ours.pass.Commits)
 		require.Equal(t, 2.0, h.Theirs.Requests(), "the delete, and a listing")

@@ -107,7 +107,7 @@ func (rep *report) judgeLines() {
 		}
 		rep.atMost(fmt.Sprintf("Round trips of an acquisition with %d sessions, one of them its release", c.sessions), c.bound, trips)
 	}
-	rep.atMost("Bytes of a hand-off, most beside least over all numbers of waiters", 1.02, rep.handOffGrowth())
+	rep.atMost("Bytes of a hand-over, most beside least over all numbers of waiters", 1.02, rep.handOverGrowth())
 }
 
 // judgeKept is about locks that are kept (KeepFor).
@@ -165,14 +165,14 @@ func (rep *report) find(scenario, side string) *row {
 	return nil
 }
 
-// handOffGrowth returns the ratio of the most bytes that a hand-off took to the
+// handOverGrowth returns the ratio of the most bytes that a hand-over took to the
 // least, over all numbers of waiters.
-func (rep *report) handOffGrowth() *spread {
-	if len(rep.HandOffs) < 2 {
+func (rep *report) handOverGrowth() *spread {
+	if len(rep.HandOvers) < 2 {
 		return nil
 	}
-	least, most := rep.HandOffs[0].Ours.Bytes(), 0.0
-	for _, h := range rep.HandOffs {
+	least, most := rep.HandOvers[0].Ours.Bytes(), 0.0
+	for _, h := range rep.HandOvers {
 		least, most = min(least, h.Ours.Bytes()), max(most, h.Ours.Bytes())
 	}
 	return exactly(most / least)

@@ -133,9 +133,9 @@ func (l *lab) steps(cfg config, rep *report) (list []step) {
 		}})
 	}
 	for _, n := range handedTo(cfg.short) {
-		list = append(list, step{fmt.Sprintf("hand-offs, %d waiting", n), func(ctx context.Context) error {
-			h, err := l.handOffs(ctx, n)
-			rep.HandOffs = append(rep.HandOffs, h)
+		list = append(list, step{fmt.Sprintf("hand-overs, %d waiting", n), func(ctx context.Context) error {
+			h, err := l.handOvers(ctx, n)
+			rep.HandOvers = append(rep.HandOvers, h)
 			return err
 		}})
 	}

@@ -26,12 +26,12 @@ var dashes = []vg.Length{vg.Points(5), vg.Points(3)}
 var lines = []struct {
 	name   string
 	color  color.Color
-	passed func(*handOff) passage // nil: hand-offs are not measured
+	passed func(*handOver) passage // nil: hand-overs are not measured
 }{
 	{curator, color.RGBA{R: 0x38, G: 0x86, B: 0x50, A: 0xff}, nil},
 	{kazoo, color.RGBA{R: 0x8a, G: 0x5a, B: 0xa8, A: 0xff}, nil},
-	{theirs, color.RGBA{R: 0xc0, G: 0x50, B: 0x28, A: 0xff}, func(h *handOff) passage { return h.Theirs }},
-	{ours, color.RGBA{R: 0x20, G: 0x60, B: 0xa8, A: 0xff}, func(h *handOff) passage { return h.Ours }},
+	{theirs, color.RGBA{R: 0xc0, G: 0x50, B: 0x28, A: 0xff}, func(h *handOver) passage { return h.Theirs }},
+	{ours, color.RGBA{R: 0x20, G: 0x60, B: 0xa8, A: 0xff}, func(h *handOver) passage { return h.Ours }},
 }
 
 // plot writes the plot to a file.
@@ -63,7 +63,7 @@ func (rep *report) draw(canvas vg.CanvasSizer) error {
 				all = append(all, plotter.XY{X: float64(w.Workers), Y: w.Received()})
 			}
 		}
-		for _, h := range rep.HandOffs {
+		for _, h := range rep.HandOvers {
 			if s.passed != nil {
 				passed = append(passed, plotter.XY{X: float64(h.Waiters), Y: s.passed(h).Bytes()})
 			}
@@ -71,7 +71,7 @@ func (rep *report) draw(canvas vg.CanvasSizer) error {
 		err := errors.Join(
 			drawLine(rate, s.name, rates, s.color, nil),
 			drawLine(received, s.name+", an acquisition", all, s.color, nil),
-			drawLine(received, s.name+", a hand-off", passed, s.color, dashes))
+			drawLine(received, s.name+", a hand-over", passed, s.color, dashes))
 		if err != nil {
 			return err
 		}

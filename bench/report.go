@@ -12,17 +12,17 @@ import (
 
 // report holds what a run has measured.
 type report struct {
-	Short    bool
-	Machine  [][2]string
-	Date     time.Time
-	Rows     []*row
-	HandOffs []*handOff
-	Openings []*opening
-	Drain    *drain
-	Stores   []*row
-	Passes   []storePassage
-	Deaths   []death
-	Claims   []claim
+	Short     bool
+	Machine   [][2]string
+	Date      time.Time
+	Rows      []*row
+	HandOvers []*handOver
+	Openings  []*opening
+	Drain     *drain
+	Stores    []*row
+	Passes    []storePassage
+	Deaths    []death
+	Claims    []claim
 }
 
 //go:embed readme.md.tmpl results.txt.tmpl

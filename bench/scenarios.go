@@ -38,7 +38,7 @@ func waiters(short bool) []int {
 	return []int{2, 16, 200, 1000, 3000}
 }
 
-// handedTo returns the numbers of sessions that stand in line for hand-offs.
+// handedTo returns the numbers of sessions that stand in line for hand-overs.
 func handedTo(short bool) []int {
 	if short {
 		return waiters(true)

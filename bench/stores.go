@@ -143,7 +143,7 @@ func (l *lab) systems(ctx context.Context, short bool, rep *report) (list []syst
 	return list, end, nil
 }
 
-// besideStores measures a free lock, contended locks, hand-offs and dead holders.
+// besideStores measures a free lock, contended locks, hand-overs and dead holders.
 func (l *lab) besideStores(ctx context.Context, cfg config, rep *report) (err error) {
 	systems, end, err := l.systems(ctx, cfg.short, rep)
 	if err != nil {

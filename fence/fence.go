@@ -123,8 +123,11 @@ func (c claim) check(last int64) error {
 type contextKey struct{}
 
 // NewContext returns a context that carries the holder: [Transport] writes its tokens to requests
-// with that context.
+// with that context. It panics if h is nil.
 func NewContext(ctx context.Context, h Holder) context.Context {
+	if h == nil {
+		panic("fence: nil Holder") // its requests would have no tokens
+	}
 	return context.WithValue(ctx, contextKey{}, h)
 }
 

@@ -21,6 +21,17 @@ var (
 	_ fence.Guard = (*fence.Memory)(nil)
 )
 
+func TestNilsAndZeroValuesAreRefused(t *testing.T) {
+	require.PanicsWithValue(t, "fence: nil Holder", func() { fence.NewContext(t.Context(), nil) })
+	for _, s := range []*fence.SQL{nil, {}} {
+		err := s.Do(t.Context(), fence.Tokens{"/a": 1}, nil)
+		require.EqualError(t, err, "fence: SQL was not made by NewSQL")
+		require.Equal(t, err, s.Migrate(t.Context()))
+		_, _, admitted := s.Admit(t.Context(), fence.Tokens{"/a": 1})
+		require.Equal(t, err, admitted)
+	}
+}
+
 func dial(t *testing.T) *zkrecipes.Client {
 	srv := zktest.NewServer(t)
 	client, err := zkrecipes.Dial(t.Context(), []string{srv.Addr()}, &zkrecipes.Options{Prefix: "/app"})

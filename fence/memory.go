@@ -10,7 +10,8 @@ import (
 // memory, a few dozen bytes for each name. It is safe for concurrent use.
 //
 // A restart forgets all tokens. So a Memory refuses every holder of a fence, with ErrUnknown,
-// until it knows the lowest token that may pass: from its function, or from [Memory.Raise].
+// until it knows the lowest token that may pass: from its function, or from [Memory.Raise]. The zero
+// Memory has no function.
 // Otherwise the first request after a restart could be that of a former holder. Two processes with
 // a Memory each do not know what the other has seen: use [SQL].
 type Memory struct {
@@ -42,10 +43,7 @@ type admitted struct {
 // the restart: the servers open its session by a transaction, unless they use local sessions
 // (localSessionsEnabled).
 func NewMemory(lowest func(ctx context.Context, name string) (int64, error)) *Memory {
-	if lowest == nil {
-		lowest = func(context.Context, string) (int64, error) { return 0, ErrUnknown }
-	}
-	return &Memory{lowest: lowest, fences: map[string]*remembered{}}
+	return &Memory{lowest: lowest}
 }
 
 // Raise refuses holders of the fence with a lower token from now on, and ends the contexts of
@@ -56,6 +54,9 @@ func (m *Memory) Raise(name string, lowest int64) {
 	defer m.mu.Unlock()
 	f := m.fences[name]
 	if f == nil {
+		if m.fences == nil {
+			m.fences = map[string]*remembered{}
+		}
 		f = &remembered{under: map[*admitted]struct{}{}, left: make(chan struct{})}
 		m.fences[name] = f
 	}
@@ -128,8 +129,11 @@ func (m *Memory) know(ctx context.Context, c claim) error {
 	m.mu.Lock()
 	known := m.fences[c.name] != nil
 	m.mu.Unlock()
-	if known {
+	switch {
+	case known:
 		return nil
+	case m.lowest == nil:
+		return c.fail(ErrUnknown)
 	}
 	lowest, err := m.lowest(ctx, c.name)
 	if err != nil {

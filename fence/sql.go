@@ -53,8 +53,8 @@ func NewSQL(db *sql.DB, dialect Dialect, opts *SQLOptions) *SQL {
 
 // Migrate creates the table unless it exists. Several processes may call it at once.
 func (s *SQL) Migrate(ctx context.Context) error {
-	if s.err != nil {
-		return s.err
+	if err := s.check(); err != nil {
+		return err
 	}
 	_, err := s.db.ExecContext(ctx, s.do.schema)
 	if err != nil { // PostgreSQL lets one of two fail that create the table at once
@@ -152,9 +152,16 @@ func (s *SQL) Admit(ctx context.Context, h Holder) (work context.Context, done f
 	return ctx, func() {}, nil
 }
 
+func (s *SQL) check() error {
+	if s == nil || s.db == nil && s.err == nil {
+		return errors.New("fence: SQL was not made by NewSQL")
+	}
+	return s.err
+}
+
 func (s *SQL) claims(h Holder) ([]claim, error) {
-	if s.err != nil {
-		return nil, s.err
+	if err := s.check(); err != nil {
+		return nil, err
 	}
 	return claims(h)
 }

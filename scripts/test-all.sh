@@ -21,7 +21,7 @@
 #	soak        three servers that fail at random
 #	losses      three servers that lose their last transactions
 #	stress      each test of the recipes a thousand times beside a load (RUN: a regexp of names)
-#	lint        golangci-lint, and known vulnerabilities
+#	lint        golangci-lint, known vulnerabilities, and the tests about the repository
 set -euo pipefail
 cd "$(dirname "$0")/.."
 GOLANGCI=github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
@@ -81,6 +81,7 @@ page() {
 }
 
 lint() {
+	./scripts/packages.sh checks | xargs go test
 	mkdir -p bin
 	GOBIN=$PWD/bin go install $GOLANGCI
 	for module in $(go list -m -f '{{.Dir}}'); do

@@ -3,7 +3,8 @@
 #
 #	inside  all packages that need nothing from outside, the recipes on zktest, and 50 seeds of
 #	        each simulation. go test caches the results: what has not changed does not run again.
-#	        -short: the tables of faults hit each second request. make race and make test-all hit all.
+#	        -short: the tables of faults hit each second request. make try and make race of a package
+#	        and make test-all hit all.
 #	real    what only a real ZooKeeper can judge: TestReal..., on one server for all packages,
 #	        and the comparison of zktest with a real server
 #

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/zkrecipes/zkrecipes/internal/jute"
 )
 
 // Action is what a Fault does.
@@ -62,7 +64,7 @@ const (
 // Fault is an entry of a Plan. It ignores the first Skip requests that match Op
 // and Path, then fires on the following ones, Times times. Refuse, Silence and
 // Lag count connections instead. NewPlan and Plan.Add panic if a field is set that the
-// Action ignores, if one is missing that it needs, or if the Action does nothing to Op.
+// Action ignores, if one is missing that it needs, or if Op is unknown or the Action does nothing to it.
 type Fault struct {
 	Do    Action
 	After bool // fire after the request is applied, not before; not for Miscount, nor for actions on connections
@@ -135,9 +137,12 @@ func (f Fault) check() error {
 	return f.checkOp()
 }
 
-// checkOp refuses an operation to which the action does nothing, or that has no path to
-// match.
+// checkOp refuses an operation that does not exist, to which the action does nothing, or that has no
+// path to match.
 func (f Fault) checkOp() error {
+	if !isOp(f.Op) {
+		return fmt.Errorf("no operation is named %q", f.Op)
+	}
 	switch {
 	case f.Do == Answer && f.Op == "connect", f.Do == Miscount && !mayDelete(f.Op):
 		return fmt.Errorf("the action %q does nothing to %q", f.Do, f.Op)
@@ -151,6 +156,15 @@ func (f Fault) checkOp() error {
 		return fmt.Errorf("no %q matches a Path", f.Op)
 	}
 	return nil
+}
+
+// isOp reports whether Counts may have that name.
+func isOp(name string) bool {
+	if ops, ok := strings.CutPrefix(name, "multi("); ok {
+		ops, ok = strings.CutSuffix(ops, ")")
+		return ok && !slices.ContainsFunc(strings.Split(ops, ","), func(op string) bool { return !jute.IsOpName(op) })
+	}
+	return name == "" || name == "connect" || strings.HasPrefix(name, "op(") || jute.IsOpName(name)
 }
 
 // mayDelete reports whether requests that match op may delete znodes for which Miscount

@@ -259,18 +259,21 @@ func TestPlanRefusesFieldsThatTheActionIgnores(t *testing.T) {
 // So does a field that is missing.
 func TestPlanRefusesFaultsThatCanDoNothing(t *testing.T) {
 	for want, faults := range map[string][]Fault{
-		`the action "answer" needs Code`:                           {{Do: Answer, Op: "create"}},
-		`the action "delay" needs For`:                             {{Do: Delay, Op: "create"}, {Do: Delay, For: -1}},
-		`the action "lag" needs For`:                               {{Do: Lag, Behind: 1}},
-		`the action "lag" needs Behind`:                            {{Do: Lag, For: 1}, {Do: Lag, For: 1, Behind: -1}},
-		`the action "answer" does nothing to "connect"`:            {{Do: Answer, Op: "connect", Code: -4}, {Do: Answer, Op: "connect", Code: -4, After: true}},
-		`the action "expire" does nothing after "closeSession"`:    {{Do: Expire, Op: "closeSession", After: true}},
-		`the action "miscount" does nothing to "create"`:           {{Do: Miscount, Op: "create"}},
-		`the action "miscount" does nothing to "deleteContainer"`:  {{Do: Miscount, Op: "deleteContainer"}},
-		`the action "miscount" does nothing to "multi(check,set)"`: {{Do: Miscount, Op: "multi(check,set)"}},
-		`no "setWatches" matches a Path`:                           {{Do: Drop, Op: "setWatches", Path: "/x"}},
-		`no "connect" matches a Path`:                              {{Do: Drop, Op: "connect", Path: "/x"}},
-		`no "closeSession" matches a Path`:                         {{Do: Drop, Op: "closeSession", Path: "/x*"}},
+		`the action "answer" needs Code`:                               {{Do: Answer, Op: "create"}},
+		`the action "delay" needs For`:                                 {{Do: Delay, Op: "create"}, {Do: Delay, For: -1}},
+		`the action "lag" needs For`:                                   {{Do: Lag, Behind: 1}},
+		`the action "lag" needs Behind`:                                {{Do: Lag, For: 1}, {Do: Lag, For: 1, Behind: -1}},
+		`the action "answer" does nothing to "connect"`:                {{Do: Answer, Op: "connect", Code: -4}, {Do: Answer, Op: "connect", Code: -4, After: true}},
+		`the action "expire" does nothing after "closeSession"`:        {{Do: Expire, Op: "closeSession", After: true}},
+		`the action "miscount" does nothing to "create"`:               {{Do: Miscount, Op: "create"}},
+		`the action "miscount" does nothing to "deleteContainer"`:      {{Do: Miscount, Op: "deleteContainer"}},
+		`the action "miscount" does nothing to "multi(check,setData)"`: {{Do: Miscount, Op: "multi(check,setData)"}},
+		`no operation is named "multi(check,set)"`:                     {{Do: Drop, Op: "multi(check,set)"}},
+		`no operation is named "multi(delete"`:                         {{Do: Drop, Op: "multi(delete"}},
+		`no operation is named "set"`:                                  {{Do: Drop, Op: "set"}},
+		`no "setWatches" matches a Path`:                               {{Do: Drop, Op: "setWatches", Path: "/x"}},
+		`no "connect" matches a Path`:                                  {{Do: Drop, Op: "connect", Path: "/x"}},
+		`no "closeSession" matches a Path`:                             {{Do: Drop, Op: "closeSession", Path: "/x*"}},
 	} {
 		for _, f := range faults {
 			require.PanicsWithValue(t, "zktest: fault "+f.String()+": "+want, func() { NewPlan(f) })

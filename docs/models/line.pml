@@ -2,7 +2,7 @@
  *
  * Server: places (ephemeral sequential children), one-shot watches on their data and on their children, per-client
  * ordered queue of replies and events. Client: join, list, arm (own place and predecessor in one write), wait,
- * hand-off, cancel, release, downgrade. Adversary: expiry, an operator who sets the data of any place and deletes any
+ * hand-over, cancel, release, downgrade. Adversary: expiry, an operator who sets the data of any place and deletes any
  * place, disconnect.
  *
  * The signal: an exclusive holder leaves by multi[ setData(place), delete(place) ]. A waiter watches its predecessor's

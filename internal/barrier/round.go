@@ -20,8 +20,7 @@ import (
 // until the round is opened, and names its members from then on, and below that the signal. They
 // are created in one transaction and deleted in one, so that there is none without the others.
 // Rounds all have the same name and are told apart by their czxid.
-// Sentences with "must" are there because without them a round opens short, or stays shut
-// for ever.
+// Where a comment below says "must", a round would open short otherwise, or stay shut for ever.
 
 // join becomes a member of a round that is not open yet. The first to come creates the round by
 // the transaction that makes it a member. zkconn.ErrSessionOver: there was no member.
@@ -105,14 +104,7 @@ func (a *participant) sendJoin(s *session.Session, acl []zk.ACL, ops []any) (p *
 // the last to leave may have died.
 func (a *participant) awaitPreviousRound(s *session.Session, last *zkconn.Watch) (*zkconn.Watch, error) {
 	if last != nil {
-		select {
-		case <-last.Fired():
-			return nil, nil
-		case <-s.Over():
-			return nil, zkconn.ErrSessionOver
-		case <-a.ctx.Done():
-			return nil, zkconn.ContextErr(a.ctx)
-		}
+		return nil, zkconn.Until(a.ctx, s.Session, last.Fired())
 	}
 	names, _, err := s.Children(a.ctx, a.Abs())
 	if err == nil {

@@ -90,13 +90,7 @@ func (v *Visit) awaitOthers(ctx context.Context, p *line.Place) error {
 			return nil
 		}
 		if err == nil {
-			select {
-			case <-w.Fired():
-			case <-s.Over():
-				err = zkconn.ErrSessionOver
-			case <-ctx.Done():
-				return s.ContextErr(ctx)
-			}
+			err = zkconn.Until(ctx, s.Session, w.Fired())
 		}
 		for errors.Is(err, zkconn.ErrSessionOver) {
 			// The server of the next session may lag and show no member.

@@ -167,12 +167,8 @@ func (m *Member) awaitOther(s *session.Session) (mine bool, err error) {
 		case w.Stat.EphemeralOwner == 0:
 			return false, zkconn.Errorf(zkconn.ErrPathInUse, "the znode %s is not ephemeral: no member has created it", m.path)
 		}
-		select {
-		case <-w.Fired():
-		case <-s.Over():
-			return false, zkconn.ErrSessionOver
-		case <-m.leaving.Done():
-			return false, s.ContextErr(m.leaving)
+		if err := zkconn.Until(m.leaving, s.Session, w.Fired()); err != nil {
+			return false, err
 		}
 		if w.Deleted() { // and not updated
 			return false, nil

@@ -126,14 +126,7 @@ func await(ctx context.Context, s *session.Session, w *zkconn.Watch, events <-ch
 	case <-ctx.Done():
 		return s.ContextErr(ctx)
 	}
-	select {
-	case <-time.After(Pause):
-		return nil
-	case <-s.Over():
-		return zkconn.ErrSessionOver
-	case <-ctx.Done():
-		return s.ContextErr(ctx)
-	}
+	return zkconn.Until(ctx, s.Session, time.After(Pause))
 }
 
 // stopNotify ends the notifications of a session. Its watches are shared, and stay.

@@ -61,6 +61,16 @@ func OpName(op int32) string {
 	return fmt.Sprintf("op(%d)", op)
 }
 
+// IsOpName reports whether name is that of an operation.
+func IsOpName(name string) bool {
+	for _, known := range opNames {
+		if known == name {
+			return true
+		}
+	}
+	return false
+}
+
 // Error codes that this module reads or sends
 // (org.apache.zookeeper.KeeperException.Code).
 const (

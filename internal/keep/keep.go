@@ -4,7 +4,6 @@ package keep
 import (
 	"context"
 	"errors"
-	"fmt"
 	"maps"
 	"slices"
 	"sync"
@@ -26,28 +25,12 @@ import (
 // Lock keeps a lock between two holders. Its Acquire and TryAcquire stand for those of the
 // line.
 type Lock struct {
-	line  *line.Line
-	d     time.Duration
-	again bool
+	line *line.Line
+	d    time.Duration
 }
 
-// New returns what keeps the lock for up to d after a release. again: the user has
-// asked for that more than once.
-func New(l *line.Line, d time.Duration, again bool) *Lock {
-	return &Lock{line: l, d: d, again: again}
-}
-
-func (m *Lock) Check() error {
-	switch {
-	case m == nil:
-		return nil
-	case m.d <= 0:
-		return fmt.Errorf("KeepFor(%v): not positive", m.d)
-	case m.again:
-		return errors.New("KeepFor is given more than once")
-	}
-	return nil
-}
+// New returns what keeps the lock for up to d after a release.
+func New(l *line.Line, d time.Duration) *Lock { return &Lock{line: l, d: d} }
 
 // phase is what a kept lock does with its place.
 type phase int

@@ -1,3 +1,5 @@
+// Package layout says what the names and the data of the recipes' znodes mean: the places of a line and
+// its marker, and the size of a semaphore or barrier.
 package layout
 
 import (

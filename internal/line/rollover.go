@@ -92,14 +92,7 @@ func awaitLast(ctx context.Context, x *exhausted, ms []layout.PlaceName) error {
 	if err != nil {
 		return cannotReset(ctx, err)
 	}
-	select {
-	case <-w.Fired():
-		return nil
-	case <-x.Session.Over():
-		return zkconn.ErrSessionOver
-	case <-ctx.Done():
-		return x.Session.ContextErr(ctx)
-	}
+	return zkconn.Until(ctx, x.Session.Session, w.Fired())
 }
 
 // locked is what TryLock does instead of awaitLast.

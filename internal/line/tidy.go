@@ -15,8 +15,8 @@ import (
 // The servers delete idle containers slowly, so the Client deletes its own.
 
 const (
-	// tidyBatch is how many containers are looked at, or deleted, in one write, and tidyPause is
-	// from one batch to the next: there are 1,000 deletions a second at most.
+	// tidyBatch is how many containers are deleted, and tidyPause is from one batch to the next: there
+	// are 1,000 deletions a second at most.
 	tidyBatch = 50
 	tidyPause = 50 * time.Millisecond
 )
@@ -42,7 +42,7 @@ func (t *containers) tidy() {
 			}
 			for batch := range slices.Chunk(due, tidyBatch) {
 				next := time.After(tidyPause)
-				t.delete(s, batch)
+				zkconn.AtATime(len(batch), func(i int) { t.delete(s, batch[i]) })
 				select {
 				case <-next:
 				case <-closing.Done():
@@ -86,31 +86,19 @@ func (t *containers) due(used map[string]bool) (due []container, wait time.Durat
 	return due, wait
 }
 
-// delete deletes containers. It looks at each one before: a deletion that the servers refuse
-// costs them a commit, too. And the same version of the data may be another znode's, which
-// somebody has created in the meantime.
-func (t *containers) delete(s *session.Session, batch []container) {
-	paths := make([]string, len(batch))
-	for i, e := range batch {
-		paths[i] = e.path
+// delete deletes a container. It looks at it before: a deletion that the servers refuse costs them a
+// commit, too. And the same version of the data may be another znode's, which somebody has created in
+// the meantime.
+func (t *containers) delete(s *session.Session, e container) {
+	now, err := s.Exists(t.client.Closing, e.path)
+	switch {
+	case err != nil:
+	case now.Czxid != e.czxid, now.Version != e.version, now.Aversion != 0, now.NumChildren > 0:
+		err = zk.ErrBadVersion
+	default:
+		err = s.Multi(t.client.Closing, &zk.DeleteRequest{Path: e.path, Version: e.version}).Err()
 	}
-	stats, errs := s.ExistAll(t.client.Closing, paths)
-	var idle []container
-	var deletes []*zk.DeleteRequest
-	for i, e := range batch {
-		switch now := stats[i]; {
-		case errs[i] != nil:
-			t.settle(e, errs[i])
-		case now.Czxid != e.czxid, now.Version != e.version, now.Aversion != 0, now.NumChildren > 0:
-			t.settle(e, zk.ErrBadVersion)
-		default:
-			idle = append(idle, e)
-			deletes = append(deletes, &zk.DeleteRequest{Path: e.path, Version: e.version})
-		}
-	}
-	for i, err := range s.DeleteAll(t.client.Closing, deletes) {
-		t.settle(idle[i], err)
-	}
+	t.settle(e, err)
 }
 
 // settle notes what became of the deletion of a container that was known as was.

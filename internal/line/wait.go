@@ -22,7 +22,7 @@ func (p *Place) AwaitTurn(ctx context.Context, guess *Guess) error {
 	// again is the predecessor whose watch was lost. It is still the nearest, since nobody joins ahead
 	// (I8), so the line is not listed.
 	var again *layout.PlaceName
-	for queued := false; !p.HasTurn; guess = nil {
+	for ; !p.HasTurn; guess = nil {
 		pred, ahead := again, 0
 		again = nil
 		switch {
@@ -47,10 +47,7 @@ func (p *Place) AwaitTurn(ctx context.Context, guess *Guess) error {
 			continue
 		}
 		p.WaitedFor = pred.Name
-		if !queued {
-			queued = true
-			p.TellQueued(ctx, ahead)
-		}
+		p.TellQueued(ctx, ahead)
 		if err := p.awaitPredecessor(ctx, before); err != nil {
 			return err
 		}

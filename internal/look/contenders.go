@@ -164,13 +164,25 @@ func opening(ctx context.Context, s *session.Session, d *barrier.DoubleBarrier) 
 // Slots returns the holders of a semaphore, once for each slot, and then the waiters.
 func Slots(ctx context.Context, s *session.Session, x *semaphores.Semaphore) ([]Contender, error) {
 	waiters := x.Line
-	below, _ := semaphores.SlotsOfLine(waiters.Path)
-	slots := session.At{Client: waiters.Client, Path: below}
 	// The line first: a waiter that takes slots leaves it by the same transaction.
 	waiting, _, err := s.Children(ctx, waiters.Abs())
 	if err != nil && !errors.Is(err, zk.ErrNoNode) {
 		return nil, err
 	}
+	holders, err := Holders(ctx, s, x)
+	if err != nil {
+		return nil, err
+	}
+	ms := layout.ParsePlaces(waiting, waiters.Kinds)
+	slices.SortFunc(ms, layout.PlaceName.Compare)
+	_, there, err := readContenders(ctx, s, waiters.At, ms)
+	return append(holders, there...), err
+}
+
+// Holders returns the holders of a semaphore, once for each slot, in the order of the slots.
+func Holders(ctx context.Context, s *session.Session, x *semaphores.Semaphore) ([]Contender, error) {
+	below, _ := semaphores.SlotsOfLine(x.Line.Path)
+	slots := session.At{Client: x.Line.Client, Path: below}
 	children, _, err := s.Children(ctx, slots.Abs())
 	if errors.Is(err, zk.ErrNoNode) {
 		err = layout.CheckSized(ctx, s.Session, x.At.Abs(), x.At.Recipe, "slots")
@@ -192,10 +204,7 @@ func Slots(ctx context.Context, s *session.Session, x *semaphores.Semaphore) ([]
 	for i := range holders {
 		holders[i].Held, holders[i].HeldSince = true, holders[i].Since
 	}
-	ms = layout.ParsePlaces(waiting, waiters.Kinds)
-	slices.SortFunc(ms, layout.PlaceName.Compare)
-	_, there, err := readContenders(ctx, s, waiters.At, ms)
-	return append(holders, there...), err
+	return holders, nil
 }
 
 // Election returns the leader and then the candidates, in the order of the line.

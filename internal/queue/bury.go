@@ -109,12 +109,5 @@ func awaitEnd(ctx context.Context, s *session.Session, path string, czxid int64)
 	case err != nil:
 		return err
 	}
-	select {
-	case <-w.Fired():
-		return nil
-	case <-s.Over():
-		return zkconn.ErrSessionOver
-	case <-ctx.Done():
-		return s.ContextErr(ctx)
-	}
+	return zkconn.Until(ctx, s.Session, w.Fired())
 }

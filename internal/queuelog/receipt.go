@@ -29,7 +29,7 @@ type Receipt struct {
 func (l *Log) receipts() string { return l.cfg.Path + "/puts" }
 
 // Receipt returns a receipt that no other transaction uses, and creates it if need
-// be. The caller ends its use with Used, Unused, Discard, Abandon or Refused.
+// be. The caller ends its use with Used, Unused, Discard or Refused.
 func (l *Log) Receipt(ctx context.Context) (*Receipt, error) { return l.receipt(ctx, l.s.Start) }
 
 // SpareReceipt is like Receipt for a transaction that lets go of what the session holds. See
@@ -147,27 +147,6 @@ func (r *Receipt) Discard() {
 	})
 }
 
-// Abandon returns a receipt, in the background, once the outcome of its transaction
-// is known, for which nobody waits any more.
-func (r *Receipt) Abandon(x *zkconn.Retry) {
-	t := x.Pending()
-	if t == nil {
-		r.Discard()
-		return
-	}
-	r.l.cfg.Tasks.Start(func() {
-		<-t.Done()
-		switch o := t.Outcome(); {
-		case o.Applied():
-			r.Used()
-		case o.Transient() || o.SessionOver():
-			r.Discard()
-		default:
-			r.Unused()
-		}
-	})
-}
-
 // Transact carries out a transaction once, behind a receipt. The outcome has no results if it
 // was applied by an attempt whose reply was lost. It is a failure with an error that is
 // uncertain if what became of it is unknown.
@@ -193,7 +172,7 @@ func (l *Log) Transact(ctx context.Context, what string, uncertain error, parts 
 				return zkconn.Failure(err)
 			}
 		case !o.Refused() && x.Unknown():
-			r.Abandon(x)
+			r.Discard()
 			return zkconn.Failure(fmt.Errorf("%w: %w", uncertain, o.Err()))
 		default:
 			r.Unused()

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/go-zookeeper/zk"
 
@@ -214,67 +213,4 @@ func (h *slotSet) await(t *zkconn.Transaction, err error) error {
 		err = t.Wait(h.Session.UntilAnswered()).Err()
 	}
 	return err
-}
-
-// slotHolder is a holder of slots.
-type slotHolder struct {
-	Slots    []int
-	ID       string
-	Identity string
-	Session  int64
-	Since    time.Time
-	Token    int64
-}
-
-// Holders returns the holders, in the order of their slots.
-func (x *Semaphore) Holders(ctx context.Context) ([]slotHolder, error) {
-	if err := x.check(ctx, 1); err != nil {
-		return nil, err
-	}
-	ctx, done := x.At.Client.Bind(ctx)
-	defer done()
-	return session.InSessions(ctx, x.At.Client, func(s *session.Session) ([]slotHolder, error) { return x.holdersIn(ctx, s) })
-}
-
-func (x *Semaphore) holdersIn(ctx context.Context, s *session.Session) ([]slotHolder, error) {
-	children, _, err := s.Children(ctx, x.slotsPath())
-	if errors.Is(err, zk.ErrNoNode) {
-		return nil, layout.CheckSized(ctx, s.Session, x.At.Abs(), x.At.Recipe, "slots")
-	}
-	if err != nil {
-		return nil, err
-	}
-	taken := SlotsAmong(children)
-	names := make([]string, 0, len(taken))
-	for name := range taken {
-		names = append(names, name)
-	}
-	slices.SortFunc(names, func(a, b string) int { return int(taken[a] - taken[b]) })
-	answers := make([]answer, len(names))
-	zkconn.AtATime(len(names), func(i int) {
-		a := &answers[i]
-		a.data, a.stat, a.err = s.Get(ctx, x.slotsPath()+"/"+names[i])
-	})
-	var hs []slotHolder
-	at := map[string]int{} // index by ID
-	for i, a := range answers {
-		if errors.Is(a.err, zk.ErrNoNode) {
-			continue
-		}
-		if a.err != nil {
-			return nil, a.err
-		}
-		_, id, _ := slotIn(names[i])
-		j, ok := at[id]
-		if !ok {
-			j = len(hs)
-			at[id] = j
-			hs = append(hs, slotHolder{
-				ID: id, Identity: string(a.data), Session: a.stat.EphemeralOwner,
-				Since: time.UnixMilli(a.stat.Ctime), Token: hold.TokenOf(a.stat.Czxid, 0),
-			})
-		}
-		hs[j].Slots = append(hs[j].Slots, int(taken[names[i]]))
-	}
-	return hs, nil
 }

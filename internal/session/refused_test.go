@@ -96,7 +96,8 @@ func TestAServerThatTakesASessionForExpiredIsAskedByHandshakes(t *testing.T) {
 			require.Equal(t, 1, w.Srv.Counts().Sub(before).Requests["connect"])
 			time.Sleep(time.Minute)
 			synctest.Wait()
-			require.LessOrEqual(t, w.Srv.Counts().Sub(before).Requests["connect"], 7, "and rarely")
+			// Rarely: after 4, 8, 16, 32 and 64 refusals of the join and of the deletion of an idle line.
+			require.LessOrEqual(t, w.Srv.Counts().Sub(before).Requests["connect"], 2*5)
 			require.True(t, w.Srv.Expire(recipetest.SessionID(c)))
 			w.Plan.Stop()
 			require.NoError(t, a.Get().Release())

@@ -77,7 +77,7 @@ func (t *Tree) Follow(ctx context.Context, s *zkconn.Session) error {
 			if old++; old > zkconn.MaxTries {
 				return err
 			}
-			if err := pause(ctx, s, s.Timeout()/zkconn.MaxTries); err != nil {
+			if err := zkconn.Until(ctx, s, time.After(s.Timeout()/zkconn.MaxTries)); err != nil {
 				return err
 			}
 			err = s.Sync(ctx, t.Root)
@@ -87,17 +87,6 @@ func (t *Tree) Follow(ctx context.Context, s *zkconn.Session) error {
 		if err != nil {
 			return err
 		}
-	}
-}
-
-func pause(ctx context.Context, s *zkconn.Session, d time.Duration) error {
-	select {
-	case <-time.After(d):
-		return nil
-	case <-s.Over():
-		return zkconn.ErrSessionOver
-	case <-ctx.Done():
-		return s.ContextErr(ctx)
 	}
 }
 

@@ -60,12 +60,8 @@ func (f *Follower) Follow(ctx context.Context, s *zkconn.Session) error {
 				return err
 			}
 		}
-		select {
-		case <-w.Fired():
-		case <-s.Over():
-			return zkconn.ErrSessionOver
-		case <-ctx.Done():
-			return s.ContextErr(ctx)
+		if err := zkconn.Until(ctx, s, w.Fired()); err != nil {
+			return err
 		}
 	}
 }

@@ -517,18 +517,3 @@ func TestOfTwoCallsOnlyTheFirstMayHaveBeenSentWhenTheConnectionIsLost(t *testing
 		require.ErrorIs(t, l.await(write), ErrNotSent)
 	})
 }
-
-func TestManyCallsAreSentInOneWriteAndGetTheirOwnReplies(t *testing.T) {
-	inBubble(t, nil, func(t *testing.T, r *rig) {
-		l := r.connect()
-		calls := l.conn.CallAll(jute.OpDelete, [][]byte{callFrame(1), callFrame(2), callFrame(3)})
-		require.Equal(t, []string{"delete -1001", "delete -1002", "delete -1003"}, l.sent())
-		l.answer(reply(-1001, 1, 0, 'a'))
-		require.True(t, ended(calls[0]))
-		l.answer(reply(-1002, 2, -111, 'b'))
-		l.answer(reply(-1003, 3, 0, 'c'))
-		require.NoError(t, l.await(calls[2]))
-		code, _, _ := calls[1].Result()
-		require.EqualValues(t, -111, code)
-	})
-}

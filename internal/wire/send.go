@@ -97,18 +97,6 @@ func (c *Conn) CallBoth(op1 int32, frame1 []byte, op2 int32, frame2 []byte, ende
 	return o1.call, o2.call
 }
 
-// CallAll sends several requests of one operation, in this order and, if they are small, in
-// one write.
-func (c *Conn) CallAll(op int32, frames [][]byte) []*Call {
-	outs, calls := make([]outgoing, len(frames)), make([]*Call, len(frames))
-	for i, frame := range frames {
-		outs[i] = c.newCall(op, frame, nil)
-		calls[i] = outs[i].call
-	}
-	c.sendCalls(outs...)
-	return calls
-}
-
 func (c *Conn) newCall(op int32, frame []byte, ended func(*Call)) outgoing {
 	call := &Call{conn: c, ended: ended, done: make(chan struct{})}
 	jute.AppendInt32(frame[0:0], int32(len(frame)-4))

@@ -413,7 +413,7 @@ func TestBareConnPanics(t *testing.T) {
 			conn, _ := bareOnServer(t)
 			const buffer = 1536 << 10
 			conn.Get("/" + strings.Repeat("x", buffer-4-8-4-1)) // one more byte follows: whether to set a watch
-		}, "index out of range", "zk.encodePacket", "the size of the buffer that zkconn.Session.Open asks for"},
+		}, "index out of range", "zk.encodePacket", "session.Client.CheckPath bounds the paths of such requests"},
 		"on a timeout of zero": {func() {
 			client, server := net.Pipe()
 			zk.Connect(bareServers, 10*time.Second, zk.WithDialer(func(string, string, time.Duration) (net.Conn, error) { return client, nil }))

@@ -95,6 +95,19 @@ func IsContextErr(ctx context.Context, err error) bool {
 	return ctx.Err() != nil && (errors.Is(err, ctx.Err()) || err == ContextErr(ctx))
 }
 
+// Until waits until something comes from c, which may be that c is closed. It fails if the session or
+// ctx ends before.
+func Until[T any](ctx context.Context, s *Session, c <-chan T) error {
+	select {
+	case <-c:
+		return nil
+	case <-s.Over():
+		return ErrSessionOver
+	case <-ctx.Done():
+		return s.ContextErr(ctx)
+	}
+}
+
 // ContextErr is like the function ContextErr. While requests do not pass, or are refused for
 // now, the result also says why.
 func (s *Session) ContextErr(ctx context.Context) error {

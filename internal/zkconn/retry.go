@@ -60,15 +60,6 @@ func (x *Retry) Repeated() bool { return x.repeated }
 // Unknown reports whether it may have been carried out, or may still be.
 func (x *Retry) Unknown() bool { return x.underWay != nil || x.repeated }
 
-// Pending returns the only attempt, whose caller has left before its end. It is nil where
-// there is none, or where an earlier one may have been carried out.
-func (x *Retry) Pending() *Transaction {
-	if x.repeated {
-		return nil
-	}
-	return x.underWay
-}
-
 // Wait returns the outcome, as Transaction.Wait does. If the session ends first, that is a
 // failure with ErrSessionOver, and what became of the transaction stays unknown. When ctx ends,
 // it is a failure with ContextErr, and Wait can be called again.

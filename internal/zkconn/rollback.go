@@ -175,15 +175,17 @@ func (s *Session) deleteTogether(paths []string) {
 	paths = slices.DeleteFunc(paths, s.account.counts) // it was created again since the comparison
 	slices.Sort(paths)
 	for batch := range slices.Chunk(paths, 100) {
-		var together []any
-		var each []*zk.DeleteRequest
+		var deletes []any
 		for _, path := range batch {
-			del := &zk.DeleteRequest{Path: path, Version: -1}
-			together, each = append(together, del), append(each, del)
+			deletes = append(deletes, &zk.DeleteRequest{Path: path, Version: -1})
 		}
-		o := s.Multi(s.UntilAnswered(), together...)
+		o := s.Multi(s.UntilAnswered(), deletes...)
 		if o.Refused() || errors.Is(o.Err(), ErrTooLarge) {
-			s.DeleteAll(s.UntilAnswered(), each)
+			AtATime(len(deletes), func(i int) {
+				if !s.account.counts(batch[i]) { // it may have been created again since
+					s.Multi(s.UntilAnswered(), deletes[i])
+				}
+			})
 		}
 	}
 }
@@ -207,29 +209,13 @@ func (s *Session) recheck(watches []*Watch) {
 			changeable = append(changeable, w)
 		}
 	}
-	for batch := range slices.Chunk(changeable, 50) {
-		for !s.recheckBatch(batch) {
-		}
-	}
-}
-
-// recheckBatch returns false if it has to be done again.
-func (s *Session) recheckBatch(batch []*Watch) (done bool) {
-	paths := make([]string, len(batch))
-	for i, w := range batch {
-		paths[i] = w.key.path
-	}
-	stats, errs := s.ExistAll(s.UntilAnswered(), paths)
-	done = true
-	for i, w := range batch {
-		switch err := errs[i]; {
-		case Transient(err) && !s.IsOver():
-			done = false
-		case errors.Is(err, zk.ErrNoNode), err == nil && w.wentBack(stats[i]):
+	AtATime(len(changeable), func(i int) {
+		w := changeable[i]
+		stat, err := s.Exists(s.UntilAnswered(), w.key.path)
+		if errors.Is(err, zk.ErrNoNode) || err == nil && w.wentBack(stat) {
 			s.fireAnew(w)
 		}
-	}
-	return done
+	})
 }
 
 // fireAnew fires a watch whose znode may have changed in any way. go-zookeeper keeps its own,

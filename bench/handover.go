@@ -10,14 +10,14 @@ import (
 	"github.com/zkrecipes/zkrecipes"
 )
 
-// handOff is the cost of n waiters that stand in line once: first of joining, and
+// handOver is the cost of n waiters that stand in line once: first of joining, and
 // then of passing the lock from each to the next. In the scenarios these overlap.
-type handOff struct {
+type handOver struct {
 	Waiters      int
 	Theirs, Ours passage
 }
 
-// passage is one side's part of a handOff.
+// passage is one side's part of a handOver.
 type passage struct {
 	join, pass counts
 	waiters    int
@@ -31,8 +31,8 @@ func (p passage) Bytes() float64        { return p.per(p.pass.Received) }
 func (p passage) Requests() float64     { return p.per(p.pass.Requests) }
 func (p passage) Rate() float64         { return float64(p.waiters) / p.time.Seconds() }
 
-// handOffs measures both sides with n waiters. Each session has joined before.
-func (l *lab) handOffs(ctx context.Context, n int) (*handOff, error) {
+// handOvers measures both sides with n waiters. Each session has joined before.
+func (l *lab) handOvers(ctx context.Context, n int) (*handOver, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("not done after %v", limit))
 	defer cancel()
 	fx := l.fixture(ctx)
@@ -61,7 +61,7 @@ func (l *lab) handOffs(ctx context.Context, n int) (*handOff, error) {
 		}
 		return int(stat.NumChildren), nil
 	}
-	h := &handOff{Waiters: n}
+	h := &handOver{Waiters: n}
 	for range 2 { // a session's first join costs more, and is not counted
 		var err error
 		if h.Theirs, err = pass(ctx, theirFirst, theirLocks, &theirTally,

@@ -2,9 +2,9 @@ package conformance
 
 import "github.com/zkrecipes/zkrecipes/internal/jute"
 
-// These cases come first. After "data/check alone" a 3.8 server cannot start again,
+// RestartCases are for a server of their own: after "data/check alone" a 3.8 server cannot start again,
 // because it logs a transaction that it cannot read (SerializeUtils.deserializeTxn).
-var restartCases = []Case{
+var RestartCases = []Case{
 	{Name: "a session is resumed", Exclusive: true, Run: func(s *Script) {
 		a := s.Connect("a")
 		p := s.Path("p")

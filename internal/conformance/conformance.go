@@ -67,7 +67,7 @@ func Cases() []Case {
 		name  string
 		cases []Case
 	}{
-		{"restart", restartCases}, {"create", createCases}, {"sequence", sequenceCases}, {"delete", deleteCases},
+		{"create", createCases}, {"sequence", sequenceCases}, {"delete", deleteCases},
 		{"data", dataCases}, {"children", childrenCases}, {"acl", aclCases},
 		{"auth", authCases}, {"multi", multiCases}, {"watch", watchCases},
 		{"addWatch", addWatchCases}, {"setWatches", setWatchesCases},

@@ -91,7 +91,12 @@ func realServer(t *testing.T, version string, flags ...string) Server {
 	if external := provider.External(); external != nil {
 		return reference(t, external[0], nil)
 	}
-	node, err := provider.Start(t.Context(), zkserver.Config{Version: version, JVMFlags: flags})
+	return ownServer(t, zkserver.Config{Version: version, JVMFlags: flags, TickTime: time.Second})
+}
+
+// ownServer starts a real server for one test.
+func ownServer(t *testing.T, cfg zkserver.Config) Server {
+	node, err := provider.Start(t.Context(), cfg)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, node.Remove(context.Background())) })
 	return reference(t, node.Addr(), node)
@@ -193,6 +198,15 @@ func TestZktestBehavesLikeZooKeeper(t *testing.T) {
 	})
 }
 
+// A session lasts a minute: a busy machine takes long to start a server, and to connect to it.
+func TestZktestBehavesLikeZooKeeperThatWasRestarted(t *testing.T) {
+	needsOwn(t)
+	forEachVersion(t, func(t *testing.T, version string) {
+		real := ownServer(t, zkserver.Config{Version: version, TickTime: 3 * time.Second})
+		compare(t, RestartCases, real, testDouble(t, real))
+	})
+}
+
 func TestZktestBehavesLikeZooKeeperWithoutACLs(t *testing.T) {
 	needsOwn(t)
 	forEachVersion(t, func(t *testing.T, version string) {
@@ -230,10 +244,7 @@ func TestZktestBehavesLikeZooKeeperThatRequiresSASL(t *testing.T) {
 // saslServer starts a real server with SASLUsers.
 func saslServer(t *testing.T, version string, flags []string) Server {
 	jaas := harness.JAAS{Server: harness.DigestUsers(SASLUsers), Flags: flags}
-	node, err := provider.Start(t.Context(), jaas.Config(zkserver.Config{Version: version}))
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, node.Remove(context.Background())) })
-	return reference(t, node.Addr(), node)
+	return ownServer(t, jaas.Config(zkserver.Config{Version: version}))
 }
 
 func needsOwn(t *testing.T) {

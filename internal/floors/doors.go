@@ -21,12 +21,12 @@ var doors = map[string]int{
 	"internal/hooks":     10,
 	"internal/queue":     99,
 	"internal/barrier":   30,
-	"internal/semaphore": 24,
-	"internal/keep":      9,
+	"internal/semaphore": 23,
+	"internal/keep":      8,
 	"internal/election":  20,
 	"internal/group":     17,
 	"internal/watch":     20,
-	"internal/look":      35,
+	"internal/look":      36,
 	"internal/counter":   8,
 }
 

@@ -24,10 +24,20 @@ func Children(t testing.TB, conn *zk.Conn, path string) []string {
 	return names
 }
 
+// patience returns how long to wait for what must come. A minute or more bounds only what never comes.
+// On a real server and a busy machine, all that a test does may take longer, so it is five times as long
+// there.
+func patience(d time.Duration) time.Duration {
+	if fixture.provider != nil && d >= time.Minute {
+		return 5 * d
+	}
+	return d
+}
+
 // Eventually waits until f returns true.
 func Eventually(t testing.TB, what string, f func() bool) {
 	t.Helper()
-	require.Eventually(t, f, time.Minute, 5*time.Millisecond, what)
+	require.Eventually(t, f, patience(time.Minute), 5*time.Millisecond, what)
 }
 
 // Cause waits until a context has ended, and returns its cause.
@@ -36,7 +46,7 @@ func Cause(t testing.TB, ctx context.Context) error {
 	select {
 	case <-ctx.Done():
 		return context.Cause(ctx)
-	case <-time.After(time.Minute):
+	case <-time.After(patience(time.Minute)):
 		require.FailNow(t, "the context does not end")
 		return nil
 	}
@@ -44,7 +54,7 @@ func Cause(t testing.TB, ctx context.Context) error {
 
 // Within returns a context that ends after d, for calls that must not hang.
 func Within(t testing.TB, d time.Duration) context.Context {
-	ctx, cancel := context.WithTimeout(context.Background(), d)
+	ctx, cancel := context.WithTimeout(context.Background(), patience(d))
 	t.Cleanup(cancel)
 	return ctx
 }

@@ -46,8 +46,8 @@ func TestADistantProducerWithABoundGetsThrough(t *testing.T) {
 			recipetest.PutOn(t, distant, "x")
 		}
 		took := time.Since(began)
-		t.Logf("a put takes %d round trips", took/roundTrip/puts) // some 20, one in thirty more than 60
-		require.Less(t, took, puts*60*roundTrip)
+		t.Logf("a put takes %d round trips", took/roundTrip/puts) // some 25, with the race detector up to 80
+		require.Less(t, took, puts*200*roundTrip)
 	})
 }
 

@@ -16,7 +16,7 @@ var recipeMutants = []mutant{
 		in:   "internal/counter",
 		old:  `o := w.logIn(s).Transact(ctx, "counter", errs.ErrUncertain, slices.Concat([]any{set}, keep, leave.Ops))`,
 		new:  `o := s.Retry(nil, []any{set}, keep, leave.Ops).Wait(ctx)`,
-		test: "./internal/counter -run ^TestManyClientsAddExactly",
+		test: "./internal/counter -run ^TestManyClientsAddExactly|^TestAddsSurviveAMishapAtAnyRequest",
 	},
 	{
 		name: "counter-any-version",

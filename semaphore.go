@@ -185,7 +185,7 @@ func (x *Semaphore) Size(ctx context.Context) (n int, err error) {
 // was taken for a while, and one for each slot that is taken and each waiter.
 func (x *Semaphore) Contenders(ctx context.Context) ([]Contender, error) {
 	return x.looks().listContenders(ctx, func(ctx context.Context, s *session.Session) ([]look.Contender, error) {
-		return look.Slots(ctx, s, x.slotted)
+		return look.Slots(ctx, s, x.slotted, true)
 	})
 }
 
@@ -204,10 +204,11 @@ type SlotHolder struct {
 // is no semaphore, and ErrPathInUse if the path is another recipe's. Holders blocks until the
 // servers answer. It costs one request, and one for each slot that is taken, or one more if none
 // was taken for a while. A slot that two clients have just taken at the same time is listed
-// twice, until the second gives it back. Nobody holds that.
+// twice, until the second gives it back. Nobody holds that. Of a slot that may not be read, only the
+// number and the ID are known.
 func (x *Semaphore) Holders(ctx context.Context) ([]SlotHolder, error) {
 	taken, err := x.looks().listContenders(ctx, func(ctx context.Context, s *session.Session) ([]look.Contender, error) {
-		return look.Holders(ctx, s, x.slotted)
+		return look.Slots(ctx, s, x.slotted, false)
 	})
 	if err != nil {
 		return nil, err

@@ -10,10 +10,9 @@ import (
 // memory, a few dozen bytes for each name. It is safe for concurrent use.
 //
 // A restart forgets all tokens. So a Memory refuses every holder of a fence, with ErrUnknown,
-// until it knows the lowest token that may pass: from its function, or from [Memory.Raise]. The zero
-// Memory has no function.
-// Otherwise the first request after a restart could be that of a former holder. Two processes with
-// a Memory each do not know what the other has seen: use [SQL].
+// until it knows the lowest token that may pass: from its function, or from [Memory.Raise].
+// Otherwise the first request after a restart could be that of a former holder. The zero Memory has no
+// function. Two processes with a Memory each do not know what the other has seen: use [SQL].
 type Memory struct {
 	lowest func(ctx context.Context, name string) (int64, error)
 

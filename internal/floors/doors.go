@@ -26,7 +26,7 @@ var doors = map[string]int{
 	"internal/election":  20,
 	"internal/group":     17,
 	"internal/watch":     20,
-	"internal/look":      36,
+	"internal/look":      35,
 	"internal/counter":   8,
 }
 

@@ -161,26 +161,18 @@ func opening(ctx context.Context, s *session.Session, d *barrier.DoubleBarrier) 
 	return hold.TokenOf(ready.Czxid, 0), time.UnixMilli(ready.Ctime), nil
 }
 
-// Slots returns the holders of a semaphore, once for each slot, and then the waiters.
-func Slots(ctx context.Context, s *session.Session, x *semaphores.Semaphore) ([]Contender, error) {
-	waiters := x.Line
-	// The line first: a waiter that takes slots leaves it by the same transaction.
-	waiting, _, err := s.Children(ctx, waiters.Abs())
-	if err != nil && !errors.Is(err, zk.ErrNoNode) {
-		return nil, err
+// Slots returns the holders of a semaphore, once for each slot, in the order of the slots. With waiters,
+// those follow.
+func Slots(ctx context.Context, s *session.Session, x *semaphores.Semaphore, waiters bool) ([]Contender, error) {
+	var waiting []layout.PlaceName
+	if waiters { // before the slots: a waiter that takes slots leaves the line by the same transaction
+		names, _, err := s.Children(ctx, x.Line.Abs())
+		if err != nil && !errors.Is(err, zk.ErrNoNode) {
+			return nil, err
+		}
+		waiting = layout.ParsePlaces(names, x.Line.Kinds)
+		slices.SortFunc(waiting, layout.PlaceName.Compare)
 	}
-	holders, err := Holders(ctx, s, x)
-	if err != nil {
-		return nil, err
-	}
-	ms := layout.ParsePlaces(waiting, waiters.Kinds)
-	slices.SortFunc(ms, layout.PlaceName.Compare)
-	_, there, err := readContenders(ctx, s, waiters.At, ms)
-	return append(holders, there...), err
-}
-
-// Holders returns the holders of a semaphore, once for each slot, in the order of the slots.
-func Holders(ctx context.Context, s *session.Session, x *semaphores.Semaphore) ([]Contender, error) {
 	below, _ := semaphores.SlotsOfLine(x.Line.Path)
 	slots := session.At{Client: x.Line.Client, Path: below}
 	children, _, err := s.Children(ctx, slots.Abs())
@@ -204,7 +196,8 @@ func Holders(ctx context.Context, s *session.Session, x *semaphores.Semaphore) (
 	for i := range holders {
 		holders[i].Held, holders[i].HeldSince = true, holders[i].Since
 	}
-	return holders, nil
+	_, there, err := readContenders(ctx, s, x.Line.At, waiting)
+	return append(holders, there...), err
 }
 
 // Election returns the leader and then the candidates, in the order of the line.

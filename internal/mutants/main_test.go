@@ -17,6 +17,7 @@ func TestEveryMutantAppliesAndCompiles(t *testing.T) {
 	names := map[string]bool{}
 	for _, m := range all {
 		require.False(t, names[m.name], "two mutants are named %s", m.name)
+		require.NotContains(t, m.test, "internal/sim", "%s is found by luck", m.name)
 		names[m.name] = true
 	}
 	require.NoError(t, checkAll(t.Context(), "../..", all))

@@ -16,7 +16,7 @@ var lineMutants = []mutant{
 		in:   "internal/layout",
 		old:  `[]Kind{KindLock, KindWrite, KindRead, kindKazooReader, kindKazooLock, KindLatch}`,
 		new:  `[]Kind{KindLock, KindWrite, KindRead, KindLatch}`,
-		test: "./internal/sim -run Mutex -seeds 100",
+		test: "./internal/line -run ^TestPlacesOfOtherLibrariesAreWaitedForAside$",
 	},
 	{
 		name: "forgets-on-cancel",
@@ -24,7 +24,7 @@ var lineMutants = []mutant{
 		in:   "internal/line",
 		old:  `l.Client.Tasks.Start(p.Withdraw) // I6`,
 		new:  `_ = p`,
-		test: "./internal/sim -run Mutex -seeds 20",
+		test: "./internal/line -run ^TestTimedOutLocksLeaveNothing$",
 	},
 	{
 		name: "no-relisting",
@@ -35,7 +35,7 @@ var lineMutants = []mutant{
 				<-ctx.Done()
 				return p.Session.ContextErr(ctx)
 			}`,
-		test: "./internal/sim -run Mutex -seeds 20",
+		test: "./internal/line -run ^TestAWaiterThatIsDeletedIsNotNextWhenItsPredecessorGoes$",
 	},
 	{
 		name: "no-sync",
@@ -51,7 +51,7 @@ var lineMutants = []mutant{
 		in:   "internal/line",
 		old:  `p, err := l.settleJoin(ctx, s, t, e)`,
 		new:  `p, err := (*Place)(nil), zkconn.ErrNotSent`,
-		test: "./internal/sim -run Mutex -seeds 100",
+		test: "./internal/line -run ^TestSearchForAJoinFollowsASync$",
 	},
 	{
 		name: "reader-first-writer",
@@ -67,7 +67,7 @@ var lineMutants = []mutant{
 		in:   "internal/line",
 		old:  `return own.Exclusive() || other.Exclusive()`,
 		new:  `return other.Exclusive()`,
-		test: "./internal/sim -run RW -seeds 20",
+		test: "./internal/line -run ^TestDowngradeKeepsTheWritersPlace$",
 	},
 	{
 		name: "reader-signals",
@@ -83,7 +83,7 @@ var lineMutants = []mutant{
 		in:   "internal/line",
 		old:  `l.Client.Tasks.Start(p.Withdraw) // I6`,
 		new:  `l.Client.Tasks.Start(func() { _ = p.Delete(true, p.Session.Start) })`,
-		test: "./internal/sim -run Mutex -seeds 50",
+		test: "./internal/line -run ^TestLockDelayIsNotCausedByAWaiter$",
 	},
 	{
 		name: "downgrade-signals",

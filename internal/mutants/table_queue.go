@@ -8,7 +8,7 @@ var queueMutants = []mutant{
 		in:   "internal/queuelog",
 		old:  `x := l.s.Retry(nil, slices.Concat([][]any{written}, parts)...)`,
 		new:  `x := l.s.Retry(nil, slices.Concat(parts)...)`,
-		test: "./internal/sim -run Queue -seeds 50",
+		test: "./internal/queue -run ^TestBuryWhoseReplyIsLostMakesOneLetter$",
 	},
 	{
 		name: "queue-put-in-sealed",
@@ -16,7 +16,7 @@ var queueMutants = []mutant{
 		in:   "internal/queuelog",
 		old:  `a.Ops = append(a.Ops, &zk.CheckVersionRequest{Path: l.Segment(n), Version: 0})`,
 		new:  `a.Ops = append(a.Ops, &zk.CheckVersionRequest{Path: l.Segment(n), Version: -1})`,
-		test: "./internal/sim -run Queue -seeds 50",
+		test: "./internal/queue -run ^TestPutGoesOnBehindASegmentThatOthersSealed$",
 	},
 	{
 		name: "queue-batch-wakes-nobody",
@@ -48,7 +48,7 @@ var queueMutants = []mutant{
 		in:   "internal/queue",
 		old:  `path := item + "." + queuelog.NewMark()`,
 		new:  `path := item + ".claim"`,
-		test: "./internal/sim -run Queue -seeds 50",
+		test: "./internal/queue -run ^TestNackOfAQueuesItemWhoseReplyIsLostLeavesTheNextClaimAlone$",
 	},
 	{
 		name: "queue-claim-shared",
@@ -64,7 +64,7 @@ var queueMutants = []mutant{
 		in:   "internal/queue",
 		old:  `s.watches = append(s.watches, seg)`,
 		new:  `s.watches = append(s.watches[:0], seg)`,
-		test: "./internal/sim -run Queue -seeds 50",
+		test: "./internal/queue -run ^TestTakesDoNotListSegmentsInWhichNothingIsFreeAgainAndAgain$",
 	},
 	{
 		name: "queue-nonode-is-success",
@@ -75,7 +75,7 @@ var queueMutants = []mutant{
 					return true, false, nil
 				}
 				return false, false, a.failed(parts, o)`,
-		test: "./internal/sim -run Queue -seeds 50",
+		test: "./internal/queue -run ^TestCallersOperationThatFailsIsAnErrorAndNothingIsDone$",
 	},
 	{
 		name: "queue-sweeps-blindly",

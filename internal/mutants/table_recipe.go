@@ -8,7 +8,7 @@ var recipeMutants = []mutant{
 		in:   ".",
 		old:  `if err := s.Sync(ctx, path); err != nil {`,
 		new:  `if err := ctx.Err(); err != nil {`,
-		test: "./internal/sim -run ^TestGate -seeds 50",
+		test: ". -run ^TestGateBehindALaggingFollowerLetsNobodyThroughWhileShut$",
 	},
 	{
 		name: "counter-no-receipt",
@@ -40,7 +40,7 @@ var recipeMutants = []mutant{
 		in:   "internal/election",
 		old:  `o := c.Session.Retry(nil, []any{check}, replaced, []any{create, set}).Wait(ctx)`,
 		new:  `o := c.Session.Retry(nil, replaced, []any{create, set}).Wait(ctx)`,
-		test: "./internal/sim -run ^TestElection -seeds 100",
+		test: "./internal/election -run ^TestTheNextLeaderReplacesWhatAnEvictedOneLeft$",
 	},
 	{
 		name: "election-commit-unguarded",
@@ -150,6 +150,6 @@ var recipeMutants = []mutant{
 		in:   "internal/barrier",
 		old:  `if p.LineCount < 0 || p.LineCount-1 >= a.n {`,
 		new:  `if p.LineCount < 0 || p.LineCount-1 == a.n {`,
-		test: "./internal/sim -run ^TestBarrier -seeds 50",
+		test: "./internal/barrier -run ^TestMembersOfAnotherNDoNotBelieveTheSignal$",
 	},
 }

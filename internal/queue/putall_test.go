@@ -112,6 +112,20 @@ func TestBatchGoesOnBehindASegmentThatOthersFilled(t *testing.T) {
 	})
 }
 
+// Somebody else fills and seals the segment that a producer knows. A put of one item goes on behind.
+func TestPutGoesOnBehindASegmentThatOthersSealed(t *testing.T) {
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		q, other := w.Queue(w.Stranger(nil)), w.Queue(w.Stranger(nil))
+		recipetest.QueueOf(q).SegmentSize, recipetest.QueueOf(other).SegmentSize = 10, 3
+		recipetest.PutOn(t, q, "0")
+		recipetest.PutOn(t, other, "1", "2", "3", "4")
+		require.Equal(t, []int{3, 2}, w.SegmentSizes())
+		recipetest.PutOn(t, q, "5")
+		require.Equal(t, []int{3, 3}, w.SegmentSizes())
+		require.Equal(t, numbers(6), recipetest.Drain(t, other))
+	})
+}
+
 // The largest batch that is not refused fits into a request, segments included. The error
 // of a larger one says what the limit is.
 func TestLargestBatchFitsIntoARequest(t *testing.T) {

@@ -59,15 +59,9 @@ func TestRealFourConsumersGetEachItemOnce(t *testing.T) {
 	for range 4 {
 		q := zkrecipes.NewQueue(recipetest.Dial(t, nil), path, nil)
 		consumers.Go(func() {
-			for {
-				it, err := q.Take(ctx)
-				if err != nil {
-					return
-				}
+			for it, err := q.Take(ctx); err == nil; it, err = q.Take(ctx) {
 				got <- string(it.Data)
-				if err := it.Ack(context.WithoutCancel(ctx)); err != nil {
-					t.Error(err)
-				}
+				recipetest.AckOn(t, it)
 			}
 		})
 	}
@@ -75,9 +69,7 @@ func TestRealFourConsumersGetEachItemOnce(t *testing.T) {
 		q := zkrecipes.NewQueue(recipetest.Dial(t, nil), path, nil)
 		producers.Go(func() {
 			for i := range n / 2 {
-				if _, err := q.Put(ctx, fmt.Append(nil, p, i)); err != nil {
-					t.Error(err)
-				}
+				recipetest.PutOn(t, q, fmt.Sprint(p, i))
 			}
 		})
 	}
@@ -102,9 +94,7 @@ func TestTakeWithADeadlineReturnsTheContextsError(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		q := w.Queue(w.Stranger(nil))
 		recipetest.Warm(t, q)
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
-		_, err := q.Take(ctx)
+		_, err := q.Take(harness.Within(t, time.Second))
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		require.EqualError(t, err, "zkrecipes: take from "+w.Path+": context deadline exceeded")
 

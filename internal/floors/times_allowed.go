@@ -46,11 +46,10 @@ var allowedTimes = map[string]string{
 	"zkkrb5/zkkrb5_test.go TestTicketsAreRenewedWhileNothingConnects":         "how long tickets live",
 
 	// The end is at that time, and the machine has seconds for it.
-	"cmd/zkr/internal/guard/guard_linux_test.go TestACommandWhoseTimeIsOverIsNotStarted":                 "its time is over at the start",
-	"cmd/zkr/internal/guard/guard_linux_test.go TestAGuardThatIsStoppedIsKilledInTime":                   "5 s before the deadline",
-	"cmd/zkr/internal/guard/guard_linux_test.go TestARenewedCommandGoesOn":                               "renewed 4 s before the deadline",
-	"cmd/zkr/internal/guard/guard_linux_test.go TestTheCommandIsKilledAtTheDeadline":                     "4 s before the deadline",
-	"internal/line/lock_ensemble_test.go endsInTime":                                                     "tolerance is 8 s",
-	"internal/line/session_process_test.go TestRealBarrierMembersOfAKilledProcessAreGoneAfterItsTimeout": "tolerance is 8 s",
-	"internal/line/session_process_test.go TestRealLockOfAKilledProcessIsFreeAfterItsTimeout":            "tolerance is 8 s",
+	"cmd/zkr/internal/guard/guard_linux_test.go TestACommandWhoseTimeIsOverIsNotStarted":      "its time is over at the start",
+	"cmd/zkr/internal/guard/guard_linux_test.go TestAGuardThatIsStoppedIsKilledInTime":        "5 s before the deadline",
+	"cmd/zkr/internal/guard/guard_linux_test.go TestARenewedCommandGoesOn":                    "renewed 4 s before the deadline",
+	"cmd/zkr/internal/guard/guard_linux_test.go TestTheCommandIsKilledAtTheDeadline":          "4 s before the deadline",
+	"internal/line/lock_ensemble_test.go endsInTime":                                          "tolerance is 8 s",
+	"internal/line/session_process_test.go TestRealLockOfAKilledProcessIsFreeAfterItsTimeout": "tolerance is 8 s",
 }

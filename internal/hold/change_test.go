@@ -3,6 +3,8 @@ package hold_test
 import (
 	"context"
 	"errors"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -15,26 +17,6 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/hold"
 	"github.com/zkrecipes/zkrecipes/internal/recipetest"
 )
-
-// lateContext holds up whoever ends what rests on it.
-type lateContext struct {
-	context.Context
-	ending, goOn chan struct{} // once ending is closed, whoever asks waits for goOn
-	asked        chan struct{}
-}
-
-func (c lateContext) Done() <-chan struct{} {
-	select {
-	case <-c.ending:
-		select {
-		case c.asked <- struct{}{}:
-		default:
-		}
-		<-c.goOn
-	default:
-	}
-	return make(chan struct{})
-}
 
 // A change ends without success while the end of the grant is being told. The thing stands until the
 // holder's contexts have all ended.
@@ -49,8 +31,17 @@ func TestAThingIsDeletedAfterTheHoldersContextsAlsoAtTheEndOfAChange(t *testing.
 				recipetest.PutOn(t, q, "job")
 				it := recipetest.TakeOn(t, q)
 				h := recipetest.TakenOf(it).Handle
-				parent := lateContext{context.Background(), make(chan struct{}), make(chan struct{}), make(chan struct{}, 1)}
-				contexts := []context.Context{it.Context(parent)}
+				above, cancel := context.WithCancel(context.Background())
+				defer cancel()
+				var ending atomic.Bool // whoever ends what rests on the parent waits then
+				asked, goOn := make(chan struct{}), make(chan struct{})
+				ask := sync.OnceFunc(func() { close(asked) })
+				contexts := []context.Context{it.Context(recipetest.Hooked{Context: above, F: func() {
+					if ending.Load() {
+						ask()
+						<-goOn
+					}
+				}})}
 				for range 40 {
 					c, stop := context.WithCancel(context.Background())
 					defer stop()
@@ -60,13 +51,13 @@ func TestAThingIsDeletedAfterTheHoldersContextsAlsoAtTheEndOfAChange(t *testing.
 				close(sent)
 				go h.Grant.EndWith(context.Background(), sent, func() (bool, error) { <-refused; return false, errors.New("refused") })
 				synctest.Wait()
-				close(parent.ending)
+				ending.Store(true)
 				go end(h)
-				<-parent.asked
+				<-asked
 				close(refused)
 				synctest.Wait()
 				require.Len(t, w.Flags(), 1)
-				close(parent.goOn)
+				close(goOn)
 				time.Sleep(time.Second)
 				synctest.Wait()
 				require.Empty(t, w.Flags())

@@ -182,20 +182,6 @@ func TestParentOfALeasesContextMayAskTheLease(t *testing.T) {
 	})
 }
 
-// slowParent is a context whose methods return once it may go on. The end of a context below it calls them.
-type slowParent struct {
-	context.Context
-	slow atomic.Bool
-	goOn chan struct{}
-}
-
-func (p *slowParent) Done() <-chan struct{} {
-	if p.slow.Load() {
-		<-p.goOn
-	}
-	return p.Context.Done()
-}
-
 func TestTheLastReleaseWaitsForTheContextsOfOneThatIsUnderWay(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		m := zkrecipes.NewMutex(w.Client(nil), w.Path)
@@ -204,17 +190,22 @@ func TestTheLastReleaseWaitsForTheContextsOfOneThatIsUnderWay(t *testing.T) {
 		require.NoError(t, err)
 		above, cancel := context.WithCancel(t.Context())
 		defer cancel()
-		parent := &slowParent{Context: above, goOn: make(chan struct{})}
-		inner.Context(parent)
+		var slow atomic.Bool
+		goOn := make(chan struct{})
+		inner.Context(recipetest.Hooked{Context: above, F: func() {
+			if slow.Load() { // the end of a context below it calls Done
+				<-goOn
+			}
+		}})
 		synctest.Wait()
-		parent.slow.Store(true)
+		slow.Store(true)
 		first := harness.GoErr(t, func(context.Context) error { return inner.Release() })
 		synctest.Wait()
 		require.True(t, first.Waiting())
 		last := harness.GoErr(t, func(context.Context) error { return outer.Release() })
 		synctest.Wait()
 		require.Len(t, w.Line(), 1, "others cannot hold while contexts of a holder have not ended")
-		close(parent.goOn)
+		close(goOn)
 		first.Get()
 		last.Get()
 		require.Empty(t, w.Line())

@@ -19,6 +19,3 @@ func Watched(s *session.Session) (paths []string) {
 
 // Contexts returns how many contexts the handle ends.
 func (h *Handle) Contexts() int { return len(h.contexts) }
-
-// WatchNow sets the watches on what is held.
-func (g *Grant) WatchNow() { g.watch() }

@@ -315,13 +315,16 @@ func TestKeptLockReentersAsOthersDo(t *testing.T) {
 }
 
 // No order of options decides which of them counts.
-func TestMutexWithTwoKeepForsOrANegativeOneIsRefused(t *testing.T) {
+func TestInvalidOptionsOfAMutexAreReportedOnFirstUse(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		c := w.Stranger(nil)
 		for want, opts := range map[string][]zkrecipes.MutexOption{
-			"KeepFor is given more than once": {zkrecipes.KeepFor(time.Second), {}, zkrecipes.KeepFor(time.Second)},
-			"KeepFor(-1s): not positive":      {zkrecipes.KeepFor(-time.Second)},
-			"KeepFor(0s): not positive":       {zkrecipes.KeepFor(0)},
+			"KeepFor is given more than once":   {zkrecipes.KeepFor(time.Second), {}, zkrecipes.KeepFor(time.Second)},
+			"KeepFor(-1s): not positive":        {zkrecipes.KeepFor(-time.Second)},
+			"KeepFor(0s): not positive":         {zkrecipes.KeepFor(0)},
+			"LockDelay is given more than once": {zkrecipes.LockDelay(1), zkrecipes.LockDelay(1)},
+			"LockDelay(-1s): not positive":      {zkrecipes.LockDelay(-time.Second)},
+			"LockDelay(0s): not positive":       {zkrecipes.LockDelay(0)},
 		} {
 			m := zkrecipes.NewMutex(c, "/m", opts...)
 			requests := w.Requests(func() {
@@ -335,5 +338,7 @@ func TestMutexWithTwoKeepForsOrANegativeOneIsRefused(t *testing.T) {
 			require.Empty(t, requests)
 		}
 		require.NoError(t, zkrecipes.NewMutex(c, "/m", zkrecipes.MutexOption{}, zkrecipes.KeepFor(time.Second)).Do(t.Context(), recipetest.Nothing))
+		_, err := zkrecipes.NewElection(c, "/m", zkrecipes.KeepFor(1)).Campaign(t.Context(), nil)
+		require.EqualError(t, err, "zkrecipes: campaign /m: KeepFor is no option of an Election")
 	})
 }

@@ -141,7 +141,7 @@ func TestACLsDoNotComeAndGo(t *testing.T) {
 // operator changes its ACL. One join does not know it yet, and then the places bear the
 // line's list.
 func TestAnACLThatChangedIsNoticedAtTheNextJoin(t *testing.T) {
-	for name, change := range map[string]func(t *testing.T, conn *zk.Conn, path string){
+	eachInBubble(t, map[string]func(t *testing.T, conn *zk.Conn, path string){
 		"made anew by another library": func(t *testing.T, conn *zk.Conn, path string) {
 			require.NoError(t, conn.Delete(path, -1))
 			_, err := conn.CreateContainer(path, nil, zk.FlagContainer, zk.WorldACL(zk.PermAll))
@@ -151,27 +151,23 @@ func TestAnACLThatChangedIsNoticedAtTheNextJoin(t *testing.T) {
 			_, err := conn.SetACL(path, zk.WorldACL(zk.PermAll), -1)
 			require.NoError(t, err)
 		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-				c, conn := w.Client(nil), w.Bare()
-				change(t, conn, w.Path)
-				for range 3 {
-					require.NoError(t, zkrecipes.NewMutex(c, w.Path).Do(t.Context(), recipetest.Nothing))
-				}
-				given := w.Srv.Counts().NewACLs
-				for _, c := range []*zkrecipes.Client{c, w.Stranger(nil)} {
-					l := recipetest.LockOn(t, zkrecipes.NewMutex(c, w.Path))
-					acl, _, err := conn.GetACL(l.Check().Path)
-					require.NoError(t, err)
-					require.Equal(t, zk.WorldACL(zk.PermAll), acl)
-					require.NoError(t, l.Release())
-				}
-				require.Equal(t, given, w.Srv.Counts().NewACLs)
-				require.NotContains(t, w.Text(w.Path), layout.SealPrefix)
-			})
-		})
-	}
+	}, func(t *testing.T, w *recipetest.World, change func(t *testing.T, conn *zk.Conn, path string)) {
+		c, conn := w.Client(nil), w.Bare()
+		change(t, conn, w.Path)
+		for range 3 {
+			require.NoError(t, zkrecipes.NewMutex(c, w.Path).Do(t.Context(), recipetest.Nothing))
+		}
+		given := w.Srv.Counts().NewACLs
+		for _, c := range []*zkrecipes.Client{c, w.Stranger(nil)} {
+			l := recipetest.LockOn(t, zkrecipes.NewMutex(c, w.Path))
+			acl, _, err := conn.GetACL(l.Check().Path)
+			require.NoError(t, err)
+			require.Equal(t, zk.WorldACL(zk.PermAll), acl)
+			require.NoError(t, l.Release())
+		}
+		require.Equal(t, given, w.Srv.Counts().NewACLs)
+		require.NotContains(t, w.Text(w.Path), layout.SealPrefix)
+	})
 }
 
 // Paths that either client has made work for both.

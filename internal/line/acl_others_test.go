@@ -16,8 +16,7 @@ const openToOthers = "others may create or delete below a path"
 
 // The client that creates a path first decides who may use it, whatever Options.ACL says.
 func TestAPathThatLetsOthersInIsLoggedOnce(t *testing.T) {
-	secret := []zkrecipes.Auth{{Scheme: "digest", Data: []byte("app:secret")}}
-	all := zk.WorldACL(zk.PermAll)
+	secret, all := auth("app:secret"), zk.WorldACL(zk.PermAll)
 	created := func(acl []zk.ACL) func(*recipetest.World) {
 		return func(w *recipetest.World) {
 			_, err := w.Bare().Create("/apps", nil, 0, acl)
@@ -29,11 +28,12 @@ func TestAPathThatLetsOthersInIsLoggedOnce(t *testing.T) {
 			require.NoError(w.T, zkrecipes.NewMutex(w.Stranger(opts), "/apps/a").Do(w.T.Context(), recipetest.Nothing))
 		}
 	}
-	for name, tt := range map[string]struct {
+	type row struct {
 		before func(*recipetest.World) // nil: nothing
 		opts   zkrecipes.Options
 		want   []string // "path=.. acl=.."
-	}{
+	}
+	eachInBubble(t, map[string]row{
 		"a line and its parent, by a client without credentials": {
 			locked(nil), zkrecipes.Options{Auth: secret},
 			[]string{"path=/apps/a acl=world:anyone:cdrwa", "path=/apps acl=world:anyone:cdrwa"},
@@ -54,30 +54,26 @@ func TestAPathThatLetsOthersInIsLoggedOnce(t *testing.T) {
 		"paths of its own":                      {nil, zkrecipes.Options{Auth: secret}, nil},
 		"Options.ACL lets everybody in":         {created(all), zkrecipes.Options{Auth: secret, ACL: all}, nil},
 		"no credentials":                        {created(all), zkrecipes.Options{}, nil},
-	} {
-		t.Run(name, func(t *testing.T) {
-			recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-				if tt.before != nil {
-					tt.before(w)
-				}
-				var log recipetest.Warnings
-				tt.opts.Logger = log.Logger()
-				c := w.Stranger(&tt.opts)
-				for _, path := range []string{"/apps/a", "/apps/b", "/apps/c"} {
-					for range 3 {
-						require.NoError(t, zkrecipes.NewMutex(c, path).Do(t.Context(), recipetest.Nothing))
-						time.Sleep(time.Second)
-					}
-				}
-				synctest.Wait()
-				records := log.With(openToOthers)
-				require.Len(t, records, len(tt.want), "%s", records)
-				for i, want := range tt.want {
-					require.Contains(t, records[i], want)
-				}
-				requests := w.Requests(func() { require.NoError(t, zkrecipes.NewMutex(c, "/apps/c").Do(t.Context(), recipetest.Nothing)) })
-				require.Zero(t, requests["getACL"])
-			})
-		})
-	}
+	}, func(t *testing.T, w *recipetest.World, tt row) {
+		if tt.before != nil {
+			tt.before(w)
+		}
+		var log recipetest.Warnings
+		tt.opts.Logger = log.Logger()
+		c := w.Stranger(&tt.opts)
+		for _, path := range []string{"/apps/a", "/apps/b", "/apps/c"} {
+			for range 3 {
+				require.NoError(t, zkrecipes.NewMutex(c, path).Do(t.Context(), recipetest.Nothing))
+				time.Sleep(time.Second)
+			}
+		}
+		synctest.Wait()
+		records := log.With(openToOthers)
+		require.Len(t, records, len(tt.want), "%s", records)
+		for i, want := range tt.want {
+			require.Contains(t, records[i], want)
+		}
+		requests := w.Requests(func() { require.NoError(t, zkrecipes.NewMutex(c, "/apps/c").Do(t.Context(), recipetest.Nothing)) })
+		require.Zero(t, requests["getACL"])
+	})
 }

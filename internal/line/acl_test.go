@@ -137,28 +137,6 @@ func TestRealOtherIdentitiesCannotTouchALease(t *testing.T) {
 	}
 }
 
-func TestRealACLsAreSetOnLineAndPlaces(t *testing.T) {
-	for name, acl := range map[string][]zk.ACL{
-		"default with credentials": nil, "given": zk.DigestACL(zk.PermAll, "alice", "secret"), "scheme auth": zk.AuthACL(zk.PermAll),
-	} {
-		t.Run(name, func(t *testing.T) {
-			path, user, opts := harness.NewPath(t), harness.Raw(t), &zkrecipes.Options{Auth: auth("alice:secret"), ACL: acl}
-			require.NoError(t, user.AddAuth("digest", []byte("alice:secret")))
-			harness.MakeParents(t, user, "/test") // else other tests cannot use it
-			l := recipetest.LockOn(t, zkrecipes.NewMutex(recipetest.Dial(t, opts), path))
-			for _, p := range []string{path, l.Check().Path} {
-				acl, _, err := user.GetACL(p)
-				require.NoError(t, err)
-				require.Equal(t, zk.DigestACL(zk.PermAll, "alice", "secret"), acl)
-			}
-			_, _, err := harness.Raw(t).Children(path)
-			require.ErrorIs(t, err, zk.ErrNoAuth, "a client without credentials")
-			require.NoError(t, l.Release())
-			recipetest.Held(t, zkrecipes.NewMutex(recipetest.Dial(t, opts), path).Lock) // another client of the same user
-		})
-	}
-}
-
 func TestAMissingPermissionIsAnErrorAtOnce(t *testing.T) {
 	recipetest.EachSideInBubble(t, func(t *testing.T, w *recipetest.SideWorld) {
 		admin, c, n := w.Bare(), w.Stranger(nil), 0
@@ -194,24 +172,5 @@ func TestAMissingPermissionIsAnErrorAtOnce(t *testing.T) {
 		require.NotEmpty(t, w.Line())
 		require.NoError(t, c.Close()) // the server deletes the place with the session
 		require.Empty(t, w.Line())
-	})
-}
-
-// In a line that another library has made, the places bear its list, and a hand-over takes no
-// listing, as anywhere else.
-func TestAPlaceInALineOfAnotherLibrarysBearsItsList(t *testing.T) {
-	list := append(zk.WorldACL(zk.PermAll), zk.DigestACL(zk.PermAll, "owner", "x")...)
-	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-		conn := w.Bare()
-		_, err := conn.CreateContainer(w.Path, nil, zk.FlagContainer, list)
-		require.NoError(t, err)
-		l := recipetest.LockOn(t, zkrecipes.NewMutex(w.Client(nil), w.Path))
-		acl, _, err := conn.GetACL(l.Check().Path)
-		require.NoError(t, err)
-		require.Equal(t, list, acl)
-		a := w.LockLater(w.Stranger(nil))
-		time.Sleep(time.Minute)
-		handedOver := w.Requests(func() { require.NoError(t, l.Release()); a.Get() })
-		require.Zero(t, handedOver["getChildren2"])
 	})
 }

@@ -4,11 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"net"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -20,8 +17,6 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/harness"
 	"github.com/zkrecipes/zkrecipes/internal/line"
 	"github.com/zkrecipes/zkrecipes/internal/recipetest"
-	"github.com/zkrecipes/zkrecipes/internal/tuning"
-	"github.com/zkrecipes/zkrecipes/internal/zkserver"
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
@@ -98,7 +93,7 @@ func TestOnlyLinesOfThisLibraryAreDeleted(t *testing.T) {
 		_, err := w.Bare().Create(w.Path, []byte(data), 0, all)
 		require.NoError(w.T, err)
 	}
-	for name, make := range map[string]func(w *recipetest.World) error{
+	eachInBubble(t, map[string]func(w *recipetest.World) error{
 		"a container of Curator's": func(w *recipetest.World) error {
 			_, err := w.Bare().CreateContainer(w.Path, nil, zk.FlagContainer, all)
 			lock(w, w.Path)
@@ -134,17 +129,13 @@ func TestOnlyLinesOfThisLibraryAreDeleted(t *testing.T) {
 			made(w, "")
 			return err
 		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-				require.NoError(t, make(w))
-				requests := w.Requests(func() { idles(5 * time.Minute) })
-				require.True(t, w.Has(w.Path))
-				require.LessOrEqual(t, requests["delete"], 1, "of a line below")
-				require.LessOrEqual(t, requests["exists"], 2, "not again and again")
-			})
-		})
-	}
+	}, func(t *testing.T, w *recipetest.World, make func(w *recipetest.World) error) {
+		require.NoError(t, make(w))
+		requests := w.Requests(func() { idles(5 * time.Minute) })
+		require.True(t, w.Has(w.Path))
+		require.LessOrEqual(t, requests["delete"], 1, "of a line below")
+		require.LessOrEqual(t, requests["exists"], 2, "not again and again")
+	})
 }
 
 func TestParentsThatTheClientHasCreatedAreDeletedWithTheLastLine(t *testing.T) {
@@ -214,6 +205,7 @@ func TestManyLinesAreDeletedTogetherAndNotTooFast(t *testing.T) {
 		for i, at := range deleted[min(len(deleted), 1_050):] {
 			require.GreaterOrEqual(t, at.Sub(deleted[i]), time.Second, "1,000 a second")
 		}
+		require.Less(t, deleted[n-1].Sub(deleted[0]), n*time.Second/500, "and not too slowly: 500 a second")
 	}, zktest.OnChange(func(c zktest.Change) {
 		if c.Deleted && len(c.Path) < len("/orders/")+5 && !strings.HasSuffix(c.Path, "/x") { // see zkconn's CreateContainer
 			mu.Lock()
@@ -224,7 +216,7 @@ func TestManyLinesAreDeletedTogetherAndNotTooFast(t *testing.T) {
 }
 
 func TestADisconnectedClientDeletesLaterAndAnotherSessionGoesOn(t *testing.T) {
-	for name, fault := range map[string]func(w *recipetest.World, c *zkrecipes.Client){
+	eachInBubble(t, map[string]func(w *recipetest.World, c *zkrecipes.Client){
 		"disconnected": func(w *recipetest.World, c *zkrecipes.Client) { w.Away(c); idles(5 * time.Second); w.Back() },
 		"expired": func(w *recipetest.World, c *zkrecipes.Client) {
 			require.True(w.T, w.Srv.Expire(recipetest.SessionID(c)))
@@ -238,18 +230,14 @@ func TestADisconnectedClientDeletesLaterAndAnotherSessionGoesOn(t *testing.T) {
 		"look lost": func(w *recipetest.World, _ *zkrecipes.Client) {
 			w.Plan.Add(zktest.Fault{Do: zktest.Drop, Op: "exists"})
 		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-				c := w.Client(nil)
-				idles(almostIdle)
-				fault(w, c)
-				idles(30 * time.Second)
-				require.False(t, w.Has(w.Path))
-				require.Zero(t, line.KnownContainers(recipetest.Core(c)))
-			})
-		})
-	}
+	}, func(t *testing.T, w *recipetest.World, fault func(w *recipetest.World, c *zkrecipes.Client)) {
+		c := w.Client(nil)
+		idles(almostIdle)
+		fault(w, c)
+		idles(30 * time.Second)
+		require.False(t, w.Has(w.Path))
+		require.Zero(t, line.KnownContainers(recipetest.Core(c)))
+	})
 }
 
 func TestAJoinBesideTheDeletionOfItsLine(t *testing.T) {
@@ -281,74 +269,20 @@ func TestAJoinBesideTheDeletionOfItsLine(t *testing.T) {
 	}
 }
 
-// pile is a use of many paths, each of them once.
-type pile struct {
-	lasts time.Duration // the use
-	idle  time.Duration // for which a line stays
-	most  int64         // znodes at a time
-	left  int64         // fewer znodes, once it rests
-	rests time.Duration // at most, until there are so few
-}
-
-func TestRealPathsThatAreUsedOnceDoNotPileUp(t *testing.T) {
-	testPile(t, pile{lasts: 6 * time.Second, idle: time.Second, most: 2500, left: 50, rests: 6 * time.Second})
-}
-
-// With the times that users have.
-func TestLongPathsThatAreUsedOnceDoNotPileUp(t *testing.T) {
-	recipetest.NeedsLong(t)
-	testPile(t, pile{lasts: 3 * time.Minute, idle: line.IdleLine, most: 40_000, left: 1_000, rests: 2 * time.Minute})
-}
-
-func testPile(t *testing.T, p pile) {
-	const perSecond, workers = 500, 50
-	addr := harness.OwnServer(t, zkserver.Config{}) // which deletes no containers itself
-	c, err := zkrecipes.Dial(tuning.WithIdleLine(t.Context(), p.idle), []string{addr}, nil)
-	require.NoError(t, err)
-	t.Cleanup(func() { c.Close() })
-
-	znodes := func() (n int64) {
-		conn, err := net.Dial("tcp", addr)
-		require.NoError(t, err)
-		defer conn.Close()
-		_, err = conn.Write([]byte("srvr"))
-		require.NoError(t, err)
-		report, err := io.ReadAll(conn)
-		require.NoError(t, err)
-		_, count, _ := strings.Cut(string(report), "Node count: ")
-		_, err = fmt.Sscan(count, &n)
-		require.NoError(t, err, "%s", report)
-		return n
-	}
-	var used atomic.Int64
-	var wg sync.WaitGroup
-	end := time.Now().Add(p.lasts)
-	for range workers {
-		wg.Go(func() {
-			for next := time.Now(); time.Now().Before(end); next = next.Add(time.Second * workers / perSecond) {
-				time.Sleep(time.Until(next))
-				path := fmt.Sprintf("/orders/%d", used.Add(1))
-				if err := zkrecipes.NewMutex(c, path).Do(t.Context(), recipetest.Nothing); err != nil {
-					t.Errorf("%s: %v", path, err)
-					return
-				}
+func TestPathsThatAreUsedOnceDoNotPileUp(t *testing.T) {
+	const perSecond, idle = 50, int(line.IdleLine / time.Second)
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		c := w.Stranger(nil)
+		for i := range 4 * idle * perSecond {
+			use(t, c, fmt.Sprintf("/orders/%d", i))
+			time.Sleep(time.Second / perSecond)
+			if i%perSecond == 0 {
+				require.LessOrEqual(t, len(w.Srv.Children("/orders")), (idle+5)*perSecond)
 			}
-		})
-	}
-	peak := int64(0)
-	for time.Now().Before(end) {
-		time.Sleep(p.lasts / 60)
-		peak = max(peak, znodes())
-	}
-	wg.Wait()
-	end = time.Now()
-	for znodes() >= p.left && time.Since(end) < p.rests {
-		time.Sleep(100 * time.Millisecond)
-	}
-	rest, after := znodes(), time.Since(end)
-	t.Logf("%d paths in %v: at most %d znodes at a time, %d of them %v later", used.Load(), p.lasts, peak, rest, after.Round(time.Second))
-	require.LessOrEqual(t, peak, p.most)
-	require.Less(t, rest, p.left)
+		}
+		idles(2 * longIdle)
+		require.False(t, w.Has("/orders"))
+	})
 }
 
 // emptyContainers returns the paths of the containers that have no children.

@@ -105,24 +105,32 @@ func TestLockDelayFollowsADepartureWithoutRelease(t *testing.T) {
 	}
 }
 
+// Events of servers before 3.9 signal nothing, and a release counts all the same.
 func TestLockDelayDelaysNothingAfterARelease(t *testing.T) {
-	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-		a, b := newDelayed(w), newDelayed(w)
-		began := time.Now()
-		for range 3 {
-			l := recipetest.LockOn(t, a.Mutex)
-			waits := w.Waits(b.Mutex)
-			require.NoError(t, l.Release())
-			require.NoError(t, grantedAfter(t, waits, 0).Release())
-		}
-		l, err := a.TryLock(t.Context())
-		require.NoError(t, err)
-		require.Zero(t, time.Since(began))
-		require.NoError(t, a.c.Close(), "which releases nothing")
-		require.Error(t, l.Err())
-		require.NoError(t, recipetest.LockOn(t, b.Mutex).Release())
-		require.Equal(t, lockDelay, time.Since(began))
-	})
+	for _, version := range []zktest.Version{zktest.ZooKeeper38, zktest.ZooKeeper39} {
+		t.Run(fmt.Sprint(version), func(t *testing.T) {
+			recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+				a, b := newDelayed(w), newDelayed(w)
+				began := time.Now()
+				for range 3 { // from the second on, both know the servers
+					l := recipetest.LockOn(t, a.Mutex)
+					waits := w.Waits(b.Mutex)
+					require.NoError(t, l.Release())
+					l = grantedAfter(t, waits, 0)
+					waits = w.Waits(a.Mutex)
+					require.NoError(t, l.Release())
+					require.NoError(t, grantedAfter(t, waits, 0).Release())
+				}
+				l, err := a.TryLock(t.Context())
+				require.NoError(t, err)
+				require.Zero(t, time.Since(began))
+				require.NoError(t, a.c.Close(), "which releases nothing")
+				require.Error(t, l.Err())
+				require.NoError(t, recipetest.LockOn(t, b.Mutex).Release())
+				require.Equal(t, lockDelay, time.Since(began))
+			}, zktest.Emulate(version))
+		})
+	}
 }
 
 func TestLockDelayGoesOnForTheNextInLine(t *testing.T) {
@@ -299,26 +307,19 @@ func TestLockAllWithALockDelayGivesBackWhatItHas(t *testing.T) {
 	})
 }
 
-func TestInvalidLockDelayIsReportedOnFirstUse(t *testing.T) {
-	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-		c := w.Stranger(nil)
-		for want, opts := range map[string][]zkrecipes.MutexOption{
-			"zkrecipes: lock /line: LockDelay(0s): not positive":       {zkrecipes.LockDelay(0)},
-			"zkrecipes: lock /line: LockDelay(-1s): not positive":      {zkrecipes.LockDelay(-time.Second)},
-			"zkrecipes: lock /line: LockDelay is given more than once": {zkrecipes.LockDelay(1), zkrecipes.LockDelay(1)},
-		} {
-			_, err := zkrecipes.NewMutex(c, w.Path, opts...).Lock(t.Context())
-			require.EqualError(t, err, want)
-		}
-		_, err := zkrecipes.NewElection(c, w.Path, zkrecipes.KeepFor(1)).Campaign(t.Context(), nil)
-		require.EqualError(t, err, "zkrecipes: campaign /line: KeepFor is no option of an Election")
-	})
-}
-
-func TestReleaseWithALockDelayIsOneWithAFaultAtItsRequest(t *testing.T) {
-	for _, after := range []bool{false, true} {
+func TestReleaseWithALockDelayIsOneWhateverItMeets(t *testing.T) {
+	meets := func(fault zktest.Fault) func(*recipetest.World) {
+		fault.Op = opDelayRelease
+		return func(w *recipetest.World) { w.Plan.Add(fault) }
+	}
+	for name, meet := range map[string]func(*recipetest.World){
+		"the request is lost":   meets(zktest.Fault{Do: zktest.Drop}),
+		"the reply is lost":     meets(zktest.Fault{Do: zktest.Drop, After: true}),
+		"its signal is refused": meets(zktest.Fault{Do: zktest.Answer, Code: jute.ErrNoAuth}),
+		"the znode was deleted": func(w *recipetest.World) { require.NoError(w.T, w.Bare().Delete(w.Path+"/"+line.HeldName, -1)) },
+	} {
 		for _, waits := range []bool{false, true} {
-			t.Run(fmt.Sprint("carried out: ", after, ", another waits: ", waits), func(t *testing.T) {
+			t.Run(fmt.Sprint(name, ", another waits: ", waits), func(t *testing.T) {
 				recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 					a, b := newDelayed(w), newDelayed(w)
 					l := recipetest.LockOn(t, a.Mutex)
@@ -327,11 +328,12 @@ func TestReleaseWithALockDelayIsOneWithAFaultAtItsRequest(t *testing.T) {
 						call := next()
 						next = func() *harness.Call[*zkrecipes.Lease] { return call }
 					}
-					w.Plan.Add(zktest.Fault{Do: zktest.Drop, After: after, Op: opDelayRelease})
+					meet(w)
 					began := time.Now()
 					require.NoError(t, l.Release())
 					require.NoError(t, next().Get().Release())
 					require.Less(t, time.Since(began), lockDelay)
+					require.Empty(t, w.Srv.Children(w.Path))
 				})
 			})
 		}
@@ -366,39 +368,6 @@ func TestRealLockDelayFollowsADeletionAndNoRelease(t *testing.T) {
 	follows(time.Hour, (*zkrecipes.Lease).Release) // nobody waits for an hour here
 }
 
-// Events of servers before 3.9 signal nothing, and a release counts all the same.
-func TestLockDelayDelaysNothingAfterAReleaseBefore39(t *testing.T) {
-	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-		a, b := newDelayed(w), newDelayed(w)
-		for range 3 { // from the second on, both know the servers
-			l := recipetest.LockOn(t, a.Mutex)
-			waits := w.Waits(b.Mutex)
-			require.NoError(t, l.Release())
-			l = grantedAfter(t, waits, 0)
-			waits = w.Waits(a.Mutex)
-			require.NoError(t, l.Release())
-			require.NoError(t, grantedAfter(t, waits, 0).Release())
-		}
-		_, err := newDelayed(w).TryLock(t.Context())
-		require.NoError(t, err)
-	}, zktest.Emulate(zktest.ZooKeeper38))
-}
-
-func TestLockDelayIsOverDespiteDeadlinesThatAreShorter(t *testing.T) {
-	afterADeath(t, func(t *testing.T, w *recipetest.World, a, _ delayed) {
-		began := time.Now()
-		for {
-			l, err := a.Lock(harness.Within(t, lockDelay/4))
-			if err == nil {
-				require.NoError(t, l.Release())
-				break
-			}
-			require.ErrorIs(t, err, context.DeadlineExceeded)
-		}
-		require.InDelta(t, lockDelay, time.Since(began), float64(2*time.Millisecond))
-	})
-}
-
 // Each waits for its own delay from when somebody has first seen that the holder has gone.
 func TestLockDelaysOfDifferentLengths(t *testing.T) {
 	afterADeath(t, func(t *testing.T, w *recipetest.World, a, b delayed) {
@@ -417,7 +386,9 @@ func TestLockDelayLeavesNothingAfterARelease(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		a := newDelayed(w)
 		l := recipetest.LockOn(t, a.Mutex)
-		require.Equal(t, l.Check().Path, w.Path+"/"+heldBy(w))
+		data, _, err := w.Bare().Get(w.Path + "/" + line.HeldName)
+		require.NoError(t, err)
+		require.Equal(t, l.Check().Path, w.Path+"/"+string(data))
 		require.NoError(t, l.Release())
 		require.Empty(t, w.Srv.Children(w.Path))
 		time.Sleep(3 * time.Hour)
@@ -425,16 +396,9 @@ func TestLockDelayLeavesNothingAfterARelease(t *testing.T) {
 	}, zktest.ContainerCheckInterval(time.Minute))
 }
 
-// heldBy returns the name of the place that holds, as the line says.
-func heldBy(w *recipetest.World) string {
-	data, _, err := w.Bare().Get(w.Path + "/" + line.HeldName)
-	require.NoError(w.T, err)
-	return string(data)
-}
-
 // A reply that is lost, and a caller that leaves before it comes, delay nothing.
 func TestLockDelayIsNotCausedByAWaiter(t *testing.T) {
-	for name, meets := range map[string]func(t *testing.T, w *recipetest.World, a delayed){
+	eachInBubble(t, map[string]func(t *testing.T, w *recipetest.World, a delayed){
 		"lost request": func(t *testing.T, w *recipetest.World, a delayed) {
 			w.Plan.Add(zktest.Fault{Do: zktest.Drop, Op: opHold})
 			require.NoError(t, recipetest.LockOn(t, a.Mutex).Release())
@@ -453,17 +417,13 @@ func TestLockDelayIsNotCausedByAWaiter(t *testing.T) {
 			_, err := a.TryLock(harness.Within(t, time.Second/2))
 			require.ErrorIs(t, err, context.DeadlineExceeded)
 		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-				a, b := newDelayed(w), newDelayed(w)
-				meets(t, w, a)
-				time.Sleep(2 * time.Second)
-				require.Empty(t, w.Srv.Children(w.Path))
-				require.NoError(t, grantedAfter(t, w.Waits(b.Mutex), 0).Release())
-			})
-		})
-	}
+	}, func(t *testing.T, w *recipetest.World, meets func(t *testing.T, w *recipetest.World, a delayed)) {
+		a, b := newDelayed(w), newDelayed(w)
+		meets(t, w, a)
+		time.Sleep(2 * time.Second)
+		require.Empty(t, w.Srv.Children(w.Path))
+		require.NoError(t, grantedAfter(t, w.Waits(b.Mutex), 0).Release())
+	})
 }
 
 // The writes that begin and end the delay are sent again if need be, and the delay is neither
@@ -484,29 +444,6 @@ func TestLockDelayHoldsWithAFaultAtItsWrites(t *testing.T) {
 			})
 		}
 	}
-}
-
-func TestReleaseWithALockDelayWhoseZnodeSomebodyHasDeleted(t *testing.T) {
-	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-		a, b := newDelayed(w), newDelayed(w)
-		l := recipetest.LockOn(t, a.Mutex)
-		waits := w.Waits(b.Mutex)
-		require.NoError(t, w.Bare().Delete(w.Path+"/"+line.HeldName, -1))
-		require.NoError(t, l.Release())
-		require.NoError(t, grantedAfter(t, waits, 0).Release())
-	})
-}
-
-// Where the signal to the successor is refused, the release counts all the same.
-func TestReleaseWithALockDelayIsOneWithoutItsSignal(t *testing.T) {
-	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-		a, b := newDelayed(w), newDelayed(w)
-		l := recipetest.LockOn(t, a.Mutex)
-		w.Plan.Add(zktest.Fault{Do: zktest.Answer, Code: jute.ErrNoAuth, Op: opDelayRelease})
-		require.NoError(t, l.Release())
-		require.Empty(t, w.Srv.Children(w.Path))
-		require.NoError(t, grantedAfter(t, w.Waits(b.Mutex), 0).Release())
-	})
 }
 
 // Somebody who deletes the znode ends the delay.

@@ -25,39 +25,26 @@ import (
 // table of faults (faults_test.go).
 
 // reads requires that l holds as a reader, and that its place is the session's only grant.
-func (w *rwWorld) reads(l *zkrecipes.Lease) {
+func reads(w *recipetest.RWWorld, l *zkrecipes.Lease) {
 	w.T.Helper()
 	w.Stands(l)
 	require.Contains(w.T, l.Check().Path, "-__READ__")
 	_, err := l.Commit(w.T.Context())
 	require.NoError(w.T, err)
-	w.holds(1)
+	holds(w, 1)
 	_, err = w.OurLock.Lock(l.Reentrant(w.T.Context()))
 	require.ErrorIs(w.T, err, zkrecipes.ErrUpgrade)
 }
 
 // holds requires that our client holds exactly n grants.
-func (w *rwWorld) holds(n int) {
+func holds(w *recipetest.RWWorld, n int) {
 	w.T.Helper()
 	synctest.Wait()
 	require.Equal(w.T, n, recipetest.Core(w.C).Held.Count())
 }
 
-// heldForLong returns once the lease's znode is watched.
-func (w *rwWorld) heldForLong(l *zkrecipes.Lease) {
-	time.Sleep(hold.WatchAge(recipetest.HandleOf(l).Grant.Session) + 100*time.Millisecond)
-	synctest.Wait()
-}
-
-// downgrades calls Downgrade, and returns once the call sleeps.
-func (w *rwWorld) downgrades(l *zkrecipes.Lease) *harness.Call[struct{}] {
-	a := harness.GoErr(w.T, l.Downgrade)
-	synctest.Wait()
-	return a
-}
-
 func TestDowngradeKeepsTheWritersPlace(t *testing.T) {
-	inRWBubble(t, func(t *testing.T, w *rwWorld) {
+	recipetest.InRWBubble(t, func(t *testing.T, w *recipetest.RWWorld) {
 		l := recipetest.Held(t, w.OurLock.Lock)
 		work, token, guard := l.Context(t.Context()), l.Token(), l.Check()
 		waiting := w.MustWait(w.TheirLock.Lock)
@@ -83,7 +70,7 @@ func TestDowngradeKeepsTheWritersPlace(t *testing.T) {
 		require.ErrorIs(t, err, zk.ErrNoNode, "the writer's Check")
 		_, err = w.Bare().Multi(l.Check())
 		require.NoError(t, err)
-		w.reads(l)
+		reads(w, l)
 		_, err = w.OurLock.Lock(work)
 		require.ErrorIs(t, err, zkrecipes.ErrUpgrade)
 		require.True(t, waiting.Waiting())
@@ -94,38 +81,8 @@ func TestDowngradeKeepsTheWritersPlace(t *testing.T) {
 	})
 }
 
-func TestRealReadersBehindGoAndNoWriterSlipsIn(t *testing.T) {
-	r := &recipetest.Rig{T: t, Path: harness.NewPath(t), Raw: harness.Raw(t)}
-	another := func() *zkrecipes.RWLock { return zkrecipes.NewRWLock(recipetest.Dial(t, nil), r.Path) }
-	joins := func(n int, lock func(context.Context) (*zkrecipes.Lease, error)) *harness.Call[*zkrecipes.Lease] {
-		a := recipetest.Later(t, lock)
-		r.Queued(n)
-		return a
-	}
-	ours, ctx := another(), harness.Within(t, 2*time.Minute)
-	l := recipetest.Held(t, ours.Lock)
-	reader := joins(2, another().RLock)
-	same := joins(3, ours.RLock) // in the holder's session
-	writer := joins(4, another().Lock)
-	last := joins(5, another().RLock)
-	require.NoError(t, ours.Downgrade(ctx, l))
-	a, b := reader.Get(), same.Get()
-	require.True(t, writer.Waiting())
-	require.True(t, last.Waiting(), "a writer is ahead of it")
-	for _, l := range []*zkrecipes.Lease{a, l, b} {
-		_, err := l.Commit(ctx)
-		require.NoError(t, err)
-		require.True(t, writer.Waiting())
-		require.NoError(t, l.Release())
-	}
-	w := writer.Get()
-	require.True(t, last.Waiting())
-	require.NoError(t, w.Release())
-	require.NoError(t, last.Get().Release())
-}
-
 func TestDowngradeWithReentriesOpenIsAnError(t *testing.T) {
-	inRWBubble(t, func(t *testing.T, w *rwWorld) {
+	recipetest.InRWBubble(t, func(t *testing.T, w *recipetest.RWWorld) {
 		l := recipetest.Held(t, w.OurLock.Lock)
 		for _, enter := range []func(context.Context) (*zkrecipes.Lease, error){w.OurLock.Lock, w.OurLock.RLock} {
 			again, err := enter(l.Reentrant(t.Context()))
@@ -145,7 +102,7 @@ func TestDowngradeWithReentriesOpenIsAnError(t *testing.T) {
 		require.Contains(t, l.Check().Path, "-__WRIT__", "the other lease still writes")
 
 		require.NoError(t, w.OurLock.Downgrade(t.Context(), l))
-		w.reads(l)
+		reads(w, l)
 		read, err := w.OurLock.RLock(l.Reentrant(t.Context()))
 		require.NoError(t, err)
 		require.NoError(t, w.OurLock.Downgrade(t.Context(), read), "it is a reader already")
@@ -156,13 +113,17 @@ func TestDowngradeWithReentriesOpenIsAnError(t *testing.T) {
 
 // A lease that cannot be downgraded
 func TestOnlyAHeldWritersLeaseOfThisLockCanBeDowngraded(t *testing.T) {
-	inRWBubble(t, func(t *testing.T, w *rwWorld) {
+	recipetest.InRWBubble(t, func(t *testing.T, w *recipetest.RWWorld) {
 		elsewhere, other := recipetest.Held(t, zkrecipes.NewRWLock(w.C, "/elsewhere").Lock), recipetest.Held(t, w.TheirLock.Lock)
 		for name, l := range map[string]*zkrecipes.Lease{"nil": nil, "of another path": elsewhere, "of another client": other} {
 			require.EqualError(t, w.OurLock.Downgrade(t.Context(), l), "zkrecipes: downgrade /line: not a lease of this lock", name)
 		}
 		require.NoError(t, zkrecipes.NewRWLock(w.C, "/elsewhere").Downgrade(t.Context(), elsewhere), "a lock is identified by its path")
 		require.NoError(t, other.Release())
+		mutex := recipetest.LockOn(t, zkrecipes.NewMutex(w.C, "/m"))
+		require.EqualError(t, mutex.Downgrade(t.Context()), "zkrecipes: downgrade /m: not a lease of an RWLock")
+		require.ErrorContains(t, zkrecipes.NewRWLock(w.C, "/m").Downgrade(t.Context(), mutex), "not a lease of this lock")
+		require.NoError(t, mutex.Err())
 
 		l := recipetest.Held(t, w.OurLock.RLock)
 		require.Empty(t, w.Requests(func() { require.NoError(t, l.Downgrade(t.Context()), "a reader's already") }))
@@ -182,37 +143,28 @@ func TestOnlyAHeldWritersLeaseOfThisLockCanBeDowngraded(t *testing.T) {
 	})
 }
 
-func TestALeaseOfAnotherRecipeCannotBeDowngraded(t *testing.T) {
-	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-		c := w.Stranger(nil)
-		l := recipetest.LockOn(t, zkrecipes.NewMutex(c, "/m"))
-		require.EqualError(t, l.Downgrade(t.Context()), "zkrecipes: downgrade /m: not a lease of an RWLock")
-		require.NoError(t, l.Err())
-		require.ErrorContains(t, zkrecipes.NewRWLock(c, "/m").Downgrade(t.Context(), l), "not a lease of this lock")
-	})
-}
-
 // Downgrade deletes the writer's place. The event of a watch on that place, at once or after a
 // reconnect, does not concern the reader's place.
 func TestADowngradedLeaseOutlivesTheEventsOfTheWritersPlace(t *testing.T) {
-	inRWBubble(t, func(t *testing.T, w *rwWorld) {
+	recipetest.InRWBubble(t, func(t *testing.T, w *recipetest.RWWorld) {
 		l := recipetest.Held(t, w.OurLock.Lock)
-		w.heldForLong(l)
+		time.Sleep(2 * hold.WatchAge(recipetest.HandleOf(l).Grant.Session))
+		synctest.Wait()
 		require.Len(t, recipetest.Watched(w.C), 1)
 		writer := w.MustWait(w.TheirLock.Lock)
 		require.NoError(t, l.Downgrade(t.Context()))
-		w.reads(l)
+		reads(w, l)
 		for range 5 {
 			w.Srv.Disconnect(recipetest.SessionID(w.C))
 			time.Sleep(time.Second)
-			w.reads(l)
+			reads(w, l)
 		}
 		w.LastReleased(writer, l)
 	})
 }
 
 func TestConcurrentDowngradesSendOneRequest(t *testing.T) {
-	inRWBubble(t, func(t *testing.T, w *rwWorld) {
+	recipetest.InRWBubble(t, func(t *testing.T, w *recipetest.RWWorld) {
 		l := recipetest.Held(t, w.OurLock.Lock)
 		var calls []*harness.Call[struct{}]
 		require.Equal(t, 1, recipetest.Sum(w.Requests(func() {
@@ -227,10 +179,11 @@ func TestConcurrentDowngradesSendOneRequest(t *testing.T) {
 }
 
 func TestDowngradeStartedWhileDisconnectedContinuesInTheBackground(t *testing.T) {
-	inRWBubble(t, func(t *testing.T, w *rwWorld) {
+	recipetest.InRWBubble(t, func(t *testing.T, w *recipetest.RWWorld) {
 		l := recipetest.Held(t, w.OurLock.Lock)
 		w.Away(w.C)
-		begun := w.downgrades(l)
+		begun := harness.GoErr(t, l.Downgrade)
+		synctest.Wait()
 		begun.Cancel(nil)
 		_, err := begun.Wait()
 		require.ErrorIs(t, err, context.Canceled)
@@ -242,39 +195,30 @@ func TestDowngradeStartedWhileDisconnectedContinuesInTheBackground(t *testing.T)
 		require.NoError(t, read.Release())
 		w.Back()
 		require.NoError(t, l.Downgrade(t.Context()), "it waits for the first Downgrade")
-		w.reads(l)
+		reads(w, l)
 	})
 }
 
 // The commit was not sent, so its error must not say that it may have been applied.
 func TestCommitCancelledDuringADowngradeIsNotSent(t *testing.T) {
-	inRWBubble(t, func(t *testing.T, w *rwWorld) {
+	recipetest.InRWBubble(t, func(t *testing.T, w *recipetest.RWWorld) {
 		l := recipetest.Held(t, w.OurLock.Lock)
-		h := recipetest.HandleOf(l)
-		writer := line.PlaceOf(h.Grant)
-		reader := writer.AsReader()
-		reply := make(chan struct{})
-		downgrade := harness.GoErr(t, func(ctx context.Context) error {
-			return h.Replace(ctx, reader, func() error {
-				defer func() { <-reply }()
-				return writer.Replace(reader)
-			})
-		})
+		w.Plan.Add(zktest.Fault{Do: zktest.Delay, After: true, Op: recipetest.OpDowngrade, For: 3 * time.Second})
+		downgrade := harness.GoErr(t, l.Downgrade)
 		synctest.Wait()
 		began := time.Now()
 		_, err := l.Commit(harness.Within(t, time.Second), zkrecipes.OpCreate("/data", nil, 0, nil))
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		require.NotErrorIs(t, err, zkrecipes.ErrUncertain)
 		require.Equal(t, time.Second, time.Since(began), "it waits no longer than its context")
-		close(reply)
 		downgrade.Get()
 		require.False(t, w.Has("/data"))
-		w.reads(l)
+		reads(w, l)
 	})
 }
 
 func TestReentryThatMeetsADowngradeHoldsOrFails(t *testing.T) {
-	inRWBubble(t, func(t *testing.T, w *rwWorld) {
+	recipetest.InRWBubble(t, func(t *testing.T, w *recipetest.RWWorld) {
 		for i := range 100 {
 			l := recipetest.Held(t, w.OurLock.Lock)
 			enter := w.OurLock.Lock
@@ -303,20 +247,20 @@ func TestReentryThatMeetsADowngradeHoldsOrFails(t *testing.T) {
 				}
 			}
 		}
-		w.holds(0)
+		holds(w, 0)
 		require.Empty(t, w.Line())
 	})
 }
 
 func TestDowngradeThatIsRefusedLeavesAWriter(t *testing.T) {
-	inRWBubble(t, func(t *testing.T, w *rwWorld) {
+	recipetest.InRWBubble(t, func(t *testing.T, w *recipetest.RWWorld) {
 		l := recipetest.Held(t, w.OurLock.Lock)
 		reader := w.MustWait(w.TheirLock.RLock)
 		_, err := w.Bare().SetACL(w.Path, zk.WorldACL(zk.PermAll&^zk.PermCreate), -1)
 		require.NoError(t, err)
 		require.ErrorIs(t, l.Downgrade(t.Context()), zk.ErrNoAuth)
 		require.Contains(t, l.Check().Path, "__WRIT__")
-		w.holds(1)
+		holds(w, 1)
 		again, err := w.OurLock.Lock(l.Reentrant(t.Context()))
 		require.NoError(t, err)
 		require.NoError(t, again.Release())
@@ -332,7 +276,7 @@ func TestDowngradeWhoseSecondAttemptIsRefusedIsResolvedOrLost(t *testing.T) {
 	for _, applied := range []bool{true, false} {
 		for _, known := range []bool{true, false} {
 			t.Run(fmt.Sprint("applied: ", applied, ", known: ", known), func(t *testing.T) {
-				inRWBubble(t, func(t *testing.T, w *rwWorld) {
+				recipetest.InRWBubble(t, func(t *testing.T, w *recipetest.RWWorld) {
 					l := recipetest.Held(t, w.OurLock.Lock)
 					work, next := l.Context(t.Context()), w.MustWait(w.TheirLock.Lock)
 					look := zktest.Fault{Do: zktest.Answer, Code: jute.ErrNoAuth, Op: "multi(check)"}
@@ -352,16 +296,16 @@ func TestDowngradeWhoseSecondAttemptIsRefusedIsResolvedOrLost(t *testing.T) {
 						return
 					case applied:
 						require.NoError(t, err)
-						w.reads(l)
+						reads(w, l)
 					default:
 						require.ErrorIs(t, err, zk.ErrNoAuth)
 						require.Contains(t, l.Check().Path, "__WRIT__")
 						w.Stands(l)
-						w.holds(1)
+						holds(w, 1)
 					}
 					require.Len(t, w.Line(), 2, "no third place is left")
 					w.LastReleased(next, l)
-					w.holds(0)
+					holds(w, 0)
 				})
 			})
 		}
@@ -370,7 +314,7 @@ func TestDowngradeWhoseSecondAttemptIsRefusedIsResolvedOrLost(t *testing.T) {
 
 // Only the race detector can see it.
 func TestALossDuringADowngradeIsNoDataRace(t *testing.T) {
-	inRWBubble(t, func(t *testing.T, w *rwWorld) {
+	recipetest.InRWBubble(t, func(t *testing.T, w *recipetest.RWWorld) {
 		for range 50 {
 			l := recipetest.Held(t, w.OurLock.Lock)
 			lost := make(chan struct{})
@@ -382,7 +326,7 @@ func TestALossDuringADowngradeIsNoDataRace(t *testing.T) {
 				require.ErrorIs(t, err, zkrecipes.ErrLost)
 			}
 			<-lost
-			w.holds(0)
+			holds(w, 0)
 		}
 	})
 }

@@ -1,15 +1,8 @@
 package line
 
-import (
-	"time"
-
-	"github.com/zkrecipes/zkrecipes/internal/session"
-)
+import "github.com/zkrecipes/zkrecipes/internal/session"
 
 // What the tests beside this package see of its inside.
-
-// UsedAt makes the client believe that it has used the line then.
-func (l *Line) UsedAt(t time.Time) { l.note(func(s *LineState) { s.used = t }) }
 
 // KnownContainers returns how many containers the client knows.
 func KnownContainers(c *session.Client) int {
@@ -21,12 +14,6 @@ func KnownContainers(c *session.Client) int {
 
 // JoinOf returns the join of a place with that uuid.
 func JoinOf(uuid string) *JoinRequest { return &JoinRequest{uuid: uuid} }
-
-// AsReader returns the reader's place that a downgrade makes of a writer's.
-func (p *Place) AsReader() *Place { return p.asReader() }
-
-// Replace carries a downgrade out.
-func (p *Place) Replace(next *Place) error { return p.replace(next) }
 
 // FindLostJoin finds the place of a join whose reply was lost.
 func (l *Line) FindLostJoin(s *session.Session, e *JoinRequest) (*Place, error) {

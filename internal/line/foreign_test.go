@@ -3,12 +3,11 @@ package line_test
 import (
 	"cmp"
 	"context"
+	"errors"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -19,8 +18,6 @@ import (
 	"github.com/zkrecipes/zkrecipes"
 	"github.com/zkrecipes/zkrecipes/internal/harness"
 	"github.com/zkrecipes/zkrecipes/internal/recipetest"
-	"github.com/zkrecipes/zkrecipes/internal/zkserver"
-	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
 // Other libraries' places in the line.
@@ -171,42 +168,39 @@ func TestRealForeignPlacesExcludeBothWays(t *testing.T) {
 }
 
 // Go-zookeeper's own Lock and ours, on one path, under contention.
-func TestRealGoZookeepersLockAndOursExcludeEachOther(t *testing.T) {
-	const each, rounds = 3, 20
-	ctx, path := harness.Within(t, 2*time.Minute), harness.NewPath(t)
-	var inside atomic.Int32
-	sum := 0
-	critical := func() {
-		if !inside.CompareAndSwap(0, 1) {
-			t.Error("two hold the lock")
+func TestGoZookeepersLockAndOursExcludeEachOther(t *testing.T) {
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		held := 0 // which the locks guard, and the race detector checks it
+		works := func(lock, unlock func() error) *harness.Call[struct{}] {
+			return harness.GoErr(t, func(context.Context) error {
+				for range 20 {
+					if err := lock(); err != nil {
+						return err
+					}
+					if held++; held != 1 {
+						return errors.New("two hold")
+					}
+					time.Sleep(time.Millisecond)
+					held--
+					if err := unlock(); err != nil {
+						return err
+					}
+				}
+				return nil
+			})
 		}
-		sum++
-		inside.Store(0)
-	}
-	var wg sync.WaitGroup
-	worker := func(lock, unlock func() error) {
-		wg.Go(func() {
-			for range rounds {
-				if err := lock(); err != nil {
-					t.Error(err)
-					return
-				}
-				critical()
-				if err := unlock(); err != nil {
-					t.Error(err)
-				}
-			}
-		})
-	}
-	for range each {
-		theirs, ours := zk.NewLock(harness.Raw(t), path, zk.WorldACL(zk.PermAll)), zkrecipes.NewMutex(recipetest.Dial(t, nil), path)
-		worker(theirs.Lock, theirs.Unlock)
-		var l *zkrecipes.Lease
-		worker(func() (err error) { l, err = ours.Lock(ctx); return err }, func() error { return l.Release() })
-	}
-	wg.Wait()
-	require.Equal(t, 2*each*rounds, sum)
-	require.Empty(t, harness.Children(t, harness.Raw(t), path))
+		var calls []*harness.Call[struct{}]
+		for range 3 {
+			theirs, ours := zk.NewLock(w.Bare(), w.Path, zk.WorldACL(zk.PermAll)), zkrecipes.NewMutex(w.Stranger(nil), w.Path)
+			var l *zkrecipes.Lease
+			lock := func() (err error) { l, err = ours.Lock(t.Context()); return err }
+			calls = append(calls, works(theirs.Lock, theirs.Unlock), works(lock, func() error { return l.Release() }))
+		}
+		for _, call := range calls {
+			call.Get()
+		}
+		require.Empty(t, w.Srv.Children(w.Path))
+	})
 }
 
 // To downgrade, Curator creates a second place for the reader, with its own UUID and
@@ -214,7 +208,7 @@ func TestRealGoZookeepersLockAndOursExcludeEachOther(t *testing.T) {
 func TestCuratorsDowngradeAdmitsOurReadersAndHoldsUpOurWriters(t *testing.T) {
 	for name, uuid := range map[string]string{"sorted before": recipetest.CuratorUUID(0), "sorted after": recipetest.CuratorUUID(9)} {
 		t.Run(name, func(t *testing.T) {
-			inRWBubble(t, func(t *testing.T, w *rwWorld) {
+			recipetest.InRWBubble(t, func(t *testing.T, w *recipetest.RWWorld) {
 				raw, write := w.Bare(), w.CuratorPlace("__WRIT__")
 				number := write[strings.Index(write, "__WRIT__")+8:]
 				reader, writer := w.MustWait(w.TheirLock.RLock), w.MustWait(w.OurLock.Lock)
@@ -243,7 +237,7 @@ func TestCuratorsDowngradeAdmitsOurReadersAndHoldsUpOurWriters(t *testing.T) {
 }
 
 func TestCuratorReadsBesideOurDowngradedWriter(t *testing.T) {
-	inRWBubble(t, func(t *testing.T, w *rwWorld) {
+	recipetest.InRWBubble(t, func(t *testing.T, w *recipetest.RWWorld) {
 		l := recipetest.Held(t, w.OurLock.Lock)
 		reader, writer := w.CuratorPlace("__READ__")[len(w.Path)+1:], w.CuratorPlace("__WRIT__")[len(w.Path)+1:]
 		own := func() string { return l.Check().Path[len(w.Path)+1:] }
@@ -289,74 +283,26 @@ func TestForeignChildrenOfALineAreIgnored(t *testing.T) {
 	})
 }
 
-// Whoever may do anything to a place, by its ACL, as a super user, or where ACLs are not
-// enforced, does not look like a holder that releases it, but for one transaction that sets data and
-// deletes.
-func TestRealNoWriteToAPlaceIsARelease(t *testing.T) {
-	t.Parallel()
-	super := []byte("super:secret")
-	set := func(data string) func(*zk.Conn, string) error {
-		return func(conn *zk.Conn, place string) error {
-			_, err := conn.Set(place, []byte(data), -1)
-			return err
+// Whoever sets the data of a place, Curator's Revoker for example, does not look like a holder that
+// releases it: that is one transaction that sets data and deletes.
+func TestASetOfAHoldersDataWakesNobodyButTheHolder(t *testing.T) {
+	recipetest.EachSideInBubble(t, func(t *testing.T, w *recipetest.SideWorld) {
+		conn, c, other := w.Bare(), w.Client(nil), w.Client(nil)
+		holder, a := w.Excludes(other), w.Waits(c)
+		time.Sleep(5 * time.Second) // the holder watches its own place
+		for range 3 {
+			requests := w.Requests(func() {
+				_, err := conn.Set(holder.Check().Path, []byte("__REVOKE__"), -1)
+				require.NoError(t, err)
+			})
+			require.Equal(t, 2, recipetest.Sum(requests))
+			require.Equal(t, 1, requests["getData"], "the holder watches its place again")
 		}
-	}
-	for _, tt := range []struct {
-		name    string
-		flags   []string
-		options []zktest.Option
-		auth    []zkrecipes.Auth // of the clients
-		by      []zkrecipes.Auth // who writes
-		write   func(conn *zk.Conn, place string) error
-	}{
-		{"anybody sets data", nil, nil, nil, nil, set("released")},
-		{"Curator's Revoker", nil, nil, nil, nil, set("__REVOKE__")},
-		{"ADMIN sets the ACL, then data", nil, nil, nil, nil, func(conn *zk.Conn, place string) error {
-			if _, err := conn.SetACL(place, zk.WorldACL(zk.PermAll), -1); err != nil {
-				return err
-			}
-			return set("released")(conn, place)
-		}},
-		{"skipACL", []string{"-Dzookeeper.skipACL=yes"}, []zktest.Option{zktest.SkipACL()}, auth("app:secret"), nil, set("released")},
-		{"a super user", []string{"-Dzookeeper.DigestAuthenticationProvider.superDigest=" + zk.DigestACL(0, "super", "secret")[0].ID},
-			[]zktest.Option{zktest.SuperDigest(zk.DigestACL(0, "super", "secret")[0].ID)}, auth("app:secret"), auth(string(super)), set("released")},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			t.Parallel()
-			server := harness.OwnServer(t, zkserver.Config{JVMFlags: tt.flags}, tt.options...)
-			for _, side := range recipetest.Sides {
-				t.Run(side.Name, func(t *testing.T) {
-					path, p, conn := harness.NewPath(t), harness.NewProxy(t, server), harness.RawTo(t, []string{server})
-					for _, a := range tt.by {
-						require.NoError(t, conn.AddAuth(a.Scheme, a.Data))
-					}
-					dial := func() *zkrecipes.Client {
-						return recipetest.DialTo(t, []string{p.Addr()}, &zkrecipes.Options{Auth: tt.auth})
-					}
-					c := dial()
-					holder := recipetest.Held(t, side.Theirs(c, path).Lock)
-					recipetest.Sleeps(t, c, 1)
-					waiting := dial()
-					a := recipetest.Later(t, side.Ours(waiting, path).Lock)
-					recipetest.Sleeps(t, waiting, 2)
-					p.Reset()
-					require.NoError(t, tt.write(conn, holder.Check().Path))
-					// The holder watches its own place again.
-					harness.Eventually(t, "the holder's watch", func() bool { return p.CountOf("getData") == 1 })
-					require.Zero(t, p.CountOf("getChildren2"), "nobody wakes")
-					require.True(t, a.Waiting())
-					_, err := holder.Commit(t.Context())
-					require.NoError(t, err)
-
-					require.NoError(t, holder.Release())
-					l := a.Get()
-					_, err = l.Commit(t.Context())
-					require.NoError(t, err)
-					require.NoError(t, l.Release())
-				})
-			}
-		})
-	}
+		require.True(t, a.Waiting())
+		w.Stands(holder)
+		require.NoError(t, holder.Release())
+		w.Stands(a.Get())
+	})
 }
 
 // A set and a deletion by hand, however close, are an eviction: the holder's Commit fails, and the

@@ -32,9 +32,10 @@ func released(t *testing.T, l *zkrecipes.Lease, as ...*harness.Call[*zkrecipes.L
 	}
 }
 
-func TestJoinOfALongLineTakesTwoRoundTripsAndNoList(t *testing.T) {
+// The join, the listing of a short line, and both watches together.
+func TestJoinTakesThreeRoundTripsAndTwoInALongLine(t *testing.T) {
 	const latency = 100 * time.Millisecond // a ping or a watch on the holder's place comes later
-	for _, n := range []int{200, 3000} {
+	for n, trips := range map[int]time.Duration{0: 3, 3000: 2} {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
 			recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 				holder, conn := w.Client(nil), w.Bare()
@@ -51,13 +52,10 @@ func TestJoinOfALongLineTakesTwoRoundTripsAndNoList(t *testing.T) {
 
 				link.SetLatency(latency)
 				received, began := link.Received(), time.Now()
-				var a *harness.Call[*zkrecipes.Lease]
-				joins := w.Requests(func() {
-					a = w.LockLater(c)
-					time.Sleep(3 * latency)
-				})
-				require.Zero(t, joins["getChildren2"])
-				require.Equal(t, 2*latency, queued.Sub(began), "two round trips")
+				a := w.LockLater(c)
+				time.Sleep((trips + 1) * latency)
+				synctest.Wait()
+				require.Equal(t, trips*latency, queued.Sub(began))
 				conn.Close()
 				released(t, current, before, a)
 				require.Less(t, link.Received()-received, 1500, "bytes of a full cycle")
@@ -66,31 +64,15 @@ func TestJoinOfALongLineTakesTwoRoundTripsAndNoList(t *testing.T) {
 	}
 }
 
-// The join, the listing, and both watches together.
-func TestJoinOfAShortLineTakesThreeRoundTrips(t *testing.T) {
-	const latency = 100 * time.Millisecond
-	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-		link, queued := harness.NewLink(w.Srv), time.Time{}
-		c := w.Client(&zkrecipes.Options{Dialer: link.Dial, Trace: &zkrecipes.Trace{Queued: func(context.Context, zkrecipes.TraceQueued) { queued = time.Now() }}})
-		l := recipetest.LockOn(t, zkrecipes.NewMutex(w.Client(nil), w.Path))
-		link.SetLatency(latency)
-		began := time.Now()
-		a := w.LockLater(c)
-		time.Sleep(4 * latency)
-		synctest.Wait()
-		require.Equal(t, 3*latency, queued.Sub(began))
-		released(t, l, a)
-	})
-}
-
 // A guess that is wrong costs a list, and nothing else.
 func TestAWrongGuessIsNotBelieved(t *testing.T) {
 	const foreign, theirs = "_c_1f2e3d4c-5b6a-4789-8abc-def012345678-lock-", "zkrecipes/1 mutex"
 	uuid := len("_c_") + 37
-	for name, tt := range map[string]struct {
+	type row struct {
 		data func(name string) string // of the line before the join, from the name of the holder's place
 		join []string                 // places of others that join before
-	}{
+	}
+	eachInBubble(t, map[string]row{
 		"another library's place has joined since": {nil, []string{foreign}},
 		"several have":                         {nil, []string{foreign, foreign}},
 		"no record":                            {func(string) string { return theirs }, nil},
@@ -99,59 +81,51 @@ func TestAWrongGuessIsNotBelieved(t *testing.T) {
 		"no kind":                              {func(name string) string { return theirs + " " + name[:uuid] }, nil},
 		"a path":                               {func(string) string { return theirs + " _c_/////////////////8/////////////////////-lock-" }, nil},
 		"another recipe's record":              {func(name string) string { return "zkrecipes/1 rwlock " + name[:len(name)-10] }, nil},
-	} {
-		t.Run(name, func(t *testing.T) {
-			recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-				g, conn := w.Guesser(), w.Bare()
-				l := recipetest.LockOn(t, zkrecipes.NewMutex(w.Client(nil), w.Path))
-				if tt.data != nil {
-					_, err := conn.Set(w.Path, []byte(tt.data(w.Line()[0].Name)), -1)
-					require.NoError(t, err)
-				}
-				var others []string
-				for _, prefix := range tt.join {
-					p, err := conn.Create(w.Path+"/"+prefix, nil, zk.FlagEphemeral|zk.FlagSequence, zk.WorldACL(zk.PermAll))
-					require.NoError(t, err)
-					others = append(others, p)
-				}
-				var a *harness.Call[*zkrecipes.Lease]
-				requests := w.Requests(func() { a = w.LockLater(g.C) })
-				require.Equal(t, 1, requests["getChildren2"], requests)
-				behind := w.LockLater(g.C)
-				require.NoError(t, l.Release())
-				for _, p := range others {
-					synctest.Wait()
-					require.True(t, a.Waiting())
-					require.NoError(t, conn.Delete(p, -1))
-				}
-				released(t, a.Get(), behind)
-			})
-		})
-	}
+	}, func(t *testing.T, w *recipetest.World, tt row) {
+		g, conn := w.Guesser(), w.Bare()
+		l := recipetest.LockOn(t, zkrecipes.NewMutex(w.Client(nil), w.Path))
+		if tt.data != nil {
+			_, err := conn.Set(w.Path, []byte(tt.data(w.Line()[0].Name)), -1)
+			require.NoError(t, err)
+		}
+		var others []string
+		for _, prefix := range tt.join {
+			p, err := conn.Create(w.Path+"/"+prefix, nil, zk.FlagEphemeral|zk.FlagSequence, zk.WorldACL(zk.PermAll))
+			require.NoError(t, err)
+			others = append(others, p)
+		}
+		var a *harness.Call[*zkrecipes.Lease]
+		requests := w.Requests(func() { a = w.LockLater(g.C) })
+		require.Equal(t, 1, requests["getChildren2"], requests)
+		behind := w.LockLater(g.C)
+		require.NoError(t, l.Release())
+		for _, p := range others {
+			synctest.Wait()
+			require.True(t, a.Waiting())
+			require.NoError(t, conn.Delete(p, -1))
+		}
+		released(t, a.Get(), behind)
+	})
 }
 
 func TestAGuessThatHasLeftIsFoundOutByTheWatch(t *testing.T) {
 	const latency = time.Second
-	for name, leave := range map[string]func(t *testing.T, l *zkrecipes.Lease, before *harness.Call[*zkrecipes.Lease]){
+	eachInBubble(t, map[string]func(t *testing.T, l *zkrecipes.Lease, before *harness.Call[*zkrecipes.Lease]){
 		"the holder releases": func(t *testing.T, l *zkrecipes.Lease, before *harness.Call[*zkrecipes.Lease]) { released(t, l, before) },
 		"a waiter gives up":   func(t *testing.T, _ *zkrecipes.Lease, before *harness.Call[*zkrecipes.Lease]) { before.Cancel(nil) },
-	} {
-		t.Run(name, func(t *testing.T) {
-			recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-				g := w.Guesser()
-				l := recipetest.LockOn(t, zkrecipes.NewMutex(w.Client(nil), w.Path))
-				before := w.LockLater(w.Stranger(nil))
-				g.Link.SetLatency(latency)
-				a := w.LockLater(g.C)
-				time.Sleep(latency / 2) // the join is done, and its reply is under way
-				leave(t, l, before)
-				time.Sleep(4 * latency)
-				require.Equal(t, l.Err() == nil, a.Waiting())
-				_ = l.Release()
-				require.NoError(t, a.Get().Release())
-			})
-		})
-	}
+	}, func(t *testing.T, w *recipetest.World, leave func(t *testing.T, l *zkrecipes.Lease, before *harness.Call[*zkrecipes.Lease])) {
+		g := w.Guesser()
+		l := recipetest.LockOn(t, zkrecipes.NewMutex(w.Client(nil), w.Path))
+		before := w.LockLater(w.Stranger(nil))
+		g.Link.SetLatency(latency)
+		a := w.LockLater(g.C)
+		time.Sleep(latency / 2) // the join is done, and its reply is under way
+		leave(t, l, before)
+		time.Sleep(4 * latency)
+		require.Equal(t, l.Err() == nil, a.Waiting())
+		_ = l.Release()
+		require.NoError(t, a.Get().Release())
+	})
 }
 
 // Where places leave before their successors watch them, each guess would cost a round trip
@@ -216,14 +190,15 @@ func TestAReaderGuessesWritersOnly(t *testing.T) {
 		require.NoError(t, ours.Do(t.Context(), recipetest.Nothing))
 		current := recipetest.Held(t, theirs.Lock)
 		var as calls
-		lists := func(l recipetest.Locker) int {
-			return w.Requests(func() { as = append(as, recipetest.Later(t, l.Lock)) })["getChildren2"]
+		joins := func(l recipetest.Locker) map[string]int {
+			return w.Requests(func() { as = append(as, recipetest.Later(t, l.Lock)) })
 		}
-		require.Equal(t, 1, lists(reader), "behind a writer, for the first time")
-		lists(theirs)
-		require.Zero(t, lists(reader), "behind a writer again")
-		require.Equal(t, 1, lists(reader), "behind a reader")
-		require.Equal(t, 1, lists(reader), "behind a reader again")
+		require.Equal(t, 1, joins(reader)["getChildren2"], "behind a writer, for the first time")
+		joins(theirs)
+		require.Zero(t, joins(reader)["getChildren2"], "behind a writer again")
+		require.Equal(t, 1, joins(reader)["getChildren2"], "behind a reader")
+		require.Equal(t, map[string]int{recipetest.OpJoin: 1, "getChildren2": 1, "getData": 1}, joins(reader),
+			"behind a reader again: readers share the watches on the writer, and each watches its own place")
 		released(t, current, as...)
 	})
 }

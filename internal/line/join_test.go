@@ -305,68 +305,61 @@ func TestPlaceOfALostJoinWhoseCallerHasLeftIsDeleted(t *testing.T) {
 }
 
 func TestSearchThatIsRefusedForLongSlowsDownAndEndsWithTheSessionOrTheClient(t *testing.T) {
-	for name, end := range map[string]func(t *testing.T, w *recipetest.World, c *zkrecipes.Client){
+	eachInBubble(t, map[string]func(t *testing.T, w *recipetest.World, c *zkrecipes.Client){
 		"it is answered":   func(t *testing.T, w *recipetest.World, c *zkrecipes.Client) { w.Plan.Stop() },
 		"session expires":  func(t *testing.T, w *recipetest.World, c *zkrecipes.Client) { w.Expire(c) },
 		"client is closed": func(t *testing.T, w *recipetest.World, c *zkrecipes.Client) { require.NoError(t, c.Close()) },
-	} {
-		t.Run(name, func(t *testing.T) {
-			recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-				c := w.Client(nil)
-				w.RefuseSearch(-1)
-				_, err := zkrecipes.NewMutex(c, w.Path).Lock(harness.Within(t, time.Minute))
-				require.ErrorIs(t, err, zkrecipes.ErrUncertain)
-				_, err = zkrecipes.NewBarrier(c, "/other", 1).Wait(harness.Within(t, time.Second))
-				require.NoError(t, err, "another path is not delayed")
-				time.Sleep(time.Minute)
-				n := w.Requests(func() { time.Sleep(time.Hour) })["getChildren2"]
-				require.InDelta(t, 360, n, 2, "one in a session timeout")
-				require.Len(t, w.Line(), 1)
-				began := time.Now()
-				end(t, w, c)
-				require.Less(t, time.Since(began), 10*time.Second)
-				time.Sleep(11 * time.Second)
-				require.Empty(t, w.Line())
-				require.Zero(t, w.Requests(func() { time.Sleep(time.Hour) })["getChildren2"])
-			})
-		})
-	}
+	}, func(t *testing.T, w *recipetest.World, end func(t *testing.T, w *recipetest.World, c *zkrecipes.Client)) {
+		c := w.Client(nil)
+		w.RefuseSearch(-1)
+		_, err := zkrecipes.NewMutex(c, w.Path).Lock(harness.Within(t, time.Minute))
+		require.ErrorIs(t, err, zkrecipes.ErrUncertain)
+		_, err = zkrecipes.NewBarrier(c, "/other", 1).Wait(harness.Within(t, time.Second))
+		require.NoError(t, err, "another path is not delayed")
+		time.Sleep(time.Minute)
+		n := w.Requests(func() { time.Sleep(time.Hour) })["getChildren2"]
+		require.InDelta(t, 360, n, 2, "one in a session timeout")
+		require.Len(t, w.Line(), 1)
+		began := time.Now()
+		end(t, w, c)
+		require.Less(t, time.Since(began), 10*time.Second)
+		time.Sleep(11 * time.Second)
+		require.Empty(t, w.Line())
+		require.Zero(t, w.Requests(func() { time.Sleep(time.Hour) })["getChildren2"])
+	})
 }
 
 // A place that is left may count as a member. So the next call of the same Client waits until
 // it is deleted.
 func TestNextCallOfABarrierIsNotCountedWithAPlaceThatIsLeft(t *testing.T) {
-	for name, b := range map[string]struct {
+	type row struct {
 		line string
 		skip int // requests like the join
 		wait func(context.Context, *zkrecipes.Client) error
-	}{
+	}
+	eachInBubble(t, map[string]row{
 		"Barrier": {"/line/round", 1, func(ctx context.Context, c *zkrecipes.Client) error {
 			return only(zkrecipes.NewBarrier(c, "/line", 2).Wait)(ctx)
 		}},
 		"DoubleBarrier": {"/line", 0, func(ctx context.Context, c *zkrecipes.Client) error {
 			return only(zkrecipes.NewDoubleBarrier(c, "/line", 2).Enter)(ctx)
 		}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-				c, other := w.Stranger(nil), w.Stranger(nil)
-				w.Plan.Add(zktest.Fault{Do: zktest.Drop, After: true, Op: "multi", Path: b.line + "/_c_*", Skip: b.skip},
-					zktest.Fault{Do: zktest.Answer, Code: jute.ErrNoAuth, Op: "getChildren2", Path: b.line, Times: -1})
-				err := b.wait(t.Context(), c)
-				require.ErrorIs(t, err, zkrecipes.ErrUncertain)
-				require.ErrorIs(t, err, zk.ErrNoAuth)
-				err = b.wait(harness.Within(t, time.Minute), c)
-				require.ErrorIs(t, err, context.DeadlineExceeded)
-				require.NotErrorIs(t, err, zkrecipes.ErrUncertain, "it has written nothing")
+	}, func(t *testing.T, w *recipetest.World, b row) {
+		c, other := w.Stranger(nil), w.Stranger(nil)
+		w.Plan.Add(zktest.Fault{Do: zktest.Drop, After: true, Op: "multi", Path: b.line + "/_c_*", Skip: b.skip},
+			zktest.Fault{Do: zktest.Answer, Code: jute.ErrNoAuth, Op: "getChildren2", Path: b.line, Times: -1})
+		err := b.wait(t.Context(), c)
+		require.ErrorIs(t, err, zkrecipes.ErrUncertain)
+		require.ErrorIs(t, err, zk.ErrNoAuth)
+		err = b.wait(harness.Within(t, time.Minute), c)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.NotErrorIs(t, err, zkrecipes.ErrUncertain, "it has written nothing")
 
-				w.Plan.Stop()
-				a := harness.GoErr(t, func(ctx context.Context) error { return b.wait(ctx, c) })
-				time.Sleep(time.Minute)
-				require.True(t, a.Waiting(), "it is alone")
-				require.NoError(t, b.wait(t.Context(), other))
-				a.Get()
-			})
-		})
-	}
+		w.Plan.Stop()
+		a := harness.GoErr(t, func(ctx context.Context) error { return b.wait(ctx, c) })
+		time.Sleep(time.Minute)
+		require.True(t, a.Waiting(), "it is alone")
+		require.NoError(t, b.wait(t.Context(), other))
+		a.Get()
+	})
 }

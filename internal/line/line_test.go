@@ -124,7 +124,7 @@ func TestALineThatWasIdleIsReadAgain(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		c := w.Client(nil)
 		m := zkrecipes.NewMutex(c, w.Path)
-		mutexLine(c, w.Path).UsedAt(time.Now().Add(-line.IdleLine))
+		time.Sleep(line.IdleLine)
 		require.NoError(t, w.Bare().Delete(w.Path, -1)) // reaped, and now somebody else's znode
 		_, err := w.Bare().Create(w.Path, []byte("mine"), 0, zk.WorldACL(zk.PermAll))
 		require.NoError(t, err)

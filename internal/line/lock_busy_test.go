@@ -7,7 +7,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
 	"github.com/zkrecipes/zkrecipes"
@@ -98,29 +97,6 @@ func joinsWhileBusy(t *testing.T, w *recipetest.SideWorld, busy func()) {
 	require.Len(t, w.Line(), 1)
 	require.NoError(t, l.Release())
 	require.Empty(t, w.Line())
-}
-
-func TestACommitOnABusyServerIsUncertainAndNotRetried(t *testing.T) {
-	recipetest.EachBusy(t, func(t *testing.T, answer zktest.Fault) {
-		recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-			l := recipetest.LockOn(t, zkrecipes.NewMutex(w.Client(nil), w.Path))
-			answer.Op = "multi"
-			w.Plan.Add(answer)
-			commit := func() (err error) {
-				require.Equal(t, 1, recipetest.Sum(w.Requests(func() {
-					_, err = l.Commit(t.Context(), zkrecipes.OpCreate("/a", nil, 0, nil))
-				})))
-				return err
-			}
-			require.ErrorIs(t, commit(), zkrecipes.ErrUncertain)
-			w.Stands(l)
-			if err := commit(); answer.After {
-				require.ErrorIs(t, err, zk.ErrNodeExists)
-			} else {
-				require.NoError(t, err)
-			}
-		})
-	})
 }
 
 // When a quota of bytes is used up, servers refuse to set data, even to shorter data

@@ -3,15 +3,12 @@ package line_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
 	"github.com/zkrecipes/zkrecipes"
@@ -322,113 +319,4 @@ func TestRealLockIsKeptThroughAChangeOfLeader(t *testing.T) {
 			require.Equal(t, before[l][i+1], next.recorder.Nth(t, 1, "granted").Place)
 		}
 	}
-}
-
-// Leaders are killed and paused in turn while clients increment a counter under a
-// lock. The sessions of half of them may expire during an election. At the end the
-// counter is the number of Commits that succeeded and of some whose outcome is
-// uncertain, each Commit was made under a higher token than the one before, and the
-// line is empty.
-func TestRealTokensRiseAndNothingIsLostWhileServersDie(t *testing.T) {
-	e := threeServers(t)
-	ctx := harness.Within(t, 2*time.Minute)
-	path := harness.NewPath(t)
-	conn := harness.RawTo(t, e.Addrs())
-	harness.MakeParents(t, conn, path)
-	_, err := conn.Create(path+"/counter", []byte("0 0"), 0, zk.WorldACL(zk.PermAll))
-	require.NoError(t, err)
-	conn.Close()
-
-	var uncertain, succeeded atomic.Int32
-	// count adds one to the counter. Only the lock protects it.
-	count := func(l *zkrecipes.Lease) error {
-		data, _, err := l.Get(ctx, path+"/counter")
-		if err != nil {
-			return err
-		}
-		var n int
-		var last zkrecipes.Token
-		if _, err := fmt.Sscan(string(data), &n, &last); err != nil {
-			return err
-		}
-		if last >= l.Token() {
-			return fmt.Errorf("token %d granted after token %d was used", l.Token(), last)
-		}
-		_, err = l.Commit(ctx, zkrecipes.OpSet(path+"/counter", fmt.Appendf(nil, "%d %d", n+1, l.Token()), -1))
-		return err
-	}
-	stop := make(chan struct{})
-	var workers sync.WaitGroup
-	for i := range 6 {
-		timeout := []time.Duration{4 * time.Second, time.Second}[i%2]
-		m := zkrecipes.NewMutex(recipetest.DialTo(t, e.Addrs(), &zkrecipes.Options{SessionTimeout: timeout}), path+"/line")
-		workers.Go(func() {
-			for {
-				select {
-				case <-stop:
-					return
-				default:
-				}
-				l, err := m.Lock(ctx)
-				if err != nil {
-					t.Error("Lock failed:", err)
-					return
-				}
-				switch err := count(l); {
-				case err == nil:
-					succeeded.Add(1)
-				case errors.Is(err, zkrecipes.ErrUncertain):
-					uncertain.Add(1)
-				case !errors.Is(err, zkrecipes.ErrLost):
-					t.Error(err)
-				}
-				if err := l.Release(); err != nil && !errors.Is(err, zkrecipes.ErrLost) {
-					t.Error(err)
-				}
-			}
-		})
-	}
-	defer workers.Wait()
-	over := sync.OnceFunc(func() { close(stop) })
-	defer over()
-	progress := func() {
-		t.Helper()
-		target := succeeded.Load() + 20
-		harness.Eventually(t, "20 more Commits", func() bool { return succeeded.Load() >= target || t.Failed() })
-		require.False(t, t.Failed())
-	}
-	progress()
-	for _, fault := range []struct {
-		breaks, mends func(*zkserver.Node, context.Context) error
-	}{
-		{(*zkserver.Node).Kill, (*zkserver.Node).Restart}, {(*zkserver.Node).Pause, (*zkserver.Node).Unpause}, {(*zkserver.Node).Kill, (*zkserver.Node).Restart},
-	} {
-		leader, err := e.Leader(t.Context())
-		require.NoError(t, err)
-		require.NoError(t, fault.breaks(leader, t.Context()))
-		_, err = e.Leader(t.Context(), leader)
-		require.NoError(t, err)
-		progress()
-		require.NoError(t, fault.mends(leader, t.Context()))
-		require.NoError(t, e.WaitServing(t.Context()))
-		progress()
-	}
-	over()
-	workers.Wait()
-
-	conn = harness.RawTo(t, e.Addrs())
-	_, err = conn.Sync(path)
-	require.NoError(t, err)
-	harness.Eventually(t, "an empty line, with all clients still connected", func() bool {
-		return len(harness.Children(t, conn, path+"/line")) == 0
-	})
-	data, _, err := conn.Get(path + "/counter")
-	require.NoError(t, err)
-	var n int32
-	var last zkrecipes.Token
-	_, err = fmt.Sscan(string(data), &n, &last)
-	require.NoError(t, err)
-	t.Logf("counted to %d: %d Commits succeeded, %d are uncertain", n, succeeded.Load(), uncertain.Load())
-	require.GreaterOrEqual(t, n, succeeded.Load())
-	require.LessOrEqual(t, n, succeeded.Load()+uncertain.Load())
 }

@@ -43,46 +43,6 @@ func TestReentryRacingTheLastReleaseHoldsOrFails(t *testing.T) {
 // kindsOfLock are the kinds of lock, each with a letter that stands for it.
 var kindsOfLock = map[rune]func(*zkrecipes.Client, string) recipetest.Locker{'m': recipetest.Mutex, 'w': recipetest.Writer, 'r': recipetest.Reader}
 
-// A line is served in order, adjacent readers together. Every second waiter has a
-// session of its own.
-//
-// Readers queue behind a writer that waits
-func TestRealLinesAreServedInOrder(t *testing.T) {
-	for name, line := range map[string]string{"mutexes": "mmmmmm", "writers and readers": "wwrrwwrwrrr"} {
-		t.Run(name, func(t *testing.T) {
-			r := &recipetest.Rig{T: t, Path: harness.NewPath(t), Raw: harness.Raw(t)}
-			kinds, shared := []rune(line), recipetest.Dial(t, nil)
-			waiters := make([]*harness.Call[*zkrecipes.Lease], len(kinds))
-			for i, kind := range kinds {
-				c := shared
-				if i%2 == 1 {
-					c = recipetest.Dial(t, nil)
-				}
-				waiters[i] = recipetest.Later(t, kindsOfLock[kind](c, r.Path).Lock)
-				r.Queued(i + 1)
-			}
-			for len(waiters) > 0 {
-				together := 1
-				for kinds[0] == 'r' && together < len(kinds) && kinds[together] == 'r' {
-					together++
-				}
-				var held []*zkrecipes.Lease
-				for _, a := range waiters[:together] {
-					held = append(held, a.Get())
-				}
-				kinds, waiters = kinds[together:], waiters[together:]
-				for _, l := range held {
-					for _, a := range waiters {
-						require.True(t, a.Waiting())
-					}
-					require.NoError(t, l.Release())
-				}
-			}
-			r.Queued(0)
-		})
-	}
-}
-
 // TryLock has seen a free lock and joins, but another client's place is ahead. It
 // leaves again.
 func TestLosersOfTryLockThatHaveJoinedLeaveNothing(t *testing.T) {

@@ -14,22 +14,17 @@ import (
 
 // What each fault at each request of a LockAll does is in the table of faults.
 
-// inLockAllBubble runs f in a bubble.
-func inLockAllBubble(t *testing.T, f func(t *testing.T, w *recipetest.ElectionWorld, c *zkrecipes.Client)) {
-	recipetest.InElectionBubble(t, func(t *testing.T, w *recipetest.ElectionWorld, _, _ *zkrecipes.Election) { f(t, w, w.Stranger(nil)) })
-}
-
 // The call waits for a lock, or is about to return: the context of the last lease is made
 // of the caller's when all locks are held.
 func TestLockAllWhoseClientIsClosedReturnsErrClosed(t *testing.T) {
-	inLockAllBubble(t, func(t *testing.T, w *recipetest.ElectionWorld, c *zkrecipes.Client) {
+	recipetest.InElectionBubble(t, func(t *testing.T, w *recipetest.ElectionWorld, _, _ *zkrecipes.Election) {
+		c, other := w.Stranger(nil), w.Stranger(nil)
 		recipetest.LockOn(t, zkrecipes.NewMutex(w.Stranger(nil), "/b"))
 		held := recipetest.LockAll(t, recipetest.Mutexes(c, "/c", "/d")...)
 		var waiting []*harness.Call[*zkrecipes.Leases]
 		for i := range 200 {
 			waiting = append(waiting, recipetest.LockAllLater(t, recipetest.Mutexes(c, fmt.Sprintf("/a%d", i), "/b")...))
 		}
-		other := w.Stranger(nil)
 		var once sync.Once
 		_, err := zkrecipes.LockAll(recipetest.Hooked{Context: t.Context(), F: func() {
 			if recipetest.Core(other).Held.Count() > 0 {

@@ -156,16 +156,3 @@ func TestACrowdedLineWhoseDataAUserHasReplacedStays(t *testing.T) {
 		require.Equal(t, "mine", string(data))
 	})
 }
-
-func TestATryLockOfACrowdedLineListsItAtOnce(t *testing.T) {
-	inACrowd(t, func(t *testing.T, w *crowd) {
-		a := w.joins("create2")
-		requests := w.Requests(func() {
-			_, err := zkrecipes.NewMutex(w.c, w.Path).TryLock(t.Context())
-			require.ErrorIs(t, err, zkrecipes.ErrLocked)
-		})
-		require.Equal(t, map[string]int{"getChildren2": 1}, requests)
-		w.leave()
-		released(t, a.Get())
-	})
-}

@@ -59,17 +59,6 @@ func TestRecipesRefuseThePathOfAnother(t *testing.T) {
 	}
 }
 
-// A lock that one process has used as a Mutex may be used as an RWLock afterwards.
-func TestMutexAndRWLockMayUseAPathOneAfterTheOther(t *testing.T) {
-	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-		c := w.Stranger(nil)
-		for range 2 {
-			require.NoError(t, recipetest.UseOnce(t.Context(), "mutex", c, "/one"))
-			require.NoError(t, recipetest.UseOnce(t.Context(), "rwlock", c, "/one"))
-		}
-	})
-}
-
 // A line without data may be Curator's. One with other data is somebody's own.
 func TestLocksUseAPathWithoutDataAndRefuseOneWithOtherData(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {

@@ -2,7 +2,6 @@ package line_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -24,7 +23,8 @@ import (
 // it, so whoever is served within it has not waited for that.
 const rollbackTimeout = time.Minute
 
-// rollback is a server in quorum mode, on which two clients hold what they give back later.
+// rollback is a server in quorum mode, on which two clients hold what they give back later. The other
+// recipes are in TestEachRecipeGoesOnAfterTheServersHaveLostTransactions.
 type rollback struct {
 	t       *testing.T
 	node    *zkserver.Node
@@ -43,20 +43,8 @@ func newRollback(t *testing.T) *rollback {
 		"Lock": func(ctx context.Context, c *zkrecipes.Client) (func() error, error) {
 			return releaseOf(zkrecipes.NewMutex(c, "/mutex").Lock(ctx))
 		},
-		"RLock": func(ctx context.Context, c *zkrecipes.Client) (func() error, error) {
-			w := zkrecipes.NewRWLock(c, "/rw")
-			release, err := releaseOf(w.RLock(ctx))
-			return func() error { return errors.Join(release(), w.Do(ctx, recipetest.Nothing)) }, err // readers do not wait for readers
-		},
 		"Acquire": func(ctx context.Context, c *zkrecipes.Client) (func() error, error) {
 			return releaseOf(zkrecipes.NewSemaphore(c, "/semaphore", 1).Acquire(ctx))
-		},
-		"Campaign": func(ctx context.Context, c *zkrecipes.Client) (func() error, error) {
-			t, err := zkrecipes.NewElection(c, "/election").Campaign(ctx, nil)
-			if err != nil {
-				return nil, err
-			}
-			return t.Resign, nil
 		},
 		"Take": func(ctx context.Context, c *zkrecipes.Client) (func() error, error) {
 			it, err := r.queue(c).Take(ctx)
@@ -64,20 +52,6 @@ func newRollback(t *testing.T) *rollback {
 				return nil, err
 			}
 			return func() error { return it.Nack(ctx) }, nil
-		},
-		"Enter": func(ctx context.Context, c *zkrecipes.Client) (func() error, error) {
-			v, err := zkrecipes.NewDoubleBarrier(c, "/double", 1).Enter(ctx)
-			if err != nil {
-				return nil, err
-			}
-			return func() error { return v.Leave(ctx) }, nil
-		},
-		"Join": func(ctx context.Context, c *zkrecipes.Client) (func() error, error) {
-			m, err := zkrecipes.NewGroup(c, "/group").Join(ctx, nil, zkrecipes.MemberID("one"))
-			if err != nil {
-				return nil, err
-			}
-			return m.Leave, nil
 		},
 	}
 	return r

@@ -36,14 +36,23 @@ func beside(w *recipetest.SideWorld, c *zkrecipes.Client) (rival *zkrecipes.Clie
 	return rival, holder, w.Aside(c)
 }
 
-func TestSequenceNumbersUpToTheLimitAreGranted(t *testing.T) {
+func TestAFreeLineIsUsedUpToTheLimitAndBeginsAnew(t *testing.T) {
 	recipetest.EachSideInBubble(t, func(t *testing.T, w *recipetest.SideWorld) {
-		c := w.Client(nil)
-		require.NoError(t, w.Srv.SetCounter(w.Path, line.MaxNumber-1))
-		for _, number := range []int32{line.MaxNumber - 1, line.MaxNumber, 1, 2} {
-			l := w.Holds(c)
-			require.Equal(t, number, w.Line()[0].Number)
-			require.NoError(t, l.Release())
+		c, last := w.Client(nil), zkrecipes.Token(0)
+		for name, lock := range map[string]func(context.Context) (*zkrecipes.Lease, error){"Lock": w.Ours(c, w.Path).Lock, "TryLock": w.Ours(c, w.Path).TryLock} {
+			require.NoError(t, w.Srv.SetCounter(w.Path, line.MaxNumber-1))
+			for _, number := range []int32{line.MaxNumber - 1, line.MaxNumber, 1, 2} {
+				var l *zkrecipes.Lease
+				requests := w.Requests(func() { l = recipetest.Held(t, lock) })
+				require.Equal(t, number, w.Line()[0].Number, name)
+				require.Greater(t, l.Token(), last)
+				if number == 1 {
+					require.Equal(t, 2, requests[recipetest.OpJoin], "%s: %v", name, requests)
+					require.Equal(t, 2, requests[recipetest.OpDelete], "%s: %v", name, requests)
+				}
+				last = l.Token()
+				require.NoError(t, l.Release())
+			}
 		}
 	})
 }
@@ -150,25 +159,6 @@ func TestAJoinBeyondTheLimitWhoseReplyIsLostOrLateIsNotGranted(t *testing.T) {
 	}
 }
 
-func TestAFreeLineBeginsAnewBeyondTheLimit(t *testing.T) {
-	recipetest.EachSideInBubble(t, func(t *testing.T, w *recipetest.SideWorld) {
-		c := w.Client(nil)
-		last := w.Holds(c)
-		require.NoError(t, last.Release())
-		for name, lock := range map[string]func(context.Context) (*zkrecipes.Lease, error){"Lock": w.Ours(c, w.Path).Lock, "TryLock": w.Ours(c, w.Path).TryLock} {
-			w.AtLimit()
-			var l *zkrecipes.Lease
-			requests := w.Requests(func() { l = recipetest.Held(t, lock) })
-			require.EqualValues(t, 1, w.Line()[0].Number, name)
-			require.Greater(t, l.Token(), last.Token())
-			require.Equal(t, 2, requests[recipetest.OpJoin], "%s: %v", name, requests)
-			require.Equal(t, 2, requests[recipetest.OpDelete], "%s: %v", name, requests)
-			require.NoError(t, l.Release())
-			last = l
-		}
-	})
-}
-
 func TestThoseWhoComeBeyondTheLimitWaitUntilTheLineIsEmpty(t *testing.T) {
 	recipetest.EachSideInBubble(t, func(t *testing.T, w *recipetest.SideWorld) {
 		c, other, third := w.Client(nil), w.Client(nil), w.Client(nil)
@@ -179,10 +169,15 @@ func TestThoseWhoComeBeyondTheLimitWaitUntilTheLineIsEmpty(t *testing.T) {
 		_, err := w.Ours(third, w.Path).TryLock(t.Context())
 		require.ErrorIs(t, err, zkrecipes.ErrLocked)
 
-		require.NoError(t, holder.Release())
-		l := inLine.Get()
+		var l *zkrecipes.Lease
+		requests := w.Requests(func() {
+			require.NoError(t, holder.Release())
+			l = inLine.Get()
+		})
+		if w.Signalled() {
+			require.Equal(t, 1, recipetest.Sum(requests), "the release: those aside watch the last member only")
+		}
 		w.Stands(l)
-		synctest.Wait()
 		require.Len(t, w.Line(), 1, "those aside wait on")
 		for _, a := range aside {
 			require.True(t, a.Waiting())
@@ -191,26 +186,6 @@ func TestThoseWhoComeBeyondTheLimitWaitUntilTheLineIsEmpty(t *testing.T) {
 		w.Served(aside...)
 		require.Empty(t, w.Line())
 		recipetest.RequireUsable(t, c)
-	})
-}
-
-// Everybody watches the last member and no line. A wait costs nothing, and a member that
-// is not the last wakes nobody.
-func TestWaitingAsideCostsNothingUntilTheLastMemberGoes(t *testing.T) {
-	recipetest.Sides[0].InBubble(t, func(t *testing.T, w *recipetest.SideWorld) {
-		c, other := w.Client(nil), w.Client(nil)
-		require.NoError(t, w.Srv.SetCounter(w.Path, line.MaxNumber-1))
-		holder, last := w.Excludes(other), w.Waits(other)
-		a := w.Aside(c)
-		var l *zkrecipes.Lease
-		requests := w.Requests(func() {
-			require.NoError(t, holder.Release())
-			l = last.Get()
-			time.Sleep(500 * time.Millisecond)
-		})
-		require.Equal(t, 1, recipetest.Sum(requests), "the release")
-		require.NoError(t, l.Release())
-		w.Served(a)
 	})
 }
 
@@ -277,7 +252,7 @@ func TestPlacesOfOtherLibrariesAreWaitedForAside(t *testing.T) {
 }
 
 func TestReadersStepAsideToo(t *testing.T) {
-	inRWBubble(t, func(t *testing.T, w *rwWorld) {
+	recipetest.InRWBubble(t, func(t *testing.T, w *recipetest.RWWorld) {
 		require.NoError(t, w.Srv.SetCounter(w.Path, line.MaxNumber-1))
 		first, second := recipetest.Held(t, w.TheirLock.RLock), recipetest.Held(t, w.TheirLock.RLock)
 		_, err := w.OurLock.TryRLock(t.Context())

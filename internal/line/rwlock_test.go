@@ -9,21 +9,14 @@ import (
 	"github.com/zkrecipes/zkrecipes"
 	"github.com/zkrecipes/zkrecipes/internal/errs"
 	"github.com/zkrecipes/zkrecipes/internal/recipetest"
-	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
 // What an RWLock does and a Mutex does not. What both do is in lock_test.go.
 
-type rwWorld struct{ *recipetest.RWWorld }
-
-func inRWBubble(t *testing.T, f func(t *testing.T, w *rwWorld), opts ...zktest.Option) {
-	recipetest.InRWBubble(t, func(t *testing.T, w *recipetest.RWWorld) { f(t, &rwWorld{w}) }, opts...)
-}
-
 func TestAReaderWaitsForTheNearestWriterAhead(t *testing.T) {
 	for name, nearestGoesFirst := range map[string]bool{"the first goes first": false, "the nearest gives up first": true} {
 		t.Run(name, func(t *testing.T) {
-			inRWBubble(t, func(t *testing.T, w *rwWorld) {
+			recipetest.InRWBubble(t, func(t *testing.T, w *recipetest.RWWorld) {
 				first, between, nearest, last := w.CuratorPlace("__WRIT__"), w.CuratorPlace("__READ__"), w.CuratorPlace("__WRIT__"), w.CuratorPlace("__READ__")
 				reader := w.MustWait(w.OurLock.RLock)
 				own := w.Path + "/" + w.Line()[4].Name
@@ -52,7 +45,7 @@ func TestAReaderWaitsForTheNearestWriterAhead(t *testing.T) {
 }
 
 func TestAZeroRWLockIsAnError(t *testing.T) {
-	inRWBubble(t, func(t *testing.T, w *rwWorld) {
+	recipetest.InRWBubble(t, func(t *testing.T, w *recipetest.RWWorld) {
 		l := recipetest.Held(t, w.OurLock.Lock)
 		calls := func(w *zkrecipes.RWLock) map[string]func(context.Context) error {
 			return map[string]func(context.Context) error{
@@ -84,7 +77,7 @@ func TestAZeroRWLockIsAnError(t *testing.T) {
 }
 
 func TestAReaderNeverSignalsAndItsDataIsIgnored(t *testing.T) {
-	inRWBubble(t, func(t *testing.T, w *rwWorld) {
+	recipetest.InRWBubble(t, func(t *testing.T, w *recipetest.RWWorld) {
 		reader := recipetest.Held(t, w.TheirLock.RLock)
 		writer := w.MustWait(w.OurLock.Lock)
 		conn := w.Bare()

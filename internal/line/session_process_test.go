@@ -4,7 +4,6 @@ package line_test
 
 import (
 	"bufio"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -20,28 +19,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/zkrecipes/zkrecipes"
-	"github.com/zkrecipes/zkrecipes/internal/barrier"
 	"github.com/zkrecipes/zkrecipes/internal/harness"
-	"github.com/zkrecipes/zkrecipes/internal/layout"
 	"github.com/zkrecipes/zkrecipes/internal/recipetest"
 )
 
-// Holders and members in processes of their own, which are stopped and killed.
-
-// TestMemberProcess is what a process does that waits at a barrier of three and is
-// inside a double barrier of two. In any other process it does nothing.
-func TestMemberProcess(t *testing.T) {
-	path := os.Getenv(recipetest.PathEnv)
-	if os.Getenv(recipetest.HolderEnv) != "member" {
-		return
-	}
-	c := recipetest.Dial(t, &zkrecipes.Options{SessionTimeout: recipetest.HolderTimeout})
-	recipetest.WaitLater(t, zkrecipes.NewBarrier(c, path+"/barrier", 3))
-	v, err := zkrecipes.NewDoubleBarrier(c, path+"/double", 2).Enter(harness.Within(t, 2*time.Minute))
-	require.NoError(t, err)
-	fmt.Println(recipetest.ReportMark + "{}")
-	<-v.Context(context.Background()).Done() // until the process is killed
-}
+// Holders in processes of their own, which are stopped and killed.
 
 // TestHolderProcess is what a process does that holds a lock. In any other process it
 // does nothing.
@@ -178,38 +160,4 @@ func TestRealLockOfAKilledProcessIsFreeAfterItsTimeout(t *testing.T) {
 			require.Empty(t, harness.Children(t, harness.Raw(t), path))
 		})
 	}
-}
-
-// Once the session of a killed process has expired, its members are neither counted
-// nor waited for.
-func TestRealBarrierMembersOfAKilledProcessAreGoneAfterItsTimeout(t *testing.T) {
-	t.Parallel()
-	harness.NeedsOwn(t) // another server's tick is not known
-	path, conn := harness.NewPath(t), harness.Raw(t)
-	p := recipetest.StartProcess(t, harness.Servers(), "", "TestMemberProcess", "member", path)
-	v := recipetest.Visits(t, recipetest.Enter(t, zkrecipes.NewDoubleBarrier(recipetest.Dial(t, nil), path+"/double", 2)))[0]
-	p.Report()
-	var waiting []*harness.Call[int]
-	standing := func() int {
-		return len(layout.ParsePlaces(harness.Children(t, conn, path+"/barrier/round"), barrier.MemberKinds))
-	}
-	harness.Eventually(t, "the process waits", func() bool { return standing() == 1 })
-	c := recipetest.Dial(t, nil)
-	waiting = append(waiting, recipetest.WaitLater(t, zkrecipes.NewBarrier(c, path+"/barrier", 3)))
-	harness.Eventually(t, "another waits", func() bool { return standing() == 2 })
-	leaves := harness.GoErr(t, v.Leave)
-
-	killed := time.Now()
-	p.Signal(syscall.SIGKILL)
-	_, err := leaves.Wait()
-	require.NoError(t, err)
-	took := time.Since(killed)
-	t.Logf("left %v after the kill; timeout %v, tick %v", took, recipetest.HolderTimeout, recipetest.SharedTick)
-	require.Less(t, took, recipetest.HolderTimeout+recipetest.SharedTick+tolerance)
-	require.Equal(t, 1, standing())
-	waiting = append(waiting, recipetest.WaitLater(t, zkrecipes.NewBarrier(c, path+"/barrier", 3)))
-	harness.Eventually(t, "another waits", func() bool { return standing() == 2 })
-	require.True(t, waiting[0].Waiting(), "the killed member is not counted")
-	recipetest.Indexes(t, append(waiting, recipetest.WaitLater(t, zkrecipes.NewBarrier(c, path+"/barrier", 3)))...)
-	require.Empty(t, harness.Children(t, conn, path+"/double"))
 }

@@ -77,30 +77,26 @@ func TestAWaiterIsNotNextIfAnotherIsAhead(t *testing.T) {
 
 // The place behind lists the same predecessor once the waiter's place is gone, and holds.
 func TestAWaiterThatIsDeletedIsNotNextWhenItsPredecessorGoes(t *testing.T) {
-	for name, releaseFirst := range map[string]bool{"release first": true, "deletion first": false} {
-		t.Run(name, func(t *testing.T) {
-			recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-				l := recipetest.LockOn(t, zkrecipes.NewMutex(w.Client(nil), w.Path))
-				ahead := w.LockLater(w.Stranger(nil)) // so that the waiter already watches its own place
-				a, behind := w.LockLater(w.Stranger(nil)), w.LockLater(w.Stranger(nil))
-				mine := w.Path + "/" + w.Line()[2].Name
-				w.Plan.Add(zktest.Fault{Do: zktest.Delay, Op: "getData", Path: l.Check().Path, For: time.Second})
-				ahead.Cancel(nil)
-				synctest.Wait()
-				require.Equal(t, 1, w.Plan.Fired()["delay before"])
-				if releaseFirst {
-					require.NoError(t, l.Release())
-				}
-				require.NoError(t, w.Bare().Delete(mine, -1))
-				if !releaseFirst {
-					require.NoError(t, l.Release())
-				}
-				_, err := a.Wait()
-				require.ErrorIs(t, err, zkrecipes.ErrEvicted)
-				w.Stands(behind.Get())
-			})
-		})
-	}
+	eachInBubble(t, map[string]bool{"release first": true, "deletion first": false}, func(t *testing.T, w *recipetest.World, releaseFirst bool) {
+		l := recipetest.LockOn(t, zkrecipes.NewMutex(w.Client(nil), w.Path))
+		ahead := w.LockLater(w.Stranger(nil)) // so that the waiter already watches its own place
+		a, behind := w.LockLater(w.Stranger(nil)), w.LockLater(w.Stranger(nil))
+		mine := w.Path + "/" + w.Line()[2].Name
+		w.Plan.Add(zktest.Fault{Do: zktest.Delay, Op: "getData", Path: l.Check().Path, For: time.Second})
+		ahead.Cancel(nil)
+		synctest.Wait()
+		require.Equal(t, 1, w.Plan.Fired()["delay before"])
+		if releaseFirst {
+			require.NoError(t, l.Release())
+		}
+		require.NoError(t, w.Bare().Delete(mine, -1))
+		if !releaseFirst {
+			require.NoError(t, l.Release())
+		}
+		_, err := a.Wait()
+		require.ErrorIs(t, err, zkrecipes.ErrEvicted)
+		w.Stands(behind.Get())
+	})
 }
 
 // A downgrade deletes the writer's place. The reader's, with its number, stands.

@@ -36,9 +36,7 @@ func TestBoundedPutWaitsForCapacityAndHonoursItsContext(t *testing.T) {
 		require.NotEmpty(t, a.Get())
 		require.Len(t, w.Items(), 3)
 
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
-		_, err := q.Put(ctx, bytesOf("late")[0])
+		_, err := q.Put(harness.Within(t, time.Second), []byte("late"))
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		require.NotErrorIs(t, err, zkrecipes.ErrUncertain)
 		synctest.Wait()
@@ -87,37 +85,6 @@ func TestBoundedPutsCompleteInOrderAndWakeOneAtATime(t *testing.T) {
 		recipetest.AckOn(t, it)
 		require.Empty(t, w.Items())
 		require.Empty(t, w.Srv.Children(w.Path+"/room"))
-	})
-}
-
-// The session of a waiting producer ends. The next producer in line puts first, and
-// the other one continues at the end of the line.
-func TestBoundedPutWhoseSessionExpiresWaitsAtTheEndOfTheLine(t *testing.T) {
-	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-		taker, first := w.Queue(w.Stranger(nil)), w.Bounded(1)
-		recipetest.PutOn(t, taker, "full")
-		w.PutLater(first, "first")
-		w.PutLater(w.Bounded(1), "second")
-		require.True(t, w.Srv.Expire(recipetest.SessionID(w.ClientOf(first))))
-		time.Sleep(3 * time.Second)
-		for _, want := range []string{"full", "second", "first"} {
-			require.Equal(t, want, recipetest.AckedOn(t, taker))
-		}
-	})
-}
-
-// The acked item lies behind one that was given back.
-func TestBoundedPutIsWokenByAnAckBehindAFreeItem(t *testing.T) {
-	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-		consumer, q := w.Small(1, nil), w.Small(1, &zkrecipes.QueueOptions{MaxLen: 2})
-		recipetest.PutOn(t, q, "0", "1")
-		first, second := recipetest.TakeOn(t, consumer), recipetest.TakeOn(t, consumer)
-		recipetest.NackOn(t, first)
-		put := w.PutLater(q, "2")
-		require.True(t, put.Waiting())
-		recipetest.AckOn(t, second)
-		synctest.Wait()
-		require.False(t, put.Waiting())
 	})
 }
 
@@ -178,7 +145,7 @@ func TestBoundedPutWaitsOnAnyNumberOfSegments(t *testing.T) {
 		}
 		a := await()
 		require.True(t, a.Waiting())
-		canceled(t, a)
+		recipetest.Cancels(t, a)
 
 		a = await()
 		require.True(t, a.Waiting())
@@ -255,7 +222,7 @@ func TestCountsOfOneClientAtTheSameTimeAgree(t *testing.T) {
 			synctest.Wait()
 		}
 		require.True(t, counts[0].Waiting())
-		canceled(t, counts[1])
+		recipetest.Cancels(t, counts[1])
 		require.Equal(t, 10, counts[0].Get())
 		require.Equal(t, 10, counts[2].Get())
 		_, one, err := log.Count(t.Context())

@@ -15,7 +15,6 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/harness"
 	"github.com/zkrecipes/zkrecipes/internal/line"
 	"github.com/zkrecipes/zkrecipes/internal/recipetest"
-	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
 // The ends of the counters of a queue's lines and segments. See rollover_test.go.
@@ -24,62 +23,39 @@ import (
 // gives the same number again and again.
 var counters = map[string]int32{"limit": line.MaxNumber - 2, "end": math.MaxInt32 - 1}
 
-func eachCounter(t *testing.T, f func(t *testing.T, w *recipetest.World, counter int32)) {
-	eachInBubble(t, counters, f)
-}
-
-// Consumers wait on both sides of the limit. Each item goes to one of them.
+// Consumers wait on both sides of the limit, and take again beyond it.
 func TestConsumersThatWaitAtTheEndOfTheirCounterAreServed(t *testing.T) {
-	eachCounter(t, func(t *testing.T, w *recipetest.World, counter int32) {
+	eachInBubble(t, counters, func(t *testing.T, w *recipetest.World, counter int32) {
 		producer := w.Queue(w.Stranger(nil))
 		recipetest.Warm(t, producer)
-		canceled(t, w.TakeLater(producer)) // makes the line
+		recipetest.Cancels(t, w.TakeLater(producer)) // makes the line
 		time.Sleep(time.Second)
 		require.NoError(t, w.Srv.SetCounter(w.Path+"/line", counter))
-		var takers []*harness.Call[*zkrecipes.Item]
+		var takers []*harness.Call[struct{}]
 		for range 4 {
 			q := w.Queue(w.Stranger(nil))
-			takers = append(takers, w.TakeLater(q), w.TakeLater(q))
+			for range 2 {
+				takers = append(takers, harness.GoErr(t, func(context.Context) error {
+					for range 3 {
+						recipetest.AckedOn(t, q)
+					}
+					return nil
+				}))
+				synctest.Wait()
+			}
 		}
-		recipetest.PutOn(t, producer, recipetest.Names(len(takers))...)
-		got := map[string]bool{}
+		recipetest.PutOn(t, producer, recipetest.Names(3*len(takers))...)
 		for _, taker := range takers {
-			it := taker.Get()
-			got[string(it.Data)] = true
-			recipetest.AckOn(t, it)
+			taker.Get()
 		}
-		require.Len(t, got, len(takers))
+		require.Empty(t, w.Items())
+		time.Sleep(time.Second)
 		require.Empty(t, w.Srv.Children(w.Path+"/line"))
 	})
 }
 
-// The places of a Serve are beyond the limit.
-func TestServeGoesOnBeyondTheEndOfTheConsumersCounter(t *testing.T) {
-	eachCounter(t, func(t *testing.T, w *recipetest.World, counter int32) {
-		producer := w.Queue(w.Stranger(nil))
-		recipetest.Warm(t, producer)
-		canceled(t, w.TakeLater(producer)) // makes the line
-		time.Sleep(time.Second)
-		require.NoError(t, w.Srv.SetCounter(w.Path+"/line", counter))
-		handled := make(chan string, 100)
-		for range 2 {
-			q := w.QueueWith(w.Stranger(nil), &zkrecipes.QueueOptions{Workers: 2})
-			recipetest.ServeLater(t, q, func(_ context.Context, it *zkrecipes.Item) error {
-				handled <- string(it.Data)
-				return nil
-			})
-		}
-		for _, data := range recipetest.Names(20) {
-			recipetest.PutOn(t, producer, data)
-			require.Equal(t, data, <-handled)
-		}
-		synctest.Wait()
-		require.Empty(t, w.Items())
-	})
-}
-
 func TestBoundedPutsGoOnBeyondTheEndOfTheProducersCounter(t *testing.T) {
-	eachCounter(t, func(t *testing.T, w *recipetest.World, counter int32) {
+	eachInBubble(t, counters, func(t *testing.T, w *recipetest.World, counter int32) {
 		queues := []*zkrecipes.Queue{w.Bounded(2), w.Bounded(2)}
 		recipetest.PutOn(t, queues[0], "0", "1")
 		require.NoError(t, w.Srv.SetCounter(w.Path+"/room", counter))
@@ -114,11 +90,11 @@ func TestItemsAreDeliveredBeyondTheEndOfASegmentsCounter(t *testing.T) {
 			require.Len(t, w.Items(), 10)
 			require.Less(t, 1, len(w.SegmentSizes()), "the segment is sealed")
 			all := recipetest.Drain(t, consumer)
-			require.ElementsMatch(t, numbers(10), all)
-			require.Equal(t, numbers(5), those(all, numbers(5)...))
-			require.Equal(t, numbers(10)[5:], those(all, numbers(10)[5:]...))
+			require.ElementsMatch(t, recipetest.Names(10), all)
+			require.Equal(t, recipetest.Names(5), those(all, recipetest.Names(5)...))
+			require.Equal(t, recipetest.Names(10)[5:], those(all, recipetest.Names(10)[5:]...))
 			recipetest.PutAllOn(t, q, 0, 150)
-			require.Equal(t, numbers(150), recipetest.Drain(t, consumer))
+			require.Equal(t, recipetest.Names(150), recipetest.Drain(t, consumer))
 		})
 	}
 }
@@ -126,25 +102,4 @@ func TestItemsAreDeliveredBeyondTheEndOfASegmentsCounter(t *testing.T) {
 // those returns those of all that are wanted, in their order.
 func those(all []string, wanted ...string) []string {
 	return slices.DeleteFunc(slices.Clone(all), func(s string) bool { return !slices.Contains(wanted, s) })
-}
-
-// A place beyond the limit, in a session that ends.
-func TestConsumersGoOnWhenTheSessionOfOneThatIsAsideEnds(t *testing.T) {
-	eachCounter(t, func(t *testing.T, w *recipetest.World, counter int32) {
-		producer, first := w.Queue(w.Stranger(nil)), w.Queue(w.Stranger(nil))
-		recipetest.Warm(t, producer)
-		inLine := w.TakeLater(first)
-		require.NoError(t, w.Srv.SetCounter(w.Path+"/line", math.MaxInt32))
-		c := w.Stranger(nil)
-		aside := w.TakeLater(w.Queue(c))
-		w.Plan.Add(zktest.Fault{Do: zktest.Drop, After: true, Op: recipetest.OpDelete})
-		other := w.TakeLater(w.Queue(w.Stranger(nil)))
-		require.Len(t, w.Srv.Children(w.Path+"/line"), 1)
-		require.True(t, w.Srv.Expire(recipetest.SessionID(c)))
-		time.Sleep(3 * time.Second)
-		recipetest.PutOn(t, producer, recipetest.Names(3)...)
-		for _, a := range []*harness.Call[*zkrecipes.Item]{inLine, aside, other} {
-			recipetest.AckOn(t, a.Get())
-		}
-	})
 }

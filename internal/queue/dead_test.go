@@ -128,7 +128,7 @@ func TestShutdownDoesNotWaitForAnItemThatCannotBeMoved(t *testing.T) {
 		q := w.QueueWith(w.Stranger(nil), nil)
 		w.SpoilDeadLetters()
 		recipetest.PutOn(t, q, "bad")
-		for range queue.DefaultMaxAttempts {
+		for range 16 { // the default
 			recipetest.NackOn(t, recipetest.TakeOn(t, q))
 		}
 		a := recipetest.ServeLater(t, q, func(context.Context, *zkrecipes.Item) error { return nil })
@@ -200,15 +200,23 @@ func TestDeadLettersWithoutANoteCanBeRead(t *testing.T) {
 	})
 }
 
-func TestRedriveMovesLettersBackWithAttemptsThatBeginAnew(t *testing.T) {
+// The dead letters' segments go with the letters, so that a Len of no letters costs the
+// same for ever.
+func TestRedriveMovesLettersBackWithAttemptsThatBeginAnewAndDeletesTheirSegments(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-		q := w.Small(3, &zkrecipes.QueueOptions{MaxAttempts: 2})
-		ids := bury(t, q, recipetest.Names(9)...)
-		require.Equal(t, 4, redrive(t, q, 4))
-		require.Equal(t, recipetest.Names(9)[4:], listed(t, q.DeadLetters()))
-		for i := range 4 {
+		q := w.Small(2, &zkrecipes.QueueOptions{MaxAttempts: 2})
+		ids := bury(t, q, recipetest.Names(7)...)
+		require.Len(t, w.Srv.Children(w.Path+"-dead/s"), 4)
+		for _, move := range []struct{ n, left int }{{2, 3}, {1, 3}, {1, 2}, {2, 1}} {
+			require.Equal(t, move.n, redrive(t, q, move.n))
+			require.Len(t, w.Srv.Children(w.Path+"-dead/s"), move.left)
+		}
+		require.Equal(t, []string{"6"}, listed(t, q.DeadLetters()))
+		require.Equal(t, 1, redrive(t, q, math.MaxInt))
+		require.Len(t, w.Srv.Children(w.Path+"-dead/s"), 1)
+		for i, id := range ids {
 			it := recipetest.TakeOn(t, q)
-			require.Equal(t, ids[i], it.ID)
+			require.Equal(t, id, it.ID)
 			require.Equal(t, fmt.Sprint(i), string(it.Data))
 			require.Equal(t, 1, it.Attempt)
 			require.Zero(t, it.Failure)
@@ -217,45 +225,9 @@ func TestRedriveMovesLettersBackWithAttemptsThatBeginAnew(t *testing.T) {
 			require.Equal(t, 2, it.Attempt)
 			recipetest.AckOn(t, it)
 		}
-		require.Equal(t, 5, redrive(t, q, math.MaxInt))
-		require.Equal(t, recipetest.Names(9)[4:], recipetest.Drain(t, q))
 		require.Zero(t, redrive(t, q, 1))
 		_, err := q.Redrive(t.Context(), -1)
 		require.EqualError(t, err, "zkrecipes: redrive "+w.Path+": -1 dead letters")
-	})
-}
-
-// The dead letters' segments go with the letters, so that a Len of no letters costs the
-// same for ever.
-func TestRedriveDeletesTheSegmentsThatItEmpties(t *testing.T) {
-	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-		q := w.Small(2, &zkrecipes.QueueOptions{MaxAttempts: 1})
-		bury(t, q, recipetest.Names(7)...)
-		require.Len(t, w.Srv.Children(w.Path+"-dead/s"), 4)
-		for _, move := range []struct{ n, left int }{{2, 3}, {1, 3}, {1, 2}, {2, 1}, {1, 1}} {
-			require.Equal(t, move.n, redrive(t, q, move.n))
-			require.Len(t, w.Srv.Children(w.Path+"-dead/s"), move.left)
-		}
-		require.Equal(t, recipetest.Names(7), recipetest.Drain(t, q))
-	})
-}
-
-// Letters that a consumer has, and those of other queues, stay.
-func TestRedriveLeavesLettersThatAreTakenOrOthers(t *testing.T) {
-	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-		opts := &zkrecipes.QueueOptions{MaxAttempts: 1, DeadLetter: "/letters"}
-		q := w.QueueWith(w.Stranger(nil), opts)
-		other := zkrecipes.NewQueue(w.ClientOf(q), "/next", opts)
-		bury(t, q, "taken")
-		it := recipetest.TakeOn(t, q.DeadLetters())
-		bury(t, other, "other")
-		bury(t, q, "free")
-		require.Equal(t, 1, redrive(t, q, 9))
-		require.Equal(t, []string{"free"}, recipetest.Drain(t, q))
-		recipetest.AckOn(t, it)
-		require.Equal(t, 1, redrive(t, other, 9))
-		require.Equal(t, []string{"other"}, recipetest.Drain(t, other))
-		require.Empty(t, listed(t, q.DeadLetters()))
 	})
 }
 
@@ -274,7 +246,9 @@ func TestRedriveWaitsForRoom(t *testing.T) {
 		require.Equal(t, 3, a.Get())
 		a = harness.Go(t, func(ctx context.Context) (int, error) { return q.Redrive(ctx, 3) })
 		synctest.Wait()
-		moved, _ := canceled(t, a)
+		a.Cancel(nil)
+		moved, err := a.Wait()
+		require.ErrorIs(t, err, context.Canceled)
 		require.Zero(t, moved)
 		require.Equal(t, []string{"1", "2"}, recipetest.Drain(t, q))
 		require.Equal(t, []string{"3"}, listed(t, q.DeadLetters()))
@@ -323,23 +297,26 @@ func TestRedriveMovesWhatIsLeftIfAQueueIsDeletedAtAnyRequest(t *testing.T) {
 }
 
 // Two clients have different prefixes, and their queues' dead letters one path. The path of
-// one queue as its users give it may be that of the other.
+// one queue as its users give it may be that of the other. A letter that a consumer has stays, too.
 func TestRedriveTellsQueuesApartByTheirAbsolutePaths(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		below := zkrecipes.NewQueue(w.Stranger(&zkrecipes.Options{Prefix: "/p"}), "/jobs", &zkrecipes.QueueOptions{MaxAttempts: 1, DeadLetter: "/dead"})
 		root := zkrecipes.NewQueue(w.Stranger(nil), "/jobs", &zkrecipes.QueueOptions{MaxAttempts: 1, DeadLetter: "/p/dead"})
 		twice := zkrecipes.NewQueue(w.Stranger(nil), "/p/p/jobs", &zkrecipes.QueueOptions{MaxAttempts: 1, DeadLetter: "/p/dead"})
-		bury(t, root, "of the root")
+		bury(t, root, "taken", "of the root")
 		bury(t, twice, "of the longest")
-		for e, err := range below.DeadLetters().Items(t.Context()) {
-			require.NoError(t, err)
-			require.Equal(t, map[string]string{"of the root": "/jobs", "of the longest": "/p/p/jobs"}[string(e.Data)], e.Failure.Queue)
+		for _, e := range entries(t, below.DeadLetters()) {
+			require.Equal(t, map[string]string{"taken": "/jobs", "of the root": "/jobs", "of the longest": "/p/p/jobs"}[string(e.Data)], e.Failure.Queue)
 		}
 		require.Zero(t, redrive(t, below, 9))
 		bury(t, below, "of the one below")
+		it := recipetest.TakeOn(t, below.DeadLetters())
+		require.Equal(t, "taken", string(it.Data))
 		for want, q := range map[string]*zkrecipes.Queue{"of the root": root, "of the one below": below, "of the longest": twice} {
 			require.Equal(t, 1, redrive(t, q, 9))
 			require.Equal(t, []string{want}, recipetest.Drain(t, q))
 		}
+		recipetest.AckOn(t, it)
+		require.Empty(t, listed(t, below.DeadLetters()))
 	})
 }

@@ -11,7 +11,6 @@ import (
 
 	"github.com/zkrecipes/zkrecipes"
 	"github.com/zkrecipes/zkrecipes/internal/harness"
-	"github.com/zkrecipes/zkrecipes/internal/queuelog"
 	"github.com/zkrecipes/zkrecipes/internal/recipetest"
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
@@ -38,28 +37,7 @@ func TestAnItemThatWasClaimedForACallThatHasEndedIsTheNextOnes(t *testing.T) {
 	})
 }
 
-func TestAnItemThatWasClaimedForNobodyIsGivenBackAndThatIsNoAttempt(t *testing.T) {
-	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-		q := w.QueueWith(w.Stranger(nil), &zkrecipes.QueueOptions{MaxAttempts: 3})
-		recipetest.PutOn(t, q, "x")
-		for range 20 {
-			time.Sleep(time.Second)
-			w.Plan.Add(zktest.Fault{Do: zktest.Delay, Op: recipetest.OpClaimAlone, After: true, For: 100 * time.Millisecond})
-			for _, take := range []func(context.Context) (*zkrecipes.Item, error){q.Take, q.TryTake} {
-				_, err := take(harness.Within(t, 30*time.Millisecond))
-				require.ErrorIs(t, err, context.DeadlineExceeded)
-			}
-			time.Sleep(time.Second)
-			require.Empty(t, w.Flags())
-		}
-		it := recipetest.TakeOn(t, w.QueueWith(w.Stranger(nil), nil))
-		require.Equal(t, 1, it.Attempt)
-		recipetest.NackOn(t, it)
-		require.Equal(t, 2, recipetest.TakeOn(t, q).Attempt)
-	})
-}
-
-// Whatever moment they end at.
+// What was claimed for nobody is given back, whatever moment they end at.
 func TestTakesWithDeadlinesOfAnyLengthUseUpNoAttempts(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		q := w.Distant(20*time.Millisecond, 100)
@@ -67,8 +45,8 @@ func TestTakesWithDeadlinesOfAnyLengthUseUpNoAttempts(t *testing.T) {
 		recipetest.PutOn(t, q, "x")
 		taken := 0
 		for d := time.Millisecond; d < 150*time.Millisecond; d += 7 * time.Millisecond {
-			for range 3 {
-				if it, err := q.Take(harness.Within(t, d)); err == nil {
+			for _, take := range []func(context.Context) (*zkrecipes.Item, error){q.Take, q.TryTake, q.Take} {
+				if it, err := take(harness.Within(t, d)); err == nil {
 					taken++
 					require.Equal(t, taken, it.Attempt)
 					recipetest.NackOn(t, it)
@@ -77,7 +55,8 @@ func TestTakesWithDeadlinesOfAnyLengthUseUpNoAttempts(t *testing.T) {
 			time.Sleep(time.Second)
 		}
 		require.NotZero(t, taken)
-		require.Equal(t, taken+1, recipetest.TakeOn(t, q).Attempt)
+		require.Empty(t, w.Flags())
+		require.Equal(t, taken+1, recipetest.TakeOn(t, w.Queue(w.Stranger(nil))).Attempt)
 	})
 }
 
@@ -101,18 +80,6 @@ func TestServeWaitsForAnAckNoLongerThanASessionTimeout(t *testing.T) {
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		require.Empty(t, w.Items(), "it was acked in the background")
-	})
-}
-
-func TestAConsumerWhoseClaimWasDeletedLearnsOfItWhenItGivesTheItemBack(t *testing.T) {
-	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-		q := w.Queue(w.Stranger(nil))
-		recipetest.PutOn(t, q, "x")
-		it := recipetest.TakeOn(t, q)
-		segment := w.Path + "/s/0000000000"
-		require.NoError(t, w.Bare().Delete(segment+"/"+queuelog.Entries(w.Srv.Children(segment))[0].Name+queuelog.ClaimName, -1))
-		require.NoError(t, it.Err(), "only the servers know")
-		require.ErrorIs(t, it.Nack(t.Context()), zkrecipes.ErrLost)
 	})
 }
 

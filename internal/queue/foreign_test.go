@@ -180,20 +180,6 @@ func TestUnreadableZnodeInAClaimsPlaceHoldsUpItsItemOnly(t *testing.T) {
 	})
 }
 
-// So does a TryTake of a session that has not met the znode before.
-func TestTryTakePassesOverAnItemThatCannotBeClaimed(t *testing.T) {
-	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-		q, conn := w.Queue(w.Stranger(nil)), w.Bare()
-		recipetest.PutOn(t, q, "x", "y")
-		w.Foreign(conn, w.Items()[0], "c")
-		it, err := q.TryTake(t.Context())
-		require.NoError(t, err)
-		require.Equal(t, "y", string(it.Data))
-		_, err = q.TryTake(t.Context())
-		require.ErrorIs(t, err, zkrecipes.ErrEmpty)
-	})
-}
-
 // A session forgets such an item once it is gone.
 func TestDeletedItemThatCouldNotBeClaimedIsForgotten(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
@@ -214,42 +200,6 @@ func TestDeletedItemThatCouldNotBeClaimedIsForgotten(t *testing.T) {
 	})
 }
 
-// What stands below an item is no attempt. What was deleted again cannot be told from one.
-func TestForeignZnodesBelowAnItemAreNoAttempts(t *testing.T) {
-	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-		q, conn := w.QueueWith(w.Stranger(nil), &zkrecipes.QueueOptions{MaxAttempts: 2}), w.Bare()
-		shows := func(attempts int, taken bool) {
-			t.Helper()
-			for e, err := range q.Items(t.Context()) {
-				require.NoError(t, err)
-				require.Equal(t, attempts, e.Attempts)
-				require.Equal(t, taken, e.Taken)
-			}
-		}
-		recipetest.PutOn(t, q, "x")
-		item := w.Items()[0]
-		for _, name := range []string{"a", "b", "z"} {
-			w.Foreign(conn, item, name)
-		}
-		shows(0, false)
-		e, err := q.Peek(t.Context())
-		require.NoError(t, err)
-		require.False(t, e.Taken)
-		it := recipetest.TakeOn(t, q)
-		require.Equal(t, 1, it.Attempt)
-		shows(1, true)
-		recipetest.NackOn(t, it)
-		shows(1, false)
-		require.NoError(t, conn.Delete(item+"/a", -1))
-		shows(2, false)
-		a := w.TakeLater(q) // moves it to the dead letters
-		dead, err := zkrecipes.NewQueue(w.ClientOf(q), w.Path+"-dead", nil).Peek(t.Context())
-		require.NoError(t, err)
-		require.Equal(t, it.ID, dead.ID)
-		canceled(t, a)
-	})
-}
-
 // An item with a foreign znode in a claim's place is as good as taken. The error says
 // which znode it is.
 func TestRemovalOfAnItemThatCannotBeClaimedNamesTheForeignZnode(t *testing.T) {
@@ -257,9 +207,10 @@ func TestRemovalOfAnItemThatCannotBeClaimedNamesTheForeignZnode(t *testing.T) {
 		q, conn := w.Queue(w.Stranger(nil)), w.Bare()
 		ids := recipetest.PutOn(t, q, "x", "y")
 		znode := w.Foreign(conn, w.Items()[0], "c")
-		err := q.Remove(t.Context(), ids[0])
-		require.ErrorIs(t, err, zkrecipes.ErrItemTaken)
-		require.ErrorContains(t, err, znode)
+		for _, err := range []error{q.Remove(t.Context(), ids[0]), q.Bury(t.Context(), ids[0])} {
+			require.ErrorIs(t, err, zkrecipes.ErrItemTaken)
+			require.ErrorContains(t, err, znode)
+		}
 		require.Equal(t, 1, purge(t, q))
 		require.NoError(t, conn.Delete(znode, -1))
 		require.Equal(t, []string{"x"}, recipetest.Drain(t, q))

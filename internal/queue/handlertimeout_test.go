@@ -143,12 +143,11 @@ func TestItemThatHangsEachHandlerBecomesADeadLetter(t *testing.T) {
 		ids := recipetest.PutOn(t, q, "hangs")
 		time.Sleep(time.Hour)
 		require.EqualValues(t, 3, most.Load())
-		for e, err := range q.DeadLetters().Items(t.Context()) {
-			require.NoError(t, err)
-			require.Equal(t, ids[0], e.ID)
-			require.Equal(t, 3, e.Failure.Attempts)
-			require.Equal(t, "the handler has not returned after HandlerTimeout, 10s: context deadline exceeded", e.Failure.Text)
-		}
+		letters := entries(t, q.DeadLetters())
+		require.Len(t, letters, 1)
+		require.Equal(t, ids[0], letters[0].ID)
+		require.Equal(t, 3, letters[0].Failure.Attempts)
+		require.Equal(t, "the handler has not returned after HandlerTimeout, 10s: context deadline exceeded", letters[0].Failure.Text)
 		recipetest.PutOn(t, q, "good")
 		synctest.Wait()
 		require.EqualValues(t, 1, handled.Load(), "one worker is left")
@@ -195,30 +194,6 @@ func TestServeTakesNothingWhileNoHandlerReturns(t *testing.T) {
 	})
 }
 
-// Shutdown waits for a handler that does not return, until its own context ends.
-func TestShutdownWaitsForAHandlerThatDoesNotReturn(t *testing.T) {
-	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-		q := w.QueueWith(w.Stranger(nil), limited())
-		recipetest.PutOn(t, q, "hangs")
-		finish := make(chan struct{})
-		a := recipetest.ServeLater(t, q, func(context.Context, *zkrecipes.Item) error {
-			<-finish
-			return nil
-		})
-		time.Sleep(time.Minute)
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		defer cancel()
-		began := time.Now()
-		require.ErrorIs(t, w.ClientOf(q).Shutdown(ctx), context.DeadlineExceeded)
-		require.Equal(t, time.Minute, time.Since(began))
-		require.True(t, a.Waiting())
-		close(finish)
-		_, err := a.Wait()
-		require.ErrorIs(t, err, zkrecipes.ErrClosed)
-		require.Equal(t, []string{"hangs"}, recipetest.Drain(t, w.Queue(w.Stranger(nil))))
-	})
-}
-
 // The item of a handler that has overrun its time is acked by the handler itself, while it stays
 // claimed for the back-off, or is lost before. There is nothing to give back.
 func TestOverrunOfAnItemThatIsOver(t *testing.T) {
@@ -259,7 +234,7 @@ func TestOverrunOfAnItemThatIsOver(t *testing.T) {
 
 // An operator buries the item of a handler, which learns why its context has ended.
 func TestHandlerWhoseItemIsBuriedIsToldSo(t *testing.T) {
-	eachInBubble(t, map[string]time.Duration{"with HandlerTimeout": time.Hour, "without": 0}, func(t *testing.T, w *recipetest.World, limit time.Duration) {
+	eachInBubble(t, map[string]time.Duration{"with HandlerTimeout": time.Hour, "with the longest": math.MaxInt64, "without": 0}, func(t *testing.T, w *recipetest.World, limit time.Duration) {
 		q := w.QueueWith(w.Stranger(nil), &zkrecipes.QueueOptions{HandlerTimeout: limit})
 		ids := recipetest.PutOn(t, q, "hangs", "next")
 		var causes []error
@@ -282,23 +257,5 @@ func TestHandlerWhoseItemIsBuriedIsToldSo(t *testing.T) {
 		require.Empty(t, w.Items(), "the worker went on")
 		require.NoError(t, stop(a))
 		require.Equal(t, []string{"hangs"}, recipetest.Drain(t, q.DeadLetters()))
-	})
-}
-
-func TestTheLongestHandlerTimeoutIsNoTimeout(t *testing.T) {
-	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-		q := w.QueueWith(w.Stranger(nil), &zkrecipes.QueueOptions{HandlerTimeout: math.MaxInt64})
-		recipetest.PutOn(t, q, "x")
-		calls := 0
-		a := recipetest.ServeLater(t, q, func(_ context.Context, it *zkrecipes.Item) error {
-			calls++
-			time.Sleep(time.Hour)
-			return it.Err()
-		})
-		time.Sleep(2 * time.Hour)
-		synctest.Wait()
-		require.Equal(t, 1, calls)
-		require.Empty(t, w.Items())
-		require.NoError(t, stop(a))
 	})
 }

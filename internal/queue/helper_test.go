@@ -9,14 +9,39 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
 	"github.com/zkrecipes/zkrecipes"
 	"github.com/zkrecipes/zkrecipes/internal/harness"
+	"github.com/zkrecipes/zkrecipes/internal/queuelog"
 	"github.com/zkrecipes/zkrecipes/internal/recipetest"
 )
 
 func TestMain(m *testing.M) { os.Exit(harness.Run(m)) }
+
+// part is which znodes of a claim an operator deletes.
+type part struct{ flag, claim bool }
+
+var parts = map[string]part{"flag": {flag: true}, "claim": {claim: true}, "flag and claim": {true, true}}
+
+// remove deletes that part of the only claim. It does so in one transaction: consumers delete a claim
+// without a flag.
+func (p part) remove(t testing.TB, w *recipetest.World, conn *zk.Conn) {
+	t.Helper()
+	if p == (part{}) {
+		return
+	}
+	var ops []any
+	if p.flag {
+		ops = append(ops, &zk.DeleteRequest{Path: w.Segment(0) + "/" + w.Flags()[0], Version: -1})
+	}
+	if p.claim {
+		ops = append(ops, &zk.DeleteRequest{Path: w.Items()[0] + queuelog.ClaimName, Version: -1})
+	}
+	_, err := conn.Multi(ops...)
+	require.NoError(t, err)
+}
 
 // beforeAndAfter runs f in worlds of their own: for a fault that comes before a request is
 // carried out, and for one that comes after it.
@@ -45,14 +70,23 @@ func strict(w *recipetest.World, attempts int) *zkrecipes.Queue {
 	return w.QueueWith(w.Stranger(nil), &zkrecipes.QueueOptions{MaxAttempts: attempts})
 }
 
-// listed returns the data of all items.
-func listed(t testing.TB, q *zkrecipes.Queue) (all []string) {
+// entries returns what a queue shows of its items.
+func entries(t testing.TB, q *zkrecipes.Queue) (all []zkrecipes.Entry) {
 	t.Helper()
 	for e, err := range q.Items(harness.Within(t, 2*time.Minute)) {
 		if errors.Is(err, zkrecipes.ErrUnused) { // an operator has deleted it
 			return nil
 		}
 		require.NoError(t, err)
+		all = append(all, e)
+	}
+	return all
+}
+
+// listed returns the data of all items.
+func listed(t testing.TB, q *zkrecipes.Queue) (all []string) {
+	t.Helper()
+	for _, e := range entries(t, q) {
 		all = append(all, string(e.Data))
 	}
 	return all
@@ -87,25 +121,12 @@ func ackPutOn(t testing.TB, it *zkrecipes.Item, to *zkrecipes.Queue, items ...st
 	return ids
 }
 
-func ackPutLater(t testing.TB, it *zkrecipes.Item, to *zkrecipes.Queue, items ...string) *harness.Call[[]zkrecipes.ItemID] {
-	return harness.Go(t, func(ctx context.Context) ([]zkrecipes.ItemID, error) { return it.AckPut(ctx, to, bytesOf(items...)) })
-}
-
 // takeN takes n items.
 func takeN(t testing.TB, q *zkrecipes.Queue, n int) []*zkrecipes.Item {
 	t.Helper()
 	items, err := q.TakeN(harness.Within(t, 2*time.Minute), n)
 	require.NoError(t, err)
 	return items
-}
-
-// canceled ends the context of a call that waits, and returns what it returns.
-func canceled[R any](t testing.TB, a *harness.Call[R]) (R, error) {
-	t.Helper()
-	a.Cancel(nil)
-	r, err := a.Wait()
-	require.ErrorIs(t, err, context.Canceled)
-	return r, err
 }
 
 // stop ends a Serve and returns its error.
@@ -151,8 +172,7 @@ func bury(t *testing.T, q *zkrecipes.Queue, items ...string) (ids []zkrecipes.It
 // failures returns what the dead letters of a queue tell.
 func failures(t *testing.T, q *zkrecipes.Queue) (all []zkrecipes.Failure) {
 	t.Helper()
-	for e, err := range q.DeadLetters().Items(t.Context()) {
-		require.NoError(t, err)
+	for _, e := range entries(t, q.DeadLetters()) {
 		all = append(all, e.Failure)
 	}
 	return all

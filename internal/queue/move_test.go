@@ -155,7 +155,9 @@ func TestAckPutMovesOnceWhateverAnOperatorDoesAtAnyRequest(t *testing.T) {
 				recipetest.PutOn(t, q, "x")
 				it := recipetest.TakeOn(t, q)
 				var a *harness.Call[[]zkrecipes.ItemID]
-				between(func() { a = ackPutLater(t, it, to, "moved") }, func() { act(t, conn, w) })
+				between(func() {
+					a = harness.Go(t, func(ctx context.Context) ([]zkrecipes.ItemID, error) { return it.AckPut(ctx, to, bytesOf("moved")) })
+				}, func() { act(t, conn, w) })
 				_, err := a.Wait()
 				switch {
 				case err != nil:

@@ -26,15 +26,9 @@ import (
 // A consumer or producer whose place is deleted returns ErrEvicted, also if it is the first
 // in its line and sleeps, or might overtake. "room" is the name of the producers' line.
 func TestWaiterOfAQueueWhosePlaceIsDeletedIsEvicted(t *testing.T) {
-	for sub, wait := range map[string]func(t *testing.T, q *zkrecipes.Queue) func() error{
-		"line": func(t *testing.T, q *zkrecipes.Queue) func() error {
-			a := recipetest.TakeLater(t, q)
-			return func() error { _, err := a.Wait(); return err }
-		},
-		"room": func(t *testing.T, q *zkrecipes.Queue) func() error {
-			a := recipetest.PutLater(t, q, "x")
-			return func() error { _, err := a.Wait(); return err }
-		},
+	for sub, wait := range map[string]func(context.Context, *zkrecipes.Queue) error{
+		"line": func(ctx context.Context, q *zkrecipes.Queue) error { _, err := q.Take(ctx); return err },
+		"room": func(ctx context.Context, q *zkrecipes.Queue) error { _, err := q.Put(ctx, nil); return err },
 	} {
 		for i := range 4 {
 			t.Run(fmt.Sprint(sub, i), func(t *testing.T) {
@@ -42,9 +36,10 @@ func TestWaiterOfAQueueWhosePlaceIsDeletedIsEvicted(t *testing.T) {
 					if sub == "room" {
 						w.Fills(1)
 					}
-					var waits []func() error
+					var waits []*harness.Call[struct{}]
 					for range 4 {
-						waits = append(waits, wait(t, w.Bounded(1)))
+						q := w.Bounded(1)
+						waits = append(waits, harness.GoErr(t, func(ctx context.Context) error { return wait(ctx, q) }))
 						synctest.Wait()
 					}
 					time.Sleep(time.Minute)
@@ -52,7 +47,7 @@ func TestWaiterOfAQueueWhosePlaceIsDeletedIsEvicted(t *testing.T) {
 					slices.SortFunc(places, layout.PlaceName.Compare)
 					require.Len(t, places, 4)
 					require.NoError(t, w.Bare().Delete(w.Path+"/"+sub+"/"+places[i].Name, -1))
-					require.ErrorIs(t, waits[i](), zkrecipes.ErrEvicted)
+					recipetest.Fails(t, waits[i], zkrecipes.ErrEvicted)
 					synctest.Wait()
 					require.Len(t, w.Srv.Children(w.Path+"/"+sub), 3)
 				})
@@ -62,29 +57,20 @@ func TestWaiterOfAQueueWhosePlaceIsDeletedIsEvicted(t *testing.T) {
 }
 
 // A claim is lost if its flag, the znode that excludes others, or both are deleted. If
-// the flag is deleted, the holder notices at once. The item is delivered again.
+// the flag is deleted, the holder notices at once, else at its Ack or Nack. The item is
+// delivered again.
 func TestItemWhoseClaimIsDeletedIsLostAndDeliveredAgain(t *testing.T) {
-	eachInBubble(t, map[string]struct{ flag, claim bool }{
-		"flag": {true, false}, "claim": {false, true}, "both": {true, true},
-	}, func(t *testing.T, w *recipetest.World, c struct{ flag, claim bool }) {
-		q, other := w.Queue(w.Stranger(nil)), w.Queue(w.Stranger(nil))
+	eachInBubble(t, parts, func(t *testing.T, w *recipetest.World, deleted part) {
+		q, other, conn := w.Queue(w.Stranger(nil)), w.Queue(w.Stranger(nil)), w.Bare()
 		recipetest.PutOn(t, q, "x")
 		it := recipetest.TakeOn(t, q)
 		time.Sleep(2 * time.Second) // the flag is watched by now
 		next := w.TakeLater(other)
 		require.True(t, next.Waiting())
 		work := it.Context(t.Context())
-		var deleted []any // in one transaction, as consumers delete a claim without a flag
-		if c.flag {
-			deleted = append(deleted, &zk.DeleteRequest{Path: recipetest.TakenOf(it).Claim.Path, Version: -1})
-		}
-		if c.claim {
-			deleted = append(deleted, &zk.DeleteRequest{Path: recipetest.TakenOf(it).Claim.Exclusion(), Version: -1})
-		}
-		_, err := w.Bare().Multi(deleted...)
-		require.NoError(t, err)
+		deleted.remove(t, w, conn)
 		synctest.Wait()
-		if !c.flag {
+		if !deleted.flag {
 			require.True(t, next.Waiting(), "the flag exists")
 			require.NoError(t, it.Err())
 			require.ErrorIs(t, it.Ack(t.Context()), zkrecipes.ErrLost)
@@ -98,6 +84,11 @@ func TestItemWhoseClaimIsDeletedIsLostAndDeliveredAgain(t *testing.T) {
 		require.ErrorIs(t, it.Ack(t.Context()), zkrecipes.ErrLost)
 		require.ErrorIs(t, it.Nack(t.Context()), zkrecipes.ErrLost)
 		require.NoError(t, again.Err())
+		if !deleted.flag {
+			deleted.remove(t, w, conn)
+			require.ErrorIs(t, again.Nack(t.Context()), zkrecipes.ErrLost)
+			again = recipetest.TakeOn(t, other)
+		}
 		recipetest.AckOn(t, again)
 		require.Empty(t, w.Items())
 	})
@@ -160,34 +151,6 @@ func TestSweepDeletesNoClaimMadeSinceItFoundNone(t *testing.T) {
 	})
 }
 
-// A claim whose flag was deleted still excludes other consumers until its holder
-// notices. They wait until the rest of the claim is gone, and do nothing else for it.
-func TestItemWhoseFlagIsDeletedIsTakenUntilItsClaimGoes(t *testing.T) {
-	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-		c := w.Stranger(nil)
-		q, other := w.Queue(c), w.Queue(w.Stranger(nil))
-		conn := w.Bare()
-		recipetest.PutOn(t, q, "0")
-		it := recipetest.TakeOn(t, q)
-		require.NoError(t, conn.Delete(w.Segment(0)+"/"+w.Flags()[0], -1)) // the flag is not watched yet
-		next := w.TakeLater(other)
-		require.True(t, next.Waiting())
-		requests := w.Requests(func() { recipetest.PutOn(t, q, "1") })
-		require.LessOrEqual(t, requests["sync"], 2)
-		second := next.Get()
-		require.Equal(t, "1", string(second.Data))
-		third := w.TakeLater(other)
-		synctest.Wait()
-		require.True(t, third.Waiting())
-		require.True(t, w.Srv.Expire(recipetest.SessionID(c)))
-		again := third.Get()
-		require.Equal(t, it.ID, again.ID)
-		recipetest.AckOn(t, again)
-		recipetest.AckOn(t, second)
-		require.Empty(t, w.Items())
-	})
-}
-
 // The whole queue is deleted, with the places of its waiters. They go on in the queue
 // that is created next. Tools delete a tree in one transaction, or one znode after the
 // other: then a waiter may be evicted first.
@@ -244,7 +207,7 @@ func TestSegmentsThatAreDeletedAreCreatedAgain(t *testing.T) {
 		held := takeN(t, q, 3)
 		a := w.TakeLater(other)
 		if !c.waits {
-			canceled(t, a)
+			recipetest.Cancels(t, a)
 		}
 		require.NoError(t, conn.Delete(w.Segment(1), -1))
 		if c.all {
@@ -274,7 +237,7 @@ func TestForeignZnodesInAQueueAreIgnored(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		q, conn := w.Small(3, nil), w.Bare()
 		recipetest.Warm(t, q)
-		canceled(t, w.TakeLater(q)) // makes the line
+		recipetest.Cancels(t, w.TakeLater(q)) // makes the line
 		time.Sleep(time.Second)
 		foreign := []string{
 			"/x", "/s/x", "/s/00000000000", "/s/-000000001", "/s/0000000000/x", "/s/0000000000/ünï",
@@ -297,50 +260,6 @@ func TestForeignZnodesInAQueueAreIgnored(t *testing.T) {
 		require.NoError(t, err)
 		_, err = q.Take(t.Context())
 		require.ErrorContains(t, err, "another recipe uses this path")
-	})
-}
-
-// A consumer that knows the segments of a deleted queue takes all items of the queue
-// that was created in its place, in order.
-func TestConsumerOfADeletedQueueTakesFromTheNewOneInOrder(t *testing.T) {
-	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-		queue := func() *zkrecipes.Queue {
-			q := w.Queue(w.Stranger(nil))
-			recipetest.QueueOf(q).SegmentSize = 2
-			return q
-		}
-		consumer, producer := queue(), queue()
-		for range 7 {
-			recipetest.PutOn(t, consumer, "old")
-			recipetest.AckOn(t, recipetest.TakeOn(t, consumer))
-		}
-		recipetest.RemoveTree(t, w.Bare(), w.Path)
-		want := recipetest.Names(14)
-		recipetest.PutOn(t, producer, want[0])
-		it := recipetest.TakeOn(t, consumer)
-		require.Equal(t, want[0], string(it.Data))
-		recipetest.AckOn(t, it)
-		recipetest.PutOn(t, producer, want[1:]...)
-		require.Equal(t, want[1:], recipetest.Drain(t, queue()))
-	})
-}
-
-// If an item is deleted before it is claimed, the claim fails. Take does not return
-// the item, and no znode is left behind.
-func TestItemThatIsDeletedBeforeItsClaimIsNotHandedOut(t *testing.T) {
-	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-		q, conn := w.Queue(w.Stranger(nil)), w.Bare()
-		recipetest.Warm(t, q)
-		recipetest.PutOn(t, q, "0")
-		w.Plan.Add(zktest.Fault{Do: zktest.Delay, Op: recipetest.OpClaimAlone, For: time.Second})
-		a := w.TakeLater(q)
-		require.NoError(t, conn.Delete(w.Items()[0], -1))
-		time.Sleep(time.Minute)
-		recipetest.PutOn(t, w.Queue(w.Stranger(nil)), "1")
-		it := a.Get()
-		require.Equal(t, "1", string(it.Data))
-		recipetest.AckOn(t, it)
-		require.Empty(t, w.Srv.Children(w.Segment(0)))
 	})
 }
 

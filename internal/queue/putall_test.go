@@ -9,16 +9,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/zkrecipes/zkrecipes"
-	"github.com/zkrecipes/zkrecipes/internal/harness"
 	"github.com/zkrecipes/zkrecipes/internal/jute"
 	"github.com/zkrecipes/zkrecipes/internal/queuelog"
 	"github.com/zkrecipes/zkrecipes/internal/recipetest"
 )
 
 // PutAll of more items than a segment takes.
-
-// numbers returns the data of the items 0 to n-1 of putAllOn.
-func numbers(n int) []string { return recipetest.Names(n) }
 
 func TestBatchFillsSegmentsInOneTransaction(t *testing.T) {
 	type batch struct {
@@ -46,7 +42,7 @@ func TestBatchFillsSegmentsInOneTransaction(t *testing.T) {
 		require.Len(t, ids, test.batch)
 		require.Equal(t, test.want, w.SegmentSizes())
 		recipetest.PutAllOn(t, q, test.before+test.batch, 7)
-		require.Equal(t, numbers(test.before+test.batch+7), recipetest.Drain(t, consumer))
+		require.Equal(t, recipetest.Names(test.before+test.batch+7), recipetest.Drain(t, consumer))
 	})
 }
 
@@ -72,57 +68,21 @@ func TestBatchWakesTheConsumerThatSleepsOnAFullSegment(t *testing.T) {
 		require.Equal(t, "0", string(it.Data))
 		require.Equal(t, []int{1, 10, 4}, w.SegmentSizes())
 		recipetest.AckOn(t, it)
-		require.Equal(t, numbers(15)[1:], recipetest.Drain(t, q))
+		require.Equal(t, recipetest.Names(15)[1:], recipetest.Drain(t, q))
 	})
 }
 
-// A taken item costs as much as if all had been put alone.
-func TestItemsOfALargeBatchCostNoMoreThanOthers(t *testing.T) {
-	const n = 3000
-	perItem := func(put func(t *testing.T, q *zkrecipes.Queue)) (bytes int) {
-		recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-			link := harness.NewLink(w.Srv)
-			put(t, w.Queue(w.Stranger(nil)))
-			q := w.Queue(w.Stranger(&zkrecipes.Options{Dialer: link.Dial}))
-			recipetest.AckOn(t, recipetest.TakeOn(t, q))
-			before := link.Received()
-			for range 1000 {
-				recipetest.AckOn(t, recipetest.TakeOn(t, q))
-			}
-			bytes = (link.Received() - before) / 1000
-		})
-		return bytes
-	}
-	alone := perItem(func(t *testing.T, q *zkrecipes.Queue) { recipetest.PutOn(t, q, recipetest.Names(n)...) })
-	batch := perItem(func(t *testing.T, q *zkrecipes.Queue) { recipetest.PutAllOn(t, q, 0, n) })
-	t.Logf("%d bytes received for an item that was put alone, %d for one of a batch", alone, batch)
-	require.InEpsilon(t, alone, batch, 0.05)
-}
-
-// Somebody else fills the segment first. The batch goes on behind, and stays together.
-func TestBatchGoesOnBehindASegmentThatOthersFilled(t *testing.T) {
-	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-		q, other := w.Queue(w.Stranger(nil)), w.Queue(w.Stranger(nil))
-		recipetest.QueueOf(q).SegmentSize, recipetest.QueueOf(other).SegmentSize = 3, 3
-		recipetest.PutAllOn(t, q, 0, 1)
-		recipetest.PutAllOn(t, other, 1, 9)
-		recipetest.PutAllOn(t, q, 10, 8)
-		require.Equal(t, []int{3, 3, 3, 4, 3, 2}, w.SegmentSizes())
-		require.Equal(t, numbers(18), recipetest.Drain(t, other))
-	})
-}
-
-// Somebody else fills and seals the segment that a producer knows. A put of one item goes on behind.
+// Somebody else fills and seals the segment that a producer knows, and more. A put goes on behind.
 func TestPutGoesOnBehindASegmentThatOthersSealed(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		q, other := w.Queue(w.Stranger(nil)), w.Queue(w.Stranger(nil))
 		recipetest.QueueOf(q).SegmentSize, recipetest.QueueOf(other).SegmentSize = 10, 3
 		recipetest.PutOn(t, q, "0")
-		recipetest.PutOn(t, other, "1", "2", "3", "4")
-		require.Equal(t, []int{3, 2}, w.SegmentSizes())
-		recipetest.PutOn(t, q, "5")
-		require.Equal(t, []int{3, 3}, w.SegmentSizes())
-		require.Equal(t, numbers(6), recipetest.Drain(t, other))
+		recipetest.PutAllOn(t, other, 1, 9)
+		require.Equal(t, []int{3, 3, 3, 1}, w.SegmentSizes())
+		recipetest.PutOn(t, q, "10")
+		require.Equal(t, []int{3, 3, 3, 2}, w.SegmentSizes())
+		require.Equal(t, recipetest.Names(11), recipetest.Drain(t, other))
 	})
 }
 

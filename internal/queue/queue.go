@@ -70,7 +70,7 @@ func SetSegmentSize(c *session.Client, n int64) {
 	session.Attached(c, func() *segmentSize { return &segmentSize{n} })
 }
 
-const DefaultMaxAttempts = 16
+const defaultMaxAttempts = 16
 
 func New(c *session.Client, path string, cfg Options, hooks Hooks) *Queue {
 	q := &Queue{At: session.At{Client: c, Path: path, Recipe: "queue"}, Opts: cfg, hooks: hooks, SegmentSize: queuelog.SegmentSize}
@@ -79,7 +79,7 @@ func New(c *session.Client, path string, cfg Options, hooks Hooks) *Queue {
 		q.SegmentSize = cmp.Or(size.n, q.SegmentSize)
 	}
 	if q.Opts.MaxAttempts == 0 {
-		q.Opts.MaxAttempts = DefaultMaxAttempts
+		q.Opts.MaxAttempts = defaultMaxAttempts
 	}
 	if q.Opts.DeadLetter == "" {
 		q.Opts.DeadLetter = path + "-dead"

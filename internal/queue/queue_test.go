@@ -25,11 +25,7 @@ func TestItemsShowWhoHasAnItemAndSinceWhen(t *testing.T) {
 		it := recipetest.TakeOn(t, q)
 		taken := time.Now()
 		time.Sleep(time.Hour)
-		var all []zkrecipes.Entry
-		for e, err := range other.Items(t.Context()) {
-			require.NoError(t, err)
-			all = append(all, e)
-		}
+		all := entries(t, other)
 		require.Len(t, all, 2)
 		require.WithinDuration(t, put, all[0].Since, time.Minute)
 		require.WithinDuration(t, taken, all[0].TakenSince, time.Minute)
@@ -38,9 +34,16 @@ func TestItemsShowWhoHasAnItemAndSinceWhen(t *testing.T) {
 			Taken: true, Consumer: "worker-7", Session: recipetest.SessionID(w.ClientOf(q)), TakenSince: all[0].TakenSince,
 		}, all[0])
 		require.Equal(t, zkrecipes.Entry{ID: ids[1], Data: []byte("free"), Since: all[1].Since}, all[1])
-		found, err := other.Find(t.Context(), ids[0])
-		require.NoError(t, err)
-		require.Equal(t, all[0], found)
+		for i, id := range ids {
+			found, err := other.Find(t.Context(), id)
+			require.NoError(t, err)
+			require.Equal(t, all[i], found)
+		}
+		_, err := other.Find(t.Context(), "x")
+		require.ErrorIs(t, err, zkrecipes.ErrItemGone)
+		require.EqualError(t, err, "zkrecipes: find an item of "+w.Path+": no such item")
+		_, err = next(w.ClientOf(q), 4, nil).Find(t.Context(), ids[0])
+		require.ErrorIs(t, err, zkrecipes.ErrItemGone, "no queue")
 
 		// It is given back while it is read.
 		w.Plan.Add(zktest.Fault{Do: zktest.Delay, For: time.Second, Op: "getData", Path: w.Segment(0) + "/" + w.Flags()[0]})
@@ -50,30 +53,5 @@ func TestItemsShowWhoHasAnItemAndSinceWhen(t *testing.T) {
 		e := a.Get()
 		require.Len(t, w.Plan.Fired(), 1)
 		require.Equal(t, zkrecipes.Entry{ID: ids[0], Data: []byte("hangs"), Attempts: 1, Since: all[0].Since}, e)
-	})
-}
-
-// Whether an item of a Put that was uncertain is there takes listings, whatever the backlog.
-func TestFindReadsNoOtherItem(t *testing.T) {
-	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-		q := w.Small(4, nil)
-		ids := recipetest.PutOn(t, q, recipetest.Names(20)...)
-		find := func(id zkrecipes.ItemID, reads int) (e zkrecipes.Entry) {
-			var err error
-			requests := w.Requests(func() { e, err = q.Find(t.Context(), id) })
-			require.NoError(t, err)
-			require.Equal(t, reads, requests["getData"])
-			return e
-		}
-		e := find(ids[17], 1)
-		require.Equal(t, zkrecipes.Entry{ID: ids[17], Data: []byte("17"), Since: e.Since}, e)
-		it := recipetest.TakeOn(t, q)
-		require.True(t, find(it.ID, 2).Taken, "it reads the claim, too")
-		recipetest.AckOn(t, it)
-		_, err := q.Find(t.Context(), it.ID)
-		require.ErrorIs(t, err, zkrecipes.ErrItemGone)
-		require.EqualError(t, err, "zkrecipes: find an item of "+w.Path+": no such item")
-		_, err = next(w.ClientOf(q), 4, nil).Find(t.Context(), it.ID)
-		require.ErrorIs(t, err, zkrecipes.ErrItemGone)
 	})
 }

@@ -18,8 +18,9 @@ import (
 // The receipts that a session keeps for its next transactions.
 
 // Ctx ends before or after a put is sent. A put that was not sent has failed. One that
-// was sent is uncertain, and its receipt is deleted.
-func TestCancelledPutIsUncertainOnlyOnceItIsSent(t *testing.T) {
+// was sent is uncertain, and its receipt is deleted. If the session ends before a put is sent, it is
+// sent in the next one.
+func TestPutIsUncertainOnlyOnceItIsSent(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		c := w.Stranger(nil)
 		q := w.Queue(c)
@@ -40,8 +41,11 @@ func TestCancelledPutIsUncertainOnlyOnceItIsSent(t *testing.T) {
 		id, err := canceled("never sent")
 		require.NotErrorIs(t, err, zkrecipes.ErrUncertain)
 		require.Empty(t, id)
+		a := w.PutLater(q, "not sent yet")
+		require.True(t, w.Srv.Expire(recipetest.SessionID(c)))
 		w.Back()
-		recipetest.Warm(t, q)
+		a.Get()
+		require.Equal(t, []string{"not sent yet"}, recipetest.Drain(t, q))
 
 		w.Plan.Add(zktest.Fault{Do: zktest.Delay, Op: recipetest.OpPut, For: time.Second})
 		id, err = canceled("sent")
@@ -67,18 +71,16 @@ func TestCancelledPutIsUncertainOnlyOnceItIsSent(t *testing.T) {
 func TestCallsGoOnWhenAllReceiptsWereDeleted(t *testing.T) {
 	put := func(t *testing.T, w *recipetest.World, q *zkrecipes.Queue) { recipetest.PutOn(t, q, "x") }
 	purge := func(t *testing.T, w *recipetest.World, q *zkrecipes.Queue) { purge(t, q) }
-	eachInBubble(t, map[string]struct {
+	type use struct {
 		call    func(t *testing.T, w *recipetest.World, q *zkrecipes.Queue)
 		deleted string
-	}{
+	}
+	eachInBubble(t, map[string]use{
 		"Put": {put, "/puts"}, "Put without a queue": {put, ""}, "Purge": {purge, "/puts"}, "Purge without a queue": {purge, ""},
 		"AckPut": {func(t *testing.T, w *recipetest.World, q *zkrecipes.Queue) {
 			ackPutOn(t, recipetest.TakeOn(t, q), next(w.ClientOf(q), 100, nil), "moved")
 		}, "/puts"},
-	}, func(t *testing.T, w *recipetest.World, c struct {
-		call    func(t *testing.T, w *recipetest.World, q *zkrecipes.Queue)
-		deleted string
-	}) {
+	}, func(t *testing.T, w *recipetest.World, c use) {
 		q := w.Queue(w.Stranger(nil))
 		w.PutAtOnce(q, 3*zkconn.MaxTries)
 		require.Greater(t, len(w.Srv.Children(w.Path+"/puts")), zkconn.MaxTries)
@@ -97,22 +99,6 @@ func TestReceiptsOfManyPutsAtOnceAreDeletedSaveForSome(t *testing.T) {
 		require.Len(t, w.Srv.Children(w.Path+"/puts"), 32)
 		recipetest.PutOn(t, q, "x")
 		require.Len(t, w.Srv.Children(w.Path+"/puts"), 32)
-	})
-}
-
-// A put that was not sent before its session ended is sent in the next one.
-func TestUnsentPutIsSentInTheNextSession(t *testing.T) {
-	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-		q := w.Queue(w.Stranger(nil))
-		recipetest.Warm(t, q)
-		old := recipetest.SessionID(w.ClientOf(q))
-		w.Away(w.ClientOf(q))
-		a := w.PutLater(q, "x")
-		require.True(t, w.Srv.Expire(old))
-		w.Back()
-		a.Get()
-		require.NotEqual(t, old, recipetest.SessionID(w.ClientOf(q)))
-		require.Equal(t, []string{"x"}, recipetest.Drain(t, q))
 	})
 }
 

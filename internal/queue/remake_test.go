@@ -140,7 +140,7 @@ func TestSegmentThatWasFilledAndEmptiedMeanwhileIsNotMadeAgain(t *testing.T) {
 		recipetest.PutOn(t, other, "1", "2")
 		recipetest.AckedOn(t, other)
 		recipetest.AckedOn(t, other)
-		canceled(t, w.TakeLater(other)) // deletes the second segment
+		recipetest.Cancels(t, w.TakeLater(other)) // deletes the second segment
 		require.NotContains(t, w.Srv.Children(w.Path+"/s"), "0000000002")
 		time.Sleep(2 * time.Second)
 		recipetest.PutOn(t, other, "3")

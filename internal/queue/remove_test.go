@@ -74,27 +74,6 @@ func TestRemoveLeavesAnItemThatIsTaken(t *testing.T) {
 	})
 }
 
-func TestPurgeRemovesFreeItemsOnly(t *testing.T) {
-	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-		q, other := w.Small(7, nil), w.Queue(w.Stranger(nil))
-		recipetest.PutOn(t, q, recipetest.Names(30)...)
-		var taken []*zkrecipes.Item
-		for range 3 {
-			taken = append(taken, recipetest.TakeOn(t, q))
-		}
-		require.Equal(t, 27, purge(t, other))
-		require.Equal(t, []string{"0", "1", "2"}, listed(t, q))
-		recipetest.NackOn(t, taken[1])
-		require.Equal(t, 1, purge(t, other))
-		recipetest.AckOn(t, taken[0])
-		recipetest.AckOn(t, taken[2])
-		require.Zero(t, purge(t, other))
-		recipetest.PutOn(t, other, "last")
-		require.Equal(t, []string{"last"}, recipetest.Drain(t, q))
-		w.OneSegment(q)
-	})
-}
-
 // The open segment alone is left, so neither a Take nor a Len pays for what was removed.
 func TestRemovalsDeleteTheSegmentsThatTheyEmpty(t *testing.T) {
 	removeAll := func(t *testing.T, q *zkrecipes.Queue, ids []zkrecipes.ItemID) {
@@ -122,14 +101,13 @@ func TestRemovalsDeleteTheSegmentsThatTheyEmpty(t *testing.T) {
 	})
 }
 
-// A segment in which an item was put, claimed or left by others is not deleted, and those
-// that were empty before are.
-func TestPurgeDeletesNoSegmentThatOthersUse(t *testing.T) {
+// Items that consumers have stay, and so does a segment in which an item was put, claimed or left by
+// others. Those that were empty before are deleted.
+func TestPurgeRemovesNothingThatOthersUse(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		q, other := w.Small(2, nil), w.Queue(w.Stranger(nil))
 		recipetest.PutOn(t, q, recipetest.Names(8)...) // segment 4 is open, and empty
-		items, err := q.TakeN(t.Context(), 6)
-		require.NoError(t, err)
+		items := takeN(t, q, 6)
 		for _, it := range items[2:] {
 			recipetest.AckOn(t, it)
 		}
@@ -139,8 +117,15 @@ func TestPurgeDeletesNoSegmentThatOthersUse(t *testing.T) {
 		require.Equal(t, []string{"0000000000", "0000000004"}, w.Srv.Children(w.Path+"/s"))
 		a := w.TakeLater(other)
 		recipetest.NackOn(t, items[1])
-		require.Equal(t, "1", string(a.Get().Data))
+		again := a.Get()
+		require.Equal(t, "1", string(again.Data))
 		recipetest.AckOn(t, items[0])
+		require.Zero(t, purge(t, other))
+		recipetest.NackOn(t, again)
+		require.Equal(t, 1, purge(t, other))
+		recipetest.PutOn(t, other, "last")
+		require.Equal(t, []string{"last"}, recipetest.Drain(t, q))
+		w.OneSegment(q)
 	})
 }
 
@@ -257,20 +242,5 @@ func TestBoundedProducerGoesOnAfterAPurgeAtAnyRequest(t *testing.T) {
 			require.Equal(t, 3, removed)
 		}
 		w.OneSegment(q)
-	})
-}
-
-func TestCallsOfAClosedClientAreRefused(t *testing.T) {
-	// Nothing is sent
-	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-		q := w.Queue(w.Stranger(nil))
-		require.NoError(t, w.ClientOf(q).Close())
-		for what, err := range callsOn(q, t.Context()) {
-			require.ErrorIs(t, err, zkrecipes.ErrClosed, what)
-		}
-		ctx, cancel := context.WithCancel(t.Context())
-		cancel()
-		require.ErrorIs(t, w.Queue(w.Stranger(nil)).Remove(ctx, "x"), context.Canceled)
-		synctest.Wait()
 	})
 }

@@ -4,8 +4,8 @@ import (
 	"context"
 	"fmt"
 	"math"
-	"strings"
-	"sync"
+	"regexp"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -23,34 +23,22 @@ import (
 
 // Producers of a bounded queue that die, or are slow, at the head of their line.
 
-// lengths notes the largest number of items that there ever were.
-type lengths struct {
-	mu       sync.Mutex
-	now, max int
-}
+var itemPath = regexp.MustCompile(`^/line/s/\d+/[\w-]{22}\d{10}$`)
 
-func (l *lengths) option() zktest.Option {
-	return zktest.OnChange(func(ch zktest.Change) {
-		name := ch.Path[strings.LastIndex(ch.Path, "/")+1:]
-		if !strings.HasPrefix(ch.Path, "/line/s/") || len(name) != recipetest.NameLength || strings.Count(ch.Path, "/") != 4 {
-			return
-		}
-		l.mu.Lock()
-		defer l.mu.Unlock()
+// inBounded runs f in a bubble, and requires that there were never more than bound items, and as many
+// at some time.
+func inBounded(t *testing.T, bound int, f func(t *testing.T, w *recipetest.World)) {
+	var now, most atomic.Int64
+	recipetest.InBubble(t, f, zktest.OnChange(func(ch zktest.Change) {
 		switch {
+		case !itemPath.MatchString(ch.Path):
 		case ch.Created:
-			l.now++
+			most.Store(max(most.Load(), now.Add(1)))
 		case ch.Deleted:
-			l.now--
+			now.Add(-1)
 		}
-		l.max = max(l.max, l.now)
-	})
-}
-
-func (l *lengths) longest() int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.max
+	}))
+	require.EqualValues(t, bound, most.Load())
 }
 
 // A process that is killed keeps its place at the head of the line until its session
@@ -58,8 +46,7 @@ func (l *lengths) longest() int {
 func TestPutsGoOnAlthoughTheFirstProducerInLineIsDead(t *testing.T) {
 	for _, bound := range []int{1, 5} {
 		t.Run(fmt.Sprint(bound), func(t *testing.T) {
-			length := &lengths{}
-			recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+			inBounded(t, bound, func(t *testing.T, w *recipetest.World) {
 				ack := w.Fills(bound)
 				dead, link := w.BoundedWithLink(bound)
 				lost := w.PutLater(dead, "dead")
@@ -86,9 +73,8 @@ func TestPutsGoOnAlthoughTheFirstProducerInLineIsDead(t *testing.T) {
 				}
 				lost.Get()
 				require.Equal(t, []string{"dead"}, recipetest.Drain(t, live))
-				require.Equal(t, bound, length.longest())
 				require.Empty(t, w.Srv.Children(w.Path+"/room"))
-			}, length.option())
+			})
 		})
 	}
 }
@@ -146,8 +132,7 @@ func TestAPutThatIsOvertakenOnItsWayKeepsTheBound(t *testing.T) {
 	const put = "multi(setData,check,create,setData,delete)"
 	for _, drops := range []bool{false, true} {
 		t.Run(fmt.Sprintf("drops=%v", drops), func(t *testing.T) {
-			length := &lengths{}
-			recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+			inBounded(t, 1, func(t *testing.T, w *recipetest.World) {
 				ack := w.Fills(1)
 				slow, other := w.Bounded(1), w.Bounded(1)
 				first := w.PutLater(slow, "first")
@@ -167,8 +152,7 @@ func TestAPutThatIsOvertakenOnItsWayKeepsTheBound(t *testing.T) {
 				ack()
 				first.Get()
 				require.Equal(t, []string{"first"}, recipetest.Drain(t, other))
-				require.Equal(t, 1, length.longest())
-			}, length.option())
+			})
 		})
 	}
 }
@@ -178,8 +162,7 @@ func TestAProducerThatOvertakesOutlivesFaults(t *testing.T) {
 	for _, do := range []zktest.Action{zktest.Drop, zktest.Expire} {
 		for _, after := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%v, after=%v", do, after), func(t *testing.T) {
-				length := &lengths{}
-				recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+				inBounded(t, 1, func(t *testing.T, w *recipetest.World) {
 					ack := w.Fills(1)
 					dead, link := w.BoundedWithLink(1)
 					w.PutLater(dead, "dead")
@@ -193,8 +176,7 @@ func TestAProducerThatOvertakesOutlivesFaults(t *testing.T) {
 					require.Less(t, time.Since(began), 5*time.Second)
 					require.Len(t, w.Plan.Fired(), 1)
 					require.Len(t, w.Items(), 1)
-					require.Equal(t, 1, length.longest())
-				}, length.option())
+				})
 			})
 		}
 	}
@@ -239,8 +221,7 @@ func TestAProducerLeavesRoomToTheFirstForAGrace(t *testing.T) {
 // A place leaves with its put that is not the nearest. The next one has the turn, and the one
 // behind it waits for it.
 func TestAProducerWaitsForTheNearestAheadAlthoughOthersHavePut(t *testing.T) {
-	length := &lengths{}
-	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+	inBounded(t, 2, func(t *testing.T, w *recipetest.World) {
 		ack := w.Fills(2)
 		var puts []*harness.Call[zkrecipes.ItemID]
 		var queues []*zkrecipes.Queue
@@ -259,35 +240,19 @@ func TestAProducerWaitsForTheNearestAheadAlthoughOthersHavePut(t *testing.T) {
 		ack()
 		puts[2].Get()
 		require.Equal(t, []string{"put 1", "put 2"}, recipetest.Drain(t, queues[0]))
-		require.Equal(t, 2, length.longest())
-	}, length.option())
+	})
 }
 
 // The queue is full, and others put whatever is taken. A producer far away has enough time.
 func TestADistantProducerIsNotOvertakenForEver(t *testing.T) {
-	length := &lengths{}
-	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-		const bound = 2
-		ctx, cancel := context.WithCancel(t.Context())
-		var wg sync.WaitGroup
-		defer wg.Wait()
-		defer cancel()
+	const bound = 2
+	inBounded(t, bound, func(t *testing.T, w *recipetest.World) {
 		for range 3 {
-			q := w.Bounded(bound)
-			wg.Go(func() {
-				for ctx.Err() == nil {
-					_, _ = q.Put(ctx, nil)
-				}
-			})
+			puts(t, w.Bounded(bound), 0)
 		}
-		taker := w.Queue(w.Stranger(nil))
-		wg.Go(func() {
-			for ctx.Err() == nil {
-				if it, err := taker.Take(ctx); err == nil {
-					time.Sleep(20 * time.Millisecond)
-					recipetest.AckOn(t, it)
-				}
-			}
+		recipetest.ServeLater(t, w.Queue(w.Stranger(nil)), func(context.Context, *zkrecipes.Item) error {
+			time.Sleep(20 * time.Millisecond)
+			return nil
 		})
 		time.Sleep(time.Second)
 		distant := w.Distant(roundTrip, 100)
@@ -298,8 +263,7 @@ func TestADistantProducerIsNotOvertakenForEver(t *testing.T) {
 			t.Logf("put %d took %d round trips", i, time.Since(began)/roundTrip)
 			require.Less(t, time.Since(began), 60*roundTrip)
 		}
-		require.Equal(t, bound, length.longest())
-	}, length.option())
+	})
 }
 
 // However long producers wait, they send nothing until an item is taken or acked. If the
@@ -326,7 +290,6 @@ func TestProducersThatWaitForLongSendNothing(t *testing.T) {
 // A batch needs more room than there is. Those behind it leave it its turn, though there is
 // room for them. One of a dead process is overtaken once it could have been put.
 func TestABatchThatWaitsForRoomIsNotOvertaken(t *testing.T) {
-	// A dead process
 	eachInBubble(t, map[string]bool{"alive": false, "dead": true}, func(t *testing.T, w *recipetest.World, dead bool) {
 		ack := w.Fills(4)
 		batch, link := w.BoundedWithLink(4)

@@ -142,28 +142,3 @@ func TestServeGivesBackWhatItHasAndWhatItsTakesClaim(t *testing.T) {
 		}
 	})
 }
-
-// Nobody waits for handlers that are at work.
-func TestServeGivesBackWhileAHandlerIsAtWork(t *testing.T) {
-	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-		q := w.QueueWith(w.Stranger(nil), hourly(2))
-		recipetest.PutOn(t, q, "failed", "long")
-		a := recipetest.ServeLater(t, q, func(_ context.Context, it *zkrecipes.Item) error {
-			if string(it.Data) == "long" {
-				time.Sleep(90 * time.Second)
-				return nil
-			}
-			return recipetest.ErrHandler
-		})
-		time.Sleep(time.Minute)
-		require.Len(t, w.Flags(), 2)
-		a.Cancel(nil)
-		time.Sleep(time.Second)
-		require.True(t, a.Waiting())
-		it := recipetest.TakeOn(t, w.Queue(w.Stranger(nil)))
-		require.Equal(t, "failed", string(it.Data))
-		require.Equal(t, 2, it.Attempt)
-		recipetest.AckOn(t, it)
-		require.NoError(t, stop(a))
-	})
-}

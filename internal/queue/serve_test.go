@@ -3,9 +3,7 @@ package queue_test
 import (
 	"context"
 	"fmt"
-	"slices"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -16,32 +14,37 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/harness"
 	"github.com/zkrecipes/zkrecipes/internal/queue"
 	"github.com/zkrecipes/zkrecipes/internal/recipetest"
-	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
 // Serve, dead letters, and what handlers may do.
 
 // When its context ends, Serve takes no more items and lets the handlers finish. Their
-// contexts do not end, and Serve acts on what they return.
+// contexts do not end, and Serve acts on what they return. Meanwhile it gives back what it keeps for
+// a back-off.
 func TestServeLetsHandlersFinishWhenItsContextEnds(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-		q := w.QueueWith(w.Stranger(nil), &zkrecipes.QueueOptions{Workers: 3})
-		recipetest.PutOn(t, q, recipetest.Names(4)...)
-		var began atomic.Int64
+		q := w.QueueWith(w.Stranger(nil), hourly(3))
+		recipetest.PutOn(t, q, "failed", "1", "2", "3", "left")
 		finish := make(chan struct{})
 		a := recipetest.ServeLater(t, q, func(ctx context.Context, it *zkrecipes.Item) error {
-			began.Add(1)
+			if string(it.Data) == "failed" {
+				return recipetest.ErrHandler
+			}
 			<-finish
 			return ctx.Err()
 		})
 		synctest.Wait()
+		require.Len(t, w.Flags(), 4)
 		a.Cancel(nil)
-		synctest.Wait()
+		time.Sleep(time.Second)
 		require.True(t, a.Waiting())
+		it := recipetest.TakeOn(t, w.Queue(w.Stranger(nil)))
+		require.Equal(t, "failed", string(it.Data))
+		require.Equal(t, 2, it.Attempt)
+		recipetest.AckOn(t, it)
 		close(finish)
 		require.NoError(t, stop(a))
-		require.EqualValues(t, 3, began.Load())
-		require.Equal(t, []string{"3"}, recipetest.Drain(t, q))
+		require.Equal(t, []string{"left"}, recipetest.Drain(t, q))
 	})
 }
 
@@ -90,67 +93,53 @@ func TestServeEndsTheHandlersContextsAfterTheDrainTimeout(t *testing.T) {
 	})
 }
 
-// An item whose handler fails stays claimed for the back-off, and is then delivered
-// again. After MaxAttempts it becomes a dead letter.
+// An item whose handler fails stays claimed for the back-off, and is then delivered again, before
+// those behind it. Meanwhile it does not hold them up, although there is one worker. After MaxAttempts
+// it becomes a dead letter, as it was put: the exported fields are the handler's to change.
 func TestItemWhoseHandlerFailsComesBackAndEndsAmongTheDeadLetters(t *testing.T) {
-	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-		var waited []int
+	eachInBubble(t, map[string]func(it *zkrecipes.Item){
+		"data": func(it *zkrecipes.Item) { it.Data[0] = 'B' },
+		"fields": func(it *zkrecipes.Item) {
+			it.ID, it.Data, it.Attempt, it.Failure = "mine", nil, 1<<30, zkrecipes.Failure{Queue: "/mine"}
+		},
+		"zero": func(it *zkrecipes.Item) { it.ID, it.Data, it.Attempt, it.Failure = "", nil, 0, zkrecipes.Failure{} },
+		"all":  func(it *zkrecipes.Item) { *it = zkrecipes.Item{} },
+	}, func(t *testing.T, w *recipetest.World, change func(it *zkrecipes.Item)) {
+		var backoffs []int
 		q := w.QueueWith(w.Stranger(nil), &zkrecipes.QueueOptions{MaxAttempts: 3, Backoff: func(attempt int) time.Duration {
-			waited = append(waited, attempt)
+			backoffs = append(backoffs, attempt)
 			return time.Duration(attempt) * time.Minute
 		}})
-		ids := recipetest.PutOn(t, q, "bad", "good")
+		ids := recipetest.PutOn(t, q, "bad", "good", "long", "last")
 		var got []string
 		began := time.Now()
 		a := recipetest.ServeLater(t, q, func(_ context.Context, it *zkrecipes.Item) error {
-			got = append(got, fmt.Sprintf("%s %d at %v", it.Data, it.Attempt, time.Since(began)))
-			if it.Attempt == 2 && string(it.Data) == "bad" {
-				panic("a panic is a failure, too")
-			}
-			if string(it.Data) == "bad" {
-				it.Data[0] = 'B' // a handler may change Data
-				return recipetest.ErrHandler
-			}
-			return nil
-		})
-		time.Sleep(time.Hour)
-		synctest.Wait()
-		require.Equal(t, []string{"bad 1 at 0s", "good 1 at 0s", "bad 2 at 1m0s", "bad 3 at 3m0s"}, got)
-		require.Equal(t, []int{1, 2}, waited)
-		require.NoError(t, stop(a))
-		require.Empty(t, w.Items())
-
-		dead := zkrecipes.NewQueue(w.ClientOf(q), w.Path+"-dead", &zkrecipes.QueueOptions{MaxAttempts: -1})
-		it := recipetest.TakeOn(t, dead)
-		require.Equal(t, ids[0], it.ID)
-		require.Equal(t, "bad", string(it.Data), "the data as it was put")
-		require.Equal(t, 1, it.Attempt)
-		recipetest.AckOn(t, it)
-	})
-}
-
-// One item that fails again and again does not hold up those behind it, although there
-// is one worker. It is the first to be taken when its back-off is over.
-func TestItemsBehindOneThatFailsAreDelivered(t *testing.T) {
-	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-		q := w.QueueWith(w.Stranger(nil), &zkrecipes.QueueOptions{Backoff: func(int) time.Duration { return time.Minute }})
-		recipetest.PutOn(t, q, "bad", "1", "2")
-		a := serve(t, q, func(it *zkrecipes.Item) error {
-			switch string(it.Data) {
-			case "3":
-				time.Sleep(2 * time.Minute) // while the back-off ends, and more are put
+			data := string(it.Data)
+			got = append(got, fmt.Sprintf("%s %d at %v", data, it.Attempt, time.Since(began)))
+			change(it)
+			switch data {
 			case "bad":
 				return recipetest.ErrHandler
+			case "long":
+				time.Sleep(2 * time.Minute) // the back-off ends meanwhile
 			}
 			return nil
 		})
-		require.Equal(t, []string{"bad", "1", "2"}, a.got)
-		require.Len(t, w.Flags(), 1, "still claimed")
-		recipetest.PutOn(t, q, "3", "4")
-		time.Sleep(150 * time.Second)
+		time.Sleep(30 * time.Second)
+		require.Len(t, w.Flags(), 2, "the one that has failed is still claimed")
+		time.Sleep(time.Minute)
+		require.Len(t, w.Flags(), 1, "it is not, although the worker is at work")
+		time.Sleep(time.Hour)
 		synctest.Wait()
-		require.Equal(t, []string{"bad", "1", "2", "3", "bad", "4"}, a.got)
-		require.NoError(t, stop(a.Call))
+		require.Equal(t, []string{"bad 1 at 0s", "good 1 at 0s", "long 1 at 0s", "bad 2 at 2m0s", "last 1 at 2m0s", "bad 3 at 4m0s"}, got)
+		require.Equal(t, []int{1, 2}, backoffs)
+		require.NoError(t, stop(a))
+		require.Empty(t, w.Items())
+		letter := recipetest.TakeOn(t, q.DeadLetters())
+		require.Equal(t, ids[0], letter.ID)
+		require.Equal(t, "bad", string(letter.Data))
+		require.Equal(t, 1, letter.Attempt)
+		require.Equal(t, 3, letter.Failure.Attempts)
 	})
 }
 
@@ -198,7 +187,7 @@ func TestWorkersGoOnIfOtherHandlersSucceed(t *testing.T) {
 	}
 	eachInBubble(t, ways, func(t *testing.T, w *recipetest.World, succeed func(context.Context, *zkrecipes.Item, *zkrecipes.Queue) error) {
 		c := w.Stranger(nil)
-		q := w.QueueWith(c, &zkrecipes.QueueOptions{Backoff: func(int) time.Duration { return time.Hour }})
+		q := w.QueueWith(c, hourly(1))
 		to := next(c, 100, nil)
 		for range 2 * queue.ParkedPerWorker {
 			recipetest.PutOn(t, q, "bad", "good")
@@ -241,73 +230,6 @@ func TestServeReturnsWhatEndedItFirst(t *testing.T) {
 	})
 }
 
-// During its back-off an item stays claimed, so that it does not spin at the head of
-// the queue. The wait ends when ctx or the claim ends.
-func TestServeGivesTheItemBackAtOnceWhenItEndsDuringABackoff(t *testing.T) {
-	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-		c := w.Stranger(nil)
-		q := zkrecipes.NewQueue(c, w.Path, &zkrecipes.QueueOptions{Backoff: func(int) time.Duration { return time.Hour }})
-		recipetest.PutOn(t, q, "x")
-		failing := func(context.Context, *zkrecipes.Item) error { return recipetest.ErrHandler }
-		began := time.Now()
-		a := recipetest.ServeLater(t, q, failing)
-		time.Sleep(time.Minute)
-		require.Len(t, w.Flags(), 1, "still claimed")
-		require.NoError(t, stop(a))
-		synctest.Wait()
-		require.Empty(t, w.Flags())
-
-		a = recipetest.ServeLater(t, q, failing)
-		time.Sleep(time.Minute)
-		require.True(t, w.Srv.Expire(recipetest.SessionID(c)))
-		time.Sleep(time.Minute)
-		e, err := q.Peek(t.Context())
-		require.ErrorIs(t, err, zkrecipes.ErrEmpty, "%v: taken again", e)
-		require.True(t, a.Waiting())
-		require.NoError(t, stop(a))
-		require.Less(t, time.Since(began), time.Hour)
-		it := recipetest.TakeOn(t, q)
-		require.Equal(t, 4, it.Attempt)
-		recipetest.AckOn(t, it)
-	})
-}
-
-// Sixteen is the default number of attempts. Without a limit no item becomes a dead
-// letter.
-func TestItemsBecomeDeadLettersAfterSixteenAttemptsByDefault(t *testing.T) {
-	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-		q, without := w.Queue(w.Stranger(nil)), strict(w, -1)
-		recipetest.PutOn(t, q, "x")
-		for range 16 {
-			recipetest.NackOn(t, recipetest.TakeOn(t, q))
-		}
-		for range 10 {
-			recipetest.NackOn(t, recipetest.TakeOn(t, without))
-		}
-		a := w.TakeLater(q)
-		require.True(t, a.Waiting())
-		require.Empty(t, w.Items())
-		require.Equal(t, []string{"x"}, listed(t, q.DeadLetters()))
-	})
-}
-
-// The dead letters have segments, too. The replies to some moves are lost.
-func TestMovesToTheDeadLettersFillSegments(t *testing.T) {
-	beforeAndAfter(t, func(t *testing.T, w *recipetest.World, after bool) {
-		q := w.Small(2, &zkrecipes.QueueOptions{MaxAttempts: 1})
-		want := recipetest.Names(9)
-		recipetest.PutOn(t, q, want...)
-		w.Plan.Add(zktest.Fault{Do: zktest.Drop, After: after, Op: "multi", Path: w.Path + "-dead/*", Skip: 2, Times: 3})
-		for range want { // each Take moves the item before
-			recipetest.NackOn(t, recipetest.TakeOn(t, q))
-		}
-		w.TakeLater(q)
-		require.Len(t, w.Plan.Fired(), 1)
-		require.Equal(t, want, recipetest.Drain(t, q.DeadLetters()))
-		require.Greater(t, slices.Max(w.Srv.Children(w.Path+"-dead/s")), "0000000002", "segments")
-	})
-}
-
 func TestHandlersMayCallTheLibraryIncludingClose(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		q := w.Queue(w.Stranger(nil))
@@ -325,13 +247,10 @@ func TestHandlersMayCallTheLibraryIncludingClose(t *testing.T) {
 	})
 }
 
-// A handler may ack the item itself, with operations of its own, or nack it, or move it, which
-// wakes the other queue's consumer.
+// A handler may ack the item itself, with operations of its own, or nack it.
 func TestServeLeavesItemsAloneThatTheHandlerHasEnded(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-		q, producer := w.Queue(w.Stranger(nil)), w.Queue(w.Stranger(nil))
-		to := next(w.ClientOf(q), 3, nil)
-		second := serve(t, next(w.Stranger(nil), 3, nil), nil)
+		q := w.Queue(w.Stranger(nil))
 		a := serve(t, q, func(it *zkrecipes.Item) error {
 			switch {
 			case string(it.Data) == "0":
@@ -341,68 +260,34 @@ func TestServeLeavesItemsAloneThatTheHandlerHasEnded(t *testing.T) {
 			case string(it.Data) == "1":
 				_ = it.Ack(t.Context())
 				return recipetest.ErrHandler
-			case it.Data[0] == 'm':
-				_, err := it.AckPut(t.Context(), to, [][]byte{it.Data})
-				return err
 			}
 			return nil
 		})
-		recipetest.PutOn(t, producer, "0", "1", "2")
+		recipetest.PutOn(t, w.Queue(w.Stranger(nil)), "0", "1", "2")
 		synctest.Wait()
 		require.Equal(t, []string{"0", "1", "1", "2"}, a.got)
-		var moved []string
-		for _, name := range recipetest.Names(9) {
-			moved = append(moved, "m"+name)
-			recipetest.PutOn(t, producer, "m"+name)
-			synctest.Wait()
-		}
-		require.Equal(t, moved, second.got)
 		require.NoError(t, stop(a.Call))
-		require.NoError(t, stop(second.Call))
 		require.Empty(t, w.Items())
 		require.Contains(t, w.Srv.Children("/"), "effect")
 	})
 }
 
-// The reply to an ack of Serve is lost, or the servers refuse it once.
-func TestAckOfServeWhoseReplyIsLostIsDoneOnceAndLeavesNoPlaceBehind(t *testing.T) {
-	beforeAndAfter(t, func(t *testing.T, w *recipetest.World, after bool) {
-		q := w.Queue(w.Stranger(nil))
-		recipetest.PutOn(t, q, recipetest.Names(6)...)
-		w.Plan.Add(
-			zktest.Fault{Do: zktest.Drop, After: after, Op: recipetest.OpAck, Skip: 1, Times: 2},
-			zktest.Fault{Do: zktest.Answer, Code: -7, After: after, Op: recipetest.OpAck, Skip: 3, Times: 1})
-		a := serve(t, q, func(it *zkrecipes.Item) error {
-			if string(it.Data) == "1" { // another consumer comes between
-				recipetest.AckedOn(t, w.Queue(w.Stranger(nil)))
-			}
-			return nil
-		})
-		time.Sleep(time.Minute)
-		synctest.Wait()
-		require.Equal(t, []string{"0", "1", "3", "4", "5"}, a.got)
-		require.Len(t, w.Srv.Children(w.Path+"/line"), 1, "one worker waits")
-		require.NoError(t, stop(a.Call))
-		synctest.Wait()
-		require.Empty(t, w.Srv.Children(w.Path+"/line"))
-		require.Len(t, w.Plan.Fired(), 2)
-	})
-}
-
-// If the session expires while a handler works, the handler's context ends and the item is
-// delivered again. Lost connections and expired sessions do not end Serve.
+// If the session expires while a handler works, the handler's context ends. The item is delivered
+// again, also one that was kept for its back-off. Lost connections and expired sessions do not end
+// Serve.
 func TestServeSurvivesExpiry(t *testing.T) {
-	// While a handler works
-	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-		q := w.Queue(w.Stranger(nil))
+	eachInBubble(t, map[string]bool{"a handler works": true, "in a back-off": false}, func(t *testing.T, w *recipetest.World, works bool) {
+		q := w.QueueWith(w.Stranger(nil), hourly(1))
 		recipetest.PutOn(t, q, "x")
 		var attempts []int
 		a := recipetest.ServeLater(t, q, func(ctx context.Context, it *zkrecipes.Item) error {
-			if attempts = append(attempts, it.Attempt); len(attempts) == 1 {
-				<-ctx.Done()
-				return context.Cause(ctx)
+			if attempts = append(attempts, it.Attempt); len(attempts) > 1 {
+				return nil
 			}
-			return nil
+			if works {
+				<-ctx.Done()
+			}
+			return recipetest.ErrHandler
 		})
 		synctest.Wait()
 		w.Expire(w.ClientOf(q))
@@ -426,39 +311,4 @@ func TestDefaultBackoffGrowsAndHasABound(t *testing.T) {
 		require.Equal(t, 30*time.Second, queue.BackOff(attempt))
 	}
 	require.Equal(t, 100*time.Millisecond, queue.BackOff(0))
-}
-
-// The exported fields are the handler's to change.
-func TestHandlerThatChangesItsItemLosesNothing(t *testing.T) {
-	eachInBubble(t, map[string]func(it *zkrecipes.Item){
-		"fields": func(it *zkrecipes.Item) {
-			it.ID, it.Data, it.Attempt, it.Failure = "mine", nil, 1<<30, zkrecipes.Failure{Queue: "/mine"}
-		},
-		"zero": func(it *zkrecipes.Item) { it.ID, it.Data, it.Attempt, it.Failure = "", nil, 0, zkrecipes.Failure{} },
-		"all":  func(it *zkrecipes.Item) { *it = zkrecipes.Item{} },
-	}, func(t *testing.T, w *recipetest.World, change func(it *zkrecipes.Item)) {
-		var backoffs []int
-		q := zkrecipes.NewQueue(w.Stranger(nil), w.Path, &zkrecipes.QueueOptions{MaxAttempts: 3, Backoff: func(attempt int) time.Duration {
-			backoffs = append(backoffs, attempt)
-			return time.Second
-		}})
-		ids := recipetest.PutOn(t, q, "x", "y")
-		a := serve(t, q, func(it *zkrecipes.Item) error {
-			bad := string(it.Data) == "x"
-			change(it)
-			if bad {
-				return recipetest.ErrHandler
-			}
-			return nil
-		})
-		time.Sleep(time.Hour)
-		require.NoError(t, stop(a.Call))
-		require.Equal(t, []string{"x", "y", "x", "x"}, a.got)
-		require.Equal(t, []int{1, 2}, backoffs)
-		require.Empty(t, w.Items(), "y was acked")
-		letter := recipetest.TakeOn(t, q.DeadLetters())
-		require.Equal(t, ids[0], letter.ID)
-		require.Equal(t, "x", string(letter.Data))
-		require.Equal(t, 3, letter.Failure.Attempts)
-	})
 }

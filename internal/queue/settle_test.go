@@ -2,6 +2,7 @@ package queue_test
 
 import (
 	"context"
+	"maps"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -35,64 +36,35 @@ var claimOps = []string{recipetest.OpClaim, recipetest.OpClaimAlone}
 // of it, the consumer deletes what is left, and claims again.
 func TestClaimWhoseReplyIsLostIsMadeOnce(t *testing.T) {
 	for _, op := range claimOps {
-		eachInBubble(t, map[string]struct{ flag, claim bool }{
-			op: {}, op + " flag": {true, false}, op + " claim": {false, true}, op + " both": {true, true},
-		}, func(t *testing.T, w *recipetest.World, deleted struct{ flag, claim bool }) {
-			q, conn := w.Queue(w.Stranger(nil)), w.Bare()
-			recipetest.Warm(t, q)
-			sentAgain(w, op, true)
-			if op == recipetest.OpClaimAlone {
-				recipetest.PutOn(t, q, "x")
-			}
-			a := w.TakeLater(q)
-			if op == recipetest.OpClaim {
-				recipetest.PutOn(t, w.Queue(w.Stranger(nil)), "x")
-			}
-			time.Sleep(time.Second)
-			require.Len(t, w.Plan.Fired(), 2)
-			if deleted.flag {
-				require.NoError(t, conn.Delete(w.Segment(0)+"/"+w.Flags()[0], -1))
-			}
-			if deleted.claim {
-				require.NoError(t, conn.Delete(w.Items()[0]+queuelog.ClaimName, -1))
-			}
-			it := a.Get()
-			require.NoError(t, it.Err())
-			if deleted.claim && !deleted.flag { // which the consumer finds out when it acks
-				require.ErrorIs(t, it.Ack(t.Context()), zkrecipes.ErrLost)
-				it = recipetest.TakeOn(t, q)
-			}
-			require.Equal(t, deleted.flag || deleted.claim, it.Attempt == 2)
-			recipetest.AckOn(t, it)
-			require.Empty(t, w.Srv.Children(w.Segment(0)))
+		t.Run(op, func(t *testing.T) {
+			cases := maps.Clone(parts)
+			cases["nothing"] = part{}
+			eachInBubble(t, cases, func(t *testing.T, w *recipetest.World, deleted part) {
+				q, conn := w.Queue(w.Stranger(nil)), w.Bare()
+				recipetest.Warm(t, q)
+				sentAgain(w, op, true)
+				if op == recipetest.OpClaimAlone {
+					recipetest.PutOn(t, q, "x")
+				}
+				a := w.TakeLater(q)
+				if op == recipetest.OpClaim {
+					recipetest.PutOn(t, w.Queue(w.Stranger(nil)), "x")
+				}
+				time.Sleep(time.Second)
+				require.Len(t, w.Plan.Fired(), 2)
+				deleted.remove(t, w, conn)
+				it := a.Get()
+				require.NoError(t, it.Err())
+				if deleted.claim && !deleted.flag { // which the consumer finds out when it acks
+					require.ErrorIs(t, it.Ack(t.Context()), zkrecipes.ErrLost)
+					it = recipetest.TakeOn(t, q)
+				}
+				require.Equal(t, deleted.flag || deleted.claim, it.Attempt == 2)
+				recipetest.AckOn(t, it)
+				require.Empty(t, w.Srv.Children(w.Segment(0)))
+			})
 		})
 	}
-}
-
-// A Take whose context ends while a claim is under way leaves it to the Client's next Take. If
-// there is none, the claim is given back.
-func TestTakeThatIsCancelledLeavesOrGivesBackItsClaim(t *testing.T) {
-	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-		q := w.Queue(w.Stranger(nil))
-		recipetest.Warm(t, q)
-		recipetest.PutOn(t, q, "x")
-		w.Plan.Add(zktest.Fault{Do: zktest.Delay, Op: recipetest.OpClaimAlone, For: time.Second})
-		a := w.TakeLater(q)
-		a.Cancel(nil)
-		canceled(t, a)
-		recipetest.NackOn(t, recipetest.TakeOn(t, q))
-
-		w.Plan.Add(zktest.Fault{Do: zktest.Withhold, After: true, Op: recipetest.OpClaimAlone}, zktest.Fault{Do: zktest.Refuse, Times: -1})
-		a = w.TakeLater(q)
-		a.Cancel(nil)
-		require.True(t, w.Srv.Disconnect(recipetest.SessionID(w.ClientOf(q))))
-		canceled(t, a)
-		require.Len(t, w.Flags(), 1)
-		w.Back()
-		it := recipetest.TakeOn(t, w.Queue(w.Stranger(nil)))
-		require.Equal(t, 2, it.Attempt)
-		recipetest.AckOn(t, it)
-	})
 }
 
 // A claim of two items was carried out and its reply lost. Then an operator deletes the
@@ -166,38 +138,31 @@ func TestAckOfAClaimThatWasDeletedIsLost(t *testing.T) {
 			return err
 		}, true},
 	} {
-		eachInBubble(t, map[string]struct{ flag, claim bool }{
-			name + " flag": {true, false}, name + " claim": {false, true}, name + " both": {true, true},
-		}, func(t *testing.T, w *recipetest.World, deleted struct{ flag, claim bool }) {
-			q, conn := w.Queue(w.Stranger(nil)), w.Bare()
-			to := next(w.ClientOf(q), 100, nil)
-			recipetest.PutOn(t, to, "before")
-			recipetest.PutOn(t, q, "x")
-			it := recipetest.TakeOn(t, q)
-			sentAgain(w, ack.op, false)
-			time.AfterFunc(time.Second, func() {
-				if deleted.flag {
-					require.NoError(t, conn.Delete(recipetest.TakenOf(it).Claim.Path, -1))
+		t.Run(name, func(t *testing.T) {
+			eachInBubble(t, parts, func(t *testing.T, w *recipetest.World, deleted part) {
+				q, conn := w.Queue(w.Stranger(nil)), w.Bare()
+				to := next(w.ClientOf(q), 100, nil)
+				recipetest.PutOn(t, to, "before")
+				recipetest.PutOn(t, q, "x")
+				it := recipetest.TakeOn(t, q)
+				sentAgain(w, ack.op, false)
+				time.AfterFunc(time.Second, func() { deleted.remove(t, w, conn) })
+				err := ack.call(t, it, to)
+				require.Len(t, w.Plan.Fired(), 2)
+				if !ack.receipts && deleted.flag && deleted.claim { // the outcome cannot be found out; at worst the item is delivered once more
+					require.NoError(t, err)
+				} else {
+					require.ErrorIs(t, err, zkrecipes.ErrLost)
+					require.ErrorIs(t, it.Err(), zkrecipes.ErrLost)
 				}
-				if deleted.claim {
-					require.NoError(t, conn.Delete(recipetest.TakenOf(it).Claim.Exclusion(), -1))
-				}
+				require.NotContains(t, w.Srv.Children("/"), "effect")
+				require.Equal(t, []string{"before"}, listed(t, to))
+				again := recipetest.TakeOn(t, w.Queue(w.Stranger(nil)))
+				require.Equal(t, it.ID, again.ID)
+				require.Equal(t, 2, again.Attempt)
+				recipetest.AckOn(t, again)
+				require.Empty(t, w.Srv.Children(w.Segment(0)))
 			})
-			err := ack.call(t, it, to)
-			require.Len(t, w.Plan.Fired(), 2)
-			if !ack.receipts && deleted.flag && deleted.claim { // the outcome cannot be found out; at worst the item is delivered once more
-				require.NoError(t, err)
-			} else {
-				require.ErrorIs(t, err, zkrecipes.ErrLost)
-				require.ErrorIs(t, it.Err(), zkrecipes.ErrLost)
-			}
-			require.NotContains(t, w.Srv.Children("/"), "effect")
-			require.Equal(t, []string{"before"}, listed(t, to))
-			again := recipetest.TakeOn(t, w.Queue(w.Stranger(nil)))
-			require.Equal(t, it.ID, again.ID)
-			require.Equal(t, 2, again.Attempt)
-			recipetest.AckOn(t, again)
-			require.Empty(t, w.Srv.Children(w.Segment(0)))
 		})
 	}
 }
@@ -212,7 +177,9 @@ func TestAckWhoseContextEndsIsUncertainOnlyOnceSent(t *testing.T) {
 		canceledAck := func() error {
 			a := recipetest.AckLater(t, it)
 			synctest.Wait()
-			_, err := canceled(t, a)
+			a.Cancel(nil)
+			_, err := a.Wait()
+			require.ErrorIs(t, err, context.Canceled)
 			require.NoError(t, it.Err())
 			return err
 		}
@@ -265,7 +232,6 @@ func TestCauseOfTheContextOfAnAckOrPutIsNotItsOutcome(t *testing.T) {
 // Nack returns at once, also while disconnected. One whose reply is lost is sent again, and
 // never deletes the next consumer's claim.
 func TestNackOfAQueuesItemWhoseReplyIsLostLeavesTheNextClaimAlone(t *testing.T) {
-	// While disconnected
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		q, other := w.Queue(w.Stranger(nil)), w.Queue(w.Stranger(nil))
 		recipetest.PutOn(t, q, "x")

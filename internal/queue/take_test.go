@@ -8,7 +8,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
 	"github.com/zkrecipes/zkrecipes"
@@ -26,8 +25,7 @@ func TestTakesDoNotListSegmentsInWhichNothingIsFreeAgainAndAgain(t *testing.T) {
 		for _, q := range []*zkrecipes.Queue{producer, slow, q} {
 			recipetest.QueueOf(q).SegmentSize = 10
 		}
-		_, err := producer.PutAll(t.Context(), make([][]byte, old*10+n)...)
-		require.NoError(t, err)
+		recipetest.PutAllOn(t, producer, 0, old*10+n)
 		var held []*zkrecipes.Item
 		for i := range old * 10 {
 			it := recipetest.TakeOn(t, slow)
@@ -42,17 +40,11 @@ func TestTakesDoNotListSegmentsInWhichNothingIsFreeAgainAndAgain(t *testing.T) {
 		take := func(n int) {
 			var calls []*harness.Call[struct{}]
 			for _, q := range all {
-				calls = append(calls, harness.Go(t, func(ctx context.Context) (none struct{}, err error) {
+				calls = append(calls, harness.GoErr(t, func(context.Context) error {
 					for range n {
-						it, err := q.Take(ctx)
-						if err == nil {
-							err = it.Ack(ctx)
-						}
-						if err != nil {
-							return none, err
-						}
+						recipetest.AckedOn(t, q)
 					}
-					return none, nil
+					return nil
 				}))
 			}
 			for _, call := range calls {
@@ -72,7 +64,7 @@ func TestTakesDoNotListSegmentsInWhichNothingIsFreeAgainAndAgain(t *testing.T) {
 		require.Equal(t, id, it.ID)
 		recipetest.AckOn(t, it)
 		for range n - 3*(3+each) {
-			recipetest.AckOn(t, recipetest.TakeOn(t, q))
+			recipetest.AckedOn(t, q)
 		}
 		a := w.TakeLater(q)
 		time.Sleep(time.Minute)
@@ -147,23 +139,28 @@ func TestParkedItemsAreBounded(t *testing.T) {
 	})
 }
 
-// One of three items is claimed, and no flag shows it.
+// One of three items is claimed, and no flag shows it. A session that does not know that yet passes
+// over it, too.
 func TestTakeNClaimsNoItemThatIsClaimedWithoutAFlag(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-		q, raw := w.Queue(w.Stranger(nil)), w.Bare()
+		q, other, conn := w.Queue(w.Stranger(nil)), w.Queue(w.Stranger(nil)), w.Bare()
 		recipetest.PutOn(t, q, recipetest.Names(3)...)
-		segment := w.Path + "/s/0000000000"
-		exclusion := segment + "/" + queuelog.Entries(w.Srv.Children(segment))[1].Name + queuelog.ClaimName
-		_, err := raw.Create(exclusion, nil, 0, zk.WorldACL(zk.PermAll))
-		require.NoError(t, err)
-		items, err := q.TakeN(t.Context(), 3)
-		require.NoError(t, err)
+		exclusion := w.Foreign(conn, w.Items()[1], queuelog.ClaimName[1:])
+		items := takeN(t, q, 3)
 		require.Len(t, items, 2)
 		for i, it := range items {
 			require.Equal(t, []string{"0", "2"}[i], string(it.Data))
+			recipetest.NackOn(t, it)
+		}
+		for _, want := range []string{"0", "2"} {
+			it, err := other.TryTake(t.Context())
+			require.NoError(t, err)
+			require.Equal(t, want, string(it.Data))
 			recipetest.AckOn(t, it)
 		}
-		require.NoError(t, raw.Delete(exclusion, -1))
+		_, err := other.TryTake(t.Context())
+		require.ErrorIs(t, err, zkrecipes.ErrEmpty)
+		require.NoError(t, conn.Delete(exclusion, -1))
 		require.Equal(t, []string{"1"}, recipetest.Drain(t, q))
 	})
 }
@@ -173,15 +170,14 @@ func TestNoItemIsDeliveredBeyondItsAttemptsIfTheDeadLettersFail(t *testing.T) {
 		q := w.Queue(w.Stranger(nil))
 		recipetest.QueueOf(q).Opts.MaxAttempts = 1
 		recipetest.PutOn(t, q, "0", "1")
-		items, err := q.TakeN(t.Context(), 2)
-		require.NoError(t, err)
+		items := takeN(t, q, 2)
 		require.Len(t, items, 2)
 		require.Greater(t, items[1].Token(), items[0].Token())
 		for _, it := range items {
 			recipetest.NackOn(t, it)
 		}
 		w.SpoilDeadLetters()
-		items, err = q.TakeN(t.Context(), 2)
+		items, err := q.TakeN(t.Context(), 2)
 		require.ErrorIs(t, err, zkrecipes.ErrPathInUse)
 		require.Empty(t, items)
 		time.Sleep(time.Minute) // they are given back
@@ -217,8 +213,7 @@ func TestTakeNClaimsAsManyItemsAsARequestHasRoomFor(t *testing.T) {
 		recipetest.PutOn(t, q, recipetest.Names(95)...)
 		var got []string
 		for len(got) < 95 {
-			items, err := q.TakeN(t.Context(), 95)
-			require.NoError(t, err)
+			items := takeN(t, q, 95)
 			if len(got) == 0 {
 				require.Greater(t, len(items), 50)
 			}
@@ -273,4 +268,28 @@ func TestServeBeginsNoHandlerOnceItsContextHasEnded(t *testing.T) {
 			require.False(t, late, "%v", d)
 		})
 	}
+}
+
+// A claim ends just as its item is handed out. Either no consumer gets the item, or that was an
+// attempt: no consumer sees an attempt that another one has seen.
+func TestAnAttemptIsSeenOnce(t *testing.T) {
+	eachInBubble(t, map[string]bool{"ended before": false, "ended after": true}, func(t *testing.T, w *recipetest.World, after bool) {
+		q := recipetest.QueueOf(w.Queue(w.Stranger(nil)))
+		recipetest.PutOn(t, w.Queue(w.Stranger(nil)), "x")
+		items, err := q.Take(t.Context(), 1)
+		require.NoError(t, err)
+		it := items[0]
+		if after {
+			require.True(t, it.Seen())
+		}
+		require.NoError(t, it.Handle.Release())
+		synctest.Wait()
+		seen := 0
+		if it.Seen() {
+			seen = it.Claim.Attempt
+		}
+		next := recipetest.TakeOn(t, w.Queue(w.Stranger(nil)))
+		require.Equal(t, seen+1, next.Attempt)
+		require.Equal(t, after, seen == 1)
+	})
 }

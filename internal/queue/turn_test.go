@@ -171,9 +171,7 @@ func TestTakesWithDeadlinesShorterThanARoundTripGetTheirItems(t *testing.T) {
 		var got []string
 		for tries := 0; len(got) < 10; tries++ {
 			require.Less(t, tries, 1000)
-			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
-			it, err := q.Take(ctx)
-			cancel()
+			it, err := q.Take(harness.Within(t, 20*time.Millisecond))
 			if err != nil {
 				require.ErrorIs(t, err, context.DeadlineExceeded)
 				continue
@@ -215,19 +213,6 @@ func TestTryTakeReturnsErrEmptyInsteadOfWaiting(t *testing.T) {
 	})
 }
 
-// An item that was taken too often goes to the dead letters, and TryTake gets the next.
-func TestTryTakeMovesItemsTakenTooOftenToTheDeadLetters(t *testing.T) {
-	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-		q := strict(w, 1)
-		recipetest.PutOn(t, q, "0", "1")
-		recipetest.NackOn(t, recipetest.TakeOn(t, q))
-		it, err := q.TryTake(t.Context())
-		require.NoError(t, err)
-		require.Equal(t, "1", string(it.Data))
-		require.Equal(t, []string{"0"}, recipetest.Drain(t, q.DeadLetters()))
-	})
-}
-
 func TestTakeNClaimsWhatIsFreeInOneTransaction(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		q := w.Queue(w.Stranger(nil))
@@ -244,9 +229,7 @@ func TestTakeNClaimsWhatIsFreeInOneTransaction(t *testing.T) {
 				recipetest.AckOn(t, it)
 			}
 		}
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
-		_, err := q.TakeN(ctx, 5)
+		_, err := q.TakeN(harness.Within(t, time.Second), 5)
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		for _, n := range []int{0, -1} {
 			_, err = q.TakeN(t.Context(), n)
@@ -269,8 +252,7 @@ func TestWorkersOfAClientShareAPlaceAndAClaim(t *testing.T) {
 		synctest.Wait()
 		require.Len(t, w.Srv.Children(w.Path+"/line"), 1)
 		before := w.Srv.Counts()
-		_, err := w.Queue(w.Stranger(nil)).PutAll(t.Context(), make([][]byte, 8)...)
-		require.NoError(t, err)
+		recipetest.PutAllOn(t, w.Queue(w.Stranger(nil)), 0, 8)
 		synctest.Wait()
 		counts := w.Srv.Counts().Sub(before)
 		require.Equal(t, 1, counts.Requests["multi(create,create,create,create,create,create,create,create,create,create,create,create,create,create,create,create,setData,delete)"], "%v", counts.Requests)
@@ -280,19 +262,6 @@ func TestWorkersOfAClientShareAPlaceAndAClaim(t *testing.T) {
 		require.Empty(t, w.Items())
 		require.Len(t, w.Srv.Children(w.Path+"/line"), 1)
 		require.NoError(t, stop(a))
-		synctest.Wait()
-		require.Empty(t, w.Srv.Children(w.Path+"/line"))
-	})
-}
-
-// A place without takers is kept for a moment and then deleted.
-func TestPlaceOfACancelledTakeIsDeleted(t *testing.T) {
-	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-		q := w.Queue(w.Stranger(nil))
-		a := w.TakeLater(q)
-		require.Len(t, w.Srv.Children(w.Path+"/line"), 1)
-		canceled(t, a)
-		time.Sleep(2 * queue.Linger)
 		synctest.Wait()
 		require.Empty(t, w.Srv.Children(w.Path+"/line"))
 		pools := queue.PoolsOf(recipetest.QueueOf(q).Client)
@@ -310,7 +279,7 @@ func TestTakesOfOneClientAreServedInOrder(t *testing.T) {
 		for range 5 {
 			calls = append(calls, w.TakeLater(q))
 		}
-		canceled(t, calls[1])
+		recipetest.Cancels(t, calls[1])
 		recipetest.PutOn(t, w.Queue(w.Stranger(nil)), recipetest.Names(4)...)
 		for i, k := range []int{0, 2, 3, 4} {
 			it := calls[k].Get()

@@ -65,10 +65,6 @@ func TestEntriesAreTheItemsInOrder(t *testing.T) {
 	}
 }
 
-func TestEntryIDIsTheIDInItsName(t *testing.T) {
-	require.Equal(t, idA, Entry{Name: idA + "0000000001"}.ID())
-}
-
 func TestSegmentNumbersAreAscending(t *testing.T) {
 	for name, test := range map[string]struct {
 		names []string

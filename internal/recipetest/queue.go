@@ -156,25 +156,6 @@ func AckLater(t testing.TB, it *zkrecipes.Item, ops ...zkrecipes.Op) *harness.Ca
 	return harness.GoErr(t, func(ctx context.Context) error { return it.Ack(ctx, ops...) })
 }
 
-// LineUp waits until there are n places in the line with that path and the given
-// clients are asleep.
-func LineUp(t testing.TB, conn *zk.Conn, line string, n int, clients ...*zkrecipes.Client) {
-	t.Helper()
-	harness.Eventually(t, "places in "+line, func() bool { return len(harness.Children(t, conn, line)) == n })
-	for _, c := range clients {
-		Asleep(t, c)
-	}
-}
-
-// Asleep waits until a client has armed its watches and no request is under way.
-func Asleep(t testing.TB, c *zkrecipes.Client) {
-	t.Helper()
-	harness.Eventually(t, "a sleeping client", func() bool {
-		s, _ := Core(c).Session()
-		return len(s.Inspect().Watches) >= 2 && Idle(c)
-	})
-}
-
 // Tree lists all znodes below a path, relative to it, sorted.
 func Tree(t testing.TB, conn *zk.Conn, path string) (all []string) {
 	t.Helper()
@@ -319,9 +300,6 @@ func (cr *Crowd) Woken(f func()) (n int) {
 	}
 	return n
 }
-
-// NameLength is the length of an item's name.
-const NameLength = queuelog.IDLength + 10
 
 const (
 	OpReceipt    = "create2"

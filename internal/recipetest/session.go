@@ -136,7 +136,7 @@ func (w *World) Expire(c *zkrecipes.Client) {
 }
 
 const (
-	HolderEnv     = "ZKRECIPES_TEST_HOLDER" // what the process does once it holds: "wait" or "commit"; or "member"
+	HolderEnv     = "ZKRECIPES_TEST_HOLDER" // what the process does once it holds: "wait" or "commit"
 	PathEnv       = "ZKRECIPES_TEST_PATH"
 	SideEnv       = "ZKRECIPES_TEST_SIDE" // the name of the side on which it holds
 	HolderTimeout = 8 * time.Second
@@ -156,7 +156,7 @@ type Report struct {
 	Fenced    bool   // Check fails in a transaction of another connection
 }
 
-// Process is a running TestHolderProcess or TestMemberProcess.
+// Process is a running TestHolderProcess.
 type Process struct {
 	t   *testing.T
 	cmd *exec.Cmd

@@ -47,13 +47,11 @@ func TestCloseTakesNoTimeWhateverTheStateOfTheConnection(t *testing.T) {
 		w.Srv.Disconnect(s.ID())
 		time.Sleep(time.Second)
 	}
-	// reading has 40 goroutines read, of whose requests so many are in go-zookeeper's channel.
-	reading := func(in state, queued int) state {
+	reading := func(in state) state {
 		return func(w *recipetest.World, s *session.Session, hole *atomic.Bool) {
 			in(w, s, hole)
 			recipetest.StartReaders(w.T, s, 40)
 			synctest.Wait()
-			require.Equal(w.T, queued, recipetest.QueuedRequests(s.Inspect().Conn))
 		}
 	}
 	for name, lose := range map[string]state{
@@ -62,12 +60,12 @@ func TestCloseTakesNoTimeWhateverTheStateOfTheConnection(t *testing.T) {
 			w.Srv.Disconnect(s.ID())
 			synctest.Wait()
 		},
-		"dialling a black hole":              blackHole,
-		"handshake not answered":             withheld("connect"),
-		"credentials not answered":           withheld("auth"),
-		"re-arming watches":                  withheld("setWatches"),
-		"requests queued":                    reading(blackHole, 16),
-		"requests held back while re-arming": reading(withheld("setWatches"), 0),
+		"dialling a black hole":                    blackHole,
+		"handshake not answered":                   withheld("connect"),
+		"credentials not answered":                 withheld("auth"),
+		"re-arming watches":                        withheld("setWatches"),
+		"requests that wait for a connection":      reading(blackHole),
+		"requests that wait while watches are set": reading(withheld("setWatches")),
 	} {
 		t.Run(name, func(t *testing.T) {
 			recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
@@ -143,25 +141,6 @@ func TestCloseOnASilentServerTakesAtMostHalfTheTimeoutAndThreeSeconds(t *testing
 		require.Error(t, closes(t, c, s.Timeout()/2+3*time.Second))
 		require.ErrorIs(t, l.Err(), zkrecipes.ErrClosed)
 		w.Back()
-	})
-}
-
-func TestCloseDoesNotWaitForASessionThatEndsMeanwhile(t *testing.T) {
-	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-		c := w.Stranger(nil)
-		s, _ := c.Core().Session()
-		answer := make(chan struct{})
-		go s.Call(func(*zk.Conn) error { <-answer; return nil }) // a slow call
-		synctest.Wait()
-		closed := harness.GoErr(t, func(context.Context) error { return c.Close() })
-		synctest.Wait()
-		require.True(t, s.Inspect().Draining)
-		w.Srv.Expire(s.ID()) // on the next connection the server says so
-		<-s.Over()
-		synctest.Wait()
-		require.True(t, s.Inspect().Parked)
-		close(answer)
-		_, _ = closed.Wait()
 	})
 }
 
@@ -267,10 +246,8 @@ func TestCloseEndsTheSessionWhileConnected(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		c := w.Client(nil)
 		s, _ := c.Core().Session()
-		require.NoError(t, s.Call(func(conn *zk.Conn) error { // which goes only with the session
-			_, err := conn.Create("/ephemeral", nil, zk.FlagEphemeral, zk.WorldACL(zk.PermAll))
-			return err
-		}))
+		create := &zk.CreateRequest{Path: "/ephemeral", Acl: zk.WorldACL(zk.PermAll), Flags: zk.FlagEphemeral}
+		require.NoError(t, s.Multi(t.Context(), create).Err()) // which goes only with the session
 		require.NoError(t, closes(t, c, 0))
 		require.NotContains(t, w.Srv.Children("/"), "ephemeral")
 		require.Empty(t, w.Srv.Sessions())

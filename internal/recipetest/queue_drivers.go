@@ -169,16 +169,14 @@ func one(n int, err error) error {
 
 // effects deletes the znodes that acks have created, and returns a text for each.
 func effects(t testing.TB, c *zkrecipes.Client) (all []string) {
-	err := Live(t, c).Call(func(conn *zk.Conn) error {
-		names, _, err := conn.Children("/")
-		for _, name := range names {
-			if strings.HasPrefix(name, "effect-") {
-				all = append(all, "effect")
-				err = errors.Join(err, conn.Delete("/"+name, -1))
-			}
-		}
-		return err
-	})
+	s := Live(t, c)
+	names, _, err := s.Children(t.Context(), "/")
 	require.NoError(t, err)
+	for _, name := range names {
+		if strings.HasPrefix(name, "effect-") {
+			all = append(all, "effect")
+			require.NoError(t, s.Multi(t.Context(), &zk.DeleteRequest{Path: "/" + name, Version: -1}).Err())
+		}
+	}
 	return all
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/zkrecipes/zkrecipes"
 	"github.com/zkrecipes/zkrecipes/internal/harness"
 	"github.com/zkrecipes/zkrecipes/internal/layout"
+	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
 // Nothing is a function for Do.
@@ -50,10 +51,10 @@ func (r *Rig) Queued(n int) {
 	harness.Eventually(r.T, "places in line", func() bool { return len(harness.Children(r.T, r.Raw, r.Path)) == n })
 }
 
-// Idle reports whether no request of the client is in flight.
+// Idle reports whether the client has set all its watches.
 func Idle(c *zkrecipes.Client) bool {
 	s, _ := Core(c).Session()
-	return s.Inspect().Calls == 0
+	return !slices.ContainsFunc(s.Inspect().Watches, func(w zkconn.InspectedWatch) bool { return !w.Answered })
 }
 
 // TracedEvent is what tests read of the arguments of a Trace's functions.

@@ -7,7 +7,6 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"reflect"
 	"strings"
 	"sync"
 	"syscall"
@@ -15,7 +14,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
 	"github.com/zkrecipes/zkrecipes"
@@ -45,12 +43,6 @@ func DialTapped(t testing.TB, target string, opts zkrecipes.Options) (*zkrecipes
 	return c, s, taps
 }
 
-// QueuedRequests returns the number of requests in go-zookeeper's send channel, which
-// holds 16.
-func QueuedRequests(conn *zk.Conn) int {
-	return reflect.ValueOf(conn).Elem().FieldByName("sendChan").Len()
-}
-
 // AwaitUp waits until the session is connected.
 func AwaitUp(t testing.TB, s *session.Session) {
 	t.Helper()
@@ -76,10 +68,8 @@ func AwaitReconnect(t testing.TB, s *session.Session, conn uint64) {
 
 // ReadOnce reads a znode. It waits until the session is over, if need be.
 func ReadOnce(s *session.Session, path string) error {
-	return s.Call(func(conn *zk.Conn) error {
-		_, _, err := conn.Get(path)
-		return err
-	})
+	_, _, err := s.Get(s.UntilAnswered(), path)
+	return err
 }
 
 // StartReaders starts n goroutines that read until the session is over. The test

@@ -8,10 +8,12 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
 	"github.com/zkrecipes/zkrecipes"
 	"github.com/zkrecipes/zkrecipes/internal/harness"
+	"github.com/zkrecipes/zkrecipes/internal/jute"
 	"github.com/zkrecipes/zkrecipes/internal/recipetest"
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
@@ -102,6 +104,27 @@ func TestARequestOfMaxBufferPassesAndOneByteMoreIsNotSent(t *testing.T) {
 		require.ErrorContains(t, commit(most), "request of 65537 bytes")
 		require.Zero(t, w.Srv.Counts().Sub(before).Requests["connect"], "no connection is lost")
 		require.NoError(t, l.Release())
+	}, zktest.MaxFrame(smallBuffer))
+}
+
+// The session has more watches than one request of that size has room for.
+func TestWatchesAreSetAgainByRequestsOfMaxBuffer(t *testing.T) {
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		c, look := w.Client(&zkrecipes.Options{MaxBuffer: smallBuffer}), w.Bare()
+		s := recipetest.Live(t, c)
+		var nodes []string
+		for i := range 200 {
+			nodes = append(nodes, fmt.Sprintf("/%0500d", i))
+			_, err := look.Create(nodes[i], nil, 0, zk.WorldACL(zk.PermAll))
+			require.NoError(t, err)
+		}
+		watches := recipetest.WatchNodes(t, s, nodes)
+		require.True(t, w.Srv.Disconnect(s.ID()))
+		for _, node := range nodes {
+			require.NoError(t, look.Delete(node, -1))
+		}
+		recipetest.RequireFired(t, watches, jute.EventDeleted)
+		require.Equal(t, s.ID(), recipetest.SessionID(c), "the session goes on")
 	}, zktest.MaxFrame(smallBuffer))
 }
 

@@ -1,7 +1,6 @@
 package wire
 
 import (
-	"bytes"
 	"fmt"
 	"io"
 	"net"
@@ -106,12 +105,12 @@ func TestEventsThatPrecedeAReplyAreDeliveredBeforeTheCallEnds(t *testing.T) {
 		}
 		l := r.connect()
 		call.Store(l.call())
-		l.write(requestFrame(1, jute.OpDelete))
+		l.write(ping())
 		r.reported()
-		l.answer(slices.Concat(event(jute.EventDeleted, "/a"), reply(xidFirstCall, 5, 0), reply(1, 6, 0, 'z')))
+		l.answer(slices.Concat(event(jute.EventDeleted, "/a"), reply(xidFirstCall, 5, 0), pong()))
 		require.NoError(t, l.await(call.Load()))
 		require.Equal(t, []string{"event 2 /a on 1"}, r.reported())
-		require.Equal(t, [][]byte{event(jute.EventDeleted, "/a"), reply(1, 0, 0, 'z')}, l.read(), "the call's reply is not go-zookeeper's")
+		require.Equal(t, [][]byte{pong()}, l.read(), "nothing else is go-zookeeper's")
 	})
 }
 
@@ -150,7 +149,7 @@ func TestACallFailsWithErrNotSentOnlyIfNoneOfItWasWritten(t *testing.T) {
 		l := r.connectStalled()
 		first := l.call(make([]byte, bigRecord)...) // it is being written
 		second := l.call()
-		l.write(requestFrame(1, jute.OpDelete))
+		l.write(ping())
 		third := l.call(make([]byte, bigRecord)...)
 		l.conn.Close()
 		require.ErrorIs(t, l.await(first), ErrNoReply, "some of it may be there")
@@ -166,23 +165,21 @@ func (l *link) requireOpen() {
 	require.NoError(l.t, l.conn.Cause())
 }
 
-// Every Call gets its own reply, go-zookeeper's frames keep their order although it reuses
-// its buffer, and no frame is torn, lost or sent twice.
+// Every Call gets its own reply, go-zookeeper reuses its buffer, and no frame is torn, lost or sent
+// twice.
 func TestConcurrentCallsAndGoZookeepersFramesDoNotMix(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, r *rig) {
 		const callers, each = 16, 50
 		l := r.connectStalled()
 		var wg sync.WaitGroup
 		wg.Go(func() { // the server
-			deletes, calls := int32(0), xidFirstCall+1
+			calls := xidFirstCall + 1
 			for range callers*each + each {
 				frame := l.readRequests(1)[0]
 				d := jute.NewDecoder(frame[4:])
 				xid, op := d.Int32(), d.Int32()
-				if op == jute.OpDelete {
-					deletes++
-					assert.Equal(t, deletes, xid)
-					assert.Equal(t, bytes.Repeat([]byte{byte(xid)}, 20), frame[12:])
+				if op == jute.OpPing {
+					assert.Equal(t, ping(), frame)
 				} else {
 					calls--
 					assert.Equal(t, calls, xid)
@@ -203,8 +200,8 @@ func TestConcurrentCallsAndGoZookeepersFramesDoNotMix(t *testing.T) {
 			})
 		}
 		wg.Go(func() {
-			for xid := range int32(each) {
-				frame := requestFrame(xid+1, jute.OpDelete, bytes.Repeat([]byte{byte(xid + 1)}, 20)...)
+			for range each {
+				frame := ping()
 				l.conn.Write(frame)
 				clear(frame)
 			}
@@ -376,9 +373,8 @@ func TestAReplyReadAfterCloseIsDropped(t *testing.T) {
 		call := l.call()
 		before := r.ValidUntil()
 		time.Sleep(time.Second)
-		fired := event(jute.EventDeleted, "/a")
-		go l.server.Write(append(fired, reply(xidFirstCall, 70, 0, 'x')...)) // both in one read
-		require.NoError(t, take(len(fired)-1))
+		go l.server.Write(append(pong(), reply(xidFirstCall, 70, 0, 'x')...)) // both in one read
+		require.NoError(t, take(len(pong())-1))
 		l.conn.Close()
 		require.ErrorIs(t, l.await(call), ErrNoReply)
 
@@ -444,41 +440,14 @@ func TestXidsOfCallsWrapAround(t *testing.T) {
 	})
 }
 
-// Up is the first moment at which a Call may be made.
-func TestACallMadeWhenTheGateOpensIsSentAfterTheHeldFrames(t *testing.T) {
-	inBubble(t, nil, func(t *testing.T, r *rig) {
-		var resumed atomic.Pointer[link]
-		var call *Call
-		r.cfg.Up = func(conn uint64) {
-			if conn == 2 {
-				call = resumed.Load().startCall()
-			}
-		}
-		first := r.connect()
-		first.setDataWatches("/a")
-		first.server.Close()
-		l := r.dial()
-		resumed.Store(l)
-		l.write(connectRequest(sessionID))
-		l.answer(connectReply(sessionTimeout, sessionID))
-		l.frames()
-		l.write(requestFrame(1, jute.OpDelete), requestFrame(2, jute.OpCreate), setWatches(3, []string{"/a"}, nil, nil))
-		l.answer(reply(3, 0, 0))
-		want := []string{"setWatches 3", "delete 1", "create 2", fmt.Sprintf("multi %d", xidFirstCall)}
-		require.Equal(t, want, l.sent())
-		l.answer(reply(xidFirstCall, 1, 0))
-		require.NoError(t, l.await(call))
-	})
-}
-
 func TestAnsweredRequestsAreRemovedFromPending(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, r *rig) {
 		l := r.connect()
 		for i := range int32(3) {
 			l.call(make([]byte, 1000)...)
-			l.write(requestFrame(10+i, jute.OpDelete), ping())
+			l.write(ping())
 			synctest.Wait()
-			l.answer(reply(10+i, 0, 0), reply(xidFirstCall-i, 0, 0), reply(jute.XidPing, 0, 0), reply(xidFirstCall-i, 0, 0))
+			l.answer(reply(xidFirstCall-i, 0, 0), reply(jute.XidPing, 0, 0), reply(xidFirstCall-i, 0, 0))
 		}
 		l.conn.mu.Lock()
 		defer l.conn.mu.Unlock()

@@ -21,13 +21,10 @@ const xidEphemerals int32 = -1000
 
 // request is what a Conn remembers of a request until its reply comes.
 type request struct {
-	op    int32
-	path  string // of a request that can set a watch
-	watch bool
-	paths map[watch]struct{} // of a setWatches
-	call  *Call              // nil: go-zookeeper's request, or the Conn's own
-	size  int
-	sent  time.Time
+	op   int32
+	call *Call // nil: go-zookeeper's request, or askEphemerals'
+	size int
+	sent time.Time
 }
 
 // Conn is one connection of a Session. go-zookeeper writes whole frames, from
@@ -63,12 +60,11 @@ type Conn struct {
 	pendingBytes  int // the size of the requests in pending
 	pings         []time.Time
 	gateClosed    bool
-	asking        bool               // for the session's ephemeral znodes; see askEphemerals
-	asked         bool               // for them, on this connection
-	alive         time.Time          // when the latest request was sent that was answered while the gate was closed
-	served        bool               // the gate has opened, or a request was answered
-	held          []outgoing         // frames that wait for the gate to open
-	unarmed       map[watch]struct{} // watches that are not armed again yet
+	asking        bool      // for the session's ephemeral znodes; see askEphemerals
+	asked         bool      // for them, on this connection
+	alive         time.Time // when the latest request was sent that was answered while the gate was closed
+	served        bool      // the gate has opened, or a request was answered
+	unarmed       int       // requests that set watches again, and are not answered yet
 	gateTimer     *time.Timer
 	closed        bool
 	downDone      bool // Config.Down has returned
@@ -113,7 +109,6 @@ func (c *Conn) closeWith(cause error) {
 	c.closeOnce.Do(func() {
 		c.mu.Lock()
 		c.closed, c.cause = true, cause
-		c.held = nil
 		var unanswered []*Call
 		for xid, r := range c.pending {
 			if r.call != nil { // go-zookeeper may still read replies to its own requests

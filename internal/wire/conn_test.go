@@ -11,34 +11,14 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/jute"
 )
 
-func TestErrorCodesUnknownToGoZookeeperAreTranslated(t *testing.T) {
-	inBubble(t, nil, func(t *testing.T, r *rig) {
-		l := r.connect()
-		for code, seen := range map[int32]int32{
-			jute.ErrConnectionLoss:   jute.ErrNothing,
-			jute.ErrOperationTimeout: jute.ErrNothing,
-			jute.ErrThrottled:        jute.ErrNothing,
-			0:                        0,
-			-5:                       -5,
-			jute.ErrNoNode:           jute.ErrNoNode,
-			jute.ErrSessionExpired:   jute.ErrSessionExpired,
-			jute.ErrSessionMoved:     jute.ErrSessionMoved,
-		} {
-			l.write(requestFrame(1, jute.OpDelete))
-			l.answer(reply(1, 5, code, 'x'))
-			require.Equal(t, [][]byte{reply(1, 0, seen, 'x')}, l.read())
-		}
-	})
-}
-
 func TestWriteNeverFailsAndReadReportsTheCause(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, r *rig) {
 		l := r.connect()
 		l.socket.broken.Store(true)
 		r.reported()
-		l.write(requestFrame(1, jute.OpDelete)) // requires no error
+		l.write(ping()) // requires no error
 		require.ErrorIs(t, l.down(), errBroken)
-		l.write(requestFrame(2, jute.OpDelete), ping())
+		l.write(ping(), ping())
 		require.Equal(t, []string{"down 1: write: broken"}, r.reported(), "reported once")
 
 		l = r.dial()
@@ -53,6 +33,9 @@ func TestWriteNeverFailsAndReadReportsTheCause(t *testing.T) {
 		l = r.connect()
 		l.write(jute.Frame([]byte{1, 2}))
 		require.ErrorIs(t, l.down(), jute.ErrShort)
+		l = r.connect()
+		l.write(requestFrame(1, jute.OpDelete))
+		require.ErrorContains(t, l.down(), "go-zookeeper sends delete, for which nobody has asked it")
 	})
 }
 
@@ -61,7 +44,7 @@ func TestAConnectionToAServerThatDoesNotReadIsClosedAfterHalfTheTimeout(t *testi
 		l := r.connectStalled()
 		began := time.Now()
 		time.AfterFunc(time.Second, func() { l.server.Write(event(jute.EventCreated, "/a")) }) // it is not silent
-		l.write(requestFrame(1, jute.OpDelete))                                                // requires no error
+		l.write(ping())                                                                        // requires no error
 		require.Equal(t, sessionTimeout/2, time.Since(began))
 		require.ErrorContains(t, l.conn.Cause(), "write")
 	})

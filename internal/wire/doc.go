@@ -1,5 +1,5 @@
-// Package wire implements the net.Conn that go-zookeeper uses in place of the TCP or TLS connection. It
-// inspects the traffic in both directions, sends requests of its own, and makes up for what
+// Package wire implements the net.Conn that go-zookeeper uses in place of the TCP or TLS connection.
+// go-zookeeper dials, makes the handshake and sends pings; wire sends all requests, and makes up for what
 // go-zookeeper v1.0.4 lacks: it presents credentials before any request (handshake.go, login.go), keeps
 // requests back until the watches are set again (gate.go), never replaces a session that has ended by a
 // new one, and knows until when the session is known to be alive (receive.go). A [Session] outlives its
@@ -12,11 +12,11 @@
 //
 // Without any of these, a lease is believed too long, a write is sent twice, or an event is missed.
 //
-//   - W1: On a resumed connection go-zookeeper's requests and the Session's wait until each watch is set
-//     again and the session's znodes were compared. go-zookeeper would send what it has queued before its
-//     setWatches, and a server that has lost transactions would be believed.
-//   - W2: A frame for go-zookeeper takes effect when go-zookeeper has asked for its last byte, and all
-//     frames do in the order in which they came.
+//   - W1: On a resumed connection requests wait until each watch is set again and the session's znodes
+//     were compared: else a watch that a reply sets would race with those that are being set again, and a
+//     server that has lost transactions would be believed.
+//   - W2: All frames take effect in the order in which they came, and one for go-zookeeper when it has
+//     asked for the last byte.
 //   - W3: A session has one id. A handshake that names another fails.
 //   - W4: An answer proves that the session was alive when the request was sent, not later. Behind a
 //     closed gate it counts once the gate opens.

@@ -80,14 +80,8 @@ func (c *Conn) askEphemerals() {
 	}
 	ask := jute.AppendInt32(jute.AppendInt32(nil, xidEphemerals), jute.OpGetEphemerals)
 	frame := jute.Frame(jute.AppendString(ask, "/"))
-	go func() { // which ends with its write, at the latest when the connection is closed
-		c.mu.Lock()
-		write := c.enqueue(c.parse(frame))
-		c.mu.Unlock()
-		if write {
-			c.flush(true)
-		}
-	}()
+	// The goroutine ends with its write, at the latest when the connection is closed.
+	go c.send(outgoing{frame: frame, xid: xidEphemerals, request: request{op: jute.OpGetEphemerals}})
 }
 
 // ephemeralsAnswered passes the znodes on. A server that does not want to answer is asked no
@@ -127,7 +121,7 @@ func (c *Conn) ephemeralsAnswered(zxid int64, code int32, record []byte) error {
 func (c *Conn) sawComparison(zxid int64) {
 	c.mu.Lock()
 	saw := c.session.sawEvent
-	if len(c.unarmed) == 0 {
+	if c.unarmed == 0 {
 		saw = c.session.sawReply
 	}
 	c.mu.Unlock()

@@ -93,7 +93,7 @@ func TestThatTransactionsMayBeLostIsRememberedUntilTheZnodesWereCompared(t *test
 func TestAServerThatDoesNotTellTheZnodesServes(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, r *rig) {
 		l := r.connect()
-		l.setDataWatches("/a")
+		r.watches.Data = []string{"/a"}
 		l.server.Close()
 		r.reported()
 		l = r.dial()
@@ -102,8 +102,7 @@ func TestAServerThatDoesNotTellTheZnodesServes(t *testing.T) {
 		l.mu.Unlock()
 		l.write(connectRequest(r.ID()))
 		l.answer(welcome())
-		l.write(setWatches(3, []string{"/a"}, nil, nil))
-		l.answer(reply(3, 0, 0))
+		l.armed()
 		require.Empty(t, r.reported(), "the gate is closed")
 		l.answer(reply(xidEphemerals, 0, jute.ErrUnimplemented))
 		l.requireUp()
@@ -113,8 +112,7 @@ func TestAServerThatDoesNotTellTheZnodesServes(t *testing.T) {
 		l = r.dial()
 		l.write(connectRequest(r.ID()))
 		l.answer(welcome())
-		l.write(setWatches(3, []string{"/a"}, nil, nil))
-		l.answer(reply(3, 0, 0))
+		l.armed()
 		require.Equal(t, []string{"up 3"}, r.reported(), "it is not asked again")
 	})
 }
@@ -124,7 +122,9 @@ func TestAServerThatDoesNotTellTheZnodesServes(t *testing.T) {
 func TestTheAnswerToTheComparisonDoesNotArmWatches(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, r *rig) {
 		l := r.connect()
-		l.setDataWatches("/a")
+		r.watches.Data = []string{"/a"}
+		l.write(ping())
+		l.answer(reply(jute.XidPing, 7, 0))
 		l.server.Close()
 		r.reported()
 		armed := r.armedFrom()
@@ -149,7 +149,7 @@ func TestTheGateStaysClosedIfANewEpochShowsBeforeItHasOpened(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1)) // what opens the gate runs when the reader waits
 	inBubble(t, nil, func(t *testing.T, r *rig) {
 		l := r.connect()
-		l.setDataWatches("/a")
+		r.watches.Data = []string{"/a"}
 		l.write(ping())
 		l.answer(reply(jute.XidPing, 7, 0))
 		l.server.Close()
@@ -160,15 +160,14 @@ func TestTheGateStaysClosedIfANewEpochShowsBeforeItHasOpened(t *testing.T) {
 		l.mu.Unlock()
 		l.write(connectRequest(r.ID()))
 		l.answer(welcome())
-		l.write(setWatches(3, []string{"/a"}, nil, nil), ping(), requestFrame(4, jute.OpSync))
-		l.answer(reply(3, 8, 0))
+		l.write(ping())
+		l.answer(reply(xidFirstCall, 8, 0))
 		require.Contains(t, l.sent(), "getEphemerals -1000")
 		const newEpoch = 1 << 32
 		l.answer(slices.Concat(ephemerals(8, "/a"), reply(jute.XidPing, newEpoch, 0)))
 		require.Equal(t, []string{"ephemerals [/a], may have lost: false"}, r.reported())
-		require.Equal(t, []string{"getEphemerals -1000"}, l.sent(), "and not the request that is held back")
+		require.Equal(t, []string{"getEphemerals -1000"}, l.sent())
 		l.answer(ephemerals(newEpoch+1, "/a"))
 		require.Equal(t, []string{"ephemerals [/a], may have lost: true", "up 2"}, r.reported())
-		require.Equal(t, []string{"sync 4"}, l.sent())
 	})
 }

@@ -1,26 +1,85 @@
 package wire
 
-// The gate holds requests back on a resumed connection (W1).
-//
-// go-zookeeper sends the requests that it has queued on the next connection
-// before its setWatches. A watch that the reply to such a request sets races
-// with the watches that are being armed again. So on a resumed connection the
-// gate holds every frame except setWatches, ping and close until each watch
-// that was armed before is armed again.
-//
-// Behind a closed gate no lease can be used or released. So what is answered there
-// proves that the session is alive only once the gate opens: see ValidUntil.
-//
-// The gate then also waits until the session's znodes were compared, see epoch.go. The request for
-// them is the first one that a server answers, or refuses because it requires SASL: then the session
-// is not up.
+import (
+	"fmt"
 
-// armedAgain notes that an answered setWatches has armed these watches.
-func (c *Conn) armedAgain(paths map[watch]struct{}) {
-	c.mu.Lock()
-	for w := range paths {
-		delete(c.unarmed, w)
+	"github.com/zkrecipes/zkrecipes/internal/jute"
+)
+
+// The gate keeps requests back on a resumed connection (W1): until each watch that was set before is
+// set again, and the session's znodes were compared, see epoch.go. What is asked for these is the first
+// request that a server answers, or refuses because it requires SASL: then the session is not up.
+//
+// Behind a closed gate no lease can be used or released. So what is answered there proves that the
+// session is alive only once the gate opens: see ValidUntil.
+
+// Watches are the paths of a session's watches by what the server compares: the data of a znode that
+// exists, whether there is one, or its children.
+type Watches struct{ Data, Exist, Children []string }
+
+// maxSetWatches bounds a request, as in ZooKeeper's own client (ClientCnxn). setWatchesHeader is what
+// it has beside its paths.
+const (
+	maxSetWatches    = 128 << 10
+	setWatchesHeader = 8 + 8 + 3*4
+)
+
+// requests returns the records of the requests that set the watches again, of at most that size unless
+// a single path is longer: the servers report what has happened since that zxid.
+func (w Watches) requests(since int64, most int) (records [][]byte) {
+	var paths [3][]string
+	size := setWatchesHeader
+	flush := func() {
+		if size == setWatchesHeader {
+			return
+		}
+		record := jute.AppendInt64(nil, since)
+		for i := range paths {
+			record = jute.AppendStrings(record, paths[i])
+		}
+		records, paths, size = append(records, record), [3][]string{}, setWatchesHeader
 	}
+	for i, all := range [...][]string{w.Data, w.Exist, w.Children} {
+		for _, path := range all {
+			if size+4+len(path) > most {
+				flush()
+			}
+			paths[i] = append(paths[i], path)
+			size += 4 + len(path)
+		}
+	}
+	flush()
+	return records
+}
+
+// armAgain sets the session's watches again. The answers advance no zxid (W6), and the gate stays
+// closed until all have come.
+func (c *Conn) armAgain() {
+	var outs []outgoing
+	for _, record := range c.session.cfg.Watches().requests(c.session.armedFrom(), min(maxSetWatches, c.session.cfg.MaxRequest)) {
+		frame := append(make([]byte, Headroom), record...)
+		outs = append(outs, c.newCall(jute.OpSetWatches, frame, c.armedAgain))
+	}
+	c.mu.Lock()
+	c.unarmed = len(outs)
+	c.mu.Unlock()
+	if len(outs) > 0 {
+		c.sendCalls(outs...)
+	}
+}
+
+// armedAgain is called with the answer to a setWatches.
+func (c *Conn) armedAgain(call *Call) {
+	code, _, err := call.Result()
+	if err != nil { // the connection is lost
+		return
+	}
+	if code != 0 {
+		c.closeWith(fmt.Errorf("arming watches again: %s", jute.ErrorName(code)))
+		return
+	}
+	c.mu.Lock()
+	c.unarmed--
 	c.mu.Unlock()
 	c.passGate()
 }
@@ -32,7 +91,7 @@ func (c *Conn) passGate() {
 	mayAsk := c.session.mayAsk()
 	c.mu.Lock()
 	c.asked = c.asked || !mayAsk
-	ask := c.gateClosed && len(c.unarmed) == 0 && !c.asked
+	ask := c.gateClosed && c.unarmed == 0 && !c.asked
 	open := c.mayOpen()
 	c.mu.Unlock()
 	switch {
@@ -45,19 +104,17 @@ func (c *Conn) passGate() {
 
 // mayOpen reports whether the gate is closed and waits for nothing. c.mu must be held.
 func (c *Conn) mayOpen() bool {
-	return c.gateClosed && len(c.unarmed) == 0 && c.asked && !c.asking
+	return c.gateClosed && c.unarmed == 0 && c.asked && !c.asking
 }
 
-// openGate lets the held frames through, in order, before any later frame. A reply that has come
-// since passGate may have shown a new epoch: then the gate opens after another comparison.
+// openGate lets requests pass. A reply that has come since passGate may have shown a new epoch: then
+// the gate opens after another comparison.
 func (c *Conn) openGate() {
 	c.mu.Lock()
 	if !c.mayOpen() {
 		c.mu.Unlock()
 		return
 	}
-	write := c.enqueue(c.held...)
-	c.held = nil
 	c.gateClosed, c.served = false, true
 	alive := c.alive
 	if c.gateTimer != nil {
@@ -68,8 +125,5 @@ func (c *Conn) openGate() {
 	if !closed {
 		c.session.markAlive(alive)
 		c.session.cfg.Up(c.number)
-	}
-	if write {
-		c.flush(true)
 	}
 }

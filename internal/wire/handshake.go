@@ -53,7 +53,7 @@ func HandshakeBudget(timeout time.Duration) time.Duration {
 }
 
 // rewriteConnectRequest writes the session's last zxid into go-zookeeper's
-// ConnectRequest, because go-zookeeper is shown none (see prepareReply). It
+// ConnectRequest, because go-zookeeper is shown few replies. It
 // fails if the request names another session than this one.
 func (c *Conn) rewriteConnectRequest(body []byte) error {
 	d := jute.NewDecoder(body)
@@ -184,10 +184,9 @@ func (c *Conn) authenticate() error {
 func (c *Conn) establish(r connectResponse) {
 	s := c.session
 	resumed := s.ID() != 0
-	unarmed := s.accept(r)
+	s.accept(r)
 	c.mu.Lock()
 	c.established = true
-	c.unarmed = unarmed
 	c.gateClosed = resumed
 	c.alive, c.lastSent = c.connectSent, c.connectSent
 	c.mu.Unlock()
@@ -201,5 +200,6 @@ func (c *Conn) establish(r connectResponse) {
 		c.gateTimer = time.AfterFunc(r.timeout/2, func() { c.closeWith(errRearmTimeout) })
 	}
 	c.mu.Unlock()
+	c.armAgain()
 	c.passGate()
 }

@@ -47,8 +47,8 @@ func TestProbeSendsTheZxidOnlyOnRequest(t *testing.T) {
 	for _, seen := range []bool{true, false} {
 		inBubble(t, nil, func(t *testing.T, r *rig) {
 			l := r.connect()
-			l.write(requestFrame(1, jute.OpDelete))
-			l.answer(reply(1, 70, 0))
+			l.call()
+			l.answer(reply(xidFirstCall, 70, 0))
 			l.server.Close()
 			nc, sent := fakeServer(t, welcome())
 			known, err := r.Probe(nc, seen)
@@ -62,7 +62,7 @@ func TestProbeSendsTheZxidOnlyOnRequest(t *testing.T) {
 			if seen {
 				zxid = 70
 			}
-			require.Equal(t, zxid, presentedZxid(t, frames))
+			require.Equal(t, zxid, presentedZxid(t, frames[0]))
 			d := jute.NewDecoder(frames[0][16:])
 			require.Equal(t, int32(sessionTimeout/time.Millisecond), d.Int32())
 			require.Equal(t, int64(sessionID), d.Int64())

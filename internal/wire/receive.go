@@ -46,9 +46,9 @@ func (s *Session) ioDeadline(set, now time.Time) (by time.Time, stale bool) {
 	return by, by.Sub(set) > timeout/32
 }
 
-// Read delivers one frame after the other to go-zookeeper. The effects of a
-// frame take place when go-zookeeper has asked for its last byte (W2). From then on
-// go-zookeeper processes the frame even if the connection is lost.
+// Read delivers one frame after the other to go-zookeeper: the ConnectResponse, and the answers to its
+// pings and its close. What has to come after these takes place when go-zookeeper has asked for the last
+// byte (W2). All other frames are dealt with here, in between.
 func (c *Conn) Read(p []byte) (int, error) {
 	for c.off == len(c.frame) {
 		if err := c.nextFrame(); err != nil {
@@ -82,8 +82,7 @@ func (c *Conn) nextFrame() error {
 	return c.dispatch(frame)
 }
 
-// dispatch passes a frame to go-zookeeper, to the Call that it answers, or to
-// the gate.
+// dispatch deals with a frame, or passes it to go-zookeeper.
 func (c *Conn) dispatch(frame []byte) error {
 	d := jute.NewDecoder(frame[4:])
 	xid, zxid, code := d.Int32(), d.Int64(), d.Int32()
@@ -98,11 +97,9 @@ func (c *Conn) dispatch(frame []byte) error {
 		if d.Err != nil {
 			return fmt.Errorf("malformed event: %w", d.Err)
 		}
-		c.onDelivered = func() {
-			c.session.sawEvent(zxid)
-			c.session.disarm(event.Type, event.Path)
-			c.session.cfg.Event(event)
-		}
+		c.session.sawEvent(zxid)
+		c.session.cfg.Event(event)
+		return nil
 	case jute.XidPing:
 		c.sawEpoch(zxid)
 		if err := c.pingAnswered(code); err != nil {
@@ -114,7 +111,9 @@ func (c *Conn) dispatch(frame []byte) error {
 		c.sawEpoch(zxid)
 		r, ok := c.removePending(xid, code, frame[20:])
 		if xid <= xidFirstCall {
-			c.session.sawReply(zxid)
+			if r.op != jute.OpSetWatches { // W6
+				c.session.sawReply(zxid)
+			}
 			if ok { // or closeWith has failed it, or nobody made it
 				r.call.complete(code, frame[20:])
 			}
@@ -123,12 +122,11 @@ func (c *Conn) dispatch(frame []byte) error {
 		if !ok {
 			return fmt.Errorf("reply to request %d, which was not sent", xid)
 		}
-		if code == 0 {
-			if err := checkRecord(r.op, frame[20:]); err != nil {
-				return err
+		c.onDelivered = func() { // to go-zookeeper's close
+			if code == 0 {
+				c.session.markOver()
 			}
 		}
-		c.prepareReply(frame, r, zxid, code)
 	}
 	c.frame = frame
 	return nil

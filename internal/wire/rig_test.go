@@ -31,6 +31,7 @@ type rig struct {
 	*Session
 	t       *testing.T
 	login   *Login // of the next connections
+	watches Watches
 	mu      sync.Mutex
 	reports []string
 }
@@ -47,13 +48,9 @@ func inBubble(t *testing.T, creds []Credential, f func(t *testing.T, r *rig)) {
 		}
 		r.Session = NewSession(Config{
 			Timeout:     sessionTimeout,
+			MaxRequest:  jute.MaxFrame,
 			Credentials: creds,
-			Armed: func(path string, children bool, conn uint64) {
-				if children {
-					path = "children of " + path
-				}
-				report("armed %s on %d", path, conn)
-			},
+			Watches:     func() Watches { return r.watches },
 			Event:       func(e Event) { report("event %d %s on %d", e.Type, e.Path, e.Conn) },
 			Up:          func(conn uint64) { report("up %d", conn) },
 			Down:        func(conn uint64, err error) { report("down %d: %v", conn, err) },
@@ -213,14 +210,17 @@ func (r *rig) resume(l *link) *link {
 	return r.connect()
 }
 
-// gated returns the second connection of a session, whose gate is shut until the data
-// watches on paths are armed again.
+// gated returns the second connection of a session, which is told about watches on the data of paths.
+// Its gate is shut until armed is called.
 func (r *rig) gated(paths ...string) *link {
 	r.t.Helper()
 	first := r.connect()
-	first.setDataWatches(paths...)
+	r.watches.Data = paths
 	return r.resume(first)
 }
+
+// armed answers the first setWatches.
+func (l *link) armed() { l.answer(reply(xidFirstCall, 0, 0)) }
 
 // connectStalled makes a connection whose server reads nothing after the
 // handshake.
@@ -244,8 +244,8 @@ func (r *rig) connectStalled() *link {
 // wrapQuiet returns a Session without a record, and its first Conn.
 func wrapQuiet(nc net.Conn, timeout time.Duration, creds ...Credential) (*Session, *Conn) {
 	s := NewSession(Config{
-		Timeout: timeout, Credentials: creds,
-		Armed: func(string, bool, uint64) {}, Event: func(Event) {}, Up: func(uint64) {}, Down: func(uint64, error) {}, Ephemerals: func([]string, bool) {},
+		Timeout: timeout, Credentials: creds, MaxRequest: jute.MaxFrame,
+		Watches: func() Watches { return Watches{} }, Event: func(Event) {}, Up: func(uint64) {}, Down: func(uint64, error) {}, Ephemerals: func([]string, bool) {},
 	})
 	return s, s.Wrap(nc, s.Attempt(), nil)
 }
@@ -337,26 +337,6 @@ func requestFrame(xid, op int32, body ...byte) []byte {
 	return jute.Frame(append(jute.AppendInt32(jute.AppendInt32(nil, xid), op), body...))
 }
 
-// readRequest returns a request that reads path, with a watch or without.
-func readRequest(xid, op int32, path string, watch bool) []byte {
-	body := append(jute.AppendString(nil, path), 0)
-	if watch {
-		body[len(body)-1] = 1
-	}
-	return requestFrame(xid, op, body...)
-}
-
-func setWatches(xid int32, data, exist, child []string) []byte {
-	b := jute.AppendInt64(nil, 0)
-	for _, paths := range [][]string{data, exist, child} {
-		b = jute.AppendInt32(b, int32(len(paths)))
-		for _, path := range paths {
-			b = jute.AppendString(b, path)
-		}
-	}
-	return requestFrame(xid, jute.OpSetWatches, b...)
-}
-
 func ping() []byte { return requestFrame(jute.XidPing, jute.OpPing) }
 func pong() []byte { return reply(jute.XidPing, 0, 0) }
 
@@ -365,39 +345,10 @@ func reply(xid int32, zxid int64, code int32, body ...byte) []byte {
 	return jute.Frame(append(jute.AppendInt32(b, code), body...))
 }
 
-// record returns the record of a successful reply.
-func record(op int32) []byte {
-	stat := jute.AppendStat(nil, &jute.Stat{Version: 3, NumChildren: 2})
-	switch op {
-	case jute.OpGetData:
-		return append(jute.AppendBuffer(nil, []byte("data")), stat...)
-	case jute.OpExists, jute.OpSetData:
-		return stat
-	case jute.OpGetChildren:
-		return jute.AppendStrings(nil, []string{"a", "b"})
-	case jute.OpGetChildren2:
-		return append(jute.AppendStrings(nil, []string{"a", "b"}), stat...)
-	case jute.OpCreate, jute.OpCreateContainer, jute.OpSync:
-		return jute.AppendString(nil, "/a")
-	}
-	return nil
-}
-
 func event(typ int32, path string) []byte { return eventOf(-1, typ, path) }
 
 // eventOf is an event of the transaction with that zxid, as servers since 3.9 send it.
 func eventOf(zxid int64, typ int32, path string) []byte {
 	b := jute.AppendInt32(jute.AppendInt32(nil, typ), 3) // SyncConnected
 	return reply(jute.XidEvent, zxid, 0, jute.AppendString(b, path)...)
-}
-
-// setDataWatches sets a data watch on each path.
-func (l *link) setDataWatches(paths ...string) {
-	for i, path := range paths {
-		xid := int32(1000 + i)
-		l.write(readRequest(xid, jute.OpGetData, path, true))
-		l.answer(reply(xid, 0, 0, record(jute.OpGetData)...))
-	}
-	l.sent()
-	l.read()
 }

@@ -17,9 +17,8 @@ var ErrNotSent = errors.New("request was not sent")
 // came. The server may have carried out the request.
 var ErrNoReply = errors.New("connection was lost before the reply came")
 
-// Call is a request that bypasses go-zookeeper. The caller can abandon it at any
-// time, it is never sent on a later connection than the one it was made for,
-// and it saves two goroutine switches.
+// Call is a request. The caller can abandon it at any
+// time, and it is never sent on a later connection than the one it was made for.
 type Call struct {
 	conn  *Conn
 	ended func(*Call) // called before done is closed; nil: nothing is
@@ -37,6 +36,9 @@ func (c *Call) Done() <-chan struct{} { return c.done }
 // ErrNotSent or ErrNoReply if there is no reply. The result is valid once the
 // channel of Done is closed.
 func (c *Call) Result() (code int32, record []byte, err error) { return c.code, c.reply, c.err }
+
+// Conn returns the number of the connection.
+func (c *Call) Conn() uint64 { return c.conn.number }
 
 // Reject closes the connection on which the reply came, because the reply makes no
 // sense.

@@ -2,7 +2,6 @@ package wire
 
 import (
 	"fmt"
-	"maps"
 	"sync"
 	"time"
 )
@@ -27,15 +26,16 @@ type Event struct {
 }
 
 // Config configures a Session. The functions are called in the order of what
-// came over the connection, before go-zookeeper has seen the frame or the
+// came over the connection, before go-zookeeper has seen the
 // connection's end. They must not block. Only Up can be called late, after Down
 // of the same connection.
 type Config struct {
 	Timeout     time.Duration // requested; the server may change it
 	Credentials []Credential
 	Losses      int64 // of the session before
-	// Armed is called when conn has answered a watch on a znode's data, or on its children.
-	Armed       func(path string, children bool, conn uint64)
+	MaxRequest  int   // the size of the largest request that the servers accept
+	// Watches returns those that were answered and have not fired.
+	Watches     func() Watches
 	Event       func(Event)
 	Up          func(conn uint64)            // requests pass
 	Down        func(conn uint64, err error) // the connection is closed
@@ -54,19 +54,18 @@ type Session struct {
 	id         int64 // 0 before the first handshake
 	password   []byte
 	timeout    time.Duration
-	replyZxid  int64 // the highest of a reply, see prepareReply
+	replyZxid  int64 // the highest of a reply, see armedFrom
 	seenZxid   int64 // the highest of a reply or an event, see sawEvent
 	history    history
 	validUntil time.Time
 	over       bool
-	watches    map[watch]struct{} // mirrors go-zookeeper's table of armed watches
-	largest    int                // see LargestAnswered
+	largest    int // see LargestAnswered
 }
 
 // NewSession returns a Session that has no connection yet.
 func NewSession(cfg Config) *Session {
 	return &Session{
-		cfg: cfg, timeout: cfg.Timeout, watches: map[watch]struct{}{},
+		cfg: cfg, timeout: cfg.Timeout,
 		history: history{epoch: -1, times: cfg.Losses, compared: cfg.Losses},
 	}
 }
@@ -114,16 +113,14 @@ func (s *Session) armedFrom() int64 {
 	return s.replyZxid
 }
 
-// accept stores what a ConnectResponse granted. It returns the watches to arm
-// again.
-func (s *Session) accept(r connectResponse) (unarmed map[watch]struct{}) {
+// accept stores what a ConnectResponse granted.
+func (s *Session) accept(r connectResponse) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.id == 0 {
 		s.history.compared = s.history.times
 	}
 	s.id, s.password, s.timeout = r.id, r.password, r.timeout
-	return maps.Clone(s.watches)
 }
 
 // shorten notes that a server has granted this timeout in answer to a ConnectRequest

@@ -28,32 +28,26 @@ func TestTheHandshakeSetsValidUntilFromTheSendingOfTheConnectRequest(t *testing.
 	})
 }
 
-// A request of go-zookeeper, and a Call.
 func TestAReplyExtendsValidUntilFromTheSendingUnlessTheSessionIsOverOrWasNotLookedAt(t *testing.T) {
 	for code, extends := range map[int32]bool{
 		0: true, jute.ErrNoNode: true, -102: true, jute.ErrConnectionLoss: true, jute.ErrThrottled: true,
 		jute.ErrSessionExpired: false, jute.ErrSessionMoved: false, jute.ErrSASL: false,
 	} {
-		for xid, send := range map[int32]func(l *link){
-			1:            func(l *link) { l.write(requestFrame(1, jute.OpDelete)) },
-			xidFirstCall: func(l *link) { l.call() },
-		} {
-			inBubble(t, nil, func(t *testing.T, r *rig) {
-				l := r.connect()
-				want := r.ValidUntil()
-				time.Sleep(time.Second)
-				sent := time.Now()
-				send(l)
-				time.Sleep(time.Second)
-				require.Equal(t, want, r.ValidUntil(), "not answered yet")
-				if extends {
-					want = sent.Add(validFor)
-				}
-				l.answer(reply(xid, 0, code))
-				require.Equal(t, want, r.ValidUntil(), "error %d of request %d", code, xid)
-				l.requireUp()
-			})
-		}
+		inBubble(t, nil, func(t *testing.T, r *rig) {
+			l := r.connect()
+			want := r.ValidUntil()
+			time.Sleep(time.Second)
+			sent := time.Now()
+			l.call()
+			time.Sleep(time.Second)
+			require.Equal(t, want, r.ValidUntil(), "not answered yet")
+			if extends {
+				want = sent.Add(validFor)
+			}
+			l.answer(reply(xidFirstCall, 0, code))
+			require.Equal(t, want, r.ValidUntil(), "error %d", code)
+			l.requireUp()
+		})
 	}
 }
 
@@ -80,7 +74,7 @@ func TestEventsAndUnknownRepliesDoNotExtendValidUntil(t *testing.T) {
 		before := r.ValidUntil()
 		time.Sleep(time.Second)
 		l.answer(event(jute.EventCreated, "/a"), reply(jute.XidPing, 0, 0))
-		require.Len(t, l.read(), 2)
+		require.Len(t, l.read(), 1)
 		l.requireUp()
 		l.answer(reply(77, 0, 0)) // answers no request
 		require.Equal(t, before, r.ValidUntil())
@@ -166,26 +160,11 @@ func TestAPingReplyDoesNotCountForAPingOfAnEarlierConnection(t *testing.T) {
 func TestValidUntilNeverGoesBack(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, r *rig) {
 		l := r.connect()
-		l.write(requestFrame(1, jute.OpDelete))
+		l.call()
 		time.Sleep(time.Second)
 		sent := time.Now()
 		l.write(ping())
-		l.answer(reply(jute.XidPing, 0, 0), reply(1, 0, 0))
-		require.Equal(t, sent.Add(validFor), r.ValidUntil())
-	})
-}
-
-func TestAHeldRequestExtendsValidUntilFromItsWrite(t *testing.T) {
-	inBubble(t, nil, func(t *testing.T, r *rig) {
-		l := r.gated("/a")
-		l.write(requestFrame(1, jute.OpDelete))
-		time.Sleep(time.Second)
-		sent := time.Now()
-		l.write(setWatches(2, []string{"/a"}, nil, nil))
-		l.answer(reply(2, 0, 0))
-		require.Contains(t, l.sent(), "delete 1")
-		time.Sleep(time.Second)
-		l.answer(reply(1, 0, 0))
+		l.answer(reply(jute.XidPing, 0, 0), reply(xidFirstCall, 0, 0))
 		require.Equal(t, sent.Add(validFor), r.ValidUntil())
 	})
 }
@@ -194,7 +173,7 @@ func TestAHeldRequestExtendsValidUntilFromItsWrite(t *testing.T) {
 func TestWhatIsAnsweredBehindTheGateCountsOnceItOpens(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, r *rig) {
 		first := r.connect()
-		first.setDataWatches("/a")
+		r.watches.Data = []string{"/a"}
 		before := r.ValidUntil()
 		time.Sleep(time.Second)
 		l := r.resume(first)
@@ -204,10 +183,9 @@ func TestWhatIsAnsweredBehindTheGateCountsOnceItOpens(t *testing.T) {
 		l.answer(reply(jute.XidPing, 0, 0))
 		require.Equal(t, before, r.ValidUntil(), "a ping was answered")
 		require.False(t, l.conn.Served())
-		l.write(setWatches(2, []string{"/a"}, nil, nil))
 		time.Sleep(time.Second)
 		sent := time.Now() // the Conn asks for the session's znodes
-		l.answer(reply(2, 0, 0))
+		l.armed()
 		require.Equal(t, sent.Add(validFor), r.ValidUntil(), "the gate is open")
 		require.True(t, l.conn.Served())
 	})
@@ -219,8 +197,8 @@ func TestAConnectionWithoutAGateHasServedOnceARequestIsAnswered(t *testing.T) {
 		l.write(ping())
 		l.answer(reply(jute.XidPing, 0, 0))
 		require.False(t, l.conn.Served())
-		l.write(requestFrame(1, jute.OpDelete))
-		l.answer(reply(1, 0, 0))
+		l.call()
+		l.answer(reply(xidFirstCall, 0, 0))
 		require.True(t, l.conn.Served())
 	})
 }
@@ -232,7 +210,7 @@ func TestAShorterTimeoutMovesValidUntilToAnEarlierTime(t *testing.T) {
 		inBubble(t, nil, func(t *testing.T, r *rig) {
 			first := r.connect()
 			if gated {
-				first.setDataWatches("/a")
+				r.watches.Data = []string{"/a"}
 			}
 			first.server.Close()
 			r.reported()
@@ -260,10 +238,10 @@ func TestAClientThatWasPausedMakesAHandshakeBeforeAnythingElse(t *testing.T) {
 			time.Sleep(silence / 2)
 			l.answer(event(jute.EventCreated, "/a"))
 			time.Sleep(silence - silence/2)
-			l.write(ping(), requestFrame(1, jute.OpGetData))
+			l.write(ping(), ping())
 			if silence == maxSilence(sessionTimeout) {
 				l.requireUp()
-				require.Equal(t, []string{"ping -2", "ping -2", "getData 1"}, l.sent())
+				require.Equal(t, []string{"ping -2", "ping -2", "ping -2"}, l.sent())
 				return
 			}
 			require.ErrorIs(t, l.down(), errSilence)

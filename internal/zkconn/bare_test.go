@@ -54,6 +54,11 @@ type bare struct {
 	look   *zk.Conn // of another session
 }
 
+// bareQueued returns the number of requests in go-zookeeper's send channel.
+func bareQueued(conn *zk.Conn) int {
+	return reflect.ValueOf(conn).Elem().FieldByName("sendChan").Len()
+}
+
 const bareNode, bareTimeout = "/node", 6 * time.Second
 
 // bareInBubble runs f with a Conn that has a session. bareNode exists.
@@ -195,23 +200,6 @@ func TestBareConnGoesOnInTheNextSession(t *testing.T) {
 	})
 }
 
-func TestBareConnHasNoContextsTimeoutsOrWaysToRemoveAWatch(t *testing.T) {
-	conn := reflect.TypeFor[*zk.Conn]()
-	for i := range conn.NumMethod() {
-		m := conn.Method(i)
-		for j := range m.Type.NumIn() {
-			require.NotEqual(t, reflect.TypeFor[context.Context](), m.Type.In(j),
-				"%s: %s", m.Name, bareBetter("callers wait for a wire.Call, outside go-zookeeper"))
-		}
-		for j := range m.Type.NumOut() {
-			require.NotEqual(t, reflect.TypeFor[time.Duration](), m.Type.Out(j),
-				"%s: %s", m.Name, bareBetter("wire.Session reads the timeout from the ConnectResponse"))
-		}
-		require.NotContains(t, m.Name, "Timeout")
-		require.NotContains(t, m.Name, "RemoveWatch", bareBetter("one watch for all waiters on a path"))
-	}
-}
-
 // A server that has lost its data, or lags behind what the client has seen, closes the
 // connection after the ConnectRequest without an answer.
 func TestBareConnIsRefusedForEverByServersThatAreBehind(t *testing.T) {
@@ -348,7 +336,7 @@ func TestBareConnNeverEndsWhereAWriteFailsDuringClose(t *testing.T) {
 			go conn.Get("/")
 			<-writing
 			go conn.Close()
-			harness.Eventually(t, "Close has begun", func() bool { return recipetest.QueuedRequests(conn) == 1 })
+			harness.Eventually(t, "Close has begun", func() bool { return bareQueued(conn) == 1 })
 			for range 12 { // some are queued, and fail at once because of Close
 				conn.Get("/")
 			}
@@ -362,16 +350,6 @@ func TestBareConnNeverEndsWhereAWriteFailsDuringClose(t *testing.T) {
 	})
 	require.NoError(t, err, output)
 	require.Contains(t, output, "the child says: hangs", bareBetter("wire.Conn.Write never fails"))
-}
-
-func TestBareConnHandsErrorsOfTheSocketToCallers(t *testing.T) {
-	bareInBubble(t, func(t *testing.T, b *bare) {
-		broken := errors.New("broken")
-		b.onWrite("getData", func([]byte) (bool, error) { return false, broken })
-		_, _, err := b.conn.Get("/")
-		require.Equal(t, broken, err, bareBetter("wire.Conn.Write never fails"))
-		b.taps.OnWrite(nil)
-	})
 }
 
 // Credentials.
@@ -401,62 +379,19 @@ func TestBareConnHangsWhenReauthenticationIsCut(t *testing.T) {
 	require.Contains(t, output, "the child says: hangs", bareBetter("wire.Conn presents the credentials itself"))
 }
 
-// Frames.
-
-func TestBareConnPanics(t *testing.T) {
-	for name, test := range map[string]struct {
-		f          func()
-		panics, in string
-		workaround string
-	}{
-		"on a request that just fills its buffer": {func() {
-			conn, _ := bareOnServer(t)
-			const buffer = 1536 << 10
-			conn.Get("/" + strings.Repeat("x", buffer-4-8-4-1)) // one more byte follows: whether to set a watch
-		}, "index out of range", "zk.encodePacket", "session.Client.CheckPath bounds the paths of such requests"},
-		"on a timeout of zero": {func() {
-			client, server := net.Pipe()
-			zk.Connect(bareServers, 10*time.Second, zk.WithDialer(func(string, string, time.Duration) (net.Conn, error) { return client, nil }))
-			jute.ReadFrame(server, 1000)
-			b := jute.AppendInt64(jute.AppendInt32(jute.AppendInt32(nil, 0), 0), 7)
-			server.Write(jute.Frame(jute.AppendBuffer(b, make([]byte, 16))))
-			if _, err := jute.ReadFrame(server, 1000); err != nil {
-				select {} // the panic closes the connection before it ends the process
-			}
-		}, "non-positive interval for NewTicker", "zk.(*Conn)", "wire.Conn refuses such a ConnectResponse"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			output, err := bareChild(t, func() string { test.f(); return "lives" })
-			require.Error(t, err, bareBetter(test.workaround))
-			require.Contains(t, output, test.panics)
-			require.Contains(t, output, test.in)
-		})
-	}
-}
-
-func TestBareConnDiesOfAFrameAboveTheLimit(t *testing.T) {
-	bareInBubble(t, func(t *testing.T, b *bare) {
-		const path = "/none-of-this-name"
-		body := func(size int) []byte { return make([]byte, size-8-4-len(path)-4-4) }
-		_, err := b.conn.Set(path, body(jute.MaxFrame), -1)
-		require.Equal(t, zk.ErrNoNode, err, "the server answers a request of 1,048,575 bytes")
-		require.Len(t, b.taps.All(), 1)
-		_, err = b.conn.Set(path, body(jute.MaxFrame+1), -1)
-		require.Error(t, err, "the server accepts more: jute.MaxFrame may grow")
-		require.NotEqual(t, zk.ErrNoNode, err) // ErrConnectionClosed, or the socket's own
-		synctest.Wait()
-		require.Len(t, b.taps.All(), 2)
-	})
-}
-
-func TestBareConnWithMaxBufferSizeLosesTheConnectionOverALongListing(t *testing.T) {
-	bareInBubble(t, func(t *testing.T, b *bare) {
-		for i := range 40 {
-			_, err := b.look.Create(fmt.Sprintf("%s/%040d", bareNode, i), nil, zk.FlagEphemeral, zk.WorldACL(zk.PermAll))
-			require.NoError(t, err)
+func TestBareConnPanicsOnATimeoutOfZero(t *testing.T) {
+	output, err := bareChild(t, func() string {
+		client, server := net.Pipe()
+		zk.Connect(bareServers, 10*time.Second, zk.WithDialer(func(string, string, time.Duration) (net.Conn, error) { return client, nil }))
+		jute.ReadFrame(server, 1000)
+		b := jute.AppendInt64(jute.AppendInt32(jute.AppendInt32(nil, 0), 0), 7)
+		server.Write(jute.Frame(jute.AppendBuffer(b, make([]byte, 16))))
+		if _, err := jute.ReadFrame(server, 1000); err != nil {
+			select {} // the panic closes the connection before it ends the process
 		}
-		conn, _ := bareConnect(t, bareServers, b.taps, zk.WithMaxBufferSize(1024))
-		_, _, err := conn.Children(bareNode)
-		require.Equal(t, zk.ErrConnectionClosed, err, bareBetter("zkconn.Session.Open sets no WithMaxBufferSize"))
+		return "lives"
 	})
+	require.Error(t, err, bareBetter("wire.Conn refuses such a ConnectResponse"))
+	require.Contains(t, output, "non-positive interval for NewTicker")
+	require.Contains(t, output, "zk.(*Conn)")
 }

@@ -5,9 +5,9 @@
 //
 // A transaction is built, counted in the account, and sent on the connection on which requests pass
 // (transaction.go, account.go, session.go). Package wire writes it and matches the reply, which becomes
-// an [Outcome]. Reads go the same way (read.go). Requests that set a [Watch] go through go-zookeeper
-// (watch.go), which sets it again after a reconnect. A [PredecessorWatch] (predecessor.go) and a
-// [TreeWatch] (tree.go) are set directly, and end with their connection. [Retry] repeats a transaction
+// an [Outcome]. Reads go the same way (read.go). A [Watch] (watch.go) is set by a read, and again on the
+// next connection. A [PredecessorWatch] (predecessor.go) and a
+// [TreeWatch] (tree.go) end with their connection. [Retry] repeats a transaction
 // until its outcome is known.
 //
 // # The session
@@ -36,8 +36,8 @@
 //     told in the order in which they happened.
 //   - Z7: A session ends once: from then on there is a cause, no connection is made, and no request
 //     begins.
-//   - Z8: Conn.Close is called with no call of go-zookeeper under way, or with its connection closed:
-//     anything else is a data race in go-zookeeper.
+//   - Z8: No call of go-zookeeper is under way when Conn.Close is called: anything else is a data race in
+//     go-zookeeper. There is none at all.
 //   - Z9: A session that no server serves is closed, but not before ValidUntil has passed: until then
 //     its leases are believed.
 package zkconn

@@ -11,7 +11,6 @@ import (
 // Inspection is what tests look at inside a Session.
 type Inspection struct {
 	Conn     *zk.Conn
-	Calls    int       // under way
 	UpSince  time.Time // requests pass since then, or did last
 	Draining bool      // Close has begun
 	Parked   bool      // go-zookeeper's loop is held in the dialer
@@ -22,18 +21,16 @@ type Inspection struct {
 type InspectedWatch struct {
 	*Watch   // nil for a PredecessorWatch
 	Path     string
-	Answered bool // of ofData and of a PredecessorWatch
-	Notifies int  // how many channels
+	Answered bool
+	Notifies int // how many channels
 }
 
 // Inspect is for tests.
 func (s *Session) Inspect() Inspection {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.calling.mu.Lock()
-	defer s.calling.mu.Unlock()
 	in := Inspection{
-		Conn: s.conn, Calls: s.calling.n, UpSince: s.upSince,
+		Conn: s.conn, UpSince: s.upSince,
 		Draining: s.draining, Parked: isClosed(s.parked),
 	}
 	for key, w := range s.watches {
@@ -46,10 +43,6 @@ func (s *Session) Inspect() Inspection {
 	}
 	return in
 }
-
-// Call is for tests: it runs f as requests that set watches are run, through
-// go-zookeeper.
-func (s *Session) Call(f func(*zk.Conn) error) error { return s.call(f) }
 
 // Deliver is for tests: an event arrives, whatever has happened on the server.
 func (s *Session) Deliver(e wire.Event) { s.onEvent(e) }

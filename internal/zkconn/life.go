@@ -18,6 +18,7 @@ func (s *Session) Open() error {
 	// s.conn.
 	conn, events, err := zk.Connect([]string{"unused"}, s.cfg.Timeout,
 		zk.WithDialer(s.dial), zk.WithHostProvider(provider{s.releaseLoop}),
+		zk.WithMaxBufferSize(connBuffer), zk.WithMaxConnBufferSize(connBuffer),
 		zk.WithLogger(quiet{}), zk.WithLogInfo(false))
 	if err != nil {
 		s.stopDialing()
@@ -33,6 +34,10 @@ func (s *Session) Open() error {
 	}()
 	return nil
 }
+
+// connBuffer is room for what go-zookeeper sends and is shown, which are headers. By default it has two
+// buffers of 1.5 MB for each connection.
+const connBuffer = 1 << 10
 
 type quiet struct{}
 
@@ -132,7 +137,7 @@ func (s *Session) finish(cause error) {
 }
 
 // Close ends the session's goroutines and, where it has not ended, the session,
-// for that cause. If orderly it waits for go-zookeeper's calls under way and tells the
+// for that cause. If orderly it tells the
 // server to end the session; it returns true if the server did.
 func (s *Session) Close(orderly bool, cause error) bool {
 	s.mu.Lock()
@@ -140,15 +145,6 @@ func (s *Session) Close(orderly bool, cause error) bool {
 	up := s.up
 	s.mu.Unlock()
 	orderly = orderly && up
-	late := time.After(s.Timeout() / 4)
-	if orderly {
-		// Z8
-		select {
-		case <-s.calling.Done():
-		case <-late:
-			orderly = false
-		}
-	}
 	s.finish(cause) // no connection is made from here on
 	closed := make(chan struct{})
 	closeConn := func() {
@@ -163,14 +159,13 @@ func (s *Session) Close(orderly bool, cause error) bool {
 			select {
 			case <-s.ended:
 			case <-s.parked: // the connection was lost before
-			case <-late:
+			case <-time.After(s.Timeout() / 4):
 			}
 		}
 	}
 	clean := orderly && s.wire.Over()
 	s.endLoop(orderly, closeConn)
 	<-closed
-	<-s.calling.Done()
 	return clean
 }
 

@@ -11,9 +11,6 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/wire"
 )
 
-// Reads without a watch are sent directly. What go-zookeeper has queued cannot be
-// taken back, so a caller that may have to leave would need a goroutine for each.
-
 // send sends a request now, or fails with ErrNotSent. It does not block. frame is
 // wire.Headroom bytes and the record.
 func (s *Session) send(op int32, frame []byte) (*wire.Call, error) {
@@ -217,10 +214,12 @@ func (r *Reading) result(decode func(*jute.Decoder)) error {
 	d := jute.NewDecoder(record)
 	decode(d)
 	if d.Err != nil {
-		return fmt.Errorf("malformed reply: %w", d.Err)
+		return fmt.Errorf("%w: %w", errMalformed, d.Err)
 	}
 	return nil
 }
+
+var errMalformed = errors.New("malformed reply")
 
 func decodeNames(d *jute.Decoder) []string {
 	n := d.Count()

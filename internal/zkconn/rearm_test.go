@@ -20,15 +20,14 @@ import (
 )
 
 // Watches across lost connections. Each is armed again and misses no change in the
-// meantime. bare_watch_test.go shows what plain go-zookeeper does.
+// meantime.
 
 // createNodes creates znodes below path, with paths of the given length. There are
 // just enough of them that arming a watch on each takes that many setWatches requests.
-// chunk is the number of watches in one request, which go-zookeeper fills up to
-// 128 KiB.
+// chunk is the number of watches in one request of 128 KiB.
 func createNodes(t testing.TB, conn *zk.Conn, path string, length, chunks int) (nodes []string, chunk int) {
 	t.Helper()
-	chunk = (128<<10 - 28) / (4 + length)
+	chunk = 128 << 10 / (4 + length)
 	for i := range chunk * chunks {
 		nodes = append(nodes, fmt.Sprintf("%s/%0*d", path, length-len(path)-1, i))
 	}
@@ -64,64 +63,17 @@ func requireArmed(t testing.TB, s *session.Session, look *zk.Conn, nodes []strin
 	recipetest.RequireFired(t, watches, jute.EventDeleted)
 }
 
-func TestRealQueuedRequestsWaitUntilTheWatchesAreArmed(t *testing.T) {
-	const queued = 40 // more than go-zookeeper's channel holds
-	p := harness.NewProxy(t, harness.Server())
-	look, path := sharedNode(t)
-	nodes, chunk := createNodes(t, look, path, 900, 3)
-	_, s, taps := recipetest.DialTapped(t, p.Addr(), zkrecipes.Options{})
-	watches := recipetest.WatchNodes(t, s, nodes)
-	errs := make(chan error, queued)
-	queue := func() {
-		taps.Cut(t, p)
-		for range queued {
-			go func() { errs <- recipetest.ReadOnce(s, path) }()
-		}
-		harness.Eventually(t, "queued", func() bool { return recipetest.QueuedRequests(s.Inspect().Conn) == 16 })
-	}
-
-	// The next connection is lost before it has armed anything.
-	queue()
-	changed := nodes[:chunk*3/2]
-	recipetest.ChangeNodes(t, look, changed)
-	rule := p.On("setWatches", 1, harness.Hold)
-	p.Reset()
-	taps.Release()
-	p.Await(rule)
-	harness.Eventually(t, "go-zookeeper to write all requests", func() bool {
-		in := s.Inspect()
-		return in.Calls == queued && recipetest.QueuedRequests(in.Conn) == 0
-	})
-	require.Equal(t, 1, recipetest.Sum(p.Count()), "the other requests are held back")
-	p.Drop()
-	for range queued {
-		require.Equal(t, zk.ErrConnectionClosed, <-errs)
-	}
-	recipetest.AwaitUp(t, s)
-	recipetest.RequireFired(t, watches[:len(changed)], jute.EventDataChanged)
-
-	// The connection after that arms the remaining watches before it lets requests pass.
-	queue()
-	taps.Release()
-	for range queued {
-		require.NoError(t, <-errs)
-	}
-	ops := slices.DeleteFunc(taps.Newest().Sent(), func(op string) bool { return op == "ping" })
-	want := []string{"connect", "setWatches", "setWatches", "getEphemerals"}
-	require.Equal(t, append(want, slices.Repeat([]string{"getData"}, queued)...), ops)
-	requireArmed(t, s, look, nodes[len(changed):], watches[len(changed):])
-}
-
 // The connection is lost while the first watches of waiters of every side are asked for.
 func TestWaitersWhoseWatchesAreLostSleepOnceTheWatchesAreArmed(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		c, other := tap(w), w.Stranger(nil)
 		recipetest.WatchNodes(t, c.s, manyNodes(t, w, 2))
 		before := recipetest.WatchesOf(c.Client)
+		const waiters = 24
 		var asked atomic.Int32
 		var holders []*zkrecipes.Lease
 		var waiting []*harness.Call[*zkrecipes.Lease]
-		for i := range aboveQueue {
+		for i := range waiters {
 			side, path := recipetest.Sides[i%len(recipetest.Sides)], fmt.Sprint("/line-", i)
 			require.NoError(t, side.Ours(c.Client, path).Do(t.Context(), recipetest.Nothing))
 			holders = append(holders, recipetest.Held(t, side.Theirs(other, path).Lock))
@@ -133,7 +85,7 @@ func TestWaitersWhoseWatchesAreLostSleepOnceTheWatchesAreArmed(t *testing.T) {
 			asked.Add(1)
 			return true, nil
 		})
-		for i := range aboveQueue {
+		for i := range waiters {
 			side := recipetest.Sides[i%len(recipetest.Sides)]
 			waiting = append(waiting, recipetest.Later(t, side.Ours(c.Client, fmt.Sprint("/line-", i)).Lock))
 			synctest.Wait() // one after the other: what is written together with a getData is swallowed, too
@@ -143,7 +95,7 @@ func TestWaitersWhoseWatchesAreLostSleepOnceTheWatchesAreArmed(t *testing.T) {
 		c.taps.OnWrite(nil)
 		c.taps.Release()
 		time.Sleep(time.Second)
-		require.Equal(t, before+2*aboveQueue, recipetest.WatchesOf(c.Client), "all sleep")
+		require.Equal(t, before+2*waiters, recipetest.WatchesOf(c.Client), "all sleep")
 		ops := c.taps.Newest().Sent()
 		require.Equal(t, []string{"connect", "setWatches", "setWatches"}, ops[:3])
 		require.NotContains(t, ops[3:], "setWatches")
@@ -179,6 +131,5 @@ func TestRealWatchesSurviveADropBetweenTwoChunks(t *testing.T) {
 	t.Log(len(nodes), "watches,", chunk, "in a request")
 
 	require.NoError(t, recipetest.ReadOnce(s, "/"))
-	require.Zero(t, bareWatches(s.Inspect().Conn), "no watch is left in go-zookeeper")
 	require.Empty(t, s.Inspect().Watches)
 }

@@ -218,8 +218,8 @@ func (s *Session) recheck(watches []*Watch) {
 	})
 }
 
-// fireAnew fires a watch whose znode may have changed in any way. go-zookeeper keeps its own,
-// which shares the next one on the server.
+// fireAnew fires a watch whose znode may have changed in any way. The next one shares its watch on the
+// server.
 func (s *Session) fireAnew(w *Watch) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

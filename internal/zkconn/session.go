@@ -68,9 +68,8 @@ type Session struct {
 	hosts   *hosts
 	account *account
 
-	conn    *zk.Conn
-	ended   <-chan struct{} // closed when go-zookeeper's last goroutine is ending
-	calling Tasks           // calls of conn
+	conn  *zk.Conn
+	ended <-chan struct{} // closed when go-zookeeper's last goroutine is ending
 
 	established chan struct{} // closed when requests passed for the first time
 	over        chan struct{} // closed when the session has ended
@@ -132,7 +131,8 @@ func New(cfg Config) *Session {
 		Timeout:     cfg.Timeout,
 		Credentials: cfg.Credentials,
 		Losses:      cfg.Losses,
-		Armed:       s.onArmed,
+		MaxRequest:  MaxRequest(cfg.MaxBuffer),
+		Watches:     s.setWatches,
 		Event:       s.onEvent,
 		Up:          s.onUp,
 		Down:        s.onDown,

@@ -48,30 +48,17 @@ func (c *tapped) cut() {
 	synctest.Wait()
 }
 
-// requireQueued requires that go-zookeeper's channel is full.
-func (c *tapped) requireQueued() {
-	c.T.Helper()
-	synctest.Wait()
-	require.Equal(c.T, 16, recipetest.QueuedRequests(c.s.Inspect().Conn))
-}
-
-// aboveQueue is a number of requests that go-zookeeper's channel does not hold.
-const aboveQueue = 24
-
-func TestQueuedRequestDoesNotRunInTheNextSession(t *testing.T) {
+func TestRequestThatWaitsDoesNotRunInTheNextSession(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		c := tap(w)
 		c.cut()
 		var calls []*harness.Call[struct{}]
-		for i := range aboveQueue {
-			calls = append(calls, harness.GoErr(t, func(context.Context) error {
-				return c.s.Call(func(conn *zk.Conn) error {
-					_, err := conn.Create(fmt.Sprint("/", i), nil, zk.FlagEphemeral, zk.WorldACL(zk.PermAll))
-					return err
-				})
+		for i := range 24 {
+			calls = append(calls, harness.GoErr(t, func(ctx context.Context) error {
+				return c.s.Multi(ctx, &zk.CreateRequest{Path: fmt.Sprint("/", i), Acl: zk.WorldACL(zk.PermAll), Flags: zk.FlagEphemeral}).Err()
 			}))
 		}
-		c.requireQueued()
+		synctest.Wait()
 		require.True(t, w.Srv.Expire(c.s.ID()))
 		c.taps.Release()
 		for _, call := range calls {

@@ -2,6 +2,8 @@ package zkconn
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"sync/atomic"
 
 	"github.com/go-zookeeper/zk"
@@ -11,11 +13,11 @@ import (
 )
 
 // Watch is the one watch of its kind that a session has on a path. All callers
-// that wait for the path share it: go-zookeeper cannot remove a watch, so one for
-// each caller would pile up.
+// that wait for the path share it, as they do on the server. It is set again on the
+// next connection.
 //
 // Events come from internal/wire in the order in which they came over the
-// connection, before go-zookeeper passes them on. So a caller that sees Fired closed
+// connection. So a caller that sees Fired closed
 // sees every watch fired whose event came earlier. The exported fields are what
 // the server answered. They hold until the watch fires, as far as this session can
 // know.
@@ -31,7 +33,7 @@ type Watch struct {
 
 	firing
 	// event and confirmed are set before it fires. confirmed is the connection on
-	// which a watch on data or children was answered, 0 if the event came first.
+	// which the watch was answered, 0 if the event came first.
 	event     wire.Event
 	confirmed uint64
 	volatile  atomic.Bool // see FireInNewHistory
@@ -52,6 +54,9 @@ type watchKey struct {
 	path string
 	kind watchKind
 }
+
+// armedBy has the reads that set watches.
+var armedBy = [...]int32{ofData: jute.OpGetData, ofChildren: jute.OpGetChildren2, ofExistence: jute.OpExists}
 
 // firedBy lists the kinds of watches that an event fires.
 var firedBy = map[int32][]watchKind{
@@ -95,9 +100,9 @@ func (w *Watch) ChildrenChanged() (conn uint64, ok bool) {
 	return w.event.Conn, w.event.Type == jute.EventChildrenChanged
 }
 
-// ConfirmedOn reports whether a watch on data or children that was answered, whether it
-// has fired or not, was answered on that connection. After a reconnect go-zookeeper arms
-// watches in any order and in chunks, and no answer confirms a single one of them.
+// ConfirmedOn reports whether a watch that was answered, whether it has fired or not, was answered on
+// that connection. After a reconnect many are set again together, in any order, and no answer
+// confirms a single one of them.
 func (w *Watch) ConfirmedOn(conn uint64) bool { return w.confirmed == conn }
 
 // Watch returns the session's watch on path's data, or zk.ErrNoNode. It costs one
@@ -107,8 +112,8 @@ func (s *Session) Watch(ctx context.Context, path string) (*Watch, error) {
 	return s.watchOf(ctx, watchKey{path, ofData})
 }
 
-// StartWatch starts to set the watch that Watch returns, if the session has none. It
-// does not block. The server may answer later requests first.
+// StartWatch sends the request that sets the watch which Watch returns, if the session has none and
+// requests pass. It does not block.
 func (s *Session) StartWatch(path string) *Watch { return s.startWatch(watchKey{path, ofData}) }
 
 // WatchChildren is like Watch for the znode's children.
@@ -127,13 +132,15 @@ func (s *Session) watchOf(ctx context.Context, key watchKey) (*Watch, error) {
 
 func (s *Session) startWatch(key watchKey) *Watch {
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	w, ok := s.watches[key]
 	if !ok {
 		w = &Watch{key: key, armed: make(chan struct{}), firing: newFiring()}
 		s.watches[key] = w // Z4
 		s.loseTreesAt(key.path)
-		s.cfg.Tasks.Start(func() { s.arm(w) })
+	}
+	s.mu.Unlock()
+	if !ok {
+		s.arm(w)
 	}
 	return w
 }
@@ -146,73 +153,85 @@ func (s *Session) Await(ctx context.Context, w *Watch) (*Watch, error) {
 		if err := s.await(ctx, w.armed); err != nil {
 			return nil, err
 		}
+		s.backOff(ctx, opWatch, w.err)
 		if !Transient(w.err) {
 			return w, w.err
+		}
+		if err := s.Ready(ctx); err != nil {
+			return nil, err
 		}
 		w = s.startWatch(w.key)
 	}
 }
 
+// arm sends the request that sets the watch.
 func (s *Session) arm(w *Watch) {
-	defer close(w.armed)
-	key := w.key
-	var stat *zk.Stat
-	err := s.call(func(conn *zk.Conn) (err error) {
-		switch key.kind {
-		case ofData:
-			w.Data, stat, _, err = conn.GetW(key.path)
-		case ofChildren:
-			w.Children, stat, _, err = conn.ChildrenW(key.path)
-		case ofExistence:
-			var exists bool
-			exists, stat, _, err = conn.ExistsW(key.path)
-			w.Absent = !exists
-		}
-		return err
-	})
-	if err == nil {
-		w.Stat = *stat
+	frame := watchFrame(w.key.path)
+	nc, err := s.passing(frame)
+	if err != nil {
+		s.armed(w, 0, err)
 		return
 	}
-	w.err = err
-	s.mu.Lock()
-	if s.watches[key] == w {
-		delete(s.watches, key)
-	}
-	s.mu.Unlock()
+	nc.CallThen(armedBy[w.key.kind], frame, func(call *wire.Call) {
+		err := w.answered(&Reading{call})
+		if errors.Is(err, errMalformed) { // Z2
+			call.Reject(err)
+			err = fmt.Errorf("%w: %w", zk.ErrConnectionClosed, err)
+		}
+		s.armed(w, call.Conn(), err)
+	})
 }
 
-// call runs f, which sets a watch, with the session's Conn, and returns when f does: when the request
-// is answered, its connection is lost, or the session ends. While disconnected that can take as long
-// as the session lives. go-zookeeper sets the watch again after a reconnect.
-func (s *Session) call(f func(*zk.Conn) error) error {
-	s.mu.Lock()
-	if s.cause != nil || s.draining {
-		s.mu.Unlock()
-		return ErrSessionOver
+// answered notes what the server answered.
+func (w *Watch) answered(r *Reading) error {
+	err := r.result(func(d *jute.Decoder) {
+		switch w.key.kind {
+		case ofData:
+			w.Data = d.Buffer()
+		case ofChildren:
+			w.Children = decodeNames(d)
+		}
+		w.Stat = *decodeStat(d)
+	})
+	if w.key.kind == ofExistence && errors.Is(err, zk.ErrNoNode) {
+		w.Absent, err = true, nil
 	}
-	s.calling.Add()
-	s.mu.Unlock()
-	defer s.calling.End()
-	err := f(s.conn)
-	if Transient(err) && s.IsOver() {
-		err = ErrSessionOver
-	}
-	s.backOff(s.UntilAnswered(), opWatch, err)
 	return err
 }
 
-// onArmed is called by internal/wire.
-func (s *Session) onArmed(path string, children bool, conn uint64) {
-	kind := ofData
-	if children {
-		kind = ofChildren
+// armed notes that the request has ended, in the order of the replies and the events, on that
+// connection.
+func (s *Session) armed(w *Watch, conn uint64, err error) {
+	w.err = err
+	s.mu.Lock()
+	if s.watches[w.key] == w { // else it has fired
+		if err == nil {
+			w.confirmed = conn
+		} else {
+			delete(s.watches, w.key)
+		}
 	}
+	s.mu.Unlock()
+	close(w.armed)
+}
+
+// setWatches returns the watches that a server has answered and that have not fired. It is called by
+// internal/wire.
+func (s *Session) setWatches() (ws wire.Watches) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if w := s.watches[watchKey{path, kind}]; w != nil {
-		w.confirmed = conn
+	for key, w := range s.watches {
+		switch {
+		case w.confirmed == 0: // under way: its request fails with the connection
+		case w.Absent:
+			ws.Exist = append(ws.Exist, key.path)
+		case key.kind == ofChildren:
+			ws.Children = append(ws.Children, key.path)
+		default:
+			ws.Data = append(ws.Data, key.path)
+		}
 	}
+	return ws
 }
 
 // onEvent is called by internal/wire. It fires the watches before it passes the event on (Z4). So

@@ -11,3 +11,10 @@ install_packages() {
 	apt-get -o "$wait" -qq update &&
 		apt-get -o "$wait" -qq install -y --no-install-recommends "$@" >/dev/null
 }
+
+# need installs packages, if there are any, or ends the script.
+need() {
+	[ $# = 0 ] && return
+	root_on_debian || { say "not root on Debian: install $*"; exit 1; }
+	install_packages "$@"
+}

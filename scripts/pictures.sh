@@ -9,10 +9,7 @@ cd "$(dirname "$0")/.."
 missing=()
 command -v dot >/dev/null || missing+=(graphviz)
 command -v mscgen >/dev/null || missing+=(mscgen)
-if [ ${#missing[@]} != 0 ]; then
-	root_on_debian || { say "not root on Debian: install ${missing[*]}" && exit 1; }
-	install_packages "${missing[@]}"
-fi
+need "${missing[@]}"
 
 cd docs/pictures
 for text in *.dot *.msc; do

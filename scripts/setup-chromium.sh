@@ -8,8 +8,4 @@ cd "$(dirname "$0")/.."
 for name in chromium chromium-browser google-chrome; do
 	command -v "$name" >/dev/null && exit
 done
-if ! root_on_debian; then
-	say "not root on Debian: install chromium"
-	exit 1
-fi
-install_packages chromium fonts-dejavu-core
+need chromium fonts-dejavu-core

@@ -9,10 +9,5 @@ missing=()
 compgen -G '/usr/lib/postgresql/*/bin/postgres' >/dev/null || missing+=(postgresql)
 [ -x /usr/sbin/mariadbd ] || missing+=(mariadb-server)
 [ -x /usr/sbin/nginx ] || missing+=(nginx-light)
-[ ${#missing[@]} = 0 ] && exit
-if ! root_on_debian; then
-	say "not root on Debian: install ${missing[*]}"
-	exit 1
-fi
 # Debian's packages start servers of their own, except in this run level.
-RUNLEVEL=1 install_packages "${missing[@]}"
+RUNLEVEL=1 need "${missing[@]}"

@@ -7,7 +7,4 @@ cd "$(dirname "$0")/.."
 . scripts/debian.sh
 
 packages=(krb5-kdc krb5-admin-server krb5-user faketime python3-kazoo python3-pure-sasl)
-if ! dpkg-query -W "${packages[@]}" >/dev/null 2>&1; then
-	root_on_debian || { say "install ${packages[*]}: not root on Debian"; exit 1; }
-	install_packages "${packages[@]}"
-fi
+dpkg-query -W "${packages[@]}" >/dev/null 2>&1 || need "${packages[@]}"

@@ -77,13 +77,3 @@ func TestDumpListsSessionsAndEphemerals(t *testing.T) {
 			"ephemeral nodes dump:\nSessions with Ephemerals (1):\n0x%x:\n\t/e\n", expires, id, id), ask(t, srv, "dump"))
 	}, TickTime(time.Second))
 }
-
-func TestWchsCountsWatchesOfDataAndExistence(t *testing.T) {
-	srv := NewServer(t)
-	a, b := dialSession(t, srv, 0, nil, 0), dialSession(t, srv, 0, nil, 0)
-	require.Zero(t, a.roundTrip(jute.OpGetData, watchRecord("/")).err)
-	require.Zero(t, a.roundTrip(jute.OpGetChildren, watchRecord("/")).err)
-	require.Equal(t, jute.ErrNoNode, a.roundTrip(jute.OpExists, watchRecord("/a")).err)
-	require.Zero(t, b.roundTrip(jute.OpGetData, watchRecord("/")).err)
-	require.Equal(t, "2 connections watching 2 paths\nTotal watches:3\n", ask(t, srv, "wchs"))
-}

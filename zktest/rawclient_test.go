@@ -104,6 +104,14 @@ func (c *rawClient) exists(path string) bool {
 	return code == 0
 }
 
+// list returns the children of path.
+func (c *rawClient) list(path string) []string {
+	c.t.Helper()
+	reply := c.roundTrip(jute.OpGetChildren, append(pathRecord(path), 0))
+	require.Zero(c.t, reply.err)
+	return reply.Strings()
+}
+
 // waitClosed waits for the server to close the connection.
 func (c *rawClient) waitClosed() {
 	c.t.Helper()

@@ -34,3 +34,7 @@ func TestOnChangeReportsEachChangeWithItsData(t *testing.T) {
 		{Path: "/a", Deleted: true},
 	}, got)
 }
+
+func TestSetCounterNeedsTheZnode(t *testing.T) {
+	require.Error(t, NewServer(t, InMemory()).SetCounter("/a", 1))
+}

@@ -26,18 +26,3 @@ func TestClosedConnectionLeavesNoWatches(t *testing.T) {
 	require.Empty(t, srv.leader.childWatches.table)
 	require.Zero(t, srv.leader.dataWatches.recursive+srv.leader.childWatches.recursive)
 }
-
-func TestWatchesOfDifferentModesExistSideBySideSince39(t *testing.T) {
-	for version, events := range map[Version]int{ZooKeeper38: 1, ZooKeeper39: 2} {
-		srv := NewServer(t, Emulate(version))
-		c := dialSession(t, srv, 0, nil, 0)
-		c.create("/a", 0)
-		require.Zero(t, c.roundTrip(jute.OpAddWatch, versionRecord("/a", jute.WatchPersistent)).err)
-		require.Zero(t, c.roundTrip(jute.OpGetData, watchRecord("/a")).err)
-		other := dialSession(t, srv, 0, nil, 0)
-		for range 2 {
-			require.Zero(t, other.roundTrip(jute.OpSetData, dataRecord("/a", "", -1)).err)
-		}
-		require.Equal(t, map[string]int{"NodeDataChanged": events}, srv.Counts().Events, version)
-	}
-}

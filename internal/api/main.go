@@ -14,8 +14,8 @@ import (
 	"io"
 	"maps"
 	"os"
+	"os/exec"
 	"path/filepath"
-	"strings"
 
 	"golang.org/x/tools/go/packages"
 )
@@ -61,27 +61,10 @@ func check(file string, text []byte) error {
 	if err != nil || bytes.Equal(data, text) {
 		return err
 	}
-	return fmt.Errorf("api.txt is out of date; `make api` makes these changes:\n%s", diff(data, text))
-}
-
-// diff returns the lines that only one of two texts has.
-func diff(a, b []byte) string {
-	var out strings.Builder
-	for _, side := range []struct {
-		sign       string
-		own, other []byte
-	}{{"-", a, b}, {"+", b, a}} {
-		has := map[string]bool{}
-		for line := range strings.Lines(string(side.other)) {
-			has[line] = true
-		}
-		for line := range strings.Lines(string(side.own)) {
-			if !has[line] {
-				out.WriteString(side.sign + line)
-			}
-		}
-	}
-	return out.String()
+	diff := exec.Command("diff", "--unified=0", file, "-")
+	diff.Stdin = bytes.NewReader(text)
+	changes, _ := diff.CombinedOutput() // it fails if there are some
+	return fmt.Errorf("api.txt is out of date; `make api` makes these changes:\n%s", changes)
 }
 
 // load returns the module's packages for users, by the rest of their paths. One that

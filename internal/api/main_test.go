@@ -106,40 +106,6 @@ func TestAChangeOfTheAPIThatTheTextDoesNotHaveIsFound(t *testing.T) {
 	require.NoError(t, run([]string{"check"}, root, nil))
 }
 
-func TestIncompatibleChangesAreToldFromCompatibleOnes(t *testing.T) {
-	for what, c := range map[string]struct {
-		old, by string
-		says    string // empty: compatible
-	}{
-		"nothing":                      {"Limit", "Limit", ""},
-		"a new function":               {"func New(", "func Len() int { return 0 }\n\nfunc New(", ""},
-		"a new field":                  {"MaxLen int", "MaxLen, MinLen int", ""},
-		"a new method":                 {"func (l Lease) Held", "func (l Lease) Free() {}\n\nfunc (l Lease) Held", ""},
-		"something unexported":         {"secret int", "other bool", ""},
-		"a method is gone":             {"Held()", "held_()", "Lease.Held: removed"},
-		"a field of another type":      {"MaxLen int", "MaxLen int64", "Options.MaxLen: changed from int to int64"},
-		"a parameter more":             {"opts ...Option", "n int, opts ...Option", "New: changed from func(Name, ...Option) (*Lease, error)"},
-		"a variable is gone":           {"ErrFull, hidden", "errFull, hidden", "ErrFull: removed"},
-		"another value of a constant":  {"= 7", "= 8", "Limit: value changed from 7 to 8"},
-		"an interface has a method":    {"private()", "private()\n\tMore()", ""}, // nobody else implements it
-		"an interface lacks a method":  {"Wait(n int) (ok bool)\n", "", "Waiter.Wait: removed"},
-		"what is embedded is embedded": {"\t*Base", "\tBase", "Base: changed from *Base to Base"},
-	} {
-		old, err := load(newModule(t, before))
-		require.NoError(t, err, what)
-		now, err := load(newModule(t, replace(t, before, c.old, c.by)))
-		require.NoError(t, err, what)
-		changes := incompatible(old, now)
-		if c.says == "" {
-			require.Empty(t, changes, what)
-			continue
-		}
-		require.NotEmpty(t, changes, what)
-		require.Contains(t, changes[0], "example.com/p: ")
-		require.Contains(t, changes[0], c.says, what)
-	}
-}
-
 func TestTheAPIIsComparedWithTheNewestRelease(t *testing.T) {
 	root := newModule(t, before)
 	inGit := func(args ...string) {

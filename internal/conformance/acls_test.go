@@ -2,7 +2,6 @@ package conformance
 
 import (
 	"context"
-	"net"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -21,8 +20,7 @@ import (
 // znode has an ACL of its own, which gets the last number. A server gives numbers to the
 // open ACL, too: only the znodes that it makes itself have it without one
 // (ReferenceCountedACLCache).
-var aclNumbers = Case{Name: "numbers of ACLs", Run: func(s *Script) {
-	a := s.Connect("a")
+var aclNumbers = Case{Name: "numbers of ACLs", Run: one(func(s *Script, a *Client) {
 	me, you := digestACL(jute.PermAll, "u:secret"), digestACL(jute.PermAll, "v:secret")
 	a.present("digest", "u:secret")
 	a.Ok(Create(s.Path("a"), nil, me, 0))
@@ -56,7 +54,7 @@ var aclNumbers = Case{Name: "numbers of ACLs", Run: func(s *Script) {
 	a.Ok(Delete(box+"/n", -1))
 	a.Receive() // the container's end
 	a.Ok(Create(s.Path("last"), nil, Anyone(jute.PermDelete), 0))
-}}
+})}
 
 func TestZktestCountsACLsLikeZooKeeper(t *testing.T) {
 	needsOwn(t)
@@ -68,20 +66,14 @@ func TestZktestCountsACLsLikeZooKeeper(t *testing.T) {
 		if real.CounterNearEnd == nil {
 			t.Skip("the real server's files are not accessible")
 		}
-		emulated := zktest.NewServer(t, zktest.Emulate(real.Version), zktest.TickTime(real.TickTime),
+		srv := zktest.NewServer(t, zktest.Emulate(real.Version), zktest.TickTime(real.TickTime),
 			zktest.ContainerCheckInterval(500*time.Millisecond))
 		Run(t, "ZooKeeper", real, aclNumbers)
-		Run(t, "zktest", Server{
-			Dial: func(ctx context.Context) (net.Conn, error) {
-				return emulated.DialContext(ctx, "tcp", emulated.Addr())
-			},
-			TickTime: real.TickTime,
-			Version:  real.Version,
-		}, aclNumbers)
+		Run(t, "zktest", emulated(srv, real.Version, real.TickTime), aclNumbers)
 		require.NoError(t, real.Restart())
 		known, last := knownACLs(t, node)
-		require.Equal(t, known, emulated.ACLs())
-		require.Equal(t, last, emulated.Counts().NewACLs)
+		require.Equal(t, known, srv.ACLs())
+		require.Equal(t, last, srv.Counts().NewACLs)
 	})
 }
 

@@ -7,8 +7,7 @@ import (
 )
 
 var aclCases = []Case{
-	{Name: "getACL and setACL", Run: func(s *Script) {
-		a := s.Connect("a")
+	{Name: "getACL and setACL", Run: one(func(s *Script, a *Client) {
 		a.Ok(Create(s.Path("n"), nil, Open, 0))
 		before := a.Ok(GetACL(s.Path("n"))).Stat
 		r := a.Ok(SetACL(s.Path("n"), append(Anyone(31), jute.ACL{Perms: 1, Scheme: "digest", ID: "u:hash"}), 0))
@@ -24,9 +23,8 @@ var aclCases = []Case{
 		a.Fails(jute.ErrNoNode, SetACL(s.Path("missing"), Open, -1))
 		a.Fails(jute.ErrNoNode, GetACL(s.Path("missing")))
 		a.Ok(Exists(s.Path("n"), false))
-	}},
-	{Name: "InvalidACL", Run: func(s *Script) {
-		a := s.Connect("a")
+	})},
+	{Name: "InvalidACL", Run: one(func(s *Script, a *Client) {
 		a.Ok(Create(s.Path("n"), nil, Open, 0))
 		a.Fails(jute.ErrInvalidACL, SetACL(s.Path("n"), nil, -1))
 		a.Fails(jute.ErrInvalidACL, SetACL(s.Path("n"), []jute.ACL{}, -1))
@@ -35,9 +33,8 @@ var aclCases = []Case{
 		// The server checks the ACL before the znode and its version.
 		a.Fails(jute.ErrInvalidACL, SetACL(s.Path("missing"), nil, -1))
 		a.Fails(jute.ErrInvalidACL, SetACL(s.Path("n"), nil, 7))
-	}},
-	{Name: "what each permission allows", Run: func(s *Script) {
-		a := s.Connect("a")
+	})},
+	{Name: "what each permission allows", Run: one(func(s *Script, a *Client) {
 		n := 0
 		for _, perm := range []int32{jute.PermRead, jute.PermWrite, jute.PermCreate, jute.PermDelete, jute.PermAdmin} {
 			for _, perms := range []int32{perm, jute.PermAll &^ perm} {
@@ -65,9 +62,8 @@ var aclCases = []Case{
 				a.Call(Delete(s.Path(node), -1))
 			}
 		}
-	}},
-	{Name: "NoAuth comes before BadVersion and NodeExists", Run: func(s *Script) {
-		a := s.Connect("a")
+	})},
+	{Name: "NoAuth comes before BadVersion and NodeExists", Run: one(func(s *Script, a *Client) {
 		a.Ok(Create(s.Path("n"), nil, Open, 0))
 		a.Ok(Create(s.Path("n/child"), nil, Open, 0))
 		a.Ok(SetACL(s.Path("n"), Anyone(jute.PermRead), -1))
@@ -75,11 +71,10 @@ var aclCases = []Case{
 		a.Fails(jute.ErrNoAuth, SetACL(s.Path("n"), Open, 9))
 		a.Fails(jute.ErrNoAuth, Create(s.Path("n/child"), nil, Open, 0))
 		a.Fails(jute.ErrBadVersion, Multi(Check(s.Path("n"), 9)))
-	}},
+	})},
 	// A client with READ but not ADMIN sees the users in a digest ACL, but not
 	// their hashes (FinalRequestProcessor).
-	{Name: "getACL redacts digests", Run: func(s *Script) {
-		a, b := s.Connect("a"), s.Connect("b")
+	{Name: "getACL redacts digests", Run: two(func(s *Script, a, b *Client) {
 		a.present("digest", "u:secret")
 		acl := append([]jute.ACL{{Perms: jute.PermAll, Scheme: "auth"}}, Anyone(jute.PermRead)...)
 		acl = append(acl, jute.ACL{Perms: 1, Scheme: "ip", ID: "10.1.2.3"}, jute.ACL{Perms: 1, Scheme: "digest", ID: "v:hash"})
@@ -89,5 +84,5 @@ var aclCases = []Case{
 		s.Equal([]string{"[digest:u:x:31]", "[world:anyone:1]", "[ip:10.1.2.3:1]", "[digest:v:x:1]"}, b.Ok(GetACL(s.Path("n"))).ACL, "without hashes")
 		a.Ok(Create(s.Path("hidden"), nil, digestACL(jute.PermAll, "u:secret"), 0))
 		b.Fails(jute.ErrNoAuth, GetACL(s.Path("hidden")))
-	}},
+	})},
 }

@@ -65,15 +65,13 @@ var authCases = []Case{
 		c.present("digest", ":")
 		c.Fails(jute.ErrNoAuth, GetData(s.Path("n"), false))
 	}},
-	{Name: "digest twice", Run: func(s *Script) {
-		a := s.Connect("a")
+	{Name: "digest twice", Run: one(func(s *Script, a *Client) {
 		a.present("digest", "u:secret")
 		a.present("digest", "u:secret")
 		a.Ok(Create(s.Path("n"), nil, []jute.ACL{{Perms: 31, Scheme: "auth"}}, 0))
 		a.Ok(GetACL(s.Path("n")))
-	}},
-	{Name: "an ACL of scheme auth grants to every presented credential", Run: func(s *Script) {
-		a := s.Connect("a")
+	})},
+	{Name: "an ACL of scheme auth grants to every presented credential", Run: one(func(s *Script, a *Client) {
 		a.present("digest", "u:secret")
 		a.present("digest", "v:other")
 		a.Ok(Create(s.Path("n"), nil, []jute.ACL{{Perms: 31, Scheme: "auth", ID: "is ignored"}}, 0))
@@ -88,11 +86,10 @@ var authCases = []Case{
 		look()
 		a.Ok(SetACL(s.Path("n"), append(Anyone(1), jute.ACL{Perms: 1 | 16, Scheme: "auth"}), -1))
 		look()
-	}},
-	{Name: "super", Exclusive: true, Run: func(s *Script) {
+	})},
+	{Name: "super", Exclusive: true, Run: two(func(s *Script, a, b *Client) {
 		// The user whose digest is in the server's configuration may do
 		// anything (ZooKeeperServer.checkACL).
-		a, b := s.Connect("a"), s.Connect("b")
 		a.present("digest", "u:secret")
 		a.Ok(Create(s.Path("n"), nil, digestACL(jute.PermRead, "u:secret"), 0))
 		b.Fails(jute.ErrNoAuth, SetData(s.Path("n"), nil, -1))
@@ -104,9 +101,8 @@ var authCases = []Case{
 		b.Ok(GetACL(s.Path("n/m")))
 		b.Ok(SetACL(s.Path("n"), Open, -1))
 		b.Ok(GetEphemerals("/"))
-	}},
-	{Name: "ip", Run: func(s *Script) {
-		a := s.Connect("a")
+	})},
+	{Name: "ip", Run: one(func(s *Script, a *Client) {
 		// Each connection has the identity of its address from the start. The
 		// server ignores the credential.
 		a.present("ip", "")
@@ -114,44 +110,39 @@ var authCases = []Case{
 		a.Ok(Create(s.Path("n"), nil, []jute.ACL{{Perms: 31, Scheme: "ip", ID: "10.1.2.3"}}, 0))
 		a.Fails(jute.ErrNoAuth, GetData(s.Path("n"), false))
 		a.Fails(jute.ErrInvalidACL, Create(s.Path("m"), nil, []jute.ACL{{Perms: 31, Scheme: "auth"}}, 0))
-	}},
-	{Name: "world", Run: func(s *Script) {
-		a := s.Connect("a")
+	})},
+	{Name: "world", Run: one(func(s *Script, a *Client) {
 		r := a.present("world", "anyone")
 		s.Equal(false, r.Closed, "a reply")
 		a.Closed()
-	}},
-	{Name: "an unknown scheme", Run: func(s *Script) {
-		a := s.Connect("a")
+	})},
+	{Name: "an unknown scheme", Run: one(func(s *Script, a *Client) {
 		r := a.present("nonsense", "x")
 		s.Equal(jute.ErrAuthFailed, r.Err, "refused")
 		a.Closed()
 		// The session is still alive.
 		b := s.Resume("b", a)
 		b.Ok(Exists(s.Path(""), false))
-	}},
-	{Name: "an empty scheme", Run: func(s *Script) {
-		a := s.Connect("a")
+	})},
+	{Name: "an empty scheme", Run: one(func(s *Script, a *Client) {
 		a.present("", "")
 		a.Closed()
-	}},
-	{Name: "with another xid", Run: func(s *Script) {
+	})},
+	{Name: "with another xid", Run: one(func(s *Script, a *Client) {
 		// The operation matters, not the xid. The reply always has the xid of
 		// the request.
-		a := s.Connect("a")
 		a.Call(Auth("digest", "u:secret"))
 		a.Ok(Create(s.Path("n"), nil, digestACL(jute.PermAll, "u:secret"), 0))
 		a.Ok(GetData(s.Path("n"), false))
 		a.CallAs(jute.XidAuth, GetData(s.Path("n"), false))
-	}},
-	{Name: "another type", Run: func(s *Script) {
-		a := s.Connect("a")
+	})},
+	{Name: "another type", Run: one(func(s *Script, a *Client) {
 		r := Auth("digest", "u:secret")
 		r.Body[3] = 9
 		a.CallAs(jute.XidAuth, r)
 		a.Ok(Create(s.Path("n"), nil, digestACL(jute.PermAll, "u:secret"), 0))
 		a.Ok(GetData(s.Path("n"), false))
-	}},
+	})},
 	{Name: "cut short", Run: func(s *Script) {
 		r := Auth("digest", "u:secret")
 		for i, n := range []int{len(r.Body) - 1, 8, 4, 0} {
@@ -164,8 +155,7 @@ var authCases = []Case{
 	}},
 	// A credential that the provider cannot parse is refused like a wrong one
 	// (ZooKeeperServer.processPacket).
-	{Name: "with nulls", Run: func(s *Script) {
-		a, b := s.Connect("a"), s.Connect("b")
+	{Name: "with nulls", Run: two(func(s *Script, a, b *Client) {
 		null := func(b []byte) []byte { return jute.AppendInt32(b, -1) }
 		a.SendAs(jute.XidAuth, Request{Op: jute.OpAuth, Text: "auth with a null scheme",
 			Body: jute.AppendString(null(jute.AppendInt32(nil, 0)), "u:secret")})
@@ -173,14 +163,13 @@ var authCases = []Case{
 		b.SendAs(jute.XidAuth, Request{Op: jute.OpAuth, Text: "auth with a null credential",
 			Body: null(jute.AppendString(jute.AppendInt32(nil, 0), "digest"))})
 		b.Closed()
-	}},
-	{Name: "sent together with later requests", Run: func(s *Script) {
+	})},
+	{Name: "sent together with later requests", Run: two(func(s *Script, a, b *Client) {
 		// A credential is in effect for later requests on its connection.
-		a, b := s.Connect("a"), s.Connect("b")
 		a.Ok(Create(s.Path("n"), nil, digestACL(jute.PermAll, "u:secret"), 0))
 		b.SendAs(jute.XidAuth, Auth("digest", "u:secret"))
 		b.Send(GetData(s.Path("n"), false))
 		b.Receive()
 		s.Equal(int32(0), b.Receive().Err, "the credential is in effect")
-	}},
+	})},
 }

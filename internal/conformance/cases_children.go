@@ -7,8 +7,7 @@ import (
 )
 
 var childrenCases = []Case{
-	{Name: "getChildren and getChildren2", Run: func(s *Script) {
-		a := s.Connect("a")
+	{Name: "getChildren and getChildren2", Run: one(func(s *Script, a *Client) {
 		s.Equal([]string{}, a.Ok(GetChildren(s.Path(""), false)).Children, "empty, not null")
 		s.Equal([]string{}, a.Ok(GetChildren2(s.Path(""), false)).Children, "empty, not null")
 		a.Ok(Create(s.Path("x"), nil, Open, 0))
@@ -19,11 +18,10 @@ var childrenCases = []Case{
 		a.Fails(jute.ErrNoNode, GetChildren(s.Path("missing"), false))
 		a.Fails(jute.ErrNoNode, GetChildren2(s.Path("missing"), false))
 		a.Ok(GetChildren2(s.Path("y"), false))
-	}},
+	})},
 	// The numbers of sequential children count only creates: the number is
 	// (cversion + numChildren) / 2.
-	{Name: "cversion counts creates and deletes of children", Run: func(s *Script) {
-		a, b := s.Connect("a"), s.Connect("b")
+	{Name: "cversion counts creates and deletes of children", Run: two(func(s *Script, a, b *Client) {
 		a.Ok(Create(s.Path("p"), nil, Open, 0))
 		counts := func(cversion, children int32, claim string) {
 			s.t.Helper()
@@ -49,9 +47,8 @@ var childrenCases = []Case{
 		b.Ok(Close())
 		counts(9, 1, "the end of a session")
 		s.Equal(s.Path("p/s0000000005"), a.Ok(Create(s.Path("p/s"), nil, Open, jute.FlagSequential)).Path, "(9 + 1) / 2")
-	}},
-	{Name: "getAllChildrenNumber and getEphemerals", Run: func(s *Script) {
-		a, b := s.Connect("a"), s.Connect("b")
+	})},
+	{Name: "getAllChildrenNumber and getEphemerals", Run: two(func(s *Script, a, b *Client) {
 		a.Ok(Create(s.Path("x"), nil, Open, 0))
 		a.Ok(Create(s.Path("x/e"), nil, Open, jute.FlagEphemeral))
 		a.Ok(Create(s.Path("xe"), nil, Open, jute.FlagEphemeral))
@@ -65,11 +62,10 @@ var childrenCases = []Case{
 		a.Ok(GetEphemerals(s.Path("x/")))
 		a.Ok(GetEphemerals(s.Path("x")))
 		a.Ok(GetEphemerals("/missing"))
-	}},
+	})},
 	// The order is that of a hash set, in which the table's size and the order of
 	// insertion play a part.
-	{Name: "order", Run: func(s *Script) {
-		a := s.Connect("a")
+	{Name: "order", Run: one(func(s *Script, a *Client) {
 		p := s.Path("p")
 		a.Ok(Create(p, nil, Open, 0))
 		names := []string{"b", "Aa", "BB", "lock-", "ü", "\u2603", "z", "AaAa", "BBBB", "AaBB"}
@@ -87,5 +83,8 @@ var childrenCases = []Case{
 		}
 		a.Quietly(Create(p+"/last", nil, Open, 0))
 		a.Ok(GetChildren(p, false))
-	}},
+		a.Quietly(SetData(p, []byte("x"), -1))
+		a.Quietly(Create(p+"/last/below", nil, Open, 0))
+		a.Ok(GetChildren(p, false))
+	})},
 }

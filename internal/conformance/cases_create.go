@@ -9,8 +9,7 @@ import (
 )
 
 var createCases = []Case{
-	{Name: "plain", Run: func(s *Script) {
-		a := s.Connect("a")
+	{Name: "plain", Run: one(func(s *Script, a *Client) {
 		a.Ok(GetChildren2(s.Path(""), false))
 		r := a.Ok(Create(s.Path("n"), []byte("data"), Open, 0))
 		s.Equal(s.Path("n"), r.Path, "the reply has the path")
@@ -22,9 +21,8 @@ var createCases = []Case{
 		s.Equal(int32(1), parent.Cversion, "cversion of the parent")
 		s.Equal(int32(1), parent.NumChildren, "children of the parent")
 		s.Equal(int32(0), parent.Version, "version of the parent")
-	}},
-	{Name: "flags", Run: func(s *Script) {
-		a := s.Connect("a")
+	})},
+	{Name: "flags", Run: one(func(s *Script, a *Client) {
 		for flags := range int32(4) {
 			for _, op := range []func(string, []byte, []jute.ACL, int32) Request{Create, Create2} {
 				r := a.Ok(op(s.Path("n"), []byte("x"), Open, flags))
@@ -38,9 +36,8 @@ var createCases = []Case{
 				a.Ok(Delete(r.Path, -1))
 			}
 		}
-	}},
-	{Name: "flags that op create does not know", Run: func(s *Script) {
-		a := s.Connect("a")
+	})},
+	{Name: "flags that op create does not know", Run: one(func(s *Script, a *Client) {
 		// CreateMode knows 4, a container, and PrepRequestProcessor accepts
 		// it. But the transaction is a plain create, which cannot express a
 		// container, so the znode is a plain one.
@@ -60,9 +57,8 @@ var createCases = []Case{
 			a.Fails(inMulti, Multi(Create(s.Path("n"), nil, Open, flags)))
 		}
 		a.Ok(GetChildren2(s.Path(""), false))
-	}},
-	{Name: "NodeExists", Run: func(s *Script) {
-		a := s.Connect("a")
+	})},
+	{Name: "NodeExists", Run: one(func(s *Script, a *Client) {
 		a.Ok(Create(s.Path("n"), nil, Open, 0))
 		for flags := range int32(2) {
 			a.Fails(jute.ErrNodeExists, Create(s.Path("n"), nil, Open, flags))
@@ -72,17 +68,15 @@ var createCases = []Case{
 		a.Fails(jute.ErrNodeExists, Create("/zookeeper", nil, Open, 0))
 		st := a.Ok(Exists(s.Path(""), false)).Stat
 		s.Equal(int32(1), st.Cversion, "failed creates do not count")
-	}},
-	{Name: "NoNode", Run: func(s *Script) {
-		a := s.Connect("a")
+	})},
+	{Name: "NoNode", Run: one(func(s *Script, a *Client) {
 		for flags := range int32(4) {
 			a.Fails(jute.ErrNoNode, Create(s.Path("missing/n"), nil, Open, flags))
 			a.Fails(jute.ErrNoNode, Create2(s.Path("missing/n"), nil, Open, flags))
 		}
 		a.Fails(jute.ErrNoNode, CreateContainer(s.Path("missing/n"), nil, Open, jute.FlagContainer))
-	}},
-	{Name: "NoChildrenForEphemerals", Run: func(s *Script) {
-		a := s.Connect("a")
+	})},
+	{Name: "NoChildrenForEphemerals", Run: one(func(s *Script, a *Client) {
 		a.Ok(Create(s.Path("e"), nil, Open, jute.FlagEphemeral))
 		for flags := range int32(4) {
 			a.Fails(jute.ErrNoChildrenForEphemerals, Create(s.Path("e/n"), nil, Open, flags))
@@ -91,23 +85,18 @@ var createCases = []Case{
 		// The server checks the parent's ACL first.
 		a.Ok(SetACL(s.Path("e"), ReadOnly, -1))
 		a.Fails(jute.ErrNoAuth, Create(s.Path("e/n"), nil, Open, 0))
-	}},
-	{Name: "InvalidACL", Run: func(s *Script) {
-		a := s.Connect("a")
+	})},
+	{Name: "InvalidACL", Run: one(func(s *Script, a *Client) {
 		acl := func(scheme, id string) []jute.ACL {
 			return []jute.ACL{{Perms: 31, Scheme: scheme, ID: id}}
 		}
 		for _, bad := range [][]jute.ACL{
-			nil,
-			{},
 			acl("world", "somebody"),
-			acl("nonsense", "x"),
 			acl("", ""),
 			acl("digest", "no colon"),
 			acl("digest", "two:colons:here"),
 			acl("digest", ":"),
 			acl("digest", ""),
-			acl("auth", ""), // the connection has presented no credential
 			acl("ip", "not an address"),
 			acl("ip", "1.2.3.4/33"),
 			acl("ip", "1.2.3"),
@@ -119,15 +108,14 @@ var createCases = []Case{
 				a.Ok(Delete(r.Path, -1))
 			}
 		}
-		a.Fails(jute.ErrInvalidACL, Create(s.Path("n"), nil, nil, 0))
-		a.Fails(jute.ErrInvalidACL, Create(s.Path("n"), nil, []jute.ACL{}, 0))
-		a.Fails(jute.ErrInvalidACL, Create(s.Path("n"), nil, acl("nonsense", "x"), 0))
-		a.Fails(jute.ErrInvalidACL, Create(s.Path("n"), nil, acl("auth", ""), 0))
+		// For auth, the connection has presented no credential.
+		for _, bad := range [][]jute.ACL{nil, {}, acl("nonsense", "x"), acl("auth", "")} {
+			a.Fails(jute.ErrInvalidACL, Create(s.Path("n"), nil, bad, 0))
+		}
 		// The server checks the ACL before the parent.
 		a.Fails(jute.ErrInvalidACL, Create(s.Path("missing/n"), nil, nil, 0))
-	}},
-	{Name: "valid ACLs", Run: func(s *Script) {
-		a := s.Connect("a")
+	})},
+	{Name: "valid ACLs", Run: one(func(s *Script, a *Client) {
 		for _, good := range [][]jute.ACL{
 			Anyone(0), Anyone(1), Anyone(32), Anyone(-1),
 			append(Anyone(1), Anyone(1)...), // duplicates are removed
@@ -143,9 +131,8 @@ var createCases = []Case{
 				a.Ok(Delete(r.Path, -1))
 			}
 		}
-	}},
-	{Name: "paths", Run: func(s *Script) {
-		a := s.Connect("a")
+	})},
+	{Name: "paths", Run: one(func(s *Script, a *Client) {
 		for _, path := range []string{
 			"", "x", "x/y", "/", "//", s.Path("n/"), s.Path("/n"), s.Path("."), s.Path(".."),
 			s.Path("./n"), s.Path("../n"), s.Path("a\x00b"), s.Path("a\x01b"), s.Path("a\x1f"),
@@ -181,9 +168,8 @@ var createCases = []Case{
 		a.Fails(jute.ErrBadArguments, Create(s.Path("")+"/", nil, Open, 0))
 		r := a.Ok(Create(s.Path("")+"/", nil, Open, jute.FlagSequential))
 		a.Ok(Delete(r.Path, -1))
-	}},
-	{Name: "null and empty data", Run: func(s *Script) {
-		a := s.Connect("a")
+	})},
+	{Name: "null and empty data", Run: one(func(s *Script, a *Client) {
 		a.Ok(Create(s.Path("null"), nil, Open, 0))
 		a.Ok(Create(s.Path("empty"), []byte{}, Open, 0))
 		s.Equal([]byte(nil), a.Ok(GetData(s.Path("null"), false)).Data, "null stays null")
@@ -192,18 +178,16 @@ var createCases = []Case{
 		a.Ok(SetData(s.Path("null"), []byte{}, -1))
 		s.Equal([]byte(nil), a.Ok(GetData(s.Path("empty"), false)).Data, "null replaces empty")
 		s.Equal([]byte{}, a.Ok(GetData(s.Path("null"), false)).Data, "empty replaces null")
-	}},
-	{Name: "create2", Run: func(s *Script) {
-		a := s.Connect("a")
+	})},
+	{Name: "create2", Run: one(func(s *Script, a *Client) {
 		for flags := range int32(4) {
 			r := a.Ok(Create2(s.Path("n"), []byte("data"), Open, flags))
 			s.Equal(r.Zxid, r.Stat.Czxid, "the Stat is that of this transaction")
 			s.Equal(int32(4), r.Stat.DataLength, "the Stat counts the data")
 			a.Ok(Delete(r.Path, -1))
 		}
-	}},
-	{Name: "createContainer", Run: func(s *Script) {
-		a := s.Connect("a")
+	})},
+	{Name: "createContainer", Run: one(func(s *Script, a *Client) {
 		r := a.Ok(CreateContainer(s.Path("box"), []byte("d"), Open, jute.FlagContainer))
 		// In the server's tree a special owner marks a container, but the Stat
 		// does not show it (DataNode.copyStat).
@@ -221,9 +205,8 @@ var createCases = []Case{
 			}
 		}
 		a.Ok(GetEphemerals(s.Path("")))
-	}},
-	{Name: "createTTL is switched off", Run: func(s *Script) {
-		a := s.Connect("a")
+	})},
+	{Name: "createTTL is switched off", Run: one(func(s *Script, a *Client) {
 		a.Fails(jute.ErrUnimplemented, CreateTTL(s.Path("n"), nil, Open, jute.FlagTTL, 1000))
 		a.Fails(jute.ErrUnimplemented, CreateTTL(s.Path("n"), nil, Open, jute.FlagSequentialTTL, 1000))
 		a.Drain()
@@ -243,9 +226,8 @@ var createCases = []Case{
 		}
 		a.Call(Multi(Create(s.Path("n"), nil, Open, jute.FlagTTL)))
 		a.Ok(Exists(s.Path(""), false))
-	}},
-	{Name: "a frame that is too large", Run: func(s *Script) {
-		a := s.Connect("a")
+	})},
+	{Name: "a frame that is too large", Run: one(func(s *Script, a *Client) {
 		// The body of a frame may have 1,048,575 bytes (jute.maxbuffer).
 		size := func(data int) Request { return Create(s.Path("n"), make([]byte, data), Open, 0) }
 		over := 8 + len(size(0).Body)
@@ -254,5 +236,5 @@ var createCases = []Case{
 		a.Ok(GetData(s.Path("n"), false))
 		a.Send(SetData(s.Path("n"), make([]byte, jute.MaxFrame), -1))
 		a.Closed()
-	}},
+	})},
 }

@@ -8,16 +8,14 @@ import (
 )
 
 var dataCases = []Case{
-	{Name: "exists", Run: func(s *Script) {
-		a := s.Connect("a")
+	{Name: "exists", Run: one(func(s *Script, a *Client) {
 		a.Ok(Create(s.Path("n"), []byte("data"), Open, 0))
 		a.Ok(Exists(s.Path("n"), false))
 		a.Fails(jute.ErrNoNode, Exists(s.Path("missing"), false))
 		a.Fails(jute.ErrNoNode, Exists(s.Path("missing/n"), false))
-	}},
+	})},
 	// Reads do not validate paths: an invalid path is just not found.
-	{Name: "reads of invalid paths", Run: func(s *Script) {
-		a := s.Connect("a")
+	{Name: "reads of invalid paths", Run: one(func(s *Script, a *Client) {
 		// The empty path is an alias of the root (DataTree).
 		s.Equal(int32(0), a.Quietly(GetData("", false)).Err, "the root")
 		s.Equal(int32(0), a.Quietly(Exists("", false)).Err, "the root")
@@ -32,23 +30,20 @@ var dataCases = []Case{
 			}
 			a.Drain()
 		}
-	}},
-	{Name: "writes to invalid paths", Run: func(s *Script) {
-		a := s.Connect("a")
+	})},
+	{Name: "writes to invalid paths", Run: one(func(s *Script, a *Client) {
 		for _, path := range []string{"", "x", "//", s.Path("n/"), s.Path(".."), s.Path("a\x00b"), s.Path("a\x01b")} {
 			a.Call(SetData(path, nil, -1))
 			a.Call(SetACL(path, Open, -1))
 			a.Call(Multi(Check(path, -1)))
 		}
-	}},
-	{Name: "getData", Run: func(s *Script) {
-		a := s.Connect("a")
+	})},
+	{Name: "getData", Run: one(func(s *Script, a *Client) {
 		a.Ok(Create(s.Path("n"), []byte("data"), Open, 0))
 		s.Equal([]byte("data"), a.Ok(GetData(s.Path("n"), false)).Data, "data")
 		a.Fails(jute.ErrNoNode, GetData(s.Path("missing"), false))
-	}},
-	{Name: "setData", Run: func(s *Script) {
-		a := s.Connect("a")
+	})},
+	{Name: "setData", Run: one(func(s *Script, a *Client) {
 		made := a.Ok(Create2(s.Path("n"), []byte("data"), Open, 0)).Stat
 		before := a.Ok(Exists(s.Path(""), false)).Stat
 		r := a.Ok(SetData(s.Path("n"), []byte("longer data"), 0))
@@ -67,12 +62,11 @@ var dataCases = []Case{
 		a.Fails(jute.ErrNoNode, SetData(s.Path("missing"), nil, -1))
 		a.Fails(jute.ErrNoNode, SetData(s.Path("missing"), nil, 3))
 		s.Equal(before, a.Ok(Exists(s.Path(""), false)).Stat, "the parent does not change")
-	}},
+	})},
 	// The reply to a check outside a multi would have a null Stat, which cannot
 	// be serialised. The server catches the exception
 	// (NIOServerCnxn.sendResponse), and the client waits forever.
-	{Name: "check alone", Run: func(s *Script) {
-		a := s.Connect("a")
+	{Name: "check alone", Run: one(func(s *Script, a *Client) {
 		a.Ok(Create(s.Path("n"), nil, Open, 0))
 		if s.Since(zktest.ZooKeeper39) {
 			// An operation that Request.isValid does not know.
@@ -82,16 +76,13 @@ var dataCases = []Case{
 		}
 		a.Fails(jute.ErrBadVersion, Check(s.Path("n"), 1))
 		a.Fails(jute.ErrNoNode, Check(s.Path("missing"), -1))
-		a.Send(Check(s.Path("n"), 0))
-		a.Drain()
-	}},
-	{Name: "sync", Run: func(s *Script) {
-		a := s.Connect("a")
+		a.Try(Check(s.Path("n"), 0))
+	})},
+	{Name: "sync", Run: one(func(s *Script, a *Client) {
 		s.Equal(s.Path("n"), a.Ok(Sync(s.Path("n"))).Path, "the reply has the path, whether or not the znode exists")
 		a.Ok(Sync("/"))
-	}},
-	{Name: "reads without READ", Run: func(s *Script) {
-		a := s.Connect("a")
+	})},
+	{Name: "reads without READ", Run: one(func(s *Script, a *Client) {
 		a.Ok(Create(s.Path("n"), []byte("data"), Anyone(jute.PermAll&^jute.PermRead), 0))
 		a.Fails(jute.ErrNoAuth, GetData(s.Path("n"), false))
 		a.Fails(jute.ErrNoAuth, GetChildren(s.Path("n"), false))
@@ -109,5 +100,5 @@ var dataCases = []Case{
 		}
 		a.Fails(jute.ErrNoAuth, Check(s.Path("n"), -1))
 		a.Ok(Exists(s.Path("n"), false)) // every client may read the Stat
-	}},
+	})},
 }

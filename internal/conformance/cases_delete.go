@@ -5,8 +5,7 @@ import (
 )
 
 var deleteCases = []Case{
-	{Name: "delete", Run: func(s *Script) {
-		a := s.Connect("a")
+	{Name: "delete", Run: one(func(s *Script, a *Client) {
 		a.Ok(Create(s.Path("n"), nil, Open, 0))
 		a.Ok(Create(s.Path("n/m"), nil, Open, 0))
 		r := a.Fails(jute.ErrNotEmpty, Delete(s.Path("n"), -1))
@@ -25,35 +24,30 @@ var deleteCases = []Case{
 		a.Ok(Delete(s.Path("n"), 1))
 		a.Fails(jute.ErrNoNode, Delete(s.Path("n"), -1))
 		a.Fails(jute.ErrNoNode, Delete(s.Path("n/m"), -1))
-	}},
-	{Name: "the order of errors", Run: func(s *Script) {
-		a := s.Connect("a")
+	})},
+	{Name: "the order of errors", Run: one(func(s *Script, a *Client) {
 		a.Ok(Create(s.Path("n"), nil, Open, 0))
 		a.Ok(Create(s.Path("n/m"), nil, Open, 0))
 		a.Fails(jute.ErrBadVersion, Delete(s.Path("n"), 5))
 		a.Ok(SetACL(s.Path("n"), ReadOnly, -1))
 		a.Fails(jute.ErrNoAuth, Delete(s.Path("n/m"), 5))
 		a.Fails(jute.ErrNoAuth, Delete(s.Path("n/missing"), -1))
-	}},
-	{Name: "paths", Run: func(s *Script) {
-		a := s.Connect("a")
+	})},
+	{Name: "paths", Run: one(func(s *Script, a *Client) {
 		for _, path := range []string{
-			"", "x", "/", "//", s.Path("missing"), s.Path("n/"), s.Path("a\x00b"), s.Path(".."),
-			"/zookeeper", "/zookeeper/config", "/zookeeper/quota",
+			"", "x", "//", s.Path("missing"), s.Path("n/"), s.Path("a\x00b"), s.Path(".."),
 		} {
 			a.Call(Delete(path, -1))
 		}
-		a.Fails(jute.ErrBadArguments, Delete("/", -1))
-		a.Fails(jute.ErrBadArguments, Delete("/zookeeper", -1))
-		a.Fails(jute.ErrBadArguments, Delete("/zookeeper/config", -1))
-		a.Fails(jute.ErrBadArguments, Delete("/zookeeper/quota", -1))
-	}},
+		for _, path := range []string{"/", "/zookeeper", "/zookeeper/config", "/zookeeper/quota"} {
+			a.Fails(jute.ErrBadArguments, Delete(path, -1))
+		}
+	})},
 	// The leader's ContainerManager submits deleteContainer to itself, with the
 	// path as the record. Before 3.9 the server takes a client's whole frame, with
 	// its header, for the path. Since then it deletes the znode, whatever its ACL,
 	// and even if it is no container.
-	{Name: "deleteContainer by a client", Run: func(s *Script) {
-		a := s.Connect("a")
+	{Name: "deleteContainer by a client", Run: one(func(s *Script, a *Client) {
 		a.Ok(CreateContainer(s.Path("box"), nil, Open, jute.FlagContainer))
 		a.Call(DeleteContainer(s.Path("box")))
 		a.Call(Request{Op: jute.OpDeleteContainer, Text: "deleteContainer without a length", Body: []byte(s.Path("box"))})
@@ -70,5 +64,5 @@ var deleteCases = []Case{
 			a.Call(DeleteContainer(path))
 		}
 		a.Ok(GetChildren2(s.Path(""), false))
-	}},
+	})},
 }

@@ -18,8 +18,7 @@ var fourLetterCases = []Case{
 		s.Equal(true, regexp.MustCompile(`(?m)^Zookeeper version: 3\.\d\.\d+-.*, built on \d{4}-\d\d-\d\d \d\d:\d\d UTC$`).
 			MatchString(s.FourLetterWord("srvr")), "a version")
 	}},
-	{Name: "stat", Exclusive: true, Run: func(s *Script) {
-		a, b := s.Connect("a"), s.Connect("b")
+	{Name: "stat", Exclusive: true, Run: two(func(s *Script, a, b *Client) {
 		a.Ok(GetChildren(s.Path(""), true))
 		b.Ok(Create(s.Path("n"), nil, Open, 0))
 		clients, rest, _ := strings.Cut(s.FourLetterWord("stat"), "\n\n")
@@ -30,7 +29,7 @@ var fourLetterCases = []Case{
 			key, _, _ := strings.Cut(line, ":")
 			s.Note("%s", key)
 		}
-	}},
+	})},
 	{Name: "cons", Exclusive: true, Run: func(s *Script) {
 		s.ConnectFor("a", 3000)
 		for _, line := range sortedMatches(s.FourLetterWord("cons"), `\[1\]\(queued=\d+,recved=|,to=\d+|sid=0x`) {
@@ -42,8 +41,7 @@ var fourLetterCases = []Case{
 			s.Note("%s", line)
 		}
 	}},
-	{Name: "dump", Exclusive: true, Run: func(s *Script) {
-		a := s.Connect("a")
+	{Name: "dump", Exclusive: true, Run: one(func(s *Script, a *Client) {
 		a.Ok(Create(s.Path("e"), nil, Open, jute.FlagEphemeral))
 		// zktest has no sets of connections.
 		dump, _, _ := strings.Cut(s.FourLetterWord("dump"), "Connections dump:")
@@ -52,16 +50,15 @@ var fourLetterCases = []Case{
 			lines[i] = regexp.MustCompile(`\d+`).ReplaceAllString(strings.ReplaceAll(line, s.root, "~"), "#")
 		}
 		s.Note("%q", slices.Compact(lines)) // how many sets of sessions there are depends on earlier cases
-	}},
-	{Name: "wchs", Exclusive: true, Run: func(s *Script) {
-		a, b := s.Connect("a"), s.Connect("b")
+	})},
+	{Name: "wchs", Exclusive: true, Run: two(func(s *Script, a, b *Client) {
 		a.Ok(GetData(s.Path(""), true))
 		a.Ok(GetChildren(s.Path(""), true))
 		a.Fails(jute.ErrNoNode, Exists(s.Path("n"), true))
 		b.Ok(GetData(s.Path(""), true))
 		b.Ok(AddWatch(s.Path(""), jute.WatchPersistent))
 		s.Note("%s", s.FourLetterWord("wchs"))
-	}},
+	})},
 }
 
 // number returns the first number in text that the pattern finds.

@@ -7,14 +7,12 @@ import (
 )
 
 var multiCases = []Case{
-	{Name: "empty", Run: func(s *Script) {
-		a := s.Connect("a")
+	{Name: "empty", Run: one(func(s *Script, a *Client) {
 		a.Ok(Multi())
 		a.Ok(Exists(s.Path(""), false))
 		a.Ok(MultiRead())
-	}},
-	{Name: "of all kinds", Run: func(s *Script) {
-		a := s.Connect("a")
+	})},
+	{Name: "of all kinds", Run: one(func(s *Script, a *Client) {
 		a.Ok(Create(s.Path("n"), nil, Open, 0))
 		r := a.Ok(Multi(
 			Check(s.Path("n"), 0),
@@ -31,35 +29,31 @@ var multiCases = []Case{
 		s.Equal(r.Zxid, st.Pzxid, "one transaction")
 		a.Ok(Exists(s.Path("n/b"), false))
 		a.Ok(Delete(s.Path("n/c"), -1))
-	}},
+	})},
 	// The results before the failed operation are 0, and those after it
 	// RuntimeInconsistency. The header of the reply has no error
 	// (FinalRequestProcessor).
-	{Name: "the first fails", Run: func(s *Script) {
-		a := s.Connect("a")
+	{Name: "the first fails", Run: one(func(s *Script, a *Client) {
 		r := a.Call(Multi(Check(s.Path("missing"), 0), Create(s.Path("n"), nil, Open, 0), Check(s.Path(""), 77)))
 		s.Equal([]int32{jute.ErrNoNode, jute.ErrRuntimeInconsistency, jute.ErrRuntimeInconsistency}, r.Results, "results")
 		a.Fails(jute.ErrNoNode, Exists(s.Path("n"), false))
 		a.Ok(Exists(s.Path(""), false))
-	}},
-	{Name: "one in the middle fails", Run: func(s *Script) {
-		a := s.Connect("a")
+	})},
+	{Name: "one in the middle fails", Run: one(func(s *Script, a *Client) {
 		before := a.Ok(Exists(s.Path(""), false)).Stat
 		r := a.Call(Multi(Create(s.Path("n"), nil, Open, 0), Create(s.Path("n"), nil, Open, 0), Delete(s.Path("n"), -1)))
 		s.Equal([]int32{0, jute.ErrNodeExists, jute.ErrRuntimeInconsistency}, r.Results, "results")
 		s.Equal(before, a.Ok(Exists(s.Path(""), false)).Stat, "nothing was changed")
-	}},
-	{Name: "the last fails", Run: func(s *Script) {
-		a := s.Connect("a")
+	})},
+	{Name: "the last fails", Run: one(func(s *Script, a *Client) {
 		a.Ok(Create(s.Path("n"), nil, Open, 0))
 		r := a.Call(Multi(SetData(s.Path("n"), nil, 0), SetData(s.Path("n"), nil, 1), SetData(s.Path("n"), nil, 1)))
 		s.Equal([]int32{0, 0, jute.ErrBadVersion}, r.Results, "results")
 		a.Ok(Exists(s.Path("n"), false))
 		// A failed multi has no effect on later requests.
 		a.Ok(SetData(s.Path("n"), nil, 0))
-	}},
-	{Name: "each error", Run: func(s *Script) {
-		a := s.Connect("a")
+	})},
+	{Name: "each error", Run: one(func(s *Script, a *Client) {
 		a.Ok(Create(s.Path("n"), nil, Open, 0))
 		a.Ok(Create(s.Path("n/child"), nil, Open, 0))
 		a.Ok(Create(s.Path("e"), nil, Open, jute.FlagEphemeral))
@@ -89,11 +83,10 @@ var multiCases = []Case{
 		} {
 			a.Call(Multi(op))
 		}
-	}},
+	})},
 	// Since 3.9 the exceptions of CreateOptions use no zxid, and those of the
 	// decoding do.
-	{Name: "malformed creates", Run: func(s *Script) {
-		a := s.Connect("a")
+	{Name: "malformed creates", Run: one(func(s *Script, a *Client) {
 		for _, op := range []func(string, []byte, []jute.ACL, int32) Request{Create, Create2, CreateContainer} {
 			for _, flags := range []int32{0, jute.FlagTTL, 7} {
 				a.Call(Multi(op(s.Path("n"), nil, nil, flags), Check(s.Path(""), -1)))
@@ -101,9 +94,8 @@ var multiCases = []Case{
 			}
 		}
 		a.Ok(GetChildren2(s.Path(""), false))
-	}},
-	{Name: "operations see the effects of earlier ones", Run: func(s *Script) {
-		a := s.Connect("a")
+	})},
+	{Name: "operations see the effects of earlier ones", Run: one(func(s *Script, a *Client) {
 		n := s.Path("n")
 		r := a.Ok(Multi(
 			Create(n, []byte("1"), Open, 0),
@@ -127,13 +119,12 @@ var multiCases = []Case{
 		s.Equal([]int32{0, jute.ErrNoChildrenForEphemerals}, r.Results, "results")
 		r = a.Call(Multi(Delete(n, -1), Check(n, -1)))
 		s.Equal([]int32{0, jute.ErrNoNode}, r.Results, "results")
-	}},
+	})},
 	// Before 3.9 Op.Create considers only the flags, whichever of the three
 	// operations was sent. With the flags of a container it is a createContainer,
 	// otherwise a create, whose result has no Stat. Since 3.9 the operation decides
 	// (ZOOKEEPER-4026).
-	{Name: "create, create2 and createContainer", Run: func(s *Script) {
-		a := s.Connect("a")
+	{Name: "create, create2 and createContainer", Run: one(func(s *Script, a *Client) {
 		for _, op := range []func(string, []byte, []jute.ACL, int32) Request{Create, Create2, CreateContainer} {
 			for flags := range int32(5) {
 				n := s.Path("n")
@@ -143,11 +134,10 @@ var multiCases = []Case{
 				a.Ok(Delete(r.Created[0], -1))
 			}
 		}
-	}},
+	})},
 	// The library's join relies on this: the Stat of the setData is the line's
 	// after the preceding create.
-	{Name: "create, then setData of the parent", Run: func(s *Script) {
-		a := s.Connect("a")
+	{Name: "create, then setData of the parent", Run: one(func(s *Script, a *Client) {
 		line := s.Path("line")
 		a.Ok(CreateContainer(line, nil, Open, jute.FlagContainer))
 		join := Multi(
@@ -169,25 +159,23 @@ var multiCases = []Case{
 			}
 		}
 		a.Ok(Multi(Delete(line+"/n-0000000002", -1), Delete(line, -1)))
-	}},
+	})},
 	// The Stat is that when setData is applied. It does not include later
 	// operations of the transaction.
-	{Name: "setData, then create", Run: func(s *Script) {
-		a := s.Connect("a")
+	{Name: "setData, then create", Run: one(func(s *Script, a *Client) {
 		r := a.Ok(Multi(SetData(s.Path(""), []byte("x"), -1), Create2(s.Path("n"), nil, Open, 0), Create2(s.Path("n/m"), nil, Open, 0)))
 		s.Equal(int32(2), int32(len(r.Results)-1), "results")
 		a.Ok(Exists(s.Path(""), false))
 		a.Ok(Exists(s.Path("n"), false))
-	}},
-	{Name: "an operation can guess a sequential name", Run: func(s *Script) {
-		a := s.Connect("a")
+	})},
+	{Name: "an operation can guess a sequential name", Run: one(func(s *Script, a *Client) {
 		n := Create(s.Path("n-"), nil, Open, jute.FlagSequential)
 		r := a.Call(Multi(n, Delete(s.Path("n-0000000007"), -1)))
 		s.Equal([]int32{0, jute.ErrNoNode}, r.Results, "results")
 		a.Ok(Multi(n, Delete(s.Path("n-0000000000"), -1)))
 		a.Ok(Multi(n, Create(s.Path("n-0000000001/child"), nil, Open, 0)))
 		a.Ok(Exists(s.Path("n-0000000001"), false))
-	}},
+	})},
 	{Name: "operations that it must not contain", Run: func(s *Script) {
 		// MultiOperationRecord cannot read these, nor both kinds in one.
 		for i, op := range []Request{
@@ -197,26 +185,21 @@ var multiCases = []Case{
 			GetData(s.Path(""), false), GetChildren(s.Path(""), false),
 		} {
 			a := s.Connect(string(rune('a' + i)))
-			a.Send(Multi(op))
-			a.Drain()
-			a.Send(Multi(Create(s.Path("n"), nil, Open, 0), op))
-			a.Drain()
-			a.Send(Exists(s.Path("n"), false))
-			a.Drain()
+			a.Try(Multi(op))
+			a.Try(Multi(Create(s.Path("n"), nil, Open, 0), op))
+			a.Try(Exists(s.Path("n"), false))
 		}
 	}},
-	{Name: "that changes a znode twice", Run: func(s *Script) {
-		a := s.Connect("a")
+	{Name: "that changes a znode twice", Run: one(func(s *Script, a *Client) {
 		n := s.Path("n")
 		a.Ok(Create(n, nil, Open, 0))
 		// Each result has the Stat after its operation.
 		a.Ok(Multi(SetData(n, []byte("1"), 0), SetData(n, []byte("22"), 1), Create(n+"/m", nil, Open, 0), SetData(n, []byte("333"), -1)))
 		a.Ok(GetData(n, false))
-	}},
-	{Name: "that fails between others in flight", Run: func(s *Script) {
+	})},
+	{Name: "that fails between others in flight", Run: one(func(s *Script, a *Client) {
 		// The server rolls back the changes of the failed multi, but not those
 		// of earlier requests (PrepRequestProcessor.rollbackPendingChanges).
-		a := s.Connect("a")
 		n := Create(s.Path("n-"), nil, Open, jute.FlagSequential)
 		a.Send(n)
 		a.Send(Multi(n, n, Check(s.Path(""), 7)))
@@ -227,37 +210,30 @@ var multiCases = []Case{
 		a.Send(n)
 		a.Send(Delete(s.Path("n-0000000000"), -1))
 		a.Send(Create(s.Path("n-0000000000"), nil, Open, 0))
-		a.Send(GetChildren2(s.Path(""), false))
-		a.Drain()
-	}},
-	{Name: "cut short", Run: func(s *Script) {
-		a := s.Connect("a")
+		a.Try(GetChildren2(s.Path(""), false))
+	})},
+	{Name: "cut short", Run: one(func(s *Script, a *Client) {
 		r := Multi(Create(s.Path("n"), nil, Open, 0))
 		r.Body = r.Body[:len(r.Body)-9]
 		r.Text += " without an end"
-		a.Send(r)
-		a.Drain()
-		a.Send(Exists(s.Path("n"), false))
-		a.Drain()
-	}},
-	{Name: "of ephemerals", Run: func(s *Script) {
-		a, b := s.Connect("a"), s.Connect("b")
+		a.Try(r)
+		a.Try(Exists(s.Path("n"), false))
+	})},
+	{Name: "of ephemerals", Run: two(func(s *Script, a, b *Client) {
 		a.Ok(Multi(Create(s.Path("x"), nil, Open, 1), Create(s.Path("y"), nil, Open, 1), Delete(s.Path("x"), -1)))
 		b.Ok(Multi(Delete(s.Path("y"), -1), Create(s.Path("y"), nil, Open, 1)))
 		b.Ok(Exists(s.Path("y"), false))
 		a.End()
 		b.Ok(GetChildren2(s.Path(""), false))
 		b.Ok(GetEphemerals(s.Path("")))
-	}},
-	{Name: "of versions at their limit", Run: func(s *Script) {
-		a := s.Connect("a")
+	})},
+	{Name: "of versions at their limit", Run: one(func(s *Script, a *Client) {
 		r := a.Call(Multi(Check(s.Path(""), math.MaxInt32)))
 		s.Equal([]int32{jute.ErrBadVersion}, r.Results, "results")
 		r = a.Call(Multi(Check(s.Path(""), -2)))
 		s.Equal([]int32{jute.ErrBadVersion}, r.Results, "results")
-	}},
-	{Name: "multiRead", Run: func(s *Script) {
-		a := s.Connect("a")
+	})},
+	{Name: "multiRead", Run: one(func(s *Script, a *Client) {
 		a.Ok(Create(s.Path("n"), []byte("data"), Open, 0))
 		a.Ok(Create(s.Path("closed"), nil, Anyone(0), 0))
 		// Each read has its own result, whether or not others fail.
@@ -268,10 +244,8 @@ var multiCases = []Case{
 		a.Ok(MultiRead(GetData(s.Path("n"), true), GetChildren(s.Path("n"), true)))
 		a.Ok(Create(s.Path("n/child"), nil, Open, 0))
 		a.Ok(SetData(s.Path("n"), nil, -1))
-		a.Send(MultiRead(Exists(s.Path("n"), false)))
-		a.Drain()
-		a.Send(MultiRead(Create(s.Path("m"), nil, Open, 0)))
-		a.Drain()
+		a.Try(MultiRead(Exists(s.Path("n"), false)))
+		a.Try(MultiRead(Create(s.Path("m"), nil, Open, 0)))
 		a.Ok(GetChildren(s.Path(""), false))
-	}},
+	})},
 }

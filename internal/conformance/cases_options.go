@@ -8,8 +8,7 @@ import (
 
 // SkipACLCases are for a server that does not check ACLs (zookeeper.skipACL=yes).
 var SkipACLCases = []Case{
-	{Name: "skipACL/everything is allowed", Run: func(s *Script) {
-		a := s.Connect("a")
+	{Name: "skipACL/everything is allowed", Run: one(func(s *Script, a *Client) {
 		n := s.Path("n")
 		a.Ok(Create(n, []byte("x"), digestACL(jute.PermAll, "u:secret"), 0))
 		a.Ok(GetData(n, true))
@@ -22,39 +21,34 @@ var SkipACLCases = []Case{
 		a.Ok(GetACL(n))
 		a.Ok(SetACL(n, Anyone(0), -1))
 		a.Ok(GetACL(n))
-	}},
-	{Name: "skipACL/invalid ACLs", Run: func(s *Script) {
-		a := s.Connect("a")
+	})},
+	{Name: "skipACL/invalid ACLs", Run: one(func(s *Script, a *Client) {
 		for _, acl := range [][]jute.ACL{nil, {}, {{Perms: 31, Scheme: "nonsense", ID: "x"}}, {{Perms: 31, Scheme: "auth"}}, Anyone(0)} {
 			a.Call(Create(s.Path("n-"), nil, acl, jute.FlagSequential))
 		}
-	}},
-	{Name: "skipACL/how the library detects it", Run: func(s *Script) {
+	})},
+	{Name: "skipACL/how the library detects it", Run: one(func(s *Script, a *Client) {
 		// The client may change the znode, so it is the version that fails.
-		a := s.Connect("a")
 		a.Fails(jute.ErrBadVersion, SetData("/zookeeper/config", nil, math.MaxInt32))
-	}},
-	{Name: "skipACL/credentials", Run: func(s *Script) {
-		a := s.Connect("a")
+	})},
+	{Name: "skipACL/credentials", Run: one(func(s *Script, a *Client) {
 		a.present("digest", "u:secret")
 		a.Ok(Create(s.Path("n"), nil, []jute.ACL{{Perms: 31, Scheme: "auth"}}, 0))
 		a.Ok(GetACL(s.Path("n")))
 		a.present("nonsense", "x")
 		a.Closed()
-	}},
+	})},
 }
 
 // WithoutDigestCases are for a server with digest authentication disabled
 // (zookeeper.DigestAuthenticationProvider.enabled=false).
 var WithoutDigestCases = []Case{
-	{Name: "withoutDigest/a credential is refused", Run: func(s *Script) {
-		a := s.Connect("a")
+	{Name: "withoutDigest/a credential is refused", Run: one(func(s *Script, a *Client) {
 		s.Equal(jute.ErrAuthFailed, a.present("digest", "u:secret").Err, "refused")
 		a.Closed()
 		s.Resume("a again", a).Drain()
-	}},
-	{Name: "withoutDigest/an ACL is invalid", Run: func(s *Script) {
-		a := s.Connect("a")
+	})},
+	{Name: "withoutDigest/an ACL is invalid", Run: one(func(s *Script, a *Client) {
 		a.Fails(jute.ErrInvalidACL, Create(s.Path("n"), nil, digestACL(jute.PermAll, "u:secret"), 0))
 		a.Fails(jute.ErrInvalidACL, Create(s.Path("n"), nil, []jute.ACL{{Perms: 31, Scheme: "auth"}}, 0))
 		a.Ok(Create(s.Path("n"), nil, Open, 0))
@@ -62,5 +56,5 @@ var WithoutDigestCases = []Case{
 		a.present("ip", "")
 		a.Ok(Create(s.Path("m"), nil, ReadOnly, 0))
 		a.Fails(jute.ErrNoAuth, SetData(s.Path("m"), nil, -1))
-	}},
+	})},
 }

@@ -98,8 +98,7 @@ var SASLCases = []Case{
 		d.sendToken("after the end", nil)
 		d.Closed()
 	}},
-	{Name: "sasl/requests between the steps", Run: func(s *Script) {
-		a := s.Connect("a")
+	{Name: "sasl/requests between the steps", Run: one(func(s *Script, a *Client) {
 		r := a.sendToken("begin", nil)
 		a.Ok(Exists(s.Path(""), false))
 		a.Fails(jute.ErrNoNode, GetData(s.Path("n"), false))
@@ -107,43 +106,37 @@ var SASLCases = []Case{
 		s.Fail(err, "challenge")
 		a.sendToken("response", token)
 		a.Ok(Create(s.Path("n"), nil, saslACL("alice"), 0))
-	}},
-	{Name: "sasl/ids in ACLs", Run: func(s *Script) {
-		a := s.Connect("a")
+	})},
+	{Name: "sasl/ids in ACLs", Run: one(func(s *Script, a *Client) {
 		for _, id := range []string{"alice", "", "a/b", "a/b/c", "a@R", "a/b@R", "a/b/c@R", "a@b@c", "@", "a:b", "ключ"} {
 			a.Call(Create(s.Path("n-"), nil, saslACL(id), jute.FlagSequential))
 		}
-	}},
-	{Name: "sasl/as a credential", Run: func(s *Script) {
-		a := s.Connect("a")
+	})},
+	{Name: "sasl/as a credential", Run: one(func(s *Script, a *Client) {
 		s.Equal(jute.ErrAuthFailed, a.present("sasl", "alice").Err, "refused")
 		a.Closed()
-	}},
+	})},
 }
 
 // RequiredSASLCases are for servers with SASLUsers that require SASL.
 var RequiredSASLCases = []Case{
 	{Name: "requiredSASL/a request without", Run: func(s *Script) {
 		for i, r := range []Request{Exists("/", false), Create(s.Path("n"), nil, Open, 0), Sync("/"), Multi(Check("/", -1)), Close(), Ping()} {
-			a := s.Dial(fmt.Sprintf("a%d", i))
-			a.Handshake(ConnectRequest{Timeout: 1 << 30, ReadOnly: []byte{0}})
+			a := s.Handshake(fmt.Sprintf("a%d", i), ConnectRequest{Timeout: 1 << 30, ReadOnly: []byte{0}})
 			a.Send(r)
 			s.Equal(jute.ErrSASL, a.Receive().Err, r.Text)
 			a.Closed()
 		}
 	}},
 	{Name: "requiredSASL/a credential is not enough", Run: func(s *Script) {
-		a := s.Dial("a")
-		a.Handshake(ConnectRequest{Timeout: 1 << 30, ReadOnly: []byte{0}})
+		a := s.Handshake("a", ConnectRequest{Timeout: 1 << 30, ReadOnly: []byte{0}})
 		a.present("digest", "u:secret")
 		a.Fails(jute.ErrSASL, Exists("/", false))
 		a.Closed()
 	}},
 	{Name: "requiredSASL/with", Run: func(s *Script) {
-		a, b, c := s.Dial("a"), s.Dial("b"), s.Dial("c")
-		for _, client := range []*Client{a, b, c} {
-			client.Handshake(ConnectRequest{Timeout: 1 << 30, ReadOnly: []byte{0}})
-		}
+		h := ConnectRequest{Timeout: 1 << 30, ReadOnly: []byte{0}}
+		a, b, c := s.Handshake("a", h), s.Handshake("b", h), s.Handshake("c", h)
 		a.logIn("alice", "secret")
 		a.Ok(Create(s.Path(""), nil, Open, 0))
 		a.Ok(Delete(s.Path(""), -1))

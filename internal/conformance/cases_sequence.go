@@ -9,8 +9,7 @@ import (
 )
 
 var sequenceCases = []Case{
-	{Name: "counts creates", Run: func(s *Script) {
-		a := s.Connect("a")
+	{Name: "counts creates", Run: one(func(s *Script, a *Client) {
 		next := func(want string) string {
 			r := a.Ok(Create(s.Path("p/n-"), nil, Open, jute.FlagSequential))
 			s.Equal(s.Path("p/n-"+want), r.Path, "number")
@@ -39,9 +38,8 @@ var sequenceCases = []Case{
 		a.Ok(Create(s.Path("p/n-0000000000/below"), nil, Open, 0))
 		next("0000000007")
 		a.Ok(GetChildren2(s.Path("p"), false))
-	}},
-	{Name: "starts again if the parent is created again", Run: func(s *Script) {
-		a := s.Connect("a")
+	})},
+	{Name: "starts again if the parent is created again", Run: one(func(s *Script, a *Client) {
 		for range 2 {
 			a.Ok(Create(s.Path("p"), nil, Open, 0))
 			for range 2 {
@@ -51,23 +49,21 @@ var sequenceCases = []Case{
 			a.Ok(Delete(s.Path("p/n-0000000001"), -1))
 			a.Ok(Delete(s.Path("p"), -1))
 		}
-	}},
-	{Name: "collides with an existing name", Run: func(s *Script) {
-		a := s.Connect("a")
+	})},
+	{Name: "collides with an existing name", Run: one(func(s *Script, a *Client) {
 		a.Ok(Create(s.Path("p"), nil, Open, 0))
 		a.Ok(Create(s.Path("p/n-0000000001"), nil, Open, 0))
 		a.Fails(jute.ErrNodeExists, Create(s.Path("p/n-"), nil, Open, jute.FlagSequential))
 		a.Fails(jute.ErrNodeExists, Create(s.Path("p/n-"), nil, Open, jute.FlagSequential))
 		a.Ok(Create(s.Path("p/m-"), nil, Open, jute.FlagSequential))
 		a.Ok(Create(s.Path("p/n-"), nil, Open, jute.FlagSequential))
-	}},
-	{Name: "in one multi", Run: func(s *Script) {
-		a := s.Connect("a")
+	})},
+	{Name: "in one multi", Run: one(func(s *Script, a *Client) {
 		a.Ok(Create(s.Path("p"), nil, Open, 0))
 		n := Create(s.Path("p/n-"), nil, Open, jute.FlagSequential)
 		a.Ok(Multi(n, n, Delete(s.Path("p/n-0000000000"), -1), n))
 		a.Ok(GetChildren2(s.Path("p"), false))
-	}},
+	})},
 	// The counter stops at its maximum. DataTree.createNode sets a znode's
 	// cversion to that of the transaction only if that is higher, and
 	// 2147483647 + 1 is -2147483648. So the tree stays at 2147483647, and
@@ -76,8 +72,7 @@ var sequenceCases = []Case{
 	// are prepared from each other and continue to count, with negative
 	// numbers. The parent's pzxid does not advance either, because it is set
 	// together with cversion. Deletes still advance it.
-	{Name: "at its end", CounterNearEnd: true, Run: func(s *Script) {
-		a := s.Connect("a")
+	{Name: "at its end", CounterNearEnd: true, Run: one(func(s *Script, a *Client) {
 		p := s.Path("end")
 		a.Ok(Create(p, nil, Open, 0))
 		a.End()
@@ -127,5 +122,5 @@ var sequenceCases = []Case{
 		a.Ok(Delete(p, -1))
 		a.Ok(Create(p, nil, Open, 0))
 		s.Equal(p+"/n-0000000000", a.Ok(plain).Path, "a new parent does")
-	}},
+	})},
 }

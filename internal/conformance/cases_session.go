@@ -17,8 +17,7 @@ var sessionCases = []Case{
 		again.Ok(Exists(s.Path("e"), false))
 		c.Ok(Exists(s.Path("e"), false))
 	}},
-	{Name: "moves while the old connection is open", Run: func(s *Script) {
-		a := s.Connect("a")
+	{Name: "moves while the old connection is open", Run: one(func(s *Script, a *Client) {
 		a.Ok(Create(s.Path("e"), nil, Open, jute.FlagEphemeral))
 		again := s.Resume("a again", a)
 		a.Closed()
@@ -26,12 +25,10 @@ var sessionCases = []Case{
 		third := s.Resume("a for the third time", again)
 		again.Closed()
 		third.Ok(Exists(s.Path("e"), false))
-	}},
-	{Name: "with a wrong password", Run: func(s *Script) {
-		a := s.Connect("a")
+	})},
+	{Name: "with a wrong password", Run: one(func(s *Script, a *Client) {
 		a.Ok(Create(s.Path("e"), nil, Open, jute.FlagEphemeral))
-		wrong := s.Dial("wrong")
-		wrong.Handshake(ConnectRequest{ID: a.ID, Password: []byte("0123456789abcdef"), Timeout: 5000, ReadOnly: []byte{0}})
+		wrong := s.Handshake("wrong", ConnectRequest{ID: a.ID, Password: []byte("0123456789abcdef"), Timeout: 5000, ReadOnly: []byte{0}})
 		s.Equal(int64(0), wrong.ID, "no session")
 		wrong.Closed()
 		// A client that knows the id can interrupt a session, but not take it
@@ -40,41 +37,34 @@ var sessionCases = []Case{
 		a.Closed()
 		again := s.Resume("a again", a)
 		again.Ok(Exists(s.Path("e"), false))
-	}},
-	{Name: "with no password", Run: func(s *Script) {
-		a := s.Connect("a")
+	})},
+	{Name: "with no password", Run: one(func(s *Script, a *Client) {
 		a.Drop()
-		empty := s.Dial("empty")
-		empty.Handshake(ConnectRequest{ID: a.ID, Password: []byte{}, Timeout: 5000, ReadOnly: []byte{0}})
+		empty := s.Handshake("empty", ConnectRequest{ID: a.ID, Password: []byte{}, Timeout: 5000, ReadOnly: []byte{0}})
 		empty.Closed()
-		short := s.Dial("short")
-		short.Handshake(ConnectRequest{ID: a.ID, Password: a.Password[:15], Timeout: 5000, ReadOnly: []byte{0}})
+		short := s.Handshake("short", ConnectRequest{ID: a.ID, Password: a.Password[:15], Timeout: 5000, ReadOnly: []byte{0}})
 		short.Closed()
 		s.Resume("a again", a).Drain()
-	}},
+	})},
 	{Name: "that does not exist", Run: func(s *Script) {
 		s.Connect("a")
 		for _, id := range []int64{1, -1, 0x7fffffffffffff} {
-			c := s.Dial("c")
-			c.Handshake(ConnectRequest{ID: id, Timeout: 5000, ReadOnly: []byte{0}})
+			c := s.Handshake("c", ConnectRequest{ID: id, Timeout: 5000, ReadOnly: []byte{0}})
 			s.Equal(int64(0), c.ID, "no session")
 			c.Closed()
 		}
 	}},
-	{Name: "that is closed", Run: func(s *Script) {
-		a := s.Connect("a")
+	{Name: "that is closed", Run: one(func(s *Script, a *Client) {
 		a.Ok(Create(s.Path("n"), nil, Open, 0))
 		id, password := a.ID, a.Password
 		a.End()
-		c := s.Dial("c")
-		c.Handshake(ConnectRequest{ID: id, Password: password, Timeout: 5000, ReadOnly: []byte{0}})
+		c := s.Handshake("c", ConnectRequest{ID: id, Password: password, Timeout: 5000, ReadOnly: []byte{0}})
 		s.Equal(int64(0), c.ID, "no session")
 		c.Closed()
-	}},
-	{Name: "gets the events of its own close", Run: func(s *Script) {
+	})},
+	{Name: "gets the events of its own close", Run: one(func(s *Script, a *Client) {
 		// The close is a transaction like any other. The server closes the
 		// connection afterwards.
-		a := s.Connect("a")
 		e := s.Path("e")
 		a.Ok(Create(e, nil, Open, jute.FlagEphemeral))
 		a.Ok(GetData(e, true))
@@ -83,9 +73,8 @@ var sessionCases = []Case{
 		s.Equal([]Event{deleted(e), childrenChanged(s.Path(""))}, r.Events, "before the reply")
 		a.Closed()
 		a.over = true
-	}},
-	{Name: "with requests in flight before its close", Run: func(s *Script) {
-		a, b := s.Connect("a"), s.Connect("b")
+	})},
+	{Name: "with requests in flight before its close", Run: two(func(s *Script, a, b *Client) {
 		a.Send(Create(s.Path("n"), nil, Open, 0))
 		a.Send(Create(s.Path("e"), nil, Open, jute.FlagEphemeral))
 		a.Send(Multi(Create(s.Path("f"), nil, Open, jute.FlagEphemeral), Delete(s.Path("n"), -1)))
@@ -94,9 +83,8 @@ var sessionCases = []Case{
 		a.Closed()
 		a.over = true
 		b.Ok(GetChildren2(s.Path(""), false))
-	}},
-	{Name: "with requests after its close", Run: func(s *Script) {
-		a, b := s.Connect("a"), s.Connect("b")
+	})},
+	{Name: "with requests after its close", Run: two(func(s *Script, a, b *Client) {
 		a.SendTogether(Close(), Create(s.Path("n"), nil, Open, 0))
 		a.Receive()
 		a.ClosedRefusing(jute.ErrSessionExpired) // a busy ZooKeeper's answer to the create may still come
@@ -104,9 +92,8 @@ var sessionCases = []Case{
 		// The refusal is a transaction that uses up a zxid. Another one settles that.
 		b.Ok(Create(s.Path("m"), nil, Open, 0))
 		b.Fails(jute.ErrNoNode, Exists(s.Path("n"), false))
-	}},
-	{Name: "closed deletes its ephemerals in one transaction", Run: func(s *Script) {
-		a, b := s.Connect("a"), s.Connect("b")
+	})},
+	{Name: "closed deletes its ephemerals in one transaction", Run: two(func(s *Script, a, b *Client) {
 		p, q := s.Path("p"), s.Path("q")
 		b.Ok(Create(p, nil, Open, 0))
 		b.Ok(Create(q, nil, Open, 0))
@@ -119,7 +106,7 @@ var sessionCases = []Case{
 		s.Equal(one.Pzxid, two.Pzxid, "one transaction")
 		s.Equal(before.Cversion+1, two.Cversion, "cversion counts a delete")
 		s.Equal(int32(1), two.NumChildren, "one is left")
-	}},
+	})},
 	{Name: "expires", Run: func(s *Script) {
 		b := s.Connect("b")
 		a := s.ConnectFor("a", int32(10*s.server.TickTime.Milliseconds()))
@@ -134,8 +121,7 @@ var sessionCases = []Case{
 		st := b.Ok(GetChildren2(s.Path("p"), false)).Stat
 		s.Equal(int32(0), st.NumChildren, "both are deleted")
 		s.Equal(int32(4), st.Cversion, "cversion counts two creates and two deletes")
-		c := s.Dial("c")
-		c.Handshake(ConnectRequest{ID: a.ID, Password: a.Password, Timeout: 5000, ReadOnly: []byte{0}})
+		c := s.Handshake("c", ConnectRequest{ID: a.ID, Password: a.Password, Timeout: 5000, ReadOnly: []byte{0}})
 		s.Equal(int64(0), c.ID, "no session")
 		c.Closed()
 	}},

@@ -44,8 +44,7 @@ var setWatchesCases = []Case{
 			a.deleteAll(p)
 		}
 	}},
-	{Name: "with other zxids", Run: func(s *Script) {
-		a, b := s.Connect("a"), s.Connect("b")
+	{Name: "with other zxids", Run: two(func(s *Script, a, b *Client) {
 		n := s.Path("n")
 		a.Ok(Create(n, nil, Open, 0))
 		seen := a.Ok(SetData(n, nil, -1)).Zxid
@@ -56,15 +55,13 @@ var setWatchesCases = []Case{
 		b.Ok(SetWatches(seen+1000000, "the future", Watches{Data: []string{n}}))
 		a.Ok(SetData(n, nil, -1))
 		b.Drain()
-	}},
-	{Name: "of nothing", Run: func(s *Script) {
-		a := s.Connect("a")
+	})},
+	{Name: "of nothing", Run: one(func(s *Script, a *Client) {
 		a.Ok(SetWatches(0, "nothing", Watches{}))
 		a.Ok(SetWatches2(0, "nothing", Watches{}))
-	}},
+	})},
 	// The server processes each vector before it reads the next one.
-	{Name: "of nulls", Run: func(s *Script) {
-		a := s.Connect("a")
+	{Name: "of nulls", Run: one(func(s *Script, a *Client) {
 		for n := range 4 {
 			b := jute.AppendInt64(nil, 0)
 			for range n {
@@ -73,19 +70,16 @@ var setWatchesCases = []Case{
 			for range 3 - n {
 				b = jute.AppendInt32(b, -1)
 			}
-			a.Send(Request{Op: jute.OpSetWatches, Text: fmt.Sprintf("setWatches with %d nulls", 3-n), Body: b})
-			a.Drain()
+			a.Try(Request{Op: jute.OpSetWatches, Text: fmt.Sprintf("setWatches with %d nulls", 3-n), Body: b})
 		}
 		a.Ok(Create(s.Path("n"), nil, Open, 0))
 		b := jute.AppendStrings(make([]byte, 8), []string{s.Path("n")})
-		a.Send(Request{Op: jute.OpSetWatches, Text: "setWatches with a path and two nulls", Body: jute.AppendInt64(b, -1)})
-		a.Drain()
-	}},
+		a.Try(Request{Op: jute.OpSetWatches, Text: "setWatches with a path and two nulls", Body: jute.AppendInt64(b, -1)})
+	})},
 	// The server knows only the current state, not that at the zxid. If a znode
 	// was created and deleted again, or deleted and created again, the event
 	// depends on what the server sees now.
-	{Name: "of znodes that came and went", Run: func(s *Script) {
-		a, b := s.Connect("a"), s.Connect("b")
+	{Name: "of znodes that came and went", Run: two(func(s *Script, a, b *Client) {
 		a.Ok(Create(s.Path("again"), nil, Open, 0))
 		seen := a.Ok(Exists(s.Path(""), false)).Zxid
 		a.Ok(Create(s.Path("short"), nil, Open, 0))
@@ -96,20 +90,18 @@ var setWatchesCases = []Case{
 			Data: []string{s.Path("again")}, Exist: []string{s.Path("short")}, Child: []string{s.Path("again"), s.Path("")}}))
 		a.Ok(Create(s.Path("short"), nil, Open, 0))
 		b.Drain()
-	}},
+	})},
 	// An exist watch is set on a missing znode. If the znode exists now, the watch
 	// fires, whatever the zxid (DataTree.setWatches).
-	{Name: "an exist watch on an existing znode", Run: func(s *Script) {
-		a, b := s.Connect("a"), s.Connect("b")
+	{Name: "an exist watch on an existing znode", Run: two(func(s *Script, a, b *Client) {
 		n := s.Path("n")
 		seen := a.Ok(Create2(n, nil, Open, 0)).Zxid
 		a.Ok(SetData(n, nil, -1))
 		b.Ok(SetWatches(seen, "the creation", Watches{Exist: []string{n}}))
 		a.Ok(SetData(n, nil, -1))
 		b.Drain()
-	}},
-	{Name: "of the same path twice", Run: func(s *Script) {
-		a, b := s.Connect("a"), s.Connect("b")
+	})},
+	{Name: "of the same path twice", Run: two(func(s *Script, a, b *Client) {
 		n := s.Path("n")
 		seen := a.Ok(Create2(n, nil, Open, 0)).Zxid
 		a.Ok(SetData(n, nil, -1))
@@ -117,9 +109,8 @@ var setWatchesCases = []Case{
 		b.Ok(SetWatches(a.Ok(Exists(n, false)).Zxid, "now", Watches{Data: []string{n, n}}))
 		a.Ok(SetData(n, nil, -1))
 		b.Drain()
-	}},
-	{Name: "by a resumed session", Run: func(s *Script) {
-		a, b := s.Connect("a"), s.Connect("b")
+	})},
+	{Name: "by a resumed session", Run: two(func(s *Script, a, b *Client) {
 		n := s.Path("n")
 		a.Ok(Create(n, nil, Open, 0))
 		seen := b.Ok(GetData(n, true)).Zxid
@@ -130,18 +121,15 @@ var setWatchesCases = []Case{
 		// change before its event.
 		again.Send(GetData(n, false))
 		again.SendAs(jute.XidSetWatches, SetWatches(seen, "the first read", Watches{Data: []string{n}}))
-		again.Send(GetData(n, true))
-		again.Drain()
-	}},
-	{Name: "needs no READ to be armed", Run: func(s *Script) {
-		a, b := s.Connect("a"), s.Connect("b")
+		again.Try(GetData(n, true))
+	})},
+	{Name: "needs no READ to be armed", Run: two(func(s *Script, a, b *Client) {
 		n := s.Path("n")
 		a.Ok(Create(n, nil, Anyone(31&^jute.PermRead), 0))
 		b.Ok(SetWatches(a.Ok(GetACL(n)).Zxid, "now", Watches{Data: []string{n}, Child: []string{n}}))
 		b.Ok(CheckWatches(n, jute.WatcherAny))
-	}},
-	{Name: "setWatches2", Run: func(s *Script) {
-		a, b := s.Connect("a"), s.Connect("b")
+	})},
+	{Name: "setWatches2", Run: two(func(s *Script, a, b *Client) {
 		p := s.Path("p")
 		a.Ok(Create(p, nil, Open, 0))
 		for _, n := range []string{"data", "child", "persistent", "recursive"} {
@@ -163,7 +151,7 @@ var setWatchesCases = []Case{
 		b.Drain()
 		change()
 		b.Drain()
-	}},
+	})},
 }
 
 // deleteAll deletes a tree.

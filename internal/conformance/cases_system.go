@@ -10,8 +10,7 @@ import (
 )
 
 var systemCases = []Case{
-	{Name: "zookeeper", Exclusive: true, Run: func(s *Script) {
-		a := s.Connect("a")
+	{Name: "zookeeper", Exclusive: true, Run: one(func(s *Script, a *Client) {
 		root := a.Quietly(GetChildren("/", false)).Children
 		s.Equal(true, slices.Contains(root, "zookeeper"), "the root has it")
 		// Its children were not created by transactions, so cversion does not
@@ -20,9 +19,8 @@ var systemCases = []Case{
 		a.Ok(GetData("/zookeeper", false))
 		a.Ok(GetChildren2("/zookeeper", false))
 		a.Ok(GetACL("/zookeeper"))
-	}},
-	{Name: "zookeeper config", Run: func(s *Script) {
-		a := s.Connect("a")
+	})},
+	{Name: "zookeeper config", Run: one(func(s *Script, a *Client) {
 		a.Ok(GetData("/zookeeper/config", false))
 		a.Ok(GetACL("/zookeeper/config"))
 		a.Ok(GetChildren2("/zookeeper/config", false))
@@ -33,61 +31,49 @@ var systemCases = []Case{
 		a.Fails(jute.ErrNoAuth, Create("/zookeeper/config/n", nil, Open, 0))
 		a.Ok(Exists("/zookeeper/config", true))
 		a.Ok(GetData("/zookeeper/config", true))
-	}},
-	{Name: "zookeeper quota", Run: func(s *Script) {
-		a := s.Connect("a")
+	})},
+	{Name: "zookeeper quota", Run: one(func(s *Script, a *Client) {
 		a.Ok(Exists("/zookeeper/quota", false))
 		a.Ok(GetChildren2("/zookeeper/quota", false))
 		a.Ok(GetACL("/zookeeper/quota"))
 		a.Fails(jute.ErrNodeExists, Create("/zookeeper/quota", nil, Open, 0))
-	}},
-	{Name: "znodes below zookeeper", Run: func(s *Script) {
-		a := s.Connect("a")
+	})},
+	{Name: "znodes below zookeeper", Run: one(func(s *Script, a *Client) {
 		name := strings.ReplaceAll(s.Path("")[1:], "/", "-")
 		a.Ok(Create("/zookeeper/"+name, nil, Open, 0))
 		a.Ok(Exists("/zookeeper/"+name, false))
 		a.Ok(Delete("/zookeeper/"+name, -1))
-	}},
+	})},
 	// If Request.isValid rejects an operation, the server replies Unimplemented
 	// and closes the connection.
-	{Name: "unknown operations", Run: func(s *Script) {
-		a := s.Connect("a")
+	{Name: "unknown operations", Run: one(func(s *Script, a *Client) {
 		for _, op := range []int32{10, 23, 99, 108, 1000, -2, -9, -12, math.MaxInt32, math.MinInt32, jute.OpNotification, jute.OpError} {
 			r := a.Fails(jute.ErrUnimplemented, Request{Op: op, Text: fmt.Sprintf("op %d", op)})
 			s.Equal(int64(-1), r.Zxid, "zxid")
 			a.Closed()
 			a = s.Resume("a", a)
 		}
-	}},
-	{Name: "createSession by a client", Run: func(s *Script) {
+	})},
+	{Name: "createSession by a client", Run: one(func(s *Script, a *Client) {
 		// Servers send it to each other, so Request.isValid accepts it.
-		a := s.Connect("a")
-		a.Send(Request{Op: jute.OpCreateSession, Text: "createSession"})
-		a.Drain()
-	}},
-	{Name: "reconfig", Run: func(s *Script) {
-		a := s.Connect("a")
+		a.Try(Request{Op: jute.OpCreateSession, Text: "createSession"})
+	})},
+	{Name: "reconfig", Run: one(func(s *Script, a *Client) {
 		b := jute.AppendString(jute.AppendString(jute.AppendString(nil, ""), ""), "server.1=x:1:2;3")
 		a.Fails(jute.ErrReconfigDisabled, Request{Op: jute.OpReconfig, Text: "reconfig", Body: jute.AppendInt64(b, -1)})
-	}},
-	{Name: "sasl", Run: func(s *Script) {
-		a := s.Connect("a")
-		a.Send(Request{Op: jute.OpSasl, Text: "sasl", Body: jute.AppendBuffer(nil, []byte("token"))})
-		a.Drain()
-	}},
-	{Name: "whoAmI", Run: func(s *Script) {
-		a := s.Connect("a")
-		a.Send(Request{Op: jute.OpWhoAmI, Text: "whoAmI"})
-		a.Drain()
+	})},
+	{Name: "sasl", Run: one(func(s *Script, a *Client) {
+		a.Try(Request{Op: jute.OpSasl, Text: "sasl", Body: jute.AppendBuffer(nil, []byte("token"))})
+	})},
+	{Name: "whoAmI", Run: one(func(s *Script, a *Client) {
+		a.Try(Request{Op: jute.OpWhoAmI, Text: "whoAmI"})
 		if a.dead {
 			return
 		}
 		a.present("digest", "u:secret")
-		a.Send(Request{Op: jute.OpWhoAmI, Text: "whoAmI"})
-		a.Drain()
-	}},
-	{Name: "ping", Run: func(s *Script) {
-		a := s.Connect("a")
+		a.Try(Request{Op: jute.OpWhoAmI, Text: "whoAmI"})
+	})},
+	{Name: "ping", Run: one(func(s *Script, a *Client) {
 		a.Drain()
 		// The reply has xid -2, whatever the xid of the request.
 		a.sent[jute.XidPing] = Ping()
@@ -96,19 +82,17 @@ var systemCases = []Case{
 		r := Ping()
 		r.Body, r.Text = []byte{1, 2, 3}, "ping with a record"
 		a.CallAs(jute.XidPing, r)
-	}},
-	{Name: "xids", Run: func(s *Script) {
+	})},
+	{Name: "xids", Run: one(func(s *Script, a *Client) {
 		// The server returns them without checking their order.
-		a := s.Connect("a")
 		for _, xid := range []int32{0, 5, 5, 3, -3, -5, -8, math.MinInt32, math.MaxInt32} {
 			a.CallAs(xid, Exists(s.Path(""), false))
 		}
 		a.CallAs(jute.XidEvent, Exists(s.Path(""), false))
 		a.CallAs(jute.XidPing, Exists(s.Path(""), false))
 		a.CallAs(jute.XidAuth, Exists(s.Path(""), false))
-	}},
-	{Name: "replies come in the order of the requests", Run: func(s *Script) {
-		a := s.Connect("a")
+	})},
+	{Name: "replies come in the order of the requests", Run: one(func(s *Script, a *Client) {
 		for range 3 {
 			a.Send(Create(s.Path("n-"), nil, Open, jute.FlagSequential))
 			a.Send(Exists(s.Path("n-0000000000"), false))
@@ -117,7 +101,7 @@ var systemCases = []Case{
 			a.Send(GetChildren(s.Path(""), false))
 		}
 		a.Drain()
-	}},
+	})},
 	{Name: "ruok", Exclusive: true, Run: func(s *Script) {
 		s.Equal("imok", s.FourLetterWord("ruok"), "imok")
 	}},
@@ -157,10 +141,6 @@ var systemCases = []Case{
 		}
 		s.Note("state %s", values["zk_server_state"])
 	}},
-	{Name: "an unknown word", Run: func(s *Script) {
-		// The server takes it for the length of a frame, which is too large.
-		a := s.Dial("a")
-		a.Raw([]byte("what"))
-		a.Closed()
-	}},
+	// The server takes it for the length of a frame, which is too large.
+	raw("an unknown word", []byte("what")),
 }

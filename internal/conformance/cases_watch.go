@@ -18,8 +18,7 @@ var none []Event // no events
 // In most of these cases b sets watches and a changes znodes, so that b gets
 // nothing but events.
 var watchCases = []Case{
-	{Name: "exists on a missing znode watches for its creation", Run: func(s *Script) {
-		a, b := s.Connect("a"), s.Connect("b")
+	{Name: "exists on a missing znode watches for its creation", Run: two(func(s *Script, a, b *Client) {
 		n := s.Path("n")
 		b.Fails(jute.ErrNoNode, Exists(n, true))
 		a.Ok(Create(n, nil, Open, 0))
@@ -27,9 +26,8 @@ var watchCases = []Case{
 		a.Ok(SetData(n, nil, -1))
 		a.Ok(Delete(n, -1))
 		s.Equal(none, b.Drain(), "one-shot")
-	}},
-	{Name: "exists on a znode watches its data and deletion", Run: func(s *Script) {
-		a, b := s.Connect("a"), s.Connect("b")
+	})},
+	{Name: "exists on a znode watches its data and deletion", Run: two(func(s *Script, a, b *Client) {
 		n := s.Path("n")
 		a.Ok(Create(n, nil, Open, 0))
 		b.Ok(Exists(n, true))
@@ -44,9 +42,8 @@ var watchCases = []Case{
 		s.Equal([]Event{deleted(n)}, b.Drain(), "deletion")
 		a.Ok(Create(n, nil, Open, 0))
 		s.Equal(none, b.Drain(), "one-shot")
-	}},
-	{Name: "getData watches data and deletion", Run: func(s *Script) {
-		a, b := s.Connect("a"), s.Connect("b")
+	})},
+	{Name: "getData watches data and deletion", Run: two(func(s *Script, a, b *Client) {
 		n := s.Path("n")
 		a.Ok(Create(n, nil, Open, 0))
 		b.Ok(GetData(n, true))
@@ -55,9 +52,8 @@ var watchCases = []Case{
 		b.Ok(GetData(n, true))
 		a.Ok(Delete(n, -1))
 		s.Equal([]Event{deleted(n)}, b.Drain(), "deletion")
-	}},
-	{Name: "a failed read sets no watch", Run: func(s *Script) {
-		a, b := s.Connect("a"), s.Connect("b")
+	})},
+	{Name: "a failed read sets no watch", Run: two(func(s *Script, a, b *Client) {
 		n := s.Path("n")
 		b.Fails(jute.ErrNoNode, GetData(n, true))
 		b.Fails(jute.ErrNoNode, GetChildren(n, true))
@@ -68,7 +64,7 @@ var watchCases = []Case{
 		a.Ok(SetData(n, nil, -1))
 		a.Ok(Create(n+"/child", nil, Open, 0))
 		s.Equal(none, b.Drain(), "nothing")
-	}},
+	})},
 	{Name: "getChildren watches children and the deletion of the znode", Run: func(s *Script) {
 		a, b, c := s.Connect("a"), s.Connect("b"), s.Connect("c")
 		n := s.Path("n")
@@ -91,8 +87,7 @@ var watchCases = []Case{
 		a.Ok(Delete(n, -1))
 		s.Equal([]Event{deleted(n)}, b.Drain(), "the deletion of the znode")
 	}},
-	{Name: "several watches on one path", Run: func(s *Script) {
-		a, b := s.Connect("a"), s.Connect("b")
+	{Name: "several watches on one path", Run: two(func(s *Script, a, b *Client) {
 		n := s.Path("n")
 		a.Ok(Create(n, nil, Open, 0))
 		for range 2 {
@@ -108,9 +103,8 @@ var watchCases = []Case{
 		// DataTree.deleteNode fires the data watches. Then it fires the child
 		// watches of clients that did not get that event.
 		s.Equal([]Event{deleted(n)}, b.Drain(), "one event for both watches")
-	}},
-	{Name: "znode and parent", Run: func(s *Script) {
-		a, b := s.Connect("a"), s.Connect("b")
+	})},
+	{Name: "znode and parent", Run: two(func(s *Script, a, b *Client) {
 		n, m := s.Path("n"), s.Path("n/m")
 		a.Ok(Create(n, nil, Open, 0))
 		b.Fails(jute.ErrNoNode, Exists(m, true))
@@ -122,9 +116,8 @@ var watchCases = []Case{
 		b.Ok(GetChildren(n, true))
 		a.Ok(Delete(m, -1))
 		s.Equal([]Event{deleted(m), childrenChanged(n)}, b.Drain(), "the znode, then its parent")
-	}},
-	{Name: "a client's own change", Run: func(s *Script) {
-		a := s.Connect("a")
+	})},
+	{Name: "a client's own change", Run: one(func(s *Script, a *Client) {
 		n := s.Path("n")
 		a.Fails(jute.ErrNoNode, Exists(n, true))
 		a.Ok(GetChildren(s.Path(""), true))
@@ -135,9 +128,8 @@ var watchCases = []Case{
 		a.Fails(jute.ErrBadVersion, SetData(n, nil, 7))
 		s.Equal(none, a.Drain(), "a failed change fires nothing")
 		s.Equal([]Event{deleted(n)}, a.Ok(Delete(n, -1)).Events, "before the reply")
-	}},
-	{Name: "the event comes before the reply that shows the change", Run: func(s *Script) {
-		a, b := s.Connect("a"), s.Connect("b")
+	})},
+	{Name: "the event comes before the reply that shows the change", Run: two(func(s *Script, a, b *Client) {
 		n := s.Path("n")
 		a.Ok(Create(n, nil, Open, 0))
 		b.Ok(GetData(n, true))
@@ -145,20 +137,18 @@ var watchCases = []Case{
 		r := b.Ok(GetData(n, false))
 		s.Equal([]Event{dataChanged(n)}, r.Events, "the event comes first")
 		s.Equal([]byte("new"), r.Data, "then the data comes")
-	}},
-	{Name: "requests in flight", Run: func(s *Script) {
+	})},
+	{Name: "requests in flight", Run: one(func(s *Script, a *Client) {
 		// Each read arms its own watch. A change between two reads fires the
 		// watch of the first.
-		a := s.Connect("a")
 		n := s.Path("n")
 		a.Ok(Create(n, nil, Open, 0))
 		a.Send(GetData(n, true))
 		a.Send(SetData(n, []byte("1"), -1))
 		a.Send(GetData(n, true))
 		a.Send(SetData(n, []byte("2"), -1))
-		a.Send(Delete(n, -1))
-		a.Drain()
-	}},
+		a.Try(Delete(n, -1))
+	})},
 	{Name: "operations of a multi", Run: func(s *Script) {
 		a, b, c := s.Connect("a"), s.Connect("b"), s.Connect("c")
 		n, m := s.Path("n"), s.Path("n/m")
@@ -187,8 +177,7 @@ var watchCases = []Case{
 		a.Call(Multi(SetData(n, nil, -1), Create(m, nil, Open, 0), Check(n, 77)))
 		s.Equal(none, b.Drain(), "a multi that fails changes nothing")
 	}},
-	{Name: "ephemerals are deleted with their session", Run: func(s *Script) {
-		a, b := s.Connect("a"), s.Connect("b")
+	{Name: "ephemerals are deleted with their session", Run: two(func(s *Script, a, b *Client) {
 		n := s.Path("n")
 		b.Ok(Create(n, nil, Open, 0))
 		a.Ok(Create(n+"/e", nil, Open, jute.FlagEphemeral))
@@ -196,10 +185,9 @@ var watchCases = []Case{
 		b.Ok(GetChildren(n, true))
 		a.End()
 		s.Equal([]Event{deleted(n + "/e"), childrenChanged(n)}, b.Drain(), "as for a delete")
-	}},
-	{Name: "on the root", Run: func(s *Script) {
+	})},
+	{Name: "on the root", Run: two(func(s *Script, a, b *Client) {
 		// Other cases change its Stat and children.
-		a, b := s.Connect("a"), s.Connect("b")
 		top := s.Path("") + "-top"
 		b.Quietly(GetChildren("/", true))
 		b.Quietly(GetData("/", true))
@@ -215,9 +203,8 @@ var watchCases = []Case{
 			s.Equal([]Event{created(top + "/n"), deleted(top + "/n"), dataChanged("/")}, b.Drain(), "everything")
 		}
 		a.Ok(Delete(top, -1))
-	}},
-	{Name: "are lost with the connection", Run: func(s *Script) {
-		a, b := s.Connect("a"), s.Connect("b")
+	})},
+	{Name: "are lost with the connection", Run: two(func(s *Script, a, b *Client) {
 		n := s.Path("n")
 		a.Ok(Create(n, nil, Open, 0))
 		b.Ok(GetData(n, true))
@@ -225,11 +212,10 @@ var watchCases = []Case{
 		again := s.Resume("b again", b)
 		a.Ok(SetData(n, nil, -1))
 		s.Equal(none, again.Drain(), "no watch is set on this connection")
-	}},
+	})},
 	// The server checks READ again when it sends an event (NIOServerCnxn.process,
 	// since 3.8.4, 3.9.2 and the 3.8.0 of Debian 12; CVE-2024-23944).
-	{Name: "without READ get no events", Run: func(s *Script) {
-		a, b := s.Connect("a"), s.Connect("b")
+	{Name: "without READ get no events", Run: two(func(s *Script, a, b *Client) {
 		n, hidden := s.Path("n"), Anyone(jute.PermAll&^jute.PermRead)
 		a.Ok(Create(n, nil, Open, 0))
 		b.Ok(GetData(n, true))
@@ -260,9 +246,8 @@ var watchCases = []Case{
 		a.Ok(Create(n+"/open", nil, Open, 0))
 		b.Drain()
 		b.Ok(SetWatches(0, "nothing", Watches{Data: []string{n}, Child: []string{n}}))
-	}},
-	{Name: "checkWatches and removeWatches", Run: func(s *Script) {
-		a, b := s.Connect("a"), s.Connect("b")
+	})},
+	{Name: "checkWatches and removeWatches", Run: two(func(s *Script, a, b *Client) {
 		n := s.Path("n")
 		a.Ok(Create(n, nil, Open, 0))
 		kinds := []int32{jute.WatcherChildren, jute.WatcherData, jute.WatcherAny}
@@ -303,5 +288,5 @@ var watchCases = []Case{
 			b.Call(RemoveWatches(n, kind))
 		}
 		b.Call(RemoveWatches("", jute.WatcherAny))
-	}},
+	})},
 }

@@ -8,8 +8,7 @@ import (
 var zxidCases = []Case{
 	// The header of a reply has the zxid of the last transaction that the server
 	// has applied. For a write, even a failed one, that is its own transaction.
-	{Name: "of replies", Run: func(s *Script) {
-		a, b := s.Connect("a"), s.Connect("b")
+	{Name: "of replies", Run: two(func(s *Script, a, b *Client) {
 		n := s.Path("n")
 		r := a.Ok(Create2(n, nil, Open, 0))
 		s.Equal(r.Zxid, r.Stat.Czxid, "a write's own transaction")
@@ -32,9 +31,8 @@ var zxidCases = []Case{
 		a.Fails(jute.ErrNoWatcher, CheckWatches(n, jute.WatcherAny))
 		a.Ok(AddWatch(n, jute.WatchPersistent))
 		a.Ok(SetData(n, nil, -1))
-	}},
-	{Name: "how many each change uses", Exclusive: true, Run: func(s *Script) {
-		a := s.Connect("a")
+	})},
+	{Name: "how many each change uses", Exclusive: true, Run: one(func(s *Script, a *Client) {
 		last := a.Ok(Exists(s.Path(""), false)).Zxid
 		step := func(what string) {
 			now := a.Ok(Exists(s.Path(""), false)).Zxid
@@ -46,8 +44,7 @@ var zxidCases = []Case{
 		b.Drop()
 		b = s.Resume("b again", b)
 		step("a resumed session")
-		c := s.Dial("c")
-		c.Handshake(ConnectRequest{ID: 4711, Timeout: 5000, ReadOnly: []byte{0}})
+		c := s.Handshake("c", ConnectRequest{ID: 4711, Timeout: 5000, ReadOnly: []byte{0}})
 		c.Closed()
 		step("a session that does not exist")
 		b.Ok(Create(s.Path("e"), nil, Open, jute.FlagEphemeral))
@@ -69,9 +66,8 @@ var zxidCases = []Case{
 			a.Call(Check(s.Path(""), 77))
 			step("a check alone")
 		}
-	}},
-	{Name: "of znodes, after each kind of change", Run: func(s *Script) {
-		a := s.Connect("a")
+	})},
+	{Name: "of znodes, after each kind of change", Run: one(func(s *Script, a *Client) {
 		p := s.Path("p")
 		a.Ok(Create(p, nil, Open, 0))
 		a.Ok(Create(p+"/n", nil, Open, 0))
@@ -90,9 +86,8 @@ var zxidCases = []Case{
 			a.Ok(r)
 			look()
 		}
-	}},
-	{Name: "of the events of changes", Run: func(s *Script) {
-		a, b := s.Connect("a"), s.Connect("b")
+	})},
+	{Name: "of the events of changes", Run: two(func(s *Script, a, b *Client) {
 		n := s.Path("n")
 		begin := func() {
 			a.Ok(Create(n, nil, Open, 0))
@@ -126,7 +121,7 @@ var zxidCases = []Case{
 		s.fired(b.Receive(), dataChanged(n), change)
 		s.fired(b.Receive(), deleted(n), change)
 		s.Equal(none, b.Drain(), "no more")
-	}},
+	})},
 	{Name: "of the events of a session's end", Run: func(s *Script) {
 		b := s.Connect("b")
 		p, e := s.Path("p"), s.Path("p/e")
@@ -145,8 +140,7 @@ var zxidCases = []Case{
 		}
 	}},
 	// setWatches knows no transaction, so its events have no zxid (DataTree.setWatches).
-	{Name: "of the events of setWatches", Run: func(s *Script) {
-		a, b := s.Connect("a"), s.Connect("b")
+	{Name: "of the events of setWatches", Run: two(func(s *Script, a, b *Client) {
 		n, gone := s.Path("n"), s.Path("gone")
 		a.Ok(Create(n, nil, Open, 0))
 		seen := a.Ok(Create2(gone, nil, Open, 0)).Zxid
@@ -161,11 +155,10 @@ var zxidCases = []Case{
 		s.Equal(none, b.Receive().Events, "the reply comes last")
 		change := a.Ok(Create(gone, nil, Open, 0)).Zxid // the watch that did not fire
 		s.fired(b.Receive(), created(gone), change)
-	}},
+	})},
 	// The events of a transaction come before all replies whose header has its zxid or
 	// a later one (DataTree.processTxn).
-	{Name: "of events and of the replies after them", Run: func(s *Script) {
-		a, b := s.Connect("a"), s.Connect("b")
+	{Name: "of events and of the replies after them", Run: two(func(s *Script, a, b *Client) {
 		n := s.Path("n")
 		a.Ok(Create(n, nil, Open, 0))
 		b.Ok(GetData(n, true))
@@ -188,7 +181,7 @@ var zxidCases = []Case{
 		s.fired(got[5], dataChanged(n), multi.Zxid)
 		s.fired(got[6], deleted(n), multi.Zxid)
 		s.Equal(true, set.Zxid < multi.Zxid && multi.Zxid <= last.Zxid, "in order")
-	}},
+	})},
 }
 
 // fired asserts that r is this event, with the zxid of a change in its header. Before

@@ -2,7 +2,6 @@ package conformance
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"io"
 	"net"
@@ -111,9 +110,7 @@ func (c *Client) frameOf(xid int32, r Request) []byte {
 		c.s.Note("%s > %d %s", c.name, xid, r.Text)
 	}
 	c.sent[xid] = r
-	b := jute.AppendInt32(nil, xid)
-	b = jute.AppendInt32(b, r.Op)
-	return jute.Frame(append(b, r.Body...))
+	return r.frame(xid)
 }
 
 // Call sends a request and reads until its reply has come. The Reply also has the
@@ -198,6 +195,13 @@ func (c *Client) Drain() []Event {
 	return c.CallAs(jute.XidPing, Ping()).Events
 }
 
+// Try sends a request to which no reply may come, and drains the connection.
+func (c *Client) Try(r Request) {
+	c.s.t.Helper()
+	c.Send(r)
+	c.Drain()
+}
+
 // Closed reads until the server closes the connection.
 func (c *Client) Closed() {
 	c.s.t.Helper()
@@ -254,12 +258,7 @@ func (c *Client) closeSession() {
 	if c.ID == 0 || c.over {
 		return
 	}
-	frame := func(conn net.Conn) bool {
-		conn.SetDeadline(time.Now().Add(frameTimeout))
-		_, err := jute.ReadFrame(conn, 16<<20)
-		return err == nil
-	}
-	conn := c.conn
+	conn, requests := c.conn, []byte(nil)
 	if c.dead {
 		ctx, cancel := context.WithTimeout(context.Background(), frameTimeout)
 		defer cancel()
@@ -268,20 +267,10 @@ func (c *Client) closeSession() {
 			return
 		}
 		defer conn.Close()
-		b := jute.AppendInt32(nil, 0)
-		b = jute.AppendInt64(b, 0)
-		b = jute.AppendInt32(b, int32(c.Timeout.Milliseconds()))
-		b = jute.AppendInt64(b, c.ID)
-		b = append(jute.AppendBuffer(b, c.Password), 0)
-		conn.Write(jute.Frame(b))
-		answer := make([]byte, 4+16)
-		conn.SetReadDeadline(time.Now().Add(frameTimeout))
-		if _, err := io.ReadFull(conn, answer); err != nil || binary.BigEndian.Uint64(answer[12:]) == 0 {
-			return
-		}
+		requests = ConnectRequest{ID: c.ID, Password: c.Password, Timeout: int32(c.Timeout.Milliseconds()), ReadOnly: []byte{0}}.frame()
 	}
-	conn.SetWriteDeadline(time.Now().Add(frameTimeout))
-	conn.Write(jute.Frame(jute.AppendInt32(jute.AppendInt32(nil, 0), jute.OpClose)))
-	for frame(conn) {
-	}
+	requests = append(requests, Close().frame(0)...)
+	conn.SetDeadline(time.Now().Add(frameTimeout))
+	conn.Write(requests)
+	io.Copy(io.Discard, conn) // until the server closes the connection
 }

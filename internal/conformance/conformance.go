@@ -60,6 +60,16 @@ type Case struct {
 	Exclusive bool
 }
 
+// one returns the script of a case with a client a that has a session, and two that of one
+// with another client b.
+func one(run func(s *Script, a *Client)) func(*Script) {
+	return func(s *Script) { run(s, s.Connect("a")) }
+}
+
+func two(run func(s *Script, a, b *Client)) func(*Script) {
+	return func(s *Script) { run(s, s.Connect("a"), s.Connect("b")) }
+}
+
 // Cases returns all cases. They are independent of each other.
 func Cases() []Case {
 	var all []Case
@@ -121,12 +131,15 @@ func OnZktest(t *testing.T, version zktest.Version) {
 
 // Double returns a zktest server that emulates a version with this tick.
 func Double(t *testing.T, version zktest.Version, tick time.Duration, opts ...zktest.Option) Server {
-	srv := zktest.NewServer(t, append([]zktest.Option{
+	return emulated(zktest.NewServer(t, append([]zktest.Option{
 		zktest.Emulate(version),
 		zktest.TickTime(tick),
 		zktest.SessionTimeouts(2*tick, 20*tick),
 		zktest.ContainerCheckInterval(500 * time.Millisecond),
-	}, opts...)...)
+	}, opts...)...), version, tick)
+}
+
+func emulated(srv *zktest.Server, version zktest.Version, tick time.Duration) Server {
 	return Server{
 		Dial: func(ctx context.Context) (net.Conn, error) {
 			return srv.DialContext(ctx, "tcp", srv.Addr())

@@ -2,10 +2,7 @@ package conformance
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
-	"fmt"
-	"io"
 	"net"
 	"os"
 	"slices"
@@ -15,10 +12,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 
 	"github.com/zkrecipes/zkrecipes/internal/harness"
-	"github.com/zkrecipes/zkrecipes/internal/jute"
 	"github.com/zkrecipes/zkrecipes/internal/recipetest"
 	"github.com/zkrecipes/zkrecipes/internal/zkserver"
 	"github.com/zkrecipes/zkrecipes/zktest"
@@ -27,35 +22,10 @@ import (
 var provider *zkserver.Provider
 
 func TestMain(m *testing.M) {
-	os.Exit(run(m))
-}
-
-func run(m *testing.M) (code int) {
-	fail := func(err error) int {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	var err error
-	provider, err = zkserver.Find(context.Background(), func(format string, args ...any) {
-		fmt.Fprintf(os.Stderr, format+"\n", args...)
-	})
-	if err != nil {
-		return fail(err)
-	}
-	defer func() {
-		if err := provider.Close(); err != nil {
-			code = fail(err)
-		}
-	}()
-	fmt.Fprintln(os.Stderr, "ZooKeeper:", provider)
-	before := goleak.IgnoreCurrent()
-	if code = m.Run(); code != 0 {
-		return code
-	}
-	if err := goleak.Find(before); err != nil {
-		return fail(err)
-	}
-	return 0
+	os.Exit(harness.WithServers(func(p *zkserver.Provider) int {
+		provider = p
+		return harness.RunTests(m)
+	}))
 }
 
 // forEachVersion runs f once with the default version of ZooKeeper, that of ZK_VERSION or that
@@ -111,16 +81,24 @@ func reference(t *testing.T, addr string, node *zkserver.Node) Server {
 		},
 		Shared: node == nil,
 	}
-	var err error
-	for range 10 { // a busy server may take longer to open the session than such a session lasts
-		server.TickTime, err = tickTime(t.Context(), server)
-		if !errors.Is(err, io.EOF) {
+	s := newScript(t, server)
+	defer s.end()
+	var shortest *Client // its session lasts for two ticks
+	for range 10 {       // a busy server may take longer to open it
+		shortest = s.Dial("shortest")
+		if shortest.handshake(ConnectRequest{Timeout: 1, ReadOnly: []byte{0}}); !shortest.dead {
 			break
 		}
 	}
-	require.NoError(t, err)
-	server.Version, err = versionOf(t.Context(), server)
-	require.NoError(t, err)
+	require.NotZero(t, shortest.ID, "no session")
+	server.TickTime = shortest.Timeout / 2
+	answer := s.FourLetterWord("srvr")
+	for _, version := range []zktest.Version{zktest.ZooKeeper38, zktest.ZooKeeper39} {
+		if strings.HasPrefix(answer, "Zookeeper version: "+version.String()+".") {
+			server.Version = version
+		}
+	}
+	require.NotZero(t, server.Version, "zktest emulates no such version: %q", answer)
 	if node != nil {
 		server.Restart = func() error {
 			ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
@@ -132,54 +110,6 @@ func reference(t *testing.T, addr string, node *zkserver.Node) Server {
 		}
 	}
 	return server
-}
-
-// tickTime returns the server's tick time. The shortest session timeout is two
-// ticks.
-func tickTime(ctx context.Context, server Server) (time.Duration, error) {
-	conn, err := server.Dial(ctx)
-	if err != nil {
-		return 0, err
-	}
-	defer conn.Close()
-	b := jute.AppendInt64(jute.AppendInt32(nil, 0), 0)
-	b = jute.AppendInt64(jute.AppendInt32(b, 1), 0)
-	if _, err := conn.Write(jute.Frame(append(jute.AppendBuffer(b, make([]byte, 16)), 0))); err != nil {
-		return 0, err
-	}
-	frame, err := jute.ReadFrame(conn, 100)
-	if err != nil {
-		return 0, fmt.Errorf("connect: %w", err)
-	}
-	timeout := time.Duration(binary.BigEndian.Uint32(frame[8:])) * time.Millisecond
-	if timeout == 0 {
-		return 0, errors.New("no session")
-	}
-	// Close the session, or it would expire during a case.
-	_, err = conn.Write(jute.Frame(jute.AppendInt32(jute.AppendInt32(nil, 0), jute.OpClose)))
-	return timeout / 2, err
-}
-
-// versionOf asks the server for its version.
-func versionOf(ctx context.Context, server Server) (zktest.Version, error) {
-	conn, err := server.Dial(ctx)
-	if err != nil {
-		return 0, err
-	}
-	defer conn.Close()
-	if _, err := io.WriteString(conn, "srvr"); err != nil {
-		return 0, err
-	}
-	answer, err := io.ReadAll(conn)
-	if err != nil {
-		return 0, err
-	}
-	for version, name := range map[zktest.Version]string{zktest.ZooKeeper38: "3.8", zktest.ZooKeeper39: "3.9"} {
-		if strings.HasPrefix(string(answer), "Zookeeper version: "+name+".") {
-			return version, nil
-		}
-	}
-	return 0, fmt.Errorf("zktest emulates no such version: %q", answer)
 }
 
 // testDouble returns a zktest server that is configured like the real one.
@@ -207,44 +137,33 @@ func TestZktestBehavesLikeZooKeeperThatWasRestarted(t *testing.T) {
 	})
 }
 
-func TestZktestBehavesLikeZooKeeperWithoutACLs(t *testing.T) {
+func TestZktestBehavesLikeZooKeeperWithOtherSettings(t *testing.T) {
 	needsOwn(t)
+	flag := func(flag string) zkserver.Config {
+		return zkserver.Config{JVMFlags: []string{flag}, TickTime: time.Second}
+	}
+	sasl := func(flags []string) zkserver.Config {
+		return harness.JAAS{Server: harness.DigestUsers(SASLUsers), Flags: flags}.Config(zkserver.Config{})
+	}
 	forEachVersion(t, func(t *testing.T, version string) {
-		real := realServer(t, version, "-Dzookeeper.skipACL=yes")
-		compare(t, SkipACLCases, real, testDouble(t, real, zktest.SkipACL()))
-	})
-}
-
-func TestZktestBehavesLikeZooKeeperWithoutDigest(t *testing.T) {
-	needsOwn(t)
-	forEachVersion(t, func(t *testing.T, version string) {
-		real := realServer(t, version, "-Dzookeeper.DigestAuthenticationProvider.enabled=false")
-		compare(t, WithoutDigestCases, real, testDouble(t, real, zktest.WithoutDigest()))
-	})
-}
-
-func TestZktestBehavesLikeZooKeeperWithSASL(t *testing.T) {
-	needsOwn(t)
-	forEachVersion(t, func(t *testing.T, version string) {
-		real := saslServer(t, version, nil)
-		compare(t, SASLCases, real, testDouble(t, real, zktest.SASL(SASLUsers)))
-	})
-}
-
-func TestZktestBehavesLikeZooKeeperThatRequiresSASL(t *testing.T) {
-	needsOwn(t)
-	forEachVersion(t, func(t *testing.T, version string) {
-		for _, flags := range [][]string{harness.RequireSASL, harness.EnforceSASL} {
-			real := saslServer(t, version, flags)
-			compare(t, RequiredSASLCases, real, testDouble(t, real, zktest.SASL(SASLUsers), zktest.RequireSASL()))
+		for name, s := range map[string]struct {
+			cfg   zkserver.Config
+			cases []Case
+			opts  []zktest.Option
+		}{
+			"without ACLs":   {flag("-Dzookeeper.skipACL=yes"), SkipACLCases, []zktest.Option{zktest.SkipACL()}},
+			"without digest": {flag("-Dzookeeper.DigestAuthenticationProvider.enabled=false"), WithoutDigestCases, []zktest.Option{zktest.WithoutDigest()}},
+			"with SASL":      {sasl(nil), SASLCases, []zktest.Option{zktest.SASL(SASLUsers)}},
+			"requires SASL":  {sasl(harness.RequireSASL), RequiredSASLCases, []zktest.Option{zktest.SASL(SASLUsers), zktest.RequireSASL()}},
+			"enforces SASL":  {sasl(harness.EnforceSASL), RequiredSASLCases, []zktest.Option{zktest.SASL(SASLUsers), zktest.RequireSASL()}},
+		} {
+			t.Run(name, func(t *testing.T) {
+				s.cfg.Version = version
+				real := ownServer(t, s.cfg)
+				compare(t, s.cases, real, testDouble(t, real, s.opts...))
+			})
 		}
 	})
-}
-
-// saslServer starts a real server with SASLUsers.
-func saslServer(t *testing.T, version string, flags []string) Server {
-	jaas := harness.JAAS{Server: harness.DigestUsers(SASLUsers), Flags: flags}
-	return ownServer(t, jaas.Config(zkserver.Config{Version: version}))
 }
 
 func needsOwn(t *testing.T) {

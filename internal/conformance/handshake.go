@@ -45,44 +45,50 @@ func (s *Script) ConnectFor(name string, timeout int32) *Client {
 // Resume connects another Client to the session of c.
 func (s *Script) Resume(name string, c *Client) *Client {
 	s.t.Helper()
-	again := s.Dial(name)
-	again.Handshake(ConnectRequest{ID: c.ID, Password: c.Password, Timeout: int32(c.Timeout.Milliseconds()), ReadOnly: []byte{0}})
-	return again
+	return s.Handshake(name, ConnectRequest{ID: c.ID, Password: c.Password, Timeout: int32(c.Timeout.Milliseconds()), ReadOnly: []byte{0}})
 }
 
-// Handshake sends a ConnectRequest and records it and the ConnectResponse. It
-// returns false if the server closes the connection instead.
-func (c *Client) Handshake(h ConnectRequest) bool {
-	c.s.t.Helper()
+// Handshake opens a connection, sends a ConnectRequest, and records it and the
+// ConnectResponse. The Client is dead if the server closes the connection instead.
+func (s *Script) Handshake(name string, h ConnectRequest) *Client {
+	s.t.Helper()
+	c := s.Dial(name)
 	from := "new session"
 	if h.ID != 0 {
-		from = "session of " + c.s.owner(h.ID)
+		from = "session of " + s.owner(h.ID)
 	}
 	seen := ""
 	if h.LastZxidSeen != 0 {
-		seen = " lastZxidSeen=" + c.s.zxid(h.LastZxidSeen)
+		seen = " lastZxidSeen=" + s.zxid(h.LastZxidSeen)
 	}
-	c.s.Note("%s > connect: %s, timeout %d, version %d, password of %d bytes%s, readOnly % x",
-		c.name, from, h.Timeout, h.Version, len(h.Password), seen, h.ReadOnly)
-	answer, ok := c.handshake(h)
-	if ok {
-		c.s.Note("%s < %s", c.name, answer)
+	s.Note("%s > connect: %s, timeout %d, version %d, password of %d bytes%s, readOnly % x",
+		name, from, h.Timeout, h.Version, len(h.Password), seen, h.ReadOnly)
+	if answer, ok := c.handshake(h); ok {
+		s.Note("%s < %s", name, answer)
 	}
-	return ok
+	return c
+}
+
+// frame returns the frame of a ConnectRequest.
+func (h ConnectRequest) frame() []byte {
+	if h.Password == nil {
+		h.Password = make([]byte, 16)
+	}
+	b := jute.AppendInt64(jute.AppendInt32(nil, h.Version), h.LastZxidSeen)
+	b = jute.AppendInt64(jute.AppendInt32(b, h.Timeout), h.ID)
+	return jute.Frame(append(jute.AppendBuffer(b, h.Password), h.ReadOnly...))
 }
 
 // handshake sends a ConnectRequest and describes the ConnectResponse.
 func (c *Client) handshake(h ConnectRequest) (answer string, ok bool) {
 	c.s.t.Helper()
-	if h.Password == nil {
-		h.Password = make([]byte, 16)
-	}
-	b := jute.AppendInt32(nil, h.Version)
-	b = jute.AppendInt64(b, h.LastZxidSeen)
-	b = jute.AppendInt32(b, h.Timeout)
-	b = jute.AppendInt64(b, h.ID)
-	b = jute.AppendBuffer(b, h.Password)
-	c.Raw(jute.Frame(append(b, h.ReadOnly...)))
+	c.Raw(h.frame())
+	return c.connected()
+}
+
+// connected reads and describes a ConnectResponse.
+func (c *Client) connected() (answer string, ok bool) {
+	c.s.t.Helper()
 	frame, ok := c.frame()
 	if !ok {
 		return "", false

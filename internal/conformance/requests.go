@@ -14,6 +14,10 @@ type Request struct {
 	Body []byte
 }
 
+func (r Request) frame(xid int32) []byte {
+	return jute.Frame(append(jute.AppendInt32(jute.AppendInt32(nil, xid), r.Op), r.Body...))
+}
+
 // ACLs that cases use. A nil ACL is sent as a null vector.
 var (
 	Open     = []jute.ACL{{Perms: jute.PermAll, Scheme: "world", ID: "anyone"}}

@@ -14,11 +14,12 @@ import (
 
 // Which code of the tests runs in a bubble of testing/synctest, where time is simulated. The
 // names in the source decide, not the types, so it takes a second and compiles nothing. A
-// function that both a bubble and other code may call counts as other code.
+// function runs in bubbles if it gets what exists only there, or waits for all other goroutines.
+// Any other function may run outside, whoever calls it.
 
 // worlds are the types whose values exist only in bubbles. Those with a field of such a type
 // belong to them.
-var worlds = []string{"internal/recipetest.World", "internal/wire.rig", "internal/wire.link"}
+var worlds = []string{"internal/recipetest.World", "internal/sim.world", "internal/wire.rig", "internal/wire.link"}
 
 // testHelpers is a folder of helpers of tests that does not import testing.
 const testHelpers = "internal/zkserver"
@@ -39,15 +40,12 @@ type function struct {
 	// bubbled are the parameters that it calls in a bubble, and bounds those that it uses as
 	// bounds in time.
 	bubbled, bounds map[int]bool
-	// used: another function names it. real: it may run outside of bubbles.
-	used, real bool
 }
 
 // tests are the tests of the repository.
 type tests struct {
-	fset *token.FileSet
-	// all are all files, and files those of the tests.
-	all, files []*source
+	fset  *token.FileSet
+	files []*source
 	// functions, worlds and durations have the folder and the name as their keys. Functions
 	// and methods of one name stand together.
 	functions map[string][]*function
@@ -90,7 +88,8 @@ func newTests() *tests {
 }
 
 // parse reads a file, which is called file in the repository. Its text is read from path if it
-// is nil.
+// is nil. Of a file that is neither one of tests nor one of their helpers, only the durations
+// matter that its constants stand for.
 func (ts *tests) parse(path, file string, text any) error {
 	f, err := parser.ParseFile(ts.fset, path, text, parser.SkipObjectResolution)
 	if err != nil {
@@ -108,36 +107,24 @@ func (ts *tests) parse(path, file string, text any) error {
 		}
 		src.imports[as] = path
 	}
-	ts.all = append(ts.all, src)
-	return nil
-}
-
-// sort finds the files of tests, and those of folders that help them.
-func (ts *tests) sort() {
-	helps := map[string]bool{testHelpers: true}
-	for _, src := range ts.all {
-		if _, ok := src.imports["testing"]; ok && !src.isTest() {
-			helps[src.dir] = true
+	for _, decl := range src.Decls {
+		if decl, ok := decl.(*ast.GenDecl); ok {
+			for name, d := range newScope(ts, src, decl).values {
+				ts.durations[src.dir+"."+name] = d
+			}
 		}
 	}
-	for _, src := range ts.all {
-		ts.noteDurations(src)
-		if src.isTest() || helps[src.dir] {
-			ts.files = append(ts.files, src)
-			ts.noteFunctions(src)
-		}
+	if _, helps := src.imports["testing"]; !helps && !strings.HasSuffix(file, "_test.go") && src.dir != testHelpers {
+		return nil
 	}
-}
-
-func (src *source) isTest() bool { return strings.HasSuffix(src.name, "_test.go") }
-
-func (ts *tests) noteFunctions(src *source) {
+	ts.files = append(ts.files, src)
 	for _, decl := range src.Decls {
 		if decl, ok := decl.(*ast.FuncDecl); ok {
 			key := src.dir + "." + decl.Name.Name
 			ts.functions[key] = append(ts.functions[key], &function{src: src, decl: decl, bubbled: map[int]bool{}, bounds: map[int]bool{}})
 		}
 	}
+	return nil
 }
 
 // each calls f for each function of the tests.
@@ -206,12 +193,10 @@ func (ts *tests) named(dir, name string, method bool) (found []*function) {
 
 // resolve finds out what runs in bubbles.
 func (ts *tests) resolve() {
-	ts.sort()
 	for ts.growWorlds() {
 	}
 	for ts.growBubbled() {
 	}
-	ts.noteReal()
 	for ts.growBounds() {
 	}
 }
@@ -336,56 +321,5 @@ func (ts *tests) outside(src *source, n ast.Node, visit func(n ast.Node, above [
 		visit(n, above)
 		above = append(above, n)
 		return true
-	})
-}
-
-// noteReal finds the functions that may run outside of bubbles: the tests, what nothing names
-// (an interface needs it), and what these name outside of bubbles.
-func (ts *tests) noteReal() {
-	for _, src := range ts.files {
-		for _, decl := range src.Decls {
-			ast.Inspect(decl, func(n ast.Node) bool {
-				if e, ok := n.(ast.Expr); ok {
-					for _, fn := range ts.called(src, e) {
-						fn.used = fn.used || fn.decl != decl
-					}
-				}
-				return true
-			})
-			if _, ok := decl.(*ast.GenDecl); ok {
-				ts.follow(src, decl)
-			}
-		}
-	}
-	ts.each(func(fn *function) {
-		if !fn.used || fn.isRoot() {
-			ts.setReal(fn)
-		}
-	})
-}
-
-// isRoot reports whether the testing package calls the function.
-func (fn *function) isRoot() bool {
-	return fn.decl.Recv == nil && slices.ContainsFunc([]string{"Test", "Benchmark", "Fuzz", "Example"}, func(prefix string) bool {
-		return strings.HasPrefix(fn.decl.Name.Name, prefix)
-	})
-}
-
-func (ts *tests) setReal(fn *function) {
-	if fn.real || fn.decl.Body == nil || ts.inBubble(fn.src, fn.decl.Recv, fn.decl.Type, fn.decl.Body) {
-		return
-	}
-	fn.real = true
-	ts.follow(fn.src, fn.decl.Body)
-}
-
-// follow notes the functions that n names outside of bubbles.
-func (ts *tests) follow(src *source, n ast.Node) {
-	ts.outside(src, n, func(n ast.Node, _ []ast.Node) {
-		if e, ok := n.(ast.Expr); ok {
-			for _, fn := range ts.called(src, e) {
-				ts.setReal(fn)
-			}
-		}
 	})
 }

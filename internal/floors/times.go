@@ -69,7 +69,7 @@ func (ts *tests) shortBounds() (found []shortBound) {
 		}
 	}
 	ts.each(func(fn *function) {
-		if fn.real {
+		if !ts.inBubble(fn.src, fn.decl.Recv, fn.decl.Type, fn.decl.Body) {
 			add(fn.src, fn.decl.Name.Name, fn.decl.Body)
 		}
 	})
@@ -183,17 +183,6 @@ func (s *scope) define(id *ast.Ident, e ast.Expr) {
 	}
 	if s.readsClock(e) {
 		s.clocked[id.Name] = true
-	}
-}
-
-// noteDurations notes the durations that the names of a package stand for.
-func (ts *tests) noteDurations(src *source) {
-	for _, decl := range src.Decls {
-		if decl, ok := decl.(*ast.GenDecl); ok {
-			for name, d := range newScope(ts, src, decl).values {
-				ts.durations[src.dir+"."+name] = d
-			}
-		}
 	}
 }
 

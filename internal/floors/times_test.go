@@ -93,8 +93,7 @@ func TestWhatRunsInABubbleMayHaveShortBounds(t *testing.T) {
 		`func TestT(t *testing.T) { each(t, func(t *testing.T) { time.Sleep(time.Second) }) }
 			func each(t *testing.T, f func(t *testing.T)) { for range 2 { synctest.Test(t, func(t *testing.T) { f(t) }) } }`,
 		`func TestT(t *testing.T) { recipetest.InBubble(t, test) }
-			func test(t *testing.T, w *recipetest.World) { pause() }
-			func pause() { time.Sleep(time.Second) }`,
+			func test(t *testing.T, w *recipetest.World) { time.Sleep(time.Second) }`,
 		`type world struct { *recipetest.World }
 			func (w *world) pause() { time.Sleep(time.Second) }`,
 		`var table = []func(){func() { time.Sleep(time.Second); synctest.Wait() }}`,
@@ -103,9 +102,8 @@ func TestWhatRunsInABubbleMayHaveShortBounds(t *testing.T) {
 	}
 }
 
-func TestAHelperOfABubbleAndOfAnotherTestIsNoBubble(t *testing.T) {
+func TestAHelperWithoutAWorldMayRunOutsideOfBubbles(t *testing.T) {
 	require.Equal(t, []string{"p/p_test.go pause 1s"}, shortIn(t, `
-		func TestBubble(t *testing.T) { synctest.Test(t, func(t *testing.T) { pause() }) }
-		func TestReal(t *testing.T) { pause() }
+		func TestT(t *testing.T) { synctest.Test(t, func(t *testing.T) { pause() }) }
 		func pause() { time.Sleep(time.Second) }`))
 }

@@ -48,10 +48,12 @@ type Rule struct {
 	fired  chan struct{} // closed when the rule first fires
 	free   chan struct{} // closed by Release
 	hits   int
+
+	fire, release sync.Once
 }
 
 // Release passes on what the rule holds.
-func (r *Rule) Release() { close(r.free) }
+func (r *Rule) Release() { r.release.Do(func() { close(r.free) }) }
 
 // NewProxy starts a proxy to the server at target. It is closed at the end of the
 // test.
@@ -67,11 +69,7 @@ func NewProxy(t testing.TB, target string) *Proxy {
 		p.Drop()
 		p.mu.Lock()
 		for _, r := range p.rules {
-			select {
-			case <-r.free:
-			default:
-				close(r.free)
-			}
+			r.Release()
 		}
 		p.mu.Unlock()
 		p.wg.Wait()

@@ -138,11 +138,7 @@ func (p *Proxy) match(op string) *Rule {
 		if r.hits++; r.n != 0 && r.hits != r.n {
 			continue
 		}
-		select {
-		case <-r.fired:
-		default:
-			close(r.fired)
-		}
+		r.fire.Do(func() { close(r.fired) })
 		return r
 	}
 	return nil

@@ -32,7 +32,7 @@ const unreaped = time.Hour
 
 // Run runs the tests on the server that the environment selects, and returns the exit
 // code. It fails if the tests leave goroutines behind.
-func Run(m *testing.M) (code int) {
+func Run(m *testing.M) int {
 	if os.Getenv("ZK_HARNESS") == "zktest" && os.Getenv("ZK_SERVERS") == "" { // processes that tests start use their parent's server
 		srv, err := zktest.Start(InProcess()...)
 		if err != nil {
@@ -42,10 +42,25 @@ func Run(m *testing.M) (code int) {
 		defer srv.Close()
 		fmt.Fprintln(os.Stderr, "ZooKeeper: zktest, in this process")
 		fixture.shared = []string{srv.Addr()}
-		return runTests(m)
+		return RunTests(m)
 	}
-	ctx := context.Background()
-	provider, err := zkserver.Find(ctx, func(format string, args ...any) {
+	return WithServers(func(provider *zkserver.Provider) int {
+		fixture.provider = provider
+		if fixture.shared = provider.External(); fixture.shared == nil {
+			node, err := provider.Start(context.Background(), unreaping(zkserver.Config{}))
+			if err != nil {
+				fmt.Fprintln(os.Stderr, err)
+				return 1
+			}
+			fixture.shared = []string{node.Addr()}
+		}
+		return RunTests(m)
+	})
+}
+
+// WithServers calls f with what starts real servers, and returns its exit code.
+func WithServers(f func(*zkserver.Provider) int) (code int) {
+	provider, err := zkserver.Find(context.Background(), func(format string, args ...any) {
 		fmt.Fprintf(os.Stderr, format+"\n", args...)
 	})
 	if err != nil {
@@ -59,16 +74,7 @@ func Run(m *testing.M) (code int) {
 		}
 	}()
 	fmt.Fprintln(os.Stderr, "ZooKeeper:", provider)
-	fixture.provider = provider
-	if fixture.shared = provider.External(); fixture.shared == nil {
-		node, err := provider.Start(ctx, unreaping(zkserver.Config{}))
-		if err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			return 1
-		}
-		fixture.shared = []string{node.Addr()}
-	}
-	return runTests(m)
+	return f(provider)
 }
 
 // unreaping returns cfg for a server that keeps empty containers, unless cfg says how
@@ -89,8 +95,8 @@ func InProcess(opts ...zktest.Option) []zktest.Option {
 	}, opts...)
 }
 
-// runTests runs the tests and fails if they leave goroutines behind.
-func runTests(m *testing.M) int {
+// RunTests runs the tests and fails if they leave goroutines behind.
+func RunTests(m *testing.M) int {
 	before := goleak.IgnoreCurrent()
 	if code := m.Run(); code != 0 {
 		return code

@@ -267,9 +267,7 @@ func LeaveAll(t testing.TB, vs ...*zkrecipes.Visit) {
 // EnterLater starts a member in the background. It returns when the member has
 // entered or sleeps.
 func EnterLater(t testing.TB, d *zkrecipes.DoubleBarrier) *harness.Call[*zkrecipes.Visit] {
-	e := harness.Go(t, d.Enter)
-	synctest.Wait()
-	return e
+	return settled(harness.Go(t, d.Enter))
 }
 
 // Observer sees each change of a barrier's znodes as the server applies it. It
@@ -341,8 +339,5 @@ func EachRequest(t *testing.T, mishaps []zktest.Fault, f func(t *testing.T, faul
 
 // Met reports whether the only fault of the plan has fired.
 func (w *World) Met() bool {
-	for _, n := range w.Plan.Fired() {
-		return n > 0
-	}
-	return false
+	return firedOf(w.Plan) > 0
 }

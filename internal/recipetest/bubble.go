@@ -89,18 +89,20 @@ func (w *SideWorld) Excludes(c *zkrecipes.Client) *zkrecipes.Lease {
 	return Held(w.T, w.Theirs(c, w.Path).Lock)
 }
 
-// Waits calls Lock in c and returns once the call sleeps, or holds the lock.
-func (w *SideWorld) Waits(c *zkrecipes.Client) *harness.Call[*zkrecipes.Lease] {
-	a := Later(w.T, w.Ours(c, w.Path).Lock)
+// settled returns a call once it sleeps, or has returned.
+func settled[R any](a *harness.Call[R]) *harness.Call[R] {
 	synctest.Wait()
 	return a
 }
 
+// Waits calls Lock in c and returns once the call sleeps, or holds the lock.
+func (w *SideWorld) Waits(c *zkrecipes.Client) *harness.Call[*zkrecipes.Lease] {
+	return settled(Later(w.T, w.Ours(c, w.Path).Lock))
+}
+
 // RivalWaits is like waits, for a rival.
 func (w *SideWorld) RivalWaits(c *zkrecipes.Client) *harness.Call[*zkrecipes.Lease] {
-	a := Later(w.T, w.Theirs(c, w.Path).Lock)
-	synctest.Wait()
-	return a
+	return settled(Later(w.T, w.Theirs(c, w.Path).Lock))
 }
 
 // Stranger returns a Client that has not used the line yet.
@@ -121,9 +123,7 @@ func (w *World) Stranger(opts *zkrecipes.Options) *zkrecipes.Client {
 
 // LockLater locks a Mutex in c and returns once the call sleeps, or holds the lock.
 func (w *World) LockLater(c *zkrecipes.Client) *harness.Call[*zkrecipes.Lease] {
-	a := LockLater(w.T, zkrecipes.NewMutex(c, w.Path))
-	synctest.Wait()
-	return a
+	return settled(LockLater(w.T, zkrecipes.NewMutex(c, w.Path)))
 }
 
 // Line returns the names of the places in the line, in order.

@@ -78,9 +78,7 @@ func Campaigns(t testing.TB, e *zkrecipes.Election, value string) *zkrecipes.Ter
 
 // CampaignLater campaigns in the background, and returns once the call sleeps.
 func CampaignLater(t testing.TB, e *zkrecipes.Election, value string) *harness.Call[*zkrecipes.Term] {
-	a := harness.Go(t, func(ctx context.Context) (*zkrecipes.Term, error) { return e.Campaign(ctx, []byte(value)) })
-	synctest.Wait()
-	return a
+	return settled(harness.Go(t, func(ctx context.Context) (*zkrecipes.Term, error) { return e.Campaign(ctx, []byte(value)) }))
 }
 
 // Election returns the election on the world's path in a session of its own.

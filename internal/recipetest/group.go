@@ -34,11 +34,9 @@ func (w *WatchWorld) Joins(c *zkrecipes.Client, id, data string) *zkrecipes.Memb
 
 // JoinsLater joins in the background, and returns once the call sleeps.
 func (w *WatchWorld) JoinsLater(c *zkrecipes.Client, id, data string) *harness.Call[*zkrecipes.Membership] {
-	a := harness.Go(w.T, func(ctx context.Context) (*zkrecipes.Membership, error) {
+	return settled(harness.Go(w.T, func(ctx context.Context) (*zkrecipes.Membership, error) {
 		return zkrecipes.NewGroup(c, w.Path).Join(ctx, []byte(data), zkrecipes.MemberID(id))
-	})
-	synctest.Wait()
-	return a
+	}))
 }
 
 // TextOf returns the members as "id=data ..".

@@ -130,19 +130,13 @@ func (w *World) Stand(conn *zk.Conn, k layout.Kind, n int) (paths []string) {
 	return paths
 }
 
-// busy holds the errors after which the outcome of a request is unknown.
-var busy = map[string]int32{
-	"connection loss": jute.ErrConnectionLoss, "operation timeout": jute.ErrOperationTimeout, "throttled": jute.ErrThrottled,
-}
-
-// EachBusy runs a test for each such error, which the server sends instead of carrying
-// the request out, or after it.
+// EachBusy runs a test for each error after which the outcome of a request is unknown, which
+// the server sends instead of carrying the request out, or after it.
 func EachBusy(t *testing.T, f func(t *testing.T, answer zktest.Fault)) {
-	for name, code := range busy {
-		for when, after := range map[string]bool{"before": false, "after": true} {
-			t.Run(name+" "+when, func(t *testing.T) {
-				f(t, zktest.Fault{Do: zktest.Answer, Code: code, After: after})
-			})
+	for _, code := range busyCodes {
+		for _, after := range []bool{false, true} {
+			answer := zktest.Fault{Do: zktest.Answer, Code: code, After: after}
+			t.Run(answer.String(), func(t *testing.T) { f(t, answer) })
 		}
 	}
 }
@@ -179,9 +173,7 @@ func LockAll(t testing.TB, ms ...*zkrecipes.Mutex) *zkrecipes.Leases {
 
 // LockAllLater locks all in the background, and returns once the call sleeps.
 func LockAllLater(t testing.TB, ms ...*zkrecipes.Mutex) *harness.Call[*zkrecipes.Leases] {
-	a := harness.Go(t, func(ctx context.Context) (*zkrecipes.Leases, error) { return zkrecipes.LockAll(ctx, ms...) })
-	synctest.Wait()
-	return a
+	return settled(harness.Go(t, func(ctx context.Context) (*zkrecipes.Leases, error) { return zkrecipes.LockAll(ctx, ms...) }))
 }
 
 // IsFree requires that nobody is in these lines.
@@ -224,9 +216,7 @@ func (w *World) Keep(m *zkrecipes.Mutex) zkrecipes.Token {
 
 // Waits calls m.Lock and returns once the call sleeps, or holds the lock.
 func (w *World) Waits(m *zkrecipes.Mutex) *harness.Call[*zkrecipes.Lease] {
-	a := LockLater(w.T, m)
-	synctest.Wait()
-	return a
+	return settled(LockLater(w.T, m))
 }
 
 // Watched returns the paths that the client has watches on.

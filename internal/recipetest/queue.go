@@ -240,9 +240,7 @@ func (w *World) Items() (all []string) {
 }
 
 func (w *World) TakeLater(q *zkrecipes.Queue) *harness.Call[*zkrecipes.Item] {
-	l := TakeLater(w.T, q)
-	synctest.Wait()
-	return l
+	return settled(TakeLater(w.T, q))
 }
 
 var ErrHandler = errors.New("handler's error")
@@ -506,9 +504,7 @@ func (w *World) BoundedWithLink(maxLen int) (*zkrecipes.Queue, *harness.Link) {
 
 // PutLater puts an item and returns once the call sleeps, or has returned.
 func (w *World) PutLater(q *zkrecipes.Queue, data string) *harness.Call[zkrecipes.ItemID] {
-	a := PutLater(w.T, q, data)
-	synctest.Wait()
-	return a
+	return settled(PutLater(w.T, q, data))
 }
 
 // Fills fills the queue, and returns what takes and acks the oldest item.

@@ -35,9 +35,7 @@ type Rig struct {
 // LockOn locks m and fails the test if it cannot.
 func LockOn(t testing.TB, m *zkrecipes.Mutex) *zkrecipes.Lease {
 	t.Helper()
-	l, err := m.Lock(harness.Within(t, 2*time.Minute))
-	require.NoError(t, err)
-	return l
+	return Held(t, m.Lock)
 }
 
 // LockLater locks m in the background.

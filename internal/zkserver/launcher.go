@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"strings"
 	"sync"
+	"syscall"
 )
 
 // launcherPackage is a module of its own, so that programs that import the root of this
@@ -37,8 +38,8 @@ func startLauncher(logf func(format string, args ...any), only string) (*launche
 	l := &launcher{cmd: exec.Command("go", "run", launcherPackage), pending: map[int64]chan<- Reply{}}
 	l.cmd.Env = append(os.Environ(), "ZK_HARNESS="+only)
 	// Ctrl-C reaches all processes of the terminal, but a command that runs on a server
-	// needs it until the command exits.
-	detach(l.cmd)
+	// needs it until the command exits. A process in a session of its own does not get it.
+	l.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	var err error
 	if l.stdin, err = l.cmd.StdinPipe(); err != nil {
 		return nil, err

@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -90,14 +91,6 @@ func TestFindEndsWithItsContext(t *testing.T) {
 	cancel()
 	_, err := Find(ctx, nil)
 	require.ErrorIs(t, err, context.Canceled)
-}
-
-func TestAStandaloneNodeServes(t *testing.T) {
-	n, conn := startOne(t)
-	answer, err := n.Command(t.Context(), "srvr")
-	require.NoError(t, err)
-	require.Contains(t, answer, "Mode: standalone")
-	create(t, conn, "/a")
 }
 
 func TestExtraLinesAndFlagsReachTheServer(t *testing.T) {
@@ -324,6 +317,24 @@ func TestADyingProcessLeavesNothingBehind(t *testing.T) {
 			}, time.Minute, 100*time.Millisecond)
 		})
 	}
+}
+
+// The launcher's watcher removes what the launcher has started.
+func TestAKilledLauncherLeavesNothingBehindAndCallsFail(t *testing.T) {
+	p, err := Find(t.Context(), t.Logf)
+	require.NoError(t, err)
+	if p.External() != nil {
+		t.Skip("external servers cannot be controlled")
+	}
+	n, err := p.Start(t.Context(), Config{})
+	require.NoError(t, err)
+	require.NotEmpty(t, leftovers(t, p.traces.Label, p.traces.Dir))
+	require.NoError(t, syscall.Kill(-p.launcher.cmd.Process.Pid, syscall.SIGKILL)) // with the go command
+	require.Eventually(t, func() bool {
+		return len(leftovers(t, p.traces.Label, p.traces.Dir)) == 0
+	}, time.Minute, 100*time.Millisecond)
+	require.ErrorContains(t, n.Pause(t.Context()), "has ended")
+	require.Error(t, p.Close())
 }
 
 // die starts a server, prints its traces, and ends without Close.

@@ -8,17 +8,16 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/zkrecipes/zkrecipes"
+	"github.com/zkrecipes/zkrecipes/docs/code/internal/codetest"
 	"github.com/zkrecipes/zkrecipes/fence"
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
 func TestARefusedWriteAfterALossIsAnOrdinaryLoss(t *testing.T) {
 	srv := zktest.NewServer(t)
-	client, err := zkrecipes.Dial(t.Context(), []string{srv.Addr()}, nil)
-	require.NoError(t, err)
-	defer client.Close()
+	client := codetest.Dial(t, srv)
 	holds := 0
-	err = loop(t.Context(), zkrecipes.NewMutex(client, "/locks/orders"), func(ctx context.Context, _ *zkrecipes.Lease) error {
+	err := loop(t.Context(), zkrecipes.NewMutex(client, "/locks/orders"), func(ctx context.Context, _ *zkrecipes.Lease) error {
 		if holds++; holds == 1 {
 			srv.Expire(srv.Sessions()[0].ID)
 			<-ctx.Done()

@@ -10,11 +10,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/zkrecipes/zkrecipes"
+	"github.com/zkrecipes/zkrecipes/docs/code/internal/codetest"
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
 func TestCodeOfTheDocumentWorks(t *testing.T) {
-	client := dial(t, zktest.NewServer(t))
+	client := codetest.Dial(t, zktest.NewServer(t))
 	ctx := t.Context()
 	calls := 0
 	work := func(context.Context) error { calls++; return nil }
@@ -32,15 +33,9 @@ func TestCodeOfTheDocumentWorks(t *testing.T) {
 	require.NoError(t, multiLock(ctx, client, work))
 	require.NoError(t, leader(ctx, client, work))
 	require.NoError(t, guarded(ctx, client, work))
-	members := make(chan error)
-	for range 5 {
-		go func() {
-			members <- barriers(ctx, client, func(context.Context) error { return nil })
-		}()
-	}
-	for range 5 {
-		require.NoError(t, <-members)
-	}
+	codetest.Together(t, 5, func() error {
+		return barriers(ctx, client, func(context.Context) error { return nil })
+	})
 	ctx, cancel := context.WithCancel(ctx)
 	require.NoError(t, queue(ctx, client, func(context.Context, []byte) error {
 		cancel()
@@ -49,16 +44,9 @@ func TestCodeOfTheDocumentWorks(t *testing.T) {
 	require.Equal(t, 8, calls)
 }
 
-func dial(t *testing.T, srv *zktest.Server) *zkrecipes.Client {
-	client, err := zkrecipes.Dial(t.Context(), []string{srv.Addr()}, nil)
-	require.NoError(t, err)
-	t.Cleanup(func() { client.Close() })
-	return client
-}
-
 func TestOnlyTheLimitOfTheWaitIsReportedAsBusy(t *testing.T) {
 	srv := zktest.NewServer(t)
-	client := dial(t, srv)
+	client := codetest.Dial(t, srv)
 	orders := zkrecipes.NewMutex(client, "/locks/orders")
 	lease, err := orders.Lock(t.Context())
 	require.NoError(t, err)
@@ -80,7 +68,7 @@ func TestOnlyTheLimitOfTheWaitIsReportedAsBusy(t *testing.T) {
 
 func TestALossDuringTheWorkIsReported(t *testing.T) {
 	srv := zktest.NewServer(t)
-	client := dial(t, srv)
+	client := codetest.Dial(t, srv)
 	err := mutex(t.Context(), client, func(ctx context.Context, _ zkrecipes.Token) error {
 		srv.Expire(srv.Sessions()[0].ID)
 		<-ctx.Done()
@@ -91,7 +79,7 @@ func TestALossDuringTheWorkIsReported(t *testing.T) {
 
 func TestTwoZnodesChangeTogether(t *testing.T) {
 	srv := zktest.NewServer(t)
-	client := dial(t, srv)
+	client := codetest.Dial(t, srv)
 	lock := zkrecipes.NewRWLock(client, "/config/lock")
 	require.NoError(t, lock.Do(t.Context(), func(ctx context.Context, lease *zkrecipes.Lease) error {
 		_, err := lease.Commit(ctx, zkrecipes.OpCreate("/config/routes", nil, 0, nil))
@@ -150,18 +138,12 @@ func TestWorkMayBeginAgainAfterAReconnection(t *testing.T) {
 }
 
 func TestEachChangeOfAValueIsOneOfTheOneBefore(t *testing.T) {
-	client := dial(t, zktest.NewServer(t))
+	client := codetest.Dial(t, zktest.NewServer(t))
 	_, err := client.Commit(t.Context(), zkrecipes.OpCreate("/value", nil, 0, nil))
 	require.NoError(t, err)
-	done := make(chan error)
-	for range 5 {
-		go func() {
-			done <- setValue(t.Context(), client, "/value", func(old []byte) []byte { return append(old, 'x') })
-		}()
-	}
-	for range 5 {
-		require.NoError(t, <-done)
-	}
+	codetest.Together(t, 5, func() error {
+		return setValue(t.Context(), client, "/value", func(old []byte) []byte { return append(old, 'x') })
+	})
 	data, _, err := client.Get(t.Context(), "/value")
 	require.NoError(t, err)
 	require.Equal(t, "xxxxx", string(data))

@@ -8,15 +8,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/zkrecipes/zkrecipes"
+	"github.com/zkrecipes/zkrecipes/docs/code/internal/codetest"
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
 func TestCodeOfTheDocumentWorks(t *testing.T) {
 	srv := zktest.NewServer(t)
 	ctx := t.Context()
-	client, err := zkrecipes.Dial(ctx, []string{srv.Addr()}, nil)
-	require.NoError(t, err)
-	defer client.Close()
+	client := codetest.Dial(t, srv)
 	orders := zkrecipes.NewMutex(client, "/locks/orders")
 
 	require.NoError(t, mutex(ctx, client, func(_ context.Context, token zkrecipes.Token) error {
@@ -45,9 +44,7 @@ func TestCodeOfTheDocumentWorks(t *testing.T) {
 func TestBothHoldsTheOldLockAndTheNewOne(t *testing.T) {
 	srv := zktest.NewServer(t)
 	ctx := t.Context()
-	client, err := zkrecipes.Dial(ctx, []string{srv.Addr()}, nil)
-	require.NoError(t, err)
-	defer client.Close()
+	client := codetest.Dial(t, srv)
 	orders := zkrecipes.NewMutex(client, "/locks/orders")
 	mu := make(chan struct{}, 1)
 	old := func(ctx context.Context, f func(context.Context) error) error {

@@ -8,15 +8,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/zkrecipes/zkrecipes"
+	"github.com/zkrecipes/zkrecipes/docs/code/internal/codetest"
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
 func TestCodeOfTheDocumentWorks(t *testing.T) {
 	srv := zktest.NewServer(t)
 	ctx := t.Context()
-	client, err := zkrecipes.Dial(ctx, []string{srv.Addr()}, nil)
-	require.NoError(t, err)
-	defer client.Close()
+	client := codetest.Dial(t, srv)
 	calls := 0
 	work := func(context.Context) error { calls++; return nil }
 
@@ -26,13 +25,7 @@ func TestCodeOfTheDocumentWorks(t *testing.T) {
 	require.NoError(t, election(ctx, client, work))
 	require.Equal(t, 4, calls)
 	require.NoError(t, barrier(ctx, client))
-	members := make(chan error)
-	for range 5 {
-		go func() { members <- doubleBarrier(ctx, client, func(context.Context) {}) }()
-	}
-	for range 5 {
-		require.NoError(t, <-members)
-	}
+	codetest.Together(t, 5, func() error { return doubleBarrier(ctx, client, func(context.Context) {}) })
 
 	jobs := zkrecipes.NewQueue(client, "/jobs", nil)
 	require.NoError(t, queue(ctx, client, func(context.Context, []byte) error { return errors.New("no") }))

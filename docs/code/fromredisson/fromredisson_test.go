@@ -7,15 +7,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/zkrecipes/zkrecipes"
+	"github.com/zkrecipes/zkrecipes/docs/code/internal/codetest"
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
 func TestCodeOfTheDocumentWorks(t *testing.T) {
 	srv := zktest.NewServer(t)
 	ctx := t.Context()
-	client, err := zkrecipes.Dial(ctx, []string{srv.Addr()}, nil)
-	require.NoError(t, err)
-	defer client.Close()
+	client := codetest.Dial(t, srv)
 	calls := 0
 	work := func(context.Context) error { calls++; return nil }
 
@@ -31,18 +30,13 @@ func TestCodeOfTheDocumentWorks(t *testing.T) {
 		return work(ctx)
 	}))
 	require.Equal(t, 4, calls)
-	members, parts := make(chan error), make(chan int, 3)
-	for range 3 {
-		go func() {
-			members <- latch(ctx, client, 3, func(_ context.Context, part int) error {
-				parts <- part
-				return nil
-			})
-		}()
-	}
-	for range 3 {
-		require.NoError(t, <-members)
-	}
+	parts := make(chan int, 3)
+	codetest.Together(t, 3, func() error {
+		return latch(ctx, client, 3, func(_ context.Context, part int) error {
+			parts <- part
+			return nil
+		})
+	})
 	require.ElementsMatch(t, []int{0, 1, 2}, []int{<-parts, <-parts, <-parts})
 	ctx, cancel := context.WithCancel(ctx)
 	require.NoError(t, queue(ctx, client, func(context.Context, []byte) error {

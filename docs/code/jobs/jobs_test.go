@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/zkrecipes/zkrecipes"
+	"github.com/zkrecipes/zkrecipes/docs/code/internal/codetest"
 	"github.com/zkrecipes/zkrecipes/fence"
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
@@ -119,13 +120,6 @@ const (
 	monday   = "2026-06-01"
 )
 
-func dial(t *testing.T, srv *zktest.Server) *zkrecipes.Client {
-	client, err := zkrecipes.Dial(t.Context(), []string{srv.Addr()}, nil)
-	require.NoError(t, err)
-	t.Cleanup(func() { client.Close() })
-	return client
-}
-
 func open(t *testing.T, b *base) *sql.DB {
 	db := sql.OpenDB(b)
 	t.Cleanup(func() { db.Close() })
@@ -138,7 +132,7 @@ func TestAPeriodIsDoneOnceHoweverManyProcessesAsk(t *testing.T) {
 	var processes sync.WaitGroup
 	errs := make([]error, 3)
 	for i := range errs {
-		lock := zkrecipes.NewMutex(dial(t, srv), lockPath)
+		lock := zkrecipes.NewMutex(codetest.Dial(t, srv), lockPath)
 		processes.Go(func() {
 			errs[i] = runOnce(t.Context(), lock, fence.NewSQL(db, fence.PostgreSQL, nil), monday, func(_ context.Context, _ *sql.Tx, day string) error {
 				worked = append(worked, day)
@@ -153,7 +147,7 @@ func TestAPeriodIsDoneOnceHoweverManyProcessesAsk(t *testing.T) {
 
 func TestAPeriodWhoseWorkFailedIsDoneByTheNext(t *testing.T) {
 	srv, b := zktest.NewServer(t), newBase()
-	db, lock := open(t, b), zkrecipes.NewMutex(dial(t, srv), lockPath)
+	db, lock := open(t, b), zkrecipes.NewMutex(codetest.Dial(t, srv), lockPath)
 	failed := errors.New("disk full")
 	require.ErrorIs(t, runOnce(t.Context(), lock, fence.NewSQL(db, fence.PostgreSQL, nil), monday, func(context.Context, *sql.Tx, string) error { return failed }), failed)
 	require.Empty(t, b.done)
@@ -163,7 +157,7 @@ func TestAPeriodWhoseWorkFailedIsDoneByTheNext(t *testing.T) {
 
 func TestAPeriodIsNotDoneIfTheLockIsLost(t *testing.T) {
 	srv, b := zktest.NewServer(t), newBase()
-	db, lock := open(t, b), zkrecipes.NewMutex(dial(t, srv), lockPath)
+	db, lock := open(t, b), zkrecipes.NewMutex(codetest.Dial(t, srv), lockPath)
 	err := runOnce(t.Context(), lock, fence.NewSQL(db, fence.PostgreSQL, nil), monday, func(ctx context.Context, _ *sql.Tx, _ string) error {
 		srv.Expire(srv.Sessions()[0].ID)
 		<-ctx.Done()
@@ -177,7 +171,7 @@ func TestAPeriodIsNotDoneIfTheLockIsLost(t *testing.T) {
 
 func TestALaterHoldersFenceRefusesTheWork(t *testing.T) {
 	srv, b := zktest.NewServer(t), newBase()
-	db, lock := open(t, b), zkrecipes.NewMutex(dial(t, srv), lockPath)
+	db, lock := open(t, b), zkrecipes.NewMutex(codetest.Dial(t, srv), lockPath)
 	b.fences[lockPath] = 1 << 62
 	err := runOnce(t.Context(), lock, fence.NewSQL(db, fence.PostgreSQL, nil), monday, func(context.Context, *sql.Tx, string) error {
 		t.Error("worked")
@@ -191,7 +185,7 @@ func TestALaterHoldersFenceRefusesTheWork(t *testing.T) {
 func TestNightlyCatchesUpAndEndsWithItsContext(t *testing.T) {
 	srv, b := zktest.NewServer(t), newBase()
 	b.days, b.today = []string{monday, "2026-06-02", "2026-06-03"}, "2026-06-03"
-	db, client := open(t, b), dial(t, srv)
+	db, client := open(t, b), codetest.Dial(t, srv)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	b.idle = cancel // ctx ends while due closes its rows, so due may return no error
@@ -207,7 +201,7 @@ func TestNightlyCatchesUpAndEndsWithItsContext(t *testing.T) {
 func TestNightlyEndsWithTheClient(t *testing.T) {
 	srv, b := zktest.NewServer(t), newBase()
 	b.days, b.today = []string{monday}, "2026-06-03"
-	db, client := open(t, b), dial(t, srv)
+	db, client := open(t, b), codetest.Dial(t, srv)
 	require.NoError(t, client.Close())
 	require.ErrorIs(t, nightly(t.Context(), client, db, nil), zkrecipes.ErrClosed)
 }

@@ -7,19 +7,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/zkrecipes/zkrecipes"
+	"github.com/zkrecipes/zkrecipes/docs/code/internal/codetest"
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
-func dial(t *testing.T, srv *zktest.Server) *zkrecipes.Client {
-	client, err := zkrecipes.Dial(t.Context(), []string{srv.Addr()}, nil)
-	require.NoError(t, err)
-	t.Cleanup(func() { client.Close() })
-	return client
-}
-
 func TestAKeptLockCostsAFewRequests(t *testing.T) {
 	srv := zktest.NewServer(t)
-	client := dial(t, srv)
+	client := codetest.Dial(t, srv)
 	holds, last := 0, zkrecipes.Token(0)
 	require.NoError(t, keep(t.Context(), client, func(_ context.Context, token zkrecipes.Token) error {
 		holds++
@@ -33,7 +27,7 @@ func TestAKeptLockCostsAFewRequests(t *testing.T) {
 
 func TestOneProcessSweepsAtATime(t *testing.T) {
 	srv := zktest.NewServer(t)
-	one, other := dial(t, srv), dial(t, srv)
+	one, other := codetest.Dial(t, srv), codetest.Dial(t, srv)
 	var swept []string
 	sweep := func(name string) func(context.Context) error {
 		return func(context.Context) error {
@@ -52,7 +46,7 @@ func TestOneProcessSweepsAtATime(t *testing.T) {
 
 func TestALossDuringTheReportIsReported(t *testing.T) {
 	srv := zktest.NewServer(t)
-	err := sweepOnce(t.Context(), dial(t, srv), func(ctx context.Context) error {
+	err := sweepOnce(t.Context(), codetest.Dial(t, srv), func(ctx context.Context) error {
 		srv.Expire(srv.Sessions()[0].ID)
 		<-ctx.Done()
 		return nil
@@ -62,7 +56,7 @@ func TestALossDuringTheReportIsReported(t *testing.T) {
 
 func TestAnArmThatWasReleasedMovesAtOnce(t *testing.T) {
 	srv := zktest.NewServer(t)
-	a, b := dial(t, srv), dial(t, srv)
+	a, b := codetest.Dial(t, srv), codetest.Dial(t, srv)
 	steps := 0
 	for _, client := range []*zkrecipes.Client{a, b, a} {
 		require.NoError(t, move(t.Context(), client, func(ctx context.Context) error {

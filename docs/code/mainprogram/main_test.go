@@ -3,58 +3,21 @@
 package main
 
 import (
-	"bufio"
-	"iter"
-	"os"
-	"os/exec"
 	"regexp"
 	"strconv"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/zkrecipes/zkrecipes"
+	"github.com/zkrecipes/zkrecipes/docs/code/internal/codetest"
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
-// The test binary is also the program: with asProgram set it runs main.
-const asProgram = "ZKRECIPES_MAINPROGRAM"
-
-func TestMain(m *testing.M) {
-	if os.Getenv(asProgram) != "" {
-		main()
-		return
-	}
-	os.Exit(m.Run())
-}
-
-// program is a process that runs main.
-type program struct {
-	t   *testing.T
-	cmd *exec.Cmd
-	out *bufio.Scanner
-}
-
-func start(t *testing.T, servers string) *program {
-	p := &program{t: t, cmd: exec.Command(os.Args[0])}
-	p.cmd.Env = append(os.Environ(), asProgram+"=1", "ZK_SERVERS="+servers)
-	r, w, err := os.Pipe()
-	require.NoError(t, err)
-	p.cmd.Stderr = w
-	require.NoError(t, p.cmd.Start())
-	w.Close()
-	p.out = bufio.NewScanner(r)
-	t.Cleanup(func() {
-		p.cmd.Process.Kill()
-		p.cmd.Wait()
-		r.Close()
-	})
-	return p
-}
+func TestMain(m *testing.M) { codetest.Main(m, main) }
 
 var (
 	shipped = regexp.MustCompile(`shipped with token (\d+)`)
@@ -62,38 +25,11 @@ var (
 	evicted = regexp.MustCompile(`again: .*evicted from the line`)
 )
 
-// lines yields what the program prints.
-func (p *program) lines() iter.Seq[string] {
-	return func(yield func(string) bool) {
-		for p.out.Scan() && yield(p.out.Text()) {
-			p.t.Log(p.out.Text())
-		}
-	}
-}
-
-// until reads the program's output up to a line that matches.
-func (p *program) until(re *regexp.Regexp) []string {
-	for line := range p.lines() {
-		if m := re.FindStringSubmatch(line); m != nil {
-			return m
-		}
-	}
-	require.Failf(p.t, "the program ended", "before it printed %v", re)
-	return nil
-}
-
-func (p *program) token() int {
-	n, err := strconv.Atoi(p.until(shipped)[1])
-	require.NoError(p.t, err)
+// token waits until the program has shipped, and returns the token.
+func token(t *testing.T, p *codetest.Program) int {
+	n, err := strconv.Atoi(p.Until(shipped)[1])
+	require.NoError(t, err)
 	return n
-}
-
-// stop asks the program to stop and waits until it has.
-func (p *program) stop() {
-	require.NoError(p.t, p.cmd.Process.Signal(syscall.SIGTERM))
-	for range p.lines() { // to the end
-	}
-	require.NoError(p.t, p.cmd.Wait())
 }
 
 func TestTheProgramShipsLosesTheLockGoesOnAndStops(t *testing.T) {
@@ -103,8 +39,8 @@ func TestTheProgramShipsLosesTheLockGoesOnAndStops(t *testing.T) {
 			places <- c
 		}
 	}))
-	p := start(t, srv.Addr()+"/app")
-	first := p.token()
+	p := codetest.Start(t, srv.Addr()+"/app")
+	first := token(t, p)
 
 	// Expire the session at the beginning of each hold, until the program notices a loss
 	// while it works. (If the session expires before the grant, the program waits on.)
@@ -122,12 +58,12 @@ func TestTheProgramShipsLosesTheLockGoesOnAndStops(t *testing.T) {
 			}
 		}
 	})
-	p.until(lost)
+	p.Until(lost)
 	close(noticed)
 	expiring.Wait()
-	require.Greater(t, p.token(), first, "the next holder's token is higher")
+	require.Greater(t, token(t, p), first, "the next holder's token is higher")
 
-	p.stop()
+	p.Stop()
 	require.Empty(t, srv.Sessions(), "the session was closed")
 	require.Empty(t, srv.Children("/app/locks/orders"), "the lock was released")
 	require.NotEmpty(t, srv.Children("/app/locks"), "below the prefix")
@@ -135,12 +71,10 @@ func TestTheProgramShipsLosesTheLockGoesOnAndStops(t *testing.T) {
 
 func TestTheProgramWaitsAgainAfterAnEviction(t *testing.T) {
 	srv := zktest.NewServer(t)
-	client, err := zkrecipes.Dial(t.Context(), []string{srv.Addr()}, nil)
-	require.NoError(t, err)
-	defer client.Close()
+	client := codetest.Dial(t, srv)
 	lease, err := zkrecipes.NewMutex(client, "/locks/orders").Lock(t.Context())
 	require.NoError(t, err)
-	p := start(t, srv.Addr())
+	p := codetest.Start(t, srv.Addr())
 	require.Eventually(t, func() bool { return len(srv.Children("/locks/orders")) == 2 }, time.Minute, time.Millisecond)
 	for _, place := range srv.Children("/locks/orders") {
 		if place := "/locks/orders/" + place; place != lease.Check().Path {
@@ -148,18 +82,18 @@ func TestTheProgramWaitsAgainAfterAnEviction(t *testing.T) {
 			require.NoError(t, err)
 		}
 	}
-	p.until(evicted)
+	p.Until(evicted)
 	require.NoError(t, lease.Release())
-	require.Greater(t, p.token(), int(lease.Token()))
-	p.stop()
+	require.Greater(t, token(t, p), int(lease.Token()))
+	p.Stop()
 }
 
 func TestTwoProgramsTakeTurns(t *testing.T) {
 	srv := zktest.NewServer(t)
-	a, b := start(t, srv.Addr()), start(t, srv.Addr())
-	ta, tb := a.token(), b.token()
+	a, b := codetest.Start(t, srv.Addr()), codetest.Start(t, srv.Addr())
+	ta, tb := token(t, a), token(t, b)
 	require.NotEqual(t, ta, tb)
-	a.stop()
-	require.Greater(t, b.token(), tb)
-	b.stop()
+	a.Stop()
+	require.Greater(t, token(t, b), tb)
+	b.Stop()
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/zkrecipes/zkrecipes"
+	"github.com/zkrecipes/zkrecipes/docs/code/internal/codetest"
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
@@ -24,19 +25,11 @@ func later(t *testing.T, f func(context.Context) error) (end func() error) {
 	}
 }
 
-func dialInMemory(t *testing.T) *zkrecipes.Client {
-	srv := zktest.NewServer(t, zktest.InMemory())
-	client, err := zkrecipes.Dial(t.Context(), []string{srv.Addr()}, &zkrecipes.Options{Dialer: srv.DialContext})
-	require.NoError(t, err)
-	return client
-}
-
 func failing(context.Context, *zkrecipes.Item) error { return errors.New("no paper") }
 
 func TestEachDeadLetterIsReportedOnceAndAgainIfItDiesAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		client := dialInMemory(t)
-		defer client.Close()
+		client := codetest.Dial(t, zktest.NewServer(t, zktest.InMemory()))
 		jobs := zkrecipes.NewQueue(client, "/jobs", &zkrecipes.QueueOptions{MaxAttempts: 1})
 		var told []string
 		stopWatching := later(t, func(ctx context.Context) error {
@@ -62,8 +55,7 @@ func TestEachDeadLetterIsReportedOnceAndAgainIfItDiesAgain(t *testing.T) {
 
 func TestWithTheDefaultsAnItemIsADeadLetterAfterLessThanFourMinutes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		client := dialInMemory(t)
-		defer client.Close()
+		client := codetest.Dial(t, zktest.NewServer(t, zktest.InMemory()))
 		jobs := zkrecipes.NewQueue(client, "/jobs", nil)
 		stop := later(t, func(ctx context.Context) error { return jobs.Serve(ctx, failing) })
 		began := time.Now()
@@ -78,7 +70,7 @@ func TestWithTheDefaultsAnItemIsADeadLetterAfterLessThanFourMinutes(t *testing.T
 }
 
 func TestItemsThatNoAttemptCanHelpAreRejectedAtOnce(t *testing.T) {
-	client := dial(t)
+	client := codetest.Dial(t, zktest.NewServer(t))
 	jobs, rejected := zkrecipes.NewQueue(client, "/jobs", nil), zkrecipes.NewQueue(client, "/jobs-rejected", nil)
 	_, err := jobs.PutAll(t.Context(), []byte("bad"), []byte("good"))
 	require.NoError(t, err)

@@ -9,15 +9,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/zkrecipes/zkrecipes"
+	"github.com/zkrecipes/zkrecipes/docs/code/internal/codetest"
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
 func TestTheMostUrgentItemIsTakenAndEmptyQueuesCostNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := zktest.NewServer(t, zktest.InMemory())
-		client, err := zkrecipes.Dial(t.Context(), []string{srv.Addr()}, &zkrecipes.Options{Dialer: srv.DialContext})
-		require.NoError(t, err)
-		defer client.Close()
+		client := codetest.Dial(t, srv)
 		var queues []*zkrecipes.Queue
 		for _, path := range []string{"/urgent", "/normal", "/later"} {
 			jobs := zkrecipes.NewQueue(client, path, nil)
@@ -34,7 +33,7 @@ func TestTheMostUrgentItemIsTakenAndEmptyQueuesCostNothing(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Second)
 		defer cancel()
 		before := srv.Counts()
-		_, err = takeFirst(ctx, time.Second, queues...)
+		_, err := takeFirst(ctx, time.Second, queues...)
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		requests := 0
 		for op, n := range srv.Counts().Sub(before).Requests {

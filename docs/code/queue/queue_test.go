@@ -10,11 +10,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/zkrecipes/zkrecipes"
+	"github.com/zkrecipes/zkrecipes/docs/code/internal/codetest"
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
 func TestOldestItemThatHangsIsReported(t *testing.T) {
-	jobs := zkrecipes.NewQueue(dial(t), "/hanging", nil)
+	jobs := zkrecipes.NewQueue(codetest.Dial(t, zktest.NewServer(t)), "/hanging", nil)
 	id, err := jobs.Put(t.Context(), []byte("invoice 17"))
 	require.NoError(t, err)
 	var out strings.Builder
@@ -30,7 +31,7 @@ func TestOldestItemThatHangsIsReported(t *testing.T) {
 }
 
 func TestDeadLettersAreCountedAndListed(t *testing.T) {
-	client := dial(t)
+	client := codetest.Dial(t, zktest.NewServer(t))
 	jobs := zkrecipes.NewQueue(client, "/jobs", &zkrecipes.QueueOptions{MaxAttempts: 1})
 	id, err := jobs.Put(t.Context(), []byte("invoice 17"))
 	require.NoError(t, err)
@@ -38,16 +39,11 @@ func TestDeadLettersAreCountedAndListed(t *testing.T) {
 	require.NoError(t, err)
 	require.Zero(t, n)
 
-	ctx, cancel := context.WithCancel(t.Context())
-	serving := make(chan error)
-	go func() {
-		serving <- jobs.Serve(ctx, func(context.Context, *zkrecipes.Item) error { return errors.New("no paper") })
-	}()
+	stop := later(t, func(ctx context.Context) error { return jobs.Serve(ctx, failing) })
 	letter, err := jobs.DeadLetters().Take(t.Context())
 	require.NoError(t, err)
 	require.NoError(t, letter.Nack(t.Context()))
-	cancel()
-	require.NoError(t, <-serving)
+	require.NoError(t, stop())
 
 	n, err = deadLetters(t.Context(), jobs)
 	require.NoError(t, err)
@@ -58,7 +54,7 @@ func TestDeadLettersAreCountedAndListed(t *testing.T) {
 }
 
 func TestTheLoopAcksWhatWasDoneAndGivesBackWhatFailed(t *testing.T) {
-	jobs := zkrecipes.NewQueue(dial(t), "/jobs", nil)
+	jobs := zkrecipes.NewQueue(codetest.Dial(t, zktest.NewServer(t)), "/jobs", nil)
 	_, err := jobs.PutAll(t.Context(), []byte("1"), []byte("2"))
 	require.NoError(t, err)
 	failed := errors.New("failed")
@@ -77,12 +73,4 @@ func TestTheLoopAcksWhatWasDoneAndGivesBackWhatFailed(t *testing.T) {
 	n, err := jobs.Len(t.Context())
 	require.NoError(t, err)
 	require.Zero(t, n)
-}
-
-func dial(t *testing.T) *zkrecipes.Client {
-	srv := zktest.NewServer(t)
-	client, err := zkrecipes.Dial(t.Context(), []string{srv.Addr()}, nil)
-	require.NoError(t, err)
-	t.Cleanup(func() { client.Close() })
-	return client
 }

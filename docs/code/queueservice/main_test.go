@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/zkrecipes/zkrecipes"
+	"github.com/zkrecipes/zkrecipes/docs/code/internal/codetest"
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
@@ -36,14 +37,7 @@ func start(t *testing.T, srv *zktest.Server) *service {
 }
 
 func producer(t *testing.T, srv *zktest.Server) *zkrecipes.Queue {
-	return zkrecipes.NewQueue(dial(t, srv), "/jobs", nil)
-}
-
-func dial(t *testing.T, srv *zktest.Server) *zkrecipes.Client {
-	client, err := zkrecipes.Dial(t.Context(), []string{srv.Addr()}, nil)
-	require.NoError(t, err)
-	t.Cleanup(func() { client.Close() })
-	return client
+	return zkrecipes.NewQueue(codetest.Dial(t, srv), "/jobs", nil)
 }
 
 func requireEmpty(t *testing.T, jobs *zkrecipes.Queue) {
@@ -103,7 +97,7 @@ func TestTheServiceGoesOnAfterItsZnodeWasDeleted(t *testing.T) {
 
 func TestTheServiceEndsWithAnErrorIfItCannotServe(t *testing.T) {
 	srv := zktest.NewServer(t)
-	_, err := zkrecipes.NewSemaphore(dial(t, srv), "/jobs", 3).Acquire(t.Context())
+	_, err := zkrecipes.NewSemaphore(codetest.Dial(t, srv), "/jobs", 3).Acquire(t.Context())
 	require.NoError(t, err)
 	s := start(t, srv)
 	require.ErrorIs(t, <-s.result, zkrecipes.ErrPathInUse)

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/zkrecipes/zkrecipes"
+	"github.com/zkrecipes/zkrecipes/docs/code/internal/codetest"
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
@@ -76,9 +77,7 @@ func TestNoCallBeginsThatMayOutlastItsSlot(t *testing.T) {
 
 func TestACallIsMadeInASlot(t *testing.T) {
 	srv := zktest.NewServer(t)
-	client, err := zkrecipes.Dial(t.Context(), []string{srv.Addr()}, nil)
-	require.NoError(t, err)
-	defer client.Close()
+	client := codetest.Dial(t, srv)
 	var calls []string
 	require.NoError(t, exportAll(t.Context(), client, []string{"a", "b"}, func(ctx context.Context, slot int, table string) error {
 		_, limited := ctx.Deadline()
@@ -89,7 +88,7 @@ func TestACallIsMadeInASlot(t *testing.T) {
 		return nil
 	}))
 	require.Equal(t, []string{"a", "b"}, calls)
-	err = exportAll(t.Context(), client, []string{"a", "b"}, func(context.Context, int, string) error { return context.Canceled })
+	err := exportAll(t.Context(), client, []string{"a", "b"}, func(context.Context, int, string) error { return context.Canceled })
 	require.ErrorIs(t, err, context.Canceled)
 	require.Empty(t, srv.Children("/exports/slots"))
 }

@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/zkrecipes/zkrecipes"
+	"github.com/zkrecipes/zkrecipes/docs/code/internal/codetest"
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
@@ -27,9 +27,7 @@ func TestAProcessIsReadyWhileItIsConnectedAndAliveAlways(t *testing.T) {
 	}
 	require.Equal(t, http.StatusOK, code(h.Alive))
 	require.Equal(t, http.StatusServiceUnavailable, code(h.Ready), "Dial has not returned")
-	client, err := zkrecipes.Dial(t.Context(), []string{srv.Addr()}, nil)
-	require.NoError(t, err)
-	defer client.Close()
+	client := codetest.Dial(t, srv)
 	h.Client.Store(client)
 	require.Equal(t, http.StatusOK, code(h.Ready))
 	srv.Stop()

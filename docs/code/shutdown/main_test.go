@@ -3,44 +3,26 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"errors"
-	"os"
-	"os/exec"
+	"regexp"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/zkrecipes/zkrecipes"
+	"github.com/zkrecipes/zkrecipes/docs/code/internal/codetest"
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
-// The test binary is also the program: with asProgram set it runs main.
-const asProgram = "ZKRECIPES_SHUTDOWN"
-
-func TestMain(m *testing.M) {
-	if os.Getenv(asProgram) != "" {
-		main()
-		return
-	}
-	os.Exit(m.Run())
-}
-
-func dial(t *testing.T, srv *zktest.Server) *zkrecipes.Client {
-	client, err := zkrecipes.Dial(t.Context(), []string{srv.Addr()}, nil)
-	require.NoError(t, err)
-	t.Cleanup(func() { client.Close() })
-	return client
-}
+func TestMain(m *testing.M) { codetest.Main(m, main) }
 
 func TestWorkFinishesAfterTheSignal(t *testing.T) {
 	srv := zktest.NewServer(t)
-	client := dial(t, srv)
+	client := codetest.Dial(t, srv)
 	stop, cancel := context.WithCancel(t.Context())
 	shipped := 0
 	err := serve(stop, client, time.Minute, func(ctx context.Context, lease *zkrecipes.Lease) error {
@@ -70,7 +52,7 @@ func TestWorkIsCutShortAtTheDeadline(t *testing.T) {
 	srv := zktest.NewServer(t)
 	stop, cancel := context.WithCancel(t.Context())
 	var cause error
-	err := serve(stop, dial(t, srv), 10*time.Millisecond, func(ctx context.Context, _ *zkrecipes.Lease) error {
+	err := serve(stop, codetest.Dial(t, srv), 10*time.Millisecond, func(ctx context.Context, _ *zkrecipes.Lease) error {
 		cancel()
 		<-ctx.Done()
 		cause = context.Cause(ctx)
@@ -83,7 +65,7 @@ func TestWorkIsCutShortAtTheDeadline(t *testing.T) {
 func TestWorkThatFailsEndsTheService(t *testing.T) {
 	srv := zktest.NewServer(t)
 	failed := errors.New("disk full")
-	err := serve(t.Context(), dial(t, srv), time.Minute, func(context.Context, *zkrecipes.Lease) error { return failed })
+	err := serve(t.Context(), codetest.Dial(t, srv), time.Minute, func(context.Context, *zkrecipes.Lease) error { return failed })
 	require.ErrorIs(t, err, failed)
 	require.Empty(t, srv.Sessions())
 }
@@ -92,7 +74,7 @@ func TestALoopGoesOnAfterALoss(t *testing.T) {
 	srv := zktest.NewServer(t)
 	stop, cancel := context.WithCancel(t.Context())
 	holds := 0
-	err := serve(stop, dial(t, srv), time.Minute, func(ctx context.Context, _ *zkrecipes.Lease) error {
+	err := serve(stop, codetest.Dial(t, srv), time.Minute, func(ctx context.Context, _ *zkrecipes.Lease) error {
 		if holds++; holds == 1 {
 			srv.Expire(srv.Sessions()[0].ID)
 			<-ctx.Done()
@@ -107,10 +89,10 @@ func TestALoopGoesOnAfterALoss(t *testing.T) {
 
 func TestALoopGoesOnAfterAnEviction(t *testing.T) {
 	srv := zktest.NewServer(t)
-	holder, err := zkrecipes.NewMutex(dial(t, srv), "/locks/orders").Lock(t.Context())
+	holder, err := zkrecipes.NewMutex(codetest.Dial(t, srv), "/locks/orders").Lock(t.Context())
 	require.NoError(t, err)
 	stop, cancel := context.WithCancel(t.Context())
-	client, ended := dial(t, srv), make(chan error, 1)
+	client, ended := codetest.Dial(t, srv), make(chan error, 1)
 	go func() {
 		ended <- serve(stop, client, time.Minute, func(context.Context, *zkrecipes.Lease) error {
 			cancel()
@@ -133,7 +115,7 @@ func TestALoopGoesOnAfterAnEviction(t *testing.T) {
 
 // Do joins the function's error with ErrClosed, not with ErrLost.
 func TestDoReturnsErrClosedIfTheClientIsClosedMeanwhile(t *testing.T) {
-	client := dial(t, zktest.NewServer(t))
+	client := codetest.Dial(t, zktest.NewServer(t))
 	own := errors.New("half done")
 	err := zkrecipes.NewMutex(client, "/locks/orders").Do(t.Context(), func(ctx context.Context, _ *zkrecipes.Lease) error {
 		if err := client.Close(); err != nil {
@@ -149,23 +131,9 @@ func TestDoReturnsErrClosedIfTheClientIsClosedMeanwhile(t *testing.T) {
 
 func TestTheProgramStopsOnSIGTERM(t *testing.T) {
 	srv := zktest.NewServer(t)
-	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), asProgram+"=1", "ZK_SERVERS="+srv.Addr()+"/app")
-	stderr, err := cmd.StderrPipe()
-	require.NoError(t, err)
-	require.NoError(t, cmd.Start())
-	defer cmd.Process.Kill()
-	signaled, stopped := false, false
-	for out := bufio.NewScanner(stderr); out.Scan(); {
-		stopped = stopped || strings.HasSuffix(out.Text(), "stopped")
-		if !signaled && strings.Contains(out.Text(), "shipped") {
-			require.NoError(t, cmd.Process.Signal(syscall.SIGTERM))
-			signaled = true
-		}
-	}
-	require.NoError(t, cmd.Wait(), "the exit code is 0")
-	require.True(t, signaled)
-	require.True(t, stopped)
+	p := codetest.Start(t, srv.Addr()+"/app")
+	p.Until(regexp.MustCompile("shipped"))
+	require.True(t, strings.HasSuffix(p.Stop(), "stopped"))
 	require.Empty(t, srv.Sessions(), "the session was closed")
 	require.Empty(t, srv.Children("/app/locks/orders"), "the lock was released")
 	require.NotEmpty(t, srv.Children("/app/locks"), "below the prefix")

@@ -64,50 +64,6 @@ func newTree(t *testing.T) *tree {
 	return tr
 }
 
-const program = `package main
-
-import (
-	"context"
-	"fmt"
-	"log"
-
-	"github.com/zkrecipes/zkrecipes"
-	"github.com/zkrecipes/zkrecipes/zktest"
-)
-
-func main() {
-	srv, err := zktest.Start()
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer srv.Close()
-	ctx := context.Background()
-	client, err := zkrecipes.Dial(ctx, []string{srv.Addr()}, nil)
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer client.Close()
-	err = zkrecipes.NewMutex(client, "/locks/orders").Do(ctx, func(ctx context.Context, lease *zkrecipes.Lease) error {
-		fmt.Println("held:", lease.Err() == nil)
-		return nil
-	})
-	if err != nil {
-		log.Fatal(err)
-	}
-}
-`
-
-func TestAProgramGetsTheRelease(t *testing.T) {
-	t.Parallel()
-	tr := newTree(t)
-	o := newOutside(t, tr)
-	o.write("main.go", program)
-	o.run("go", "mod", "init", "example.com/program")
-	o.run("go", "get", tr.module+"@"+tr.version)
-	require.Equal(t, "held: true\n", o.run("go", "run", "."))
-	require.Equal(t, tr.module+" "+tr.version+"\n", o.run("go", "list", "-m", tr.module))
-}
-
 const measured = `package main
 
 import (
@@ -164,7 +120,7 @@ func main() {
 }
 `
 
-func TestAProgramGetsTheMetricsModulesOfTheRelease(t *testing.T) {
+func TestAProgramGetsTheRelease(t *testing.T) {
 	t.Parallel()
 	tr := newTree(t)
 	o := newOutside(t, tr)
@@ -173,6 +129,7 @@ func TestAProgramGetsTheMetricsModulesOfTheRelease(t *testing.T) {
 	o.run("go", "get", tr.module+"/zkotel@"+tr.version, tr.module+"/zkprom@"+tr.version)
 	o.run("go", "mod", "tidy")
 	require.Equal(t, "active: 1\n", o.run("go", "run", "."))
+	require.Equal(t, tr.module+" "+tr.version+"\n", o.run("go", "list", "-m", tr.module))
 }
 
 func TestTheCommandLineIsInstalledFromTheRelease(t *testing.T) {

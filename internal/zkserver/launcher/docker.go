@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"os"
 	"slices"
+	"strings"
 
 	"github.com/moby/moby/api/types/network"
 	"github.com/moby/moby/client"
@@ -47,15 +48,14 @@ func findDocker(ctx context.Context, logf func(string, ...any)) (backend, error)
 	if _, err := engine.Ping(ctx, client.PingOptions{}); err != nil {
 		return nil, errors.Join(fmt.Errorf("no engine: %w", err), provider.Close())
 	}
-	d.sweep(ctx)
 	if d.images.standard, err = d.images.find(ctx, ""); err != nil {
 		return nil, errors.Join(err, provider.Close())
 	}
 	if d.watcher, err = newWatcher("DOCKER_HOST=" + engine.DaemonHost()); err != nil {
 		return nil, errors.Join(err, provider.Close())
 	}
-	key, value := d.watcher.label()
-	d.labels = map[string]string{key: value, ownerLabel: owner(os.Getpid())}
+	key, value, _ := strings.Cut(d.watcher.run, "=")
+	d.labels = map[string]string{key: value}
 	return d, nil
 }
 
@@ -157,38 +157,26 @@ func (d *dockerBackend) createNetwork(ctx context.Context) (string, netip.Prefix
 // close removes everything that bears the run's label. If that fails, the watcher
 // tries again.
 func (d *dockerBackend) close(ctx context.Context) error {
-	err := d.remove(ctx, client.Filters{}.Add("label", d.watcher.run), func(map[string]string) bool { return true })
+	err := d.remove(ctx, client.Filters{}.Add("label", d.watcher.run))
 	return errors.Join(err, d.watcher.dismiss(err == nil), d.provider.Close())
 }
 
-// sweep removes what earlier runs have left behind because their watcher was
-// killed too. Its errors do not matter.
-func (d *dockerBackend) sweep(ctx context.Context) {
-	d.remove(ctx, client.Filters{}.Add("label", ownerLabel), func(labels map[string]string) bool {
-		return orphaned(labels[ownerLabel])
-	})
-}
-
-func (d *dockerBackend) remove(ctx context.Context, filters client.Filters, which func(labels map[string]string) bool) error {
+func (d *dockerBackend) remove(ctx context.Context, filters client.Filters) error {
 	containers, err := d.engine.ContainerList(ctx, client.ContainerListOptions{All: true, Filters: filters})
 	if err != nil {
 		return err
 	}
 	var errs []error
 	for _, c := range containers.Items {
-		if which(c.Labels) {
-			errs = append(errs, d.removeContainer(ctx, c.ID))
-		}
+		errs = append(errs, d.removeContainer(ctx, c.ID))
 	}
 	networks, err := d.engine.NetworkList(ctx, client.NetworkListOptions{Filters: filters})
 	if err != nil {
 		return errors.Join(append(errs, err)...)
 	}
 	for _, n := range networks.Items {
-		if which(n.Labels) {
-			_, err := d.engine.NetworkRemove(ctx, n.ID, client.NetworkRemoveOptions{})
-			errs = append(errs, ignoreNotFound(err))
-		}
+		_, err := d.engine.NetworkRemove(ctx, n.ID, client.NetworkRemoveOptions{})
+		errs = append(errs, ignoreNotFound(err))
 	}
 	return errors.Join(errs...)
 }

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/moby/moby/client"
@@ -65,7 +66,8 @@ func (s *images) find(ctx context.Context, version string) (image, error) {
 		if version != "" {
 			return image{}, fmt.Errorf("only ZK_IMAGE=%s is allowed: %w", name, errors.ErrUnsupported)
 		}
-		return s.user(ctx, name)
+		wanted, _ := wantedVersion()
+		return s.pulled(ctx, image{name: name}, wanted)
 	}
 	if version == "" {
 		version, _ = wantedVersion()
@@ -84,43 +86,32 @@ func (s *images) find(ctx context.Context, version string) (image, error) {
 	return found, nil
 }
 
-// user returns the image ZK_IMAGE, or the built one if that cannot be pulled.
-func (s *images) user(ctx context.Context, name string) (image, error) {
-	if hasImage(ctx, s.engine, name) {
-		return image{name: name}, nil
-	}
-	pullErr := pull(ctx, s.engine, name, s.logf)
-	if pullErr == nil {
-		return image{name: name}, nil
-	}
-	version, _ := wantedVersion()
-	found, err := s.built(ctx, version)
-	if err != nil {
-		err = errors.Join(fmt.Errorf("pull %s: %w", name, pullErr), err)
-	}
-	return found, err
-}
-
 // get pulls or builds an image with a version. If an image has been built here,
 // no registry could be reached then, and get does not try again.
 func (s *images) get(ctx context.Context, version string) (image, error) {
 	if !slices.Contains(zkserver.Versions, version) {
 		return image{}, fmt.Errorf("ZooKeeper %s: only %s can be run: %w", version, zkserver.Versions, errors.ErrUnsupported)
 	}
-	official := officialImage + version
-	if hasImage(ctx, s.engine, official) {
-		return image{official, version}, nil
-	}
-	if hasImage(ctx, s.engine, debianImage) {
+	official := image{officialImage + version, version}
+	if !hasImage(ctx, s.engine, official.name) && hasImage(ctx, s.engine, debianImage) {
 		return s.built(ctx, version)
 	}
-	pullErr := pull(ctx, s.engine, official, s.logf)
+	return s.pulled(ctx, official, version)
+}
+
+// pulled returns an image, which it pulls if needed, or the built one with a version if it
+// cannot be pulled.
+func (s *images) pulled(ctx context.Context, i image, version string) (image, error) {
+	if hasImage(ctx, s.engine, i.name) {
+		return i, nil
+	}
+	pullErr := pull(ctx, s.engine, i.name, s.logf)
 	if pullErr == nil {
-		return image{official, version}, nil
+		return i, nil
 	}
 	found, err := s.built(ctx, version)
 	if err != nil {
-		err = errors.Join(fmt.Errorf("pull %s: %w", official, pullErr), err)
+		err = errors.Join(fmt.Errorf("pull %s: %w", i.name, pullErr), err)
 	}
 	return found, err
 }
@@ -169,9 +160,10 @@ func pull(ctx context.Context, engine client.APIClient, name string, logf func(s
 func build(ctx context.Context, engine client.APIClient) error {
 	cmd := exec.CommandContext(ctx, "bash", "-c", imageScript, "image.sh")
 	cmd.Env = append(os.Environ(), "DOCKER_HOST="+engine.DaemonHost(), "ZK_IMAGE_TAG="+debianImage)
-	// Do not kill the script at once: it has a directory to remove.
+	// Do not kill the script at once: it has a directory to remove. SIGTERM reaches its
+	// children, too.
 	detach(cmd)
-	cmd.Cancel = func() error { return terminate(cmd) }
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }
 	cmd.WaitDelay = 10 * time.Second
 	var output bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &output, &output

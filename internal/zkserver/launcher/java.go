@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -115,11 +116,8 @@ func (j *javaBackend) create(ctx context.Context, spec *zkserver.Spec) ([]server
 		if !spec.Quorum {
 			listen = []string{"clientPortAddress=127.0.0.1", fmt.Sprintf("clientPort=%d", port)}
 		}
-		p, err := j.newProcess(i+1, port, slices.Concat(spec.Lines, listen), flags)
+		p, err := j.newProcess(i+1, port, picked[i*portsPerServer+3], spec.TLS, slices.Concat(spec.Lines, listen), flags)
 		if err != nil {
-			return nil, err
-		}
-		if err := p.secureWith(spec.TLS, picked[i*portsPerServer+3]); err != nil {
 			return nil, err
 		}
 		for name, text := range spec.Files {
@@ -134,7 +132,7 @@ func (j *javaBackend) create(ctx context.Context, spec *zkserver.Spec) ([]server
 }
 
 // newProcess makes the directory and the files of a server.
-func (j *javaBackend) newProcess(id, port int, lines, flags []string) (*process, error) {
+func (j *javaBackend) newProcess(id, port, secure int, tls *zkserver.TLS, lines, flags []string) (*process, error) {
 	dir, err := os.MkdirTemp(j.watcher.dir, "server-")
 	if err != nil {
 		return nil, err
@@ -143,15 +141,26 @@ func (j *javaBackend) newProcess(id, port int, lines, flags []string) (*process,
 	for i := range flags {
 		flags[i] = withDir(flags[i], dir)
 	}
+	lines = slices.Concat([]string{"dataDir=" + filepath.Join(dir, "data")}, lines, tlsLines(tls, dir, strconv.Itoa(secure)))
+	if tls != nil {
+		lines = append(lines, "secureClientPortAddress=127.0.0.1")
+	}
+	for name, content := range tlsFiles(tls, dir) {
+		if err := os.WriteFile(name, content, 0o600); err != nil {
+			return nil, err
+		}
+	}
 	p := &process{
-		port: port,
-		id:   id,
-		dir:  dir,
+		port:   port,
+		tls:    tls,
+		secure: secure,
+		id:     id,
+		dir:    dir,
 		args: slices.Concat([]string{j.java}, flags, []string{
 			"-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
 			"org.apache.zookeeper.server.quorum.QuorumPeerMain", filepath.Join(dir, "zoo.cfg"),
 		}),
-		config: strings.Join(append([]string{"dataDir=" + filepath.Join(dir, "data")}, lines...), "\n"),
+		config: strings.Join(lines, "\n"),
 	}
 	return p, p.create()
 }

@@ -36,22 +36,6 @@ func (p *process) addr() string { return loopback(p.port) }
 
 func (p *process) secureAddr() string { return secureAddr(p.tls, p.secure) }
 
-// secureWith opens a port for TLS, before the first start.
-func (p *process) secureWith(t *zkserver.TLS, port int) error {
-	p.tls, p.secure = t, port
-	if t == nil {
-		return nil
-	}
-	lines := append(tlsLines(t, p.dir, strconv.Itoa(port)), "secureClientPortAddress=127.0.0.1")
-	p.config += "\n" + strings.Join(lines, "\n")
-	for name, content := range tlsFiles(t, p.dir) {
-		if err := os.WriteFile(name, content, 0o600); err != nil {
-			return err
-		}
-	}
-	return p.create()
-}
-
 // create writes the files that a server needs for its first start.
 func (p *process) create() error {
 	if err := os.MkdirAll(filepath.Join(p.dir, "data"), 0o755); err != nil {
@@ -96,6 +80,10 @@ func (p *process) start(ctx context.Context) error {
 	return nil
 }
 
+// detach runs the command in a new session, so that it does not get the terminal's
+// signals.
+func detach(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} }
+
 // running reports whether the process runs. p.mu must be held.
 func (p *process) running() bool {
 	if p.cmd == nil {
@@ -137,19 +125,19 @@ func (p *process) end(ctx context.Context, signal os.Signal) error {
 	}
 }
 
-func (p *process) pause(context.Context) error { return p.signal(freeze) }
+func (p *process) pause(context.Context) error { return p.signal(syscall.SIGSTOP) }
 
-func (p *process) unpause(context.Context) error { return p.signal(thaw) }
+func (p *process) unpause(context.Context) error { return p.signal(syscall.SIGCONT) }
 
-func (p *process) dump(context.Context) error { return p.signal(quit) }
+func (p *process) dump(context.Context) error { return p.signal(syscall.SIGQUIT) }
 
-func (p *process) signal(f func(*os.Process) error) error {
+func (p *process) signal(s os.Signal) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if !p.running() {
 		return errors.New("the process is not running")
 	}
-	return f(p.cmd.Process)
+	return p.cmd.Process.Signal(s)
 }
 
 func (p *process) erase(context.Context) error {

@@ -7,7 +7,6 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"strings"
 
 	"github.com/zkrecipes/zkrecipes/internal/zkserver"
 )
@@ -54,7 +53,7 @@ func newWatcher(env ...string) (*watcher, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := &watcher{run: runLabel + "=" + rand.Text(), dir: dir}
+	w := &watcher{run: "zkrecipes.run=" + rand.Text(), dir: dir}
 	w.cmd = exec.Command("sh", "-c", watcherScript, "zkserver-watcher", w.run, w.dir)
 	w.cmd.Env = append(os.Environ(), env...)
 	w.cmd.Dir = "/"
@@ -73,12 +72,6 @@ func newWatcher(env ...string) (*watcher, error) {
 
 func (w *watcher) traces() *zkserver.Traces { return &zkserver.Traces{Label: w.run, Dir: w.dir} }
 
-// label returns the key and the value of the run's label.
-func (w *watcher) label() (key, value string) {
-	key, value, _ = strings.Cut(w.run, "=")
-	return key, value
-}
-
 // dismiss ends the watcher and waits for it. Unless all is removed already, the
 // watcher first cleans up as it does after the end of this process.
 func (w *watcher) dismiss(allRemoved bool) error {
@@ -92,8 +85,3 @@ func (w *watcher) dismiss(allRemoved bool) error {
 	}
 	return errors.Join(err, os.RemoveAll(w.dir))
 }
-
-const (
-	runLabel   = "zkrecipes.run"
-	ownerLabel = "zkrecipes.owner"
-)

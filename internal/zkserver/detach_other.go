@@ -1,7 +1,0 @@
-//go:build !unix
-
-package zkserver
-
-import "os/exec"
-
-func detach(*exec.Cmd) {}

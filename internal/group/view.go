@@ -178,7 +178,8 @@ func (v *View) saw(name string, w *zkconn.Watch, history int64) {
 		last.w, last.read, last.history = w, true, history
 		return
 	}
-	v.members[name] = &sighting{Present{strings.Clone(name), w.Data, w.Stat}, w, true, history}
+	name = strings.Clone(name) // which would keep the whole listing
+	v.members[name] = &sighting{Present{name, w.Data, w.Stat}, w, true, history}
 	v.news = true
 }
 
@@ -187,7 +188,8 @@ func (v *View) mayNotRead(name string) {
 	if last := v.members[name]; last == nil || last.Stat != (zk.Stat{}) {
 		v.news = true
 	}
-	v.members[name] = &sighting{Present: Present{ID: strings.Clone(name)}, read: true}
+	name = strings.Clone(name)
+	v.members[name] = &sighting{Present: Present{ID: name}, read: true}
 }
 
 // left notes that a member is there no more.

@@ -90,17 +90,3 @@ func TestReadFrameIntoReadsFramesOfAnyLength(t *testing.T) {
 		buf = frame
 	}
 }
-
-func TestNegativeCountsAreErrors(t *testing.T) {
-	for _, n := range []int32{-1, -2, -1 << 31} {
-		d := NewDecoder(AppendInt32(nil, n))
-		require.Zero(t, d.Count())
-		require.ErrorIs(t, d.Err, ErrShort)
-		d = NewDecoder(AppendInt32(nil, n))
-		require.Nil(t, d.Bytes())
-		require.ErrorIs(t, d.Err, ErrShort)
-	}
-	d := NewDecoder(AppendInt32(nil, 7))
-	require.Equal(t, 7, d.Count())
-	require.NoError(t, d.Err)
-}

@@ -91,7 +91,7 @@ func (p *Place) predecessor(ctx context.Context) (pred *layout.PlaceName, ahead 
 // way together. nil and no error: the predecessor has gone.
 //
 // The own watch must be answered, too, before an event is taken for a release (I2). After a reconnect
-// go-zookeeper arms the own watch again before the predecessor's is set. Servers before 3.9 tell no
+// it is set again before the predecessor's is set. Servers before 3.9 tell no
 // zxids, so there no event is taken for a release, and awaitPredecessor sets the own watch later, after
 // hold.WatchAge.
 func (p *Place) watchPredecessor(ctx context.Context, pred layout.PlaceName) (*zkconn.PredecessorWatch, error) {

@@ -4,10 +4,10 @@ package main
 var sessionMutants = []mutant{
 	{
 		name: "gate-open",
-		what: "Requests are let through before the watches are set again.",
+		what: "Requests pass before the watches are set again.",
 		in:   "internal/wire",
-		old:  `if c.gateClosed && o.op != jute.OpSetWatches && `,
-		new:  `if false && o.op != jute.OpSetWatches && `,
+		old:  `return c.gateClosed && c.unarmed == 0 && c.asked && !c.asking`,
+		new:  `return c.gateClosed && c.asked && !c.asking`,
 		test: "./internal/wire",
 	},
 	{

@@ -14,14 +14,10 @@ type background struct {
 	abandoned map[string]map[chan struct{}]struct{}
 }
 
-func backgroundOf(c *Client) *background {
-	return Attached(c, func() *background { return &background{abandoned: map[string]map[chan struct{}]struct{}{}} })
-}
-
 // Abandon notes that the caller no longer waits for the work that closes end, so that
 // AwaitAbandoned waits for it. It returns false if end is closed already.
 func (a At) Abandon(end chan struct{}) bool {
-	b := backgroundOf(a.Client)
+	b := &a.Client.background
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	select {
@@ -38,7 +34,7 @@ func (a At) Abandon(end chan struct{}) bool {
 
 // EndAbandoned closes end and forgets it.
 func (a At) EndAbandoned(end chan struct{}) {
-	b := backgroundOf(a.Client)
+	b := &a.Client.background
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	close(end)
@@ -62,7 +58,7 @@ func (a At) Background(f func()) <-chan struct{} {
 
 // AwaitAbandoned waits until all abandoned work on the path has ended.
 func (a At) AwaitAbandoned(ctx context.Context) error {
-	b := backgroundOf(a.Client)
+	b := &a.Client.background
 	b.mu.Lock()
 	ends := slices.Collect(maps.Keys(b.abandoned[a.Path]))
 	b.mu.Unlock()

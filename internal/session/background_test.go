@@ -16,5 +16,5 @@ func TestWorkInTheBackgroundThatHasEndedIsForgotten(t *testing.T) {
 	require.True(t, at.Abandon(end))
 	at.EndAbandoned(end)
 	require.False(t, at.Abandon(end), "it has ended already")
-	require.Empty(t, backgroundOf(at.Client).abandoned)
+	require.Empty(t, at.Client.background.abandoned)
 }

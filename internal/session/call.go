@@ -45,11 +45,10 @@ func (c *Client) Check(ctx context.Context, path string) error {
 	return c.CheckPath(path)
 }
 
-// CheckPath also refuses paths too long for one request. go-zookeeper, which sends those that
-// set watches, has room for jute.MaxFrame.
+// CheckPath also refuses paths too long for one request.
 func (c *Client) CheckPath(path string) error {
 	const room = 1024 // for the rest of a request, and for the name of a place
-	if err := zkconn.CheckSize(len(c.Prefix)+len(path)+room, min(zkconn.MaxRequest(c.MaxBuffer), jute.MaxFrame)); err != nil {
+	if err := zkconn.CheckSize(len(c.Prefix)+len(path)+room, zkconn.MaxRequest(c.MaxBuffer)); err != nil {
 		return err
 	}
 	return CheckPath(path)

@@ -85,6 +85,8 @@ type Client struct {
 		sync.Mutex
 		at map[string]time.Time
 	}
+	others     others
+	background background
 	// closed is closed when Close is done, and result is what it returns.
 	closed chan struct{}
 	result error
@@ -105,6 +107,9 @@ func New(cfg Config, begin func(*Session, *zkconn.Config) (end func(cause error)
 		began:   time.Now(),
 		closed:  make(chan struct{}),
 		changed: make(chan struct{}),
+
+		others:     others{warned: map[string]bool{}, looked: map[string]time.Time{}},
+		background: background{abandoned: map[string]map[chan struct{}]struct{}{}},
 	}
 	c.warned.at = map[string]time.Time{}
 	c.Closing, c.beginClose = context.WithCancelCause(context.Background())

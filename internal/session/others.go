@@ -30,10 +30,6 @@ type others struct {
 	looked map[string]time.Time // parents
 }
 
-func othersOf(c *Client) *others {
-	return Attached(c, func() *others { return &others{warned: map[string]bool{}, looked: map[string]time.Time{}} })
-}
-
 // noteACL logs a warning if that ACL, of the znode at path, lets others than Options.ACL
 // create or delete below the znode: once for each of the first paths. Without credentials, the
 // Client expects no better.
@@ -45,7 +41,7 @@ func (c *Client) noteACL(path string, acl []zk.ACL) {
 	if i < 0 {
 		return
 	}
-	o := othersOf(c)
+	o := &c.others
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.warned[path] || len(o.warned) == maxWatchedACLs {
@@ -94,7 +90,7 @@ func (s *Session) NoteParentOf(path string) {
 	if c.isAnonymous() {
 		return
 	}
-	o := othersOf(c)
+	o := &c.others
 	known := !o.look(parent)
 	o.look(path)
 	if parent == "" || known {

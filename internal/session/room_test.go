@@ -426,25 +426,3 @@ func TestMaxBufferSetsTheBound(t *testing.T) {
 		require.ErrorContains(t, err, "MaxBuffer")
 	})
 }
-
-// Numbers that come again because the parent was made anew.
-func TestAccountOfNumbersThatComeAgain(t *testing.T) {
-	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-		c, raw := w.Stranger(nil), w.Bare()
-		l := recipetest.LockOn(t, zkrecipes.NewMutex(c, w.Path))
-		for i := range 10 {
-			_, err := raw.Create("/p", nil, 0, zk.WorldACL(zk.PermAll))
-			require.NoError(t, err)
-			rs, err := l.Commit(t.Context(), zkrecipes.OpCreate("/p/n-", nil, zk.FlagEphemeral|zk.FlagSequence, nil))
-			require.NoError(t, err)
-			if i < 9 {
-				require.NoError(t, raw.Delete(rs[0].Path, -1))
-				require.NoError(t, raw.Delete("/p", -1))
-				continue
-			}
-			_, err = l.Commit(t.Context(), zkrecipes.OpDelete(rs[0].Path, -1))
-			require.NoError(t, err)
-		}
-		w.Accounted(c)
-	})
-}

@@ -124,9 +124,9 @@ func (s *Session) onDown(server string, err error) {
 
 // onRolledBack logs that the servers have lost transactions, since znodes are back that the
 // session had deleted.
-func (s *Session) onRolledBack(r zkconn.Rollback) {
+func (s *Session) onRolledBack(returned []string, lost int) {
 	s.Client.Log(slog.LevelError, "servers have lost transactions that they had confirmed",
-		"session", s.Name(), "deleted_again", len(r.Returned), "lost", r.Lost, "first", slices.Min(r.Returned))
+		"session", s.Name(), "deleted_again", len(returned), "lost", lost, "first", slices.Min(returned))
 	_, server, _ := s.State()
 	s.Client.OnState(s, RolledBack, server, nil)
 }

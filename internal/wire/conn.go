@@ -16,7 +16,7 @@ var (
 	errSilence      = errors.New("this process has sent nothing")
 )
 
-// xidEphemerals is the xid of the request that the Conn itself sends.
+// xidEphemerals is the xid of askEphemerals' request.
 const xidEphemerals int32 = -1000
 
 // request is what a Conn remembers of a request until its reply comes.

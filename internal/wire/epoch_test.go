@@ -10,18 +10,10 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/jute"
 )
 
-// resumeAsking makes the next connection of a session, and leaves its request for the session's
-// ephemeral znodes to the test.
+// resumeAsking is like resumeAlone for a connection that asks at once.
 func (r *rig) resumeAsking(last *link) *link {
 	r.t.Helper()
-	last.server.Close()
-	r.reported()
-	l := r.dial()
-	l.mu.Lock()
-	l.hasZnodes = true
-	l.mu.Unlock()
-	l.write(connectRequest(r.ID()))
-	l.answer(welcome())
+	l := r.resumeAlone(last)
 	require.Contains(r.t, l.sent(), "getEphemerals -1000")
 	return l
 }
@@ -94,14 +86,7 @@ func TestAServerThatDoesNotTellTheZnodesServes(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, r *rig) {
 		l := r.connect()
 		r.watches.Data = []string{"/a"}
-		l.server.Close()
-		r.reported()
-		l = r.dial()
-		l.mu.Lock()
-		l.hasZnodes = true
-		l.mu.Unlock()
-		l.write(connectRequest(r.ID()))
-		l.answer(welcome())
+		l = r.resumeAlone(l)
 		l.armed()
 		require.Empty(t, r.reported(), "the gate is closed")
 		l.answer(reply(xidEphemerals, 0, jute.ErrUnimplemented))
@@ -125,15 +110,8 @@ func TestTheAnswerToTheComparisonDoesNotArmWatches(t *testing.T) {
 		r.watches.Data = []string{"/a"}
 		l.write(ping())
 		l.answer(reply(jute.XidPing, 7, 0))
-		l.server.Close()
-		r.reported()
 		armed := r.armedFrom()
-		l = r.dial()
-		l.mu.Lock()
-		l.hasZnodes = true
-		l.mu.Unlock()
-		l.write(connectRequest(r.ID()))
-		l.answer(welcome())
+		l = r.resumeAlone(l)
 		const newEpoch = 1 << 32
 		l.write(ping())
 		l.answer(reply(jute.XidPing, newEpoch, 0))
@@ -152,14 +130,7 @@ func TestTheGateStaysClosedIfANewEpochShowsBeforeItHasOpened(t *testing.T) {
 		r.watches.Data = []string{"/a"}
 		l.write(ping())
 		l.answer(reply(jute.XidPing, 7, 0))
-		l.server.Close()
-		r.reported()
-		l = r.dial()
-		l.mu.Lock()
-		l.hasZnodes = true
-		l.mu.Unlock()
-		l.write(connectRequest(r.ID()))
-		l.answer(welcome())
+		l = r.resumeAlone(l)
 		l.write(ping())
 		l.answer(reply(xidFirstCall, 8, 0))
 		require.Contains(t, l.sent(), "getEphemerals -1000")

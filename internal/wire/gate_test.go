@@ -146,12 +146,7 @@ func TestTheGateOpensAfterTheComparison(t *testing.T) {
 	for _, watches := range [][]string{nil, {"/a"}} {
 		inBubble(t, nil, func(t *testing.T, r *rig) {
 			r.watches.Data = watches
-			r.connect().server.Close()
-			r.reported()
-			l := r.dial()
-			l.hasZnodes = true
-			l.write(connectRequest(r.ID()))
-			l.answer(welcome())
+			l := r.resumeAlone(r.connect())
 			l.read()
 			if watches != nil {
 				time.Sleep(time.Second)
@@ -175,12 +170,7 @@ func TestTheGateOpensAfterTheComparison(t *testing.T) {
 
 func TestAComparisonThatIsNotAnsweredClosesTheConnection(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, r *rig) {
-		r.connect().server.Close()
-		r.reported()
-		l := r.dial()
-		l.hasZnodes = true
-		l.write(connectRequest(r.ID()))
-		l.answer(welcome())
+		l := r.resumeAlone(r.connect())
 		for range 4 {
 			l.requireUp()
 			l.write(ping())

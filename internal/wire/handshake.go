@@ -159,24 +159,31 @@ func (c *Conn) authenticate() error {
 		return fmt.Errorf("handshake: %w", err)
 	}
 	for _, cred := range s.cfg.Credentials {
-		frame, err := jute.ReadFrame(c.r, maxConnectResponse)
-		if err != nil {
+		code, _, err := c.answerTo(jute.XidAuth, "a credential", maxConnectResponse)
+		switch {
+		case err != nil:
 			return fmt.Errorf("handshake: %w", err)
-		}
-		d := jute.NewDecoder(frame[4:])
-		xid, _, code := d.Int32(), d.Int64(), d.Int32()
-		if d.Err != nil || xid != jute.XidAuth {
-			return fmt.Errorf("handshake: answer %d to a credential", xid)
-		}
-		if code == 0 {
-			continue
-		}
-		if code != jute.ErrAuthFailed { // the server's trouble, not the credential's
+		case code == jute.ErrAuthFailed:
+			return &AuthError{Scheme: cred.Scheme}
+		case code != 0: // the server's trouble, not the credential's
 			return fmt.Errorf("handshake: %s in answer to a credential", jute.ErrorName(code))
 		}
-		return &AuthError{Scheme: cred.Scheme}
 	}
 	return nil
+}
+
+// answerTo reads the answer to a request of the handshake, which errors call what. rest is its record.
+func (c *Conn) answerTo(xid int32, what string, limit int) (code int32, rest *jute.Decoder, err error) {
+	frame, err := jute.ReadFrame(c.r, limit)
+	if err != nil {
+		return 0, nil, err
+	}
+	d := jute.NewDecoder(frame[4:])
+	answered, _, code := d.Int32(), d.Int64(), d.Int32()
+	if d.Err != nil || answered != xid {
+		return 0, nil, fmt.Errorf("answer %d to %s", answered, what)
+	}
+	return code, d, nil
 }
 
 // establish makes this the session's connection. It runs once go-zookeeper has

@@ -66,29 +66,6 @@ func TestARefusedCredentialIsAnAuthErrorWithoutTheSecret(t *testing.T) {
 	})
 }
 
-func TestAConnectionLostDuringAuthenticationDoesNotChangeTheSession(t *testing.T) {
-	creds := []Credential{{Scheme: "digest"}, {Scheme: "digest"}}
-	for _, answers := range []int{0, 1} {
-		inBubble(t, creds, func(t *testing.T, r *rig) {
-			l := r.handshake(welcome(), reply(jute.XidAuth, 0, 0), reply(jute.XidAuth, 0, 0))
-			l.requireUp()
-			before := r.ValidUntil()
-			l.server.Close()
-			time.Sleep(time.Second)
-
-			l = r.handshake(welcome())
-			for range answers {
-				l.answer(reply(jute.XidAuth, 0, 0))
-			}
-			l.server.Close()
-			require.ErrorContains(t, l.down(), "handshake")
-			require.Empty(t, l.read())
-			require.False(t, r.Over())
-			require.Equal(t, before, r.ValidUntil(), "answers to credentials do not prove that the session is alive")
-		})
-	}
-}
-
 func TestAConnectResponseWithIDZeroEndsTheSessionAndTheSocket(t *testing.T) {
 	inBubble(t, []Credential{{Scheme: "digest"}}, func(t *testing.T, r *rig) {
 		l := r.handshake(welcome(), reply(jute.XidAuth, 0, 0))
@@ -142,6 +119,8 @@ func TestGarbageInsteadOfAConnectResponseFailsTheHandshake(t *testing.T) {
 		"no password":     jute.Frame(welcome()[4:20]),
 		"a password too long": jute.Frame(jute.AppendInt32(
 			slices.Clone(welcome()[4:20]), 1<<20)),
+		"a password beyond the limit": jute.Frame(slices.Concat(
+			welcome()[4:20], jute.AppendBuffer(nil, make([]byte, maxPassword+1)))),
 		"a frame too long":  jute.AppendInt32(nil, maxConnectResponse+1),
 		"a negative length": jute.AppendInt32(nil, -1),
 		"nothing":           nil,
@@ -158,26 +137,43 @@ func TestGarbageInsteadOfAConnectResponseFailsTheHandshake(t *testing.T) {
 	})
 }
 
-func TestGarbageInsteadOfAnAuthReplyFailsTheHandshake(t *testing.T) {
-	for _, garbage := range [][]byte{
-		[]byte("HTTP/1.1 400 Bad Request\r\n\r\n"), jute.Frame(nil), reply(7, 0, 0), event(jute.EventDeleted, "/a"),
-		jute.Frame(jute.AppendInt32(nil, jute.XidAuth)),
-	} {
-		inBubble(t, []Credential{{Scheme: "digest"}}, func(t *testing.T, r *rig) {
-			l := r.handshake(welcome(), garbage)
-			require.ErrorContains(t, l.down(), "handshake")
-			require.Empty(t, l.read())
-			require.Zero(t, r.ID())
-		})
+// The first request after the ConnectRequest is a credential or, if there is none, a ping.
+func TestGarbageInsteadOfTheNextReplyFailsTheHandshake(t *testing.T) {
+	for _, creds := range [][]Credential{nil, {{Scheme: "digest"}}} {
+		for _, garbage := range [][]byte{
+			[]byte("HTTP/1.1 400 Bad Request\r\n\r\n"), jute.Frame(nil), reply(7, 0, 0), event(jute.EventDeleted, "/a"),
+			jute.Frame(jute.AppendInt32(nil, jute.XidAuth)), jute.Frame(pong()[4:12]), nil,
+		} {
+			inBubble(t, creds, func(t *testing.T, r *rig) {
+				l := r.dial()
+				l.hasPing = true
+				l.write(connectRequest(0))
+				l.answer(welcome(), garbage)
+				if garbage == nil {
+					l.server.Close()
+				}
+				require.ErrorContains(t, l.down(), "handshake: ")
+				require.Empty(t, l.read())
+				require.Zero(t, r.ID())
+			})
+		}
 	}
 }
 
 func TestAHandshakeFailsWhenItsBudgetIsSpent(t *testing.T) {
-	for _, answer := range [][]byte{nil, welcome()[:10], welcome()} {
+	challenge := tokenReply(1, []byte("who?"))
+	for _, c := range []struct {
+		login   *Login
+		answers [][]byte
+	}{
+		{nil, nil}, {nil, [][]byte{welcome()[:10]}}, {nil, [][]byte{welcome()}},
+		{loginOf(), [][]byte{welcome()}}, {loginOf(), [][]byte{welcome(), challenge[:9]}}, {loginOf(), [][]byte{welcome(), challenge}},
+	} {
 		inBubble(t, []Credential{{Scheme: "digest"}}, func(t *testing.T, r *rig) {
+			r.login = c.login
 			l := r.handshake()
 			l.conn.SetReadDeadline(time.Now().Add(time.Hour)) // go-zookeeper's
-			l.answer(answer)
+			l.answer(c.answers...)
 			time.Sleep(HandshakeBudget(sessionTimeout) - 1)
 			l.requireUp()
 			time.Sleep(time.Nanosecond)

@@ -92,15 +92,10 @@ func (c *Conn) checkNotRequired() error {
 	if _, err := c.Conn.Write(jute.Frame(ping)); err != nil {
 		return fmt.Errorf("handshake: %w", err)
 	}
-	frame, err := jute.ReadFrame(c.r, maxConnectResponse)
-	if err != nil {
-		return fmt.Errorf("handshake: %w", err)
-	}
-	d := jute.NewDecoder(frame[4:])
-	xid, _, code := d.Int32(), d.Int64(), d.Int32()
+	code, _, err := c.answerTo(jute.XidPing, "a ping", maxConnectResponse)
 	switch {
-	case d.Err != nil || xid != jute.XidPing:
-		return fmt.Errorf("handshake: answer %d to a ping", xid)
+	case err != nil:
+		return fmt.Errorf("handshake: %w", err)
 	case code == jute.ErrSASL:
 		return errRequiresSASL
 	}
@@ -113,15 +108,10 @@ func (c *Conn) sendToken(xid int32, token []byte) ([]byte, error) {
 	if _, err := c.Conn.Write(jute.Frame(jute.AppendBuffer(b, token))); err != nil {
 		return nil, err
 	}
-	frame, err := jute.ReadFrame(c.r, maxToken)
-	if err != nil {
-		return nil, err
-	}
-	d := jute.NewDecoder(frame[4:])
-	answered, _, code := d.Int32(), d.Int64(), d.Int32()
+	code, d, err := c.answerTo(xid, fmt.Sprintf("request %d", xid), maxToken)
 	switch {
-	case d.Err != nil || answered != xid:
-		return nil, fmt.Errorf("answer %d to request %d", answered, xid)
+	case err != nil:
+		return nil, err
 	case code == jute.ErrAuthFailed, code == jute.ErrSASL:
 		return nil, errRefused
 	case code != 0: // the server's trouble

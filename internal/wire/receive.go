@@ -111,12 +111,13 @@ func (c *Conn) dispatch(frame []byte) error {
 		c.sawEpoch(zxid)
 		r, ok := c.removePending(xid, code, frame[20:])
 		if xid <= xidFirstCall {
+			if !ok { // closeWith has failed it, or nobody made it
+				return nil
+			}
 			if r.op != jute.OpSetWatches { // W6
 				c.session.sawReply(zxid)
 			}
-			if ok { // or closeWith has failed it, or nobody made it
-				r.call.complete(code, frame[20:])
-			}
+			r.call.complete(code, frame[20:])
 			return nil
 		}
 		if !ok {

@@ -210,6 +210,21 @@ func (r *rig) resume(l *link) *link {
 	return r.connect()
 }
 
+// resumeAlone is like resume, but the test itself answers the request for the session's ephemeral
+// znodes. The frames of the handshake are not discarded.
+func (r *rig) resumeAlone(last *link) *link {
+	r.t.Helper()
+	last.server.Close()
+	r.reported()
+	l := r.dial()
+	l.mu.Lock()
+	l.hasZnodes = true
+	l.mu.Unlock()
+	l.write(connectRequest(r.ID()))
+	l.answer(welcome())
+	return l
+}
+
 // gated returns the second connection of a session, which is told about watches on the data of paths.
 // Its gate is shut until armed is called.
 func (r *rig) gated(paths ...string) *link {

@@ -74,14 +74,14 @@ const (
 	xidLastCall  int32 = -2_000_000_000
 )
 
-// Call sends a request: frame is Headroom bytes and the operation's record. It
-// must not be called before Config.Up was. It does not block until the
+// Call sends a request: frame is Headroom bytes and the operation's record. Others than the Conn must
+// not call it before Config.Up was called. It does not block until the
 // connection has taken the frame (see flush).
 func (c *Conn) Call(op int32, frame []byte) *Call { return c.CallThen(op, frame, nil) }
 
 // CallThen is like Call. When the Call ends, ended is called with it, before Done's channel
 // is closed: in the order of the replies, and of the events between them. It must not
-// block, nor use the Conn. It may be called before CallThen returns.
+// block, nor use the Conn but to close it. It may be called before CallThen returns.
 func (c *Conn) CallThen(op int32, frame []byte, ended func(*Call)) *Call {
 	o := c.newCall(op, frame, ended)
 	c.sendCalls(o)

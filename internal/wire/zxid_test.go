@@ -86,6 +86,20 @@ func TestTheReplyToSetWatchesAdvancesNoZxid(t *testing.T) {
 	})
 }
 
+// What is still read once the connection is closed answers nothing any more.
+func TestAReplyToSetWatchesThatIsReadAfterCloseAdvancesNoZxid(t *testing.T) {
+	inBubble(t, nil, func(t *testing.T, r *rig) {
+		r.watches.Data = []string{"/" + string(make([]byte, maxSetWatches)), "/b"}
+		l := r.connect()
+		l.call()
+		l.answer(reply(xidFirstCall, 70, 0))
+		l = l.resumedAt(r, 70, 70)
+		l.answer(append(reply(xidFirstCall, 99, jute.ErrThrottled), reply(xidFirstCall-1, 99, 0)...)) // both in one read
+		require.Error(t, l.down())
+		l.resumedAt(r, 70, 70)
+	})
+}
+
 func TestAFrameForGoZookeeperTakesEffectWhenItsLastByteIsDelivered(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, r *rig) {
 		l := r.dialWithoutReader()

@@ -138,21 +138,16 @@ func (a *account) appliedBefore(ops []any) {
 
 // missed notes that a server has found no znode for op, the first of a transaction.
 func (a *account) missed(op any) {
-	switch op := op.(type) {
-	case *zk.DeleteRequest:
-		a.gone(op.Path)
-	case *zk.SetDataRequest:
-		a.gone(op.Path)
-	case *zk.CheckVersionRequest:
-		a.gone(op.Path)
-	}
-}
-
-// gone notes that a server has found no znode of the session there.
-func (a *account) gone(path string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.remove(path)
+	switch op := op.(type) {
+	case *zk.DeleteRequest:
+		a.remove(op.Path)
+	case *zk.SetDataRequest:
+		a.remove(op.Path)
+	case *zk.CheckVersionRequest:
+		a.remove(op.Path)
+	}
 }
 
 // deleted notes an event. What a lost reply may have created since still counts.

@@ -3,15 +3,12 @@ package zkconn_test
 import (
 	"context"
 	"crypto/tls"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
 	"maps"
 	"net"
 	"net/netip"
-	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -474,76 +471,4 @@ func TestTLSVerifiesTheNameThatWasGiven(t *testing.T) {
 	once, dial := recipetest.OneAttempt(harness.Within(t, 2*time.Minute), new(net.Dialer).DialContext)
 	_, err = zkrecipes.Dial(tuning.WithNetwork(once, lookup, dial), []string{fmt.Sprint("other.test:", secure.Port())}, opts)
 	require.ErrorContains(t, err, "not other.test")
-}
-
-// Net.Resolver asks its first name server for 5 s, and then the next one.
-func TestDialWithADeadFirstNameServer(t *testing.T) {
-	_, _ = net.LookupHost("localhost") // net makes a channel that must not belong to the bubble
-	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-		n := newNetwork(w, nil)
-		var began time.Time // the lookup
-		resolver := &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, network, server string) (net.Conn, error) {
-			if time.Since(began) < time.Second {
-				return drops(ctx, network, server)
-			}
-			client, conn := net.Pipe()
-			go answerDNS(conn, "zk.example.", map[uint16]netip.Addr{1: netip.MustParseAddr("10.0.0.1"), 28: netip.MustParseAddr("2001:db8::1")})
-			return client, nil
-		}}
-		lookup := func(ctx context.Context, host string) ([]netip.Addr, error) {
-			began = time.Now()
-			return resolver.LookupNetIP(ctx, "ip", host)
-		}
-		seen := map[string]bool{}
-		for range 20 {
-			dialing := time.Now()
-			c, err := zkrecipes.Dial(tuning.WithNetwork(harness.Within(t, time.Minute), lookup, n.dial), []string{"zk.example."}, nil)
-			require.NoError(t, err)
-			require.Greater(t, time.Since(dialing), time.Second)
-			seen[c.Status().Server] = true
-			require.NoError(t, c.Close())
-		}
-		require.Equal(t, []string{"zk.example. (10.0.0.1:2181)", "zk.example. ([2001:db8::1]:2181)"}, slices.Sorted(maps.Keys(seen)))
-	})
-}
-
-// answerDNS answers the questions that come over a stream, for one name.
-func answerDNS(conn net.Conn, name string, addrs map[uint16]netip.Addr) {
-	defer conn.Close()
-	for {
-		var size [2]byte
-		if _, err := io.ReadFull(conn, size[:]); err != nil {
-			return
-		}
-		query := make([]byte, binary.BigEndian.Uint16(size[:]))
-		if _, err := io.ReadFull(conn, query); err != nil {
-			return
-		}
-		const header = 12
-		end := header
-		var asked strings.Builder
-		for query[end] != 0 {
-			label := query[end+1:][:query[end]]
-			fmt.Fprintf(&asked, "%s.", label)
-			end += 1 + len(label)
-		}
-		end++
-		kind := binary.BigEndian.Uint16(query[end:])
-		end += 4
-		answer := slices.Concat(query[:2], []byte{0x81, 0x80, 0, 1, 0, 0, 0, 0, 0, 0}, query[header:end]) // QR, RD, RA
-		if addr, ok := addrs[kind]; ok && asked.String() == name {
-			answer[7] = 1
-			data := addr.AsSlice()
-			answer = append(answer, 0xc0, header) // the name is that of the question
-			answer = binary.BigEndian.AppendUint16(answer, kind)
-			answer = append(answer, 0, 1, 0, 0, 0, 60, 0, byte(len(data)))
-			answer = append(answer, data...)
-		}
-		if _, err := conn.Write(binary.BigEndian.AppendUint16(nil, uint16(len(answer)))); err != nil {
-			return
-		}
-		if _, err := conn.Write(answer); err != nil {
-			return
-		}
-	}
 }

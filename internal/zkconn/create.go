@@ -75,9 +75,5 @@ func (s *Session) CreateParents(ctx context.Context, path string) error {
 
 // CreateSize returns the size of a create request's record.
 func CreateSize(path string, data []byte, acl []zk.ACL) int {
-	n := 4 + len(path) + 4 + len(data) + 4 + 4
-	for _, a := range acl {
-		n += 4 + 4 + len(a.Scheme) + 4 + len(a.ID)
-	}
-	return n
+	return len(appendOp(nil, &zk.CreateRequest{Path: path, Data: data, Acl: acl}))
 }

@@ -59,12 +59,6 @@ func (s *Session) attempt() (context.Context, context.CancelFunc) {
 	return context.WithTimeout(s.dialing, budget)
 }
 
-func (s *Session) nextServer() (Server, error) {
-	ctx, cancel := s.attempt()
-	defer cancel()
-	return s.hosts.next(ctx)
-}
-
 func (s *Session) connect(network string, server Server) (net.Conn, error) {
 	number := s.wire.Attempt()
 	ctx, cancel := s.attempt()
@@ -91,7 +85,7 @@ func (s *Session) connect(network string, server Server) (net.Conn, error) {
 		return nil, errStopped
 	}
 	s.nc, s.number, s.server, s.ncSince = conn, number, server, time.Now()
-	s.dropDials() // to other servers
+	s.leaveDials(false) // to other servers
 	return conn, nil
 }
 
@@ -105,7 +99,7 @@ const maxBurst = 5
 func (s *Session) pace() time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	n, servers := s.failures, s.hosts.len()
+	n, servers := s.failures, max(len(s.order), 1)
 	s.failures++
 	if n%servers == 0 {
 		s.cfg.Servers.Refresh()

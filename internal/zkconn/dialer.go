@@ -80,22 +80,14 @@ func (s *Session) runDial(ctx context.Context, network, address string, d *dialC
 	}
 }
 
-// dropDials closes what has come too late. For a call that still hangs, the next attempt
-// at its server waits. s.mu must be held.
-func (s *Session) dropDials() {
+// leaveDials leaves the calls of Config.Dial to themselves: all of them, or those that have come too
+// late. Then the next attempt at a server waits for a call that still hangs. s.mu must be held.
+func (s *Session) leaveDials(all bool) {
 	for address, d := range s.dials {
-		if isClosed(d.done) {
+		if all || isClosed(d.done) {
 			s.leaveDial(d)
 			delete(s.dials, address)
 		}
-	}
-}
-
-// leaveDials leaves the calls of Config.Dial to themselves. s.mu must be held.
-func (s *Session) leaveDials() {
-	for address, d := range s.dials {
-		s.leaveDial(d)
-		delete(s.dials, address)
 	}
 }
 

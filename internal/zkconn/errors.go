@@ -174,26 +174,21 @@ func codeError(code int32) error {
 	if err, ok := codeErrors[code]; ok {
 		return err
 	}
-	if why := codeReasons[code]; why != "" {
-		return fmt.Errorf("%s: %s", jute.ErrorName(code), why)
-	}
 	return errors.New(jute.ErrorName(code))
-}
-
-// codeReasons say what it means that a server answers so.
-var codeReasons = map[int32]string{
-	jute.ErrUnimplemented: "the server does not know the operation; is it older than ZooKeeper 3.5?",
-	jute.ErrNotReadOnly:   "the server has no quorum and only serves reads",
-	jute.ErrLocalSession:  "the session is local to its server and may not have ephemeral znodes (localSessionsEnabled without localSessionsUpgradingEnabled)",
 }
 
 var codeErrors = map[int32]error{
 	0: nil,
 
+	// The text says what it means that a server answers so.
+	jute.ErrUnimplemented: fmt.Errorf("%s: the server does not know the operation; is it older than ZooKeeper 3.5?", jute.ErrorName(jute.ErrUnimplemented)),
+	jute.ErrNotReadOnly:   fmt.Errorf("%s: the server has no quorum and only serves reads", jute.ErrorName(jute.ErrNotReadOnly)),
+	jute.ErrLocalSession: fmt.Errorf("%s: the session is local to its server and may not have ephemeral znodes "+
+		"(localSessionsEnabled without localSessionsUpgradingEnabled)", jute.ErrorName(jute.ErrLocalSession)),
 	jute.ErrQuotaExceeded: ErrQuotaExceeded,
 	jute.ErrSASL:          Errorf(zk.ErrAuthFailed, "%s: the server requires SASL (Options.SASL)", jute.ErrorName(jute.ErrSASL)),
 
-	// go-zookeeper has no names for these. internal/wire shows it zk.ErrNothing.
+	// go-zookeeper has no names for these.
 	jute.ErrConnectionLoss:   Errorf(zk.ErrNothing, "%s", jute.ErrorName(jute.ErrConnectionLoss)),
 	jute.ErrOperationTimeout: Errorf(zk.ErrNothing, "%s", jute.ErrorName(jute.ErrOperationTimeout)),
 	jute.ErrThrottled:        Errorf(zk.ErrNothing, "%s", jute.ErrorName(jute.ErrThrottled)),

@@ -133,7 +133,7 @@ func (s *Session) finish(cause error) {
 	}
 	close(s.over)
 	s.stopDialing()
-	s.leaveDials()
+	s.leaveDials(true)
 }
 
 // Close ends the session's goroutines and, where it has not ended, the session,
@@ -152,8 +152,7 @@ func (s *Session) Close(orderly bool, cause error) bool {
 		s.conn.Close()
 	}
 	if orderly {
-		go closeConn()
-		<-closed // with the server's answer, or after a second
+		closeConn() // returns with the server's answer, or after a second
 		if !s.wire.Over() {
 			// go-zookeeper still reads the answer, behind which the server closes the connection.
 			select {

@@ -44,13 +44,6 @@ func TestDecodeNamesFailsWhereNamesAreMissing(t *testing.T) {
 	}
 }
 
-func TestDecodeStatReadsEveryField(t *testing.T) {
-	d := jute.NewDecoder(appendStat(nil, &sampleStat))
-	require.Equal(t, &sampleStat, decodeStat(d))
-	require.NoError(t, d.Err)
-	require.Zero(t, d.Len())
-}
-
 // Whatever a server sends is decoded to as many names as were counted or to an error,
 // and there are never more than the bytes allow.
 func FuzzDecodeNames(f *testing.F) {

@@ -17,12 +17,6 @@ import (
 // deleted again: otherwise they would stand for as long as the session lives. If the servers may
 // have lost transactions, those that are missing are as good as deleted by somebody else.
 
-// Rollback is what has become of a session when the servers have lost transactions.
-type Rollback struct {
-	Returned []string // znodes that the session had deleted, and that are back
-	Lost     int      // znodes that are missing
-}
-
 // onEphemerals is called by internal/wire, in the order of the replies, and before requests
 // pass if the session has watches, or leases.
 func (s *Session) onEphemerals(paths []string, mayHaveLost bool) {
@@ -123,7 +117,7 @@ func (s *Session) deleteReturned(begun bool, lost int) {
 				s.wire.NoteLoss()
 				lost = s.beginHistory(missing)
 			}
-			s.cfg.RolledBack(Rollback{Returned: strange, Lost: lost})
+			s.cfg.RolledBack(strange, lost)
 		}
 		s.deleteTogether(strange)
 		select {

@@ -35,8 +35,9 @@ type Config struct {
 	Up          func(server string)            // requests pass, for the first time or again
 	Down        func(server string, err error) // they no longer do, and not because of Close
 	OnShortened func()                         // ValidUntil has moved to an earlier time
-	// RolledBack: the servers have lost transactions, and the session goes on.
-	RolledBack func(Rollback)
+	// RolledBack: the servers have lost transactions, and the session goes on. These znodes, which
+	// it had deleted, are back, and so many are missing.
+	RolledBack func(returned []string, lost int)
 	// Failed: an attempt to connect to that server has failed. Like Down, it must not
 	// call the Session's methods, except ID and Timeout.
 	Failed func(server string, err error)
@@ -65,7 +66,6 @@ type Config struct {
 type Session struct {
 	cfg     Config
 	wire    *wire.Session
-	hosts   *hosts
 	account *account
 
 	conn  *zk.Conn
@@ -75,6 +75,7 @@ type Session struct {
 	over        chan struct{} // closed when the session has ended
 	dialing     context.Context
 	stopDialing context.CancelFunc
+	order       []Server      // in which the servers are tried, the next one first; only dial uses it
 	parked      chan struct{} // closed when go-zookeeper's loop is held in the dialer
 	releaseLoop chan struct{} // closed when that loop may return
 
@@ -113,7 +114,7 @@ type Session struct {
 // New returns a Session that has not begun to connect.
 func New(cfg Config) *Session {
 	s := &Session{
-		cfg: cfg, hosts: &hosts{servers: cfg.Servers},
+		cfg:         cfg,
 		established: make(chan struct{}), over: make(chan struct{}),
 		parked: make(chan struct{}), releaseLoop: make(chan struct{}),
 		upChanged:    make(chan struct{}),
@@ -226,9 +227,7 @@ func (s *Session) LastError() error {
 	return s.lastErr
 }
 
-// Ready waits until requests pass. Callers that can give up wait here, before there
-// is a request: calls that wait inside go-zookeeper cannot be taken back, and would
-// all be sent after the reconnect.
+// Ready waits until requests pass. Callers wait here, before there is a request, and so can give up.
 func (s *Session) Ready(ctx context.Context) error {
 	for {
 		up, changed := s.Connected()

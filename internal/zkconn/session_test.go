@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -74,41 +72,25 @@ func TestRequestThatWaitsDoesNotRunInTheNextSession(t *testing.T) {
 
 func TestSilentServerIsLeftForAnother(t *testing.T) {
 	const timeout = 4 * time.Second
-	// dial returns a Client that records which server it dials at which time.
-	dial := func(w *recipetest.World) (c *zkrecipes.Client, dialled func() (addrs []string, last time.Time)) {
-		var mu sync.Mutex
-		var addrs []string
-		var last time.Time
-		c, err := zkrecipes.Dial(w.T.Context(), recipetest.ServerNames(2), &zkrecipes.Options{
-			SessionTimeout: timeout,
-			Dialer: func(ctx context.Context, network, addr string) (net.Conn, error) {
-				mu.Lock()
-				defer mu.Unlock()
-				addrs, last = append(addrs, addr), time.Now()
-				return w.Srv.DialContext(ctx, network, addr)
-			},
-		})
+	dial := func(w *recipetest.World) (*zkrecipes.Client, *harness.Taps) {
+		taps := harness.NewTapsVia(w.Srv.DialContext)
+		c, err := zkrecipes.Dial(w.T.Context(), recipetest.ServerNames(2), &zkrecipes.Options{SessionTimeout: timeout, Dialer: taps.Dial})
 		require.NoError(w.T, err)
 		w.T.Cleanup(func() { c.Close() })
-		return c, func() ([]string, time.Time) {
-			mu.Lock()
-			defer mu.Unlock()
-			return addrs, last
-		}
+		return c, taps
 	}
 
 	t.Run("before it has answered at all", func(t *testing.T) {
 		recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 			w.Plan.Add(zktest.Fault{Do: zktest.Silence})
-			_, dialled := dial(w)
-			addrs, _ := dialled()
-			require.ElementsMatch(t, recipetest.ServerNames(2), addrs)
+			_, taps := dial(w)
+			require.ElementsMatch(t, recipetest.ServerNames(2), taps.Asked(), "each name as it was given")
 		})
 	})
 
 	t.Run("in the middle of a session", func(t *testing.T) {
 		recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-			c, dialled := dial(w)
+			c, taps := dial(w)
 			l, err := zkrecipes.NewMutex(c, w.Path).Lock(t.Context())
 			require.NoError(t, err)
 			began := time.Now()
@@ -116,9 +98,8 @@ func TestSilentServerIsLeftForAnother(t *testing.T) {
 			time.Sleep(timeout)
 			require.NoError(t, l.Err(), "the session has lived on")
 			require.NoError(t, l.Release())
-			addrs, left := dialled()
-			require.ElementsMatch(t, recipetest.ServerNames(2), addrs)
-			require.Equal(t, timeout/2, left.Sub(began), "after the last answer; go-zookeeper waits two thirds")
+			require.ElementsMatch(t, recipetest.ServerNames(2), taps.Asked())
+			require.Equal(t, timeout/2, taps.All()[0].Closed.Sub(began), "after the last answer; go-zookeeper waits two thirds")
 		})
 	})
 }

@@ -206,9 +206,7 @@ func (t *Transaction) Wait(ctx context.Context) Outcome {
 		}
 	}
 	o := t.Outcome()
-	if o.err != nil || t.s.refusals.any.Load() {
-		t.s.backOff(ctx, t.op, o.err)
-	}
+	t.s.backOff(ctx, t.op, o.err)
 	return o
 }
 

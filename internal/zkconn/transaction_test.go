@@ -80,11 +80,8 @@ func appendResult(b []byte, op, code int32, body ...byte) []byte {
 }
 
 func appendStat(b []byte, s *zk.Stat) []byte {
-	b = jute.AppendInt64(jute.AppendInt64(b, s.Czxid), s.Mzxid)
-	b = jute.AppendInt64(jute.AppendInt64(b, s.Ctime), s.Mtime)
-	b = jute.AppendInt32(jute.AppendInt32(jute.AppendInt32(b, s.Version), s.Cversion), s.Aversion)
-	b = jute.AppendInt32(jute.AppendInt32(jute.AppendInt64(b, s.EphemeralOwner), s.DataLength), s.NumChildren)
-	return jute.AppendInt64(b, s.Pzxid)
+	stat := jute.Stat(*s)
+	return jute.AppendStat(b, &stat)
 }
 
 var sampleStat = zk.Stat{

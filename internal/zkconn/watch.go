@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync/atomic"
 
 	"github.com/go-zookeeper/zk"
@@ -109,7 +110,7 @@ func (w *Watch) ConfirmedOn(conn uint64) bool { return w.confirmed == conn }
 // request if the session has none. A session's watches are few and fire when their
 // znodes are deleted.
 func (s *Session) Watch(ctx context.Context, path string) (*Watch, error) {
-	return s.watchOf(ctx, watchKey{path, ofData})
+	return s.Await(ctx, s.startWatch(watchKey{path, ofData}))
 }
 
 // StartWatch sends the request that sets the watch which Watch returns, if the session has none and
@@ -118,16 +119,12 @@ func (s *Session) StartWatch(path string) *Watch { return s.startWatch(watchKey{
 
 // WatchChildren is like Watch for the znode's children.
 func (s *Session) WatchChildren(ctx context.Context, path string) (*Watch, error) {
-	return s.watchOf(ctx, watchKey{path, ofChildren})
+	return s.Await(ctx, s.startWatch(watchKey{path, ofChildren}))
 }
 
 // WatchExistence is like Watch, but it is no error that there is no znode.
 func (s *Session) WatchExistence(ctx context.Context, path string) (*Watch, error) {
-	return s.watchOf(ctx, watchKey{path, ofExistence})
-}
-
-func (s *Session) watchOf(ctx context.Context, key watchKey) (*Watch, error) {
-	return s.Await(ctx, s.startWatch(key))
+	return s.Await(ctx, s.startWatch(watchKey{path, ofExistence}))
 }
 
 func (s *Session) startWatch(key watchKey) *Watch {
@@ -153,7 +150,6 @@ func (s *Session) Await(ctx context.Context, w *Watch) (*Watch, error) {
 		if err := s.await(ctx, w.armed); err != nil {
 			return nil, err
 		}
-		s.backOff(ctx, opWatch, w.err)
 		if !Transient(w.err) {
 			return w, w.err
 		}
@@ -178,7 +174,15 @@ func (s *Session) arm(w *Watch) {
 			call.Reject(err)
 			err = fmt.Errorf("%w: %w", zk.ErrConnectionClosed, err)
 		}
-		s.armed(w, call.Conn(), err)
+		end := func() {
+			s.backOff(s.UntilAnswered(), opWatch, err)
+			s.armed(w, call.Conn(), err)
+		}
+		if isForNow(err) { // then all who wait for the watch pause together
+			s.cfg.Tasks.Start(end)
+			return
+		}
+		end()
 	})
 }
 
@@ -187,7 +191,7 @@ func (w *Watch) answered(r *Reading) error {
 	err := r.result(func(d *jute.Decoder) {
 		switch w.key.kind {
 		case ofData:
-			w.Data = d.Buffer()
+			w.Data = slices.Clip(d.Buffer()) // the Stat follows, and callers share it
 		case ofChildren:
 			w.Children = decodeNames(d)
 		}

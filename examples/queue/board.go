@@ -17,9 +17,6 @@ const (
 	killed  = "x"
 )
 
-// victim is the consumer that is killed in its first job.
-const victim = 1
-
 // consumer is what the board knows of a consumer.
 type consumer struct {
 	present, killed bool
@@ -108,7 +105,7 @@ func (b *board) take(r report) (kill bool) {
 		if r.Attempt == 1 {
 			b.delivered[r.Job] = true
 		}
-		if r.Worker == victim && b.killedIn == "" {
+		if r.Job == fatal && b.killedIn == "" {
 			kill, b.killedIn, b.lastTaken = true, r.Job, b.now()
 			note = fmt.Sprintf("consumer %s is killed while it works on %s", demo.Letter(r.Worker), r.Job)
 		}
@@ -172,7 +169,7 @@ func (b *board) settle(left int, complete bool) (verdict string, err error) {
 	case left > 0 && complete:
 		errs = append(errs, fmt.Errorf("items left in the queue: %d", left))
 	case complete && b.killedIn == "":
-		errs = append(errs, errors.New("no consumer was killed: the second got no job"))
+		errs = append(errs, fmt.Errorf("no consumer was killed: none got %s", fatal))
 	}
 	if len(errs) > 0 {
 		return "", errors.Join(errs...)

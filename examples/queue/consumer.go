@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"time"
 
 	"github.com/zkrecipes/zkrecipes"
 	"github.com/zkrecipes/zkrecipes/examples/internal/demo"
@@ -20,7 +21,10 @@ func consume(ctx context.Context, p params) error {
 	return jobs.Serve(ctx, func(ctx context.Context, job *zkrecipes.Item) error {
 		r := report{Worker: p.ID, What: takes, Job: string(job.Data), Attempt: job.Attempt}
 		demo.Tell(r)
-		demo.Pause(ctx, p.Work/3, p.Work) // the work
+		if r.Job == fatal && r.Attempt == 1 {
+			demo.Pause(ctx, time.Minute, time.Minute) // it is killed in the middle, however busy the machine is
+		}
+		demo.Pause(ctx, 60*time.Millisecond, 180*time.Millisecond) // the work
 		if err := job.Err(); err != nil {
 			return err // the item is no longer this consumer's
 		}

@@ -29,7 +29,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"time"
 
 	"github.com/zkrecipes/zkrecipes"
 	"github.com/zkrecipes/zkrecipes/examples/internal/demo"
@@ -44,7 +43,7 @@ func main() {
 func parent(ctx context.Context, args []string) (err error) {
 	flags := demo.NewFlags("queue")
 	producers := flags.Processes("producers", 2, 1, "number of producer processes")
-	consumers := flags.Processes("consumers", 3, 2, "number of consumer processes, the second of which is killed")
+	consumers := flags.Processes("consumers", 3, 2, "number of consumer processes, one of which is killed")
 	items := flags.Count("items", 12, 3, "items that each producer puts")
 	env, stop, err := flags.Start(args)
 	if err != nil {
@@ -57,22 +56,18 @@ func parent(ctx context.Context, args []string) (err error) {
 	fmt.Printf("%d producers put %d items each; %d consumers; requested session timeout: %v\n\n", *producers, *items, *consumers, sessionTimeout)
 
 	var crew []demo.Worker
-	add := func(role string, id int, work time.Duration) {
+	add := func(role string, id int) {
 		crew = append(crew, demo.Worker{
 			Name:   role + " " + demo.Letter(id),
 			Role:   role,
-			Params: params{Env: env, ID: id, Items: *items, Work: work},
+			Params: params{Env: env, ID: id, Items: *items},
 		})
 	}
 	for i := range *consumers { // first, so that consumer i is the crew's worker i
-		work := 180 * time.Millisecond
-		if i == victim {
-			work = time.Minute // it is killed in the middle, however busy the machine is
-		}
-		add("consumer", i, work)
+		add("consumer", i)
 	}
 	for i := range *producers {
-		add("producer", i, 0)
+		add("producer", i)
 	}
 	board := newBoard(os.Stdout, *consumers, (*producers)*(*items))
 	take := func(r report, crew *demo.Crew) {

@@ -15,14 +15,16 @@ const (
 	// sessionTimeout is short for the sake of the demo, because the killed
 	// consumer's item stays claimed for that long. Use 10 s or more in a service.
 	sessionTimeout = 2 * time.Second
+
+	// fatal is the job whose first consumer is killed.
+	fatal = "A2"
 )
 
 // params are the parameters of a producer and of a consumer.
 type params struct {
 	demo.Env
 	ID    int
-	Items int           // that a producer puts
-	Work  time.Duration // at most, on an item that a consumer takes
+	Items int // that a producer puts
 }
 
 // produce puts the producer's items, one after the other.

@@ -25,6 +25,14 @@ func quick(t *testing.T) context.Context {
 	return ctx
 }
 
+// testLab returns a lab that is closed after the test.
+func testLab(t *testing.T, ctx context.Context) *lab {
+	lab, err := newLab(ctx)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, lab.close()) })
+	return lab
+}
+
 func TestAShortRunWritesTheReportAndThePlot(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "docs")
 	var stdout bytes.Buffer
@@ -58,10 +66,7 @@ func TestAShortRunWritesTheReportAndThePlot(t *testing.T) {
 // The costs of a lock are known, so they show whether the program counts correctly.
 func TestCountsAreWhatTheOperationsCost(t *testing.T) {
 	ctx := quick(t)
-	lab, err := newLab(ctx)
-	require.NoError(t, err)
-	defer func() { require.NoError(t, lab.close()) }()
-	rep, err := lab.report(ctx, config{short: true})
+	rep, err := testLab(t, ctx).report(ctx, config{short: true})
 	require.NoError(t, err)
 
 	for _, want := range []struct {
@@ -92,12 +97,9 @@ func TestCountsAreWhatTheOperationsCost(t *testing.T) {
 }
 
 func TestAScenarioEndsWithItsContext(t *testing.T) {
-	ctx := quick(t)
-	lab, err := newLab(ctx)
-	require.NoError(t, err)
-	defer func() { require.NoError(t, lab.close()) }()
-	ctx, cancel := context.WithCancel(ctx)
-	_, err = lab.measure(ctx, scenario{workers: 1, block: 1, rounds: 1, open: func(fx *fixture) ([]side, error) {
+	lab := testLab(t, quick(t))
+	ctx, cancel := context.WithCancel(t.Context())
+	_, err := lab.measure(ctx, scenario{workers: 1, block: 1, rounds: 1, open: func(fx *fixture) ([]side, error) {
 		var uncounted tally
 		conns, err := fx.conns(2, &uncounted)
 		if err != nil {

@@ -86,11 +86,7 @@ func (rep *report) judgeLines() {
 		// Without work in between joins overlap, and one in twelve or so lists the line.
 		{nameContended(1000), 5000}, {nameContended(3000), 15000},
 	} {
-		var received *spread
-		if w := rep.find(c.scenario, ours); w != nil {
-			received = exactly(w.Received())
-		}
-		rep.atMost("Bytes received for an acquisition with "+c.scenario, c.bound, received)
+		rep.atMost("Bytes received for an acquisition with "+c.scenario, c.bound, rep.figure(c.scenario, ours, (*row).Received))
 	}
 	var rates *spread
 	if few, many := rep.find(nameContended(200), ours), rep.find(nameContended(3000), ours); few != nil && many != nil {
@@ -101,11 +97,8 @@ func (rep *report) judgeLines() {
 		sessions int
 		bound    float64
 	}{{16, 4.2}, {200, 3.2}, {1000, 3.2}, {3000, 3.2}} {
-		var trips *spread
-		if w := rep.find(nameContended(c.sessions), ours); w != nil {
-			trips = exactly(w.Trips())
-		}
-		rep.atMost(fmt.Sprintf("Round trips of an acquisition with %d sessions, one of them its release", c.sessions), c.bound, trips)
+		rep.atMost(fmt.Sprintf("Round trips of an acquisition with %d sessions, one of them its release", c.sessions), c.bound,
+			rep.figure(nameContended(c.sessions), ours, (*row).Trips))
 	}
 	rep.atMost("Bytes of a hand-over, most beside least over all numbers of waiters", 1.02, rep.handOverGrowth())
 }
@@ -114,36 +107,40 @@ func (rep *report) judgeLines() {
 func (rep *report) judgeKept() {
 	rep.atLeast("Acquisitions/s of 64 goroutines of a session, kept beside not kept", 20,
 		rep.compare(nameShared, kept, ours, (*row).speedBeside))
-	var again, requests *spread
-	if w := rep.find(nameAgain, kept); w != nil {
-		again, requests = exactly(float64(w.P50())/float64(time.Microsecond)), exactly(w.Requests())
-	}
-	rep.atMost("Microseconds to take a kept lock again and release it, p50", 10, again)
-	rep.atMost("Requests for that", 0.02, requests)
+	rep.atMost("Microseconds to take a kept lock again and release it, p50", 10,
+		rep.figure(nameAgain, kept, func(w *row) float64 { return float64(w.P50()) / float64(time.Microsecond) }))
+	rep.atMost("Requests for that", 0.02, rep.figure(nameAgain, kept, (*row).Requests))
 }
 
 func (rep *report) atMost(text string, bound float64, s *spread) {
-	c := newClaim(text, s)
-	c.Bound, c.Holds = fmt.Sprintf("at most %.2f", bound), s != nil && s.Median <= bound
-	rep.Claims = append(rep.Claims, c)
+	rep.claim(text, fmt.Sprintf("at most %.2f", bound), s, s != nil && s.Median <= bound)
 }
 
 func (rep *report) atLeast(text string, bound float64, s *spread) {
-	c := newClaim(text, s)
-	c.Bound, c.Holds = fmt.Sprintf("at least %.2f", bound), s != nil && s.Median >= bound
-	rep.Claims = append(rep.Claims, c)
+	rep.claim(text, fmt.Sprintf("at least %.2f", bound), s, s != nil && s.Median >= bound)
 }
 
 func exactly(figure float64) *spread { return &spread{figure, figure, figure} }
 
-func newClaim(text string, s *spread) claim {
+func (rep *report) claim(text, bound string, s *spread, holds bool) {
+	measured := ""
 	switch {
 	case s == nil:
-		return claim{Text: text}
 	case s.Low == s.High:
-		return claim{Text: text, Measured: fmt.Sprintf("%.3f", s.Median)}
+		measured = fmt.Sprintf("%.3f", s.Median)
+	default:
+		measured = fmt.Sprintf("%.3f (%.3f to %.3f)", s.Median, s.Low, s.High)
 	}
-	return claim{Text: text, Measured: fmt.Sprintf("%.3f (%.3f to %.3f)", s.Median, s.Low, s.High)}
+	rep.Claims = append(rep.Claims, claim{text, bound, measured, holds})
+}
+
+// figure returns a figure of one side, or nil if that was not measured.
+func (rep *report) figure(scenario, side string, of func(*row) float64) *spread {
+	w := rep.find(scenario, side)
+	if w == nil {
+		return nil
+	}
+	return exactly(of(w))
 }
 
 // compare returns how one side compares with another, or nil if either was not measured.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/zkrecipes/zkrecipes"
 	"github.com/zkrecipes/zkrecipes/internal/harness"
+	"github.com/zkrecipes/zkrecipes/internal/recipetest"
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
@@ -34,9 +35,7 @@ func TestKazoosCounterIsTheSame(t *testing.T) {
 		t.Skip(err)
 	}
 	srv := zktest.NewServer(t)
-	client, err := zkrecipes.Dial(t.Context(), []string{srv.Addr()}, nil)
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, client.Close()) })
+	client := recipetest.DialTo(t, []string{srv.Addr()}, nil)
 	_, err = harness.RawVia(t, srv.Dial, srv.Addr()).Create("/kazoos", nil, 0, zk.WorldACL(zk.PermAll)) // as kazoo creates it
 	require.NoError(t, err)
 	for path, first := range map[string]bool{"/created/here": true, "/kazoos": false} {

@@ -25,7 +25,7 @@ func (d death) Most() time.Duration   { return slices.Max(d.times) }
 func (d death) Median() time.Duration { return slices.Sorted(slices.Values(d.times))[len(d.times)/2] }
 
 func (l *lab) deaths(ctx context.Context, systems []system, rounds int) ([]death, error) {
-	fx := l.fixture(ctx)
+	fx := l.fixture(ctx, limit)
 	defer fx.close()
 	list := make([]death, len(systems))
 	for range rounds {

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	_ "embed"
 	"fmt"
 	"strings"
@@ -12,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/zkrecipes/zkrecipes"
+	"github.com/zkrecipes/zkrecipes/internal/recipetest"
 )
 
 //go:embed peers/CuratorMember.java
@@ -21,19 +21,20 @@ var curatorMember []byte
 // their data and leave.
 func TestCuratorsGroupMembersAreInTheSameGroup(t *testing.T) {
 	ctx := quick(t)
-	lab, err := newLab(ctx)
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, lab.close()) })
+	lab := testLab(t, ctx)
 	command, err := javaCommand(ctx, t.TempDir(), "CuratorMember", curatorMember)
 	if err != nil {
 		t.Skip(err)
 	}
-	client, err := zkrecipes.Dial(ctx, lab.servers, nil)
-	require.NoError(t, err)
-	t.Cleanup(func() { client.Close() })
 	path := fmt.Sprintf("/bench/group-%d", time.Now().UnixNano())
-	group := zkrecipes.NewGroup(client, path)
-	seen := watchGroup(t, ctx, group)
+	group := zkrecipes.NewGroup(recipetest.DialTo(t, lab.servers, nil), path)
+	seen := recipetest.Yields(t, group.Watch, func(members []zkrecipes.Member) string {
+		var texts []string
+		for _, m := range members {
+			texts = append(texts, m.ID+"="+string(m.Data))
+		}
+		return strings.Join(texts, " ")
+	})
 
 	java, about, err := startWorker(ctx, append(command, lab.servers[0], path, "java", "1"))
 	require.NoError(t, err)
@@ -64,35 +65,4 @@ func TestCuratorsGroupMembersAreInTheSameGroup(t *testing.T) {
 	seen("go=4")
 	require.NoError(t, member.Leave())
 	seen("")
-}
-
-// watchGroup returns a function that waits until the group's watcher has seen these members.
-func watchGroup(t *testing.T, ctx context.Context, group *zkrecipes.Group) (seen func(want string)) {
-	ctx, cancel := context.WithCancel(ctx)
-	all, done := make(chan string, 1000), make(chan struct{})
-	go func() {
-		defer close(done)
-		for members, err := range group.Watch(ctx) {
-			if err != nil {
-				return
-			}
-			var texts []string
-			for _, m := range members {
-				texts = append(texts, m.ID+"="+string(m.Data))
-			}
-			all <- strings.Join(texts, " ")
-		}
-	}()
-	t.Cleanup(func() { cancel(); <-done })
-	return func(want string) {
-		t.Helper()
-		tooLate := time.After(time.Minute)
-		for last := "nothing"; last != want; {
-			select {
-			case last = <-all:
-			case <-tooLate:
-				t.Fatalf("the watcher saw %q last, and not %q", last, want)
-			}
-		}
-	}
 }

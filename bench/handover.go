@@ -33,9 +33,7 @@ func (p passage) Rate() float64         { return float64(p.waiters) / p.time.Sec
 
 // handOvers measures both sides with n waiters. Each session has joined before.
 func (l *lab) handOvers(ctx context.Context, n int) (*handOver, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("not done after %v", limit))
-	defer cancel()
-	fx := l.fixture(ctx)
+	fx := l.fixture(ctx, limit)
 	defer fx.close()
 
 	var uncounted, theirTally, ourTally tally
@@ -48,11 +46,11 @@ func (l *lab) handOvers(ctx context.Context, n int) (*handOver, error) {
 	}
 	theirLine, ourLine := fx.path+"/theirs", fx.path+"/ours"
 	theirFirst := theirLock(theirHolder, theirLine)
-	ourFirst := ourLock(ctx, zkrecipes.NewMutex(ourHolder, ourLine).Lock)
+	ourFirst := ourLock(fx.ctx, zkrecipes.NewMutex(ourHolder, ourLine).Lock)
 	theirLocks, ourLocks := make([]lock, n), make([]lock, n)
 	for i := range n {
 		theirLocks[i] = theirLock(conns[i], theirLine)
-		ourLocks[i] = ourLock(ctx, zkrecipes.NewMutex(clients[i], ourLine).Lock)
+		ourLocks[i] = ourLock(fx.ctx, zkrecipes.NewMutex(clients[i], ourLine).Lock)
 	}
 	inLine := func(line string) (int, error) {
 		_, stat, err := theirHolder.Exists(line)
@@ -64,11 +62,11 @@ func (l *lab) handOvers(ctx context.Context, n int) (*handOver, error) {
 	h := &handOver{Waiters: n}
 	for range 2 { // a session's first join costs more, and is not counted
 		var err error
-		if h.Theirs, err = pass(ctx, theirFirst, theirLocks, &theirTally,
+		if h.Theirs, err = pass(fx.ctx, theirFirst, theirLocks, &theirTally,
 			func() (int, error) { return inLine(theirLine) }); err != nil {
 			return nil, fmt.Errorf("%s: %w", theirs, err)
 		}
-		if h.Ours, err = pass(ctx, ourFirst, ourLocks, &ourTally,
+		if h.Ours, err = pass(fx.ctx, ourFirst, ourLocks, &ourTally,
 			func() (int, error) { return inLine(ourLine) }); err != nil {
 			return nil, fmt.Errorf("%s: %w", ours, err)
 		}

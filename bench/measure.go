@@ -64,9 +64,7 @@ const limit = 10 * time.Minute
 
 // measure runs a scenario and returns a row for each side.
 func (l *lab) measure(ctx context.Context, sc scenario) ([]*row, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("not done after %v", limit))
-	defer cancel()
-	fx := l.fixture(ctx)
+	fx := l.fixture(ctx, limit)
 	defer fx.close()
 	sides, err := sc.open(fx)
 	if err != nil {

@@ -60,9 +60,7 @@ func openingRounds(n int, short bool) int {
 
 // openings measures both sides with n members, taking turns.
 func (l *lab) openings(ctx context.Context, n, rounds int) (*opening, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("not done after %v", limit))
-	defer cancel()
-	fx := l.fixture(ctx)
+	fx := l.fixture(ctx, limit)
 	defer fx.close()
 	var uncounted, plainTally, ourTally tally
 	observer, err1 := fx.conn(&uncounted)
@@ -78,11 +76,11 @@ func (l *lab) openings(ctx context.Context, n, rounds int) (*opening, error) {
 	plain, our := make([]member, n), make([]member, n)
 	for i := range n {
 		p := &plainBarrier{conn: conns[i], path: plainPath, n: n}
-		plain[i] = member{func() error { return p.wait(ctx) }, p.leave}
+		plain[i] = member{func() error { return p.wait(fx.ctx) }, p.leave}
 		b := zkrecipes.NewBarrier(clients[i], ourPath, n)
 		our[i] = member{
 			func() error {
-				_, err := b.Wait(ctx)
+				_, err := b.Wait(fx.ctx)
 				return err
 			},
 			func() error { return nil }, // members leave by themselves
@@ -113,7 +111,7 @@ func (l *lab) openings(ctx context.Context, n, rounds int) (*opening, error) {
 			if round == 0 {
 				side.m = &warm[i]
 			}
-			if err := side.m.meet(ctx, side.members, side.t, side.there); err != nil {
+			if err := side.m.meet(fx.ctx, side.members, side.t, side.there); err != nil {
 				return nil, fmt.Errorf("%s: %w", side.name, err)
 			}
 		}

@@ -12,9 +12,7 @@ import (
 
 // labWithPeers returns a lab whose peers run.
 func labWithPeers(t *testing.T, ctx context.Context) *lab {
-	lab, err := newLab(ctx)
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, lab.close()) })
+	lab := testLab(t, ctx)
 	require.NoError(t, lab.startPeers(ctx))
 	return lab
 }
@@ -94,9 +92,7 @@ func TestAPeersErrorNamesIt(t *testing.T) {
 
 func TestTheReportNamesWhatIsMissing(t *testing.T) {
 	ctx := quick(t)
-	lab, err := newLab(ctx)
-	require.NoError(t, err)
-	defer func() { require.NoError(t, lab.close()) }()
+	lab := testLab(t, ctx)
 	t.Setenv("PATH", t.TempDir())
 	require.NoError(t, lab.startPeers(ctx))
 	rep := &report{Machine: machine(lab)}
@@ -108,10 +104,8 @@ func TestTheReportNamesWhatIsMissing(t *testing.T) {
 
 func TestTheProxyCountsWhatADialerCounts(t *testing.T) {
 	ctx := quick(t)
-	lab, err := newLab(ctx)
-	require.NoError(t, err)
-	defer func() { require.NoError(t, lab.close()) }()
-	fx := lab.fixture(ctx)
+	lab := testLab(t, ctx)
+	fx := lab.fixture(ctx, limit)
 	defer fx.close()
 	var dialed, passed tally
 	through, err := newProxy(lab.servers[0], &passed)

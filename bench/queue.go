@@ -189,10 +189,7 @@ func (d drain) Rate() float64     { return float64(d.Items) / d.time.Seconds() }
 // drainQueue fills a queue and empties it with Serve, by consumers in sessions of their
 // own, which have some workers each.
 func (l *lab) drainQueue(ctx context.Context, items, consumers, workers int) (*drain, error) {
-	const limit = 3 * limit // it takes minutes
-	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("not done after %v", limit))
-	defer cancel()
-	fx := l.fixture(ctx)
+	fx := l.fixture(ctx, 3*limit) // it takes minutes
 	defer fx.close()
 	var uncounted, ourTally tally
 	filler, err1 := fx.client(&uncounted)
@@ -200,11 +197,11 @@ func (l *lab) drainQueue(ctx context.Context, items, consumers, workers int) (*d
 	if err := errors.Join(err1, err2); err != nil {
 		return nil, err
 	}
-	if err := fill(ctx, zkrecipes.NewQueue(filler, fx.path+"/ours", nil), items); err != nil {
+	if err := fill(fx.ctx, zkrecipes.NewQueue(filler, fx.path+"/ours", nil), items); err != nil {
 		return nil, err
 	}
 	began, sent := time.Now(), ourTally.read()
-	serving, stop := context.WithCancel(ctx)
+	serving, stop := context.WithCancel(fx.ctx)
 	defer stop()
 	var mu sync.Mutex
 	done := 0
@@ -224,7 +221,7 @@ func (l *lab) drainQueue(ctx context.Context, items, consumers, workers int) (*d
 	}
 	wg.Wait()
 	if done < items {
-		errs = append(errs, fmt.Errorf("%d of %d items: %w", done, items, context.Cause(ctx)))
+		errs = append(errs, fmt.Errorf("%d of %d items: %w", done, items, context.Cause(fx.ctx)))
 	}
 	d := &drain{Items: items, Consumers: consumers, Workers: workers, counts: ourTally.read().minus(sent), time: time.Since(began)}
 	return d, errors.Join(errs...)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -257,18 +258,8 @@ func openShared(n int) func(fx *fixture) ([]side, error) {
 // openAgain opens the sessions for one goroutine that takes a lock again and again, which
 // nobody else wants.
 func openAgain(fx *fixture) ([]side, error) {
-	var ourTally, keptTally tally
-	client, err1 := fx.client(&ourTally)
-	keeper, err2 := fx.client(&keptTally)
-	if err := errors.Join(err1, err2); err != nil {
-		return nil, err
-	}
-	mutex := zkrecipes.NewMutex(client, fx.path+"/ours")
-	keeping := zkrecipes.NewMutex(keeper, fx.path+"/kept", zkrecipes.KeepFor(keepFor))
-	return []side{
-		newSide(ours, &ourTally, 1, func(int) lock { return ourLock(fx.ctx, mutex.Lock) }),
-		newSide(kept, &keptTally, 1, func(int) lock { return ourLock(fx.ctx, keeping.Lock) }),
-	}, nil
+	sides, err := openShared(1)(fx)
+	return slices.DeleteFunc(sides, func(s side) bool { return s.name == theirs }), err
 }
 
 // openRW opens n sessions that share a read/write lock. go-zookeeper has none.

@@ -21,10 +21,11 @@ const sessionTimeout = 30 * time.Second
 const maxParallel = 32
 
 // fixture is what one measurement runs on. It has a path of its own, and sessions
-// that it closes at its end. When its context ends it closes them at once, which ends
-// every call that waits: zk.Lock takes no context.
+// that it closes at its end. When its context ends, also because it has taken too long, it
+// closes them at once, which ends every call that waits: zk.Lock takes no context.
 type fixture struct {
 	ctx     context.Context
+	cancel  context.CancelFunc
 	servers []string
 	path    string
 
@@ -35,16 +36,17 @@ type fixture struct {
 
 var fixtures atomic.Int64
 
-func (l *lab) fixture(ctx context.Context) *fixture {
-	fx := &fixture{ctx: ctx, servers: l.servers,
-		path: fmt.Sprintf("/bench/%d-%d", time.Now().UnixNano(), fixtures.Add(1))}
-	fx.leave = context.AfterFunc(ctx, fx.endSessions)
+func (l *lab) fixture(ctx context.Context, limit time.Duration) *fixture {
+	fx := &fixture{servers: l.servers, path: fmt.Sprintf("/bench/%d-%d", time.Now().UnixNano(), fixtures.Add(1))}
+	fx.ctx, fx.cancel = context.WithTimeoutCause(ctx, limit, fmt.Errorf("not done after %v", limit))
+	fx.leave = context.AfterFunc(fx.ctx, fx.endSessions)
 	return fx
 }
 
 func (fx *fixture) close() {
 	fx.leave()
 	fx.endSessions()
+	fx.cancel()
 }
 
 func (fx *fixture) endSessions() {

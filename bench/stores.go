@@ -215,7 +215,7 @@ type storePassage struct {
 // passes lets a lock pass through n waiters, some times. Nothing shows that all wait: they
 // have half a second for it, and up to a tick more, so that no system's ticks favor it.
 func (l *lab) passes(ctx context.Context, systems []system, n, times int) (list []storePassage, err error) {
-	fx := l.fixture(ctx)
+	fx := l.fixture(ctx, limit)
 	defer fx.close()
 	for _, s := range systems {
 		locks, err := s.locks(fx, 1+n)

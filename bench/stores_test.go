@@ -18,9 +18,7 @@ func TestMain(m *testing.M) {
 
 func TestWhatIsComparedIsMeasuredOrNamedAsMissing(t *testing.T) {
 	ctx := quick(t)
-	lab, err := newLab(ctx)
-	require.NoError(t, err)
-	defer func() { require.NoError(t, lab.close()) }()
+	lab := testLab(t, ctx)
 	rep := new(report)
 	require.NoError(t, lab.besideStores(ctx, config{short: true}, rep))
 	started := []string{ours}

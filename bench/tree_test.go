@@ -20,6 +20,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/zkrecipes/zkrecipes"
+	"github.com/zkrecipes/zkrecipes/internal/harness"
+	"github.com/zkrecipes/zkrecipes/internal/recipetest"
 )
 
 //go:embed peers/CuratorTree.java
@@ -40,14 +42,10 @@ func TestWatchTreeAndCuratorsTreeCacheSeeTheSameTree(t *testing.T) {
 func compareTrees(t *testing.T, znodes int) {
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	t.Cleanup(cancel)
-	lab, err := newLab(ctx)
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, lab.close()) })
+	lab := testLab(t, ctx)
 	command, err := javaCommand(ctx, t.TempDir(), "CuratorTree", curatorTree)
 	require.NoError(t, err)
-	conn, _, err := zk.Connect(lab.servers[:1], 10*time.Second, zk.WithLogInfo(false), zk.WithEventCallback(func(zk.Event) {}))
-	require.NoError(t, err)
-	t.Cleanup(conn.Close)
+	conn := harness.RawTo(t, lab.servers[:1])
 	root := fmt.Sprintf("/bench-tree-%d", time.Now().UnixNano())
 	paths := grow(t, conn, root, znodes)
 
@@ -59,9 +57,7 @@ func compareTrees(t *testing.T, znodes int) {
 	require.NoError(t, err)
 	t.Cleanup(java.end)
 	t.Logf("Curator %s, %s, %d znodes of 100 bytes", about, lab.kind, znodes)
-	client, err := zkrecipes.Dial(ctx, lab.servers[:1], &zkrecipes.Options{Dialer: ours.DialContext})
-	require.NoError(t, err)
-	t.Cleanup(func() { client.Close() })
+	client := recipetest.DialTo(t, lab.servers[:1], &zkrecipes.Options{Dialer: ours.DialContext})
 
 	cost := func(name string, side *tally, memory func() int, do func()) {
 		before, used, began := side.read(), memory(), time.Now()

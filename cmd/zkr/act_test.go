@@ -172,18 +172,28 @@ func TestDeadLettersAreRedriven(t *testing.T) {
 	require.Empty(t, dead())
 }
 
-func TestGateAndSemaphore(t *testing.T) {
+func TestAGateInAScript(t *testing.T) {
 	t.Parallel()
 	srv := newServer(t)
 	require.Equal(t, "/g is open\n", succeed(t, srv.Addr(), "gate", "show", "/g"))
 	require.JSONEq(t, `{"path":"/g","open":false}`, succeed(t, srv.Addr(), "gate", "shut", "/g", "-o", "json"))
-	waiter := start(t, srv.Addr(), "gate", "wait", "/g")
-	code, stdout, _ := zkr(t, srv.Addr(), "gate", "show", "/g")
+	code, stdout, stderr := zkr(t, srv.Addr(), "gate", "show", "/g")
 	require.Equal(t, 75, code)
 	require.Equal(t, "/g is shut\n", stdout)
+	require.Empty(t, stderr)
+	for wait, want := range map[string]int{"1": 75, "0": 64} {
+		code, _, _ := zkr(t, srv.Addr(), "gate", "wait", "-w", wait, "/g")
+		require.Equal(t, want, code, wait)
+	}
+	patient, bounded := start(t, srv.Addr(), "gate", "wait", "/g"), start(t, srv.Addr(), "gate", "wait", "-w", "1h", "/g")
 	require.Equal(t, "/g is open\n", succeed(t, srv.Addr(), "gate", "open", "/g"))
-	require.Zero(t, waiter.wait())
+	require.Zero(t, patient.wait())
+	require.Zero(t, bounded.wait())
+}
 
+func TestASemaphoreIsResized(t *testing.T) {
+	t.Parallel()
+	srv := newServer(t)
 	holder := start(t, srv.Addr(), "lock", "/s", "-k", "1", "-c", "echo held; sleep 600")
 	holder.await("held")
 	second := start(t, srv.Addr(), "lock", "/s", "-k", "1", "-c", "echo held; sleep 600")
@@ -192,6 +202,6 @@ func TestGateAndSemaphore(t *testing.T) {
 	require.Len(t, states, 2)
 	require.Equal(t, "/s has 2 slots\n", succeed(t, srv.Addr(), "sem", "resize", "/s", "2"))
 	second.await("held")
-	code, _, _ = zkr(t, srv.Addr(), "sem", "resize", "/s", "none")
+	code, _, _ := zkr(t, srv.Addr(), "sem", "resize", "/s", "none")
 	require.Equal(t, 64, code)
 }

@@ -3,8 +3,6 @@
 package main
 
 import (
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -30,20 +28,4 @@ func TestAShellCompletesWhatIsOnTheServers(t *testing.T) {
 		require.Zero(t, code, args)
 		require.Contains(t, strings.Split(stdout, "\n"), want, "%v: %s", args, stderr)
 	}
-}
-
-func TestThePagesOfTheManualSayWhatAScriptNeeds(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	succeed(t, "", "man", dir)
-	for _, page := range []string{"zkr.1", "zkr-lock.1", "zkr-queue-bury.1", "zkr-describe.1"} {
-		text, err := os.ReadFile(filepath.Join(dir, page))
-		require.NoError(t, err)
-		for _, section := range []string{".SH EXIT STATUS\n", ".SH ENVIRONMENT\n", ".SH FILES\n", "ZKR_SESSION_TIMEOUT"} {
-			require.Contains(t, string(text), section, page)
-		}
-	}
-	require.NotContains(t, succeed(t, "", "help", "who"), "krb5", "what all commands have is a topic of its own")
-	require.Contains(t, succeed(t, "", "help", "settings"), "ZKR_KRB5_KEYTAB")
-	require.Contains(t, succeed(t, "", "help", "exit-status"), "\n76 ")
 }

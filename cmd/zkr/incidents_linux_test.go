@@ -38,7 +38,7 @@ func TestTheRunbookBuriesAnItemThatHangsItsConsumer(t *testing.T) {
 	}()
 	<-hangs
 	lines := runbook(t, "jobs are stuck", 10)
-	here := operator(t, srv.Addr(), "exit 1")
+	here := operator(t, srv.Addr(), "ssh", "exit 1")
 	redrive := len(lines) - 2
 	require.Contains(t, lines[redrive], "redrive")
 	out := follow(t, here, lines[:redrive], "")
@@ -75,7 +75,7 @@ func TestTheRunbookEvictsACandidateThatHangs(t *testing.T) {
 	require.Equal(t, 143, leader.wait())
 
 	lines := runbook(t, "nobody is leader", 10)
-	here := operator(t, srv.Addr(), "exit 1")
+	here := operator(t, srv.Addr(), "ssh", "exit 1")
 	last := len(lines) - 1
 	out := follow(t, here, lines[:last], "y\n")
 	require.Regexp(t, `(?m)^waits +hung:1 `, out)
@@ -101,7 +101,7 @@ func TestTheRunbookStartsAMemberThatIsGone(t *testing.T) {
 	dir := t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "expected"), []byte("search-3\nsearch-2\nsearch-1\n"), 0o600))
 	restarted := filepath.Join(dir, "restarted")
-	here := operator(t, srv.Addr(), `echo "$@" > `+restarted+`; while [ -e `+restarted+` ]; do sleep 0.1; done`)
+	here := operator(t, srv.Addr(), "ssh", `echo "$@" > `+restarted+`; while [ -e `+restarted+` ]; do sleep 0.1; done`)
 	go func() {
 		for range time.NewTicker(50 * time.Millisecond).C {
 			if text, _ := os.ReadFile(restarted); len(text) > 0 || t.Context().Err() != nil {
@@ -121,7 +121,7 @@ func TestTheRunbookResetsFencesOfServersThatHaveLostData(t *testing.T) {
 	srv := newServer(t)
 	lines := runbook(t, "the servers have lost data", 10)
 	fence := filepath.Join(t.TempDir(), "fence")
-	here := operatorWith(t, srv.Addr(), map[string]string{"psql": `case "$*" in *DELETE*) echo 0 > ` + fence + `;; *) cat ` + fence + `;; esac`})
+	here := operator(t, srv.Addr(), "psql", `case "$*" in *DELETE*) echo 0 > `+fence+`;; *) cat `+fence+`;; esac`)
 	for range 5 {
 		succeed(t, srv.Addr(), "lock", "/locks/orders", "-c", `echo "$ZKR_TOKEN" > `+fence)
 	}

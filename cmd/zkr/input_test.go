@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/zkrecipes/zkrecipes"
+	"github.com/zkrecipes/zkrecipes/internal/recipetest"
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
@@ -111,18 +112,9 @@ func TestNoProcessHasASecretAmongItsArguments(t *testing.T) {
 func TestCredentials(t *testing.T) {
 	t.Parallel()
 	srv := newServer(t)
-	client, err := zkrecipes.Dial(t.Context(), []string{srv.Addr()}, &zkrecipes.Options{
+	recipetest.LockOn(t, zkrecipes.NewMutex(recipetest.DialTo(t, []string{srv.Addr()}, &zkrecipes.Options{
 		Auth: []zkrecipes.Auth{{Scheme: "digest", Data: []byte("user:secret")}}, ACL: zk.AuthACL(zk.PermAll),
-	})
-	require.NoError(t, err)
-	t.Cleanup(func() { client.Close() })
-	_, err = zkrecipes.NewMutex(client, "/private").Lock(t.Context())
-	require.NoError(t, err)
-	who := func(env string, flags ...string) (int, string) {
-		p := prepare(t, srv.Addr(), append([]string{"who", "/private"}, flags...)...)
-		p.cmd.Env = append(p.cmd.Env, env)
-		return p.start().wait(), p.stderr.String()
-	}
+	}), "/private"))
 	file := filepath.Join(t.TempDir(), "auth")
 	require.NoError(t, os.WriteFile(file, []byte("digest:user:secret\n"), 0o600))
 	for _, row := range []struct {
@@ -137,7 +129,7 @@ func TestCredentials(t *testing.T) {
 		{"ZKR_AUTH=digest:user:wrong", nil, 77},
 		{"ZKR_AUTH=digest", nil, 78},
 	} {
-		code, stderr := who(row.env, row.flags...)
+		code, _, stderr := zkrWith(t, srv.Addr(), []string{row.env}, append([]string{"who", "/private"}, row.flags...)...)
 		require.Equal(t, row.want, code, "%v: %s", row, stderr)
 		require.NotContains(t, stderr, "wrong", "no error shows a secret")
 	}
@@ -162,11 +154,10 @@ func TestSASL(t *testing.T) {
 		{"ZKR_SASL_PASSWORD=secret", nil, 77},
 		{"OTHER=1", []string{"--sasl-user", "alice"}, 78},
 	} {
-		p := prepare(t, srv.Addr(), append([]string{"lock", "/a", "-c", "echo ran"}, row.flags...)...)
-		p.cmd.Env = append(p.cmd.Env, row.env)
-		require.Equal(t, row.want, p.start().wait(), "%v: %s", row, p.stderr.String())
-		require.Equal(t, row.want == 0, p.stdout.String() == "ran\n")
-		require.NotContains(t, p.stderr.String(), "wr0ng", "no error shows a secret")
+		code, stdout, stderr := zkrWith(t, srv.Addr(), []string{row.env}, append([]string{"lock", "/a", "-c", "echo ran"}, row.flags...)...)
+		require.Equal(t, row.want, code, "%v: %s", row, stderr)
+		require.Equal(t, row.want == 0, stdout == "ran\n")
+		require.NotContains(t, stderr, "wr0ng", "no error shows a secret")
 	}
 }
 
@@ -195,15 +186,13 @@ func TestEachCommandPrintsJSON(t *testing.T) {
 		{"elect", "/a", "--", "true"}, {"queue", "peek", "/nothing"}, {"queue", "remove", "/q", "nothing"}, {"who", "/nothing"},
 		{"evict", "/a", "nothing"}, {"lock", "/a", "--", "no-such-command"}, {"lock", "/a"},
 	} {
-		p := prepare(t, srv.Addr(), args...)
-		p.cmd.Env = append(p.cmd.Env, "ZKR_OUTPUT=json")
-		code := p.start().wait()
+		code, _, stderr := zkrWith(t, srv.Addr(), []string{"ZKR_OUTPUT=json"}, args...)
 		require.NotZero(t, code, args)
 		var failure struct {
 			Error string
 			Exit  int
 		}
-		require.NoError(t, json.Unmarshal([]byte(p.stderr.String()), &failure), "%v: %s", args, p.stderr.String())
+		require.NoError(t, json.Unmarshal([]byte(stderr), &failure), "%v: %s", args, stderr)
 		require.NotEmpty(t, failure.Error)
 		require.Equal(t, code, failure.Exit, args)
 	}

@@ -214,10 +214,10 @@ func TestTheCommandsEnvironment(t *testing.T) {
 	srv := newServer(t)
 	script := `echo "$ZKR_PATH|$ZKR_TOKEN|$ZKR_PLACE|$ZKR_SLOT|$OTHER"; sleep "$1"`
 	run := func(args ...string) []string {
-		p := prepare(t, srv.Addr(), append(args, "-c", script, "--", "sh", "0")...)
-		p.cmd.Env = append(p.cmd.Env, "ZKR_PATH=inherited", "ZKR_TOKEN=1", "ZKR_PLACE=inherited", "ZKR_SLOT=99", "OTHER=stays")
-		require.Zero(t, p.start().wait(), p.stderr.String())
-		return strings.Split(strings.TrimSpace(p.stdout.String()), "|")
+		env := []string{"ZKR_PATH=inherited", "ZKR_TOKEN=1", "ZKR_PLACE=inherited", "ZKR_SLOT=99", "OTHER=stays"}
+		code, stdout, stderr := zkrWith(t, srv.Addr(), env, append(args, "-c", script, "--", "sh", "0")...)
+		require.Zero(t, code, stderr)
+		return strings.Split(strings.TrimSpace(stdout), "|")
 	}
 	first, second := run("lock", "/a"), run("lock", "/a")
 	require.Equal(t, "/a", first[0])
@@ -229,11 +229,10 @@ func TestTheCommandsEnvironment(t *testing.T) {
 	require.NoError(t, err)
 	require.Greater(t, t2, t1, "the fencing token grows")
 
-	p := prepare(t, srv.Addr(), "lock", "/secrets", "--", "env")
-	p.cmd.Env = append(p.cmd.Env, "ZKR_AUTH=digest:user:tell-nobody", "ZKR_SASL_PASSWORD=tell-nobody")
-	require.Zero(t, p.start().wait(), p.stderr.String())
-	require.Contains(t, p.stdout.String(), "ZKR_PATH=/secrets\n")
-	require.NotContains(t, p.stdout.String(), "tell-nobody")
+	code, stdout, stderr := zkrWith(t, srv.Addr(), []string{"ZKR_AUTH=digest:user:tell-nobody", "ZKR_SASL_PASSWORD=tell-nobody"}, "lock", "/secrets", "--", "env")
+	require.Zero(t, code, stderr)
+	require.Contains(t, stdout, "ZKR_PATH=/secrets\n")
+	require.NotContains(t, stdout, "tell-nobody")
 
 	holder := start(t, srv.Addr(), "lock", "/s", "-k", "2", "-c", script, "--", "sh", "600")
 	holder.await("\n")
@@ -241,7 +240,7 @@ func TestTheCommandsEnvironment(t *testing.T) {
 	slot := run("lock", "/s", "-k", "2")
 	require.Equal(t, "1", slot[3], "the other slot")
 	require.True(t, strings.HasPrefix(slot[2], "1-"), slot[2])
-	code, _, _ := zkr(t, srv.Addr(), "lock", "/s", "-k", "3", "-n", "--", "true")
+	code, _, _ = zkr(t, srv.Addr(), "lock", "/s", "-k", "3", "-n", "--", "true")
 	require.Equal(t, 64, code, "another number of slots")
 }
 

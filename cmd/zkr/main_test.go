@@ -3,9 +3,7 @@
 package main
 
 import (
-	"bufio"
 	"bytes"
-	"context"
 	"fmt"
 	"os"
 	"os/exec"
@@ -18,7 +16,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/zkrecipes/zkrecipes"
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
@@ -35,8 +32,6 @@ func TestMain(m *testing.M) {
 		write(os.Args[2], os.Args[3], os.Args[4:])
 	case "signals":
 		printSignals()
-	case "locker":
-		lockBoth(os.Args[2], os.Args[3])
 	default:
 		main()
 	}
@@ -63,25 +58,6 @@ func printSignals() {
 		if s == syscall.SIGTERM {
 			return
 		}
-	}
-}
-
-// lockBoth is a program that locks two paths, and ends when it has had both, or an error.
-func lockBoth(outer, inner string) {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-	defer cancel()
-	client, err := zkrecipes.Dial(ctx, []string{os.Getenv("ZKR_SERVERS")}, &zkrecipes.Options{Identity: "locker of " + outer})
-	if err != nil {
-		panic(err)
-	}
-	defer client.Close()
-	for _, path := range []string{outer, inner} {
-		if _, err := zkrecipes.NewMutex(client, path).Lock(ctx); err != nil {
-			fmt.Println(err)
-			return
-		}
-		fmt.Println("holds", path)
-		_, _ = bufio.NewReader(os.Stdin).ReadString('\n') // until it is told to go on
 	}
 }
 
@@ -173,8 +149,15 @@ func start(t *testing.T, server string, args ...string) *program {
 // zkr runs zkr and returns its exit status.
 func zkr(t *testing.T, server string, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
-	p := start(t, server, args...)
-	return p.wait(), p.stdout.String(), p.stderr.String()
+	return zkrWith(t, server, nil, args...)
+}
+
+// zkrWith is like zkr, with more variables of the environment.
+func zkrWith(t *testing.T, server string, env []string, args ...string) (code int, stdout, stderr string) {
+	t.Helper()
+	p := prepare(t, server, args...)
+	p.cmd.Env = append(p.cmd.Env, env...)
+	return p.start().wait(), p.stdout.String(), p.stderr.String()
 }
 
 // succeed runs zkr, which must succeed, and returns its output.

@@ -7,7 +7,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
 	"os"
 	"slices"
@@ -18,7 +17,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/zkrecipes/zkrecipes"
 	"github.com/zkrecipes/zkrecipes/internal/harness"
+	"github.com/zkrecipes/zkrecipes/internal/recipetest"
 	"github.com/zkrecipes/zkrecipes/internal/zkserver"
 )
 
@@ -129,27 +130,20 @@ func testReal(t *testing.T, server string) {
 	})
 	t.Run("a deadlock", func(t *testing.T) {
 		a, b := root+"/a", root+"/b"
-		var inputs []io.Closer
-		var programs []*program
-		for _, paths := range [][]string{{a, b}, {b, a}} {
-			p := prepare(t, server, append([]string{"locker"}, paths...)...)
-			input, err := p.cmd.StdinPipe()
-			require.NoError(t, err)
-			p.start().await("holds " + paths[0])
-			inputs, programs = append(inputs, input), append(programs, p)
-		}
-		for _, input := range inputs {
-			require.NoError(t, input.Close())
-		}
+		servers := strings.Split(server, ",")
+		one, two := recipetest.DialTo(t, servers, nil), recipetest.DialTo(t, servers, nil)
+		recipetest.LockOn(t, zkrecipes.NewMutex(one, a))
+		recipetest.LockOn(t, zkrecipes.NewMutex(two, b))
+		recipetest.LockLater(t, zkrecipes.NewMutex(one, b))
+		evicted := recipetest.LockLater(t, zkrecipes.NewMutex(two, a))
 		var g struct{ Deadlocks [][]string }
 		eventually(t, "a deadlock", func() bool {
 			require.NoError(t, json.Unmarshal([]byte(run("graph", root, "-o", "json")), &g))
 			return len(g.Deadlocks) == 1 && len(g.Deadlocks[0]) == 2
 		})
 		run("evict", a, line(a)[1], "--yes")
-		for _, p := range programs {
-			require.Zero(t, p.wait())
-		}
+		_, err := evicted.Wait()
+		require.ErrorIs(t, err, zkrecipes.ErrEvicted)
 	})
 }
 

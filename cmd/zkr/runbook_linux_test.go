@@ -26,22 +26,15 @@ func runbook(t *testing.T, incident string, most int) []string {
 	return lines
 }
 
-// operator returns an environment in which zkr is this program, and ssh stays on this machine.
-func operator(t *testing.T, server, ssh string) []string {
-	t.Helper()
-	return operatorWith(t, server, map[string]string{"ssh": ssh})
-}
-
-// operatorWith returns an environment in which zkr is this program, and others are scripts.
-func operatorWith(t *testing.T, server string, scripts map[string]string) []string {
+// operator returns an environment in which zkr is this program, and another one is a script, such as an
+// ssh that stays on this machine.
+func operator(t *testing.T, server, name, script string) []string {
 	t.Helper()
 	_, err := exec.LookPath("jq")
 	require.NoError(t, err, "the runbook needs jq: make setup installs it on Debian")
 	dir := t.TempDir()
 	require.NoError(t, os.Symlink(os.Args[0], filepath.Join(dir, "zkr")))
-	for name, script := range scripts {
-		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/sh\n"+script), 0o700))
-	}
+	require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/sh\n"+script), 0o700))
 	return environ(server, "PATH="+dir+":"+os.Getenv("PATH"))
 }
 
@@ -70,7 +63,7 @@ func TestTheRunbookKillsAHolderThatHangs(t *testing.T) {
 	srv := newServer(t)
 	lines := runbook(t, "a lock is stuck", 12)
 	holder, waiter := hang(t, srv.Addr(), "/locks/orders")
-	here := operator(t, srv.Addr(), `shift 2; exec sh -c "$*"`)
+	here := operator(t, srv.Addr(), "ssh", `shift 2; exec sh -c "$*"`)
 
 	kill := len(lines) - 4 // the line that sends SIGTERM
 	require.Contains(t, lines[kill], ` kill "${pid:?}"`)
@@ -109,13 +102,10 @@ func TestTheRunbookRunsNothingThatAnIdentitySays(t *testing.T) {
 			t.Parallel()
 			srv := newServer(t)
 			dir := t.TempDir()
-			client, err := zkrecipes.Dial(t.Context(), []string{srv.Addr()}, &zkrecipes.Options{Identity: identity})
-			require.NoError(t, err)
-			t.Cleanup(func() { _ = client.Close() })
-			_, err = zkrecipes.NewRWLock(client, "/locks/orders").RLock(t.Context())
+			_, err := zkrecipes.NewRWLock(dialAs(t, srv, identity), "/locks/orders").RLock(t.Context())
 			require.NoError(t, err)
 
-			here := operator(t, srv.Addr(), `echo "$@" >> called`)
+			here := operator(t, srv.Addr(), "ssh", `echo "$@" >> called`)
 			lines := runbook(t, "a lock is stuck", 12)
 			for i, line := range lines { // an interactive shell goes on after an error
 				if strings.HasPrefix(line, "ssh ") {
@@ -139,7 +129,7 @@ func TestTheRunbookEvictsAHolderThatCannotBeReached(t *testing.T) {
 	t.Parallel()
 	srv := newServer(t)
 	holder, waiter := hang(t, srv.Addr(), "/locks/orders")
-	out := follow(t, operator(t, srv.Addr(), "echo ssh: no route to host >&2; exit 255"), runbook(t, "a lock is stuck", 12), "y\n")
+	out := follow(t, operator(t, srv.Addr(), "ssh", "echo ssh: no route to host >&2; exit 255"), runbook(t, "a lock is stuck", 12), "y\n")
 	require.Equal(t, 3, strings.Count(out, "no route to host"), out)
 	require.Contains(t, out, "evicted\n")
 	waiter.await("held")

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/zkrecipes/zkrecipes"
+	"github.com/zkrecipes/zkrecipes/internal/recipetest"
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
@@ -19,10 +20,7 @@ func dial(t *testing.T, srv *zktest.Server) *zkrecipes.Client {
 
 func dialAs(t *testing.T, srv *zktest.Server, identity string) *zkrecipes.Client {
 	t.Helper()
-	client, err := zkrecipes.Dial(t.Context(), []string{srv.Addr()}, &zkrecipes.Options{Identity: identity})
-	require.NoError(t, err)
-	t.Cleanup(func() { client.Close() })
-	return client
+	return recipetest.DialTo(t, []string{srv.Addr()}, &zkrecipes.Options{Identity: identity})
 }
 
 // expireAll expires all sessions.

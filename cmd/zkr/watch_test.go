@@ -86,29 +86,13 @@ func TestWhoListsAgainAfterEachChange(t *testing.T) {
 	eventually(t, "it lists again", func() bool { return strings.Count(watch.stdout.String(), "STATE") > before })
 }
 
-func TestGroupsAreListedAndWatched(t *testing.T) {
-	t.Parallel()
-	srv := newServer(t)
-	_, err := zkrecipes.NewGroup(dialAs(t, srv, "web"), "/services/web").Join(t.Context(), []byte("10.0.0.1:80"), zkrecipes.MemberID("web-1"))
-	require.NoError(t, err)
-	require.Regexp(t, `(?m)^/services/web +group +1 +0 +[\d.]+m?s `, succeed(t, srv.Addr(), "ls"))
-	require.Regexp(t, `(?m)^member +10.0.0.1:80 +[\d.]+m?s +0x\w+ +- +web-1$`, succeed(t, srv.Addr(), "who", "/services/web"))
-	require.Regexp(t, `(?m)^/services/web +group\n +member +10.0.0.1:80 \(0x`, succeed(t, srv.Addr(), "graph"))
-	code, _, stderr := zkr(t, srv.Addr(), "evict", "--yes", "--holder", "/services/web", "web-1")
-	require.Equal(t, 1, code)
-	require.Contains(t, stderr, "end its process")
-}
-
-func TestValuesAreShown(t *testing.T) {
+func TestTheLastPeriodOfAJobIsShown(t *testing.T) {
 	t.Parallel()
 	srv := newServer(t)
 	succeed(t, srv.Addr(), "job", "/jobs/report", "--every", "1h", "--identity", "db-7:1", "true")
 	for _, path := range []string{"/jobs/report", "/jobs/report/lock"} {
 		require.Regexp(t, `(?m)^/jobs/report/lock  mutex, last done: the period of \S+:00:00Z, at \S+Z by db-7:1$`, succeed(t, srv.Addr(), "who", path))
 	}
-	_, err := zkrecipes.NewCounter(dialAs(t, srv, "c"), "/n").Add(t.Context(), 42)
-	require.NoError(t, err)
-	require.Contains(t, succeed(t, srv.Addr(), "who", "/n"), "/n  counter, value 42\n")
 }
 
 func TestDescribe(t *testing.T) {

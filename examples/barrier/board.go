@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strings"
 
 	"github.com/zkrecipes/zkrecipes/examples/internal/demo"
 )
@@ -31,7 +30,7 @@ func newBoard(out io.Writer, workers int) *board {
 		timeline: demo.NewTimeline(out,
 			fmt.Sprintf("one column for each worker: %s computes, %s waits for the others, %s merges, %s is done",
 				marks[computes], marks[waits], marks[merges], marks[through]),
-			strings.Join(demo.Letters(workers), " ")),
+			demo.Letters(workers), ""),
 		doing:  slices.Repeat([]string{" "}, workers),
 		waited: make([]int, workers),
 		passed: make([]int, workers),
@@ -76,7 +75,7 @@ func (b *board) pass(r report) {
 // was.
 func (b *board) draw(note string) {
 	if b.timeline.Due() || note != "" {
-		b.timeline.Draw(strings.Join(b.doing, " ") + "   " + note)
+		b.timeline.Draw(b.doing, "%s", note)
 	}
 }
 

@@ -46,13 +46,14 @@ func parent(ctx context.Context, args []string) error {
 	defer os.RemoveAll(dir)
 	fmt.Printf("%d workers count primes in %d rounds of %d numbers, and wait for one another twice in each\n\n", *workers, *rounds, size)
 
-	crew := make([]demo.Worker, *workers)
-	for i := range crew {
-		p := params{Env: env, ID: i, Workers: *workers, Rounds: *rounds, Dir: dir}
-		crew[i] = demo.Worker{Name: "worker " + demo.Letter(i), Role: "worker", Params: p}
-	}
+	crew := demo.Workers(*workers, "worker", func(i int) any {
+		return params{Env: env, ID: i, Workers: *workers, Rounds: *rounds, Dir: dir}
+	})
 	board := newBoard(os.Stdout, *workers)
-	take := func(r report, _ *demo.Crew) { board.take(r) }
+	take := func(r report) (demo.Action, int) {
+		board.take(r)
+		return demo.Nothing, 0
+	}
 	return demo.Run(ctx, crew, take, func(_ context.Context, complete bool) (string, error) {
 		return board.settle(*rounds, complete)
 	})

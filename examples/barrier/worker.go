@@ -26,10 +26,7 @@ type params struct {
 
 // work goes through the rounds with the other workers.
 func work(ctx context.Context, p params) error {
-	client, err := zkrecipes.Dial(ctx, p.Servers, &zkrecipes.Options{
-		Prefix:   p.Prefix,
-		Identity: "worker " + demo.Letter(p.ID),
-	})
+	client, err := p.Dial(ctx, "worker "+demo.Letter(p.ID), 0)
 	if err != nil {
 		return err
 	}

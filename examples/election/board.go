@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strings"
 	"sync"
 
 	"github.com/zkrecipes/zkrecipes"
@@ -19,17 +18,6 @@ const (
 	leading = "#"
 	dead    = "x"
 	still   = "z"
-)
-
-// action is what is to be done to the candidate of a report.
-type action int
-
-const (
-	nothing action = iota
-	kill
-	freeze
-	thaw // the frozen one
-	end  // of the run
 )
 
 // board draws which candidate leads, a line for each term, and keeps the account of what
@@ -56,7 +44,7 @@ func newBoard(out io.Writer, candidates, writes int) *board {
 	return &board{
 		timeline: demo.NewTimeline(out,
 			fmt.Sprintf("one column for each candidate: %s leads, %s waits, %s was killed, %s stands still", leading, waiting, dead, still),
-			strings.Join(demo.Letters(candidates), " ")+"   what ended"),
+			demo.Letters(candidates), "what ended"),
 		marks: slices.Repeat([]string{waiting}, candidates),
 		most:  writes, frozen: -1, count: map[zkrecipes.Token]int{},
 	}
@@ -79,7 +67,7 @@ func (b *board) see(leader zkrecipes.Leader) {
 	if b.leader != "" {
 		what = b.leader + "'s term"
 	}
-	b.timeline.Draw(strings.Join(b.marks, " ") + "   " + what)
+	b.timeline.Draw(b.marks, "%s", what)
 	b.leader = string(leader.Value)
 	for i := range b.marks {
 		if b.marks[i] == leading {
@@ -91,21 +79,21 @@ func (b *board) see(leader zkrecipes.Leader) {
 	}
 }
 
-// take notes a report and returns what is to be done.
-func (b *board) take(r report) action {
+// take notes a report and returns what is to be done, and to which candidate.
+func (b *board) take(r report) (do demo.Action, candidate int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	switch r.What {
 	case unsure:
 		b.unsure++
-		return nothing
+		return demo.Nothing, 0
 	case refused:
 		if b.thawed && r.Candidate == b.frozen {
-			b.note("candidate %s wakes up, and its write under token %d is refused", demo.Letter(r.Candidate), r.Token)
+			b.timeline.Draw(b.marks, "candidate %s wakes up, and its write under token %d is refused", demo.Letter(r.Candidate), r.Token)
 			b.marks[r.Candidate] = waiting
 			b.woke = true
 		}
-		return nothing
+		return demo.Nothing, 0
 	}
 	b.writes = append(b.writes, r)
 	b.count[r.Token]++
@@ -113,29 +101,25 @@ func (b *board) take(r report) action {
 	case !enough:
 	case !b.killed:
 		b.killed = true
-		b.note("candidate %s is killed", demo.Letter(r.Candidate))
+		b.timeline.Draw(b.marks, "candidate %s is killed", demo.Letter(r.Candidate))
 		b.marks[r.Candidate] = dead
 		b.unsure++
-		return kill
+		return demo.Kill, r.Candidate
 	case b.marks[r.Candidate] == dead:
 	case b.frozen < 0:
 		b.frozen = r.Candidate
-		b.note("candidate %s stands still", demo.Letter(r.Candidate))
+		b.timeline.Draw(b.marks, "candidate %s stands still", demo.Letter(r.Candidate))
 		b.marks[r.Candidate] = still
 		b.unsure++
-		return freeze
+		return demo.Freeze, r.Candidate
 	case r.Candidate == b.frozen && !b.thawed:
 	case !b.thawed:
 		b.thawed = true
-		return thaw
+		return demo.Thaw, b.frozen
 	case b.woke:
-		return end
+		return demo.End, 0
 	}
-	return nothing
-}
-
-func (b *board) note(format string, args ...any) {
-	b.timeline.Draw(strings.Join(b.marks, " ") + "   " + fmt.Sprintf(format, args...))
+	return demo.Nothing, 0
 }
 
 // settle checks that the writes came in the order of the leaders' tokens, and that there

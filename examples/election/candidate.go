@@ -28,7 +28,7 @@ type params struct {
 // campaign leads whenever it is elected, until ctx ends.
 func campaign(ctx context.Context, p params) error {
 	name := demo.Letter(p.ID)
-	client, err := dial(ctx, p.Env, "candidate "+name)
+	client, err := p.Dial(ctx, "candidate "+name, sessionTimeout)
 	if err != nil {
 		return err
 	}
@@ -37,16 +37,6 @@ func campaign(ctx context.Context, p params) error {
 	election := zkrecipes.NewElection(client, electionPath)
 	return election.Lead(ctx, []byte(name), func(ctx context.Context, term *zkrecipes.Term) error {
 		return lead(ctx, term, report{Candidate: p.ID, Token: term.Token()})
-	})
-}
-
-func dial(ctx context.Context, env demo.Env, identity string) (*zkrecipes.Client, error) {
-	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
-	defer cancel()
-	return zkrecipes.Dial(ctx, env.Servers, &zkrecipes.Options{
-		SessionTimeout: sessionTimeout,
-		Prefix:         env.Prefix,
-		Identity:       identity,
 	})
 }
 

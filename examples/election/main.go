@@ -42,7 +42,7 @@ func parent(ctx context.Context, args []string) error {
 	defer stop()
 	fmt.Printf("%d candidates, one leader; requested session timeout: %v\n\n", *candidates, sessionTimeout)
 
-	client, err := dial(ctx, env, "parent")
+	client, err := env.Dial(ctx, "parent", sessionTimeout)
 	if err != nil {
 		return err
 	}
@@ -55,11 +55,14 @@ func parent(ctx context.Context, args []string) error {
 	var observer sync.WaitGroup
 	observer.Go(func() { observe(observing, client, board) })
 
-	crew := make([]demo.Worker, *candidates)
-	for i := range crew {
-		crew[i] = demo.Worker{Name: "candidate " + demo.Letter(i), Role: "candidate", Params: params{Env: env, ID: i}}
+	crew := demo.Workers(*candidates, "candidate", func(i int) any { return params{Env: env, ID: i} })
+	take := func(r report) (do demo.Action, candidate int) {
+		if do, candidate = board.take(r); do == demo.Thaw {
+			time.Sleep(200 * time.Millisecond) // so that the board shows the new leader at work
+		}
+		return do, candidate
 	}
-	return demo.Run(ctx, crew, board.act, func(ctx context.Context, complete bool) (string, error) {
+	return demo.Run(ctx, crew, take, func(ctx context.Context, complete bool) (string, error) {
 		done()
 		observer.Wait()
 		version, err := remove(ctx, client)
@@ -68,24 +71,6 @@ func parent(ctx context.Context, args []string) error {
 		}
 		return board.settle(version, complete)
 	})
-}
-
-// act notes a report and does to its candidate what is due.
-func (b *board) act(r report, crew *demo.Crew) {
-	switch b.take(r) {
-	case kill:
-		crew.Kill(r.Candidate)
-	case freeze:
-		if err := crew.Freeze(r.Candidate); err != nil {
-			b.fail(err)
-			crew.Stop()
-		}
-	case thaw:
-		time.Sleep(200 * time.Millisecond) // so that the board shows the new leader at work
-		_ = crew.Thaw(b.frozen)            // it may have been stopped
-	case end:
-		crew.Stop()
-	}
 }
 
 // observe draws each change of leader.

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strings"
 
 	"github.com/zkrecipes/zkrecipes/examples/internal/demo"
 )
@@ -15,16 +14,6 @@ const (
 	waiting = "."
 	holding = "#"
 	still   = "z"
-)
-
-// action is what is to be done to the worker that stood still, or is to.
-type action int
-
-const (
-	nothing action = iota
-	freeze
-	thaw
-	end // of the run
 )
 
 // board draws which worker holds the lock.
@@ -38,25 +27,24 @@ type board struct {
 	refused bool
 	token   int64 // of the holder
 	writes  int   // under that token
-	err     error
 }
 
 func newBoard(out io.Writer, workers, writes int) *board {
 	return &board{
 		timeline: demo.NewTimeline(out,
 			fmt.Sprintf("one column for each worker: %s holds the lock, %s waits, %s stands still", holding, waiting, still),
-			strings.Join(demo.Letters(workers), " ")+"   token   what ended"),
+			demo.Letters(workers), "token   what ended"),
 		marks: slices.Repeat([]string{waiting}, workers),
 		most:  writes, first: -1,
 	}
 }
 
 func (b *board) draw(format string, args ...any) {
-	b.timeline.Draw(fmt.Sprintf("%s %7d   %s", strings.Join(b.marks, " "), b.token, fmt.Sprintf(format, args...)))
+	b.timeline.Draw(b.marks, "%5d   %s", b.token, fmt.Sprintf(format, args...))
 }
 
-// take notes a report and returns what is to be done.
-func (b *board) take(r report) action {
+// take notes a report and returns what is to be done, and to which worker.
+func (b *board) take(r report) (do demo.Action, worker int) {
 	name := demo.Letter(r.Worker)
 	switch r.What {
 	case holds:
@@ -65,42 +53,39 @@ func (b *board) take(r report) action {
 		}
 		b.marks[r.Worker], b.token, b.writes = holding, r.Token, 0
 	case wrote:
-		if b.writes++; b.writes < b.most {
-			return nothing
-		}
-		switch {
+		switch b.writes++; {
+		case b.writes < b.most:
 		case b.first < 0:
 			b.draw("worker %s is stopped after %d writes", name, b.writes)
 			b.first, b.marks[r.Worker] = r.Worker, still
-			return freeze
+			return demo.Freeze, b.first
 		case r.Worker != b.first && !b.thawed:
 			b.draw("worker %s goes on, with the lock as it believes", demo.Letter(b.first))
 			b.thawed, b.marks[b.first] = true, holding
-			return thaw
+			return demo.Thaw, b.first
 		case b.refused:
 			b.draw("the run, after %d writes of worker %s", b.writes, name)
-			return end
+			return demo.End, 0
 		}
 	case refused:
 		b.draw("worker %s: its write under token %d is refused, 412", name, r.Token)
 		b.marks[r.Worker], b.refused = waiting, b.thawed && r.Worker == b.first
 	}
-	return nothing
+	return demo.Nothing, 0
 }
 
 // settle checks that the entries of the ledger are in the order of their tokens, and that in a
 // complete run the worker that stood still was refused.
 func (b *board) settle(entries []entry, complete bool) (verdict string, err error) {
-	errs := b.err
 	holders := map[int64]bool{}
 	for i, e := range entries {
 		holders[e.token] = true
 		if i > 0 && e.token < entries[i-1].token {
-			errs = errors.Join(errs, fmt.Errorf("OLD HOLDER: entry %d was written under token %d, after one under %d", i+1, e.token, entries[i-1].token))
+			err = errors.Join(err, fmt.Errorf("OLD HOLDER: entry %d was written under token %d, after one under %d", i+1, e.token, entries[i-1].token))
 		}
 	}
 	if complete && !b.refused {
-		errs = errors.Join(errs, errors.New("the worker that stood still was not refused"))
+		err = errors.Join(err, errors.New("the worker that stood still was not refused"))
 	}
-	return fmt.Sprintf("no old holder wrote: %d entries of %d holders, in the order of their tokens", len(entries), len(holders)), errs
+	return fmt.Sprintf("no old holder wrote: %d entries of %d holders, in the order of their tokens", len(entries), len(holders)), err
 }

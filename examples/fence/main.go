@@ -16,12 +16,9 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"net"
-	"net/http"
+	"net/http/httptest"
 	"os"
-	"time"
 
 	"github.com/zkrecipes/zkrecipes"
 	"github.com/zkrecipes/zkrecipes/examples/internal/demo"
@@ -41,57 +38,21 @@ func parent(ctx context.Context, args []string) error {
 		return err
 	}
 	defer stop()
-	client, err := dial(ctx, env, "service")
+	client, err := env.Dial(ctx, "service", sessionTimeout)
 	if err != nil {
 		return err
 	}
 	defer client.Close()
 	book := &ledger{name: env.Prefix + lockPath}
-	url, done, err := serve(newService(zkrecipes.NewMutex(client, lockPath), book.name, book))
-	if err != nil {
-		return err
-	}
-	defer done()
+	service := httptest.NewServer(newService(zkrecipes.NewMutex(client, lockPath), book.name, book)) // on loopback
+	defer service.Close()
 	fmt.Printf("%d workers, one lock, one service; requested session timeout: %v\n\n", *workers, sessionTimeout)
 
 	board := newBoard(os.Stdout, *workers, *writes)
-	crew := make([]demo.Worker, *workers)
-	for i := range crew {
-		crew[i] = demo.Worker{Name: "worker " + demo.Letter(i), Role: "worker", Params: params{Env: env, ID: i, Service: url}}
-	}
-	return demo.Run(ctx, crew, board.act, func(_ context.Context, complete bool) (string, error) {
+	crew := demo.Workers(*workers, "worker", func(i int) any { return params{Env: env, ID: i, Service: service.URL} })
+	return demo.Run(ctx, crew, board.take, func(_ context.Context, complete bool) (string, error) {
 		book.mu.Lock()
 		defer book.mu.Unlock()
 		return board.settle(book.entries, complete)
 	})
-}
-
-// serve serves on loopback until done is called.
-func serve(h http.Handler) (url string, done func(), err error) {
-	l, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", nil, err
-	}
-	srv := &http.Server{Handler: h, ReadHeaderTimeout: 10 * time.Second}
-	ended := make(chan error, 1)
-	go func() { ended <- srv.Serve(l) }()
-	return "http://" + l.Addr().String(), func() {
-		srv.Close()
-		<-ended
-	}, nil
-}
-
-// act notes a report and does what is due.
-func (b *board) act(r report, crew *demo.Crew) {
-	switch b.take(r) {
-	case freeze:
-		if err := crew.Freeze(b.first); err != nil {
-			b.err = errors.Join(b.err, err)
-			crew.Stop()
-		}
-	case thaw:
-		_ = crew.Thaw(b.first) // it may have been stopped
-	case end:
-		crew.Stop()
-	}
 }

@@ -30,7 +30,7 @@ type params struct {
 
 // work writes to the ledger whenever it holds the lock, until ctx ends.
 func work(ctx context.Context, p params) error {
-	client, err := dial(ctx, p.Env, "worker "+demo.Letter(p.ID))
+	client, err := p.Dial(ctx, "worker "+demo.Letter(p.ID), sessionTimeout)
 	if err != nil {
 		return err
 	}
@@ -49,16 +49,6 @@ func work(ctx context.Context, p params) error {
 			return err
 		}
 	}
-}
-
-func dial(ctx context.Context, env demo.Env, identity string) (*zkrecipes.Client, error) {
-	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
-	defer cancel()
-	return zkrecipes.Dial(ctx, env.Servers, &zkrecipes.Options{
-		SessionTimeout: sessionTimeout,
-		Prefix:         env.Prefix,
-		Identity:       identity,
-	})
 }
 
 // turn writes again and again, until ctx ends or the service refuses. It never looks whether the

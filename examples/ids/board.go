@@ -18,14 +18,13 @@ type board struct {
 	last     []int64       // id of each worker
 	ids      map[int64]int // the worker of each id
 	victim   int           // the worker that is killed; -1: none yet
-	done     bool          // complete has returned true
 	problems []string
 }
 
 func newBoard(out io.Writer, workers, rounds int) *board {
 	return &board{
 		timeline: demo.NewTimeline(out, "one column for each worker: the slot with which it makes ids, x if it was killed",
-			strings.Join(demo.Letters(workers), " ")),
+			demo.Letters(workers), ""),
 		rounds: rounds, batches: make([]int, workers), slots: slices.Repeat([]int{-1}, workers),
 		last: make([]int64, workers), ids: map[int64]int{}, victim: -1,
 	}
@@ -77,20 +76,16 @@ func (b *board) draw(format string, args ...any) {
 			row = append(row, fmt.Sprint(slot))
 		}
 	}
-	b.timeline.Draw(strings.Join(row, " ") + "   " + fmt.Sprintf(format, args...))
+	b.timeline.Draw(row, format, args...)
 }
 
-// complete reports, once, whether all workers but the killed one have made their batches.
+// complete reports whether all workers but the killed one have made their batches.
 func (b *board) complete() bool {
-	if b.done {
-		return false
-	}
 	for i, n := range b.batches {
 		if i != b.victim && n < b.rounds {
 			return false
 		}
 	}
-	b.done = true
 	return true
 }
 

@@ -54,21 +54,18 @@ func parent(ctx context.Context, args []string) (err error) {
 	}()
 	fmt.Printf("%d slots, %d workers, batches of %d ids; requested session timeout: %v\n\n", *workers, *workers+1, batchSize, sessionTimeout)
 
-	crew := make([]demo.Worker, *workers+1)
-	for i := range crew {
-		crew[i] = demo.Worker{
-			Name: "worker " + demo.Letter(i), Role: "worker",
-			Params: params{Env: env, ID: i, Slots: *workers, Spare: i == *workers},
-		}
-	}
+	crew := demo.Workers(*workers+1, "worker", func(i int) any {
+		return params{Env: env, ID: i, Slots: *workers, Spare: i == *workers}
+	})
 	board := newBoard(os.Stdout, *workers+1, *rounds)
-	take := func(r report, crew *demo.Crew) {
-		if board.take(r) {
-			crew.Kill(r.Worker)
+	take := func(r report) (demo.Action, int) {
+		switch {
+		case board.take(r):
+			return demo.Kill, r.Worker
+		case board.complete():
+			return demo.End, 0
 		}
-		if board.complete() {
-			crew.Stop()
-		}
+		return demo.Nothing, 0
 	}
 	return demo.Run(ctx, crew, take, func(_ context.Context, complete bool) (string, error) {
 		return board.settle(complete)
@@ -90,9 +87,7 @@ func work(ctx context.Context, p params) error {
 			return err
 		}
 	}
-	client, err := zkrecipes.Dial(ctx, p.Servers, &zkrecipes.Options{
-		Prefix: p.Prefix, SessionTimeout: sessionTimeout, Identity: "worker " + demo.Letter(p.ID),
-	})
+	client, err := p.Dial(ctx, "worker "+demo.Letter(p.ID), sessionTimeout)
 	if err != nil {
 		return err
 	}

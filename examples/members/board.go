@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strings"
 	"sync"
 
 	"github.com/zkrecipes/zkrecipes"
@@ -14,17 +13,6 @@ import (
 const (
 	victim  = 1 // is killed
 	sleeper = 2 // stands still
-)
-
-// action is what is to be done.
-type action int
-
-const (
-	nothing action = iota
-	kill           // the victim
-	freeze         // the sleeper
-	thaw
-	end // of the run
 )
 
 // phase is what the board waits for.
@@ -53,7 +41,7 @@ type board struct {
 func newBoard(out io.Writer, members int) *board {
 	return &board{
 		timeline: demo.NewTimeline(out, "one column for each member: # serves, : starts, . is not there",
-			strings.Join(demo.Letters(members), " ")),
+			demo.Letters(members), ""),
 		members: members, there: map[string]zkrecipes.Member{},
 	}
 }
@@ -91,11 +79,11 @@ func (b *board) draw(what string) {
 			row = append(row, ":")
 		}
 	}
-	b.timeline.Draw(strings.Join(row, " ") + "   " + what)
+	b.timeline.Draw(row, "%s", what)
 }
 
-// next returns what is to be done now.
-func (b *board) next() action {
+// next returns what is to be done now, and to which member.
+func (b *board) next() (do demo.Action, member int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	_, alive := b.there[demo.Letter(victim)]
@@ -104,21 +92,21 @@ func (b *board) next() action {
 	case b.phase == untilAllServe && b.serving() == b.members:
 		b.phase = untilTheVictimIsGone
 		b.draw("member " + demo.Letter(victim) + " is killed")
-		return kill
+		return demo.Kill, victim
 	case b.phase == untilTheVictimIsGone && !alive:
 		b.phase, b.slept = untilTheSleeperIsGone, sleeps.Session
 		b.draw("member " + demo.Letter(sleeper) + " stands still")
-		return freeze
+		return demo.Freeze, sleeper
 	case b.phase == untilTheSleeperIsGone && !present:
 		b.phase = untilTheSleeperIsBack
 		b.draw("member " + demo.Letter(sleeper) + " wakes up")
-		return thaw
+		return demo.Thaw, sleeper
 	case b.phase == untilTheSleeperIsBack && present && sleeps.Session != b.slept:
 		b.phase = over
 		b.draw("member " + demo.Letter(sleeper) + " is back, in another session")
-		return end
+		return demo.End, 0
 	}
-	return nothing
+	return demo.Nothing, 0
 }
 
 // serving returns how many members serve.

@@ -39,7 +39,7 @@ func parent(ctx context.Context, args []string) error {
 	defer stop()
 	fmt.Printf("%d members; requested session timeout: %v\n\n", *members, sessionTimeout)
 
-	client, err := dial(ctx, env, "parent")
+	client, err := env.Dial(ctx, "parent", sessionTimeout)
 	if err != nil {
 		return err
 	}
@@ -49,11 +49,9 @@ func parent(ctx context.Context, args []string) error {
 	var watcher sync.WaitGroup
 	watcher.Go(func() { watch(watching, client, board) })
 
-	crew := make([]demo.Worker, *members)
-	for i := range crew {
-		crew[i] = demo.Worker{Name: "member " + demo.Letter(i), Role: "member", Params: params{Env: env, ID: i}}
-	}
-	return demo.Run(ctx, crew, board.act, func(_ context.Context, complete bool) (string, error) {
+	crew := demo.Workers(*members, "member", func(i int) any { return params{Env: env, ID: i} })
+	take := func(report) (demo.Action, int) { return board.next() } // members report all the time
+	return demo.Run(ctx, crew, take, func(_ context.Context, complete bool) (string, error) {
 		done()
 		watcher.Wait()
 		return board.settle(complete)
@@ -70,22 +68,5 @@ func watch(ctx context.Context, client *zkrecipes.Client, board *board) {
 			return
 		}
 		board.see(members)
-	}
-}
-
-// act does what is due to a member. Members report all the time.
-func (b *board) act(_ report, crew *demo.Crew) {
-	switch b.next() {
-	case kill:
-		crew.Kill(victim)
-	case freeze:
-		if err := crew.Freeze(sleeper); err != nil {
-			b.fail(err)
-			crew.Stop()
-		}
-	case thaw:
-		_ = crew.Thaw(sleeper) // it may have been stopped
-	case end:
-		crew.Stop()
 	}
 }

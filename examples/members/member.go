@@ -25,7 +25,7 @@ type params struct {
 // belong is a member until ctx ends.
 func belong(ctx context.Context, p params) error {
 	name := demo.Letter(p.ID)
-	client, err := dial(ctx, p.Env, "member "+name)
+	client, err := p.Dial(ctx, "member "+name, sessionTimeout)
 	if err != nil {
 		return err
 	}
@@ -50,16 +50,6 @@ func belong(ctx context.Context, p params) error {
 		}
 	}
 	return ctx.Err()
-}
-
-func dial(ctx context.Context, env demo.Env, identity string) (*zkrecipes.Client, error) {
-	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
-	defer cancel()
-	return zkrecipes.Dial(ctx, env.Servers, &zkrecipes.Options{
-		SessionTimeout: sessionTimeout,
-		Prefix:         env.Prefix,
-		Identity:       identity,
-	})
 }
 
 // What a member's data say.

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strings"
 
 	"github.com/zkrecipes/zkrecipes"
 	"github.com/zkrecipes/zkrecipes/examples/internal/demo"
@@ -37,7 +36,7 @@ func newBoard(out io.Writer, workers, rounds int) *board {
 	return &board{
 		timeline: demo.NewTimeline(out,
 			fmt.Sprintf("one column for each worker: %s holds the lock, %s waits, %s was killed, %s is done", holding, waiting, dead, through),
-			strings.Join(demo.Letters(workers), " ")+"   token   counter"),
+			demo.Letters(workers), "token   counter"),
 		marks:  slices.Repeat([]string{away}, workers),
 		rounds: rounds,
 		adds:   make([]int, workers),
@@ -56,7 +55,7 @@ func (b *board) take(r report) {
 		*mark = waiting
 	case holds:
 		if b.gap {
-			b.draw("        no holder: the killed worker's place remains until its session expires")
+			b.timeline.Draw(b.marks, "        no holder: the killed worker's place remains until its session expires")
 			b.gap = false
 		}
 		*mark = holding
@@ -67,27 +66,22 @@ func (b *board) take(r report) {
 		b.sum += r.Add
 		b.last = max(b.last, r.Token)
 		b.adds[r.Worker]++
-		b.draw("%5d   %d + %d = %d", r.Token, r.Sum, r.Add, r.Sum+r.Add)
+		b.timeline.Draw(b.marks, "%5d   %d + %d = %d", r.Token, r.Sum, r.Add, r.Sum+r.Add)
 		*mark = away
 	case kept:
 		delete(b.open, r.Token)
-		b.draw("%5d   %d, nothing added", r.Token, r.Sum)
+		b.timeline.Draw(b.marks, "%5d   %d, nothing added", r.Token, r.Sum)
 		*mark = away
 	case done:
 		*mark = through
 	}
 }
 
-// kill notes that a worker has been killed while it held the lock.
+// kill notes that a worker is killed while it holds the lock.
 func (b *board) kill(worker int) {
 	b.marks[worker] = dead
-	b.draw("        worker %s is killed", demo.Letter(worker))
+	b.timeline.Draw(b.marks, "        worker %s is killed", demo.Letter(worker))
 	b.gap = true
-}
-
-// draw draws the line of a turn that has just ended.
-func (b *board) draw(format string, args ...any) {
-	b.timeline.Draw(strings.Join(b.marks, " ") + "   " + fmt.Sprintf(format, args...))
 }
 
 // settle compares the counter with the reports: every addition that was reported

@@ -45,7 +45,7 @@ func parent(ctx context.Context, args []string) error {
 	defer stop()
 	fmt.Printf("%d workers, %d additions each, under one lock; requested session timeout: %v\n\n", *workers, *rounds, sessionTimeout)
 
-	client, err := dial(ctx, env, "parent")
+	client, err := env.Dial(ctx, "parent", sessionTimeout)
 	if err != nil {
 		return err
 	}
@@ -56,22 +56,22 @@ func parent(ctx context.Context, args []string) error {
 	}
 
 	killRound := (*rounds + 1) / 2
-	crew := make([]demo.Worker, *workers)
-	for i := range crew {
+	crew := demo.Workers(*workers, "worker", func(i int) any {
 		p := params{Env: env, ID: i, Rounds: *rounds}
 		if i == victim {
 			p.Linger = killRound
 		}
-		crew[i] = demo.Worker{Name: "worker " + demo.Letter(i), Role: "worker", Params: p}
-	}
+		return p
+	})
 	board := newBoard(os.Stdout, *workers, *rounds)
-	take := func(r report, crew *demo.Crew) {
+	take := func(r report) (do demo.Action, worker int) {
 		board.take(r)
 		if r.Worker == victim && r.Round == killRound && r.What == holds {
 			time.Sleep(100 * time.Millisecond) // so that the board shows it as holder
-			crew.Kill(victim)
 			board.kill(victim)
+			do = demo.Kill
 		}
+		return do, victim
 	}
 	return demo.Run(ctx, crew, take, func(ctx context.Context, complete bool) (string, error) {
 		end, err := remove(ctx, lock)

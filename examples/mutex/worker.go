@@ -46,7 +46,7 @@ type params struct {
 
 // work adds to the counter, Rounds times.
 func work(ctx context.Context, p params) error {
-	client, err := dial(ctx, p.Env, fmt.Sprint("worker ", demo.Letter(p.ID)))
+	client, err := p.Dial(ctx, "worker "+demo.Letter(p.ID), sessionTimeout)
 	if err != nil {
 		return err
 	}
@@ -81,16 +81,6 @@ func work(ctx context.Context, p params) error {
 	}
 	report{Worker: p.ID}.tell(done)
 	return nil
-}
-
-func dial(ctx context.Context, env demo.Env, identity string) (*zkrecipes.Client, error) {
-	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
-	defer cancel()
-	return zkrecipes.Dial(ctx, env.Servers, &zkrecipes.Options{
-		SessionTimeout: sessionTimeout,
-		Prefix:         env.Prefix,
-		Identity:       identity,
-	})
 }
 
 // add adds a small number to the counter while the lock is held.

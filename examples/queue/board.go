@@ -55,14 +55,13 @@ type board struct {
 	killedIn  string          // the job in which a consumer was killed
 	lastTaken time.Time       // when the last job was taken, or the consumer killed
 	gap       time.Duration   // longest time without a job taken since, while there were jobs
-	completed bool
 }
 
 func newBoard(out io.Writer, consumers, jobs int) *board {
 	return &board{
 		timeline: demo.NewTimeline(out,
 			fmt.Sprintf("one column for each consumer: the jobs it works on, with * if redelivered; %s waits, %s was killed", waiting, killed),
-			columns(demo.Letters(consumers))+"  put  done"),
+			columns(demo.Letters(consumers), "put", "done"), ""),
 		now:       time.Now,
 		consumers: make([]consumer, consumers),
 		jobs:      jobs,
@@ -71,13 +70,12 @@ func newBoard(out io.Writer, consumers, jobs int) *board {
 	}
 }
 
-// columns joins what stands in the consumers' columns.
-func columns(cells []string) string {
-	var b strings.Builder
-	for _, cell := range cells {
-		fmt.Fprintf(&b, "%-9s", cell)
+// columns adds those of the jobs to the consumers' columns.
+func columns(cells []string, put, done any) []string {
+	for i := range cells {
+		cells[i] = fmt.Sprintf("%-8s", cells[i])
 	}
-	return strings.TrimSuffix(b.String(), " ")
+	return append(cells, fmt.Sprintf(" %3v", put), fmt.Sprintf(" %4v", done))
 }
 
 // take notes a report. If kill is true, the consumer that sent it is to be killed
@@ -130,14 +128,8 @@ func (b *board) noteGap() {
 	}
 }
 
-// complete reports whether all jobs are done. It returns true only once.
-func (b *board) complete() bool {
-	if b.completed || len(b.worked) < b.jobs {
-		return false
-	}
-	b.completed = true
-	return true
-}
+// complete reports whether all jobs are done.
+func (b *board) complete() bool { return len(b.worked) >= b.jobs }
 
 // draw draws the time that ends now. With a note it gets a line however short it
 // was.
@@ -147,7 +139,7 @@ func (b *board) draw(note string) {
 		for i := range b.consumers {
 			cells[i] = b.consumers[i].String()
 		}
-		b.timeline.Draw(fmt.Sprintf("%s  %3d  %4d   %s", columns(cells), len(b.puts), len(b.worked), note))
+		b.timeline.Draw(columns(cells, len(b.puts), len(b.worked)), "%s", note)
 	}
 }
 

@@ -10,7 +10,7 @@ import (
 
 // consume works on items until ctx ends.
 func consume(ctx context.Context, p params) error {
-	client, err := dial(ctx, p.Env, "consumer "+demo.Letter(p.ID))
+	client, err := p.Dial(ctx, "consumer "+demo.Letter(p.ID), sessionTimeout)
 	if err != nil {
 		return err
 	}

@@ -55,31 +55,24 @@ func parent(ctx context.Context, args []string) (err error) {
 	}()
 	fmt.Printf("%d producers put %d items each; %d consumers; requested session timeout: %v\n\n", *producers, *items, *consumers, sessionTimeout)
 
-	var crew []demo.Worker
-	add := func(role string, id int) {
-		crew = append(crew, demo.Worker{
-			Name:   role + " " + demo.Letter(id),
-			Role:   role,
-			Params: params{Env: env, ID: id, Items: *items},
-		})
-	}
-	for i := range *consumers { // first, so that consumer i is the crew's worker i
-		add("consumer", i)
-	}
-	for i := range *producers {
-		add("producer", i)
-	}
+	crew := demo.Workers(*consumers, "consumer", func(i int) any { // first, so that consumer i is the crew's worker i
+		return params{Env: env, ID: i}
+	})
+	crew = append(crew, demo.Workers(*producers, "producer", func(i int) any {
+		return params{Env: env, ID: i, Items: *items}
+	})...)
 	board := newBoard(os.Stdout, *consumers, (*producers)*(*items))
-	take := func(r report, crew *demo.Crew) {
-		if board.take(r) {
-			crew.Kill(r.Worker)
+	take := func(r report) (demo.Action, int) {
+		switch {
+		case board.take(r):
+			return demo.Kill, r.Worker
+		case board.complete():
+			return demo.End, 0
 		}
-		if board.complete() {
-			crew.Stop()
-		}
+		return demo.Nothing, 0
 	}
 	return demo.Run(ctx, crew, take, func(ctx context.Context, complete bool) (string, error) {
-		client, err := dial(ctx, env, "parent")
+		client, err := env.Dial(ctx, "parent", sessionTimeout)
 		if err != nil {
 			return "", err
 		}

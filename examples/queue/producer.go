@@ -29,7 +29,7 @@ type params struct {
 
 // produce puts the producer's items, one after the other.
 func produce(ctx context.Context, p params) error {
-	client, err := dial(ctx, p.Env, "producer "+demo.Letter(p.ID))
+	client, err := p.Dial(ctx, "producer "+demo.Letter(p.ID), sessionTimeout)
 	if err != nil {
 		return err
 	}
@@ -45,14 +45,6 @@ func produce(ctx context.Context, p params) error {
 		demo.Pause(ctx, 0, 80*time.Millisecond)
 	}
 	return nil
-}
-
-func dial(ctx context.Context, env demo.Env, identity string) (*zkrecipes.Client, error) {
-	return zkrecipes.Dial(ctx, env.Servers, &zkrecipes.Options{
-		Prefix:         env.Prefix,
-		Identity:       identity,
-		SessionTimeout: sessionTimeout,
-	})
 }
 
 // report is what a process tells the parent. A producer reports a job before it

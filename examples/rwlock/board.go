@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strings"
 
 	"github.com/zkrecipes/zkrecipes/examples/internal/demo"
 )
@@ -41,7 +40,7 @@ func newBoard(out io.Writer, readers int) *board {
 	return &board{
 		timeline: demo.NewTimeline(out,
 			fmt.Sprintf("one column for each process: %s holds the lock alone, %s together with others, %s waits, %s is done", writing, reading, waiting, through),
-			"writer   "+strings.Join(demo.Letters(readers), " ")),
+			columns("writer", demo.Letters(readers)), ""),
 		marks: slices.Repeat([]string{away}, readers+1),
 	}
 }
@@ -116,7 +115,11 @@ func (b *board) draw() {
 	case mark == reading:
 		note = fmt.Sprintf("verifies version %d while %d read it", b.version, n)
 	}
-	b.timeline.Draw(fmt.Sprintf("%-6s   %s   %s", b.marks[0], strings.Join(b.marks[1:], " "), note))
+	b.timeline.Draw(columns(b.marks[0], b.marks[1:]), "%s", note)
+}
+
+func columns(writer string, readers []string) []string {
+	return slices.Concat([]string{fmt.Sprintf("%-8s", writer)}, readers)
 }
 
 // settle judges the reports and the last config. In a complete run the readers

@@ -57,12 +57,3 @@ type params struct {
 	ID       int // of a reader, from 1; the writer is 0
 	Versions int // that the writer publishes
 }
-
-func dial(ctx context.Context, env demo.Env, identity string) (*zkrecipes.Client, error) {
-	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
-	defer cancel()
-	return zkrecipes.Dial(ctx, env.Servers, &zkrecipes.Options{
-		Prefix:   env.Prefix,
-		Identity: identity,
-	})
-}

@@ -52,7 +52,7 @@ func parent(ctx context.Context, args []string) error {
 	defer stop()
 	fmt.Printf("one writer publishes %d versions of a config in two znodes; %d readers read until each has the last\n\n", *versions, *readers)
 
-	client, err := dial(ctx, env, "parent")
+	client, err := env.Dial(ctx, "parent", 0)
 	if err != nil {
 		return err
 	}
@@ -63,12 +63,14 @@ func parent(ctx context.Context, args []string) error {
 	}
 
 	crew := []demo.Worker{{Name: "writer", Role: "writer", Params: params{Env: env, Versions: *versions}}}
-	for id := 1; id <= *readers; id++ {
-		p := params{Env: env, ID: id, Versions: *versions}
-		crew = append(crew, demo.Worker{Name: "reader " + name(id), Role: "reader", Params: p})
-	}
+	crew = append(crew, demo.Workers(*readers, "reader", func(i int) any {
+		return params{Env: env, ID: i + 1, Versions: *versions}
+	})...)
 	board := newBoard(os.Stdout, *readers)
-	take := func(r report, _ *demo.Crew) { board.take(r) }
+	take := func(r report) (demo.Action, int) {
+		board.take(r)
+		return demo.Nothing, 0
+	}
 	return demo.Run(ctx, crew, take, func(ctx context.Context, complete bool) (string, error) {
 		end, err := remove(ctx, lock)
 		if err != nil {

@@ -5,27 +5,18 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/stretchr/testify/assert"
-
 	"github.com/zkrecipes/zkrecipes/examples/internal/demotest"
 )
 
 func TestMain(m *testing.M) { demotest.Main(m, main) }
 
 func TestReadersOverlapAndNeverSeeATornConfig(t *testing.T) {
-	demotest.Anywhere(t, func(t *testing.T, servers []string) {
-		stdout := demotest.Succeed(t, servers, `^nothing was torn: \d+ reads up to version 3, up to [23] readers at once, and up to [123] while the writer verified`,
-			"-readers", "3", "-versions", "3")
-		assert.Contains(t, stdout, "publishes version 3")
-		assert.Contains(t, stdout, "verifies version 3")
-	})
+	demotest.Succeed(t, `^nothing was torn: \d+ reads up to version 3, up to [23] readers at once, and up to [123] while the writer verified`,
+		`(?s)publishes version 3.*verifies version 3`, "-readers", "3", "-versions", "3")
 }
 
 func TestAnInterruptedRunLeavesNothingBehind(t *testing.T) {
-	demotest.Anywhere(t, func(t *testing.T, servers []string) {
-		rest := demotest.Interrupt(t, "rwlock", servers, "publishes version 1", "-versions", "100")
-		assert.Contains(t, rest, "nothing was torn")
-	})
+	demotest.Interrupt(t, "rwlock", "publishes version 1", "nothing was torn", "-versions", "100")
 }
 
 func TestTheBoardFindsWhatALockMustPrevent(t *testing.T) {

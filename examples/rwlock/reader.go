@@ -12,7 +12,7 @@ import (
 
 // read reads the config again and again, until it has read the last version.
 func read(ctx context.Context, p params) error {
-	client, err := dial(ctx, p.Env, "reader "+name(p.ID))
+	client, err := p.Dial(ctx, "reader "+name(p.ID), 0)
 	if err != nil {
 		return err
 	}

@@ -12,7 +12,7 @@ import (
 
 // write publishes the versions of the config, one after the other.
 func write(ctx context.Context, p params) error {
-	client, err := dial(ctx, p.Env, "writer")
+	client, err := p.Dial(ctx, "writer", 0)
 	if err != nil {
 		return err
 	}

@@ -6,7 +6,6 @@ import (
 	"io"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/zkrecipes/zkrecipes/examples/internal/demo"
@@ -18,24 +17,13 @@ const (
 	upgraded = 3 // stops, and a new process starts
 )
 
-// action is what is to be done.
-type action int
-
-const (
-	nothing action = iota
-	kill
-	freeze
-	thaw
-	upgrade
-	end
-)
-
-// step is an action, which is due once that many workers share the shards evenly. back has got shards
+// step is an action on a worker, which is due once that many workers share the shards evenly. back has got shards
 // since the last step.
 type step struct {
 	workers int
 	back    int // -1: nobody need have
-	do      action
+	do      demo.Action
+	worker  int
 	what    string
 }
 
@@ -48,7 +36,6 @@ type board struct {
 	mark     int64 // the highest token when the last step was done
 	longest  time.Duration
 	writes   int
-	errs     []error
 }
 
 // shard is what is known of one.
@@ -66,13 +53,13 @@ func newBoard(out io.Writer, workers, shards int) *board {
 	}
 	name := func(worker int) string { return "worker " + demo.Letter(worker) }
 	b := &board{
-		timeline: demo.NewTimeline(out, "one column for each shard: which worker writes to it, . if none does", strings.Join(heads, " ")),
+		timeline: demo.NewTimeline(out, "one column for each shard: which worker writes to it, . if none does", heads, ""),
 		steps: []step{
-			{workers, -1, kill, name(victim) + " is killed"},
-			{workers - 1, -1, freeze, name(sleeper) + " stands still"},
-			{workers - 2, -1, thaw, name(sleeper) + " wakes up"},
-			{workers - 1, sleeper, upgrade, name(upgraded) + " is upgraded"},
-			{workers - 1, upgraded, end, "all have their shares"},
+			{workers, -1, demo.Kill, victim, name(victim) + " is killed"},
+			{workers - 1, -1, demo.Freeze, sleeper, name(sleeper) + " stands still"},
+			{workers - 2, -1, demo.Thaw, sleeper, name(sleeper) + " wakes up"},
+			{workers - 1, sleeper, demo.Upgrade, upgraded, name(upgraded) + " is upgraded"},
+			{workers - 1, upgraded, demo.End, 0, "all have their shares"},
 		},
 		shards: make([]shard, shards),
 	}
@@ -123,13 +110,13 @@ func (b *board) draw(what string) {
 			row = append(row, demo.Letter(owner))
 		}
 	}
-	b.timeline.Draw(strings.Join(row, " ") + "   " + what)
+	b.timeline.Draw(row, "%s", what)
 }
 
-// next returns what is to be done now.
-func (b *board) next() action {
+// next returns what is to be done now, and to which worker.
+func (b *board) next() (do demo.Action, worker int) {
 	if len(b.steps) == 0 || !b.isDue(b.steps[0]) {
-		return nothing
+		return demo.Nothing, 0
 	}
 	s := b.steps[0]
 	b.steps = b.steps[1:]
@@ -137,11 +124,11 @@ func (b *board) next() action {
 	for i := range b.shards {
 		one := &b.shards[i]
 		b.mark = max(b.mark, one.token)
-		if s.do == kill && one.owner == victim || s.do == freeze && one.owner == sleeper {
+		if (s.do == demo.Kill || s.do == demo.Freeze) && one.owner == s.worker {
 			one.owner, one.free = -1, time.Now()
 		}
 	}
-	return s.do
+	return s.do, s.worker
 }
 
 // isDue reports whether that many workers have all shards, evenly, and the one that is to be back has some.
@@ -161,7 +148,7 @@ func (b *board) isDue(s step) bool {
 
 // settle judges the run.
 func (b *board) settle(complete bool) (verdict string, err error) {
-	errs := b.errs
+	var errs []error
 	for i, s := range b.shards {
 		last := int64(0)
 		for _, version := range slices.Sorted(maps.Keys(s.tokens)) {

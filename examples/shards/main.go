@@ -41,11 +41,12 @@ func parent(ctx context.Context, args []string) error {
 		return err
 	}
 	board := newBoard(os.Stdout, *workers, *shards)
-	crew := make([]demo.Worker, *workers)
-	for i := range crew {
-		crew[i] = demo.Worker{Name: "worker " + demo.Letter(i), Role: "worker", Params: params{Env: env, ID: i, Shards: *shards}}
+	crew := demo.Workers(*workers, "worker", func(i int) any { return params{Env: env, ID: i, Shards: *shards} })
+	take := func(r report) (demo.Action, int) {
+		board.see(r)
+		return board.next()
 	}
-	return demo.Run(ctx, crew, board.take, func(_ context.Context, complete bool) (string, error) {
+	return demo.Run(ctx, crew, take, func(_ context.Context, complete bool) (string, error) {
 		verdict, err := board.settle(complete)
 		return verdict, errors.Join(err, demo.Remove(env))
 	})
@@ -53,7 +54,7 @@ func parent(ctx context.Context, args []string) error {
 
 // createTable creates the znodes to which the owners of the shards write.
 func createTable(ctx context.Context, env demo.Env, shards int) error {
-	client, err := dial(ctx, env, "parent")
+	client, err := env.Dial(ctx, "parent", sessionTimeout)
 	if err != nil {
 		return err
 	}
@@ -65,26 +66,4 @@ func createTable(ctx context.Context, env demo.Env, shards int) error {
 		}
 	}
 	return nil
-}
-
-// take notes a report, and does what is due.
-func (b *board) take(r report, crew *demo.Crew) {
-	b.see(r)
-	var err error
-	switch b.next() {
-	case kill:
-		crew.Kill(victim)
-	case freeze:
-		err = crew.Freeze(sleeper)
-	case thaw:
-		err = crew.Thaw(sleeper)
-	case upgrade:
-		err = crew.Upgrade(upgraded)
-	case end:
-		crew.Stop()
-	}
-	if err != nil {
-		b.errs = append(b.errs, err)
-		crew.Stop()
-	}
 }

@@ -25,7 +25,7 @@ type params struct {
 
 // work works on this process's shards until ctx ends.
 func work(ctx context.Context, p params) error {
-	client, err := dial(ctx, p.Env, "worker "+demo.Letter(p.ID))
+	client, err := p.Dial(ctx, "worker "+demo.Letter(p.ID), sessionTimeout)
 	if err != nil {
 		return err
 	}
@@ -53,16 +53,6 @@ func writeTo(ctx context.Context, worker int, shard *zkrecipes.Shard) error {
 }
 
 func tablePath(shard int) string { return fmt.Sprint("/table/", shard) }
-
-func dial(ctx context.Context, env demo.Env, identity string) (*zkrecipes.Client, error) {
-	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
-	defer cancel()
-	return zkrecipes.Dial(ctx, env.Servers, &zkrecipes.Options{
-		SessionTimeout: sessionTimeout,
-		Prefix:         env.Prefix,
-		Identity:       identity,
-	})
-}
 
 // report says that a worker has written the Version of a shard's znode under the Token, or that it
 // has ended its work on the shard.

@@ -51,10 +51,9 @@ func TestAHandOverIsSeen(t *testing.T) {
 	sees(p, []string{"app-3:4120"}, texts(waiters))
 	sees(p, false, `document.querySelector(".card.holds .does").textContent.includes("≤")`) // it was seen to get it
 	sees(p, true, `document.querySelectorAll("#chart1 rect").length > 0`)
-	last.cancel()
+	last.Cancel(nil)
 	sees(p, []string{}, texts(waiters))
-	<-next.done
-	require.NoError(t, next.lease.Release())
+	require.NoError(t, next.Get().Release())
 	sees(p, []string{}, texts(holders))
 	if *pictures {
 		var all sync.WaitGroup
@@ -96,14 +95,12 @@ func TestADeadlockOfTwoProcessesIsSeen(t *testing.T) {
 		p.picture("serve-deadlock.png", "dark")
 	}
 
-	other.cancel()
-	<-other.done
+	other.Cancel(nil)
 	sees(p, 0, `document.querySelectorAll(".deadlock, .red, .stuck").length`)
 	sees(p, "Nothing, as far as the page knows.", `document.querySelector("#well").textContent`)
 	require.NoError(t, parcels.Release())
 	sees(p, []string{"billing:1201"}, texts(holders))
-	<-waits.done
-	require.NoError(t, waits.err)
+	waits.Get()
 }
 
 func TestAHungConsumerIsSeen(t *testing.T) {
@@ -251,8 +248,8 @@ func TestThePageEvictsWithTheTokenOnly(t *testing.T) {
 	p.run(chromedp.SetValue(chromedp.CSS("#token"), "a token of enough bytes"), chromedp.Click(chromedp.CSS("#confirm")))
 	sees(p, []string{}, texts(waiters))
 	sees(p, false, `document.querySelector("#ask").open`)
-	<-w.done
-	require.ErrorIs(t, w.err, zkrecipes.ErrEvicted)
+	_, err := w.Wait()
+	require.ErrorIs(t, err, zkrecipes.ErrEvicted)
 	sees(p, []string{"app-1:1"}, texts(holders))
 }
 

@@ -22,6 +22,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/zkrecipes/zkrecipes"
+	"github.com/zkrecipes/zkrecipes/internal/harness"
+	"github.com/zkrecipes/zkrecipes/internal/recipetest"
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
@@ -217,36 +219,16 @@ func (p *tab) screenshot() []byte {
 
 func dial(t *testing.T, srv *zktest.Server, identity string) *zkrecipes.Client {
 	t.Helper()
-	c, err := zkrecipes.Dial(t.Context(), []string{srv.Addr()}, &zkrecipes.Options{Identity: identity})
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = c.Close() })
-	return c
+	return recipetest.DialTo(t, []string{srv.Addr()}, &zkrecipes.Options{Identity: identity})
 }
 
 func lock(t *testing.T, c *zkrecipes.Client, path string) *zkrecipes.Lease {
 	t.Helper()
-	l, err := zkrecipes.NewMutex(c, path).Lock(t.Context())
-	require.NoError(t, err)
-	return l
+	return recipetest.LockOn(t, zkrecipes.NewMutex(c, path))
 }
 
-// waiting is a call of Lock that waits.
-type waiting struct {
-	cancel context.CancelFunc
-	done   chan struct{}
-	lease  *zkrecipes.Lease // once done
-	err    error
-}
-
-func startLock(t *testing.T, c *zkrecipes.Client, path string) *waiting {
-	ctx, cancel := context.WithCancel(t.Context())
-	w := &waiting{cancel: cancel, done: make(chan struct{})}
-	go func() {
-		defer close(w.done)
-		w.lease, w.err = zkrecipes.NewMutex(c, path).Lock(ctx)
-	}()
-	t.Cleanup(func() { cancel(); <-w.done })
-	return w
+func startLock(t *testing.T, c *zkrecipes.Client, path string) *harness.Call[*zkrecipes.Lease] {
+	return recipetest.LockLater(t, zkrecipes.NewMutex(c, path))
 }
 
 // await waits until so many places stand in the line.

@@ -1,11 +1,14 @@
 package demo
 
 import (
+	"context"
 	"crypto/rand"
 	"flag"
 	"fmt"
 	"strings"
+	"time"
 
+	"github.com/zkrecipes/zkrecipes"
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
@@ -13,6 +16,18 @@ import (
 type Env struct {
 	Servers []string // of the ZooKeeper
 	Prefix  string   // of all paths in it, new for each run
+}
+
+// Dial connects a process of the run, as a service does. A session timeout of 0 is the
+// default.
+func (e Env) Dial(ctx context.Context, identity string, sessionTimeout time.Duration) (*zkrecipes.Client, error) {
+	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+	defer cancel()
+	return zkrecipes.Dial(ctx, e.Servers, &zkrecipes.Options{
+		SessionTimeout: sessionTimeout,
+		Prefix:         e.Prefix,
+		Identity:       identity,
+	})
 }
 
 // Flags are the flags of a program.

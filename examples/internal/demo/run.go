@@ -22,16 +22,37 @@ type Worker struct {
 	Params any
 }
 
+// Workers returns n workers of a role. Their names are the role and a letter each.
+func Workers(n int, role string, params func(i int) any) (workers []Worker) {
+	for i := range n {
+		workers = append(workers, Worker{role + " " + Letter(i), role, params(i)})
+	}
+	return workers
+}
+
+// Action is what is to be done to a worker, or to all.
+type Action int
+
+const (
+	Nothing Action = iota
+	Kill           // in a way that it cannot notice (SIGKILL). The run goes on.
+	Freeze         // it stands still until Thaw, in a way that it cannot notice (SIGSTOP)
+	Thaw
+	Upgrade // stop it, as the system does (SIGTERM), and start it again when it has ended
+	End     // tell all workers to stop
+)
+
 // ErrInterrupted is what Run returns when its context has ended.
 var ErrInterrupted = errors.New("interrupted")
 
 // Run runs a program's workers, and then prints the verdict on what they did.
 //
 // It starts the workers and blocks until all have ended. take gets what they
-// Tell, in the order in which they did. When ctx ends or a worker fails, Run
-// stops the others. In every case settle then judges the run, for as long as half
+// Tell, in the order in which they did, and returns what is to be done to which
+// worker, given by its index. When ctx ends or a worker fails, Run stops the
+// others. In every case settle then judges the run, for as long as half
 // a minute even if ctx has ended; complete says that nothing went wrong so far.
-func Run[R any](ctx context.Context, workers []Worker, take func(r R, crew *Crew),
+func Run[R any](ctx context.Context, workers []Worker, take func(R) (do Action, worker int),
 	settle func(ctx context.Context, complete bool) (verdict string, err error)) error {
 	runErr := run(ctx, workers, take)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 30*time.Second)
@@ -43,46 +64,50 @@ func Run[R any](ctx context.Context, workers []Worker, take func(r R, crew *Crew
 	return errors.Join(runErr, err)
 }
 
-// Crew are the workers of a run, which take may end.
-type Crew struct {
+// crew are the workers of a run.
+type crew struct {
 	processes []atomic.Pointer[os.Process] // nil: not started yet
 	killed    []atomic.Bool
 	again     []atomic.Bool // to be started again when it has ended
 	leash     *os.File
+	failed    error // of try
 
 	mu      sync.Mutex
 	stopped bool // no worker is to stand still any more
 }
 
-// Kill ends a worker, given by its index, in a way that it cannot notice
-// (SIGKILL). The run goes on.
-func (c *Crew) Kill(worker int) {
-	c.killed[worker].Store(true)
-	c.processes[worker].Load().Kill()
-}
-
-// Freeze makes a worker stand still until Thaw, in a way that it cannot notice (SIGSTOP).
-// Once the workers are told to stop, it does nothing.
-func (c *Crew) Freeze(worker int) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.stopped {
-		return nil
+// do does something to a worker. If it cannot, it ends the run.
+func (c *crew) do(what Action, worker int) {
+	if err := c.try(what, worker); err != nil {
+		c.failed = errors.Join(c.failed, err)
+		c.stop()
 	}
-	return freeze(c.processes[worker].Load())
 }
 
-// Thaw makes a worker go on that stands still.
-func (c *Crew) Thaw(worker int) error { return thaw(c.processes[worker].Load()) }
-
-// Upgrade stops a worker, as the system does (SIGTERM), and starts it again when it has ended.
-func (c *Crew) Upgrade(worker int) error {
-	c.again[worker].Store(true)
-	return c.processes[worker].Load().Signal(syscall.SIGTERM)
+func (c *crew) try(what Action, worker int) error {
+	switch what {
+	case Kill:
+		c.killed[worker].Store(true)
+		c.processes[worker].Load().Kill()
+	case Freeze:
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if !c.stopped {
+			return freeze(c.processes[worker].Load())
+		}
+	case Thaw:
+		_ = thaw(c.processes[worker].Load()) // an error if it was stopped meanwhile
+	case Upgrade:
+		c.again[worker].Store(true)
+		return c.processes[worker].Load().Signal(syscall.SIGTERM)
+	case End:
+		c.stop()
+	}
+	return nil
 }
 
-// Stop tells all workers to stop, also those that stand still.
-func (c *Crew) Stop() {
+// stop tells all workers to stop, also those that stand still.
+func (c *crew) stop() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.stopped = true
@@ -94,7 +119,7 @@ func (c *Crew) Stop() {
 	}
 }
 
-func run[R any](ctx context.Context, workers []Worker, take func(r R, crew *Crew)) error {
+func run[R any](ctx context.Context, workers []Worker, take func(R) (do Action, worker int)) error {
 	self, err := os.Executable()
 	if err != nil {
 		return err
@@ -114,14 +139,14 @@ func run[R any](ctx context.Context, workers []Worker, take func(r R, crew *Crew
 		return err
 	}
 	defer input.Close()
-	crew := &Crew{
+	crew := &crew{
 		processes: make([]atomic.Pointer[os.Process], len(workers)),
 		killed:    make([]atomic.Bool, len(workers)),
 		again:     make([]atomic.Bool, len(workers)),
 		leash:     leash,
 	}
-	defer crew.Stop()
-	defer context.AfterFunc(ctx, crew.Stop)()
+	defer crew.stop()
+	defer context.AfterFunc(ctx, crew.stop)()
 
 	ends := make([]error, len(workers))
 	var running sync.WaitGroup
@@ -139,7 +164,7 @@ func run[R any](ctx context.Context, workers []Worker, take func(r R, crew *Crew
 		}
 		cmd, err := start()
 		if ends[i] = err; err != nil {
-			crew.Stop()
+			crew.stop()
 			break
 		}
 		running.Go(func() {
@@ -151,7 +176,7 @@ func run[R any](ctx context.Context, workers []Worker, take func(r R, crew *Crew
 			}
 			if err != nil && !crew.killed[i].Load() {
 				ends[i] = fmt.Errorf("%s: %w", w.Name, err)
-				crew.Stop()
+				crew.stop()
 			}
 		})
 	}
@@ -167,10 +192,10 @@ func run[R any](ctx context.Context, workers []Worker, take func(r R, crew *Crew
 			fmt.Fprintf(os.Stderr, "a worker wrote %q\n", lines.Text())
 			continue
 		}
-		take(r, crew)
+		crew.do(take(r))
 	}
 	running.Wait()
-	err = errors.Join(errors.Join(ends...), lines.Err())
+	err = errors.Join(errors.Join(ends...), crew.failed, lines.Err())
 	if ctx.Err() != nil {
 		err = errors.Join(err, ErrInterrupted)
 	}

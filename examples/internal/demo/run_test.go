@@ -15,10 +15,10 @@ import (
 func TestNobodyStandsStillOnceTheWorkersAreToldToStop(t *testing.T) {
 	worker := exec.Command("sleep", "600")
 	require.NoError(t, worker.Start())
-	crew := &Crew{processes: make([]atomic.Pointer[os.Process], 1)}
+	crew := &crew{processes: make([]atomic.Pointer[os.Process], 1)}
 	crew.processes[0].Store(worker.Process)
-	crew.Stop()
-	require.NoError(t, crew.Freeze(0))
+	crew.stop()
+	require.NoError(t, crew.try(Freeze, 0))
 	require.NoError(t, worker.Process.Signal(syscall.SIGTERM)) // which a process that stands still does not get
 	require.EqualError(t, worker.Wait(), "signal: terminated")
 }

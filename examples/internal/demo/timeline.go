@@ -14,11 +14,13 @@ type Timeline struct {
 	since time.Time // when the current stretch began
 }
 
-// NewTimeline prints the legend and the head of the table.
-func NewTimeline(out io.Writer, legend, head string) *Timeline {
+// NewTimeline prints the legend and the heads of the table's columns, with a note
+// behind them.
+func NewTimeline(out io.Writer, legend string, heads []string, note string) *Timeline {
 	now := time.Now()
 	t := &Timeline{out: out, began: now, since: now}
-	fmt.Fprintf(out, "%s\n\n   from      to   %s\n", legend, head)
+	fmt.Fprintf(out, "%s\n\n", legend)
+	t.line("   from", "     to", heads, note)
 	return t
 }
 
@@ -31,11 +33,16 @@ func (t *Timeline) Begin() { t.since = time.Now() }
 func (t *Timeline) Due() bool { return time.Since(t.since) >= 20*time.Millisecond }
 
 // Draw ends the current stretch and draws its line, and begins the next.
-func (t *Timeline) Draw(row string) {
+func (t *Timeline) Draw(cells []string, format string, args ...any) {
 	now := time.Now()
-	line := fmt.Sprintf("%7.2f %7.2f   %s", t.since.Sub(t.began).Seconds(), now.Sub(t.began).Seconds(), row)
-	fmt.Fprintln(t.out, strings.TrimRight(line, " "))
+	seconds := func(at time.Time) string { return fmt.Sprintf("%7.2f", at.Sub(t.began).Seconds()) }
+	t.line(seconds(t.since), seconds(now), cells, fmt.Sprintf(format, args...))
 	t.since = now
+}
+
+func (t *Timeline) line(from, to string, cells []string, note string) {
+	line := fmt.Sprintf("%s %s   %s   %s", from, to, strings.Join(cells, " "), note)
+	fmt.Fprintln(t.out, strings.TrimRight(line, " "))
 }
 
 // Letter returns the letter that stands for a worker: A for 0.

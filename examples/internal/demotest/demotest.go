@@ -37,9 +37,9 @@ func Main(m *testing.M, main func()) {
 	os.Exit(m.Run())
 }
 
-// Anywhere runs a test of the program on the server in its own process and, unless
+// anywhere runs a test of the program on the server in its own process and, unless
 // ZK_HARNESS=zktest, with -zk on a real server, whose addresses the test gets.
-func Anywhere(t *testing.T, test func(t *testing.T, servers []string)) {
+func anywhere(t *testing.T, test func(t *testing.T, servers []string)) {
 	t.Run("in process", func(t *testing.T) { test(t, nil) })
 	if os.Getenv("ZK_HARNESS") != "zktest" {
 		t.Run("real", func(t *testing.T) { test(t, realServer(t)) })
@@ -59,14 +59,16 @@ func realServer(t *testing.T) []string {
 	return []string{node.Addr()}
 }
 
-// Succeed runs the program to its end, which must be a success whose last line of
-// output matches the verdict. It returns the output.
-func Succeed(t *testing.T, servers []string, verdict string, args ...string) string {
-	stdout, stderr, exit := start(t, servers, args...).end()
-	require.Zero(t, exit, stderr)
-	lines := strings.Split(strings.TrimSpace(stdout), "\n")
-	assert.Regexp(t, verdict, lines[len(lines)-1])
-	return stdout
+// Succeed runs the program to its end anywhere. It must be a success whose last line
+// of output matches the verdict, and whose whole output matches shows.
+func Succeed(t *testing.T, verdict, shows string, args ...string) {
+	anywhere(t, func(t *testing.T, servers []string) {
+		stdout, stderr, exit := start(t, servers, args...).end()
+		require.Zero(t, exit, stderr)
+		lines := strings.Split(strings.TrimSpace(stdout), "\n")
+		assert.Regexp(t, verdict, lines[len(lines)-1])
+		assert.Regexp(t, shows, stdout)
+	})
 }
 
 // Settle checks what a board's settle returned: a verdict that contains one text
@@ -78,6 +80,11 @@ func Settle(t *testing.T, verdict string, err error, contains, problem string) {
 	}
 	require.NoError(t, err)
 	assert.Contains(t, verdict, contains)
+}
+
+// With returns the reports with another one in one place.
+func With[R any](reports []R, i int, r R) []R {
+	return slices.Replace(slices.Clone(reports), i, i+1, r)
 }
 
 // program is a run of the program.
@@ -136,10 +143,14 @@ func (p *program) end() (stdout, stderr string, exit int) {
 	return string(rest), p.stderr.String(), p.cmd.ProcessState.ExitCode()
 }
 
-// Interrupt interrupts a run of the program after a line of output that contains
-// the text. The run must end as interrupted and leave nothing behind. Interrupt
-// returns the rest of the output.
-func Interrupt(t *testing.T, program string, servers []string, text string, args ...string) string {
+// Interrupt interrupts a run of the program anywhere, after a line of output that contains
+// the text. The run must end as interrupted, with that verdict in the rest of its output,
+// and leave nothing behind.
+func Interrupt(t *testing.T, program, text, verdict string, args ...string) {
+	anywhere(t, func(t *testing.T, servers []string) { interrupt(t, program, servers, text, verdict, args...) })
+}
+
+func interrupt(t *testing.T, program string, servers []string, text, verdict string, args ...string) {
 	before := left(t, program, servers)
 	p := start(t, servers, args...)
 	for !strings.Contains(p.line(), text) {
@@ -148,6 +159,7 @@ func Interrupt(t *testing.T, program string, servers []string, text string, args
 	stdout, stderr, exit := p.end()
 	assert.Equal(t, 1, exit)
 	assert.Equal(t, program+": interrupted\n", stderr)
+	assert.Contains(t, stdout, verdict)
 	if servers != nil {
 		// The servers delete empty containers, by default once a minute.
 		stay := left(t, program, servers)
@@ -156,14 +168,13 @@ func Interrupt(t *testing.T, program string, servers []string, text string, args
 			stay = left(t, program, servers)
 		}
 		assert.Equal(t, before, stay)
-		return stdout
+		return
 	}
 	conn, err := net.Dial("tcp", p.addr)
 	if err == nil {
 		conn.Close()
 	}
 	assert.Error(t, err, "a server still listens")
-	return stdout
 }
 
 // left returns what runs of the program have left on the servers.

@@ -238,6 +238,17 @@ func (a *app) hold(client *zkrecipes.Client, g *guard.Guard, h *held, m *command
 	return o, nil
 }
 
+// end returns the error that leads to the exit status of a command that was held.
+func (m *command) end(path string, o outcome, err error) error {
+	switch {
+	case err != nil:
+		return err
+	case o.lost != nil:
+		return m.failLost(path, o)
+	}
+	return exit(o.code())
+}
+
 // failLost returns the failure of a command whose lock was lost.
 func (m *command) failLost(path string, o outcome) error {
 	err := o.lost

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -174,12 +173,11 @@ func parseFile(r io.Reader) (map[string]string, error) {
 	return values, lines.Err()
 }
 
-func names() []string {
-	set := map[string]bool{}
+func names() (names []string) {
 	for _, s := range settings {
-		set[s.env] = true
+		names = append(names, s.env)
 	}
-	return slices.Sorted(maps.Keys(set))
+	return slices.Sorted(slices.Values(names))
 }
 
 func unquote(value string) string {

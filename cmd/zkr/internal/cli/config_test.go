@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/stretchr/testify/require"
 
+	"github.com/zkrecipes/zkrecipes/internal/harness"
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
@@ -226,14 +227,22 @@ func TestTLSIsAllOrNothing(t *testing.T) {
 	require.Equal(t, "zk", cfg.ServerName)
 	require.False(t, cfg.InsecureSkipVerify)
 
+	file := func(text []byte) string {
+		name := filepath.Join(t.TempDir(), "file.pem")
+		require.NoError(t, os.WriteFile(name, text, 0o600))
+		return name
+	}
+	cert, key := harness.PEM(t, harness.NewCA(t).Issue(t, "alice"))
+	_, foreignKey := harness.PEM(t, harness.NewCA(t).Issue(t, "alice"))
 	for _, args := range [][]string{
 		{"--tls-ca", "/nonexistent"}, {"--tls-cert", "/nonexistent"}, {"--tls-key", "/nonexistent"}, {"--tls=perhaps"},
+		{"--tls-ca", file(key)}, {"--tls-cert", file(cert)}, {"--tls-cert", file(cert), "--tls-key", file(foreignKey)},
 		{"--tls-server-name", "zk"}, // it would verify nothing
 	} {
 		a, err = configure(t, "", args...)
 		require.NoError(t, err)
 		_, _, err = a.options(t.Context())
-		require.Error(t, err, args)
+		require.Equal(t, exitConfig, exitCode(err), args)
 	}
 }
 
@@ -249,7 +258,11 @@ func TestEachCommandHasHelpAndCompletion(t *testing.T) {
 	visit = func(c *cobra.Command) {
 		require.NotEmpty(t, c.Short, c.CommandPath())
 		if c.IsAvailableCommand() && c.Name() != "completion" {
-			require.FileExists(t, filepath.Join(dir, strings.ReplaceAll(c.CommandPath(), " ", "-")+".1"))
+			page, err := os.ReadFile(filepath.Join(dir, strings.ReplaceAll(c.CommandPath(), " ", "-")+".1"))
+			require.NoError(t, err)
+			for _, section := range []string{".SH EXIT STATUS\n", ".SH ENVIRONMENT\n", ".SH FILES\n", "ZKR_SESSION_TIMEOUT"} {
+				require.Contains(t, string(page), section, c.CommandPath())
+			}
 		}
 		for _, sub := range c.Commands() {
 			visit(sub)
@@ -258,6 +271,9 @@ func TestEachCommandHasHelpAndCompletion(t *testing.T) {
 	root := (&app{}).root()
 	visit(root)
 	require.True(t, slices.ContainsFunc(root.Commands(), func(c *cobra.Command) bool { return c.Name() == "lock" }))
+	require.NotContains(t, run("help", "who"), "krb5", "what all commands have is a topic of its own")
+	require.Contains(t, run("help", "settings"), "ZKR_KRB5_KEYTAB")
+	require.Contains(t, run("help", "exit-status"), "\n76 ")
 }
 
 // The version of a release is checked in internal/api/release, which installs one.
@@ -265,6 +281,7 @@ func TestTheVersionIsPrintedWithoutAServer(t *testing.T) {
 	version := strings.TrimSuffix(output(t, "version"), "\n")
 	require.NotEmpty(t, version)
 	require.JSONEq(t, `{"version": "`+version+`"}`, output(t, "version", "-o", "json"))
+	require.Equal(t, version+"\n", output(t, "--version"))
 }
 
 // output runs a command that needs no server, and returns what it prints.

@@ -47,15 +47,13 @@ func (a *app) describe() *cobra.Command {
 			"what the znode is, its ACL, and what you can do. Servers tell addresses only if they allow the\n" +
 			"command cons (4lw.commands.whitelist), and zkr asks for them without TLS only.",
 		Args: cobra.ExactArgs(1),
-		RunE: func(c *cobra.Command, args []string) error {
-			return a.with(c, func(ctx context.Context, client *zkrecipes.Client) error {
-				d, err := a.readDescription(ctx, client, args[0])
-				if err != nil {
-					return err
-				}
-				return a.print(d, d.write)
-			})
-		},
+		RunE: a.on(func(ctx context.Context, client *zkrecipes.Client, args []string) error {
+			d, err := a.readDescription(ctx, client, args[0])
+			if err != nil {
+				return err
+			}
+			return a.print(d, d.write)
+		}),
 	}
 }
 
@@ -117,7 +115,7 @@ func addresses(ctx context.Context, servers []string, isTLS bool) map[view.Sessi
 	var all sync.WaitGroup
 	for _, server := range servers {
 		all.Go(func() {
-			text := ask(ctx, server, "cons")
+			text, _ := ask(ctx, server, "cons")
 			mu.Lock()
 			defer mu.Unlock()
 			for _, m := range connection.FindAllStringSubmatch(text, -1) {
@@ -134,29 +132,24 @@ func addresses(ctx context.Context, servers []string, isTLS bool) map[view.Sessi
 // connection is a line of cons (org.apache.zookeeper.server.ServerCnxn, dumpConnectionInfo).
 var connection = regexp.MustCompile(`(?m)^ ?/(\S+?)\[\d+\]\(.*\bsid=(0x[0-9a-f]+)`)
 
-// ask sends a command of four letters, and returns what the server answers, or nothing.
-func ask(ctx context.Context, server, command string) string {
+// ask sends a command of four letters, and returns what the server answers.
+func ask(ctx context.Context, server, command string) (string, error) {
 	nc, err := (&net.Dialer{}).DialContext(ctx, "tcp", server)
 	if err != nil {
-		return ""
+		return "", err
 	}
 	defer nc.Close()
 	if deadline, ok := ctx.Deadline(); ok {
 		_ = nc.SetDeadline(deadline)
 	}
 	_, _ = io.WriteString(nc, command)
-	reply, _ := io.ReadAll(io.LimitReader(nc, 16<<20))
-	return string(reply)
+	reply, err := io.ReadAll(io.LimitReader(nc, 16<<20))
+	return string(reply), err
 }
 
 // advice says what one can do about a line.
 func advice(l view.Line, dead int) (lines []string) {
-	held := 0
-	for _, p := range l.Places {
-		if p.Held {
-			held++
-		}
-	}
+	held := l.Held()
 	waits := len(l.Places) > held
 	switch {
 	case l.Recipe == zkrecipes.RecipeQueue:

@@ -61,11 +61,8 @@ func (a *app) gateCommand(use, short string, do func(*zkrecipes.Gate, context.Co
 func (a *app) gateWait() *cobra.Command {
 	var wait time.Duration
 	c := a.gateCommand("wait PATH", "Wait until a gate is open", func(g *zkrecipes.Gate, ctx context.Context) error {
-		if wait > 0 {
-			var cancel context.CancelFunc
-			ctx, cancel = context.WithTimeoutCause(ctx, wait, errWaited)
-			defer cancel()
-		}
+		ctx, cancel := bounded(ctx, wait)
+		defer cancel()
 		err := g.Wait(ctx)
 		if err != nil && errors.Is(context.Cause(ctx), errWaited) {
 			return &failure{exitNotAcquired, err}

@@ -14,7 +14,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/zkrecipes/zkrecipes"
-	"github.com/zkrecipes/zkrecipes/cmd/zkr/internal/guard"
 	"github.com/zkrecipes/zkrecipes/cmd/zkr/internal/view"
 )
 
@@ -78,12 +77,8 @@ func (j *jobbing) period(t time.Time) time.Time {
 
 // runJob takes the lock, and runs the command unless the period is done.
 func (a *app) runJob(ctx context.Context, job string, j *jobbing) error {
-	g, err := guard.Start()
-	if err != nil {
-		return &failure{exitSoftware, err}
-	}
 	var lease *zkrecipes.Lease
-	client, h, err := acquire(ctx, a, job+"/lock", &j.command, &j.waitFlags, func(ctx context.Context, client *zkrecipes.Client) (*held, error) {
+	client, g, h, err := acquire(ctx, a, job+"/lock", &j.command, &j.waitFlags, func(ctx context.Context, client *zkrecipes.Client) (*held, error) {
 		m := zkrecipes.NewMutex(client, job+"/lock")
 		var err error
 		if lease, err = pick(j.try, m.TryLock, m.Lock)(ctx); err != nil {
@@ -91,13 +86,10 @@ func (a *app) runJob(ctx context.Context, job string, j *jobbing) error {
 		}
 		return heldLease(lease), nil
 	})
-	if client != nil {
-		defer client.Close()
-	}
 	if err != nil {
-		g.Close()
 		return err
 	}
+	defer client.Close()
 	r := &jobRun{lease: lease, path: job + "/done"}
 	due, err := r.look(ctx, j)
 	if err != nil || !due {
@@ -107,13 +99,7 @@ func (a *app) runJob(ctx context.Context, job string, j *jobbing) error {
 	r.next.Identity = a.identity()
 	o, err := a.hold(client, g, h, &j.command, []string{"ZKR_PERIOD=" + r.next.Period.Format(time.RFC3339)},
 		func() error { return r.record(ctx) })
-	switch {
-	case err != nil:
-		return err
-	case o.lost != nil:
-		return j.failLost(job, o)
-	}
-	return exit(o.code())
+	return j.end(job, o, err)
 }
 
 // jobRun is a job in one period.

@@ -123,28 +123,15 @@ func (a *app) lock() *cobra.Command {
 
 // runLock acquires, runs the command and releases.
 func (a *app) runLock(ctx context.Context, path string, l *locking) error {
-	g, err := guard.Start() // it is ready by the time that the lock is held
-	if err != nil {
-		return &failure{exitSoftware, err}
-	}
-	client, h, err := acquire(ctx, a, path, &l.command, &l.waitFlags, func(ctx context.Context, client *zkrecipes.Client) (*held, error) {
+	client, g, h, err := acquire(ctx, a, path, &l.command, &l.waitFlags, func(ctx context.Context, client *zkrecipes.Client) (*held, error) {
 		return l.take(ctx, client, path)
 	})
-	if client != nil {
-		defer client.Close()
-	}
 	if err != nil {
-		g.Close()
 		return err
 	}
+	defer client.Close()
 	o, err := a.hold(client, g, h, &l.command, nil, nil)
-	if err != nil {
-		return err
-	}
-	if o.lost != nil {
-		return l.failLost(path, o)
-	}
-	return exit(o.code())
+	return l.end(path, o, err)
 }
 
 // take takes what the flags say.
@@ -182,15 +169,23 @@ func pick[F any](first bool, a, b F) F {
 // errWaited is the cause of a context whose -w has passed.
 var errWaited = errors.New("the time to wait has passed")
 
-// acquire connects and calls take, which takes what is at the path, within the bounds of the flags.
-// If there is a Client, the caller closes it, also after an error.
-func acquire(ctx context.Context, a *app, path string, m *command, f *waitFlags, take func(context.Context, *zkrecipes.Client) (*held, error)) (client *zkrecipes.Client, h *held, err error) {
+// bounded returns a context that ends after the time to wait, if that is not 0.
+func bounded(ctx context.Context, wait time.Duration) (context.Context, context.CancelFunc) {
+	if wait == 0 {
+		return ctx, func() {}
+	}
+	return context.WithTimeoutCause(ctx, wait, errWaited)
+}
+
+// acquire starts a guard, connects and calls take, which takes what is at the path, within the bounds of
+// the flags. Without an error the caller must use or close the guard, and close the Client.
+func acquire(ctx context.Context, a *app, path string, m *command, f *waitFlags, take func(context.Context, *zkrecipes.Client) (*held, error)) (client *zkrecipes.Client, g *guard.Guard, h *held, err error) {
+	if g, err = guard.Start(); err != nil { // it is ready by the time that the lock is held
+		return nil, nil, nil, &failure{exitSoftware, err}
+	}
 	err = a.waiting(ctx, func(ctx context.Context) error {
-		if f.wait > 0 {
-			var cancel context.CancelFunc
-			ctx, cancel = context.WithTimeoutCause(ctx, f.wait, errWaited)
-			defer cancel()
-		}
+		ctx, cancel := bounded(ctx, f.wait)
+		defer cancel()
 		if client, err = a.dial(ctx); err != nil {
 			return err
 		}
@@ -202,7 +197,6 @@ func acquire(ctx context.Context, a *app, path string, m *command, f *waitFlags,
 			if err != nil {
 				return err
 			}
-			var cancel context.CancelFunc
 			ctx, cancel = context.WithTimeout(ctx, patience)
 			defer cancel()
 		}
@@ -219,9 +213,15 @@ func acquire(ctx context.Context, a *app, path string, m *command, f *waitFlags,
 		}
 		return err
 	})
-	if err != nil && h != nil { // a signal came as the lock was granted
-		_ = h.release()
-		h = nil
+	if err == nil {
+		return client, g, h, nil
 	}
-	return client, h, err
+	if h != nil { // a signal came as the lock was granted
+		_ = h.release()
+	}
+	g.Close()
+	if client != nil {
+		client.Close()
+	}
+	return nil, nil, nil, err
 }

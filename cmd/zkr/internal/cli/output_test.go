@@ -49,16 +49,6 @@ func TestPeriodsAreMultiplesPlusTheOffset(t *testing.T) {
 	require.Equal(t, time.Unix(-3600, 0).UTC(), (&jobbing{every: time.Hour}).period(time.Unix(-1, 0)))
 }
 
-func TestACommandDoesNotInheritZkrsSecrets(t *testing.T) {
-	t.Setenv("ZKR_AUTH", "digest:user:secret")
-	t.Setenv("ZKR_SASL_PASSWORD", "secret")
-	t.Setenv("ZKR_SERVERS", "zk:1")
-	env := (&held{path: "/a"}).environ()
-	require.NotContains(t, strings.Join(env, "\n"), "secret")
-	require.Contains(t, env, "ZKR_SERVERS=zk:1")
-	require.Contains(t, env, "ZKR_PATH=/a")
-}
-
 func TestJSONOnATerminalCannotControlIt(t *testing.T) {
 	for _, text := range []string{"ä <b> \"q\" \\", "\x1b[2J\u202e\u009b31m\u2028", "\U000e0001\U0001f600"} {
 		var out strings.Builder

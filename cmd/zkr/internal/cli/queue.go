@@ -95,11 +95,9 @@ func (a *app) queueList() *cobra.Command {
 		Use:   "ls PATH",
 		Short: "List the items, the oldest first; with -o json one object a line",
 		Args:  cobra.ExactArgs(1),
-		RunE: func(c *cobra.Command, args []string) error {
-			return a.with(c, func(ctx context.Context, client *zkrecipes.Client) error {
-				return a.listItems(ctx, f.open(client, args[0]))
-			})
-		},
+		RunE: a.on(func(ctx context.Context, client *zkrecipes.Client, args []string) error {
+			return a.listItems(ctx, f.open(client, args[0]))
+		}),
 	}, true)
 }
 
@@ -192,22 +190,20 @@ func (a *app) queuePeek() *cobra.Command {
 		Use:   "peek PATH [ID]",
 		Short: "Print the data of an item, or of the one that is taken next (escaped on a terminal)",
 		Args:  cobra.RangeArgs(1, 2),
-		RunE: func(c *cobra.Command, args []string) error {
-			return a.with(c, func(ctx context.Context, client *zkrecipes.Client) error {
-				q := f.open(client, args[0])
-				e, err := peek(ctx, q, args[1:])
-				if err != nil {
-					return err
+		RunE: a.on(func(ctx context.Context, client *zkrecipes.Client, args []string) error {
+			q := f.open(client, args[0])
+			e, err := peek(ctx, q, args[1:])
+			if err != nil {
+				return err
+			}
+			return a.print(newItem(e), func(w io.Writer) {
+				if isTerminal(w) {
+					fmt.Fprintln(w, view.Printable(e.Data))
+					return
 				}
-				return a.print(newItem(e), func(w io.Writer) {
-					if isTerminal(w) {
-						fmt.Fprintln(w, view.Printable(e.Data))
-						return
-					}
-					_, _ = w.Write(e.Data)
-				})
+				_, _ = w.Write(e.Data)
 			})
-		},
+		}),
 	}, true)
 }
 
@@ -245,20 +241,18 @@ func (a *app) queuePurge() *cobra.Command {
 		Use:   "purge PATH",
 		Short: "Remove all items that no consumer has, for good",
 		Args:  cobra.ExactArgs(1),
-		RunE: func(c *cobra.Command, args []string) error {
-			return a.with(c, func(ctx context.Context, client *zkrecipes.Client) error {
-				q := f.open(client, args[0])
-				n, err := q.Len(ctx)
-				if err != nil {
-					return err
-				}
-				if err := a.confirm(ctx, yes, fmt.Sprintf("Remove up to %d items of %s for good?", n, q.Path())); err != nil {
-					return err
-				}
-				removed, err := q.Purge(ctx)
-				return errors.Join(err, a.printCount("removed", removed))
-			})
-		},
+		RunE: a.on(func(ctx context.Context, client *zkrecipes.Client, args []string) error {
+			q := f.open(client, args[0])
+			n, err := q.Len(ctx)
+			if err != nil {
+				return err
+			}
+			if err := a.confirm(ctx, yes, fmt.Sprintf("Remove up to %d items of %s for good?", n, q.Path())); err != nil {
+				return err
+			}
+			removed, err := q.Purge(ctx)
+			return errors.Join(err, a.printCount("removed", removed))
+		}),
 	}, true)
 	c.Flags().BoolVar(&yes, "yes", false, "do not ask")
 	return c
@@ -287,18 +281,16 @@ func (a *app) queueBury() *cobra.Command {
 // with how many it did so.
 func (a *app) eachItem(c *cobra.Command, f *queueFlags, done string, do func(*zkrecipes.Queue, context.Context, zkrecipes.ItemID) error) *cobra.Command {
 	c.Args = cobra.MinimumNArgs(2)
-	c.RunE = func(c *cobra.Command, args []string) error {
-		return a.with(c, func(ctx context.Context, client *zkrecipes.Client) error {
-			q, n := f.open(client, args[0]), 0
-			for _, id := range args[1:] {
-				if err := do(q, ctx, zkrecipes.ItemID(id)); err != nil {
-					return errors.Join(fmt.Errorf("%s: %w", id, err), a.printCount(done, n))
-				}
-				n++
+	c.RunE = a.on(func(ctx context.Context, client *zkrecipes.Client, args []string) error {
+		q, n := f.open(client, args[0]), 0
+		for _, id := range args[1:] {
+			if err := do(q, ctx, zkrecipes.ItemID(id)); err != nil {
+				return errors.Join(fmt.Errorf("%s: %w", id, err), a.printCount(done, n))
 			}
-			return a.printCount(done, n)
-		})
-	}
+			n++
+		}
+		return a.printCount(done, n)
+	})
 	c.Flags().SetInterspersed(false) // an ID may begin with -
 	return c
 }

@@ -12,15 +12,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/zkrecipes/zkrecipes"
+	"github.com/zkrecipes/zkrecipes/internal/recipetest"
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
 func TestASignalEndsPutWhileItReads(t *testing.T) {
 	srv := zktest.NewServer(t)
-	client, err := zkrecipes.Dial(t.Context(), []string{srv.Addr()}, nil)
-	require.NoError(t, err)
-	t.Cleanup(func() { client.Close() })
-	q := zkrecipes.NewQueue(client, "/q", nil)
+	q := zkrecipes.NewQueue(recipetest.DialTo(t, []string{srv.Addr()}, nil), "/q", nil)
 	put := func(flags ...string) (typed io.Writer, interrupt func()) {
 		r, w := io.Pipe()
 		t.Cleanup(func() { w.Close() })
@@ -38,7 +36,7 @@ func TestASignalEndsPutWhileItReads(t *testing.T) {
 		}
 	}
 	typed, interrupt := put("--lines")
-	_, err = io.WriteString(typed, "first\n")
+	_, err := io.WriteString(typed, "first\n")
 	require.NoError(t, err)
 	_, err = io.WriteString(typed, "second") // which is read once the first was put
 	require.NoError(t, err)

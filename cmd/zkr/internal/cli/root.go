@@ -180,6 +180,13 @@ func (a *app) with(c *cobra.Command, f func(context.Context, *zkrecipes.Client) 
 	})
 }
 
+// on returns a RunE that connects, calls f with the arguments and closes the Client.
+func (a *app) on(f func(context.Context, *zkrecipes.Client, []string) error) func(*cobra.Command, []string) error {
+	return func(c *cobra.Command, args []string) error {
+		return a.with(c, func(ctx context.Context, client *zkrecipes.Client) error { return f(ctx, client, args) })
+	}
+}
+
 // signaled is the cause of a context that a signal has ended.
 type signaled struct{ signal syscall.Signal }
 

@@ -7,10 +7,8 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
-	"io"
 	"net"
 	"net/url"
-	"os"
 	"strings"
 	"time"
 
@@ -46,7 +44,7 @@ func (a *app) serve() *cobra.Command {
 		Args:    cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			f.opts.Root = strings.Join(append(args, "/")[:1], "")
-			if err := a.prepareServe(f); err != nil {
+			if err := a.prepareServe(c.Context(), f); err != nil {
 				return err
 			}
 			defer f.opts.Listener.Close()
@@ -85,7 +83,7 @@ func (f *serveFlags) check() error {
 }
 
 // prepareServe checks the flags, makes the token and listens.
-func (a *app) prepareServe(f *serveFlags) (err error) {
+func (a *app) prepareServe(ctx context.Context, f *serveFlags) (err error) {
 	if err := f.check(); err != nil {
 		return err
 	}
@@ -106,7 +104,7 @@ func (a *app) prepareServe(f *serveFlags) (err error) {
 		fmt.Fprintf(a.stderr, "zkr: warning: the token for actions passes unencrypted to %s; put TLS before it, and set --public-url\n", f.listen)
 	}
 	if f.allowActions {
-		if f.opts.Token, err = a.serveToken(f.tokenFile); err != nil {
+		if f.opts.Token, err = a.serveToken(ctx, f.tokenFile); err != nil {
 			return err
 		}
 	}
@@ -136,27 +134,19 @@ func (f *serveFlags) checkPublicURL() (isTLS bool, err error) {
 }
 
 // serveToken returns the token in the file, or makes one and prints it.
-func (a *app) serveToken(path string) (string, error) {
+func (a *app) serveToken(ctx context.Context, path string) (string, error) {
 	if path == "" {
 		token := rand.Text()
 		fmt.Fprintf(a.stderr, "zkr: the token for actions is %s\n", token)
 		return token, nil
 	}
-	file, err := os.Open(path)
+	text, err := readPrivate(ctx, path)
 	if err != nil {
-		return "", failf(exitConfig, "%w", err)
-	}
-	defer file.Close()
-	if err := checkPrivate(file); err != nil {
 		return "", err
 	}
-	text, err := io.ReadAll(io.LimitReader(file, 1<<12))
 	token := strings.TrimSpace(string(text))
-	if err == nil && len(token) < 16 {
-		err = fmt.Errorf("%s has a token of %d bytes, and it must have at least 16", path, len(token))
-	}
-	if err != nil {
-		return "", failf(exitConfig, "%w", err)
+	if len(token) < 16 {
+		return "", failf(exitConfig, "%s has a token of %d bytes, and it must have at least 16", path, len(token))
 	}
 	return token, nil
 }

@@ -22,7 +22,7 @@ func prepared(t *testing.T, change func(*serveFlags)) (f *serveFlags, stderr str
 	a := &app{stderr: &out}
 	f = &serveFlags{listen: "127.0.0.1:0", opts: serve.Options{Root: "/", Stale: time.Minute, Refresh: time.Second, Requests: 80, Lines: 10}}
 	change(f)
-	err = a.prepareServe(f)
+	err = a.prepareServe(t.Context(), f)
 	if err == nil {
 		require.NoError(t, f.opts.Listener.Close())
 	}

@@ -7,8 +7,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -33,13 +33,9 @@ func (a *app) sayWhoHolds(ctx context.Context, client *zkrecipes.Client, path st
 	if !isTerminal(a.stderr) || a.isJSON() {
 		return func() {}
 	}
-	ctx, cancel := context.WithCancel(ctx)
-	var saying sync.WaitGroup
-	saying.Go(func() {
-		timer := time.NewTimer(silence)
-		defer timer.Stop()
+	return beside(ctx, func(ctx context.Context) {
 		select {
-		case <-timer.C:
+		case <-time.After(silence):
 		case <-ctx.Done():
 			return
 		}
@@ -47,9 +43,16 @@ func (a *app) sayWhoHolds(ctx context.Context, client *zkrecipes.Client, path st
 			fmt.Fprintf(a.stderr, "zkr: waiting for %s: %s\n", view.Clean(path), text)
 		}
 	})
+}
+
+// beside calls f in a goroutine. done ends its context, and waits for it.
+func beside(ctx context.Context, f func(context.Context)) (done func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	var running sync.WaitGroup
+	running.Go(func() { f(ctx) })
 	return func() {
 		cancel()
-		saying.Wait()
+		running.Wait()
 	}
 }
 
@@ -109,9 +112,7 @@ func (a *app) sayLoss(ctx context.Context, client *zkrecipes.Client) (done func(
 	if a.isJSON() {
 		return func() {}
 	}
-	ctx, cancel := context.WithCancel(ctx)
-	var saying sync.WaitGroup
-	saying.Go(func() {
+	return beside(ctx, func(ctx context.Context) {
 		tick := time.NewTicker(lossLook)
 		defer tick.Stop()
 		isLost := false
@@ -131,10 +132,6 @@ func (a *app) sayLoss(ctx context.Context, client *zkrecipes.Client) (done func(
 			}
 		}
 	})
-	return func() {
-		cancel()
-		saying.Wait()
-	}
 }
 
 // noConnection says why there is no connection. err is that of Dial, if that has failed. It asks each
@@ -173,30 +170,17 @@ func noConnection(ctx context.Context, servers []string, isTLS bool, err error) 
 // with it, or nothing. ZooKeeper's NIOServerCnxn and NettyServerCnxnFactory close a connection beyond
 // maxClientCnxns before they read from it.
 func probe(ctx context.Context, server string) string {
-	nc, err := (&net.Dialer{}).DialContext(ctx, "tcp", server)
-	if err != nil {
-		if op := (*net.OpError)(nil); errors.As(err, &op) {
-			err = op.Err
-		}
-		return err.Error()
-	}
-	defer nc.Close()
-	deadline, _ := ctx.Deadline()
-	_ = nc.SetDeadline(deadline)
-	_, _ = io.WriteString(nc, "srvr")
-	reply, err := io.ReadAll(io.LimitReader(nc, 1<<12))
-	switch text := string(reply); {
+	text, err := ask(ctx, server, "srvr")
+	op := (*net.OpError)(nil)
+	switch {
+	case errors.As(err, &op) && op.Op == "dial":
+		return op.Err.Error()
 	case strings.Contains(text, "not currently serving requests"):
 		return "it serves nobody at the moment: it has no quorum, or is starting"
-	case strings.Contains(text, "Zookeeper version"), len(text) > 0: // or srvr is not allowed
+	case text != "": // its version, or that srvr is not allowed
 		return ""
-	case errors.Is(err, context.DeadlineExceeded) || isTimeout(err):
+	case errors.Is(err, os.ErrDeadlineExceeded):
 		return "it accepts connections, and does not answer"
 	}
 	return "it closes connections at once: maxClientCnxns from this address, or it speaks TLS (--tls)"
-}
-
-func isTimeout(err error) bool {
-	var timeout net.Error
-	return errors.As(err, &timeout) && timeout.Timeout()
 }

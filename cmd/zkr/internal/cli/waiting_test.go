@@ -4,7 +4,6 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"os"
 	"syscall"
 	"testing"
@@ -27,15 +26,4 @@ func TestNoSignalIsLostBetweenWaitingAndRunning(t *testing.T) {
 		require.Equal(t, exitSignal+int(syscall.SIGTERM), exitCode(err))
 		require.Empty(t, a.signals)
 	}
-}
-
-func TestASignalEndsTheWait(t *testing.T) {
-	a := &app{signals: make(chan os.Signal, 16)}
-	a.signals <- syscall.SIGWINCH // ends nothing
-	a.signals <- syscall.SIGINT
-	err := a.waiting(t.Context(), func(ctx context.Context) error {
-		<-ctx.Done()
-		return errors.New("as a call says it")
-	})
-	require.Equal(t, 130, exitCode(err))
 }

@@ -28,18 +28,16 @@ func (a *app) who() *cobra.Command {
 			"these have. Of any other path it lists the ephemeral znodes below as if they were members. Those\n" +
 			"that wait at a gate leave no znode. With --watch it lists them again after each change.",
 		Args: cobra.ExactArgs(1),
-		RunE: func(c *cobra.Command, args []string) error {
-			return a.with(c, func(ctx context.Context, client *zkrecipes.Client) error {
-				if watch {
-					return a.watchWho(ctx, client, args[0])
-				}
-				l, err := view.ReadPath(ctx, client, args[0])
-				if err != nil {
-					return err
-				}
-				return a.print(l, func(w io.Writer) { printPlaces(w, l) })
-			})
-		},
+		RunE: a.on(func(ctx context.Context, client *zkrecipes.Client, args []string) error {
+			if watch {
+				return a.watchWho(ctx, client, args[0])
+			}
+			l, err := view.ReadPath(ctx, client, args[0])
+			if err != nil {
+				return err
+			}
+			return a.print(l, func(w io.Writer) { printPlaces(w, l) })
+		}),
 	}
 	c.Flags().BoolVar(&watch, "watch", false, "list again after each change, until a signal")
 	return c
@@ -85,29 +83,27 @@ func (a *app) evict() *cobra.Command {
 			"is one place only. Its call returns an error. With --holder it may be a holder, too. Then the next waiter holds, perhaps before the\n" +
 			"evicted process knows: use it only if that process is dead, or if its writes are fenced.",
 		Args: cobra.ExactArgs(2),
-		RunE: func(c *cobra.Command, args []string) error {
-			return a.with(c, func(ctx context.Context, client *zkrecipes.Client) error {
-				p, err := findPlace(ctx, client, args[0], args[1])
-				if err != nil {
-					return err
-				}
-				if p.Held && !holder {
-					return failf(exitFailure, "%s holds %s (--holder evicts it all the same)", view.Clean(view.Brief(p.Identity)), args[0])
-				}
-				question := fmt.Sprintf("Evict %s, which %s %s, session %s?", view.Clean(view.Brief(p.Identity)), pick(p.Held, "holds", "waits for"), args[0], p.Session)
-				if err := a.confirm(ctx, yes, question); err != nil {
-					return err
-				}
-				evicted, err := client.Evict(ctx, p.Contender, &zkrecipes.EvictOptions{Holder: holder})
-				if err != nil {
-					return err
-				}
-				return a.print(struct {
-					Place   string `json:"place"`
-					Evicted bool   `json:"evicted"`
-				}{p.Name, evicted}, func(w io.Writer) { fmt.Fprintln(w, pick(evicted, "evicted", "it had left before")) })
-			})
-		},
+		RunE: a.on(func(ctx context.Context, client *zkrecipes.Client, args []string) error {
+			p, err := findPlace(ctx, client, args[0], args[1])
+			if err != nil {
+				return err
+			}
+			if p.Held && !holder {
+				return failf(exitFailure, "%s holds %s (--holder evicts it all the same)", view.Clean(view.Brief(p.Identity)), args[0])
+			}
+			question := fmt.Sprintf("Evict %s, which %s %s, session %s?", view.Clean(view.Brief(p.Identity)), pick(p.Held, "holds", "waits for"), args[0], p.Session)
+			if err := a.confirm(ctx, yes, question); err != nil {
+				return err
+			}
+			evicted, err := client.Evict(ctx, p.Contender, &zkrecipes.EvictOptions{Holder: holder})
+			if err != nil {
+				return err
+			}
+			return a.print(struct {
+				Place   string `json:"place"`
+				Evicted bool   `json:"evicted"`
+			}{p.Name, evicted}, func(w io.Writer) { fmt.Fprintln(w, pick(evicted, "evicted", "it had left before")) })
+		}),
 	}
 	c.Flags().BoolVar(&yes, "yes", false, "do not ask")
 	c.Flags().BoolVar(&holder, "holder", false, "evict also a holder")

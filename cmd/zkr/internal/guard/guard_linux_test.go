@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -26,12 +25,10 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// hold is a Hold whose end the test moves.
+// hold is a Hold that the test ends.
 type hold struct {
-	ctx  context.Context
-	lose context.CancelFunc
-
-	mu    sync.Mutex
+	ctx   context.Context
+	lose  context.CancelFunc
 	until time.Time
 }
 
@@ -43,17 +40,7 @@ func holdFor(t *testing.T, d time.Duration) *hold {
 
 func (h *hold) Context(context.Context) context.Context { return h.ctx }
 
-func (h *hold) ValidUntil() time.Time {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.until
-}
-
-func (h *hold) renew(d time.Duration) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.until = time.Now().Add(d)
-}
+func (h *hold) ValidUntil() time.Time { return h.until }
 
 // proc is a command that a guard runs.
 type proc struct {
@@ -117,15 +104,6 @@ func (r *proc) await(text string) {
 	require.Eventually(r.t, func() bool { return strings.Contains(r.output(), text) }, time.Minute, time.Millisecond, "no %s", text)
 }
 
-func (r *proc) isOver() bool {
-	select {
-	case <-r.done:
-		return true
-	default:
-		return false
-	}
-}
-
 // deafWriter ignores SIGTERM and writes the time again and again, which date prints in ns.
 const deafWriter = `{ trap "echo TERM" TERM; echo began; while :; do date +%s%N; sleep 0.01; done; }`
 
@@ -140,17 +118,6 @@ func (r *proc) last() time.Time {
 	}
 	require.Fail(r.t, "nothing was written")
 	return time.Time{}
-}
-
-func TestRunReturnsHowTheCommandEnded(t *testing.T) {
-	h := holdFor(t, time.Hour)
-	require.Equal(t, Result{Code: 7}, runScript(t, h, "(exit 7)", nil).wait())
-	require.Equal(t, Result{Signal: 9}, runScript(t, h, "kill -KILL $$", nil).wait())
-	for path, want := range map[string]syscall.Errno{"/nonexistent": syscall.ENOENT, "/etc/passwd": syscall.EACCES} {
-		r := runScript(t, h, "", func(c *Command) { c.Path = path })
-		<-r.done
-		require.ErrorIs(t, r.err, want)
-	}
 }
 
 func TestArgumentsAndVariablesNeedNotBeUTF8(t *testing.T) {
@@ -170,21 +137,6 @@ func TestTheCommandIsKilledAtTheDeadline(t *testing.T) {
 	require.True(t, found, "SIGTERM comes first")
 	require.Contains(t, before, "began")
 	require.NotEmpty(t, strings.TrimSpace(after), "the command could go on for the grace")
-}
-
-func TestARenewedCommandGoesOn(t *testing.T) {
-	h := holdFor(t, 8*time.Second)
-	r := runScript(t, h, `{ echo began; while [ ! -e "$0/end" ]; do sleep 0.01; done; echo ended; }`, nil)
-	r.await("began")
-	for _, d := range []time.Duration{12 * time.Second, time.Hour} {
-		over := h.ValidUntil()
-		h.renew(d)
-		time.Sleep(time.Until(over))
-		require.False(t, r.isOver())
-	}
-	require.NoError(t, os.WriteFile(filepath.Join(r.dir, "end"), nil, 0o600))
-	require.Equal(t, Result{}, r.wait())
-	require.Contains(t, r.output(), "ended")
 }
 
 func TestAHoldThatIsLostKillsTheCommandAtOnce(t *testing.T) {
@@ -234,25 +186,6 @@ func (r *proc) group() int {
 	}
 	require.Fail(r.t, "the command does not run")
 	return 0
-}
-
-func TestTheCommandDiesWithItsGuard(t *testing.T) {
-	r := runScript(t, holdFor(t, time.Hour), deafWriter, nil)
-	r.await("\n1") // it has written the time
-	require.NoError(t, syscall.Kill(r.guard.pid, syscall.SIGKILL))
-	require.Equal(t, Result{Signal: 9}, r.wait())
-	last := r.last()
-	time.Sleep(100 * time.Millisecond)
-	require.Equal(t, last, r.last(), "nothing is left that writes")
-}
-
-func TestAGuardThatIsStoppedIsKilledInTime(t *testing.T) {
-	h := holdFor(t, 15*time.Second)
-	r := runScript(t, h, deafWriter, func(c *Command) { c.Margin = 5 * time.Second })
-	r.await("\n1") // it has written the time
-	require.NoError(t, syscall.Kill(r.guard.pid, syscall.SIGSTOP))
-	require.Equal(t, Result{Signal: 9, Late: true}, r.wait())
-	require.True(t, r.last().Before(h.until))
 }
 
 // The pipe to a guard that is stopped for long is full one day. The caller must still see that the

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/zkrecipes/zkrecipes"
+	"github.com/zkrecipes/zkrecipes/internal/recipetest"
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
@@ -45,10 +46,7 @@ func inBubble(t *testing.T, opts Options, build, f func(w *world)) {
 
 func (w *world) dial(identity string) *zkrecipes.Client {
 	w.t.Helper()
-	c, err := zkrecipes.Dial(w.t.Context(), []string{"zk:2181"}, &zkrecipes.Options{Identity: identity, Dialer: w.srv.DialContext})
-	require.NoError(w.t, err)
-	w.t.Cleanup(func() { _ = c.Close() })
-	return c
+	return recipetest.DialTo(w.t, []string{"zk:2181"}, &zkrecipes.Options{Identity: identity, Dialer: w.srv.DialContext})
 }
 
 // makeLocks makes locks of the names /locks/<i> that have been used.
@@ -113,15 +111,12 @@ func (w *world) deadlock(x, y string) {
 
 func (w *world) lock(c *zkrecipes.Client, path string) {
 	w.t.Helper()
-	_, err := zkrecipes.NewMutex(c, path).Lock(w.t.Context())
-	require.NoError(w.t, err)
+	recipetest.LockOn(w.t, zkrecipes.NewMutex(c, path))
 }
 
 // waitFor has a Client wait for a lock until the end of the test.
 func (w *world) waitFor(c *zkrecipes.Client, path string) {
-	done := make(chan struct{})
-	go func() { defer close(done); _, _ = zkrecipes.NewMutex(c, path).Lock(w.t.Context()) }()
-	w.t.Cleanup(func() { _ = c.Close(); <-done })
+	recipetest.LockLater(w.t, zkrecipes.NewMutex(c, path))
 	synctest.Wait()
 }
 
@@ -183,6 +178,11 @@ func TestADeadlockOfTwoNewLocksAmong2000IsShownWithin10Seconds(t *testing.T) {
 				t.Logf("2,000 locks are read after %v", w.awaitFirstReading())
 				if busy > 0 {
 					w.keepBusy(busy)
+					for i := range 3 { // of which browsers show some
+						hide, ok := w.hub.show(fmt.Sprintf("/locks/%04d", i))
+						require.True(t, ok)
+						defer hide()
+					}
 					time.Sleep(time.Minute) // all shares that can be used up are
 				}
 				const observed = time.Minute

@@ -9,7 +9,6 @@ import (
 	"path"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/zkrecipes/zkrecipes"
 	"github.com/zkrecipes/zkrecipes/cmd/zkr/internal/view"
@@ -89,8 +88,7 @@ type suspect struct {
 func suspectOf(g *view.Graph, circle []view.Session) suspect {
 	s := suspect{places: map[string][]string{}}
 	var paths []string
-	for i, session := range circle {
-		w, _ := g.Between(session, circle[(i+1)%len(circle)])
+	for _, w := range g.Edges(circle) {
 		for _, l := range g.Lines {
 			if l.Path != w.Path {
 				continue
@@ -234,24 +232,11 @@ func mostWaited(leaves map[view.Session]map[view.Session]bool, rank map[view.Ses
 
 func newDeadlock(g *view.Graph, circle []view.Session) deadlock {
 	d := deadlock{Sentence: view.Clean(g.Sentence(circle)), Sessions: circle}
-	for i, s := range circle {
-		w, _ := g.Between(s, circle[(i+1)%len(circle)])
+	for _, w := range g.Edges(circle) {
 		d.Paths = append(d.Paths, w.Path)
-		d.Since = max(d.Since, millis(joined(g, w)))
+		d.Since = max(d.Since, millis(w.Since))
 	}
 	return d
-}
-
-// joined returns when the place of a wait joined its line.
-func joined(g *view.Graph, w view.Wait) time.Time {
-	for _, l := range g.Lines {
-		for _, p := range l.Places {
-			if l.Path == w.Path && p.Name == w.Place {
-				return p.Since
-			}
-		}
-	}
-	return time.Time{}
 }
 
 func edgesAmong(g *view.Graph, chosen []view.Session) []edge {
@@ -262,19 +247,11 @@ func edgesAmong(g *view.Graph, chosen []view.Session) []edge {
 	}
 	for _, w := range g.Waits {
 		for _, holder := range w.For {
-			e := edge{From: w.Session, To: holder, Path: view.Clean(w.Path), Red: isRed(g, w.Session, holder)}
+			e := edge{From: w.Session, To: holder, Path: view.Clean(w.Path), Red: g.IsDeadlocked(w.Session, holder)}
 			if among[e.From] && among[e.To] && !slices.Contains(edges, e) {
 				edges = append(edges, e)
 			}
 		}
 	}
 	return edges
-}
-
-// isRed reports whether a deadlock has that wait.
-func isRed(g *view.Graph, from, to view.Session) bool {
-	return slices.ContainsFunc(g.Deadlocks, func(circle []view.Session) bool {
-		i := slices.Index(circle, from)
-		return i >= 0 && circle[(i+1)%len(circle)] == to
-	})
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/zkrecipes/zkrecipes"
+	"github.com/zkrecipes/zkrecipes/internal/recipetest"
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
@@ -75,10 +76,7 @@ func (s *served) start(change func(*Options)) {
 
 func (s *served) dial(identity string) *zkrecipes.Client {
 	s.t.Helper()
-	c, err := zkrecipes.Dial(s.t.Context(), []string{s.srv.Addr()}, &zkrecipes.Options{Identity: identity})
-	require.NoError(s.t, err)
-	s.t.Cleanup(func() { _ = c.Close() })
-	return c
+	return recipetest.DialTo(s.t, []string{s.srv.Addr()}, &zkrecipes.Options{Identity: identity})
 }
 
 // ask sends a request with these headers, of which Host is one.

@@ -15,6 +15,7 @@ import (
 
 	"github.com/zkrecipes/zkrecipes"
 	"github.com/zkrecipes/zkrecipes/cmd/zkr/internal/view"
+	"github.com/zkrecipes/zkrecipes/internal/harness"
 )
 
 // raw is a client whose requests are other ones than those of the page: it only writes.
@@ -26,10 +27,7 @@ type raw struct {
 
 func (s *served) raw(name string) *raw {
 	s.t.Helper()
-	conn, _, err := zk.Connect([]string{s.srv.Addr()}, 10*time.Second, zk.WithLogInfo(false))
-	require.NoError(s.t, err)
-	s.t.Cleanup(conn.Close)
-	return &raw{s.t, conn, name}
+	return &raw{s.t, harness.RawTo(s.t, []string{s.srv.Addr()}), name}
 }
 
 func (r *raw) create(path, data string, flags int32) string {

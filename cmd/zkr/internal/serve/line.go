@@ -3,6 +3,7 @@
 package serve
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"time"
@@ -108,15 +109,8 @@ func (l *line) standing() (places []*place) {
 		}
 		places = append(places, p)
 	}
-	slices.SortStableFunc(places, func(a, b *place) int { // readers may hold behind one that waits
-		switch {
-		case a.held == b.held:
-			return 0
-		case a.held:
-			return -1
-		}
-		return 1
-	})
+	// Readers may hold behind one that waits.
+	slices.SortStableFunc(places, func(a, b *place) int { return cmp.Compare(bit(b.held), bit(a.held)) })
 	return places
 }
 

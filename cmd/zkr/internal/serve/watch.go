@@ -212,7 +212,9 @@ func (h *hub) follow(ctx context.Context, f *followed, dir string, isDeaf bool) 
 			return
 		}
 		if err != nil {
-			h.fail(f, err)
+			h.mu.Lock()
+			h.failed(f, err)
+			h.mu.Unlock()
 			return
 		}
 		h.observed(f, dir, newListing(c))
@@ -252,13 +254,6 @@ func (h *hub) gapOf(path string) time.Duration {
 		return shownGap
 	}
 	return gap
-}
-
-// fail notes why a line is not watched any more.
-func (h *hub) fail(f *followed, err error) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.failed(f, err)
 }
 
 // cannotLook notes that a walk could not look at a path, at which there may be a line. Servers
@@ -489,12 +484,7 @@ func (h *hub) readItems(ctx context.Context, path string) (entries []zkrecipes.E
 			break
 		}
 	}
-	slices.SortStableFunc(entries, func(a, b zkrecipes.Entry) int {
-		if a.Taken != b.Taken {
-			return cmp.Compare(bit(b.Taken), bit(a.Taken))
-		}
-		return 0
-	})
+	slices.SortStableFunc(entries, func(a, b zkrecipes.Entry) int { return cmp.Compare(bit(b.Taken), bit(a.Taken)) })
 	return entries
 }
 

@@ -48,10 +48,8 @@ func Brief[T string | []byte](s T) string {
 // Sentence says of a deadlock who waits for whom.
 func (g *Graph) Sentence(circle []Session) string {
 	var parts []string
-	for i, s := range circle {
-		holder := circle[(i+1)%len(circle)]
-		w, _ := g.Between(s, holder)
-		parts = append(parts, fmt.Sprintf("%s waits for %s, which %s holds", g.Name(s), Clean(w.Path), g.Name(holder)))
+	for i, w := range g.Edges(circle) {
+		parts = append(parts, fmt.Sprintf("%s waits for %s, which %s holds", g.Name(w.Session), Clean(w.Path), g.Name(circle[(i+1)%len(circle)])))
 	}
 	return strings.Join(parts, "; ")
 }
@@ -96,11 +94,7 @@ type arrow struct {
 func (g *Graph) arrows() (arrows []arrow) {
 	for _, w := range g.Waits {
 		for _, holder := range w.For {
-			red := slices.ContainsFunc(g.Deadlocks, func(circle []Session) bool {
-				i := slices.Index(circle, w.Session)
-				return i >= 0 && circle[(i+1)%len(circle)] == holder
-			})
-			arrows = append(arrows, arrow{w.Session, holder, w.Path, red})
+			arrows = append(arrows, arrow{w.Session, holder, w.Path, g.IsDeadlocked(w.Session, holder)})
 		}
 	}
 	return arrows

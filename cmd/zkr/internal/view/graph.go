@@ -5,6 +5,7 @@ package view
 import (
 	"maps"
 	"slices"
+	"time"
 )
 
 // Wait is a session that waits in a line for those who hold there. Sessions of programs that
@@ -16,6 +17,7 @@ type Wait struct {
 	Path    string    `json:"path"`
 	Place   string    `json:"place"`
 	For     []Session `json:"for"`
+	Since   time.Time `json:"-"` // when the place joined the line
 
 	any  bool // one of For is enough: the slots of a semaphore
 	free bool // it waits for nobody: the line is about to move
@@ -59,13 +61,7 @@ func (g *Graph) addWaits(l Line, root func(Session) Session) {
 	if l.Recipe == "barrier" || l.Recipe == "doublebarrier" {
 		return
 	}
-	holders := l.Holders()
-	taken := 0
-	for _, p := range l.Places {
-		if p.Held {
-			taken++
-		}
-	}
+	holders, taken := l.Holders(), l.Held()
 	isSemaphore := l.Recipe == "semaphore"
 	for _, p := range l.Places {
 		if p.Held {
@@ -77,7 +73,7 @@ func (g *Graph) addWaits(l Line, root func(Session) Session) {
 			others[i] = root(s)
 		}
 		g.Waits = append(g.Waits, Wait{
-			Session: root(p.Session), Path: l.Path, Place: p.Name, For: others,
+			Session: root(p.Session), Path: l.Path, Place: p.Name, For: others, Since: p.Since,
 			any: isSemaphore, free: len(others) == 0 || isSemaphore && (own || taken < l.Size),
 		})
 	}
@@ -154,25 +150,22 @@ func fromLowest(circle []Session) []Session {
 	return append(slices.Clone(circle[i:]), circle[:i]...)
 }
 
-// Between returns the wait of one session for the other.
-func (g *Graph) Between(waiter, holder Session) (Wait, bool) {
-	i := slices.IndexFunc(g.Waits, func(w Wait) bool {
-		return w.Session == waiter && slices.Contains(w.For, holder)
-	})
-	if i < 0 {
-		return Wait{}, false
-	}
-	return g.Waits[i], true
-}
-
-// Edges returns the waits along a circle.
+// Edges returns the waits along a circle: that of each session for the next one.
 func (g *Graph) Edges(circle []Session) (waits []Wait) {
 	for i, s := range circle {
-		if w, ok := g.Between(s, circle[(i+1)%len(circle)]); ok {
-			waits = append(waits, w)
-		}
+		waits = append(waits, g.Waits[slices.IndexFunc(g.Waits, func(w Wait) bool {
+			return w.Session == s && slices.Contains(w.For, circle[(i+1)%len(circle)])
+		})])
 	}
 	return waits
+}
+
+// IsDeadlocked reports whether a deadlock has the wait of one session for the other.
+func (g *Graph) IsDeadlocked(waiter, holder Session) bool {
+	return slices.ContainsFunc(g.Deadlocks, func(circle []Session) bool {
+		i := slices.Index(circle, waiter)
+		return i >= 0 && circle[(i+1)%len(circle)] == holder
+	})
 }
 
 // Confirm removes the deadlocks that a later graph of the same lines does not show. Lines are

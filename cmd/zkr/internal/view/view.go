@@ -313,6 +313,16 @@ func Lines(ctx context.Context, client *zkrecipes.Client, root string) iter.Seq2
 	}
 }
 
+// Held returns how many places hold.
+func (l Line) Held() (n int) {
+	for _, p := range l.Places {
+		if p.Held {
+			n++
+		}
+	}
+	return n
+}
+
 // Holders returns the sessions that hold, each once.
 func (l Line) Holders() (sessions []Session) {
 	for _, p := range l.Places {

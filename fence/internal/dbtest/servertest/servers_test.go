@@ -212,27 +212,6 @@ func TestTheSettingsOfMySQLsDriverDoNotMatter(t *testing.T) {
 	}
 }
 
-func TestAWaitForTheFenceEndsWithTheDatabasesTimeout(t *testing.T) {
-	for name, want := range map[string]struct{ setting, value, text string }{
-		"postgresql": {"lock_timeout", "200", "55P03"},
-		"mariadb":    {"innodb_lock_wait_timeout", "1", "1205"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			ctx := t.Context()
-			w := suite.NewWorld(t, only(t, name), nil)
-			impatient := w.Over(suite.OpenWith(t, w.Database, "", map[string]string{want.setting: want.value}), nil)
-			require.NoError(t, w.Fence.Do(ctx, fence.Tokens{"/l": 1}, func(tx *sql.Tx) error {
-				err := impatient.Do(ctx, fence.Tokens{"/l": 2}, w.Set(ctx, 9))
-				require.ErrorContains(t, err, want.text)
-				require.NotErrorIs(t, err, fence.ErrUncertain)
-				return w.Add(ctx)(tx)
-			}))
-			require.NoError(t, impatient.Do(ctx, fence.Tokens{"/l": 2}, w.Add(ctx)))
-			require.EqualValues(t, 2, w.Balance(t))
-		})
-	}
-}
-
 // A holder that is suspended in write keeps the row locked, until the database ends its transaction.
 func TestTheDatabaseEndsTheTransactionOfASuspendedHolder(t *testing.T) {
 	for name, setting := range map[string][2]string{

@@ -34,6 +34,7 @@ func Run(t *testing.T, d *dbtest.Database) {
 		"MigrateMayBeCalledByAllAtOnce":                      migrateMayBeCalledByAllAtOnce,
 		"AdmitIsRememberedByTheNextProcess":                  admitIsRememberedByTheNextProcess,
 		"AdmitRefusesWhatDoRefuses":                          admitRefusesWhatDoRefuses,
+		"AWaitForTheFenceEndsWithTheDatabasesTimeout":        aWaitForTheFenceEndsWithTheDatabasesTimeout,
 		"AContextThatEndsInWriteRollsBack":                   aContextThatEndsInWriteRollsBack,
 		"AHolderWithoutATokenIsRefused":                      aHolderWithoutATokenIsRefused,
 		"WhatWriteEndsItselfIsUncertain":                     whatWriteEndsItselfIsUncertain,
@@ -344,6 +345,25 @@ func admitRefusesWhatDoRefuses(t *testing.T, w *World) {
 	require.NoError(t, err)
 	done()
 	require.ErrorIs(t, w.Fence.Do(ctx, holder(512), w.Add(ctx)), fence.ErrFenced)
+}
+
+func aWaitForTheFenceEndsWithTheDatabasesTimeout(t *testing.T, w *World) {
+	ctx := t.Context()
+	bound := map[fence.Dialect]struct{ setting, value, says string }{
+		fence.PostgreSQL: {"lock_timeout", "200", "55P03"},
+		fence.MySQL:      {"innodb_lock_wait_timeout", "1", "1205"},
+		fence.SQLite:     {"busy_timeout", "100", "SQLITE_BUSY"},
+	}[w.Dialect]
+	impatient := w.Over(OpenWith(t, w.Database, "", map[string]string{bound.setting: bound.value}), nil)
+	require.NoError(t, w.Fence.Do(ctx, holder(1), func(tx *sql.Tx) error {
+		err := impatient.Do(ctx, holder(2), w.Set(ctx, 9))
+		require.ErrorContains(t, err, bound.says)
+		require.NotErrorIs(t, err, fence.ErrUncertain)
+		require.NotErrorIs(t, err, fence.ErrFenced)
+		return w.Add(ctx)(tx)
+	}))
+	require.NoError(t, impatient.Do(ctx, holder(2), w.Add(ctx)))
+	require.EqualValues(t, 2, w.Balance(t))
 }
 
 func aContextThatEndsInWriteRollsBack(t *testing.T, w *World) {

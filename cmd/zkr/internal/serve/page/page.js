@@ -29,6 +29,15 @@ function make(tag, className, text, ...children) {
   return e;
 }
 
+// button returns a button, which a label names if its text is too short for that.
+function button(className, text, press, label) {
+  const b = make("button", className, text);
+  b.type = "button";
+  if (label) b.setAttribute("aria-label", label);
+  b.addEventListener("click", press);
+  return b;
+}
+
 function makeSVG(tag, attributes, text) {
   const e = document.createElementNS("http://www.w3.org/2000/svg", tag);
   for (const [name, value] of Object.entries(attributes)) e.setAttribute(name, value);
@@ -237,9 +246,8 @@ function treeRow(r, name, parent) {
     e = make("tr");
     e.dataset.path = r.path;
     e.addEventListener("click", () => pick(r.path));
-    const button = make("button", "pick name-box");
-    button.type = "button";
-    const first = make("td", "", null, make("div", "", null, button, make("span", "tag", r.recipe)));
+    // A press is a click on the row.
+    const first = make("td", "", null, make("div", "", null, button("pick name-box", null, () => {}), make("span", "tag", r.recipe)));
     first.title = r.path;
     e.append(first, make("td", "state"), make("td", "number"), make("td", "number"), make("td", "number"));
     treeRows.set(r.path, e);
@@ -253,9 +261,9 @@ function treeRow(r, name, parent) {
 function fillRow(e, r) {
   setClass(e, classOf(r) + (r.path === picked ? " picked" : ""));
   const [first, what, hold, wait, rate] = e.cells;
-  const button = first.firstChild.firstChild;
-  if (r.path === picked) button.setAttribute("aria-current", "true");
-  else if (button.hasAttribute("aria-current")) button.removeAttribute("aria-current");
+  const b = first.firstChild.firstChild;
+  if (r.path === picked) b.setAttribute("aria-current", "true");
+  else if (b.hasAttribute("aria-current")) b.removeAttribute("aria-current");
   if (setText(what, stateOf(r))) what.title = r.failed || what.textContent;
   setText(hold, r.holders ? String(r.holders) : "");
   setText(wait, r.waiters ? String(r.waiters) : "");
@@ -301,7 +309,7 @@ function drawTroubles() {
   shown.forEach((t, i) => {
     let e = troubleItems.get(t.key);
     if (!e) {
-      e = make("li", t.kind, null, make("span", "what"), " ", ...t.paths.flatMap((p) => [pathButton(p), " "]), make("span"), " ", make("span", "advice"));
+      e = make("li", t.kind, null, make("span", "what"), " ", ...t.paths.flatMap((p) => [button("path", p, () => pick(p)), " "]), make("span"), " ", make("span", "advice"));
       troubleItems.set(t.key, e);
     }
     setText(e.querySelector(".what"), t.what);
@@ -309,13 +317,6 @@ function drawTroubles() {
     setText(e.querySelector(".advice"), t.advice);
     if ($("troubles").children[i] !== e) $("troubles").insertBefore(e, $("troubles").children[i] || null);
   });
-}
-
-function pathButton(path) {
-  const b = make("button", "path", path);
-  b.type = "button";
-  b.addEventListener("click", () => pick(path));
-  return b;
 }
 
 // --- a line
@@ -354,12 +355,7 @@ function factsOf(r) {
     if (r.len) facts.push("the oldest put " + age(r.item) + " ago");
     if (r.holders) facts.push(make("span", isOld(r.held) ? "old" : "", r.holders + " taken, the first " + age(r.held) + " ago"));
     facts.push(count(r.waiters, "consumer") + (r.waiters === 1 ? " waits" : " wait"));
-    if (r.dead) {
-      const link = make("button", "path link", count(r.dead, "dead letter"));
-      link.type = "button";
-      link.addEventListener("click", () => pick(r.path + "-dead"));
-      facts.push(link);
-    }
+    if (r.dead) facts.push(button("path link", count(r.dead, "dead letter"), () => pick(r.path + "-dead")));
     return facts;
   }
   facts.push(stateOf(r));
@@ -437,11 +433,7 @@ function card(p, r, i) {
   session.textContent = isMember && p.identity || p.session || "";
   session.title = [p.place, p.session].join("\n");
   if (state && state.actions && !isMember && r.recipe !== "shards" && !acts.children[1]) {
-    const b = make("button", "danger", "evict");
-    b.type = "button";
-    b.setAttribute("aria-label", "evict " + (p.identity || p.place));
-    b.addEventListener("click", () => ask(e.place));
-    acts.append(b);
+    acts.append(button("danger", "evict", () => ask(e.place), "evict " + (p.identity || p.place)));
   }
   e.place = p;
   return e;
@@ -488,11 +480,8 @@ function itemRow(i) {
 }
 
 function dataButton(id) {
-  const b = make("button", "", "data");
-  b.type = "button";
-  b.setAttribute("aria-label", "data of " + id);
+  const b = button("", "data", () => toggleData(id, b), "data of " + id);
   b.setAttribute("aria-expanded", "false");
-  b.addEventListener("click", () => toggleData(id, b));
   return b;
 }
 
@@ -535,9 +524,7 @@ async function toggleData(id, button) {
 let copied = null; // the button that was pressed last
 
 function copyButton() {
-  const b = make("button", "copy", "copy");
-  b.type = "button";
-  b.addEventListener("click", () => copy(b));
+  const b = button("copy", "copy", () => copy(b));
   return b;
 }
 

@@ -69,24 +69,16 @@ var electionRows = []row{
 }
 
 // A list is one of mine.
-type list = func(*world) func(context.Context) ([]zkrecipes.Contender, error)
+type list = func(context.Context) ([]zkrecipes.Contender, error)
 
-var (
-	ofMutex     list = func(w *world) func(context.Context) ([]zkrecipes.Contender, error) { return w.mine.Contenders }
-	ofSemaphore list = func(w *world) func(context.Context) ([]zkrecipes.Contender, error) {
-		return zkrecipes.NewSemaphore(w.c, "/s", 3).Contenders
-	}
-	ofElection list = func(w *world) func(context.Context) ([]zkrecipes.Contender, error) { return w.election(w.c).Contenders }
-	ofBarrier  list = func(w *world) func(context.Context) ([]zkrecipes.Contender, error) {
-		return zkrecipes.NewBarrier(w.c, "/b", 2).Contenders
-	}
-	ofDouble list = func(w *world) func(context.Context) ([]zkrecipes.Contender, error) {
-		return recipetest.Couple(w.c).Contenders
-	}
-)
+func ofMutex(w *world) list     { return w.mine.Contenders }
+func ofSemaphore(w *world) list { return zkrecipes.NewSemaphore(w.c, "/s", 3).Contenders }
+func ofElection(w *world) list  { return w.election(w.c).Contenders }
+func ofBarrier(w *world) list   { return zkrecipes.NewBarrier(w.c, "/b", 2).Contenders }
+func ofDouble(w *world) list    { return recipetest.Couple(w.c).Contenders }
 
 // iList lists n contenders.
-func iList(n int, of list) step {
+func iList(n int, of func(*world) list) step {
 	return func(w *world) {
 		synctest.Wait()
 		cs, err := of(w)(w.ctx())

@@ -42,12 +42,7 @@ type stop struct {
 
 func (j *Judge) barrierOf(key string) *barrier {
 	key = strings.TrimSuffix(key, LeaveSuffix)
-	b := j.barriers[key]
-	if b == nil {
-		b = &barrier{key: key, n: j.cfg.Members[key], indexes: map[int]int{}}
-		j.barriers[key] = b
-	}
-	return b
+	return of(j.barriers, key, func() *barrier { return &barrier{key: key, n: j.cfg.Members[key], indexes: map[int]int{}} })
 }
 
 // takeMember takes an event of a barrier, or one of a process, which concerns all.

@@ -11,13 +11,11 @@ func (h *trial) member(process int, from, until float64, recipe, key string, ind
 }
 
 func TestABarrierThatOpensEarlyIsFound(t *testing.T) {
-	for name, test := range map[string]struct {
-		tell  func(h *trial)
-		finds []string
-	}{
+	judged(t, 30, map[string]story{
 		"in time": {func(h *trial) {
 			h.member(1, 1, 3, RecipeBarrier, "b", 0)
 			h.member(2, 2, 3.1, RecipeBarrier, "b", 1)
+			h.rounds()
 		}, nil},
 		"alone": {func(h *trial) { h.member(1, 1, 3, RecipeBarrier, "b", 0) }, []string{"barrier"}},
 		"never two at a time": {func(h *trial) {
@@ -28,11 +26,13 @@ func TestABarrierThatOpensEarlyIsFound(t *testing.T) {
 			h.member(2, 0.5, 0, RecipeBarrier, "b", 0)
 			h.by(0.9, 2, "", Event{Kind: Killed})
 			h.member(1, 1, 3, RecipeBarrier, "b", 0)
+			h.rounds()
 		}, nil},
 		"with one of a process that has ended": {func(h *trial) {
 			h.member(2, 0.5, 0, RecipeBarrier, "b", 0)
 			h.by(0.9, 2, "", Event{Kind: Ended})
 			h.member(1, 1, 3, RecipeBarrier, "b", 0)
+			h.rounds()
 		}, nil},
 		"long after a process was killed": {func(h *trial) {
 			h.member(2, 0.5, 0, RecipeBarrier, "b", 0)
@@ -46,95 +46,72 @@ func TestABarrierThatOpensEarlyIsFound(t *testing.T) {
 		"an index twice": {func(h *trial) {
 			h.member(1, 1, 3, RecipeBarrier, "b", 0)
 			h.member(2, 2, 3.1, RecipeBarrier, "b", 0)
+			h.rounds()
 		}, []string{"barrier"}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			h := newTrial(t)
-			test.tell(h)
-			h.j.JudgeUntil(seconds(30))
-			if len(h.j.Violations()) == 0 {
-				h.j.Rounds(seconds(30), "b")
-			}
-			h.finds(30, test.finds...)
-		})
-	}
+	})
+}
+
+// rounds judges the indexes that were given out.
+func (h *trial) rounds() {
+	h.finds(30)
+	h.j.Rounds(seconds(30), "b")
+}
+
+// leaves tells of a member of a double barrier that begins to leave it.
+func (h *trial) leaves(at float64, process int) {
+	h.by(at, process, "m", Event{Kind: Leaving, Recipe: RecipeDouble, Key: "d"})
 }
 
 func TestAMemberThatLeavesADoubleBarrierAloneIsFound(t *testing.T) {
-	tell := func(t *testing.T, leaves float64) *trial {
-		h := newTrial(t)
-		h.member(1, 1, 2, RecipeDouble, "d", 0)
-		h.member(2, 1.5, 2.1, RecipeDouble, "d", 0)
-		h.by(3, 1, "m", Event{Kind: Leaving, Recipe: RecipeDouble, Key: "d"})
-		h.member(1, 3, 4, RecipeLeave, "d"+LeaveSuffix, 0)
-		h.by(leaves, 2, "m", Event{Kind: Leaving, Recipe: RecipeDouble, Key: "d"})
-		return h
+	first := func(other float64) func(h *trial) {
+		return func(h *trial) {
+			h.entering(1, 1, 2)
+			h.entering(2, 1.5, 2.1)
+			h.leaving(1, 3, 4)
+			h.leaves(other, 2)
+		}
 	}
-	t.Run("with the other", func(t *testing.T) { tell(t, 3.5).finds(9) })
-	t.Run("before the other", func(t *testing.T) { tell(t, 5).finds(9, "barrier") })
-	t.Run("before one that was stopped", func(t *testing.T) {
-		h := tell(t, 5)
-		h.by(3.5, 2, "", Event{Kind: Stopped})
-		h.finds(9)
-	})
-	t.Run("entered with one that has not left yet", func(t *testing.T) {
-		h := newTrial(t)
-		h.member(1, 1, 3.1, RecipeDouble, "d", 0)
-		h.member(2, 1.5, 2.1, RecipeDouble, "d", 0)
-		h.by(2.2, 2, "m", Event{Kind: Leaving, Recipe: RecipeDouble, Key: "d"})
-		h.member(2, 2.2, 4, RecipeLeave, "d"+LeaveSuffix, 0)
-		h.member(3, 3, 3.5, RecipeDouble, "d", 0)
-		h.finds(9)
-	})
-	t.Run("entered with one that has left", func(t *testing.T) {
-		h := newTrial(t)
-		h.member(1, 1, 0, RecipeDouble, "d", 0)
-		h.by(1.1, 1, "m", Event{Kind: Gone, Recipe: RecipeDouble, Key: "d"})
-		h.member(3, 3, 3.5, RecipeDouble, "d", 0)
-		h.finds(9, "barrier")
-	})
-	t.Run("entered alone", func(t *testing.T) {
-		h := newTrial(t)
-		h.member(1, 1, 2, RecipeDouble, "d", 0)
-		h.finds(9, "barrier")
+	judged(t, 9, map[string]story{
+		"with the other":   {first(3.5), nil},
+		"before the other": {first(5), []string{"barrier"}},
+		"before one that was stopped": {func(h *trial) {
+			first(5)(h)
+			h.by(3.5, 2, "", Event{Kind: Stopped})
+		}, nil},
+		"entered with one that has not left yet": {func(h *trial) {
+			h.entering(1, 1, 3.1)
+			h.entering(2, 1.5, 2.1)
+			h.leaving(2, 2.2, 4)
+			h.entering(3, 3, 3.5)
+		}, nil},
+		"entered with one that has left": {func(h *trial) {
+			h.entering(1, 1, 0)
+			h.by(1.1, 1, "m", Event{Kind: Gone, Recipe: RecipeDouble, Key: "d"})
+			h.entering(3, 3, 3.5)
+		}, []string{"barrier"}},
+		"entered alone": {func(h *trial) { h.entering(1, 1, 2) }, []string{"barrier"}},
 	})
 }
 
 func TestAGateThatLetsSomebodyPassWhileItIsShutIsFound(t *testing.T) {
-	for name, test := range map[string]struct {
-		opening float64
-		finds   []string
-	}{
-		"opened in time": {2.5, nil},
-		"opened later":   {3.5, []string{"gate"}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			h := newTrial(t)
-			h.by(0.5, 1, "o", Event{Kind: Closing, Recipe: RecipeGate, Key: "g"})
-			h.by(1, 1, "o", Event{Kind: Shut, Recipe: RecipeGate, Key: "g"})
-			h.by(2, 2, "w", Event{Kind: Begin, Recipe: RecipeGate, Key: "g"})
-			h.by(3, 2, "w", Event{Kind: Granted, Recipe: RecipeGate, Key: "g"})
-			h.by(test.opening, 1, "o", Event{Kind: Opening, Recipe: RecipeGate, Key: "g"})
-			h.by(test.opening+0.1, 1, "o", Event{Kind: Opened, Recipe: RecipeGate, Key: "g"})
-			h.finds(9, test.finds...)
-		})
+	passes := func(opening float64) func(h *trial) {
+		return func(h *trial) {
+			h.turns(0.5, Closing)
+			h.turns(1, Shut)
+			h.goesThrough(2, 3)
+			h.turns(opening, Opening)
+			h.turns(opening+0.1, Opened)
+		}
 	}
-}
-
-func TestAGateThatStaysShutForAWaiterIsFound(t *testing.T) {
-	h := newTrial(t)
-	h.serves(0, 60)
-	h.by(1, 1, "o", Event{Kind: Closing, Recipe: RecipeGate, Key: "g"})
-	h.by(2, 2, "w", Event{Kind: Begin, Recipe: RecipeGate, Key: "g"})
-	h.finds(19)
-	h.by(20, 1, "o", Event{Kind: Opened, Recipe: RecipeGate, Key: "g"})
-	h.finds(27.9)
-	h.finds(28.1, "served")
+	judged(t, 9, map[string]story{
+		"opened in time": {passes(2.5), nil},
+		"opened later":   {passes(3.5), []string{"gate"}},
+	})
 }
 
 func TestWhatIsLeftBehindIsFound(t *testing.T) {
 	h := newTrial(t)
-	may := func(path string) bool { return path == "/data" }
+	may := func(z Znode) bool { return z.Path == "/data" && !z.Ephemeral }
 	h.j.Remains(0, []Znode{{Path: "/data"}}, may)
 	h.finds(1)
 	h.j.Remains(0, []Znode{{Path: "/data", Ephemeral: true}, {Path: "/lock/place"}}, may)

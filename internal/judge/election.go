@@ -41,12 +41,9 @@ func (j *Judge) takeElection(e Event) {
 	case e.Recipe != RecipeElection && e.Recipe != RecipeCounter:
 		return
 	}
-	el := j.elections[e.Key]
-	if el == nil {
-		el = &election{recipe: e.Recipe, key: e.Key, observers: map[caller]int64{}}
-		j.elections[e.Key] = el
-	}
-	el.take(j, e)
+	of(j.elections, e.Key, func() *election {
+		return &election{recipe: e.Recipe, key: e.Key, observers: map[caller]int64{}}
+	}).take(j, e)
 }
 
 func (el *election) take(j *Judge, e Event) {
@@ -70,12 +67,9 @@ func (el *election) take(j *Judge, e Event) {
 
 // know returns the term of an event, and judges that each has one leader.
 func (el *election) know(j *Judge, e Event) *term {
+	el.terms = keep(el.terms)
 	i, found := slices.BinarySearchFunc(el.terms, e.Token, func(t term, token int64) int { return cmp.Compare(t.token, token) })
 	if !found {
-		if len(el.terms) >= keptCommits {
-			el.terms = slices.Delete(el.terms, 0, keptCommits/2)
-			i = max(0, i-keptCommits/2)
-		}
 		el.terms = slices.Insert(el.terms, i, term{token: e.Token, holder: e.Holder, known: e.At})
 	}
 	if t := el.terms[i]; t.holder != e.Holder {
@@ -90,7 +84,6 @@ func (j *Judge) Observers(at time.Duration) {
 	if at-j.served.lastWrite > outageFrom {
 		return
 	}
-	order := func(a, b caller) int { return cmp.Compare(a.String(), b.String()) }
 	for _, key := range slices.Sorted(maps.Keys(j.elections)) {
 		el := j.elections[key]
 		newest := int64(0)
@@ -99,7 +92,7 @@ func (j *Judge) Observers(at time.Duration) {
 				newest = t.token
 			}
 		}
-		for _, who := range slices.SortedFunc(maps.Keys(el.observers), order) {
+		for _, who := range callers(el.observers) {
 			if seen := el.observers[who]; seen < newest {
 				j.violation(at, el.recipe, []string{key}, "%s: %v has seen nothing after token %d, and %d was granted more than %v ago",
 					key, who, seen, newest, j.Bound())

@@ -25,10 +25,7 @@ func (h *trial) watches(at float64, process int, value int64) {
 }
 
 func TestWhatAnElectionsObserversSeeIsJudged(t *testing.T) {
-	for name, test := range map[string]struct {
-		tell  func(h *trial)
-		finds []string
-	}{
+	judged(t, 9, map[string]story{
 		"one leader after the other, and none": {func(h *trial) {
 			h.elects(1, 1, 10, "a")
 			h.observes(2, 3, 10, "a")
@@ -52,13 +49,7 @@ func TestWhatAnElectionsObserversSeeIsJudged(t *testing.T) {
 		"a value twice":          {func(h *trial) { h.counts(1, 1, 7); h.counts(2, 2, 7) }, []string{"token"}},
 		"a value before another": {func(h *trial) { h.watches(1, 3, 8); h.watches(2, 3, 7) }, []string{"counter"}},
 		"two leaders, one token": {func(h *trial) { h.elects(1, 1, 10, "a"); h.elects(2, 2, 10, "b") }, []string{"token", "election"}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			h := newTrial(t)
-			test.tell(h)
-			h.finds(9, test.finds...)
-		})
-	}
+	})
 }
 
 // A leader must have been seen 8 s after its election: the last one of these at 11.

@@ -31,15 +31,8 @@ type grantedToken struct {
 	at    time.Duration
 }
 
-const keptCommits = 2000
-
 func (j *Judge) fenceOf(key string) *fence {
-	f := j.fences[key]
-	if f == nil {
-		f = &fence{key: key}
-		j.fences[key] = f
-	}
-	return f
+	return of(j.fences, key, func() *fence { return &fence{key: key} })
 }
 
 func (f *fence) take(j *Judge, e Event) {
@@ -64,9 +57,7 @@ func (f *fence) granted(j *Judge, e Event) {
 	if slices.ContainsFunc(f.tokens, func(t grantedToken) bool { return t.token == e.Token }) {
 		j.violation(e.At, "token", []string{f.key}, "%s: token %d was granted twice, now to %v", f.key, e.Token, e.caller())
 	}
-	if f.tokens = append(f.tokens, grantedToken{e.Token, e.At}); len(f.tokens) > keptCommits {
-		f.tokens = slices.Delete(f.tokens, 0, keptCommits/2)
-	}
+	f.tokens = keep(append(f.tokens, grantedToken{e.Token, e.At}))
 }
 
 func (f *fence) committed(j *Judge, e Event) {
@@ -87,10 +78,7 @@ func (f *fence) committed(j *Judge, e Event) {
 			break
 		}
 	}
-	f.commits = slices.Insert(f.commits, i, e)
-	if len(f.commits) > keptCommits {
-		f.commits = slices.Delete(f.commits, 0, keptCommits/2)
-	}
+	f.commits = keep(slices.Insert(f.commits, i, e))
 }
 
 // compare compares two commits, of which the servers carried out a first. Readers' tokens have

@@ -19,12 +19,7 @@ type gate struct {
 type interval struct{ from, to time.Duration }
 
 func (j *Judge) gateOf(key string) *gate {
-	g := j.gates[key]
-	if g == nil {
-		g = &gate{key: key, since: map[caller]time.Duration{}}
-		j.gates[key] = g
-	}
-	return g
+	return of(j.gates, key, func() *gate { return &gate{key: key, since: map[caller]time.Duration{}} })
 }
 
 func (g *gate) take(j *Judge, e Event) {
@@ -59,21 +54,12 @@ type Znode struct {
 	Data      string // with Ephemeral
 }
 
-// Rests judges the znodes that are there while all clients are connected, and none of them holds or waits
-// for anything.
-func (j *Judge) Rests(at time.Duration, found []Znode, may func(path string) bool) {
+// Remains judges that of the znodes that were found only those are left that may be, while nobody holds
+// or waits for anything.
+func (j *Judge) Remains(at time.Duration, found []Znode, may func(Znode) bool) {
 	for _, z := range found {
-		if z.Ephemeral && !may(z.Path) {
-			j.violation(at, "rests", nil, "nobody holds %s (%q), and its session %s lives", z.Path, z.Data, z.Owner)
-		}
-	}
-}
-
-// Remains judges that only what may stand has remained.
-func (j *Judge) Remains(at time.Duration, found []Znode, may func(path string) bool) {
-	for _, z := range found {
-		if z.Ephemeral || !may(z.Path) {
-			j.violation(at, "remains", nil, "left behind: %s (ephemeral: %v)", z.Path, z.Ephemeral)
+		if !may(z) {
+			j.violation(at, "remains", nil, "left behind: %s (ephemeral: %v, of session %s, with %q)", z.Path, z.Ephemeral, z.Owner, z.Data)
 		}
 	}
 }

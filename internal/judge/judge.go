@@ -13,6 +13,7 @@ package judge
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 )
@@ -134,7 +135,7 @@ type Judge struct {
 	cfg        Config
 	pending    []Event // not judged yet
 	violations []Violation
-	history    map[string]*history // by Key and Item; of faults under ""
+	history    map[string][]Event // the last ones, by Key and Item; of faults under ""
 
 	strange   map[string]int // errors
 	losses    losses
@@ -152,7 +153,7 @@ type Judge struct {
 // New returns a Judge of a run that has not begun.
 func New(cfg Config) *Judge {
 	j := &Judge{
-		cfg: cfg, history: map[string]*history{}, workers: workers{},
+		cfg: cfg, history: map[string][]Event{}, workers: workers{},
 		fences: map[string]*fence{}, barriers: map[string]*barrier{}, gates: map[string]*gate{},
 		elections: map[string]*election{}, strange: map[string]int{},
 	}
@@ -228,17 +229,13 @@ func (j *Judge) violation(at time.Duration, rule string, keys []string, format s
 	keys = append(keys, "")
 	slices.Sort(keys)
 	for _, key := range slices.Compact(keys) {
-		if h := j.history[key]; h != nil {
-			v.History = append(v.History, h.events...)
-		}
+		v.History = append(v.History, j.history[key]...)
 	}
 	slices.SortStableFunc(v.History, func(a, b Event) int { return cmp.Compare(a.At, b.At) })
 	j.violations = append(j.violations, v)
 }
 
-// history is the last events of a key.
-type history struct{ events []Event }
-
+// remembered is how many events of a key are.
 const remembered = 200
 
 func (j *Judge) remember(e Event) {
@@ -250,14 +247,31 @@ func (j *Judge) remember(e Event) {
 		keys = append(keys, e.Item)
 	}
 	for _, key := range keys {
-		h := j.history[key]
-		if h == nil {
-			h = &history{}
-			j.history[key] = h
-		}
-		if len(h.events) == remembered {
-			h.events = slices.Delete(h.events, 0, 1)
-		}
-		h.events = append(h.events, e)
+		all := append(j.history[key], e)
+		j.history[key] = all[max(0, len(all)-remembered):]
 	}
+}
+
+// kept is how many commits, tokens and terms are kept for comparisons.
+const kept = 2000
+
+// keep forgets the older half of what is more than is kept.
+func keep[T any](all []T) []T {
+	if len(all) <= kept {
+		return all
+	}
+	return slices.Delete(all, 0, kept/2)
+}
+
+// of returns what there is of a key. If that is nothing, anew makes it.
+func of[V any](all map[string]*V, key string, anew func() *V) *V {
+	if all[key] == nil {
+		all[key] = anew()
+	}
+	return all[key]
+}
+
+// callers returns the workers in their order.
+func callers[V any](of map[caller]V) []caller {
+	return slices.SortedFunc(maps.Keys(of), func(a, b caller) int { return cmp.Compare(a.String(), b.String()) })
 }

@@ -32,6 +32,52 @@ func (h *trial) by(at float64, process int, worker string, e Event) {
 	h.j.Take(e)
 }
 
+// story is what a Judge is told, and the rules of the violations that it must find.
+type story struct {
+	tell  func(h *trial)
+	finds []string
+}
+
+// judged tells each story, after what happens in all of them, to a Judge of its own, which judges until
+// a moment. Nothing is in a queue then.
+func judged(t *testing.T, until float64, stories map[string]story, before ...func(h *trial)) {
+	for name, s := range stories {
+		t.Run(name, func(t *testing.T) {
+			h := newTrial(t)
+			for _, tell := range append(before, s.tell) {
+				tell(h)
+			}
+			h.j.JudgeUntil(seconds(until))
+			h.j.Drained(seconds(until))
+			h.finds(until, s.finds...)
+		})
+	}
+}
+
+// delay is what a Judge is told, and when it must find that somebody is not served; 0: never.
+type delay struct {
+	tell  func(h *trial)
+	found float64
+}
+
+// foundAt tells each of the delays to a Judge of its own, which finds it then, and once.
+func foundAt(t *testing.T, rule string, delays map[string]delay) {
+	for name, d := range delays {
+		t.Run(name, func(t *testing.T) {
+			h := newTrial(t)
+			d.tell(h)
+			for at := 1.0; at < 60 && (at < d.found || d.found == 0); at++ {
+				h.finds(at)
+			}
+			if d.found > 0 {
+				h.finds(d.found - 0.1)
+				h.finds(d.found+0.1, rule)
+				h.finds(60, rule)
+			}
+		})
+	}
+}
+
 // hold tells of a lock that process 1, 2, .. got and gave back.
 func (h *trial) hold(process int, from, until float64, token int64, shared bool) {
 	worker := map[bool]string{false: "w", true: "r"}[shared]
@@ -76,25 +122,22 @@ func TestAFairHistoryHasNoViolations(t *testing.T) {
 	gap := h.j.Gaps()["l"]
 	require.Equal(t, 4, gap.Grants)
 	require.Equal(t, seconds(0.01), gap.Longest.Round(time.Millisecond))
+	require.Equal(t, seconds(0.5), h.j.Outage())
 }
 
 func TestHoldsThatOverlapAreFound(t *testing.T) {
-	for name, test := range map[string]struct {
-		shared [2]bool
-		finds  []string
-	}{
-		"two writers":           {[2]bool{false, false}, []string{"exclusion"}},
-		"a reader and a writer": {[2]bool{true, false}, []string{"exclusion"}},
-		"a writer and a reader": {[2]bool{false, true}, []string{"exclusion"}},
-		"two readers":           {[2]bool{true, true}, nil},
-	} {
-		t.Run(name, func(t *testing.T) {
-			h := newTrial(t)
-			h.hold(1, 1, 3, 10, test.shared[0])
-			h.hold(2, 2.5, 4, 11, test.shared[1])
-			h.finds(5, test.finds...)
-		})
+	holds := func(shared1, shared2 bool) func(h *trial) {
+		return func(h *trial) {
+			h.hold(1, 1, 3, 10, shared1)
+			h.hold(2, 2.5, 4, 11, shared2)
+		}
 	}
+	judged(t, 5, map[string]story{
+		"two writers":           {holds(false, false), []string{"exclusion"}},
+		"a reader and a writer": {holds(true, false), []string{"exclusion"}},
+		"a writer and a reader": {holds(false, true), []string{"exclusion"}},
+		"two readers":           {holds(true, true), nil},
+	})
 }
 
 func TestAHoldThatIsReportedLateIsCompared(t *testing.T) {
@@ -106,119 +149,90 @@ func TestAHoldThatIsReportedLateIsCompared(t *testing.T) {
 }
 
 func TestOnlyAHolderBehindAServerThatIsCutOffIsExcused(t *testing.T) {
-	for name, test := range map[string]struct {
-		server string
-		finds  []string
-	}{
-		"its server":     {"s1", nil},
-		"another server": {"s2", []string{"exclusion"}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			h := newTrial(t)
-			h.j.Take(Event{At: seconds(0.5), Kind: Cut, Server: test.server})
+	holds := func(cutOff string) func(h *trial) {
+		return func(h *trial) {
+			h.j.Take(Event{At: seconds(0.5), Kind: Cut, Server: cutOff})
 			h.hold(1, 0.2, 6, 10, false)
 			h.hold(2, 5, 7, 11, false)
-			h.finds(8, test.finds...)
-		})
+		}
 	}
-}
-
-// The holder that has lost its session is the one with the lower token, even if it notices
-// its grant after the next one has begun.
-func TestAHolderThatNoticesItsGrantLateIsExcusedBehindAServerThatWasCutOff(t *testing.T) {
-	for server, finds := range map[string][]string{"s1": nil, "s2": {"exclusion"}} {
-		t.Run(server, func(t *testing.T) {
-			h := newTrial(t)
-			h.j.Take(Event{At: seconds(0.5), Kind: Cut, Server: server})
-			h.j.Take(Event{At: seconds(1.5), Kind: Healed, Server: server})
+	// The holder that has lost its session is the one with the lower token, even if it notices
+	// its grant after the next one has begun.
+	late := func(wasCutOff string) func(h *trial) {
+		return func(h *trial) {
+			h.j.Take(Event{At: seconds(0.5), Kind: Cut, Server: wasCutOff})
+			h.j.Take(Event{At: seconds(1.5), Kind: Healed, Server: wasCutOff})
 			h.by(3, 2, "w", Event{Kind: Held, Key: "l", Token: 11, Server: "s2", From: seconds(2), Until: seconds(3)})
 			h.by(3, 1, "w", Event{Kind: Held, Key: "l", Token: 10, Server: "s1", From: seconds(2.5), Until: seconds(2.6)})
-			h.finds(4, finds...)
-		})
+		}
 	}
-}
-
-func TestACutLongAgoExcusesNothing(t *testing.T) {
-	h := newTrial(t)
-	h.j.Take(Event{At: seconds(0.5), Kind: Cut, Server: "s1"})
-	h.j.Take(Event{At: seconds(0.6), Kind: Healed, Server: "s1"})
-	h.hold(1, 8, 10, 10, false)
-	h.hold(2, 9, 11, 11, false)
-	h.finds(12, "exclusion")
+	judged(t, 12, map[string]story{
+		"its server":                              {holds("s1"), nil},
+		"another server":                          {holds("s2"), []string{"exclusion"}},
+		"its server was, and it noticed late":     {late("s1"), nil},
+		"the next one's was, and it noticed late": {late("s2"), []string{"exclusion"}},
+		"its server was, but long ago": {func(h *trial) {
+			h.j.Take(Event{At: seconds(0.5), Kind: Cut, Server: "s1"})
+			h.j.Take(Event{At: seconds(0.6), Kind: Healed, Server: "s1"})
+			h.hold(1, 8, 10, 10, false)
+			h.hold(2, 9, 11, 11, false)
+		}, []string{"exclusion"}},
+	})
 }
 
 func (h *trial) commit(at float64, process int, token, zxid int64, was, version int32) {
 	h.by(at, process, "w", Event{Kind: Committed, Key: "l", Token: token, Zxid: zxid, Was: was, Version: version})
 }
 
+// reads tells of a commit of a reader.
+func (h *trial) reads(at float64, token, zxid int64, version int32) {
+	h.by(at, 3, "r", Event{Kind: Committed, Key: "l", Token: token, Shared: true, Zxid: zxid, Was: version - 1, Version: version})
+}
+
 func TestFencedCommitsAreComparedByZxidAndToken(t *testing.T) {
-	t.Run("in order", func(t *testing.T) {
-		h := newTrial(t)
-		h.commit(1, 1, 10, 100, 0, 1)
-		h.commit(3, 2, 11, 102, 2, 3)
-		h.commit(4, 1, 10, 101, 1, 2) // reported late
-		h.finds(5)
-	})
-	t.Run("an old token", func(t *testing.T) {
-		h := newTrial(t)
-		h.commit(1, 1, 10, 100, 0, 1)
-		h.commit(2, 2, 12, 101, 1, 2)
-		h.commit(3, 1, 10, 102, 2, 3)
-		h.finds(5, "token")
-	})
-	read := func(h *trial, at float64, token, zxid int64, version int32) {
-		h.by(at, 3, "r", Event{Kind: Committed, Key: "l", Token: token, Shared: true, Zxid: zxid, Was: version - 1, Version: version})
-	}
-	t.Run("readers have no order", func(t *testing.T) {
-		h := newTrial(t)
-		h.commit(1, 1, 10, 100, 0, 1)
-		read(h, 2, 12, 101, 2)
-		read(h, 3, 11, 102, 3)
-		h.commit(4, 1, 13, 103, 3, 4)
-		h.finds(5)
-	})
-	t.Run("a reader with an old token", func(t *testing.T) {
-		h := newTrial(t)
-		h.commit(1, 1, 10, 100, 0, 1)
-		read(h, 2, 11, 101, 2)
-		read(h, 3, 9, 102, 3)
-		h.finds(5, "token")
-	})
-	t.Run("a writer older than a reader", func(t *testing.T) {
-		h := newTrial(t)
-		read(h, 1, 12, 100, 1)
-		read(h, 2, 10, 101, 2)
-		h.commit(3, 1, 11, 102, 2, 3)
-		h.finds(5, "token")
-	})
-	t.Run("somebody wrote in between", func(t *testing.T) {
-		h := newTrial(t)
-		h.commit(1, 1, 10, 100, 0, 2)
-		h.finds(5, "commit")
-	})
-	t.Run("a token twice", func(t *testing.T) {
-		h := newTrial(t)
-		h.hold(1, 1, 2, 10, false)
-		h.hold(2, 3, 4, 10, false)
-		h.finds(5, "token")
-	})
-	t.Run("one is lost", func(t *testing.T) {
-		h := newTrial(t)
-		h.commit(1, 1, 10, 100, 0, 1)
-		h.commit(2, 1, 10, 101, 1, 2)
-		h.finds(3)
-		h.j.Commits(Event{At: seconds(5), Key: "l", Version: 1}, 9)
-		h.finds(6, "commit")
-	})
-	t.Run("nobody knows of one", func(t *testing.T) {
-		h := newTrial(t)
-		h.commit(1, 1, 10, 100, 0, 1)
-		h.by(2, 2, "w", Event{Kind: Doubted, Key: "l"})
-		h.finds(3)
-		h.j.Commits(Event{At: seconds(5), Key: "l", Version: 2}, 0)
-		h.finds(6)
-		h.j.Commits(Event{At: seconds(5), Key: "l", Version: 3}, 0)
-		h.finds(6, "commit")
+	judged(t, 5, map[string]story{
+		"in order": {func(h *trial) {
+			h.commit(1, 1, 10, 100, 0, 1)
+			h.commit(3, 2, 11, 102, 2, 3)
+			h.commit(4, 1, 10, 101, 1, 2) // reported late
+		}, nil},
+		"an old token": {func(h *trial) {
+			h.commit(1, 1, 10, 100, 0, 1)
+			h.commit(2, 2, 12, 101, 1, 2)
+			h.commit(3, 1, 10, 102, 2, 3)
+		}, []string{"token"}},
+		"readers have no order": {func(h *trial) {
+			h.commit(1, 1, 10, 100, 0, 1)
+			h.reads(2, 12, 101, 2)
+			h.reads(3, 11, 102, 3)
+			h.commit(4, 1, 13, 103, 3, 4)
+		}, nil},
+		"a reader with an old token": {func(h *trial) {
+			h.commit(1, 1, 10, 100, 0, 1)
+			h.reads(2, 11, 101, 2)
+			h.reads(3, 9, 102, 3)
+		}, []string{"token"}},
+		"a writer older than a reader": {func(h *trial) {
+			h.reads(1, 12, 100, 1)
+			h.reads(2, 10, 101, 2)
+			h.commit(3, 1, 11, 102, 2, 3)
+		}, []string{"token"}},
+		"somebody wrote in between": {func(h *trial) { h.commit(1, 1, 10, 100, 0, 2) }, []string{"commit"}},
+		"a token twice":             {func(h *trial) { h.hold(1, 1, 2, 10, false); h.hold(2, 3, 4, 10, false) }, []string{"token"}},
+		"one is lost": {func(h *trial) {
+			h.commit(1, 1, 10, 100, 0, 1)
+			h.commit(2, 1, 10, 101, 1, 2)
+			h.finds(3)
+			h.j.Commits(Event{At: seconds(5), Key: "l", Version: 1}, 9)
+		}, []string{"commit"}},
+		"nobody knows of one": {func(h *trial) {
+			h.commit(1, 1, 10, 100, 0, 1)
+			h.by(2, 2, "w", Event{Kind: Doubted, Key: "l"})
+			h.finds(3)
+			h.j.Commits(Event{At: seconds(5), Key: "l", Version: 2}, 0)
+			h.finds(4)
+			h.j.Commits(Event{At: seconds(5), Key: "l", Version: 3}, 0)
+		}, []string{"commit"}},
 	})
 }
 
@@ -252,10 +266,7 @@ func (h *trial) effect(at float64, item string) {
 
 func TestItemsAreCounted(t *testing.T) {
 	uncertain, refused := &Event{Kind: Failed, Uncertain: true}, &Event{Kind: Failed}
-	for name, test := range map[string]struct {
-		tell  func(h *trial)
-		finds []string
-	}{
+	judged(t, 5, map[string]story{
 		"lost": {func(h *trial) { h.put(1, 1, 1.1, "i1", nil) }, []string{"queue"}},
 		"acked without effect": {func(h *trial) {
 			h.put(1, 1, 0, "i1", nil)
@@ -292,13 +303,5 @@ func TestItemsAreCounted(t *testing.T) {
 			h.by(3, 2, "c", Event{Kind: Held, Key: "q", Item: "i1", From: seconds(2), Until: seconds(3)})
 			h.effect(4, "i1")
 		}, []string{"exclusion"}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			h := newTrial(t)
-			test.tell(h)
-			h.j.JudgeUntil(seconds(5))
-			h.j.Drained(seconds(5))
-			h.finds(5, test.finds...)
-		})
-	}
+	})
 }

@@ -37,10 +37,7 @@ func (q *queues) lettersOf(key string) *letters {
 		if key != queue && key != d.Key {
 			continue
 		}
-		if q.letters[queue] == nil {
-			q.letters[queue] = &letters{DeadLetters: d, lives: map[string]int{}}
-		}
-		return q.letters[queue]
+		return of(q.letters, queue, func() *letters { return &letters{DeadLetters: d, lives: map[string]int{}} })
 	}
 	return nil
 }

@@ -13,10 +13,11 @@ func (h *trial) redrives(at float64, moved int, uncertain bool) {
 }
 
 func TestDeadLettersAreJudged(t *testing.T) {
-	for name, test := range map[string]struct {
-		tell  func(h *trial)
-		finds []string
-	}{
+	put := func(h *trial) {
+		h.by(1, 1, "p", Event{Kind: Begin, Recipe: RecipePut, Key: "f" + PutSuffix, Item: "i1"})
+		h.by(1.1, 1, "p", Event{Kind: Granted, Recipe: RecipePut, Key: "f" + PutSuffix, Item: "i1"})
+	}
+	judged(t, 9, map[string]story{
 		"buried": {func(h *trial) {
 			h.fails(2, "f", 1, 10, 0)
 			h.fails(3, "f", 2, 11, 0)
@@ -46,17 +47,7 @@ func TestDeadLettersAreJudged(t *testing.T) {
 			h.fails(4, "f", 1, 12, 0)
 			h.effect(5, "i1")
 		}, []string{"letters"}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			h := newTrial(t)
-			h.by(1, 1, "p", Event{Kind: Begin, Recipe: RecipePut, Key: "f" + PutSuffix, Item: "i1"})
-			h.by(1.1, 1, "p", Event{Kind: Granted, Recipe: RecipePut, Key: "f" + PutSuffix, Item: "i1"})
-			test.tell(h)
-			h.j.JudgeUntil(seconds(9))
-			h.j.Drained(seconds(9))
-			h.finds(9, test.finds...)
-		})
-	}
+	}, put)
 }
 
 // twice tells of an item that begins anew twice.

@@ -38,10 +38,7 @@ func (h *trial) goesThrough(from, at float64) {
 }
 
 func TestALossExcusesWhatItTookBackAndNothingElse(t *testing.T) {
-	for name, test := range map[string]struct {
-		tell  func(h *trial)
-		finds []string
-	}{
+	judged(t, 21, map[string]story{
 		"a grant that was lost, believed for a timeout": {func(h *trial) {
 			h.hold(1, 12, 18.9, 10, false)
 			h.hold(2, 18, 20, 11, false)
@@ -153,16 +150,7 @@ func TestALossExcusesWhatItTookBackAndNothingElse(t *testing.T) {
 
 		"a leader that was lost": {func(h *trial) { h.observes(12, 1, 11, "a"); h.observes(18, 1, 10, "b") }, nil},
 		"a leader from before":   {func(h *trial) { h.elects(9, 2, 11, "a"); h.elects(18, 3, 11, "b") }, []string{"token", "election"}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			h := newTrial(t)
-			h.loses()
-			test.tell(h)
-			h.j.JudgeUntil(seconds(21))
-			h.j.Drained(seconds(21))
-			h.finds(21, test.finds...)
-		})
-	}
+	}, (*trial).loses)
 }
 
 func TestAfterALossEachProcessMustBeServedAgainInTime(t *testing.T) {
@@ -191,13 +179,4 @@ func TestAfterALossEachProcessMustBeServedAgainInTime(t *testing.T) {
 			h.finds(test.until, test.finds...)
 		})
 	}
-}
-
-func TestNothingIsLeftInASessionThatHoldsNothing(t *testing.T) {
-	h := newTrial(t)
-	may := func(path string) bool { return path == "/receipt" }
-	h.j.Rests(seconds(1), []Znode{{Path: "/receipt", Ephemeral: true}, {Path: "/queue"}}, may)
-	h.finds(1)
-	h.j.Rests(seconds(1), []Znode{{Path: "/line/place", Ephemeral: true, Owner: "0x1"}}, may)
-	h.finds(1, "rests")
 }

@@ -58,12 +58,9 @@ func newServed(j *Judge) served {
 }
 
 func (s *served) contest(e Event) *contest {
-	c := s.contests[e.Key]
-	if c == nil {
-		c = &contest{recipe: e.Recipe, waiting: map[caller]*wait{}, shut: e.Recipe == RecipeTake}
-		s.contests[e.Key] = c
-	}
-	return c
+	return of(s.contests, e.Key, func() *contest {
+		return &contest{recipe: e.Recipe, waiting: map[caller]*wait{}, shut: e.Recipe == RecipeTake}
+	})
 }
 
 func (s *served) take(e Event) {
@@ -231,7 +228,6 @@ func (s *served) overtaken(now time.Duration, key string, c *contest, bound time
 
 // Gap is the longest time in which nobody was served although somebody waited.
 type Gap struct {
-	Recipe  string
 	Longest time.Duration
 	Patient time.Duration // the longest since the last outage and the last fault of a process
 	Grants  int
@@ -241,7 +237,7 @@ type Gap struct {
 func (j *Judge) Gaps() map[string]Gap {
 	gaps := map[string]Gap{}
 	for key, c := range j.served.contests {
-		gaps[key] = Gap{c.recipe, c.longest, c.patient, c.grants}
+		gaps[key] = Gap{c.longest, c.patient, c.grants}
 	}
 	return gaps
 }

@@ -1,10 +1,6 @@
 package judge
 
-import (
-	"testing"
-
-	"github.com/stretchr/testify/require"
-)
+import "testing"
 
 // With a session timeout of 4 s and a slack of 2 s, somebody must be served within 8 s.
 
@@ -19,13 +15,71 @@ func (h *trial) grants(from, until float64) {
 	}
 }
 
-func TestAStarvedLineIsFoundOnce(t *testing.T) {
-	h := newTrial(t)
-	h.serves(0, 30)
-	h.waits(1, 1)
-	h.finds(8.9)
-	h.finds(9.1, "served")
-	h.finds(30, "served")
+func TestACallerThatIsNotServedIsFoundOnce(t *testing.T) {
+	fault := func(kind Kind, process int, at float64) func(h *trial) {
+		return func(h *trial) {
+			h.serves(0, 60)
+			h.waits(1, 1)
+			h.j.Take(Event{At: seconds(at), Kind: kind, Process: process, Life: 1})
+		}
+	}
+	foundAt(t, "served", map[string]delay{
+		"in a line":    {func(h *trial) { h.serves(0, 60); h.waits(1, 1) }, 9},
+		"in an outage": {func(h *trial) { h.serves(0, 2); h.serves(12, 60); h.waits(1, 1) }, 20},
+
+		"after another process was stopped": {fault(Stopped, 2, 6), 14},
+		"after another process was killed":  {fault(Killed, 2, 6), 14},
+		"after another process goes on":     {fault(Resumed, 2, 6), 14},
+		"after another process has started": {fault(Started, 2, 6), 14},
+		"no: its process is stopped":        {fault(Stopped, 1, 2), 0},
+		"no: its process is killed":         {fault(Killed, 1, 2), 0},
+
+		"by several locks, for twice as long": {func(h *trial) {
+			h.serves(0, 60)
+			for process := range 2 {
+				h.by(1, process, "w", Event{Kind: Begin, Recipe: RecipeLockAll, Key: "all"})
+			}
+		}, 17},
+		"by a queue, since an item is free": {func(h *trial) {
+			h.serves(0, 60)
+			h.by(1, 2, "c", Event{Kind: Begin, Recipe: RecipeTake, Key: "q"})
+			h.put(1, 20, 20.1, "i1", nil)
+			h.take(1, 20.2, 20.3, "i1", 1, 5)
+			h.by(40, 1, "c", Event{Kind: Held, Recipe: RecipeTake, Key: "q", Item: "i1", From: seconds(20.3), Until: seconds(40)})
+		}, 48},
+		"by a barrier, since all are there": {func(h *trial) {
+			h.serves(0, 60)
+			h.comes(1, 1)
+			h.comes(20, 2)
+		}, 28},
+		"by a gate, since it is open": {func(h *trial) {
+			h.serves(0, 60)
+			h.turns(1, Closing)
+			h.by(2, 2, "w", Event{Kind: Begin, Recipe: RecipeGate, Key: "g"})
+			h.turns(20, Opened)
+		}, 28},
+	})
+}
+
+// With the bound of 8 s, nobody may wait for 32 s while others are served.
+func TestACallerThatOthersOvertakeIsFound(t *testing.T) {
+	foundAt(t, "served", map[string]delay{
+		"in a line": {func(h *trial) { h.serves(0, 40); h.waits(1, 1); h.grants(1, 40) }, 33},
+		"no: in a later session it is at the end of the line": {func(h *trial) {
+			h.serves(0, 40)
+			h.waits(1, 1)
+			h.grants(1, 40)
+			h.j.Take(Event{At: seconds(10), Kind: Expired, Process: 1, Life: 1})
+		}, 0},
+		"at a barrier": {func(h *trial) {
+			h.serves(0, 40)
+			h.comes(1, 3)
+			for at := 1.0; at < 40; at++ {
+				h.member(1, at, at+0.5, RecipeBarrier, "b", 0)
+				h.member(2, at, at+0.5, RecipeBarrier, "b", 1)
+			}
+		}, 33},
+	})
 }
 
 // Two callers ask in turn, so that one always waits.
@@ -43,107 +97,4 @@ func TestACallThatIsAnsweredThatThereIsNothingIsNotStarved(t *testing.T) {
 	}
 	redrives(NoLetters).finds(28)
 	redrives("refused").finds(28, "served")
-}
-
-func TestAStarvedWaiterIsFound(t *testing.T) {
-	h := newTrial(t)
-	h.serves(0, 40)
-	h.waits(1, 1)
-	h.grants(1, 40)
-	h.finds(32)
-	h.finds(34, "served")
-}
-
-func TestAWaiterInALaterSessionIsAtTheEndOfTheLine(t *testing.T) {
-	h := newTrial(t)
-	h.serves(0, 40)
-	h.waits(1, 1)
-	h.grants(1, 40)
-	h.j.Take(Event{At: seconds(10), Kind: Expired, Process: 1, Life: 1})
-	h.finds(40)
-}
-
-func TestAnOutageExcusesAGapAndNoMore(t *testing.T) {
-	h := newTrial(t)
-	h.waits(1, 1)
-	h.serves(0, 2)
-	h.serves(12, 30)
-	h.finds(11)
-	h.finds(19.9)
-	h.finds(20.1, "served")
-	require.Equal(t, seconds(10), h.j.Outage())
-}
-
-func TestAFaultOfAProcessExcusesAGapAndNoMore(t *testing.T) {
-	for _, kind := range []Kind{Stopped, Killed, Resumed, Started} {
-		h := newTrial(t)
-		h.serves(0, 30)
-		h.waits(1, 1)
-		h.j.Take(Event{At: seconds(6), Kind: kind, Process: 2, Life: 1})
-		h.finds(13.9)
-		h.finds(14.1, "served")
-	}
-}
-
-func TestProcessesThatDoNotRunDoNotWait(t *testing.T) {
-	for _, kind := range []Kind{Stopped, Killed} {
-		h := newTrial(t)
-		h.serves(0, 30)
-		h.waits(1, 1)
-		h.j.Take(Event{At: seconds(2), Kind: kind, Process: 1, Life: 1})
-		h.finds(29)
-	}
-}
-
-func TestConsumersWaitOnlyForItemsThatAreFree(t *testing.T) {
-	h := newTrial(t)
-	h.serves(0, 60)
-	h.by(1, 2, "c", Event{Kind: Begin, Recipe: RecipeTake, Key: "q"})
-	h.finds(19)
-	h.put(1, 20, 20.1, "i1", nil)
-	h.take(1, 20.2, 20.3, "i1", 1, 5)
-	h.finds(39)
-	h.by(40, 1, "c", Event{Kind: Held, Recipe: RecipeTake, Key: "q", Item: "i1", From: seconds(20.3), Until: seconds(40)})
-	h.finds(47.9)
-	h.finds(48.1, "served")
-}
-
-func TestABarrierIsWaitedForOnceAllAreThere(t *testing.T) {
-	h := newTrial(t)
-	h.serves(0, 60)
-	h.by(1, 1, "m", Event{Kind: Begin, Recipe: RecipeBarrier, Key: "b"})
-	h.finds(19)
-	h.by(20, 2, "m", Event{Kind: Begin, Recipe: RecipeBarrier, Key: "b"})
-	h.finds(27.9)
-	h.finds(28.1, "served")
-}
-
-// With the bound of 8 s, nobody may wait for 32 s while others are served.
-
-func TestABarriersWaiterThatIsNotWokenIsFound(t *testing.T) {
-	h := newTrial(t)
-	h.serves(0, 40)
-	h.by(1, 3, "m", Event{Kind: Begin, Recipe: RecipeBarrier, Key: "b"})
-	for at := 1.0; at < 40; at++ {
-		h.member(1, at, at+0.5, RecipeBarrier, "b", 0)
-		h.member(2, at, at+0.5, RecipeBarrier, "b", 1)
-	}
-	for at := 1.2; at < 33; at++ {
-		h.finds(at)
-	}
-	h.finds(33.2, "served")
-}
-
-func TestAGatesWaiterThatIsNotWokenIsFound(t *testing.T) {
-	h := newTrial(t)
-	h.serves(0, 40)
-	h.by(1, 3, "w", Event{Kind: Begin, Recipe: RecipeGate, Key: "g"})
-	for at := 1.0; at < 40; at++ {
-		h.by(at, 1, "w", Event{Kind: Begin, Recipe: RecipeGate, Key: "g"})
-		h.by(at+0.5, 1, "w", Event{Kind: Granted, Recipe: RecipeGate, Key: "g"})
-	}
-	for at := 1.2; at < 33; at++ {
-		h.finds(at)
-	}
-	h.finds(33.2, "served")
 }

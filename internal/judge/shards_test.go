@@ -6,12 +6,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// shardTrial is a history of processes and two shards, "/a" and "/b".
-func shardTrial(t *testing.T) *trial {
-	h := newTrial(t)
+// haveShards makes it a history of processes and two shards, "/a" and "/b".
+func (h *trial) haveShards() {
 	h.j = New(Config{Timeout: timeout, Slack: seconds(2), Shards: []string{"/a", "/b"}})
 	h.serves(0, 60)
-	return h
 }
 
 // owns tells of a shard that a process has, and writes to each half second.
@@ -28,49 +26,43 @@ func (h *trial) owns(process int, key string, token int64, from, until float64, 
 	}
 }
 
-func TestAShardWithoutAnOwnerIsFound(t *testing.T) {
-	h := shardTrial(t)
-	h.owns(1, "/a", 1, 0.5, 10, Moved)
-	h.owns(1, "/b", 2, 0.5, 60, "")
-	h.owns(2, "/a", 3, 17, 30, "")
-	h.finds(37.4)
-	h.finds(37.7, "owner") // 8 s after the last write
-	require.InDelta(t, 7.5, h.j.Moves().Longest.Seconds(), 0.01)
-}
-
-func TestAShardThatNobodyEverHadIsFound(t *testing.T) {
-	h := shardTrial(t)
-	h.owns(1, "/a", 1, 0.5, 60, "")
-	h.finds(7.9)
-	h.finds(8.1, "owner")
-}
-
-func TestAFaultOfAProcessExcusesAShardWithoutAnOwner(t *testing.T) {
-	h := shardTrial(t)
-	h.owns(1, "/a", 1, 0.5, 20, "")
-	h.owns(1, "/b", 2, 0.5, 60, "")
-	h.by(25, 3, "", Event{Kind: Killed})
-	h.finds(32.9)
-	h.finds(33.1, "owner")
-}
-
 // rolls tells of a process that ends as it was told to, and starts again.
 func (h *trial) rolls(process int, ends, starts float64) {
 	h.by(ends, process, "", Event{Kind: Ended})
 	h.by(starts, process, "", Event{Kind: Started})
 }
 
-func TestARestartExcusesNoShardWithoutAnOwner(t *testing.T) {
-	h := shardTrial(t)
-	h.owns(1, "/a", 1, 0.5, 20, "")
-	h.owns(1, "/b", 2, 0.5, 60, "")
-	h.rolls(1, 20, 22)
-	h.finds(27.4)
-	h.finds(27.7, "owner") // 8 s after the last write
+// An owner must write 8 s after the last one has.
+func TestAShardWithoutAnOwnerIsFound(t *testing.T) {
+	foundAt(t, "owner", map[string]delay{
+		"its second one has gone": {func(h *trial) {
+			h.haveShards()
+			h.owns(1, "/a", 1, 0.5, 10, Moved)
+			h.owns(1, "/b", 2, 0.5, 60, "")
+			h.owns(2, "/a", 3, 17, 30, "")
+		}, 37.5},
+		"it never had one": {func(h *trial) {
+			h.haveShards()
+			h.owns(1, "/a", 1, 0.5, 60, "")
+		}, 8},
+		"a fault of a process delays that": {func(h *trial) {
+			h.haveShards()
+			h.owns(1, "/a", 1, 0.5, 20, "")
+			h.owns(1, "/b", 2, 0.5, 60, "")
+			h.by(25, 3, "", Event{Kind: Killed})
+		}, 33},
+		"a restart does not": {func(h *trial) {
+			h.haveShards()
+			h.owns(1, "/a", 1, 0.5, 20, "")
+			h.owns(1, "/b", 2, 0.5, 60, "")
+			h.rolls(1, 20, 22)
+		}, 27.5},
+	})
 }
 
 func TestARollingRestartMovesWhatEachProcessHad(t *testing.T) {
-	h := shardTrial(t)
+	h := newTrial(t)
+	h.haveShards()
 	h.owns(1, "/a", 1, 0.5, 10, "")
 	h.owns(2, "/b", 2, 0.5, 20, "")
 	h.rolls(1, 10, 12)
@@ -86,7 +78,8 @@ func TestARollingRestartMovesWhatEachProcessHad(t *testing.T) {
 }
 
 func TestTwoWhoWriteToAShardAreFound(t *testing.T) {
-	h := shardTrial(t)
+	h := newTrial(t)
+	h.haveShards()
 	h.owns(1, "/b", 2, 0.5, 60, "")
 	h.owns(2, "/a", 3, 0.5, 60, "")
 	h.by(5.2, 1, "/a", Event{Recipe: RecipeShards, Kind: Committed, Key: "/a", Token: 1, Zxid: 11, Was: 10, Version: 11})
@@ -94,7 +87,8 @@ func TestTwoWhoWriteToAShardAreFound(t *testing.T) {
 }
 
 func TestSharesThatAreNotEvenAreFound(t *testing.T) {
-	h := shardTrial(t)
+	h := newTrial(t)
+	h.haveShards()
 	h.owns(1, "/a", 1, 0.5, 60, "")
 	h.owns(1, "/b", 2, 0.5, 20, Moved)
 	h.owns(2, "/b", 3, 20, 60, "")

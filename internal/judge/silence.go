@@ -1,9 +1,7 @@
 package judge
 
 import (
-	"cmp"
 	"maps"
-	"slices"
 	"time"
 )
 
@@ -32,8 +30,7 @@ func (j *Judge) Silent(at time.Duration) {
 	if at-j.served.lastWrite > outageFrom {
 		return
 	}
-	order := func(a, b caller) int { return cmp.Compare(a.String(), b.String()) }
-	for _, who := range slices.SortedFunc(maps.Keys(j.workers), order) {
+	for _, who := range callers(j.workers) {
 		last := j.workers[who]
 		if quiet := at - max(last.At, j.served.calm); quiet > j.Bound() && !mayBeSilent(last) {
 			j.violation(at, "silent", []string{last.Key}, "%v has reported nothing for %v, since %q of %s %s; the bound is %v",

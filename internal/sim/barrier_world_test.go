@@ -3,10 +3,8 @@ package sim
 import (
 	"context"
 	"errors"
-	"math/rand/v2"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -17,16 +15,13 @@ import (
 
 // barrierWorld is the workload of Barrier.
 type barrierWorld struct {
-	*waitWorld
+	*membersWorld
 	observer *roundObserver
-
-	mu    sync.Mutex
-	calls []*waitCall
 }
 
 var barrierEvents = []string{
-	"partition", "client paused", "client closed", "client killed", "session expired", "canceled at a step", "member deleted",
-	"round opened", "signal raised", "signal deleted", "surplus member", "path remade", "another size", "canceled, but in the round", "outcome read by a later session",
+	"canceled at a step", "member deleted", "round opened", "signal raised", "signal deleted", "surplus member", "path remade",
+	"another size", "canceled, but in the round", "outcome read by a later session",
 	"canceled", "canceled while disconnected", "uncertain", "evicted", "expired",
 }
 
@@ -40,9 +35,9 @@ func newBarrierWorld(seed uint64) *world {
 			"getData", "getChildren2", "sync",
 		}
 	}, "/app/barriers/a", "/app/barriers/b")
-	w := &barrierWorld{waitWorld: g}
-	w.workload, w.observer = w, newRoundObserver(g)
-	return w.world
+	w := &barrierWorld{&membersWorld{waitWorld: g}, newRoundObserver(g)}
+	w.operated(w.evictMembers("/round"), w.remakePaths(sizeData))
+	return w.with(w)
 }
 
 func (w *barrierWorld) onChange(c zktest.Change) {
@@ -50,80 +45,30 @@ func (w *barrierWorld) onChange(c zktest.Change) {
 		if n, err := strconv.Atoi(string(c.Data)); c.Path == path && !c.Deleted && err == nil {
 			w.setSize(path, n)
 		}
-		if below, ok := strings.CutPrefix(c.Path, path+"/"); ok {
-			w.observer.onChange(path, below, c)
-			w.faultAtStep(c)
-		}
 	}
-}
-
-func (w *barrierWorld) startFaults(faults *sync.WaitGroup, stop <-chan struct{}) {
-	w.waitWorld.startFaults(faults, stop)
-	if w.operator {
-		faults.Go(func() { w.evictMembers(stop, "/round") })
-		faults.Go(func() { w.remakePaths(stop, func(n int) []byte { return []byte(strconv.Itoa(n)) }) })
-	}
-}
-
-// waitCall is a call of Barrier.Wait, as its caller saw it.
-type waitCall struct {
-	worker      int
-	path        string
-	client      string
-	n           int // of the members that it waited for
-	called, ret int64
-	index       int
-	err         error
+	w.changedBelow(c, w.observer.onChange)
 }
 
 // work waits at barriers, a few times.
 func (w *barrierWorld) work(p *process, j int) {
-	defer w.workerDone()
-	r := rand.New(rand.NewPCG(w.seed, uint64(100+10*p.i+j)))
-	barriers := map[string]*sizedBarrier{}
-	of := -1 // the life that they belong to
-	for range w.rounds {
-		time.Sleep(time.Duration(r.Int64N(int64(2 * time.Second))))
-		path := w.paths[r.IntN(len(w.paths))]
-		c, life := p.current()
-		if life != of {
-			of, barriers = life, map[string]*sizedBarrier{}
-		}
-		if barriers[path] == nil || r.IntN(3) == 0 {
-			n := w.size(path)
-			barriers[path] = &sizedBarrier{zkrecipes.NewBarrier(c, path, n), n}
-		}
-		if !w.runCancelableOf(r, path, barriers[path].n, func(ctx context.Context) {
-			a := w.callWait(ctx, p, life, 10*p.i+j, barriers[path], path)
-			if a.err != nil && !w.isExpected(ctx, p, life, a.err) {
-				w.log.violation("worker %d: %v", a.worker, a.err)
-			}
-		}) {
+	barriers := makers[*zkrecipes.Barrier]{}
+	for _, by := range w.turns(p, j, w.rounds, 2*time.Second) {
+		path := w.paths[by.r.IntN(len(w.paths))]
+		b := barriers.use(w.waitWorld, by, path, 3, zkrecipes.NewBarrier)
+		if !w.tryOf(by, path, b.n, func(ctx context.Context) error { return w.callWait(ctx, by, b.it, b.n, path) }) {
 			return
 		}
 	}
 }
 
-// sizedBarrier is a Barrier with its n, which the path may no longer have.
-type sizedBarrier struct {
-	*zkrecipes.Barrier
-	n int
-}
-
 // callWait takes part in a round.
-func (w *barrierWorld) callWait(ctx context.Context, p *process, life, worker int, b *sizedBarrier, path string) *waitCall {
-	a := &waitCall{worker: worker, path: path, client: identity(p.i, life), n: b.n, called: w.log.tick()}
-	a.index, a.err = b.Wait(ctx)
-	a.ret = w.log.tick()
-	w.log.note("worker %d of %s: waited from %d at %s: %d %v", worker, a.client, a.called, path, a.index, a.err)
+func (w *barrierWorld) callWait(ctx context.Context, by *worker, b *zkrecipes.Barrier, n int, path string) error {
+	a := w.call(by, path, n, func() (int, error) { return b.Wait(ctx) })
 	w.countOutcome(ctx, a)
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.calls = append(w.calls, a)
-	return a
+	return a.err
 }
 
-func (w *barrierWorld) countOutcome(ctx context.Context, a *waitCall) {
+func (w *barrierWorld) countOutcome(ctx context.Context, a *memberCall) {
 	switch {
 	case a.err == nil && ctx.Err() != nil:
 		w.events.add("canceled, but in the round")
@@ -140,4 +85,76 @@ func (w *barrierWorld) countOutcome(ctx context.Context, a *waitCall) {
 	case a.err != nil && ctx.Err() != nil:
 		w.events.add("canceled")
 	}
+}
+
+func (w *barrierWorld) checkAtRest() {
+	for _, path := range w.paths {
+		w.checkRest(path, "/round", func(ctx context.Context, by *worker, n int) error {
+			return w.callWait(ctx, by, zkrecipes.NewBarrier(by.c, path, n), n, path)
+		})
+		w.checkCalls(path)
+	}
+}
+
+// checkCalls compares the results of the calls with the server's changes. Each
+// member with which a round was opened belongs to a call that returned its index, or
+// that could not know it and returned ErrUncertain. Each index that was returned
+// belongs to a member.
+func (w *barrierWorld) checkCalls(path string) {
+	w.observer.mu.Lock()
+	defer w.observer.mu.Unlock()
+	var named, owed []*member
+	for _, m := range w.observer.members[path] {
+		if m.namedAt > 0 {
+			named = append(named, m)
+		}
+		// If the operator deletes a member before its client has learned that the join
+		// was applied, the client joins again and waits for another round.
+		if m.namedAt > 0 && !(m.deletedAt > 0 && w.hasDeleted(path+"/round/"+m.name)) {
+			owed = append(owed, m)
+		}
+	}
+	calls, told := w.callsAt(path)
+	if i := match(len(owed), len(calls), func(i, j int) bool { return calls[j].matches(owed[i]) }); i >= 0 {
+		m := owed[i]
+		w.log.violation("%s: opened with %s of %s as %d, and no call returned that", path, m.name, m.client, m.index)
+	}
+	if i := match(len(told), len(named), func(i, j int) bool { return told[i].matches(named[j]) }); i >= 0 {
+		a := told[i]
+		w.log.violation("%s: Wait of worker %d returned %d (called at %d), and no round was opened with that", path, a.number, a.index, a.called)
+	}
+	for _, a := range told {
+		for _, m := range named {
+			if a.matches(m) && m.deletedAt > 0 && m.deletedAt < a.ret && a.matchesOnly(m, named) {
+				w.events.add("outcome read by a later session")
+			}
+		}
+	}
+}
+
+// abandoned reports whether Wait was canceled while disconnected, with the outcome
+// unknown.
+func (a *memberCall) abandoned() bool {
+	return a.err != nil && strings.Contains(a.err.Error(), textMayOpen)
+}
+
+// matches reports whether the member may belong to the call.
+func (a *memberCall) matches(m *member) bool {
+	switch {
+	case a.identity() != m.client || a.called > m.joinedAt:
+		return false
+	case a.err == nil:
+		return a.index == m.index && a.of == m.of && m.namedAt < a.ret
+	}
+	return errors.Is(a.err, zkrecipes.ErrUncertain) // the join may have been applied
+}
+
+// matchesOnly reports whether no other member may belong to the call.
+func (a *memberCall) matchesOnly(m *member, named []*member) bool {
+	for _, other := range named {
+		if other != m && a.matches(other) {
+			return false
+		}
+	}
+	return true
 }

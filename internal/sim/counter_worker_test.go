@@ -5,34 +5,30 @@ import (
 	"errors"
 	"math/rand/v2"
 	"sync"
-	"time"
 
 	"github.com/zkrecipes/zkrecipes"
 )
 
 // work adds to counters, sets, swaps and reads them. Sometimes it makes several calls at once.
 func (w *counterWorld) work(p *process, j int) {
-	defer w.workerDone()
-	r := rand.New(rand.NewPCG(w.seed, uint64(100+10*p.i+j)))
-	for range 2 * w.rounds {
-		time.Sleep(time.Duration(r.Int64N(int64(w.pause()))))
-		path := w.paths[r.IntN(len(w.paths))]
-		c, life := p.current()
-		x := zkrecipes.NewCounter(c, path)
+	for _, by := range w.turns(p, j, 2*w.rounds, w.pause) {
+		path := w.paths[by.r.IntN(len(w.paths))]
+		x := zkrecipes.NewCounter(by.c, path)
 		together := 1
-		if r.IntN(6) == 0 {
+		if by.r.IntN(6) == 0 {
 			together = 3
 		}
 		ops := make([]counterOp, together)
 		for i := range ops {
-			ops[i] = w.newOp(r, path)
+			ops[i] = w.newOp(by.r, path)
 		}
-		if !w.runCancelable(r, path, func(ctx context.Context) {
+		if !w.try(by, path, func(ctx context.Context) error {
 			var calls sync.WaitGroup
 			for _, op := range ops {
-				calls.Go(func() { w.call(ctx, p, life, x, op) })
+				calls.Go(func() { w.check(ctx, by, w.call(ctx, x, op)) })
 			}
 			calls.Wait()
+			return nil
 		}) {
 			return
 		}
@@ -40,14 +36,6 @@ func (w *counterWorld) work(p *process, j int) {
 			w.events.add("written together")
 		}
 	}
-}
-
-// pause returns for how long a worker rests between its calls, at most.
-func (w *counterWorld) pause() time.Duration {
-	if w.crowded {
-		return 50 * time.Millisecond
-	}
-	return time.Second
 }
 
 func (w *counterWorld) newOp(r *rand.Rand, path string) counterOp {
@@ -58,17 +46,13 @@ func (w *counterWorld) newOp(r *rand.Rand, path string) counterOp {
 	return op
 }
 
-// call carries out op and notes what it returned.
-func (w *counterWorld) call(ctx context.Context, p *process, life int, x *zkrecipes.Counter, op counterOp) {
+// call carries out op and notes what it returned. If that is uncertain, it may have been carried out.
+func (w *counterWorld) call(ctx context.Context, x *zkrecipes.Counter, op counterOp) (err error) {
 	if op.kind == "swap" { // for what was there a moment ago
-		v, err := x.Get(ctx)
-		if err != nil {
-			w.failed(ctx, p, life, op, err)
-			return
+		if op.a, err = x.Get(ctx); err != nil {
+			return err
 		}
-		op.a = v
 	}
-	var err error
 	op.call = w.log.tick()
 	event := map[string]string{"add": "added", "set": "set", "swap": "swapped", "read": "read"}[op.kind]
 	switch op.kind {
@@ -85,27 +69,16 @@ func (w *counterWorld) call(ctx context.Context, p *process, life int, x *zkreci
 	}
 	op.ret = w.log.tick()
 	w.log.note("%+v: %v", op, err)
-	if err != nil {
-		w.failed(ctx, p, life, op, err)
-		return
+	if op.unknown = errors.Is(err, zkrecipes.ErrUncertain); op.unknown {
+		event = "uncertain"
+	} else if err != nil {
+		return err
 	}
 	w.events.add(event)
 	w.note(op)
+	return nil
 }
 
-// failed notes a call that failed. Only what is uncertain may have been carried out.
-func (w *counterWorld) failed(ctx context.Context, p *process, life int, op counterOp, err error) {
-	switch {
-	case errors.Is(err, zkrecipes.ErrUncertain):
-		w.events.add("uncertain")
-		op.unknown = true
-		w.note(op)
-	case ctx.Err() != nil && errors.Is(err, ctx.Err()):
-		w.events.add("canceled")
-	case errors.Is(err, zkrecipes.ErrEvicted) && w.operator:
-		w.events.add("evicted")
-	case errors.Is(err, zkrecipes.ErrClosed) && p.ended(life):
-	default:
-		w.log.violation("%+v: %v", op, err)
-	}
+func (w *counterWorld) isExpected(ctx context.Context, l life, err error) bool {
+	return w.isExplained(ctx, l, err)
 }

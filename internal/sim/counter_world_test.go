@@ -19,40 +19,35 @@ import (
 // counterWorld is the workload of Counter.
 type counterWorld struct {
 	*waitWorld
-	rival   bool // somebody else, such as kazoo, writes, too
-	crowded bool // the workers write all the time
+	rival bool          // somebody else, such as kazoo, writes, too
+	pause time.Duration // for how long a worker rests between its calls, at most
 
 	mu  sync.Mutex
 	ops []counterOp
 }
 
 var counterEvents = []string{
-	"partition", "client paused", "client closed", "client killed", "session expired", "canceled at a step",
-	"added", "set", "swapped", "not swapped", "read", "uncertain", "canceled", "evicted", "member deleted", "place deleted", "place written to", "rival added",
+	"canceled at a step", "added", "set", "swapped", "not swapped", "read", "uncertain", "canceled", "evicted", "member deleted", "place deleted", "place written to", "rival added",
 	"written together", "written in turn", "judged",
 }
 
 func newCounterWorld(seed uint64) *world {
-	g, r := newWaitWorld(seed, func(int) []string {
-		return []string{
-			"multi(setData,setData)", "multi(setData,setData,setData,delete)", "multi(setData,setData,delete)", "create2",
-			"multi(create,setData)", "getData", "sync", "multi(createContainer,create,delete)",
-		}
-	}, "/app/counters/a", "/app/counters/b")
-	w := &counterWorld{waitWorld: g}
-	w.workload = w
+	g, r := newWaitWorld(seed, fixed(
+		"multi(setData,setData)", "multi(setData,setData,setData,delete)", "multi(setData,setData,delete)", "create2",
+		"multi(create,setData)", "getData", "sync", "multi(createContainer,create,delete)",
+	), "/app/counters/a", "/app/counters/b")
+	w := &counterWorld{waitWorld: g, pause: time.Second}
+	w.lags = true
 	w.rival = r.IntN(3) == 0
-	w.nearLimit = false
 	w.idleLine = min(w.idleLine, 3*time.Second) // at rest, no receipt is just being deleted
-	if w.crowded = r.IntN(2) == 0; w.crowded {
-		w.latency = 20 * time.Millisecond
+	if r.IntN(2) == 0 {                         // the workers write all the time
+		w.latency, w.pause = 20*time.Millisecond, 50*time.Millisecond
 	}
-	return w.world
-}
-
-func (w *counterWorld) begin() {
-	w.waitWorld.begin()
-	w.lagBehind()
+	w.operated(w.disturbLines(4*w.pause, "/line"), w.evictMembers("/puts"))
+	if w.rival {
+		w.others = append(w.others, w.compete())
+	}
+	return w.with(w)
 }
 
 func (w *counterWorld) onChange(c zktest.Change) {
@@ -64,20 +59,9 @@ func (w *counterWorld) onChange(c zktest.Change) {
 	}
 }
 
-func (w *counterWorld) startFaults(faults *sync.WaitGroup, stop <-chan struct{}) {
-	w.waitWorld.startFaults(faults, stop)
-	if w.operator {
-		faults.Go(func() { w.disturbLines(stop, 4*w.pause(), "/line") })
-		faults.Go(func() { w.evictMembers(stop, "/puts") })
-	}
-	if w.rival {
-		faults.Go(func() { w.compete(stop) })
-	}
-}
-
 // compete adds as kazoo does: it reads the value, and writes over the version that it has read.
-func (w *counterWorld) compete(stop <-chan struct{}) {
-	w.operate(2500, 4*w.pause(), stop, func(r *rand.Rand, conn *zk.Conn) {
+func (w *counterWorld) compete() fault {
+	return w.operate(2500, 4*w.pause, func(r *rand.Rand, conn *zk.Conn) {
 		path := w.paths[r.IntN(len(w.paths))]
 		op := counterOp{path: path, kind: "add", a: 1 + r.Int64N(1_000_000), call: w.log.tick()}
 		data, stat, err := conn.Get(path)
@@ -99,9 +83,6 @@ func (w *counterWorld) compete(stop <-chan struct{}) {
 		w.note(op)
 	})
 }
-
-// unblock does nothing: no call waits for another one.
-func (w *counterWorld) unblock() {}
 
 // counterOp is a call, and what it returned.
 type counterOp struct {

@@ -32,11 +32,11 @@
 // the server's plan, the network, the processes, an operator and other libraries'
 // clients. When the phase of faults is over, the world must come to rest.
 //
-// Each recipe adds a workload. Its workers call the library (*_worker, *_world,
+// Each recipe adds a workload (*_world). Its workers call the library, turn by turn (*_worker,
 // queue_producer, queue_consumer). Its observer follows every change that the
 // server applies, and knows the names on the wire but none of the library's code
-// (*_observer). Its judge compares what callers were told with what the observer
-// saw (*_judge). What the workers hold and write under it goes to internal/judge, which
+// (*_observer, world_history). In the end what callers were told is compared with what the
+// observer saw (checkAtRest). What the workers hold and write under it goes to internal/judge, which
 // judges the soak, too (holds).
 //
 // # Adding an invariant

@@ -2,7 +2,6 @@ package sim
 
 import (
 	"math/rand/v2"
-	"strings"
 	"sync"
 	"time"
 
@@ -21,41 +20,35 @@ type electionWorld struct {
 	holds  *holds
 
 	mu      sync.Mutex
-	leading map[*zkrecipes.Client]leadCounts // functions of Lead that run
-	seen    map[*follower]sighting           // what each observer saw last
+	leading map[leader]int // how many functions of Lead run
 }
 
-// leadCounts are how many functions of Lead run, by path.
-type leadCounts map[string]int
+// leader is a client that leads at a path.
+type leader struct {
+	c    *zkrecipes.Client
+	path string
+}
 
 var electionEvents = []string{
-	"partition", "client paused", "client closed", "client killed", "session expired", "canceled at a step",
-	"elected", "resigned", "term lost", "proclaimed", "led again", "leader replaced", "leader deleted", "made by hand",
-	"member deleted", "place deleted", "place written to", "evicted", "path remade", "seen by Leader", "seen none", "seen", "observer skipped", "commit refused", "watched again",
+	"canceled at a step", "elected", "resigned", "term lost", "proclaimed", "led again", "leader replaced", "leader deleted", "made by hand",
+	"member deleted", "place deleted", "place written to", "evicted", "path remade", "seen by Leader", "seen none", "seen", "skipped", "commit refused", "watched again",
 }
 
 func newElectionWorld(seed uint64) *world {
-	g, _ := newWaitWorld(seed, func(int) []string {
-		return []string{
-			"multi(create,setData)", "multi(check,create,setData)", "multi(check,delete,create,setData)",
-			"multi(setData,delete,delete)", "multi(delete,delete)", "multi(check,check,setData)", "getData", "exists", "sync", "getChildren2",
-		}
-	}, "/app/elections/a", "/app/elections/b")
+	g, _ := newWaitWorld(seed, fixed(
+		"multi(create,setData)", "multi(check,create,setData)", "multi(check,delete,create,setData)",
+		"multi(setData,delete,delete)", "multi(delete,delete)", "multi(check,check,setData)", "getData", "exists", "sync", "getChildren2",
+	), "/app/elections/a", "/app/elections/b")
 	w := &electionWorld{
-		waitWorld: g, holds: newHolds(g.world, judge.Config{}), server: newElectionObserver(g.world, g.paths),
-		leading: map[*zkrecipes.Client]leadCounts{}, seen: map[*follower]sighting{},
+		waitWorld: g, holds: newHolds(g.world, judge.Config{}), server: newElectionObserver(g.world),
+		leading: map[leader]int{},
 	}
-	w.workload = w
-	return w.world
+	w.operated(w.evictMembers(""), w.disturbLines(6*time.Second, ""), w.remakePaths(noData), w.meddle())
+	return w.with(w)
 }
 
 func (w *electionWorld) onChange(c zktest.Change) {
-	for _, path := range w.paths {
-		if below, ok := strings.CutPrefix(c.Path, path+"/"); ok {
-			w.server.onChange(path, below, c)
-			w.faultAtStep(c)
-		}
-	}
+	w.changedBelow(c, w.server.onChange)
 }
 
 func (w *electionWorld) begin() {
@@ -67,19 +60,9 @@ func (w *electionWorld) begin() {
 	}
 }
 
-func (w *electionWorld) startFaults(faults *sync.WaitGroup, stop <-chan struct{}) {
-	w.waitWorld.startFaults(faults, stop)
-	if w.operator {
-		faults.Go(func() { w.evictMembers(stop, "") })
-		faults.Go(func() { w.disturbLines(stop, 6*time.Second, "") })
-		faults.Go(func() { w.remakePaths(stop, func(int) []byte { return nil }) })
-		faults.Go(func() { w.meddle(stop) })
-	}
-}
-
 // meddle is an operator that deletes leaders' znodes and creates some by hand.
-func (w *electionWorld) meddle(stop <-chan struct{}) {
-	w.operate(2500, 8*time.Second, stop, func(r *rand.Rand, conn *zk.Conn) {
+func (w *electionWorld) meddle() fault {
+	return w.operate(2500, 8*time.Second, func(r *rand.Rand, conn *zk.Conn) {
 		leader := w.paths[r.IntN(len(w.paths))] + "/leader"
 		if r.IntN(3) == 0 {
 			if _, err := conn.Create(leader, []byte(byHand), zk.FlagEphemeral, zk.WorldACL(zk.PermAll)); err == nil {
@@ -91,16 +74,13 @@ func (w *electionWorld) meddle(stop <-chan struct{}) {
 	})
 }
 
-// unblock has nothing to do: every candidate is elected in the end.
-func (w *electionWorld) unblock() {}
-
 // checkAtRest checks that nothing is left, and that all observers follow one last term.
 func (w *electionWorld) checkAtRest() {
 	defer w.stopFollowers()
 	for _, path := range w.paths {
 		w.checkEmpty(path)
 		w.checkSeenByAll(path, sighting{})
-		t, err := zkrecipes.NewElection(w.processes[0].client(), path).Campaign(w.ctx, []byte("at rest"))
+		t, err := zkrecipes.NewElection(w.processes[0].current().c, path).Campaign(w.ctx, []byte("at rest"))
 		if err != nil {
 			w.log.violation("at rest: %v", err)
 			continue
@@ -121,19 +101,5 @@ func (w *electionWorld) checkAtRest() {
 // checkSeenByAll checks that after a while all observers of a path have seen the same.
 func (w *electionWorld) checkSeenByAll(path string, want sighting) {
 	time.Sleep(2 * w.timeout) // its server may lag
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	n := 0
-	for f, got := range w.seen {
-		if f.path != path {
-			continue
-		}
-		n++
-		if got != want {
-			w.log.violation("%s: at rest the observer of client %d sees %v, and the server has %v", path, f.process, got, want)
-		}
-	}
-	if n != w.clients {
-		w.log.violation("%s: %d observers have seen something, and there are %d", path, n, w.clients)
-	}
+	w.server.checkSeen(w.world, path, want)
 }

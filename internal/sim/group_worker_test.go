@@ -5,8 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"math/rand/v2"
-	"slices"
+	"strings"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -16,17 +15,17 @@ import (
 
 // stay keeps a member there for the whole run, with one client after the other.
 func (w *groupWorld) stay(p *process) {
-	r := rand.New(rand.NewPCG(w.seed, uint64(9700+p.i)))
+	r := w.stream(9700 + p.i)
 	id := fmt.Sprintf("stays-%d", p.i)
 	for n := 0; w.follow.Err() == nil; {
-		c, life := p.current()
+		l := p.current()
 		n++
-		m, err := w.join(w.follow, c, id, fmt.Sprintf("%s %d", id, n))
+		m, err := w.join(w.follow, l.c, id, fmt.Sprintf("%s %d", id, n))
 		if err != nil {
-			w.checkEnded(p, life, id, err)
+			w.checkEnded(l, id, err)
 			continue
 		}
-		for w.follow.Err() == nil && !p.ended(life) {
+		for w.follow.Err() == nil && !l.ended() {
 			select {
 			case <-time.After(time.Duration(r.Int64N(int64(5 * time.Second)))):
 			case <-w.follow.Done():
@@ -34,7 +33,7 @@ func (w *groupWorld) stay(p *process) {
 			if r.IntN(4) == 0 && w.updates.Err() == nil {
 				n++
 				if err := w.update(w.follow, m, fmt.Sprintf("%s %d", id, n)); err != nil {
-					w.checkEnded(p, life, id, err)
+					w.checkEnded(l, id, err)
 				}
 			}
 		}
@@ -48,44 +47,37 @@ func (w *groupWorld) stay(p *process) {
 }
 
 // join joins, and checks that the member has been there.
-func (w *groupWorld) join(ctx context.Context, c *zkrecipes.Client, id, data string) (*zkrecipes.Membership, error) {
-	path := w.path() + "/" + id
-	called := w.now(path)
-	w.expect(path, data)
-	m, err := zkrecipes.NewGroup(c, w.path()).Join(ctx, []byte(data), zkrecipes.MemberID(id))
-	w.log.note("join of %s with %q: %v", id, data, err)
-	if err == nil {
-		w.events.add("joined")
-		if !w.wasSince(path, data, called) {
-			w.log.violation("%s has joined with %q, which was never there", id, data)
-		}
-	}
+func (w *groupWorld) join(ctx context.Context, c *zkrecipes.Client, id, data string) (m *zkrecipes.Membership, err error) {
+	err = w.tell("joined", id, data, func() error {
+		m, err = zkrecipes.NewGroup(c, w.path()).Join(ctx, []byte(data), zkrecipes.MemberID(id))
+		return err
+	})
 	return m, err
 }
 
 // update updates, and checks that the member has had the data.
 func (w *groupWorld) update(ctx context.Context, m *zkrecipes.Membership, data string) error {
-	path := w.path() + "/" + m.ID()
-	called := w.now(path)
-	w.expect(path, data)
-	err := m.Update(ctx, []byte(data))
-	w.log.note("update of %s to %q: %v", m.ID(), data, err)
+	return w.tell("updated", m.ID(), data, func() error { return m.Update(ctx, []byte(data)) })
+}
+
+// tell makes a call after which the member has the data. It notes what a member that stays has at rest.
+func (w *groupWorld) tell(event, id, data string, call func() error) error {
+	path := w.path() + "/" + id
+	_, called := w.states.now(path)
+	if strings.HasPrefix(id, "stays-") {
+		w.mu.Lock()
+		w.stays[path] = data
+		w.mu.Unlock()
+	}
+	err := call()
+	w.log.note("%s: %s with %q: %v", id, event, data, err)
 	if err == nil {
-		w.events.add("updated")
-		if !w.wasSince(path, data, called) {
-			w.log.violation("%s was updated to %q, which was never there", m.ID(), data)
+		w.events.add(event)
+		if w.states.find(path, data, called) < 0 {
+			w.log.violation("%s has %s with %q, which was never there", id, event, data)
 		}
 	}
 	return err
-}
-
-// expect notes what a member that stays has at rest.
-func (w *groupWorld) expect(path, data string) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if len(path) > len(w.path()+"/stays-") && path[:len(w.path()+"/stays-")] == w.path()+"/stays-" {
-		w.stays[path] = data
-	}
 }
 
 // watch follows the group for the whole run, with one client after the other.
@@ -106,39 +98,33 @@ func (w *groupWorld) saw(p *process, ms []zkrecipes.Member, at map[string]int) {
 	for _, m := range ms {
 		now[w.path()+"/"+m.ID] = string(m.Data)
 	}
-	for path := range w.states {
+	for _, path := range w.states.keys() {
 		data, ok := now[path]
 		if !ok {
 			data = noZnode
 		}
-		n := slices.Index(w.history(path)[at[path]:], data)
+		n := w.states.find(path, data, at[path])
 		if n < 0 {
 			w.log.violation("%s: the watcher of client %d sees %q, which was not so since state %d", path, p.i, data, at[path])
 			continue
 		}
-		at[path] += n
+		at[path] = n
 	}
 	w.seen[p.i] = now
 }
 
 // work joins, updates and leaves, a few times.
 func (w *groupWorld) work(p *process, j int) {
-	defer w.workerDone()
-	r := rand.New(rand.NewPCG(w.seed, uint64(100+10*p.i+j)))
-	for round := range w.rounds {
-		time.Sleep(time.Duration(r.Int64N(int64(3 * time.Second))))
-		c, life := p.current()
+	for round, by := range w.turns(p, j, w.rounds, 3*time.Second) {
 		id := fmt.Sprintf("%d-%d", p.i, j)
-		switch r.IntN(4) {
+		switch by.r.IntN(4) {
 		case 0:
 			id = "shared" // with workers of all processes
 		case 1, 2:
 			id = fmt.Sprintf("%d-%d-%d", p.i, j, round)
 		}
-		if !w.runCancelable(r, w.path(), func(ctx context.Context) {
-			if err := w.visit(ctx, c, r, id, fmt.Sprintf("%s %d-%d.%d.%d", id, p.i, j, life, round)); err != nil && !w.isExpected(ctx, p, life, err) {
-				w.log.violation("%s: %v", id, err)
-			}
+		if !w.try(by, w.path(), func(ctx context.Context) error {
+			return w.visit(ctx, by, id, fmt.Sprintf("%s %d-%d.%d.%d", id, p.i, j, by.n, round))
 		}) {
 			return
 		}
@@ -146,15 +132,15 @@ func (w *groupWorld) work(p *process, j int) {
 }
 
 // visit joins, updates and leaves. Another worker of the process may have the id.
-func (w *groupWorld) visit(ctx context.Context, c *zkrecipes.Client, r *rand.Rand, id, data string) error {
-	if r.IntN(3) == 0 {
-		_, err := zkrecipes.NewGroup(c, w.path()).Members(ctx)
+func (w *groupWorld) visit(ctx context.Context, by *worker, id, data string) error {
+	if by.r.IntN(3) == 0 {
+		_, err := zkrecipes.NewGroup(by.c, w.path()).Members(ctx)
 		if err == nil {
 			w.events.add("listed")
 		}
 		return err
 	}
-	m, err := w.join(ctx, c, id, data+".0")
+	m, err := w.join(ctx, by.c, id, data+".0")
 	if id == "shared" && errors.Is(err, zk.ErrNodeExists) {
 		w.events.add("refused an id")
 		return nil
@@ -168,8 +154,8 @@ func (w *groupWorld) visit(ctx context.Context, c *zkrecipes.Client, r *rand.Ran
 		}
 		w.events.add("left")
 	}()
-	for i := range r.IntN(3) {
-		time.Sleep(time.Duration(r.Int64N(int64(2 * w.timeout))))
+	for i := range by.r.IntN(3) {
+		time.Sleep(time.Duration(by.r.Int64N(int64(2 * w.timeout))))
 		if err := w.update(ctx, m, fmt.Sprintf("%s.%d", data, i+1)); err != nil {
 			return err
 		}

@@ -1,8 +1,12 @@
 package sim
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"math"
+	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -105,14 +109,32 @@ func (h *holds) lasted(g *held, until time.Duration) {
 	h.judge.Take(g.Event)
 }
 
-// committed notes a write under a lease, after which its znode has that Stat.
-func (h *holds) committed(worker any, key string, token zkrecipes.Token, shared bool, stat *zk.Stat) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.judge.Take(judge.Event{
-		At: h.moment(), Kind: judge.Committed, Key: key, Worker: fmt.Sprint(worker), Token: int64(token), Shared: shared,
-		Zxid: stat.Mzxid, Was: stat.Version - 1, Version: stat.Version, // it has read nothing
-	})
+// fenced is what a Lease and a Term have in common.
+type fenced interface {
+	Token() zkrecipes.Token
+	Commit(ctx context.Context, ops ...zkrecipes.Op) ([]zkrecipes.OpResult, error)
+}
+
+// commit writes with Commit, which must fail if the lease does not hold, and tells the judge. It makes
+// the znode if there is none. shared reports afterwards whether a reader wrote.
+func (h *holds) commit(worker any, key string, l fenced, shared func() bool) error {
+	data := "/data-" + key[strings.LastIndexByte(key, '/')+1:]
+	ctx, cancel := context.WithTimeout(h.ctx, 2*h.timeout)
+	defer cancel()
+	token := int64(l.Token())
+	rs, err := l.Commit(ctx, zkrecipes.OpSet(data, strconv.AppendInt(nil, token, 16), -1))
+	if errors.Is(err, zk.ErrNoNode) {
+		_, err = l.Commit(ctx, zkrecipes.OpCreate(data, nil, 0, nil))
+	} else if err == nil {
+		h.mu.Lock()
+		h.judge.Take(judge.Event{
+			At: h.moment(), Kind: judge.Committed, Key: key, Worker: fmt.Sprint(worker), Token: token, Shared: shared(),
+			Zxid: rs[0].Stat.Mzxid, Was: rs[0].Stat.Version - 1, Version: rs[0].Stat.Version, // it has read nothing
+		})
+		h.mu.Unlock()
+	}
+	h.log.note("worker %v: commit under 0x%x: %v", worker, token, err)
+	return err
 }
 
 // check checks what the judge has found, once nothing is held.

@@ -14,7 +14,7 @@ import (
 
 // runOperator deletes places, and sets the data of holders' and waiters'.
 func (w *lockWorld) runOperator(stop <-chan struct{}) {
-	w.operate(2000, 6*time.Second, stop, func(r *rand.Rand, conn *zk.Conn) {
+	w.operate(2000, 6*time.Second, func(r *rand.Rand, conn *zk.Conn) {
 		path := w.paths[r.IntN(len(w.paths))]
 		places := placesAmong(w.srv.Children(path))
 		if len(places) == 0 {
@@ -29,7 +29,7 @@ func (w *lockWorld) runOperator(stop <-chan struct{}) {
 		default:
 			w.disturb(r, conn, place)
 		}
-	})
+	})(stop)
 }
 
 // placesAmong leaves out the znode that names the holder. If it is deleted, a lock delay ends.
@@ -60,8 +60,8 @@ func (w *lockWorld) evictUnheard(r *rand.Rand, conn *zk.Conn, place string, stop
 
 // runForeignClient joins and leaves lines as another library's client does. It sets
 // the data of its places, and deletes them whether they are first or not.
-func (w *lockWorld) runForeignClient(i int, prefix string, stop <-chan struct{}) {
-	w.operate(uint64(3000+i), 5*time.Second, stop, func(r *rand.Rand, conn *zk.Conn) {
+func (w *lockWorld) runForeignClient(i int, prefix string) fault {
+	return w.operate(3000+i, 5*time.Second, func(r *rand.Rand, conn *zk.Conn) {
 		line := w.paths[r.IntN(len(w.paths))]
 		place, err := conn.Create(line+"/"+prefix, nil, zk.FlagEphemeral|zk.FlagSequence, zk.WorldACL(zk.PermAll))
 		if err != nil {

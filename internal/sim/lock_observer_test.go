@@ -14,7 +14,7 @@ import (
 // lineObserver follows what the server applies to the lines of locks: which places
 // there are, and which of them could ever hold. It uses none of the library's code.
 type lineObserver struct {
-	// forged is called when a place is released that could not hold.
+	// forged, if set, is called when a place is released that could not hold.
 	forged func(path string)
 
 	mu      sync.Mutex
@@ -41,13 +41,14 @@ type linePlace struct {
 	name   string
 	number int64
 	reader bool
+	client string // the Identity of this library's
 }
 
 func parsePlace(name string) (s linePlace, ok bool) {
 	for _, kind := range []string{"lock-", "__lock__", "__rlock__", "__WRIT__", "__READ__"} {
 		if i := strings.LastIndex(name, kind); i >= 0 {
 			number, err := strconv.ParseInt(name[i+len(kind):], 10, 64)
-			return linePlace{name, number, kind == "__rlock__" || kind == "__READ__"}, err == nil
+			return linePlace{name: name, number: number, reader: kind == "__rlock__" || kind == "__READ__"}, err == nil
 		}
 	}
 	return linePlace{}, false
@@ -73,6 +74,7 @@ func (o *lineObserver) onChange(c zktest.Change) {
 	defer o.mu.Unlock()
 	switch {
 	case c.Created:
+		s.client = string(c.Data)
 		o.existed[c.Path] = true
 		o.sawNumber(line, s.number)
 		if s.number < 0 && isOwnPlace(name) {
@@ -80,10 +82,10 @@ func (o *lineObserver) onChange(c zktest.Change) {
 		}
 		o.places[line] = append(o.places[line], s)
 	case c.Deleted:
-		if isOwnPlace(name) && o.written == (linePlaceWrite{c.Path, c.Zxid}) && (s.reader || !o.mayHold[c.Path]) {
+		if o.forged != nil && isOwnPlace(name) && o.written == (linePlaceWrite{c.Path, c.Zxid}) && (s.reader || !o.mayHold[c.Path]) {
 			o.forged(c.Path)
 		}
-		o.places[line] = slices.DeleteFunc(o.places[line], func(other linePlace) bool { return other == s })
+		o.places[line] = slices.DeleteFunc(o.places[line], func(other linePlace) bool { return other.name == name })
 	default:
 		o.written = linePlaceWrite{c.Path, c.Zxid}
 		return
@@ -145,11 +147,19 @@ func (o *lineObserver) exists(path string) bool {
 	return slices.ContainsFunc(o.places[path[:i]], func(s linePlace) bool { return s.name == path[i+1:] })
 }
 
-// isFirst reports whether a place is now the first of its line.
-func (o *lineObserver) isFirst(path string) bool {
-	i := strings.LastIndexByte(path, '/')
+// couldHold reports whether a place could hold at some moment.
+func (o *lineObserver) couldHold(path string) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	places := o.places[path[:i]]
-	return len(places) > 0 && places[0].name == path[i+1:]
+	return o.mayHold[path]
+}
+
+// first returns the place that is now the first of a line.
+func (o *lineObserver) first(line string) (s linePlace, ok bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if len(o.places[line]) == 0 {
+		return s, false
+	}
+	return o.places[line][0], true
 }

@@ -5,12 +5,9 @@ import (
 	"errors"
 	"math/rand/v2"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
-
-	"github.com/go-zookeeper/zk"
 
 	"github.com/zkrecipes/zkrecipes"
 	"github.com/zkrecipes/zkrecipes/internal/judge"
@@ -32,20 +29,14 @@ type grant struct {
 
 // work locks, holds and releases, a few times.
 func (w *lockWorld) work(p *process, j int) {
-	c := p.client()
-	r := rand.New(rand.NewPCG(w.seed, uint64(100+10*p.i+j)))
-	worker := 10*p.i + j
-	for range w.rounds {
-		time.Sleep(time.Duration(r.Int64N(int64(3 * time.Second))))
-		m := w.newLock(c, w.paths[r.IntN(len(w.paths))], r)
+	for _, by := range w.turns(p, j, w.rounds, 3*time.Second) {
+		r := by.r
+		m := w.newLock(by.c, w.paths[r.IntN(len(w.paths))], r)
 		ctx, cancel, get, reads := w.drawCall(r, m)
-		g, err := w.acquire(ctx, worker, m, get, reads)
+		g, err := w.acquire(ctx, by.number, m, get, reads)
 		if err != nil {
 			cancel()
-			w.log.note("worker %d: %v", worker, err)
-			if !w.isExpected(ctx, err) {
-				w.log.violation("worker %d: %v", worker, err)
-			}
+			w.check(ctx, by, err)
 			if w.ctx.Err() != nil {
 				return
 			}
@@ -85,8 +76,7 @@ func (w *lockWorld) drawCall(r *rand.Rand, m anyLock) (ctx context.Context, canc
 	return ctx, cancel, get, reads
 }
 
-// isExpected reports whether a worker has to expect an error.
-func (w *lockWorld) isExpected(ctx context.Context, err error) bool {
+func (w *lockWorld) isExpected(ctx context.Context, _ life, err error) bool {
 	switch {
 	case ctx.Err() != nil && errors.Is(err, ctx.Err()),
 		errors.Is(err, zkrecipes.ErrLocked),
@@ -142,16 +132,7 @@ func (w *lockWorld) hold(r *rand.Rand, g *grant) {
 
 // commitWrite writes with Lease.Commit, which must fail if the lock is not held.
 func (w *lockWorld) commitWrite(g *grant) {
-	data := "/data-" + g.lock.path[strings.LastIndexByte(g.lock.path, '/')+1:]
-	ctx, cancel := context.WithTimeout(w.ctx, 2*w.timeout)
-	defer cancel()
-	rs, err := g.lease.Commit(ctx, zkrecipes.OpSet(data, strconv.AppendInt(nil, int64(g.token), 16), -1))
-	if errors.Is(err, zk.ErrNoNode) {
-		_, err = g.lease.Commit(ctx, zkrecipes.OpCreate(data, nil, 0, nil))
-	} else if err == nil {
-		w.holds.committed(g.worker, g.lock.path, g.token, !g.fromWriter() || g.downgradeCalled > 0, rs[0].Stat)
-	}
-	w.log.note("worker %d: commit under 0x%x: %v", g.worker, int64(g.token), err)
+	err := w.holds.commit(g.worker, g.lock.path, g.lease, func() bool { return !g.fromWriter() || g.downgradeCalled > 0 })
 	if errors.Is(err, zkrecipes.ErrLost) && g.lease.Err() == nil {
 		w.log.violation("worker %d: Commit returned %v, and 0x%x is held", g.worker, err, int64(g.token))
 	}
@@ -199,7 +180,7 @@ func (w *lockWorld) reenter(r *rand.Rand, g *grant) {
 	other, err := w.acquire(ctx, g.worker, g.lock, g.lock.tryRLock, true)
 	if err == nil {
 		w.release(r, other)
-	} else if !w.isExpected(ctx, err) && g.lease.Err() == nil {
+	} else if !w.isExpected(ctx, life{}, err) && g.lease.Err() == nil {
 		w.log.violation("worker %d: cannot read twice: %v", g.worker, err)
 	}
 }

@@ -2,13 +2,12 @@ package sim
 
 import (
 	"math"
-	"math/rand/v2"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"github.com/zkrecipes/zkrecipes"
 	"github.com/zkrecipes/zkrecipes/internal/judge"
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
@@ -34,7 +33,7 @@ func newLockWorld(of lockRecipe) func(seed uint64) *world {
 		w := &lockWorld{
 			world: &world{scenario: sc}, lockRecipe: of, delay: newDelayJudge(), uses: map[string]*placeUses{},
 		}
-		w.workload, w.holds = w, newHolds(w.world, judge.Config{})
+		w.holds, w.holdEnded = newHolds(w.world, judge.Config{}), w.checkNotDeleted
 		w.observer = newLineObserver(func(path string) {
 			w.log.violation("%s was released, and could never hold", path)
 		})
@@ -49,7 +48,7 @@ func newLockWorld(of lockRecipe) func(seed uint64) *world {
 		if !w.nearLimit && r.IntN(6) == 0 {
 			w.lastNumber = 1 + int32(r.IntN(8)) // a new line begins with 1
 		}
-		return w.world
+		return w.with(w)
 	}
 }
 
@@ -71,16 +70,6 @@ func (w *lockWorld) isBeyondLimit(number int64) bool {
 	return number < 0 || number > int64(w.lastNumber)
 }
 
-func (w *lockWorld) trace(i int) *zkrecipes.Trace {
-	t := w.logTrace(i)
-	told := t.HoldEnd
-	t.HoldEnd = func(e zkrecipes.TraceHoldEnd) {
-		told(e)
-		w.checkNotDeleted(e.Err)
-	}
-	return t
-}
-
 // begin creates the lines, and moves their sequence numbers close to the limit.
 func (w *lockWorld) begin() {
 	if !w.nearLimit {
@@ -88,7 +77,7 @@ func (w *lockWorld) begin() {
 	}
 	for i, path := range w.paths {
 		called := w.log.tick()
-		l, err := w.newLock(w.processes[0].client(), path, rand.New(rand.NewPCG(w.seed, 8000))).lock(w.ctx)
+		l, err := w.newLock(w.processes[0].current().c, path, w.stream(8000)).lock(w.ctx)
 		if err == nil {
 			w.uses[l.Check().Path] = &placeUses{called: called} // a kept place may be granted again
 			err = l.Release()
@@ -113,7 +102,7 @@ func (w *lockWorld) jump(path string, at int32) {
 // runCounters moves the counters of lines that have begun anew close to the limit, or to
 // the end, again and again. A counter never moves back.
 func (w *lockWorld) runCounters(stop <-chan struct{}) {
-	r := rand.New(rand.NewPCG(w.seed, 7000))
+	r := w.stream(7000)
 	again(r, 4*time.Second, stop, func() {
 		path := w.paths[r.IntN(len(w.paths))]
 		at := []int32{w.lastNumber - int32(r.IntN(4)), math.MaxInt32 - int32(r.IntN(4))}[r.IntN(2)]
@@ -123,16 +112,17 @@ func (w *lockWorld) runCounters(stop <-chan struct{}) {
 	})
 }
 
-func (w *lockWorld) startFaults(faults *sync.WaitGroup, stop <-chan struct{}) {
+func (w *lockWorld) faults() (all []fault) {
 	for i, prefix := range w.foreignPrefixes {
-		faults.Go(func() { w.runForeignClient(i, prefix, stop) })
+		all = append(all, w.runForeignClient(i, prefix))
 	}
 	if w.nearLimit {
-		faults.Go(func() { w.runCounters(stop) })
+		all = append(all, w.runCounters)
 	}
 	if w.operator || w.setsData {
-		faults.Go(func() { w.runOperator(stop) })
+		all = append(all, w.runOperator)
 	}
+	return all
 }
 
 func (w *lockWorld) unblock() {}
@@ -144,4 +134,32 @@ func (w *lockWorld) checkAtRest() {
 		}
 	}
 	w.holds.check()
+}
+
+// checkGranted checks that a granted place was the first of its line at some moment,
+// or a reader's with no writer ahead. It goes by the order of the server's changes,
+// so that no clock is involved.
+func (w *lockWorld) checkGranted(worker int, place string, reads bool) {
+	s, ok := parsePlace(place[strings.LastIndexByte(place, '/')+1:])
+	switch {
+	case !ok || s.reader != reads:
+		w.log.violation("worker %d was granted %s, a place of another kind", worker, place)
+	case !w.observer.couldHold(place):
+		w.log.violation("worker %d was granted %s, which could never hold", worker, place)
+	case w.isBeyondLimit(s.number):
+		w.log.violation("worker %d was granted %s, a number beyond the limit", worker, place)
+	}
+}
+
+// checkNotDeleted checks that a lease ends by a deletion only in worlds that have an
+// operator to delete places, or in which the server may expire the session of a live
+// client: that client may see the deletion before the expiry.
+func (w *lockWorld) checkNotDeleted(err error) {
+	switch {
+	case err == nil || !strings.Contains(err.Error(), textDeleted):
+	case w.forcedExpiry:
+		w.events.add("lease ended by a deletion")
+	default:
+		w.log.violation("a place was deleted, and here no operator deletes places: %v", err)
+	}
 }

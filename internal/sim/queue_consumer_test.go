@@ -3,6 +3,7 @@ package sim
 import (
 	"context"
 	"errors"
+	"math"
 	"math/rand/v2"
 	"time"
 
@@ -14,8 +15,7 @@ import (
 // delivery is an item that was delivered to a consumer, and what it did with it.
 type delivery struct {
 	*zkrecipes.Item
-	c       *zkrecipes.Client
-	client  string
+	life    // of the consumer
 	token   zkrecipes.Token
 	from    *observedQueue
 	claim   *claim
@@ -34,45 +34,38 @@ type ackCall struct {
 
 // consume takes items until no more will come.
 func (w *queueWorld) consume(p *process, j int) {
-	r := rand.New(rand.NewPCG(w.seed, uint64(100+10*p.i+j)))
-	for w.ctx.Err() == nil {
-		time.Sleep(time.Duration(r.Int64N(int64(500 * time.Millisecond))))
-		c, life := p.current()
-		q := zkrecipes.NewQueue(c, w.path, w.options())
+	for _, by := range w.turns(p, j, math.MaxInt, 500*time.Millisecond) {
+		q := zkrecipes.NewQueue(by.c, w.path, w.options())
 		var ds []*delivery
-		if !w.runCancelable(r, w.path, func(ctx context.Context) {
-			var err error
-			if r.IntN(4) == 0 {
+		if !w.try(by, w.path, func(ctx context.Context) (err error) {
+			if by.r.IntN(4) == 0 {
 				var d *delivery
-				if d, err = w.takeElsewhere(ctx, r, c, identity(p.i, life)); d != nil {
+				if d, err = w.takeElsewhere(ctx, by); d != nil {
 					ds = append(ds, d)
 				}
-			} else if r.IntN(3) == 0 {
+			} else if by.r.IntN(3) == 0 {
 				err = q.Serve(ctx, func(ctx context.Context, it *zkrecipes.Item) error {
-					d := w.received(it, w.observer.queue, c, identity(p.i, life))
+					d := w.received(it, w.observer.queue, by.life)
 					w.observer.serves(d, "")
-					return w.handle(d, p, life)
+					return w.handle(d)
 				})
 				if err == nil && ctx.Err() == nil {
 					w.log.violation("worker %d.%d: Serve returned nil", p.i, j)
-					return
 				}
 			} else {
 				var items []*zkrecipes.Item
-				items, err = w.take(ctx, r, q)
+				items, err = w.take(ctx, by.r, q)
 				for _, it := range items {
-					ds = append(ds, w.received(it, w.observer.queue, c, identity(p.i, life)))
+					ds = append(ds, w.received(it, w.observer.queue, by.life))
 				}
 			}
-			if err != nil && !w.isExpected(ctx, p, life, err) {
-				w.log.violation("worker %d.%d: %v", p.i, j, err)
-			}
-		}) {
+			return err
+		}) || w.ctx.Err() != nil {
 			return
 		}
 		for _, d := range ds {
 			w.hold(d)
-			w.finishItem(d, p, life)
+			w.finishItem(d)
 		}
 	}
 }
@@ -109,17 +102,17 @@ func (w *queueWorld) take(ctx context.Context, r *rand.Rand, q *zkrecipes.Queue)
 }
 
 // takeElsewhere takes an item of the next queue, or a dead letter, if there is one soon.
-func (w *queueWorld) takeElsewhere(ctx context.Context, r *rand.Rand, c *zkrecipes.Client, as string) (*delivery, error) {
-	other, from := zkrecipes.NewQueue(c, w.path, nil).DeadLetters(), w.observer.deadLetters
-	if r.IntN(2) == 0 {
-		other, from = w.next(c), w.observer.next
+func (w *queueWorld) takeElsewhere(ctx context.Context, by *worker) (*delivery, error) {
+	other, from := zkrecipes.NewQueue(by.c, w.path, nil).DeadLetters(), w.observer.deadLetters
+	if by.r.IntN(2) == 0 {
+		other, from = w.next(by.c), w.observer.next
 	}
-	soon, cancel := context.WithTimeout(ctx, time.Duration(r.Int64N(int64(w.timeout))))
+	soon, cancel := context.WithTimeout(ctx, time.Duration(by.r.Int64N(int64(w.timeout))))
 	defer cancel()
 	it, err := other.Take(soon)
 	switch {
 	case err == nil:
-		return w.received(it, from, c, as), nil
+		return w.received(it, from, by.life), nil
 	case errors.Is(err, context.DeadlineExceeded): // which only soon has
 		return nil, nil
 	}
@@ -127,9 +120,9 @@ func (w *queueWorld) takeElsewhere(ctx context.Context, r *rand.Rand, c *zkrecip
 }
 
 // received notes a delivery.
-func (w *queueWorld) received(it *zkrecipes.Item, from *observedQueue, c *zkrecipes.Client, client string) *delivery {
-	d := &delivery{Item: it, from: from, c: c, client: client, token: it.Token()}
-	w.log.note("%s has %s under 0x%x, attempt %d", client, it.ID, int64(d.token), it.Attempt)
+func (w *queueWorld) received(it *zkrecipes.Item, from *observedQueue, by life) *delivery {
+	d := &delivery{Item: it, life: by, from: from, token: it.Token()}
+	w.log.note("%s has %s under 0x%x, attempt %d", d.identity(), it.ID, int64(d.token), it.Attempt)
 	w.mu.Lock()
 	w.deliveries = append(w.deliveries, d)
 	w.mu.Unlock()
@@ -149,7 +142,7 @@ func (w *queueWorld) checkClaim(d *delivery) {
 	flag, c, buried := d.claim.flagExists, d.claim.claimExists, d.claim.item.buried
 	w.observer.mu.Unlock()
 	if err := d.Err(); err == nil && !(flag && c) && !buried {
-		w.log.violation("%s has %s under 0x%x without a claim", d.client, d.ID, int64(d.token))
+		w.log.violation("%s has %s under 0x%x without a claim", d.identity(), d.ID, int64(d.token))
 	}
 }
 
@@ -165,7 +158,7 @@ func (w *queueWorld) hold(d *delivery) {
 }
 
 // handle is the handler given to Serve.
-func (w *queueWorld) handle(d *delivery, p *process, life int) error {
+func (w *queueWorld) handle(d *delivery) error {
 	w.hold(d)
 	switch w.intN(8) {
 	case 0:
@@ -177,7 +170,7 @@ func (w *queueWorld) handle(d *delivery, p *process, life int) error {
 		w.observer.serves(d, "handler panicked")
 		panic("handler")
 	case 2, 3:
-		w.finishItem(d, p, life)
+		w.finishItem(d)
 	}
 	d.handled = true
 	return nil
@@ -193,7 +186,7 @@ const (
 )
 
 // finishItem acks or nacks an item, and tries again until the outcome is known.
-func (w *queueWorld) finishItem(d *delivery, p *process, life int) {
+func (w *queueWorld) finishItem(d *delivery) {
 	for uncertain := false; w.ctx.Err() == nil; {
 		way, canceled, err := w.tryFinish(d)
 		switch {
@@ -208,7 +201,7 @@ func (w *queueWorld) finishItem(d *delivery, p *process, life int) {
 		case errors.Is(err, zkrecipes.ErrLost):
 			w.events.add("lost")
 			return
-		case errors.Is(err, zkrecipes.ErrClosed) && p.ended(life):
+		case errors.Is(err, zkrecipes.ErrClosed) && d.ended():
 			return
 		case errors.Is(err, zkrecipes.ErrUncertain):
 			w.events.add("ack uncertain")
@@ -221,7 +214,7 @@ func (w *queueWorld) finishItem(d *delivery, p *process, life int) {
 			w.events.add("caller's operation failed")
 			w.checkClaim(d)
 		default:
-			w.log.violation("%s: %v", d.client, err)
+			w.log.violation("%s: %v", d.identity(), err)
 			return
 		}
 	}
@@ -255,7 +248,7 @@ func (w *queueWorld) tryFinish(d *delivery) (way int, canceled bool, err error) 
 	default:
 		err = w.callAck(ctx, d, ops...)
 	}
-	w.log.note("%s: finished %s under 0x%x, way %d: %v", d.client, d.ID, int64(d.token), way, err)
+	w.log.note("%s: finished %s under 0x%x, way %d: %v", d.identity(), d.ID, int64(d.token), way, err)
 	return way, ctx.Err() != nil && errors.Is(err, ctx.Err()), err
 }
 

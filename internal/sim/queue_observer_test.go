@@ -255,13 +255,6 @@ func (o *queueObserver) mayBeGone(cl *claim) bool {
 	return o.operatorDeletedClaim(cl) || cl.item.buried && cl.item.deletedBy == cl
 }
 
-// hasDeleted reports whether the operator has deleted a znode, or is about to.
-func (o *queueObserver) hasDeleted(path string) bool {
-	o.waitWorld.mu.Lock()
-	defer o.waitWorld.mu.Unlock()
-	return o.operatorDeleted[path]
-}
-
 // itemDone is for the mark of an item that is done and cannot be deleted.
 func (o *queueObserver) itemDone(q *observedQueue, it *item, c zktest.Change) {
 	if it == nil || it.notes == 0 {
@@ -325,10 +318,10 @@ func (o *queueObserver) delivered(q *observedQueue, d *delivery) {
 		}
 	}
 	switch {
-	case cl == nil || cl.client != d.client || cl.delivery != nil || string(d.Data) != cl.item.data:
-		o.log.violation("%s was delivered %s under 0x%x, which is no claim of its own", d.client, d.ID, int64(d.token))
+	case cl == nil || cl.client != d.identity() || cl.delivery != nil || string(d.Data) != cl.item.data:
+		o.log.violation("%s was delivered %s under 0x%x, which is no claim of its own", d.identity(), d.ID, int64(d.token))
 	case d.Attempt < cl.nth || d.Attempt > cl.nth+cl.item.notesDeleted && cl.flagExists && cl.claimExists:
-		o.log.violation("%s was delivered %s as attempt %d, which is its %s", d.client, d.ID, d.Attempt, strconv.Itoa(cl.nth))
+		o.log.violation("%s was delivered %s as attempt %d, which is its %s", d.identity(), d.ID, d.Attempt, strconv.Itoa(cl.nth))
 	}
 	d.claim = cl
 	if cl != nil {

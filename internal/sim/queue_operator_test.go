@@ -12,8 +12,8 @@ import (
 // runOperator deletes claims or one of their two znodes, places in the lines, items that
 // are free, and now and then the whole queue. It sets data on segments and creates znodes
 // below items.
-func (w *queueWorld) runOperator(stop <-chan struct{}) {
-	w.operate(2000, 4*time.Second, stop, func(r *rand.Rand, conn *zk.Conn) {
+func (w *queueWorld) runOperator() fault {
+	return w.operate(2000, 4*time.Second, func(r *rand.Rand, conn *zk.Conn) {
 		remove := func(event, path string) {
 			if err := w.deleteAsOperator(conn, path); err == nil {
 				w.events.add(event)
@@ -107,33 +107,11 @@ func (w *queueWorld) deleteNoted(conn *zk.Conn, item string, children []string) 
 	w.log.note("operator: delete %v: %v", paths, err)
 }
 
-// deleteAtOnce deletes znodes in one transaction.
-func (w *queueWorld) deleteAtOnce(conn *zk.Conn, paths []string) error {
-	var ops []any
-	w.waitWorld.mu.Lock()
-	for _, path := range paths {
-		w.operatorDeleted[path] = true
-		ops = append(ops, &zk.DeleteRequest{Path: path, Version: -1})
-	}
-	w.waitWorld.mu.Unlock()
-	_, err := conn.Multi(ops...)
-	return err
-}
-
 // deleteSegments deletes the segments and all below them in one transaction.
 func (w *queueWorld) deleteSegments(conn *zk.Conn) {
 	w.observer.setDeletingQueue(true)
 	defer w.observer.setDeletingQueue(false)
-	var paths []string
-	var collect func(path string)
-	collect = func(path string) {
-		for _, name := range w.srv.Children(path) {
-			collect(path + "/" + name)
-		}
-		paths = append(paths, path)
-	}
-	collect(w.path + "/s")
-	err := w.deleteAtOnce(conn, paths)
+	err := w.deleteAtOnce(conn, w.subtree(w.path+"/s"))
 	w.log.note("operator: delete all of %s/s at once: %v", w.path, err)
 	if err == nil {
 		w.events.add("segments deleted")
@@ -158,16 +136,6 @@ func (w *queueWorld) deleteDone() {
 			_ = conn.Delete(item+".done", -1)
 		}
 	}
-}
-
-// deleteAsOperator deletes a znode, and remembers before that it was the operator.
-func (w *queueWorld) deleteAsOperator(conn *zk.Conn, path string) error {
-	w.waitWorld.mu.Lock()
-	w.operatorDeleted[path] = true
-	w.waitWorld.mu.Unlock()
-	err := conn.Delete(path, -1)
-	w.log.note("operator: delete %s: %v", path, err)
-	return err
 }
 
 // claimFlags returns the paths of the flags of all claims.

@@ -35,8 +35,7 @@ type queueWorld struct {
 }
 
 var queueEvents = []string{
-	"partition", "client paused", "client closed", "client killed", "session expired", "canceled at a step",
-	"put", "batch put", "put refused", "put uncertain", "put uncertain, but done", "canceled", "evicted",
+	"canceled at a step", "put", "batch put", "put refused", "put uncertain", "put uncertain, but done", "canceled", "evicted",
 	"acked", "acked with an effect", "ack uncertain", "caller's operation failed", "nacked", "lost",
 	"handler failed", "handler panicked", "several items taken", "item taken by TryTake", "delivered again", "dead letter", "segment sealed", "segments filled by one put",
 	"flag deleted", "claim deleted", "place deleted", "place written to", "queue deleted", "listed",
@@ -47,22 +46,21 @@ var queueEvents = []string{
 func newQueueWorld(seed uint64) *world {
 	const create, check, set, del = "create", "check", "setData", "delete"
 	shapes := func(ops ...string) string { return "multi(" + strings.Join(ops, ",") + ")" }
-	g, r := newWaitWorld(seed, func(int) []string {
-		return []string{
-			shapes(create, check, create), shapes(set, check, create), shapes(set, set, create, create),
-			shapes(set, check, create, set, del),
-			shapes(create, create, set, del), shapes(del, del, del), shapes(del, del),
-			shapes(create, del, del, del, create), shapes(set, del, del, del, create),
-			shapes(del, del, del, create, set), shapes(del, del, del, check, create), shapes(create, set),
-			shapes(del, del, create, create), shapes(set, del, del, create, create, create), shapes(set, check, create, del, create),
-			shapes(set, del, del, del, check, create), shapes(set, del, del, del, set, create, create),
-			shapes(set, del, check, create), shapes(set, del, set, create, create), shapes(set, del, check, create, set, del),
-			shapes(set, del), shapes(set, del, del), shapes(set, create, create),
-			"getData", "getChildren2", "sync",
-		}
-	}, "/app/queues/a")
+	g, r := newWaitWorld(seed, fixed(
+		shapes(create, check, create), shapes(set, check, create), shapes(set, set, create, create),
+		shapes(set, check, create, set, del),
+		shapes(create, create, set, del), shapes(del, del, del), shapes(del, del),
+		shapes(create, del, del, del, create), shapes(set, del, del, del, create),
+		shapes(del, del, del, create, set), shapes(del, del, del, check, create), shapes(create, set),
+		shapes(del, del, create, create), shapes(set, del, del, create, create, create), shapes(set, check, create, del, create),
+		shapes(set, del, del, del, check, create), shapes(set, del, del, del, set, create, create),
+		shapes(set, del, check, create), shapes(set, del, set, create, create), shapes(set, del, check, create, set, del),
+		shapes(set, del), shapes(set, del, del), shapes(set, create, create),
+		"getData", "getChildren2", "sync",
+	), "/app/queues/a")
 	w := &queueWorld{waitWorld: g, path: g.paths[0], rng: rand.New(rand.NewPCG(seed, 7000))}
-	w.workload, w.observer = w, newQueueObserver(g, w.path)
+	w.observer = newQueueObserver(g, w.path)
+	w.lags = true // a client may see items that were taken long ago
 	w.segment = int64(1 + r.IntN(9))
 	w.observer.maxAttempts = []int{-1, 2, 3, 16}[r.IntN(4)]
 	if r.IntN(2) == 0 {
@@ -88,7 +86,8 @@ func newQueueWorld(seed uint64) *world {
 		w.roles = append(w.roles, role)
 	}
 	r.Shuffle(len(w.roles), func(i, j int) { w.roles[i], w.roles[j] = w.roles[j], w.roles[i] })
-	return w.world
+	w.operated(w.runOperator())
+	return w.with(w)
 }
 
 func (w *queueWorld) onChange(c zktest.Change) {
@@ -131,14 +130,6 @@ func (w *queueWorld) begin() {
 		}
 	}
 	w.waitWorld.begin()
-	w.lagBehind() // a client may see items that were taken long ago
-}
-
-func (w *queueWorld) startFaults(faults *sync.WaitGroup, stop <-chan struct{}) {
-	w.waitWorld.startFaults(faults, stop)
-	if w.operator {
-		faults.Go(func() { w.runOperator(stop) })
-	}
 }
 
 // unblock cancels the pending calls once all items are gone and no more will come.
@@ -151,10 +142,7 @@ func (w *queueWorld) unblock() {
 	}
 	w.waitWorld.mu.Lock()
 	defer w.waitWorld.mu.Unlock()
-	w.stopping = true
-	for s := range w.pending {
-		s.cancel()
-	}
+	w.cancelAll()
 }
 
 func (w *queueWorld) faultsAreOver() bool {
@@ -163,15 +151,6 @@ func (w *queueWorld) faultsAreOver() bool {
 	return w.faultsOver
 }
 
-// isExpected reports whether a worker has to expect an error.
-func (w *queueWorld) isExpected(ctx context.Context, p *process, life int, err error) bool {
-	switch {
-	case ctx.Err() != nil && errors.Is(err, ctx.Err()):
-		w.events.add("canceled")
-		return true
-	case errors.Is(err, zkrecipes.ErrEvicted):
-		w.events.add("evicted")
-		return w.operator
-	}
-	return errors.Is(err, zkrecipes.ErrClosed) && p.ended(life)
+func (w *queueWorld) isExpected(ctx context.Context, l life, err error) bool {
+	return w.isExplained(ctx, l, err)
 }

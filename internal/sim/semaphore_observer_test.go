@@ -19,7 +19,7 @@ type slotObserver struct {
 	sizes   map[string]int            // by path
 	was     map[string][]sizeAt       // all that there were, in order, by path
 	slots   map[string]map[string]int // numbers of the slots taken, by znode, by path
-	lines   map[string][]linePlace    // the waiters, in order, by path
+	lines   *lineObserver             // of the waiters
 	created map[string]int64          // czxid of every slot there ever was, by its path
 	turn    *turn                     // a transaction that took slots while others waited
 	queued  map[string]bool           // by uuid: taken by one in line
@@ -42,7 +42,7 @@ type turn struct {
 
 func newSlotObserver(w *waitWorld) *slotObserver {
 	return &slotObserver{
-		w: w, sizes: map[string]int{}, was: map[string][]sizeAt{}, slots: map[string]map[string]int{}, lines: map[string][]linePlace{},
+		w: w, sizes: map[string]int{}, was: map[string][]sizeAt{}, slots: map[string]map[string]int{}, lines: newLineObserver(nil),
 		created: map[string]int64{}, queued: map[string]bool{}, void: map[string]bool{},
 	}
 }
@@ -105,27 +105,17 @@ func (o *slotObserver) changeSlot(c zktest.Change, path, name string) {
 		return
 	}
 	o.slots[path][name] = number
-	if waiting := o.lines[path]; len(waiting) > 0 && o.turn == nil {
-		o.turn = &turn{c.Zxid, path, waiting[0].name, uuid}
+	if first, ok := o.lines.first(path + "/line"); ok && o.turn == nil {
+		o.turn = &turn{c.Zxid, path, first.name, uuid}
 	}
 }
 
 func (o *slotObserver) changeLine(c zktest.Change, path, name string) {
-	s, ok := parsePlace(name)
-	if !ok {
-		return
+	if t := o.turn; t != nil && c.Deleted && t.zxid == c.Zxid && t.path == path && t.first == name {
+		o.queued[t.slot] = true
+		o.turn = nil
 	}
-	switch {
-	case c.Created:
-		o.lines[path] = append(o.lines[path], s)
-		slices.SortFunc(o.lines[path], func(a, b linePlace) int { return int(a.number - b.number) })
-	case c.Deleted:
-		if t := o.turn; t != nil && t.zxid == c.Zxid && t.path == path && t.first == name {
-			o.queued[t.slot] = true
-			o.turn = nil
-		}
-		o.lines[path] = slices.DeleteFunc(o.lines[path], func(other linePlace) bool { return other == s })
-	}
+	o.lines.onChange(c)
 }
 
 // breach notes that slots must not have been taken. A client may take them by what it remembers

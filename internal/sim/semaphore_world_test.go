@@ -1,9 +1,7 @@
 package sim
 
 import (
-	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/zkrecipes/zkrecipes/internal/judge"
@@ -14,40 +12,35 @@ import (
 type semaphoreWorld struct {
 	*waitWorld
 	observer *slotObserver
-	resizes  bool // workers change n
-	remade   bool // the operator deletes whole paths
-	idles    bool // the workers pause together, so that the paths may be reaped
-	crowded  bool // there are many slots, and the workers take some all the time
+	resizes  bool          // workers change n
+	idles    bool          // the workers pause together, so that the paths may be reaped
+	crowded  bool          // there are many slots, and the workers take some all the time
+	pause    time.Duration // for how long a worker rests between its calls, at most
 
 	idleUntil time.Time
 	holds     *holds
 }
 
 var semaphoreEvents = []string{
-	"partition", "client paused", "client closed", "client killed", "session expired", "canceled at a step",
-	"acquired at once", "acquired in turn", "acquired several", "locked", "canceled", "evicted", "too many",
+	"canceled at a step", "acquired at once", "acquired in turn", "acquired several", "locked", "canceled", "evicted", "too many",
 	"lost", "resized", "larger", "smaller", "path remade", "member deleted", "place deleted", "place written to", "committed", "held together", "given back", "path deleted",
 }
 
 func newSemaphoreWorld(seed uint64) *world {
-	shapes := func(ops ...string) string { return "multi(" + strings.Join(ops, ",") + ")" }
-	g, r := newWaitWorld(seed, func(int) []string {
-		return []string{
-			shapes("create", "check", "setData"), shapes("create", "create", "check", "setData"),
-			shapes("create", "check", "setData", "delete"), shapes("create", "create", "check", "setData", "delete"),
-			shapes("create", "setData"), shapes("setData", "delete"), "setData",
-			"delete", shapes("delete", "delete"), shapes("create", "check", "setData"), "delete",
-			"getData", "getChildren2", "sync", "multi(createContainer,create,delete)",
-		}
-	}, "/app/semaphores/a", "/app/semaphores/b")
-	w := &semaphoreWorld{waitWorld: g}
-	w.workload, w.observer = w, newSlotObserver(g)
-	w.nearLimit = false
+	g, r := newWaitWorld(seed, fixed(
+		"multi(create,check,setData)", "multi(create,create,check,setData)",
+		"multi(create,check,setData,delete)", "multi(create,create,check,setData,delete)",
+		"multi(create,setData)", "multi(setData,delete)", "setData",
+		"delete", "multi(delete,delete)", "multi(create,check,setData)", "delete",
+		"getData", "getChildren2", "sync", "multi(createContainer,create,delete)",
+	), "/app/semaphores/a", "/app/semaphores/b")
+	w := &semaphoreWorld{waitWorld: g, pause: 2 * time.Second}
+	w.observer, w.lags = newSlotObserver(g), true
 	w.resizes = r.IntN(4) == 0
-	w.remade = w.operator && r.IntN(2) == 0
+	remade := w.operator && r.IntN(2) == 0
 	w.idles = r.IntN(3) == 0
 	if w.crowded = r.IntN(3) == 0; w.crowded {
-		w.latency = 20 * time.Millisecond
+		w.latency, w.pause = 20*time.Millisecond, 50*time.Millisecond
 		w.rounds *= 3
 		for path := range w.sizes {
 			w.sizes[path] += 8
@@ -58,12 +51,15 @@ func newSemaphoreWorld(seed uint64) *world {
 		cfg.Slots = w.sizes
 	}
 	w.holds = newHolds(w.world, cfg)
-	return w.world
+	w.operated(w.evictMembers("/slots"), w.disturbLines(6*time.Second, "/line"))
+	if remade {
+		w.operated(w.remakePaths(sizeData))
+	}
+	return w.with(w)
 }
 
 func (w *semaphoreWorld) begin() {
 	w.waitWorld.begin()
-	w.lagBehind()
 	w.idleUntil = time.Now().Add(time.Minute)
 }
 
@@ -73,22 +69,6 @@ func (w *semaphoreWorld) onChange(c zktest.Change) {
 		w.faultAtStep(c)
 	}
 }
-
-func (w *semaphoreWorld) startFaults(faults *sync.WaitGroup, stop <-chan struct{}) {
-	w.waitWorld.startFaults(faults, stop)
-	if !w.operator {
-		return
-	}
-	faults.Go(func() { w.evictMembers(stop, "/slots") })
-	faults.Go(func() { w.disturbLines(stop, 6*time.Second, "/line") })
-	if w.remade {
-		faults.Go(func() { w.remakePaths(stop, func(n int) []byte { return []byte(strconv.Itoa(n)) }) })
-	}
-}
-
-// unblock does nothing: every waiter gets its slots once those that are held are given
-// back, or else a wake-up was lost.
-func (w *semaphoreWorld) unblock() {}
 
 func (w *semaphoreWorld) checkAtRest() {
 	w.observer.settle(-1)

@@ -52,7 +52,8 @@ func (o *shardObserver) onChange(c zktest.Change) {
 	}
 	if shard, ok := strings.CutPrefix(c.Path, "/data-"); ok && c.Created {
 		n, _ := strconv.Atoi(shard)
-		if place := string(c.Data); !o.lines.isFirst(place) || !strings.HasPrefix(place, o.line(n)+"/") {
+		first, ok := o.lines.first(o.line(n))
+		if place := string(c.Data); !ok || place != o.line(n)+"/"+first.name {
 			o.w.log.violation("shard %d was written to by %s, which is not its owner's", n, place)
 		}
 	}
@@ -80,18 +81,6 @@ func (o *shardObserver) size() (n, changes int) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.n, o.changes
-}
-
-// sizeChanged reports whether the number of shards has changed since then.
-func (o *shardObserver) sizeChanged(since int) bool {
-	_, changes := o.size()
-	return changes > since
-}
-
-func (o *shardObserver) couldHold(place string) bool {
-	o.lines.mu.Lock()
-	defer o.lines.mu.Unlock()
-	return o.lines.mayHold[place]
 }
 
 // owned notes that the function of a shard was called.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"iter"
 	"math/rand/v2"
 	"time"
 
@@ -13,8 +12,6 @@ import (
 	"github.com/zkrecipes/zkrecipes"
 	"github.com/zkrecipes/zkrecipes/internal/judge"
 )
-
-type ownersSeq = iter.Seq2[[]zkrecipes.Owner, error]
 
 const (
 	mostHung  = 15 * time.Second // how long a function may go on after the end of its context
@@ -34,11 +31,11 @@ func (w *shardsWorld) name(i int) string { return fmt.Sprintf("stays-%d", i) }
 // serve serves for the whole run, with one client after the other. During the phase of faults it
 // sometimes ends and begins again.
 func (w *shardsWorld) serve(p *process) {
-	r := rand.New(rand.NewPCG(w.seed, uint64(9500+p.i)))
+	r := w.stream(9500 + p.i)
 	var opts zkrecipes.ShardsOptions
 	for w.follow.Err() == nil {
 		ctx, cancel := w.paused(p.i)
-		c, life := p.current()
+		l := p.current()
 		opts.Settle = w.settle
 		if w.named {
 			opts.Member = w.name(p.i)
@@ -50,32 +47,33 @@ func (w *shardsWorld) serve(p *process) {
 				}
 			})
 		}
-		w.serveOnce(ctx, p, c, life, w.name(p.i), &opts)
+		w.serveOnce(ctx, l, w.name(p.i), &opts)
 		cancel()
 	}
 }
 
 // serveOnce serves until ctx or the client ends, and checks why it has ended.
-func (w *shardsWorld) serveOnce(ctx context.Context, p *process, c *zkrecipes.Client, life int, who string, opts *zkrecipes.ShardsOptions) {
+func (w *shardsWorld) serveOnce(ctx context.Context, l life, who string, opts *zkrecipes.ShardsOptions) {
 	n, since := w.observer.size()
 	if n == 0 { // nobody has served yet
 		n = w.size(w.path())
 	}
-	err := zkrecipes.NewShards(c, w.path(), n, opts).Serve(ctx, w.works(who, rand.New(rand.NewPCG(w.seed, uint64(life)))))
-	w.log.note("%s of client %d.%d has served: %v", who, p.i, life, err)
+	err := zkrecipes.NewShards(l.c, w.path(), n, opts).Serve(ctx, w.works(who, w.stream(l.n)))
+	_, now := w.observer.size()
+	w.log.note("%s of %s has served: %v", who, l.identity(), err)
 	switch {
 	case err == nil && ctx.Err() != nil:
 		w.events.add("served")
-	case errors.Is(err, zkrecipes.ErrSize) && w.observer.sizeChanged(since):
+	case errors.Is(err, zkrecipes.ErrSize) && now > since:
 		w.events.add("wrong size")
-	case errors.Is(err, zkrecipes.ErrClosed) && p.ended(life):
+	case errors.Is(err, zkrecipes.ErrClosed) && l.ended():
 	default:
-		w.log.violation("%s of client %d.%d: %v", who, p.i, life, err)
+		w.log.violation("%s of %s: %v", who, l.identity(), err)
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for work := range w.live {
-		if work.who == fmt.Sprintf("%s.%d", who, life) {
+		if work.who == fmt.Sprintf("%s.%d", who, l.n) {
 			w.log.violation("%s has served, and works on shard %d", who, work.shard.Number())
 		}
 	}
@@ -121,7 +119,7 @@ func (w *shardsWorld) works(who string, r *rand.Rand) func(context.Context, *zkr
 func (w *shardsWorld) began(work *shardWork) {
 	s := work.shard
 	w.log.note("%s: shard %d of %d with token 0x%x", work.who, s.Number(), s.Count(), int64(s.Token()))
-	if !w.observer.couldHold(s.Check().Path) {
+	if !w.observer.lines.couldHold(s.Check().Path) {
 		w.log.violation("%s was granted %s, which could never hold", work.who, s.Check().Path)
 	}
 	work.held, _ = w.holds.granted(work.who, 0, s, judge.Event{Key: fmt.Sprint("shard ", s.Number()), Token: int64(s.Token())})
@@ -189,53 +187,46 @@ func (w *shardsWorld) isCalm() bool {
 
 // work serves, lists and resizes, a few times.
 func (w *shardsWorld) work(p *process, j int) {
-	defer w.workerDone()
-	r := rand.New(rand.NewPCG(w.seed, uint64(100+10*p.i+j)))
-	for range w.rounds {
-		time.Sleep(time.Duration(r.Int64N(int64(5 * time.Second))))
-		c, life := p.current()
-		if !w.runCancelable(r, w.path(), func(ctx context.Context) {
-			switch what := r.IntN(6); {
+	for _, by := range w.turns(p, j, w.rounds, 5*time.Second) {
+		if !w.try(by, w.path(), func(ctx context.Context) (err error) {
+			event := "listed"
+			switch what := by.r.IntN(6); {
 			case what < 2:
-				ctx, cancel := context.WithTimeout(ctx, time.Duration(r.Int64N(int64(20*time.Second))))
+				event = "guest served"
+				ctx, cancel := context.WithTimeout(ctx, time.Duration(by.r.Int64N(int64(20*time.Second))))
 				defer cancel()
-				w.events.add("guest served")
-				w.serveOnce(ctx, p, c, life, fmt.Sprintf("guest-%d-%d", p.i, j), &zkrecipes.ShardsOptions{Settle: w.settle})
+				w.serveOnce(ctx, by.life, fmt.Sprintf("guest-%d-%d", p.i, j), &zkrecipes.ShardsOptions{Settle: w.settle})
 			case what < 4 && w.resizes:
-				w.resize(ctx, p, c, life, 1+r.IntN(12))
-			default:
-				_, err := zkrecipes.NewShards(c, w.path(), 1, nil).Owners(ctx)
-				if err == nil {
-					w.events.add("listed")
-				} else if !w.isExpected(ctx, p, life, err) {
-					w.log.violation("owners: %v", err)
+				event = "resized"
+				n := 1 + by.r.IntN(12)
+				err = zkrecipes.NewShards(by.c, w.path(), n, nil).Resize(ctx, n)
+				w.log.note("resize to %d: %v", n, err)
+				if errors.Is(err, zkrecipes.ErrUncertain) {
+					return nil
 				}
+			default:
+				_, err = zkrecipes.NewShards(by.c, w.path(), 1, nil).Owners(ctx)
 			}
+			if err == nil {
+				w.events.add(event)
+			}
+			return err
 		}) {
 			return
 		}
 	}
 }
 
-func (w *shardsWorld) resize(ctx context.Context, p *process, c *zkrecipes.Client, life, n int) {
-	err := zkrecipes.NewShards(c, w.path(), n, nil).Resize(ctx, n)
-	w.log.note("resize to %d: %v", n, err)
-	switch {
-	case err == nil:
-		w.events.add("resized")
-	case !w.isExpected(ctx, p, life, err) && !errors.Is(err, zkrecipes.ErrUncertain):
-		w.log.violation("resize: %v", err)
-	}
-}
-
-// disturbShard disturbs a place in the line of a shard.
-func (w *shardsWorld) disturbShard(r *rand.Rand, conn *zk.Conn) {
-	n, _ := w.observer.size()
-	if n == 0 {
-		return
-	}
-	line := w.observer.line(r.IntN(n))
-	if places := w.srv.Children(line); len(places) > 0 {
-		w.disturb(r, conn, line+"/"+places[r.IntN(len(places))])
-	}
+// disturbShards is an operator that deletes places of shards' owners, and of those that wait.
+func (w *shardsWorld) disturbShards() fault {
+	return w.operate(3600, 6*time.Second, func(r *rand.Rand, conn *zk.Conn) {
+		n, _ := w.observer.size()
+		if n == 0 {
+			return
+		}
+		line := w.observer.line(r.IntN(n))
+		if places := w.srv.Children(line); len(places) > 0 {
+			w.disturb(r, conn, line+"/"+places[r.IntN(len(places))])
+		}
+	})
 }

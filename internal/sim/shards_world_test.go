@@ -2,6 +2,7 @@ package sim
 
 import (
 	"context"
+	"iter"
 	"slices"
 	"strings"
 	"sync"
@@ -32,30 +33,26 @@ type shardsWorld struct {
 }
 
 var shardsEvents = []string{
-	"partition", "client paused", "client closed", "client killed", "session expired", "canceled at a step",
-	"served", "moved", "lost", "closed", "left", "failed", "hung", "committed", "commit refused", "guest served", "listed", "watched again",
+	"canceled at a step", "served", "moved", "lost", "closed", "left", "failed", "hung", "committed", "commit refused", "guest served", "listed", "watched again",
 	"resized", "wrong size", "place deleted", "member deleted", "left in the end", "killed in the end",
 }
 
 func newShardsWorld(seed uint64) *world {
-	g, r := newWaitWorld(seed, func(int) []string {
-		return []string{
-			"create2", "setData", "delete", "multi(create,delete)", "multi(check,setData)",
-			"multi(createContainer,create,delete)", "getData", "exists", "sync", "getChildren2",
-		}
-	}, "/app/shards")
+	g, r := newWaitWorld(seed, fixed(
+		"create2", "setData", "delete", "multi(create,delete)", "multi(check,setData)",
+		"multi(createContainer,create,delete)", "getData", "exists", "sync", "getChildren2",
+	), "/app/shards")
 	w := &shardsWorld{
 		waitWorld: g, live: map[*shardWork]struct{}{}, stops: map[int]func(){}, pause: map[int]chan struct{}{}, seen: map[int][]zkrecipes.Owner{},
 	}
-	w.workload = w
+	w.lags = true
 	w.observer, w.holds = newShardObserver(w), newHolds(w.world, judge.Config{})
 	w.sizes[w.path()] = 1 + r.IntN(12)
 	w.settle = []time.Duration{time.Nanosecond, time.Second, 5 * time.Second}[r.IntN(3)]
 	w.named, w.resizes = r.IntN(2) == 0, r.IntN(3) == 0
-	return w.world
+	w.operated(w.evictMembers("/members"), w.disturbShards())
+	return w.with(w)
 }
-
-func (w *shardsWorld) path() string { return w.paths[0] }
 
 func (w *shardsWorld) onChange(c zktest.Change) {
 	w.observer.onChange(c)
@@ -66,7 +63,6 @@ func (w *shardsWorld) onChange(c zktest.Change) {
 
 func (w *shardsWorld) begin() {
 	w.waitWorld.begin()
-	w.lagBehind()
 	for _, p := range w.processes {
 		w.followers.Go(func() { w.serve(p) })
 		w.followers.Go(func() {
@@ -78,18 +74,6 @@ func (w *shardsWorld) begin() {
 		})
 	}
 }
-
-func (w *shardsWorld) startFaults(faults *sync.WaitGroup, stop <-chan struct{}) {
-	w.waitWorld.startFaults(faults, stop)
-	if !w.operator {
-		return
-	}
-	faults.Go(func() { w.evictMembers(stop, "/members") })
-	faults.Go(func() { w.disturbShards(stop) })
-}
-
-// unblock does nothing: every call of a worker ends by itself.
-func (w *shardsWorld) unblock() {}
 
 // checkAtRest checks that each shard has one owner, evenly, that the watchers see that, and that no
 // more shards move than must when a process ends and comes back.
@@ -192,12 +176,7 @@ func (w *shardsWorld) checkLeast(before map[int]*shardWork) {
 	}
 }
 
-// disturbShards is an operator that deletes places of shards' owners, and of those that wait.
-func (w *shardsWorld) disturbShards(stop <-chan struct{}) {
-	w.operate(3600, 6*time.Second, stop, w.disturbShard)
-}
-
-func (w *shardsWorld) owners(c *zkrecipes.Client) ownersSeq {
+func (w *shardsWorld) owners(c *zkrecipes.Client) iter.Seq2[[]zkrecipes.Owner, error] {
 	return zkrecipes.NewShards(c, w.path(), 1, nil).Watch(w.follow)
 }
 

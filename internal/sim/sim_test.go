@@ -58,37 +58,42 @@ func TestRWLockSimulation(t *testing.T) {
 }
 
 // Members of a Barrier's rounds crash, cancel, expire and come back at every step.
-func TestBarrierSimulation(t *testing.T) { simulate(t, barrierEvents, newBarrierWorld) }
+func TestBarrierSimulation(t *testing.T) { simulateWaits(t, barrierEvents, newBarrierWorld) }
 
 // As with the Barrier, and members that have entered leave, or crash inside.
 func TestDoubleBarrierSimulation(t *testing.T) {
-	simulate(t, doubleBarrierEvents, newDoubleBarrierWorld)
+	simulateWaits(t, doubleBarrierEvents, newDoubleBarrierWorld)
 }
 
 // A Queue's producers and consumers crash, cancel and expire at every step, and
 // are moved to servers that lag.
-func TestQueueSimulation(t *testing.T) { simulate(t, queueEvents, newQueueWorld) }
+func TestQueueSimulation(t *testing.T) { simulateWaits(t, queueEvents, newQueueWorld) }
 
 // Slots of a Semaphore are taken, one or several at a time, while n changes.
-func TestSemaphoreSimulation(t *testing.T) { simulate(t, semaphoreEvents, newSemaphoreWorld) }
+func TestSemaphoreSimulation(t *testing.T) { simulateWaits(t, semaphoreEvents, newSemaphoreWorld) }
 
 // A Gate is shut and opened while workers wait at it.
-func TestGateSimulation(t *testing.T) { simulate(t, gateEvents, newGateWorld) }
+func TestGateSimulation(t *testing.T) { simulateWaits(t, gateEvents, newGateWorld) }
 
 // Candidates campaign and lead, and each process observes.
-func TestElectionSimulation(t *testing.T) { simulate(t, electionEvents, newElectionWorld) }
+func TestElectionSimulation(t *testing.T) { simulateWaits(t, electionEvents, newElectionWorld) }
 
 // Znodes change while each process watches them.
-func TestWatchSimulation(t *testing.T) { simulate(t, watchEvents, newWatchWorld) }
+func TestWatchSimulation(t *testing.T) { simulateWaits(t, watchEvents, newWatchWorld) }
 
 // Members of a Group come, leave and are updated, while each process watches them.
-func TestGroupSimulation(t *testing.T) { simulate(t, groupEvents, newGroupWorld) }
+func TestGroupSimulation(t *testing.T) { simulateWaits(t, groupEvents, newGroupWorld) }
 
 // Counters are added to, set, swapped and read.
-func TestCounterSimulation(t *testing.T) { simulate(t, counterEvents, newCounterWorld) }
+func TestCounterSimulation(t *testing.T) { simulateWaits(t, counterEvents, newCounterWorld) }
 
 // Processes serve Shards, leave, fail and hang, while the number of shards changes.
-func TestShardsSimulation(t *testing.T) { simulate(t, shardsEvents, newShardsWorld) }
+func TestShardsSimulation(t *testing.T) { simulateWaits(t, shardsEvents, newShardsWorld) }
+
+// simulateWaits is simulate for a waitWorld, whose processes have faults of their own.
+func simulateWaits(t *testing.T, mustSee []string, newWorld func(seed uint64) *world) {
+	simulate(t, append(mustSee, "partition", "client paused", "client closed", "client killed", "session expired"), newWorld)
+}
 
 // simulate runs the seeds, each in a world made by newWorld, and stops at the first
 // that fails. The events in mustSee have to happen at least once in a few hundred

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"math/rand/v2"
-	"slices"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -16,20 +14,25 @@ import (
 
 // watch follows a znode for the whole run, with one client after the other.
 func (w *watchWorld) watch(p *process, what watched) {
-	f := watcher{p.i, what}
 	name := fmt.Sprintf("reader %v", what)
-	var at int
+	var at int // the state that it has seen
+	saw := func(s string, first bool) {
+		if !first {
+			at++
+		}
+		at = w.states.saw(w.world, p.i, what, s, at)
+	}
 	if what.children {
 		follow(w.waitWorld, p, 9500, name, func(c *zkrecipes.Client) iter.Seq2[zkrecipes.Children, error] {
-			at = w.now(what) // the state when the call begins, or a later one
+			_, at = w.states.now(what) // the state when the call begins, or a later one
 			return c.WatchChildren(w.follow, what.path)
-		}, func(n zkrecipes.Children, first bool) { at = w.saw(f, textOfChildren(n), at, first) })
+		}, func(n zkrecipes.Children, first bool) { saw(textOfChildren(n), first) })
 		return
 	}
 	follow(w.waitWorld, p, 9500, name, func(c *zkrecipes.Client) iter.Seq2[zkrecipes.Node, error] {
-		at = w.now(what)
+		_, at = w.states.now(what)
 		return c.Watch(w.follow, what.path)
-	}, func(n zkrecipes.Node, first bool) { at = w.saw(f, textOfNode(n), at, first) })
+	}, func(n zkrecipes.Node, first bool) { saw(textOfNode(n), first) })
 }
 
 func textOfNode(n zkrecipes.Node) string {
@@ -46,60 +49,19 @@ func textOfChildren(n zkrecipes.Children) string {
 	return listing(n.Stat.Pzxid, n.Names)
 }
 
-// now returns the number of the latest state.
-func (w *watchWorld) now(what watched) int {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return len(w.states[what]) - 1
-}
-
-// saw checks what a reader has seen, whose last state was at, and returns the number of the
-// state that it has seen.
-func (w *watchWorld) saw(f watcher, s string, at int, first bool) int {
-	w.log.note("reader %v of client %d sees %s", f.watched, f.process, s)
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	from := at
-	if !first {
-		from++
-	}
-	n := slices.Index(w.states[f.watched][from:], s)
-	switch {
-	case n < 0:
-		w.log.violation("%v: the reader of client %d sees %s, which was not so since state %d", f.watched, f.process, s, from)
-		n = 0
-	case n > 0:
-		w.events.add("skipped")
-	}
-	w.events.add("seen")
-	if s == noZnode {
-		w.events.add("seen none")
-	}
-	w.seen[f] = s
-	return from + n
-}
-
 // work reads znodes, a few times. A read shows what was so at any time, and behind a Ping
 // nothing older than that.
 func (w *watchWorld) work(p *process, j int) {
-	defer w.workerDone()
-	r := rand.New(rand.NewPCG(w.seed, uint64(100+10*p.i+j)))
-	for range 2 * w.rounds {
-		time.Sleep(time.Duration(r.Int64N(int64(3 * time.Second))))
-		what := watched{w.paths[r.IntN(len(w.paths))], r.IntN(2) == 0}
-		c, life := p.current()
-		if !w.runCancelable(r, what.path, func(ctx context.Context) {
-			if err := w.read(ctx, c, what, r.IntN(2) == 0); err != nil && !w.isExpected(ctx, p, life, err) {
-				w.log.violation("worker %d: %v", 10*p.i+j, err)
-			}
-		}) {
+	for _, by := range w.turns(p, j, 2*w.rounds, 3*time.Second) {
+		what := watched{w.paths[by.r.IntN(len(w.paths))], by.r.IntN(2) == 0}
+		if !w.try(by, what.path, func(ctx context.Context) error { return w.read(ctx, by.c, what, by.r.IntN(2) == 0) }) {
 			return
 		}
 	}
 }
 
 func (w *watchWorld) read(ctx context.Context, c *zkrecipes.Client, what watched, pinged bool) error {
-	now := w.now(what)
+	_, now := w.states.now(what)
 	from := 0
 	if pinged {
 		if err := c.Ping(ctx); err != nil {
@@ -114,14 +76,12 @@ func (w *watchWorld) read(ctx context.Context, c *zkrecipes.Client, what watched
 	if err != nil {
 		return err
 	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
 	w.events.add("read")
-	if slices.Contains(w.states[what][now:], s) {
+	if w.states.find(what, s, now) >= 0 {
 		return nil
 	}
 	w.events.add("read an old state")
-	if !slices.Contains(w.states[what][from:], s) {
+	if w.states.find(what, s, from) < 0 {
 		w.log.violation("%v: a read (behind a Ping: %v) has %s, which was not so since state %d", what, pinged, s, from)
 	}
 	return nil

@@ -2,11 +2,9 @@ package sim
 
 import (
 	"fmt"
-	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -18,11 +16,9 @@ import (
 // znodes, and each process follows them for the whole run. Workers read now and then.
 type watchWorld struct {
 	*waitWorld
-
-	mu     sync.Mutex
-	states map[watched][]string // what there was on the server, the oldest first
-	names  map[string][]string  // of the children there are now, by path
-	seen   map[watcher]string   // what each reader saw last
+	all    []watched
+	states *history[watched, string]
+	names  map[string][]string // of the children there are now, by path
 }
 
 // watched is a znode's data, or its children.
@@ -31,32 +27,22 @@ type watched struct {
 	children bool
 }
 
-// watcher is a reader in a process.
-type watcher struct {
-	process int
-	watched
-}
-
 const noZnode = "none"
 
 var watchEvents = []string{
-	"partition", "client paused", "client closed", "client killed", "session expired",
 	"created", "set", "deleted", "child created", "child deleted", "seen", "seen none", "skipped", "watched again",
 	"read", "read an old state",
 }
 
 func newWatchWorld(seed uint64) *world {
-	g, _ := newWaitWorld(seed, func(int) []string {
-		return []string{"getData", "exists", "sync", "getChildren2"}
-	}, "/config", "/members")
-	w := &watchWorld{waitWorld: g, states: map[watched][]string{}, names: map[string][]string{}, seen: map[watcher]string{}}
-	for _, path := range g.paths {
-		for _, children := range []bool{false, true} {
-			w.states[watched{path, children}] = []string{noZnode}
-		}
+	g, _ := newWaitWorld(seed, fixed("getData", "exists", "sync", "getChildren2"), "/config", "/members")
+	w := &watchWorld{waitWorld: g, states: newHistory[watched](noZnode), names: map[string][]string{}}
+	w.lags = true
+	for i, path := range g.paths {
+		w.all = append(w.all, watched{path, false}, watched{path, true})
+		w.others = append(w.others, func(stop <-chan struct{}) { w.change(path, w.stream(2600+i), stop) })
 	}
-	w.workload = w
-	return w.world
+	return w.with(w)
 }
 
 func (w *watchWorld) onChange(c zktest.Change) {
@@ -73,25 +59,21 @@ func (w *watchWorld) onChange(c zktest.Change) {
 }
 
 func (w *watchWorld) changed(path string, c zktest.Change) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
 	data, list := watched{path, false}, watched{path, true}
 	switch {
 	case c.Created:
 		w.names[path] = nil
-		w.states[data] = append(w.states[data], string(c.Data))
-		w.states[list] = append(w.states[list], listing(c.Zxid, nil))
+		w.states.add(data, string(c.Data))
+		w.states.add(list, listing(c.Zxid, nil))
 	case c.Deleted:
-		w.states[data] = append(w.states[data], noZnode)
-		w.states[list] = append(w.states[list], noZnode)
+		w.states.add(data, noZnode)
+		w.states.add(list, noZnode)
 	default:
-		w.states[data] = append(w.states[data], string(c.Data))
+		w.states.add(data, string(c.Data))
 	}
 }
 
 func (w *watchWorld) childChanged(path, child string, c zktest.Change) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
 	switch {
 	case c.Created:
 		w.names[path] = append(w.names[path], child)
@@ -100,8 +82,7 @@ func (w *watchWorld) childChanged(path, child string, c zktest.Change) {
 	default:
 		return
 	}
-	list := watched{path, true}
-	w.states[list] = append(w.states[list], listing(c.Zxid, w.names[path]))
+	w.states.add(watched{path, true}, listing(c.Zxid, w.names[path]))
 }
 
 // listing is a state of children. The zxid tells it from one before with the same names.
@@ -111,18 +92,10 @@ func listing(pzxid int64, names []string) string {
 
 func (w *watchWorld) begin() {
 	w.waitWorld.begin()
-	w.lagBehind()
 	for _, p := range w.processes {
-		for what := range maps.Keys(w.states) {
+		for _, what := range w.all {
 			w.followers.Go(func() { w.watch(p, what) })
 		}
-	}
-}
-
-func (w *watchWorld) startFaults(faults *sync.WaitGroup, stop <-chan struct{}) {
-	w.waitWorld.startFaults(faults, stop)
-	for i, path := range w.paths {
-		faults.Go(func() { w.change(path, rand.New(rand.NewPCG(w.seed, uint64(2600+i))), stop) })
 	}
 }
 
@@ -167,23 +140,12 @@ func (w *watchWorld) change(path string, r *rand.Rand, stop <-chan struct{}) {
 	}
 }
 
-// unblock has nothing to do: no worker waits for others.
-func (w *watchWorld) unblock() {}
-
 // checkAtRest checks that all readers have seen the last state.
 func (w *watchWorld) checkAtRest() {
 	time.Sleep(2 * w.timeout) // a server may lag
-	w.mu.Lock()
-	n := 0
-	for f, got := range w.seen {
-		n++
-		if all := w.states[f.watched]; got != all[len(all)-1] {
-			w.log.violation("%v: at rest the reader of client %d has %s, and the server %s", f.watched, f.process, got, all[len(all)-1])
-		}
+	for _, what := range w.all {
+		now, _ := w.states.now(what)
+		w.states.checkSeen(w.world, what, now)
 	}
-	if want := w.clients * len(w.states); n != want {
-		w.log.violation("%d readers have seen something, and there are %d", n, want)
-	}
-	w.mu.Unlock()
 	w.stopFollowers()
 }

@@ -144,6 +144,9 @@ func (w *world) logTrace(i int) *zkrecipes.Trace {
 		HoldEnd: func(e zkrecipes.TraceHoldEnd) {
 			w.log.note("trace %d: %s: held %v 0x%x %s %s 0x%x %v", i, e.Op, e.Held, e.Session, e.Path, e.Place, int64(e.Token), e.Err)
 			missing(e.Dropped)
+			if w.holdEnded != nil {
+				w.holdEnded(e.Err)
+			}
 			pairs.HoldEnd(harness.Traced{Recipe: string(e.Recipe), Path: e.Path, Op: e.Op, Token: int64(e.Token), Hold: e.Hold, Err: e.Err})
 		},
 		Session: func(e zkrecipes.TraceSession) {

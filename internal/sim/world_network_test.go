@@ -83,18 +83,27 @@ func (n *network) dial(ctx context.Context, network, addr string) (net.Conn, err
 		return nil, err
 	}
 	client, near := net.Pipe()
-	l := &link{Conn: client, n: n, near: near, far: far}
+	l := &link{n: n, near: near, far: far}
 	n.mu.Lock()
 	n.links[l] = struct{}{}
 	n.mu.Unlock()
 	go l.carry(near, far)
 	go l.carry(far, near)
-	return l, nil
+	if n.pauses {
+		return patient{client}, nil
+	}
+	return client, nil
 }
 
-// link is the client's end of a connection.
+// patient is a client's end of a connection, without deadlines.
+type patient struct{ net.Conn }
+
+func (patient) SetDeadline(time.Time) error      { return nil }
+func (patient) SetReadDeadline(time.Time) error  { return nil }
+func (patient) SetWriteDeadline(time.Time) error { return nil }
+
+// link is a connection, between the client's end and the server.
 type link struct {
-	net.Conn
 	n         *network
 	near, far net.Conn
 }
@@ -147,41 +156,15 @@ func (l *link) carry(from, to net.Conn) {
 	_, _ = io.Copy(io.Discard, from)
 }
 
-func (l *link) SetDeadline(t time.Time) error {
-	if l.n.pauses {
-		return nil
-	}
-	return l.Conn.SetDeadline(t)
-}
-
-func (l *link) SetReadDeadline(t time.Time) error {
-	if l.n.pauses {
-		return nil
-	}
-	return l.Conn.SetReadDeadline(t)
-}
-
-func (l *link) SetWriteDeadline(t time.Time) error {
-	if l.n.pauses {
-		return nil
-	}
-	return l.Conn.SetWriteDeadline(t)
-}
-
 // disturbNetwork cuts and freezes the network of a process until stop is closed.
 func (w *world) disturbNetwork(p *process, stop <-chan struct{}) {
 	i, n := p.i, p.net
-	r := rand.New(rand.NewPCG(w.seed, uint64(1000+i)))
+	r := w.stream(1000 + i)
 	if r.IntN(3) == 0 && !n.pauses {
 		return
 	}
 	defer n.thaw()
-	for {
-		select {
-		case <-time.After(time.Duration(r.Int64N(int64(20 * time.Second)))):
-		case <-stop:
-			return
-		}
+	again(r, 20*time.Second, stop, func() {
 		switch what := r.IntN(4); {
 		case what < 2 && !n.pauses:
 			w.log.note("network of client %d: cut", i)
@@ -201,7 +184,7 @@ func (w *world) disturbNetwork(p *process, stop <-chan struct{}) {
 				w.events.add("partition")
 			}
 		}
-	}
+	})
 }
 
 // serverFaults returns the plan of the server.

@@ -1,7 +1,7 @@
 package sim
 
 import (
-	"math/rand/v2"
+	"fmt"
 	"sync"
 	"time"
 
@@ -37,7 +37,7 @@ func newProcess(w *world, i int) *process {
 
 // start begins a life.
 func (p *process) start() error {
-	trace := p.w.trace(p.i)
+	trace := p.w.logTrace(p.i)
 	told := trace.Session
 	trace.Session = func(e zkrecipes.TraceSession) {
 		told(e)
@@ -49,7 +49,7 @@ func (p *process) start() error {
 		p.session = e.ID
 	}
 	c, err := zkrecipes.Dial(p.w.ctx, []string{p.w.srv.Addr()}, &zkrecipes.Options{
-		SessionTimeout: p.w.timeout, Dialer: p.net.dial, Identity: identity(p.i, p.life), Trace: trace,
+		SessionTimeout: p.w.timeout, Dialer: p.net.dial, Identity: life{p: p, n: p.life}.identity(), Trace: trace,
 	})
 	if err != nil {
 		return err
@@ -63,31 +63,35 @@ func (p *process) start() error {
 	return nil
 }
 
-// client returns the current client. It waits while the process is down.
-func (p *process) client() *zkrecipes.Client {
-	c, _ := p.current()
-	return c
+// life is one of the lives of a process, and its client.
+type life struct {
+	p *process
+	c *zkrecipes.Client
+	n int
 }
 
-// current returns the current client and life. It waits while the process is down.
-func (p *process) current() (*zkrecipes.Client, int) {
+// current returns the current life. It waits while the process is down.
+func (p *process) current() life {
 	for {
 		p.mu.Lock()
-		c, life, dead, born := p.c, p.life, p.down, p.restarted
+		l, dead, born := life{p, p.c, p.life}, p.down, p.restarted
 		p.mu.Unlock()
 		if !dead {
-			return c, life
+			return l
 		}
 		<-born
 	}
 }
 
 // ended reports whether a life has ended, or is about to.
-func (p *process) ended(life int) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.life > life || p.down
+func (l life) ended() bool {
+	l.p.mu.Lock()
+	defer l.p.mu.Unlock()
+	return l.p.life > l.n || l.p.down
 }
+
+// identity is the Identity of the client. It tells apart what the lives left on the server.
+func (l life) identity() string { return fmt.Sprintf("client %d.%d", l.p.i, l.n) }
 
 // restart ends the life and begins the next after the downtime. A life that ends
 // cleanly closes its session. Otherwise the session is left to expire.
@@ -118,7 +122,7 @@ func (p *process) restart(cleanly bool, downtime time.Duration) {
 // injectFaults expires the session, restarts the process or cuts its network, at
 // random moments and on faultNow, until stop is closed.
 func (p *process) injectFaults(stop <-chan struct{}) {
-	r := rand.New(rand.NewPCG(p.w.seed, uint64(4000+p.i)))
+	r := p.w.stream(4000 + p.i)
 	for {
 		select {
 		case <-time.After(time.Duration(r.Int64N(int64(40 * time.Second)))):

@@ -3,18 +3,18 @@ package sim
 import (
 	"context"
 	"fmt"
+	"iter"
 	"math"
 	"math/rand/v2"
-	"net"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing/synctest"
 	"time"
 
 	"github.com/go-zookeeper/zk"
 
-	"github.com/zkrecipes/zkrecipes"
 	"github.com/zkrecipes/zkrecipes/internal/harness"
 	"github.com/zkrecipes/zkrecipes/internal/tuning"
 	"github.com/zkrecipes/zkrecipes/zktest"
@@ -81,21 +81,23 @@ func newScenario(seed uint64) (scenario, *rand.Rand) {
 type workload interface {
 	// onChange is called with every change that the server applies, in order.
 	onChange(zktest.Change)
-	// trace returns the Trace of client i.
-	trace(i int) *zkrecipes.Trace
 	// begin runs before any worker.
 	begin()
-	// startFaults starts faults beyond those of the network and the server's plan.
-	// They end when stop is closed.
-	startFaults(faults *sync.WaitGroup, stop <-chan struct{})
+	// faults returns faults beyond those of the network and the server's plan.
+	faults() []fault
 	// work is all that worker j of a process does.
 	work(p *process, j int)
+	// isExpected reports whether a worker has to expect an error of a call in a life.
+	isExpected(ctx context.Context, l life, err error) bool
 	// unblock is called now and then after the faults, and ends calls that rightly
 	// wait.
 	unblock()
 	// checkAtRest is called when all workers are done.
 	checkAtRest()
 }
+
+// fault goes on until stop is closed.
+type fault = func(stop <-chan struct{})
 
 // world is one run: a server, its clients, and their faults.
 type world struct {
@@ -106,9 +108,17 @@ type world struct {
 	log       *runLog
 	events    *eventCounts
 	processes []*process
+	working   atomic.Int32 // workers that are not done
 	pairsMu   sync.Mutex
 	pairs     []*harness.Pairs // of each life of a process
+	holdEnded func(err error)  // if set, called when the Trace tells so
 	ctx       context.Context  // canceled when the run is given up
+}
+
+// with returns the world with that workload.
+func (w *world) with(l workload) *world {
+	w.workload = l
+	return w
 }
 
 // run runs the seed. It must be called in a synctest bubble of its own.
@@ -137,7 +147,9 @@ func (w *world) run() {
 	for _, p := range w.processes {
 		faults.Go(func() { w.disturbNetwork(p, stop) })
 	}
-	w.startFaults(&faults, stop)
+	for _, f := range w.faults() {
+		faults.Go(func() { f(stop) })
+	}
 	done := w.startWorkers()
 	select {
 	case <-time.After(w.faultPhase):
@@ -163,12 +175,11 @@ func (w *world) run() {
 
 func (w *world) startServer() (err error) {
 	w.plan = w.serverFaults()
-	opts := []zktest.Option{
+	w.srv, err = zktest.Start(
 		zktest.InMemory(), zktest.TickTime(time.Second), zktest.SessionTimeouts(time.Second, time.Minute),
-		zktest.ContainerCheckInterval(3 * time.Second), zktest.WithPlan(w.plan), zktest.OnChange(w.onChange),
+		zktest.ContainerCheckInterval(3*time.Second), zktest.WithPlan(w.plan), zktest.OnChange(w.onChange),
 		zktest.Emulate(w.version),
-	}
-	w.srv, err = zktest.Start(opts...)
+	)
 	return err
 }
 
@@ -186,9 +197,13 @@ func (w *world) startProcesses() error {
 // startWorkers returns a channel that is closed when all workers are done.
 func (w *world) startWorkers() <-chan struct{} {
 	var workers sync.WaitGroup
+	w.working.Store(int32(w.clients * w.workers))
 	for _, p := range w.processes {
 		for j := range w.workers {
-			workers.Go(func() { w.work(p, j) })
+			workers.Go(func() {
+				defer w.working.Add(-1)
+				w.work(p, j)
+			})
 		}
 	}
 	done := make(chan struct{})
@@ -217,7 +232,7 @@ func (w *world) awaitWorkers(done <-chan struct{}, giveUp context.CancelFunc) {
 
 func (w *world) closeClients() {
 	for i, p := range w.processes {
-		if err := p.client().Close(); err != nil {
+		if err := p.current().c.Close(); err != nil {
 			w.log.violation("close of client %d: %v", i, err)
 		}
 	}
@@ -235,29 +250,53 @@ func (w *world) checkEmpty(path string) {
 	}
 }
 
-// identity is the Identity of client i in one of its lives. It tells apart what the
-// lives left on the server.
-func identity(i, life int) string { return fmt.Sprintf("client %d.%d", i, life) }
+// stream returns the random numbers of one of those that draw some.
+func (w *world) stream(number int) *rand.Rand { return rand.New(rand.NewPCG(w.seed, uint64(number))) }
+
+// worker is a worker, in a life of its process.
+type worker struct {
+	life
+	number int
+	r      *rand.Rand
+}
+
+// turns lets worker j of a process have n turns, each after a pause of at most so long.
+func (w *world) turns(p *process, j, n int, pause time.Duration) iter.Seq2[int, *worker] {
+	return func(yield func(int, *worker) bool) {
+		r := w.stream(100 + 10*p.i + j)
+		for i := range n {
+			time.Sleep(time.Duration(r.Int64N(int64(pause))))
+			if !yield(i, &worker{p.current(), 10*p.i + j, r}) {
+				return
+			}
+		}
+	}
+}
+
+// check checks that a worker had to expect an error.
+func (w *world) check(ctx context.Context, by *worker, err error) {
+	if err == nil {
+		return
+	}
+	w.log.note("worker %d: %v", by.number, err)
+	if !w.workload.isExpected(ctx, by.life, err) {
+		w.log.violation("worker %d: %v", by.number, err)
+	}
+}
 
 // rawConn returns a connection of go-zookeeper, without the library, and a function
 // that closes it.
 func (w *world) rawConn() (*zk.Conn, func()) {
-	conn, events, err := zk.Connect([]string{w.srv.Addr()}, w.timeout, zk.WithDialer(func(network, addr string, d time.Duration) (net.Conn, error) {
-		return w.srv.Dial(network, addr, d)
-	}), zk.WithLogger(noLogger{}), zk.WithLogInfo(false))
+	conn, events, err := zk.Connect([]string{w.srv.Addr()}, w.timeout,
+		zk.WithDialer(w.srv.Dial), zk.WithLogger(harness.Quiet{}), zk.WithLogInfo(false))
 	if err != nil {
 		w.log.violation("%v", err)
 		return nil, func() {}
 	}
-	drained := make(chan struct{})
-	go func() {
-		defer close(drained)
-		for range events {
-		}
-	}()
 	return conn, func() {
 		conn.Close()
-		<-drained
+		for range events { // until its goroutines have ended
+		}
 	}
 }
 
@@ -276,11 +315,13 @@ func again(r *rand.Rand, pause time.Duration, stop <-chan struct{}, f func()) {
 
 // operate is like again, for what a client without the library does. stream is the number
 // of its random numbers.
-func (w *world) operate(stream uint64, pause time.Duration, stop <-chan struct{}, f func(r *rand.Rand, conn *zk.Conn)) {
-	r := rand.New(rand.NewPCG(w.seed, stream))
-	conn, done := w.rawConn()
-	defer done()
-	again(r, pause, stop, func() { f(r, conn) })
+func (w *world) operate(stream int, pause time.Duration, f func(r *rand.Rand, conn *zk.Conn)) fault {
+	return func(stop <-chan struct{}) {
+		r := w.stream(stream)
+		conn, done := w.rawConn()
+		defer done()
+		again(r, pause, stop, func() { f(r, conn) })
+	}
 }
 
 // disturb is what an operator does to a place: it sets the data, and then deletes the place,
@@ -313,16 +354,12 @@ func (w *world) setAsOperator(conn *zk.Conn, place string) {
 	}
 }
 
-type noLogger struct{}
-
-func (noLogger) Printf(string, ...any) {}
-
 // checkAccounts checks that each Client counts at least the ephemeral znodes that its session has
 // on the server. It must be called at rest.
 func (w *world) checkAccounts() {
 	tree := w.srv.Tree()
 	for i, p := range w.processes {
-		status := p.client().Status()
+		status := p.current().c.Status()
 		owner := fmt.Sprintf(" ephemeral=0x%x", status.Session)
 		znodes, bytes := 0, 0
 		for line := range strings.Lines(tree) {

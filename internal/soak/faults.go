@@ -198,16 +198,7 @@ func patiently(ctx context.Context, end func() error) (err error) {
 // two stops two servers, so that there is no majority.
 func (f *faults) two(ctx context.Context, node *zkserver.Node, _ string) error {
 	d, k := f.duration(), f.killedOrStopped()
-	var both sync.WaitGroup
-	errs := make([]error, 2)
-	for i, n := range []*zkserver.Node{node, f.other(node)} {
-		both.Go(func() { errs[i] = f.once(ctx, n, "majority", k, d) })
-	}
-	both.Wait()
-	if errs[0] != nil {
-		return errs[0]
-	}
-	return errs[1]
+	return each([]*zkserver.Node{node, f.other(node)}, func(n *zkserver.Node) error { return f.once(ctx, n, "majority", k, d) })
 }
 
 func (f *faults) killedOrStopped() fault { return []fault{killed, stopped}[f.number(2)] }

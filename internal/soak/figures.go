@@ -108,10 +108,8 @@ func (s *soak) show() {
 			s.now().Minutes(), len(j.Violations()), strings.Join(grants, ", "), put, acked, j.Redriven(failingKey), commits, doubtful)
 		fmt.Printf("            longest gaps in s (without outages and faults of processes): %s; ensemble %.1f, plain client %.1f; overlaps behind a server cut off or of lost grants: %d, up to %v\n",
 			strings.Join(gaps, ", "), j.Outage().Seconds(), s.plain.gap().Seconds(), excused, longest.Round(time.Millisecond))
-		if s.load == loadAll {
-			fmt.Printf("            shards: longest time in s without an owner that writes %.1f (%.1f); orphans taken %d; given to others %d, where %d newcomers had to get %d\n",
-				moves.Longest.Seconds(), moves.Patient.Seconds(), moves.Orphans, moves.Given, moves.Newcomers, moves.Least)
-		}
+		fmt.Printf("            shards: longest time in s without an owner that writes %.1f (%.1f); orphans taken %d; given to others %d, where %d newcomers had to get %d\n",
+			moves.Longest.Seconds(), moves.Patient.Seconds(), moves.Orphans, moves.Given, moves.Newcomers, moves.Least)
 	})
 	fmt.Printf("            faults: %s; %s\n", s.faults, s.fleet)
 	s.recovered()
@@ -141,7 +139,7 @@ func together(gaps map[string]judge.Gap) map[string]judge.Gap {
 		}
 		all := by[key]
 		by[key] = judge.Gap{
-			Recipe: gap.Recipe, Grants: all.Grants + gap.Grants,
+			Grants:  all.Grants + gap.Grants,
 			Longest: max(all.Longest, gap.Longest), Patient: max(all.Patient, gap.Patient),
 		}
 	}
@@ -199,7 +197,7 @@ func (s *soak) verdict() error {
 		minutes = s.now().Minutes()
 	}
 	least := 1 + int(leastPerMinute*minutes)
-	if idle := s.court.judge.Unserved(least, servedKeys(s.load)...); len(idle) > 0 {
+	if idle := s.court.judge.Unserved(least, servedKeys()...); len(idle) > 0 {
 		return fmt.Errorf("%w: fewer than %d of %s", errIdle, least, strings.Join(idle, ", "))
 	}
 	fmt.Println("no violation")

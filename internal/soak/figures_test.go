@@ -10,7 +10,7 @@ import (
 )
 
 func TestARunInWhichARecipeWasHardlyUsedProvesNothing(t *testing.T) {
-	s := &soak{options: options{minutes: 1, load: loadAll}, start: time.Now()}
+	s := &soak{options: options{minutes: 1}, start: time.Now()}
 	s.court = newCourt(s.start, judge.Config{Timeout: time.Second})
 	verdict := func() error {
 		s.court.do(func(j *judge.Judge) { j.JudgeUntil(s.now()) })
@@ -24,13 +24,13 @@ func TestARunInWhichARecipeWasHardlyUsedProvesNothing(t *testing.T) {
 			}
 		}
 	}
-	grant(servedKeys(loadAll), leastPerMinute)
-	grant(servedKeys(loadAll)[1:], 1)
+	grant(servedKeys(), leastPerMinute)
+	grant(servedKeys()[1:], 1)
 	err := verdict()
 	require.ErrorIs(t, err, errIdle)
-	require.ErrorContains(t, err, "of "+servedKeys(loadAll)[0])
-	require.NotContains(t, err.Error(), servedKeys(loadAll)[1])
-	grant(servedKeys(loadAll)[:1], 1)
+	require.ErrorContains(t, err, "of "+servedKeys()[0])
+	require.NotContains(t, err.Error(), servedKeys()[1])
+	grant(servedKeys()[:1], 1)
 	require.NoError(t, verdict())
 	s.court.do(func(j *judge.Judge) { j.Accuse(0, "process", "", "ended") })
 	require.ErrorIs(t, verdict(), errViolated)

@@ -51,7 +51,7 @@ func (f *fleet) start(number int) {
 	s := &ship{life: f.lives[number], done: make(chan struct{}), rested: make(chan struct{})}
 	params, err := json.Marshal(Params{
 		Process: number, Life: s.life, Servers: f.ensemble.Addrs(), Timeout: f.timeout,
-		Start: f.soak.start, Seed: f.seed, Members: f.processes, Operator: number == 1, Load: f.load,
+		Start: f.soak.start, Seed: f.seed, Members: f.processes, Operator: number == 1,
 	})
 	if err != nil {
 		panic(err) // a type that has no JSON

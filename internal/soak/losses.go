@@ -61,9 +61,16 @@ func (f *faults) goesOn(ctx context.Context) error {
 // lose stops a server for some time, in which the others go on. Then these lose their
 // disks, and get that server's data.
 func (f *faults) lose(ctx context.Context, n int) error {
-	stale, role, err := f.stale(ctx, n)
+	leader, err := f.ensemble.Leader(ctx)
 	if err != nil {
 		return err
+	}
+	// The stale server goes on with what it knows. If it led, the others elect a leader while it misses what
+	// they do. Its next epoch then has the number of theirs, so it refuses the sessions that have seen that
+	// until it has come as far.
+	stale, role := leader, "leader"
+	if n%3 != 2 {
+		stale, role = f.other(leader), "follower"
 	}
 	others := f.others(stale)
 	k := f.killedOrStopped()
@@ -78,7 +85,7 @@ func (f *faults) lose(ctx context.Context, n int) error {
 	if err := k.begin(stale, ctx); err != nil {
 		return err
 	}
-	leader, err := f.ensemble.Leader(ctx, stale)
+	leader, err = f.ensemble.Leader(ctx, stale)
 	if err != nil {
 		return err
 	}
@@ -115,20 +122,6 @@ func (f *faults) lose(ctx context.Context, n int) error {
 		return err
 	}
 	return f.allServe(ctx)
-}
-
-// stale chooses the server that goes on with what it knows. If it led, the others elect a leader
-// while it misses what they do. Its next epoch then has the number of theirs, so it refuses
-// the sessions that have seen that until it has come as far.
-func (f *faults) stale(ctx context.Context, n int) (node *zkserver.Node, role string, err error) {
-	leader, err := f.ensemble.Leader(ctx)
-	if err != nil {
-		return nil, "", err
-	}
-	if n%3 == 2 {
-		return leader, "leader", nil
-	}
-	return f.other(leader), "follower", nil
 }
 
 func (f *faults) others(node *zkserver.Node) (others []*zkserver.Node) {

@@ -3,7 +3,7 @@
 //
 //	go run ./internal/soak -minutes 60 -seed 1
 //	go run ./internal/soak -minutes 10 -faults rolling
-//	go run ./internal/soak -kills 50 -load lock
+//	go run ./internal/soak -kills 50
 //	go run ./internal/soak -losses 8
 //
 // Three servers run in containers. Of four processes, each of which uses all recipes, one is
@@ -18,7 +18,7 @@
 //
 // With -kills there is one standalone server instead. It is killed every few seconds, and
 // started again at once. The run ends with the first start that fails, and the line "starts:"
-// says how many have succeeded. -load lock is the load that finds fault with a server soonest.
+// says how many have succeeded.
 //
 // With -losses the three servers lose their last transactions, again and again, as if they had
 // no volumes or a backup were put back: one is stopped for some seconds, the two others then lose
@@ -56,30 +56,19 @@ import (
 
 // options are the settings of a run.
 type options struct {
-	minutes      float64
-	seed         uint64
-	processes    int
-	timeout      time.Duration
-	znodes       int
-	kills        int // how often one server is killed; 0: three servers
-	losses       int // how often three servers lose transactions; 0: all kinds of faults
-	faults       string
-	load         string
-	curatorLines bool
+	minutes   float64
+	seed      uint64
+	processes int
+	timeout   time.Duration
+	znodes    int
+	kills     int // how often one server is killed; 0: three servers
+	losses    int // how often three servers lose transactions; 0: all kinds of faults
+	faults    string
 }
-
-// What the processes do: loadAll is all recipes, loadLock one kind of lock, as often as
-// possible.
-const (
-	loadAll  = "all"
-	loadLock = "lock"
-)
 
 // check refuses options that make no sense.
 func (o options) check() error {
 	switch {
-	case o.load != loadAll && o.load != loadLock:
-		return fmt.Errorf("-load %s: neither %s nor %s", o.load, loadAll, loadLock)
 	case o.processes < 2:
 		return fmt.Errorf("-processes %d: at least 2 are needed", o.processes)
 	case o.kills < 0 || o.losses < 0 || o.znodes < 0:
@@ -117,8 +106,6 @@ func main() {
 	flag.IntVar(&o.kills, "kills", 0, "how often one standalone server is killed and started again, instead of -minutes of faults")
 	flag.IntVar(&o.losses, "losses", 0, "how often the three servers lose their last transactions, instead of -minutes of faults")
 	flag.StringVar(&o.faults, "faults", faultsAll, "which faults there are: "+mixNames())
-	flag.StringVar(&o.load, "load", loadAll, "what the processes do: "+loadAll+", or "+loadLock+" for one kind of lock on many paths")
-	flag.BoolVar(&o.curatorLines, "curator-lines", false, "create the lines in advance, as Curator does, and keep them")
 	flag.Parse()
 	if o.processes == 0 {
 		o.processes = 4

@@ -45,21 +45,14 @@ func churnKey(i int) string { return fmt.Sprint(churnPrefix, i) }
 
 const churnPrefix = "/churn-"
 
-func churnKeys() []string {
-	var keys []string
-	for i := range churned {
-		keys = append(keys, churnKey(i))
+func churnKeys() []string { return numbered(churned, churnKey) }
+
+// numbered returns the keys with the first n numbers.
+func numbered(n int, key func(i int) string) (keys []string) {
+	for i := range n {
+		keys = append(keys, key(i))
 	}
 	return keys
-}
-
-// curatorLines returns the lines that another library's client may have created, because
-// it can stand in them.
-func curatorLines(load string) []string {
-	if load == loadLock {
-		return churnKeys()
-	}
-	return slices.Concat([]string{lockKey, rwKey, keptKey, electionKey}, severalKeys, churnKeys())
 }
 
 // severalKeys are the locks that LockAll takes.
@@ -75,20 +68,12 @@ func slotKey(i int) string { return fmt.Sprint(semaphoreKey, "-", i) }
 const shards = 12
 
 // shardKeys returns the names of the shards' data.
-func shardKeys() (keys []string) {
-	for i := range shards {
-		keys = append(keys, shardKey(i))
-	}
-	return keys
-}
+func shardKeys() []string { return numbered(shards, shardKey) }
 
 func shardKey(i int) string { return fmt.Sprint("/shard-", i) }
 
 // servedKeys returns what workers wait for.
-func servedKeys(load string) []string {
-	if load == loadLock {
-		return churnKeys()
-	}
+func servedKeys() []string {
 	return slices.Concat(severalKeys, churnKeys(), []string{
 		semaphoreKey, electionKey, keptKey, allKey, rwKey + judge.DowngradeSuffix,
 		failingKey, failingKey + judge.PutSuffix, failingKey + judge.RedriveSuffix, deadKey,
@@ -119,11 +104,7 @@ func dataOf(key string) string { return key + "-data" }
 
 // fencedKeys returns what protects data.
 func fencedKeys() []string {
-	keys := append([]string{lockKey, rwKey, keptKey, electionKey}, severalKeys...)
-	for i := range slots {
-		keys = append(keys, slotKey(i))
-	}
-	return append(keys, shardKeys()...)
+	return slices.Concat([]string{lockKey, rwKey, keptKey, electionKey}, severalKeys, numbered(slots, slotKey), shardKeys())
 }
 
 // permanent returns the znodes that the run makes at its beginning.
@@ -148,20 +129,19 @@ func parseDone(name string) (item string, token int64) {
 	return item, token
 }
 
-// mayRest reports whether a znode may be there while nobody holds or waits for anything: a
+// mayRest reports whether a znode may be there while sessions live that hold and wait for nothing: a
 // session keeps a receipt of its puts in each queue.
-func mayRest(path string) bool {
-	dir, _ := pathpkg.Split(path)
-	return strings.HasSuffix(dir, "/puts/")
+func mayRest(z judge.Znode) bool {
+	return !z.Ephemeral || strings.HasSuffix(pathpkg.Dir(z.Path), "/puts")
 }
-
-// mayRemain is like the function, but where containers are not reaped all may remain.
-func (o options) mayRemain(path string) bool { return o.curatorLines || mayRemain(path) }
 
 // mayRemain reports whether a znode may stand at the end of a run: what was made at the
 // beginning, the counter, and of each queue its last segment.
-func mayRemain(path string) bool {
-	path = strings.TrimPrefix(path, root)
+func mayRemain(z judge.Znode) bool {
+	path := strings.TrimPrefix(z.Path, root)
+	if z.Ephemeral {
+		return false
+	}
 	if path == counterKey || slices.Contains(permanent(), path) {
 		return true
 	}

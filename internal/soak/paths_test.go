@@ -4,6 +4,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/zkrecipes/zkrecipes/internal/judge"
 )
 
 func TestTheZnodeOfAnAckNamesItsClaim(t *testing.T) {
@@ -16,11 +18,12 @@ func TestTheZnodeOfAnAckNamesItsClaim(t *testing.T) {
 }
 
 func TestWhileNobodyHoldsAnythingOnlyReceiptsRest(t *testing.T) {
+	require.True(t, mayRest(judge.Znode{Path: "/soak/queue/line"}))
 	for path, may := range map[string]bool{
 		"/soak/queue/puts/receipt": true, "/soak/queue/line/place": false, "/soak/semaphore/slots/1-a": false,
 		"/soak/election/leader": false, "/soak/queue/s/1/item/c": false,
 	} {
-		require.Equal(t, may, mayRest(path), path)
+		require.Equal(t, may, mayRest(judge.Znode{Path: path, Ephemeral: true}), path)
 	}
 }
 
@@ -32,6 +35,7 @@ func TestOnlyTheSkeletonMayRemain(t *testing.T) {
 		"/soak/failing-dead/s/0": true, "/soak/failing-dead/s/0/item": false, "/soak/semaphore-2-data": true, "/soak/semaphore": false,
 		"/soak/queue-dead": false, "/soak/lock": false, "/soak/lock/place": false, "/soak/done/1": false, "/soak/gate": false,
 	} {
-		require.Equal(t, may, mayRemain(path), path)
+		require.Equal(t, may, mayRemain(judge.Znode{Path: path}), path)
+		require.False(t, mayRemain(judge.Znode{Path: path, Ephemeral: true}), path)
 	}
 }

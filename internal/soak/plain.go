@@ -47,13 +47,6 @@ func newPlain(ctx context.Context, c *court, e *zkserver.Ensemble, o options) (*
 			return nil, err
 		}
 	}
-	if o.curatorLines {
-		for _, key := range curatorLines(o.load) {
-			if _, err := p.any().CreateContainer(root+key, nil, zk.FlagContainer, zk.WorldACL(zk.PermAll)); err != nil {
-				return nil, err
-			}
-		}
-	}
 	return p, p.fill(ctx, o.znodes)
 }
 
@@ -69,8 +62,7 @@ func (p *plain) connect() error {
 		if server == "" {
 			to = p.servers
 		}
-		conn, _, err := zk.Connect(to, p.timeout, zk.WithLogger(quiet{}), zk.WithLogInfo(false),
-			zk.WithEventCallback(func(zk.Event) {}))
+		conn, _, err := zk.Connect(to, p.timeout, zk.WithLogger(quiet{}), zk.WithLogInfo(false))
 		if err != nil {
 			return err
 		}
@@ -228,26 +220,20 @@ func (p *plain) walk(path string, found *[]judge.Znode) error {
 func (p *plain) versions(keys ...string) map[string]int32 {
 	versions := map[string]int32{}
 	for _, key := range keys {
-		for {
-			if _, stat, err := p.any().Get(root + dataOf(key)); err == nil {
-				versions[key] = stat.Version
-				break
-			}
-			time.Sleep(100 * time.Millisecond)
-		}
+		_, versions[key] = p.get(dataOf(key))
 	}
 	return versions
 }
 
-// count returns the value of a counter.
-func (p *plain) count(key string) int64 { return parseCount(p.data(key)) }
-
-// data returns a znode's data, nil if there is none, such as with -load lock.
-func (p *plain) data(key string) []byte {
+// get returns a znode's data and version. If there is none, these are nil and 0.
+func (p *plain) get(key string) (data []byte, version int32) {
 	for {
-		data, _, err := p.any().Get(root + key)
-		if err == nil || errors.Is(err, zk.ErrNoNode) {
-			return data
+		data, stat, err := p.any().Get(root + key)
+		switch {
+		case err == nil:
+			return data, stat.Version
+		case errors.Is(err, zk.ErrNoNode):
+			return nil, 0
 		}
 		time.Sleep(100 * time.Millisecond)
 	}

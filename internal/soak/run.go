@@ -61,10 +61,6 @@ func run(ctx context.Context, o options) (err error) {
 	if o.losses > 0 {
 		length = fmt.Sprint(o.losses, " losses")
 	}
-	if o.curatorLines {
-		cfg.ReapEvery = 24 * time.Hour
-		length += ", on lines that are there before"
-	}
 	ensemble, err := provider.StartEnsemble(ctx, servers, cfg)
 	if err != nil {
 		return err
@@ -75,8 +71,8 @@ func run(ctx context.Context, o options) (err error) {
 		}
 	}
 	s := &soak{options: o, ensemble: ensemble, start: time.Now().Round(0)}
-	fmt.Printf("%s, %s, load %s, %d processes, %d other znodes, seed %d, session timeout %v\n",
-		provider, length, o.load, o.processes, o.znodes, o.seed, o.timeout)
+	fmt.Printf("%s, %s, %d processes, %d other znodes, seed %d, session timeout %v\n",
+		provider, length, o.processes, o.znodes, o.seed, o.timeout)
 	s.court = newCourt(s.start, judge.Config{
 		Timeout: o.timeout, Slack: 2 * time.Second,
 		Members: map[string]int{barrierKey: o.processes - 1, doubleKey: o.processes, doubleKey + judge.LeaveSuffix: o.processes},
@@ -86,7 +82,7 @@ func run(ctx context.Context, o options) (err error) {
 		Chains: map[string]int{allKey: len(severalKeys), severalKeys[0]: 3, severalKeys[1]: 2, failingKey + judge.RedriveSuffix: 3},
 		Queues: map[string]judge.DeadLetters{failingKey: {Key: deadKey, Attempts: failingAttempts}},
 		Steady: steadyKeys(),
-		Shards: o.shards(),
+		Shards: shardKeys(),
 	})
 	if s.plain, err = newPlain(ctx, s.court, ensemble, o); err != nil {
 		return err
@@ -97,14 +93,6 @@ func run(ctx context.Context, o options) (err error) {
 		return err
 	}
 	return s.verdict()
-}
-
-// shards returns the names of the shards' data, if the load has any.
-func (o options) shards() []string {
-	if o.load == loadLock {
-		return nil
-	}
-	return shardKeys()
 }
 
 // work runs the processes, the faults, and the end of all.
@@ -160,24 +148,18 @@ func (s *soak) settle(ctx context.Context) error {
 		return err
 	}
 	s.fleet.finish()
-	s.until(ctx, 2*time.Minute, func() bool { return s.plain.drained() })
+	s.until(ctx, 2*time.Minute, s.plain.drained)
 	s.calm(ctx)
-	s.rest(ctx)
+	s.fleet.rest(ctx)
+	s.remains(ctx, s.court.judge.Bound(), mayRest)
 	s.fleet.stop()
-	s.until(ctx, time.Minute, func() bool { // sessions of killed processes, containers, znodes of acks
-		for _, z := range s.plain.tree() {
-			if z.Ephemeral || !s.mayRemain(z.Path) {
-				return false
-			}
-		}
-		return true
-	})
-	tree, versions := s.plain.tree(), s.plain.versions(fencedKeys()...)
-	versions[counterKey] = int32(s.plain.count(counterKey))
+	s.remains(ctx, time.Minute, mayRemain) // sessions of killed processes, containers and znodes of acks go
+	versions := s.plain.versions(fencedKeys()...)
+	count, _ := s.plain.get(counterKey)
+	versions[counterKey] = int32(parseCount(count))
 	s.court.do(func(j *judge.Judge) {
 		now := s.now()
 		j.JudgeUntil(now)
-		j.Remains(now, tree, s.mayRemain)
 		j.Drained(now)
 		j.Rounds(now, barrierKey)
 		for key, version := range versions {
@@ -206,7 +188,8 @@ func (s *soak) calm(ctx context.Context) {
 
 // explainShards prints what the processes tell each other of the shards, and what they do.
 func (s *soak) explainShards(ctx context.Context) {
-	fmt.Printf("the number of shards: %q; their ephemeral znodes:\n", s.plain.data(shardsKey))
+	number, _ := s.plain.get(shardsKey)
+	fmt.Printf("the number of shards: %q; their ephemeral znodes:\n", number)
 	s.printEphemerals(root + shardsKey + "/")
 	s.fleet.printGoroutines(ctx)
 }
@@ -220,16 +203,15 @@ func (s *soak) printEphemerals(prefix string) {
 	}
 }
 
-// rest lets the processes give back everything and keep their sessions, and judges that nothing
-// is left.
-func (s *soak) rest(ctx context.Context) {
-	s.fleet.rest(ctx)
-	left := func() []judge.Znode {
-		return slices.DeleteFunc(s.plain.tree(), func(z judge.Znode) bool { return !z.Ephemeral || mayRest(z.Path) })
+// remains waits for a time until only what may be there is left, and judges that.
+func (s *soak) remains(ctx context.Context, most time.Duration, may func(judge.Znode) bool) {
+	var tree []judge.Znode
+	look := func() bool {
+		tree = s.plain.tree()
+		return !slices.ContainsFunc(tree, func(z judge.Znode) bool { return !may(z) })
 	}
-	s.until(ctx, s.court.judge.Bound(), func() bool { return len(left()) == 0 })
-	tree := left()
-	s.court.do(func(j *judge.Judge) { j.Rests(s.now(), tree, mayRest) })
+	s.until(ctx, most, look)
+	s.court.do(func(j *judge.Judge) { j.Remains(s.now(), tree, may) })
 }
 
 // until waits until f returns true, or for a time.

@@ -32,7 +32,6 @@ type Params struct {
 	Seed          uint64
 	Members       int  // of each barrier
 	Operator      bool // this process opens and shuts the gate
-	Load          string
 }
 
 // Report is a line that a worker process writes. At most one of the fields after At is set.
@@ -125,8 +124,8 @@ func (p *process) run() (err error) {
 	}
 	w := &worker{process: p, link: p.light, name: "churn", rand: p.source("churn")}
 	all.Go(func() { w.loop((*worker).churn) })
-	all.Go(p.figures)
-	all.Go(p.beat)
+	all.Go(func() { p.every(5*time.Second, func() Report { return Report{Figures: p.use()} }) })
+	all.Go(func() { p.every(500*time.Millisecond, func() Report { return Report{} }) }) // all that has happened is reported
 	all.Wait()
 	p.report(Report{Rested: true})
 	<-p.end
@@ -151,9 +150,6 @@ func (l *link) close() {
 
 // work returns what the goroutines of a process do, again and again.
 func (p *process) work() map[string]func(*worker) {
-	if p.Load == loadLock {
-		return map[string]func(*worker){"churn-too": (*worker).churn}
-	}
 	lock := zkrecipes.NewMutex(p.client, lockKey)
 	rw := zkrecipes.NewRWLock(p.client, rwKey)
 	free := zkrecipes.NewQueue(p.client, queueKey, &zkrecipes.QueueOptions{MaxAttempts: -1})
@@ -263,22 +259,15 @@ func (p *process) report(r Report) {
 	}
 }
 
-// figures reports what the process uses, now and then.
-func (p *process) figures() {
+// every reports something again and again.
+func (p *process) every(d time.Duration, what func() Report) {
 	for p.ctx.Err() == nil {
-		pause(p.ctx, 5*time.Second)
-		p.report(Report{Figures: p.use()})
+		pause(p.ctx, d)
+		p.report(what())
 	}
 }
 
-// beat tells the judge that all which has happened is reported.
-func (p *process) beat() {
-	for p.ctx.Err() == nil {
-		pause(p.ctx, 500*time.Millisecond)
-		p.report(Report{})
-	}
-}
-
+// use returns what the process uses.
 func (p *process) use() *Figures {
 	var memory runtime.MemStats
 	runtime.ReadMemStats(&memory)
@@ -326,6 +315,29 @@ func (w *worker) tell(e judge.Event) {
 	}
 	e.Process, e.Life, e.Worker = w.Process, w.Life, w.name
 	w.process.tell(e)
+}
+
+// finished reports whether nothing more is to be put.
+func (w *worker) finished() bool {
+	select {
+	case <-w.finish:
+		return true
+	default:
+		return false
+	}
+}
+
+// attempt makes a call, and reports its beginning, and that it was served or has failed.
+func (w *worker) attempt(e judge.Event, call func(e *judge.Event) error) bool {
+	e.Kind = judge.Begin
+	w.tell(e)
+	if err := call(&e); err != nil {
+		w.failed(e, err)
+		return false
+	}
+	e.Kind = judge.Granted
+	w.tell(e)
+	return true
 }
 
 // failed reports that a call has failed, and with which error unless that is one of

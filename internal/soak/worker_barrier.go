@@ -10,29 +10,21 @@ import (
 )
 
 func (w *worker) passBarrier(b *zkrecipes.Barrier, key string) {
-	e := judge.Event{Kind: judge.Begin, Recipe: judge.RecipeBarrier, Key: key}
-	w.tell(e)
-	index, err := b.Wait(w.ctx)
-	if err != nil {
-		w.failed(e, err)
-		return
+	if w.attempt(judge.Event{Recipe: judge.RecipeBarrier, Key: key}, func(e *judge.Event) (err error) {
+		e.Index, err = b.Wait(w.ctx)
+		return err
+	}) {
+		w.sleep(w.ctx, 0, 200*time.Millisecond)
 	}
-	e.Kind, e.Index = judge.Granted, index
-	w.tell(e)
-	w.sleep(w.ctx, 0, 200*time.Millisecond)
 }
 
 // visit enters a double barrier and leaves it.
 func (w *worker) visit(d *zkrecipes.DoubleBarrier, key string) {
-	e := judge.Event{Kind: judge.Begin, Recipe: judge.RecipeDouble, Key: key}
-	w.tell(e)
-	v, err := d.Enter(w.ctx)
-	if err != nil {
-		w.failed(e, err)
+	e := judge.Event{Recipe: judge.RecipeDouble, Key: key}
+	var v *zkrecipes.Visit
+	if !w.attempt(e, func(*judge.Event) (err error) { v, err = d.Enter(w.ctx); return err }) {
 		return
 	}
-	e.Kind = judge.Granted
-	w.tell(e)
 	w.sleep(w.ctx, 0, 100*time.Millisecond)
 
 	e.Kind, e.At = judge.Leaving, w.now() // before Err, as the process may be stopped
@@ -40,36 +32,22 @@ func (w *worker) visit(d *zkrecipes.DoubleBarrier, key string) {
 		e.Kind = judge.Gone
 	}
 	w.tell(e)
-	leave := judge.Event{Kind: judge.Begin, Recipe: judge.RecipeLeave, Key: key + judge.LeaveSuffix}
-	w.tell(leave)
-	if err := v.Leave(w.ctx); err != nil {
-		w.failed(leave, err)
-	} else {
-		leave.Kind = judge.Granted
-		w.tell(leave)
-	}
+	leave := judge.Event{Recipe: judge.RecipeLeave, Key: key + judge.LeaveSuffix}
+	w.attempt(leave, func(*judge.Event) error { return v.Leave(w.ctx) })
 	w.sleep(w.ctx, 0, 100*time.Millisecond)
 }
 
 func (w *worker) passGate(g *zkrecipes.Gate) {
-	e := judge.Event{Kind: judge.Begin, Recipe: judge.RecipeGate, Key: gateKey}
-	w.tell(e)
-	if err := g.Wait(w.ctx); err != nil {
-		w.failed(e, err)
-		return
+	if w.attempt(judge.Event{Recipe: judge.RecipeGate, Key: gateKey}, func(*judge.Event) error { return g.Wait(w.ctx) }) {
+		w.sleep(w.ctx, 10*time.Millisecond, 100*time.Millisecond)
 	}
-	e.Kind = judge.Granted
-	w.tell(e)
-	w.sleep(w.ctx, 10*time.Millisecond, 100*time.Millisecond)
 }
 
 // operate shuts the gate for a while. It opens it again even if the run ends meanwhile.
 func (w *worker) operate(g *zkrecipes.Gate) {
-	select {
-	case <-w.finish:
+	if w.finished() {
 		<-w.ctx.Done()
 		return
-	default:
 	}
 	w.sleep(w.ctx, 100*time.Millisecond, 3*time.Second)
 	w.turn(w.ctx, g.Shut, judge.Closing, judge.Shut)

@@ -25,7 +25,7 @@ func (w *worker) campaign(e *zkrecipes.Election) {
 			w.failed(event, err)
 		}
 	} else {
-		t := acquire(w, func(ctx context.Context) (*zkrecipes.Term, error) { return e.Campaign(ctx, value) }, event)
+		t := acquire(w.ctx, w, func(ctx context.Context) (*zkrecipes.Term, error) { return e.Campaign(ctx, value) }, event)
 		if t == nil {
 			return
 		}

@@ -25,12 +25,7 @@ var errBad = errors.New("a bad item")
 
 // fixed reports whether bad items do not fail now. The clock is that of all processes.
 func (w *worker) fixed() bool {
-	select {
-	case <-w.finish:
-		return true
-	default:
-		return w.now()%fixedEvery > fixedEvery-fixedFor
-	}
+	return w.finished() || w.now()%fixedEvery > fixedEvery-fixedFor
 }
 
 // try handles an item of the queue with dead letters, or fails.
@@ -48,9 +43,7 @@ func (w *worker) try(it *zkrecipes.Item) error {
 // bury takes a dead letter, for good, unless they are to be left for a redrive.
 func (w *worker) bury(q *zkrecipes.Queue) {
 	ctx, cancel := w.ctx, context.CancelFunc(func() {})
-	select {
-	case <-w.finish:
-	default:
+	if !w.finished() {
 		past := w.now() % (2 * fixedEvery)
 		ctx, cancel = context.WithTimeout(ctx, max(fixedEvery-past, 0))
 	}

@@ -86,7 +86,7 @@ func (w *worker) lock(lock func(context.Context) (*zkrecipes.Lease, error), rw *
 	if rw != nil {
 		e.Recipe = "write"
 	}
-	l := acquire(w, lock, e)
+	l := acquire(w.ctx, w, lock, e)
 	if l == nil {
 		return
 	}
@@ -109,7 +109,7 @@ func (w *worker) lock(lock func(context.Context) (*zkrecipes.Lease, error), rw *
 // session's places, and whatever belongs to them, come and go as often as possible.
 func (w *worker) churn() {
 	e := judge.Event{Recipe: "lock", Key: churnKey(w.rand.IntN(churned))}
-	l := acquire(w, zkrecipes.NewMutex(w.client, e.Key).Lock, e)
+	l := acquire(w.ctx, w, zkrecipes.NewMutex(w.client, e.Key).Lock, e)
 	if l == nil {
 		return
 	}
@@ -120,8 +120,8 @@ func (w *worker) churn() {
 }
 
 // acquire calls lock, sometimes for a short time only. It returns nil if that fails.
-func acquire[L any](w *worker, lock func(context.Context) (*L, error), e judge.Event) *L {
-	ctx, cancel := w.ctx, context.CancelFunc(func() {})
+func acquire[L any](ctx context.Context, w *worker, lock func(context.Context) (*L, error), e judge.Event) *L {
+	cancel := context.CancelFunc(func() {})
 	if w.oneIn(20) {
 		ctx, cancel = context.WithTimeout(ctx, time.Duration(w.rand.IntN(100))*time.Millisecond)
 	}
@@ -171,14 +171,10 @@ func (w *worker) commit(l fenced, keys ...string) (version int32, read time.Dura
 // downgrade goes on as a reader. It claims to have read from the last moment on in which it
 // could believe that it wrote, so that the judge finds a writer in between.
 func (h *hold) downgrade(rw *zkrecipes.RWLock, l *zkrecipes.Lease) *hold {
-	call := judge.Event{Kind: judge.Begin, Recipe: judge.RecipeDowngrade, Key: h.event.Key + judge.DowngradeSuffix}
-	h.w.tell(call)
-	if err := rw.Downgrade(h.w.ctx, l); err != nil {
-		h.w.failed(call, err)
+	call := judge.Event{Recipe: judge.RecipeDowngrade, Key: h.event.Key + judge.DowngradeSuffix}
+	if !h.w.attempt(call, func(*judge.Event) error { return rw.Downgrade(h.w.ctx, l) }) {
 		return h
 	}
-	call.Kind = judge.Granted
-	h.w.tell(call)
 	h.over()
 	e := h.event
 	e.Shared, e.From = true, e.Until
@@ -209,7 +205,7 @@ func (h *hold) unwritten(l *zkrecipes.Lease, wrote int32, at time.Duration) {
 // read takes the lock as a reader. Nobody may write as long as it holds.
 func (w *worker) read(rw *zkrecipes.RWLock, key string) {
 	e := judge.Event{Recipe: "read", Key: key, Shared: true}
-	l := acquire(w, rw.RLock, e)
+	l := acquire(w.ctx, w, rw.RLock, e)
 	if l == nil {
 		return
 	}

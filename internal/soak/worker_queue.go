@@ -13,40 +13,24 @@ import (
 
 // put puts an item, whose data is its name.
 func (w *worker) put(q *zkrecipes.Queue, key, infix string) {
-	select {
-	case <-w.finish:
+	if w.finished() {
 		<-w.ctx.Done()
 		return
-	default:
 	}
 	item := fmt.Sprintf("%d.%d-%s%s%d", w.Process, w.Life, w.name, infix, w.n)
-	e := judge.Event{Kind: judge.Begin, Recipe: judge.RecipePut, Key: key + judge.PutSuffix, Item: item}
-	w.tell(e)
-	if _, err := q.Put(w.ctx, []byte(item)); err != nil {
-		w.failed(e, err)
-	} else {
-		e.Kind, e.At = judge.Granted, w.now()
-		w.tell(e)
-	}
+	w.attempt(judge.Event{Recipe: judge.RecipePut, Key: key + judge.PutSuffix, Item: item}, func(*judge.Event) error {
+		_, err := q.Put(w.ctx, []byte(item))
+		return err
+	})
 	producers := time.Duration(w.Members) // however many there are, the consumers keep up with them
 	w.sleep(w.ctx, producers*15*time.Millisecond, producers*60*time.Millisecond)
 }
 
 // take takes an item and acks it.
 func (w *worker) take(ctx context.Context, q *zkrecipes.Queue, key string) {
-	e := judge.Event{Kind: judge.Begin, Recipe: judge.RecipeTake, Key: key}
-	cancel := context.CancelFunc(func() {})
-	if w.oneIn(20) {
-		ctx, cancel = context.WithTimeout(ctx, time.Duration(w.rand.IntN(100))*time.Millisecond)
+	if it := acquire(ctx, w, q.Take, judge.Event{Recipe: judge.RecipeTake, Key: key}); it != nil {
+		w.handle(it, key)
 	}
-	defer cancel()
-	w.tell(e)
-	it, err := q.Take(ctx)
-	if err != nil {
-		w.failed(e, err, context.DeadlineExceeded)
-		return
-	}
-	w.handle(it, key)
 }
 
 // serve hands items to handlers until the run ends.

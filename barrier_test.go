@@ -155,24 +155,21 @@ func TestSurplusArrivalWaitsForTheNextRound(t *testing.T) {
 	later.For, later.Skip = 2*time.Second, 1
 	twice := list
 	twice.Times = 2
-	for name, faults := range map[string][]zktest.Fault{"not opened": {twice}, "opened": {list, later}} {
-		t.Run(name, func(t *testing.T) {
-			recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-				w.Plan.Add(faults...)
-				var as []*harness.Call[int]
-				for range 4 {
-					as = append(as, waitsOf(w, w.Stranger(nil), 3))
-				}
-				require.Len(t, w.Present(), 4)
-				time.Sleep(5 * time.Second)
-				recipetest.Indexes(t, as[:3]...)
-				require.True(t, as[3].Waiting())
-				recipetest.MembersLeft()
-				require.Len(t, w.Present(), 1)
-				recipetest.Indexes(t, as[3], waitsOf(w, w.Stranger(nil), 3), waitsOf(w, w.Stranger(nil), 3))
-			})
-		})
-	}
+	cases := map[string][]zktest.Fault{"not opened": {twice}, "opened": {list, later}}
+	eachInBubble(t, cases, func(t *testing.T, w *recipetest.World, _ string, faults []zktest.Fault) {
+		w.Plan.Add(faults...)
+		var as []*harness.Call[int]
+		for range 4 {
+			as = append(as, waitsOf(w, w.Stranger(nil), 3))
+		}
+		require.Len(t, w.Present(), 4)
+		time.Sleep(5 * time.Second)
+		recipetest.Indexes(t, as[:3]...)
+		require.True(t, as[3].Waiting())
+		recipetest.MembersLeft()
+		require.Len(t, w.Present(), 1)
+		recipetest.Indexes(t, as[3], waitsOf(w, w.Stranger(nil), 3), waitsOf(w, w.Stranger(nil), 3))
+	})
 }
 
 // A member that ignores the error must not take itself for member 0, the leader.

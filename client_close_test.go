@@ -54,7 +54,7 @@ func TestCloseTakesNoTimeWhateverTheStateOfTheConnection(t *testing.T) {
 			synctest.Wait()
 		}
 	}
-	for name, lose := range map[string]state{
+	eachInBubble(t, map[string]state{
 		"disconnected": func(w *recipetest.World, s *session.Session, _ *atomic.Bool) {
 			w.Plan.Add(zktest.Fault{Do: zktest.Refuse, Times: -1})
 			w.Srv.Disconnect(s.ID())
@@ -66,31 +66,27 @@ func TestCloseTakesNoTimeWhateverTheStateOfTheConnection(t *testing.T) {
 		"re-arming watches":                        withheld("setWatches"),
 		"requests that wait for a connection":      reading(blackHole),
 		"requests that wait while watches are set": reading(withheld("setWatches")),
-	} {
-		t.Run(name, func(t *testing.T) {
-			recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-				var hole atomic.Bool
-				c := w.Stranger(&zkrecipes.Options{
-					Auth: []zkrecipes.Auth{{Scheme: "digest", Data: []byte("user:password")}},
-					Dialer: func(ctx context.Context, network, addr string) (net.Conn, error) {
-						if hole.Load() {
-							<-ctx.Done()
-							return nil, ctx.Err()
-						}
-						return w.Srv.DialContext(ctx, network, addr)
-					},
-				})
-				s, _ := c.Core().Session()
-				recipetest.WatchOn(t, s, "/zookeeper")
-				lose(w, s, &hole)
-				err := closes(t, c, recipetest.PromptClose)
-				require.ErrorIs(t, err, zkrecipes.ErrSessionNotClosed)
-				require.ErrorContains(t, err, "left to time out")
-				require.Equal(t, err, c.Close(), "a second Close does nothing")
-				w.Back()
-			})
+	}, func(t *testing.T, w *recipetest.World, _ string, lose state) {
+		var hole atomic.Bool
+		c := w.Stranger(&zkrecipes.Options{
+			Auth: []zkrecipes.Auth{{Scheme: "digest", Data: []byte("user:password")}},
+			Dialer: func(ctx context.Context, network, addr string) (net.Conn, error) {
+				if hole.Load() {
+					<-ctx.Done()
+					return nil, ctx.Err()
+				}
+				return w.Srv.DialContext(ctx, network, addr)
+			},
 		})
-	}
+		s, _ := c.Core().Session()
+		recipetest.WatchOn(t, s, "/zookeeper")
+		lose(w, s, &hole)
+		err := closes(t, c, recipetest.PromptClose)
+		require.ErrorIs(t, err, zkrecipes.ErrSessionNotClosed)
+		require.ErrorContains(t, err, "left to time out")
+		require.Equal(t, err, c.Close(), "a second Close does nothing")
+		w.Back()
+	})
 }
 
 // If the client has not noticed yet that the connection is lost, go-zookeeper may queue its
@@ -123,10 +119,13 @@ func TestCloseWaitsForAServerThatTakesItsTime(t *testing.T) {
 				if err == nil {
 					require.Empty(t, w.Srv.Sessions())
 					require.Empty(t, w.Line())
+					require.NoError(t, closes(t, client, 0), "again")
 				}
 			})
 		}
 	}
+	require.NoError(t, (*zkrecipes.Client)(nil).Close())
+	require.NoError(t, new(zkrecipes.Client).Close(), "it was never dialed")
 }
 
 func TestCloseOnASilentServerTakesAtMostHalfTheTimeoutAndThreeSeconds(t *testing.T) {
@@ -179,11 +178,12 @@ func TestCloseIsPromptWhileGoroutinesLock(t *testing.T) {
 	}
 }
 
-// Holders and waiters of each kind, whether the client is connected or not
+// Holders and waiters of each kind, whether the client is connected or not. That the next ones get
+// what was held is in the table of faults.
 func TestCloseEndsLeasesAndWaiters(t *testing.T) {
 	for _, connected := range []bool{true, false} {
 		recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-			c, other := w.Client(nil), w.Client(nil)
+			c := w.Client(nil)
 			m, rw := zkrecipes.NewMutex(c, w.Path), zkrecipes.NewRWLock(c, "/rw")
 			var leases []*zkrecipes.Lease
 			var works []context.Context
@@ -194,10 +194,6 @@ func TestCloseEndsLeasesAndWaiters(t *testing.T) {
 			waiters := []*harness.Call[*zkrecipes.Lease]{w.Waits(m), recipetest.Later(t, rw.Lock)}
 			synctest.Wait()
 			waiters = append(waiters, recipetest.Later(t, rw.RLock)) // behind the writer
-			synctest.Wait()
-			next := []*harness.Call[*zkrecipes.Lease]{
-				w.LockLater(other), recipetest.Later(t, zkrecipes.NewRWLock(other, "/rw").Lock), recipetest.Later(t, zkrecipes.NewRWLock(other, "/writer").Lock),
-			}
 			synctest.Wait()
 			if connected {
 				w.Plan.Add(zktest.Fault{Do: zktest.Delay, For: time.Second})
@@ -231,28 +227,6 @@ func TestCloseEndsLeasesAndWaiters(t *testing.T) {
 			require.ErrorIs(t, errOf(m.TryLock)(t.Context()), zkrecipes.ErrClosed)
 			require.ErrorIs(t, errOf(m.Contenders)(t.Context()), zkrecipes.ErrClosed)
 			w.Back()
-			for _, a := range next { // at once, or when the session expires
-				require.NoError(t, a.Get().Release())
-			}
-			synctest.Wait()
-			for _, path := range []string{w.Path, "/rw", "/writer"} {
-				require.Empty(t, w.Srv.Children(path))
-			}
 		})
 	}
-}
-
-func TestCloseEndsTheSessionWhileConnected(t *testing.T) {
-	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-		c := w.Client(nil)
-		s, _ := c.Core().Session()
-		create := &zk.CreateRequest{Path: "/ephemeral", Acl: zk.WorldACL(zk.PermAll), Flags: zk.FlagEphemeral}
-		require.NoError(t, s.Multi(t.Context(), create).Err()) // which goes only with the session
-		require.NoError(t, closes(t, c, 0))
-		require.NotContains(t, w.Srv.Children("/"), "ephemeral")
-		require.Empty(t, w.Srv.Sessions())
-		require.NoError(t, closes(t, c, 0), "again")
-	})
-	require.NoError(t, (*zkrecipes.Client)(nil).Close())
-	require.NoError(t, new(zkrecipes.Client).Close(), "it was never dialed")
 }

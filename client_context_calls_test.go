@@ -13,7 +13,10 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/recipetest"
 )
 
-// callWorld is where a call that takes a context is made.
+// call is a call that takes a context.
+type call = func(context.Context) error
+
+// callWorld is where such a call is made.
 type callWorld struct {
 	*recipetest.World
 	t *testing.T
@@ -21,11 +24,15 @@ type callWorld struct {
 	c, other *zkrecipes.Client
 }
 
+func newCallWorld(t *testing.T, w *recipetest.World) *callWorld {
+	return &callWorld{World: w, t: t, c: w.Client(nil), other: w.Client(nil)}
+}
+
 // callsWithContext prepare each call in api.txt that takes a context, while all is well. What
 // such a call is granted all the same, it gives back. What follows a comma tells several
 // entries of one call apart.
-var callsWithContext = map[string]func(w *callWorld) func(context.Context) error{
-	"Dial": func(w *callWorld) func(context.Context) error {
+var callsWithContext = map[string]func(w *callWorld) call{
+	"Dial": func(w *callWorld) call {
 		return func(ctx context.Context) error {
 			c, err := zkrecipes.Dial(ctx, []string{w.Srv.Addr()}, &zkrecipes.Options{Dialer: w.Srv.DialContext})
 			if err == nil {
@@ -34,228 +41,170 @@ var callsWithContext = map[string]func(w *callWorld) func(context.Context) error
 			return err
 		}
 	},
-	"(*Client).Shutdown": func(w *callWorld) func(context.Context) error {
+	"(*Client).Shutdown": func(w *callWorld) call {
 		w.lease()
 		return w.c.Shutdown
 	},
-	"(*Client).Ping":     func(w *callWorld) func(context.Context) error { return w.c.Ping },
-	"(*Client).Get":      func(w *callWorld) func(context.Context) error { return on(w.c.Get) },
-	"(*Client).ACL":      func(w *callWorld) func(context.Context) error { return get(w.c.ACL, w.Path) },
-	"(*Client).Exists":   func(w *callWorld) func(context.Context) error { return get(w.c.Exists, w.Path) },
-	"(*Client).Children": func(w *callWorld) func(context.Context) error { return on(w.c.Children) },
-	"(*Client).Commit":   func(w *callWorld) func(context.Context) error { return commits(w.c.Commit) },
-	"(*Client).Recipes": func(w *callWorld) func(context.Context) error {
+	"(*Client).Ping":     func(w *callWorld) call { return w.c.Ping },
+	"(*Client).Get":      func(w *callWorld) call { return on(w.c.Get) },
+	"(*Client).ACL":      func(w *callWorld) call { return get(w.c.ACL, w.Path) },
+	"(*Client).Exists":   func(w *callWorld) call { return get(w.c.Exists, w.Path) },
+	"(*Client).Children": func(w *callWorld) call { return on(w.c.Children) },
+	"(*Client).Commit":   func(w *callWorld) call { return commits(w.c.Commit) },
+	"(*Client).Recipes": func(w *callWorld) call {
 		return each(func(ctx context.Context) iter.Seq2[zkrecipes.Usage, error] { return w.c.Recipes(ctx, "/", nil) })
 	},
-	"(*Client).Watch": func(w *callWorld) func(context.Context) error {
+	"(*Client).Watch": func(w *callWorld) call {
 		return each(func(ctx context.Context) iter.Seq2[zkrecipes.Node, error] { return w.c.Watch(ctx, w.Path) })
 	},
-	"(*Client).WatchChildren": func(w *callWorld) func(context.Context) error {
+	"(*Client).WatchChildren": func(w *callWorld) call {
 		return each(func(ctx context.Context) iter.Seq2[zkrecipes.Children, error] { return w.c.WatchChildren(ctx, w.Path) })
 	},
-	"(*Client).WatchTree": func(w *callWorld) func(context.Context) error {
+	"(*Client).WatchTree": func(w *callWorld) call {
 		return each(func(ctx context.Context) iter.Seq2[map[string]zkrecipes.Node, error] {
 			return w.c.WatchTree(ctx, w.Path, nil)
 		})
 	},
-	"(*Client).Evict, a waiter": func(w *callWorld) func(context.Context) error {
+	"(*Client).Evict, a waiter": func(w *callWorld) call {
 		w.holds()
 		w.LockLater(w.Stranger(nil))
-		return w.evicts(zkrecipes.NewMutex(w.c, w.Path).Contenders, nil)
+		return w.evicts(w.mutex().Contenders, nil)
 	},
-	"(*Client).Evict, a leader": func(w *callWorld) func(context.Context) error {
+	"(*Client).Evict, a leader": func(w *callWorld) call {
 		recipetest.Campaigns(w.t, zkrecipes.NewElection(w.other, "/e"), "x")
-		return w.evicts(zkrecipes.NewElection(w.c, "/e").Contenders, anyway)
+		return w.evicts(w.election().Contenders, anyway)
 	},
 
-	"(*Shards).Serve": func(w *callWorld) func(context.Context) error {
-		return func(ctx context.Context) error {
-			return zkrecipes.NewShards(w.c, "/shards", 2, nil).Serve(ctx, func(ctx context.Context, _ *zkrecipes.Shard) error {
-				<-ctx.Done()
-				return nil
-			})
-		}
-	},
-	"(*Shards).Owners": func(w *callWorld) func(context.Context) error {
-		return func(ctx context.Context) error {
-			_, err := zkrecipes.NewShards(w.c, "/shards", 2, nil).Owners(ctx)
-			return err
-		}
-	},
-	"(*Shards).Watch": func(w *callWorld) func(context.Context) error {
-		return each(zkrecipes.NewShards(w.c, "/shards", 2, nil).Watch)
-	},
-	"(*Shards).Resize": func(w *callWorld) func(context.Context) error {
-		return func(ctx context.Context) error { return zkrecipes.NewShards(w.c, "/shards", 2, nil).Resize(ctx, 3) }
-	},
-	"(*Shard).Get":      func(w *callWorld) func(context.Context) error { return on(w.shard().Get) },
-	"(*Shard).Children": func(w *callWorld) func(context.Context) error { return on(w.shard().Children) },
-	"(*Shard).Commit":   func(w *callWorld) func(context.Context) error { return commits(w.shard().Commit) },
+	"(*Shards).Serve":   func(w *callWorld) call { return does(w.shards().Serve) },
+	"(*Shards).Owners":  func(w *callWorld) call { return errOf(w.shards().Owners) },
+	"(*Shards).Watch":   func(w *callWorld) call { return each(w.shards().Watch) },
+	"(*Shards).Resize":  func(w *callWorld) call { return with(w.shards().Resize, 3) },
+	"(*Shard).Get":      func(w *callWorld) call { return on(w.shard().Get) },
+	"(*Shard).Children": func(w *callWorld) call { return on(w.shard().Children) },
+	"(*Shard).Commit":   func(w *callWorld) call { return commits(w.shard().Commit) },
 
-	"(*Mutex).Lock": func(w *callWorld) func(context.Context) error {
-		return releases(zkrecipes.NewMutex(w.c, w.Path).Lock)
-	},
-	"(*Mutex).Lock, of a new path": func(w *callWorld) func(context.Context) error {
-		return releases(zkrecipes.NewMutex(w.c, "/app/new").Lock)
-	},
-	"(*Mutex).Lock, held": func(w *callWorld) func(context.Context) error {
+	"(*Mutex).Lock":                func(w *callWorld) call { return releases(w.mutex().Lock) },
+	"(*Mutex).Lock, of a new path": func(w *callWorld) call { return releases(zkrecipes.NewMutex(w.c, "/app/new").Lock) },
+	"(*Mutex).Lock, held": func(w *callWorld) call {
 		w.holds()
-		return releases(zkrecipes.NewMutex(w.c, w.Path).Lock)
+		return releases(w.mutex().Lock)
 	},
-	"(*Mutex).Lock, kept": func(w *callWorld) func(context.Context) error {
-		return releases(zkrecipes.NewMutex(w.c, w.Path, zkrecipes.KeepFor(time.Second)).Lock)
-	},
-	"(*Mutex).Lock, kept by another call": func(w *callWorld) func(context.Context) error {
-		kept := zkrecipes.NewMutex(w.c, w.Path, zkrecipes.KeepFor(time.Second))
+	"(*Mutex).Lock, kept": func(w *callWorld) call { return releases(w.kept().Lock) },
+	"(*Mutex).Lock, kept by another call": func(w *callWorld) call {
+		kept := w.kept()
 		recipetest.LockOn(w.t, kept)
 		return releases(kept.Lock)
 	},
-	"(*Mutex).Lock, with a delay": func(w *callWorld) func(context.Context) error {
+	"(*Mutex).Lock, with a delay": func(w *callWorld) call {
 		delayed := zkrecipes.NewMutex(w.other, "/delayed", zkrecipes.LockDelay(time.Minute))
 		recipetest.LockOn(w.t, delayed)
 		w.Expire(w.other)
 		return releases(zkrecipes.NewMutex(w.c, "/delayed", zkrecipes.LockDelay(time.Minute)).Lock)
 	},
-	"(*Mutex).TryLock": func(w *callWorld) func(context.Context) error {
-		return releases(zkrecipes.NewMutex(w.c, w.Path).TryLock)
-	},
-	"(*Mutex).Do": func(w *callWorld) func(context.Context) error { return does(zkrecipes.NewMutex(w.c, w.Path).Do) },
-	"(*Mutex).Do, kept": func(w *callWorld) func(context.Context) error {
-		return does(zkrecipes.NewMutex(w.c, w.Path, zkrecipes.KeepFor(time.Second)).Do)
-	},
-	"(*Mutex).Contenders": func(w *callWorld) func(context.Context) error {
+	"(*Mutex).TryLock":  func(w *callWorld) call { return releases(w.mutex().TryLock) },
+	"(*Mutex).Do":       func(w *callWorld) call { return does(w.mutex().Do) },
+	"(*Mutex).Do, kept": func(w *callWorld) call { return does(w.kept().Do) },
+	"(*Mutex).Contenders": func(w *callWorld) call {
 		w.holds()
-		return errOf(zkrecipes.NewMutex(w.c, w.Path).Contenders)
+		return errOf(w.mutex().Contenders)
 	},
-	"(*RWLock).Lock": func(w *callWorld) func(context.Context) error {
-		return releases(zkrecipes.NewRWLock(w.c, "/rw").Lock)
-	},
-	"(*RWLock).RLock": func(w *callWorld) func(context.Context) error {
-		return releases(zkrecipes.NewRWLock(w.c, "/rw").RLock)
-	},
-	"(*RWLock).RLock, held": func(w *callWorld) func(context.Context) error {
+	"(*RWLock).Lock":  func(w *callWorld) call { return releases(w.rwlock().Lock) },
+	"(*RWLock).RLock": func(w *callWorld) call { return releases(w.rwlock().RLock) },
+	"(*RWLock).RLock, held": func(w *callWorld) call {
 		recipetest.Held(w.t, zkrecipes.NewRWLock(w.other, "/rw").Lock)
-		return releases(zkrecipes.NewRWLock(w.c, "/rw").RLock)
+		return releases(w.rwlock().RLock)
 	},
-	"(*RWLock).TryLock": func(w *callWorld) func(context.Context) error {
-		return releases(zkrecipes.NewRWLock(w.c, "/rw").TryLock)
-	},
-	"(*RWLock).TryRLock": func(w *callWorld) func(context.Context) error {
-		return releases(zkrecipes.NewRWLock(w.c, "/rw").TryRLock)
-	},
-	"(*RWLock).Do":  func(w *callWorld) func(context.Context) error { return does(zkrecipes.NewRWLock(w.c, "/rw").Do) },
-	"(*RWLock).RDo": func(w *callWorld) func(context.Context) error { return does(zkrecipes.NewRWLock(w.c, "/rw").RDo) },
-	"(*RWLock).Contenders": func(w *callWorld) func(context.Context) error {
+	"(*RWLock).TryLock":  func(w *callWorld) call { return releases(w.rwlock().TryLock) },
+	"(*RWLock).TryRLock": func(w *callWorld) call { return releases(w.rwlock().TryRLock) },
+	"(*RWLock).Do":       func(w *callWorld) call { return does(w.rwlock().Do) },
+	"(*RWLock).RDo":      func(w *callWorld) call { return does(w.rwlock().RDo) },
+	"(*RWLock).Contenders": func(w *callWorld) call {
 		recipetest.Held(w.t, zkrecipes.NewRWLock(w.other, "/rw").Lock)
-		return errOf(zkrecipes.NewRWLock(w.c, "/rw").Contenders)
+		return errOf(w.rwlock().Contenders)
 	},
-	"(*RWLock).Downgrade": func(w *callWorld) func(context.Context) error {
-		return with(zkrecipes.NewRWLock(w.c, "/rw").Downgrade, recipetest.Held(w.t, zkrecipes.NewRWLock(w.c, "/rw").Lock))
-	},
-	"(*Lease).Downgrade": func(w *callWorld) func(context.Context) error {
-		return recipetest.Held(w.t, zkrecipes.NewRWLock(w.c, "/rw").Lock).Downgrade
-	},
-	"(*Lease).Get":      func(w *callWorld) func(context.Context) error { return on(w.lease().Get) },
-	"(*Lease).Children": func(w *callWorld) func(context.Context) error { return on(w.lease().Children) },
-	"(*Lease).Commit":   func(w *callWorld) func(context.Context) error { return commits(w.lease().Commit) },
-	"LockAll": func(w *callWorld) func(context.Context) error {
-		return func(ctx context.Context) error {
-			return given(zkrecipes.LockAll(ctx, recipetest.Mutexes(w.c, "/a", "/b")...))
-		}
-	},
-	"LockAll, held": func(w *callWorld) func(context.Context) error {
+	"(*RWLock).Downgrade": func(w *callWorld) call { return with(w.rwlock().Downgrade, recipetest.Held(w.t, w.rwlock().Lock)) },
+	"(*Lease).Downgrade":  func(w *callWorld) call { return recipetest.Held(w.t, w.rwlock().Lock).Downgrade },
+	"(*Lease).Get":        func(w *callWorld) call { return on(w.lease().Get) },
+	"(*Lease).Children":   func(w *callWorld) call { return on(w.lease().Children) },
+	"(*Lease).Commit":     func(w *callWorld) call { return commits(w.lease().Commit) },
+	"LockAll":             func(w *callWorld) call { return w.locksAll() },
+	"LockAll, held": func(w *callWorld) call {
 		recipetest.LockOn(w.t, zkrecipes.NewMutex(w.other, "/b"))
-		return func(ctx context.Context) error {
-			return given(zkrecipes.LockAll(ctx, recipetest.Mutexes(w.c, "/a", "/b")...))
-		}
+		return w.locksAll()
 	},
-	"DoAll": func(w *callWorld) func(context.Context) error {
+	"DoAll": func(w *callWorld) call {
 		return does(func(ctx context.Context, f func(context.Context, *zkrecipes.Leases) error) error {
 			return zkrecipes.DoAll(ctx, recipetest.Mutexes(w.c, "/a", "/b"), f)
 		})
 	},
 
-	"(*Gate).IsOpen": func(w *callWorld) func(context.Context) error { return errOf(zkrecipes.NewGate(w.c, "/gate").IsOpen) },
-	"(*Gate).Shut":   func(w *callWorld) func(context.Context) error { return zkrecipes.NewGate(w.c, "/gate").Shut },
-	"(*Gate).Open":   func(w *callWorld) func(context.Context) error { return w.shut().Open },
-	"(*Gate).Wait":   func(w *callWorld) func(context.Context) error { return w.shut().Wait },
+	"(*Gate).IsOpen": func(w *callWorld) call { return errOf(w.gate().IsOpen) },
+	"(*Gate).Shut":   func(w *callWorld) call { return w.gate().Shut },
+	"(*Gate).Open":   func(w *callWorld) call { return w.shut().Open },
+	"(*Gate).Wait":   func(w *callWorld) call { return w.shut().Wait },
 
-	"(*Semaphore).Acquire": func(w *callWorld) func(context.Context) error { return releases(w.slots(0).Acquire) },
-	"(*Semaphore).Acquire, of a new path": func(w *callWorld) func(context.Context) error {
-		return releases(zkrecipes.NewSemaphore(w.c, "/new", 3).Acquire)
-	},
-	"(*Semaphore).Acquire, full": func(w *callWorld) func(context.Context) error { return releases(w.slots(3).Acquire) },
-	"(*Semaphore).AcquireN": func(w *callWorld) func(context.Context) error {
+	"(*Semaphore).Acquire":                func(w *callWorld) call { return releases(w.slots(0).Acquire) },
+	"(*Semaphore).Acquire, of a new path": func(w *callWorld) call { return releases(zkrecipes.NewSemaphore(w.c, "/new", 3).Acquire) },
+	"(*Semaphore).Acquire, full":          func(w *callWorld) call { return releases(w.slots(3).Acquire) },
+	"(*Semaphore).AcquireN": func(w *callWorld) call {
 		x := w.slots(1)
 		return func(ctx context.Context) error { return given(x.AcquireN(ctx, 2)) }
 	},
-	"(*Semaphore).TryAcquire": func(w *callWorld) func(context.Context) error { return releases(w.slots(0).TryAcquire) },
-	"(*Semaphore).TryAcquireN": func(w *callWorld) func(context.Context) error {
+	"(*Semaphore).TryAcquire": func(w *callWorld) call { return releases(w.slots(0).TryAcquire) },
+	"(*Semaphore).TryAcquireN": func(w *callWorld) call {
 		x := w.slots(1)
 		return func(ctx context.Context) error { return given(x.TryAcquireN(ctx, 2)) }
 	},
-	"(*Semaphore).Do":         func(w *callWorld) func(context.Context) error { return does(w.slots(0).Do) },
-	"(*Semaphore).Contenders": func(w *callWorld) func(context.Context) error { return errOf(w.slots(2).Contenders) },
-	"(*Semaphore).Holders":    func(w *callWorld) func(context.Context) error { return errOf(w.slots(2).Holders) },
-	"(*Semaphore).Size":       func(w *callWorld) func(context.Context) error { return errOf(w.slots(2).Size) },
-	"(*Semaphore).Resize":     func(w *callWorld) func(context.Context) error { return with(w.slots(2).Resize, 5) },
-	"(*SlotLease).Get":        func(w *callWorld) func(context.Context) error { return on(recipetest.Acquire(w.t, w.slots(0), 1).Get) },
-	"(*SlotLease).Children": func(w *callWorld) func(context.Context) error {
-		return on(recipetest.Acquire(w.t, w.slots(0), 1).Children)
-	},
-	"(*SlotLease).Commit": func(w *callWorld) func(context.Context) error {
-		return commits(recipetest.Acquire(w.t, w.slots(0), 1).Commit)
-	},
+	"(*Semaphore).Do":         func(w *callWorld) call { return does(w.slots(0).Do) },
+	"(*Semaphore).Contenders": func(w *callWorld) call { return errOf(w.slots(2).Contenders) },
+	"(*Semaphore).Holders":    func(w *callWorld) call { return errOf(w.slots(2).Holders) },
+	"(*Semaphore).Size":       func(w *callWorld) call { return errOf(w.slots(2).Size) },
+	"(*Semaphore).Resize":     func(w *callWorld) call { return with(w.slots(2).Resize, 5) },
+	"(*SlotLease).Get":        func(w *callWorld) call { return on(recipetest.Acquire(w.t, w.slots(0), 1).Get) },
+	"(*SlotLease).Children":   func(w *callWorld) call { return on(recipetest.Acquire(w.t, w.slots(0), 1).Children) },
+	"(*SlotLease).Commit":     func(w *callWorld) call { return commits(recipetest.Acquire(w.t, w.slots(0), 1).Commit) },
 
-	"(*Election).Campaign": func(w *callWorld) func(context.Context) error {
-		return func(ctx context.Context) error { return resigned(zkrecipes.NewElection(w.c, "/e").Campaign(ctx, nil)) }
-	},
-	"(*Election).Campaign, led": func(w *callWorld) func(context.Context) error {
+	"(*Election).Campaign": func(w *callWorld) call { return w.campaigns() },
+	"(*Election).Campaign, led": func(w *callWorld) call {
 		recipetest.Campaigns(w.t, zkrecipes.NewElection(w.other, "/e"), "x")
-		return func(ctx context.Context) error { return resigned(zkrecipes.NewElection(w.c, "/e").Campaign(ctx, nil)) }
+		return w.campaigns()
 	},
-	"(*Election).Lead": func(w *callWorld) func(context.Context) error {
+	"(*Election).Lead": func(w *callWorld) call {
 		return does(func(ctx context.Context, f func(context.Context, *zkrecipes.Term) error) error {
-			return zkrecipes.NewElection(w.c, "/e").Lead(ctx, nil, f)
+			return w.election().Lead(ctx, nil, f)
 		})
 	},
-	"(*Election).Contenders": func(w *callWorld) func(context.Context) error {
+	"(*Election).Contenders": func(w *callWorld) call {
 		w.term()
-		return errOf(zkrecipes.NewElection(w.c, "/e").Contenders)
+		return errOf(w.election().Contenders)
 	},
-	"(*Election).Leader": func(w *callWorld) func(context.Context) error {
+	"(*Election).Leader": func(w *callWorld) call {
 		w.term()
-		return errOf(zkrecipes.NewElection(w.c, "/e").Leader)
+		return errOf(w.election().Leader)
 	},
-	"(*Election).Observe": func(w *callWorld) func(context.Context) error { return each(zkrecipes.NewElection(w.c, "/e").Observe) },
-	"(*Term).Get":         func(w *callWorld) func(context.Context) error { return on(w.term().Get) },
-	"(*Term).Children":    func(w *callWorld) func(context.Context) error { return on(w.term().Children) },
-	"(*Term).Commit":      func(w *callWorld) func(context.Context) error { return commits(w.term().Commit) },
-	"(*Term).Proclaim":    func(w *callWorld) func(context.Context) error { return with(w.term().Proclaim, []byte("y")) },
+	"(*Election).Observe": func(w *callWorld) call { return each(w.election().Observe) },
+	"(*Term).Get":         func(w *callWorld) call { return on(w.term().Get) },
+	"(*Term).Children":    func(w *callWorld) call { return on(w.term().Children) },
+	"(*Term).Commit":      func(w *callWorld) call { return commits(w.term().Commit) },
+	"(*Term).Proclaim":    func(w *callWorld) call { return with(w.term().Proclaim, []byte("y")) },
 
-	"(*Queue).Put": func(w *callWorld) func(context.Context) error { return put(w.queue(1, nil)) },
-	"(*Queue).Put, into a new queue": func(w *callWorld) func(context.Context) error {
-		return put(zkrecipes.NewQueue(w.c, "/new", nil))
-	},
-	"(*Queue).Put, with room": func(w *callWorld) func(context.Context) error {
-		return put(w.queue(1, &zkrecipes.QueueOptions{MaxLen: 9}))
-	},
-	"(*Queue).Put, full": func(w *callWorld) func(context.Context) error {
-		return put(w.queue(1, &zkrecipes.QueueOptions{MaxLen: 1}))
-	},
-	"(*Queue).PutAll": func(w *callWorld) func(context.Context) error {
+	"(*Queue).Put":                   func(w *callWorld) call { return put(w.queue(1, nil)) },
+	"(*Queue).Put, into a new queue": func(w *callWorld) call { return put(zkrecipes.NewQueue(w.c, "/new", nil)) },
+	"(*Queue).Put, with room":        func(w *callWorld) call { return put(w.queue(1, &zkrecipes.QueueOptions{MaxLen: 9})) },
+	"(*Queue).Put, full":             func(w *callWorld) call { return put(w.queue(1, &zkrecipes.QueueOptions{MaxLen: 1})) },
+	"(*Queue).PutAll": func(w *callWorld) call {
 		q := w.queue(1, nil)
 		return func(ctx context.Context) error { _, err := q.PutAll(ctx, []byte("x"), []byte("y")); return err }
 	},
-	"(*Queue).Take":        func(w *callWorld) func(context.Context) error { return nacks(w.queue(1, nil).Take) },
-	"(*Queue).Take, empty": func(w *callWorld) func(context.Context) error { return nacks(w.queue(0, nil).Take) },
-	"(*Queue).Take, in line": func(w *callWorld) func(context.Context) error {
+	"(*Queue).Take":        func(w *callWorld) call { return nacks(w.queue(1, nil).Take) },
+	"(*Queue).Take, empty": func(w *callWorld) call { return nacks(w.queue(0, nil).Take) },
+	"(*Queue).Take, in line": func(w *callWorld) call {
 		q := w.queue(0, nil)
 		recipetest.TakeLater(w.t, zkrecipes.NewQueue(w.other, "/q", nil))
 		synctest.Wait()
 		return nacks(q.Take)
 	},
-	"(*Queue).TakeN": func(w *callWorld) func(context.Context) error {
+	"(*Queue).TakeN": func(w *callWorld) call {
 		q := w.queue(3, nil)
 		return func(ctx context.Context) error {
 			items, err := q.TakeN(ctx, 3)
@@ -265,113 +214,145 @@ var callsWithContext = map[string]func(w *callWorld) func(context.Context) error
 			return err
 		}
 	},
-	"(*Queue).TryTake":       func(w *callWorld) func(context.Context) error { return nacks(w.queue(1, nil).TryTake) },
-	"(*Queue).Serve, empty":  func(w *callWorld) func(context.Context) error { return serves(w.queue(0, nil)) },
-	"(*Queue).Serve, idling": func(w *callWorld) func(context.Context) error { return serves(w.queue(1, nil)) },
-	"(*Queue).Len":           func(w *callWorld) func(context.Context) error { return errOf(w.queue(1, nil).Len) },
-	"(*Queue).Peek":          func(w *callWorld) func(context.Context) error { return errOf(w.queue(1, nil).Peek) },
-	"(*Queue).Purge":         func(w *callWorld) func(context.Context) error { return errOf(w.queue(2, nil).Purge) },
-	"(*Queue).Items":         func(w *callWorld) func(context.Context) error { return each(w.queue(2, nil).Items) },
-	"(*Queue).Bury": func(w *callWorld) func(context.Context) error {
+	"(*Queue).TryTake":       func(w *callWorld) call { return nacks(w.queue(1, nil).TryTake) },
+	"(*Queue).Serve, empty":  func(w *callWorld) call { return serves(w.queue(0, nil)) },
+	"(*Queue).Serve, idling": func(w *callWorld) call { return serves(w.queue(1, nil)) },
+	"(*Queue).Len":           func(w *callWorld) call { return errOf(w.queue(1, nil).Len) },
+	"(*Queue).Peek":          func(w *callWorld) call { return errOf(w.queue(1, nil).Peek) },
+	"(*Queue).Purge":         func(w *callWorld) call { return errOf(w.queue(2, nil).Purge) },
+	"(*Queue).Items":         func(w *callWorld) call { return each(w.queue(2, nil).Items) },
+	"(*Queue).Bury": func(w *callWorld) call {
 		q := w.queue(1, nil)
 		return with(q.Bury, recipetest.PutOn(w.t, q, "x")[0])
 	},
-	"(*Queue).Find": func(w *callWorld) func(context.Context) error {
+	"(*Queue).Find": func(w *callWorld) call {
 		q := w.queue(1, nil)
 		return get(q.Find, recipetest.PutOn(w.t, q, "x")[0])
 	},
-	"(*Queue).Remove": func(w *callWorld) func(context.Context) error {
+	"(*Queue).Remove": func(w *callWorld) call {
 		q := w.queue(1, nil)
 		return with(q.Remove, recipetest.PutOn(w.t, q, "x")[0])
 	},
-	"(*Queue).Redrive": func(w *callWorld) func(context.Context) error {
+	"(*Queue).Redrive": func(w *callWorld) call {
 		q := w.queue(1, &zkrecipes.QueueOptions{MaxAttempts: 1})
 		recipetest.NackOn(w.t, recipetest.TakeOn(w.t, q))
 		require.ErrorIs(w.t, errOf(q.TryTake)(w.t.Context()), zkrecipes.ErrEmpty)
 		return get(q.Redrive, 1)
 	},
-	"(*Item).Ack": func(w *callWorld) func(context.Context) error {
+	"(*Item).Ack": func(w *callWorld) call {
 		it := recipetest.TakeOn(w.t, w.queue(1, nil))
 		return func(ctx context.Context) error { return it.Ack(ctx) }
 	},
-	"(*Item).Ack, with operations": func(w *callWorld) func(context.Context) error {
+	"(*Item).Ack, with operations": func(w *callWorld) call {
 		it := recipetest.TakeOn(w.t, w.queue(1, nil))
 		return func(ctx context.Context) error { return it.Ack(ctx, zkrecipes.OpCreate("/x", nil, 0, nil)) }
 	},
-	"(*Item).AckPut": func(w *callWorld) func(context.Context) error {
+	"(*Item).AckPut": func(w *callWorld) call {
 		q := w.queue(1, nil)
 		it := recipetest.TakeOn(w.t, q)
 		return func(ctx context.Context) error { _, err := it.AckPut(ctx, q, [][]byte{[]byte("y")}); return err }
 	},
-	"(*Item).Nack": func(w *callWorld) func(context.Context) error { return recipetest.TakeOn(w.t, w.queue(1, nil)).Nack },
+	"(*Item).Nack": func(w *callWorld) call { return recipetest.TakeOn(w.t, w.queue(1, nil)).Nack },
 
-	"(*Barrier).Wait": func(w *callWorld) func(context.Context) error { return errOf(zkrecipes.NewBarrier(w.c, "/b", 2).Wait) },
-	"(*Barrier).Wait, the last": func(w *callWorld) func(context.Context) error {
+	"(*Barrier).Wait": func(w *callWorld) call { return errOf(w.barrier().Wait) },
+	"(*Barrier).Wait, the last": func(w *callWorld) call {
 		recipetest.WaitLater(w.t, zkrecipes.NewBarrier(w.other, "/b", 2))
-		return errOf(zkrecipes.NewBarrier(w.c, "/b", 2).Wait)
+		return errOf(w.barrier().Wait)
 	},
-	"(*Barrier).Contenders": func(w *callWorld) func(context.Context) error {
+	"(*Barrier).Contenders": func(w *callWorld) call {
 		recipetest.WaitLater(w.t, zkrecipes.NewBarrier(w.other, "/b", 2))
-		return errOf(zkrecipes.NewBarrier(w.c, "/b", 2).Contenders)
+		return errOf(w.barrier().Contenders)
 	},
-	"(*DoubleBarrier).Enter": func(w *callWorld) func(context.Context) error {
-		return leaves(zkrecipes.NewDoubleBarrier(w.c, "/d", 2).Enter)
-	},
-	"(*DoubleBarrier).Enter, the last": func(w *callWorld) func(context.Context) error {
+	"(*DoubleBarrier).Enter": func(w *callWorld) call { return leaves(w.double().Enter) },
+	"(*DoubleBarrier).Enter, the last": func(w *callWorld) call {
 		recipetest.EnterLater(w.t, zkrecipes.NewDoubleBarrier(w.other, "/d", 2))
-		return leaves(zkrecipes.NewDoubleBarrier(w.c, "/d", 2).Enter)
+		return leaves(w.double().Enter)
 	},
-	"(*DoubleBarrier).Contenders": func(w *callWorld) func(context.Context) error {
+	"(*DoubleBarrier).Contenders": func(w *callWorld) call {
 		recipetest.EnterLater(w.t, zkrecipes.NewDoubleBarrier(w.other, "/d", 2))
-		return errOf(zkrecipes.NewDoubleBarrier(w.c, "/d", 2).Contenders)
+		return errOf(w.double().Contenders)
 	},
-	"(*Visit).Leave, the first": func(w *callWorld) func(context.Context) error { mine, _ := w.couple(); return mine.Leave },
-	"(*Visit).Leave, the last": func(w *callWorld) func(context.Context) error {
+	"(*Visit).Leave, the first": func(w *callWorld) call { mine, _ := w.couple(); return mine.Leave },
+	"(*Visit).Leave, the last": func(w *callWorld) call {
 		mine, others := w.couple()
 		go others.Leave(w.t.Context())
 		synctest.Wait()
 		return mine.Leave
 	},
-	"(*Visit).Leave, alone": func(w *callWorld) func(context.Context) error {
+	"(*Visit).Leave, alone": func(w *callWorld) call {
 		v, err := zkrecipes.NewDoubleBarrier(w.c, "/d", 1).Enter(w.t.Context())
 		require.NoError(w.t, err)
 		return v.Leave
 	},
 
-	"(*Group).Join": func(w *callWorld) func(context.Context) error { return w.joins() },
-	"(*Group).Join, of a member that is there": func(w *callWorld) func(context.Context) error {
+	"(*Group).Join": func(w *callWorld) call { return w.joins() },
+	"(*Group).Join, of a member that is there": func(w *callWorld) call {
 		w.member(w.other)
 		return w.joins()
 	},
-	"(*Group).Join, of a member that is about to leave": func(w *callWorld) func(context.Context) error {
+	"(*Group).Join, of a member that is about to leave": func(w *callWorld) call {
 		go w.member(w.c).Leave()
 		return w.joins()
 	},
-	"(*Group).Members": func(w *callWorld) func(context.Context) error {
+	"(*Group).Members": func(w *callWorld) call {
 		w.member(w.other)
-		return errOf(zkrecipes.NewGroup(w.c, "/g").Members)
+		return errOf(w.group().Members)
 	},
-	"(*Group).Watch":       func(w *callWorld) func(context.Context) error { return each(zkrecipes.NewGroup(w.c, "/g").Watch) },
-	"(*Membership).Update": func(w *callWorld) func(context.Context) error { return with(w.member(w.c).Update, []byte("y")) },
+	"(*Group).Watch":       func(w *callWorld) call { return each(w.group().Watch) },
+	"(*Membership).Update": func(w *callWorld) call { return with(w.member(w.c).Update, []byte("y")) },
 
-	"(*Counter).Add": func(w *callWorld) func(context.Context) error { return get(w.counter().Add, 1) },
-	"(*Counter).Get": func(w *callWorld) func(context.Context) error { return errOf(w.counter().Get) },
-	"(*Counter).Set": func(w *callWorld) func(context.Context) error { return with(w.counter().Set, 5) },
-	"(*Counter).CompareAndSet": func(w *callWorld) func(context.Context) error {
+	"(*Counter).Add": func(w *callWorld) call { return get(w.counter().Add, 1) },
+	"(*Counter).Get": func(w *callWorld) call { return errOf(w.counter().Get) },
+	"(*Counter).Set": func(w *callWorld) call { return with(w.counter().Set, 5) },
+	"(*Counter).CompareAndSet": func(w *callWorld) call {
 		n := w.counter()
 		return func(ctx context.Context) error { _, err := n.CompareAndSet(ctx, 3, 5); return err }
 	},
 }
 
+func (w *callWorld) mutex() *zkrecipes.Mutex { return zkrecipes.NewMutex(w.c, w.Path) }
+
+func (w *callWorld) kept() *zkrecipes.Mutex {
+	return zkrecipes.NewMutex(w.c, w.Path, zkrecipes.KeepFor(time.Second))
+}
+
+func (w *callWorld) rwlock() *zkrecipes.RWLock { return zkrecipes.NewRWLock(w.c, "/rw") }
+
+func (w *callWorld) election() *zkrecipes.Election { return zkrecipes.NewElection(w.c, "/e") }
+
+func (w *callWorld) shards() *zkrecipes.Shards { return zkrecipes.NewShards(w.c, "/shards", 2, nil) }
+
+func (w *callWorld) gate() *zkrecipes.Gate { return zkrecipes.NewGate(w.c, "/gate") }
+
+func (w *callWorld) barrier() *zkrecipes.Barrier { return zkrecipes.NewBarrier(w.c, "/b", 2) }
+
+func (w *callWorld) double() *zkrecipes.DoubleBarrier {
+	return zkrecipes.NewDoubleBarrier(w.c, "/d", 2)
+}
+
+func (w *callWorld) group() *zkrecipes.Group { return zkrecipes.NewGroup(w.c, "/g") }
+
 func (w *callWorld) holds() { recipetest.LockOn(w.t, zkrecipes.NewMutex(w.other, w.Path)) }
 
-func (w *callWorld) lease() *zkrecipes.Lease {
-	return recipetest.LockOn(w.t, zkrecipes.NewMutex(w.c, w.Path))
+func (w *callWorld) lease() *zkrecipes.Lease { return recipetest.LockOn(w.t, w.mutex()) }
+
+func (w *callWorld) locksAll() call {
+	return func(ctx context.Context) error {
+		return given(zkrecipes.LockAll(ctx, recipetest.Mutexes(w.c, "/a", "/b")...))
+	}
 }
 
-func (w *callWorld) term() *zkrecipes.Term {
-	return recipetest.Campaigns(w.t, zkrecipes.NewElection(w.c, "/e"), "x")
+func (w *callWorld) campaigns() call {
+	return func(ctx context.Context) error {
+		term, err := w.election().Campaign(ctx, nil)
+		if err == nil {
+			go term.Resign()
+		}
+		return err
+	}
 }
+
+func (w *callWorld) term() *zkrecipes.Term { return recipetest.Campaigns(w.t, w.election(), "x") }
 
 // shard returns a shard that w.c has until the test ends.
 func (w *callWorld) shard() *zkrecipes.Shard {
@@ -387,8 +368,8 @@ func (w *callWorld) shard() *zkrecipes.Shard {
 }
 
 func (w *callWorld) shut() *zkrecipes.Gate {
-	require.NoError(w.t, zkrecipes.NewGate(w.c, "/gate").Shut(w.t.Context()))
-	return zkrecipes.NewGate(w.c, "/gate")
+	require.NoError(w.t, w.gate().Shut(w.t.Context()))
+	return w.gate()
 }
 
 // slots returns a semaphore of three slots, of which so many are taken.
@@ -413,7 +394,7 @@ func (w *callWorld) queue(items int, opts *zkrecipes.QueueOptions) *zkrecipes.Qu
 
 // couple returns the visits of both members of a double barrier.
 func (w *callWorld) couple() (mine, others *zkrecipes.Visit) {
-	a := recipetest.Enter(w.t, zkrecipes.NewDoubleBarrier(w.c, "/d", 2))
+	a := recipetest.Enter(w.t, w.double())
 	others = recipetest.Enter(w.t, zkrecipes.NewDoubleBarrier(w.other, "/d", 2)).Get()
 	return a.Get(), others
 }
@@ -424,9 +405,9 @@ func (w *callWorld) member(c *zkrecipes.Client) *zkrecipes.Membership {
 	return m
 }
 
-func (w *callWorld) joins() func(context.Context) error {
+func (w *callWorld) joins() call {
 	return func(ctx context.Context) error {
-		m, err := zkrecipes.NewGroup(w.c, "/g").Join(ctx, nil, zkrecipes.MemberID("me"))
+		m, err := w.group().Join(ctx, nil, zkrecipes.MemberID("me"))
 		if err == nil {
 			go m.Leave()
 		}
@@ -441,7 +422,7 @@ func (w *callWorld) counter() *zkrecipes.Counter {
 }
 
 // evicts evicts the last one that contenders returns.
-func (w *callWorld) evicts(contenders func(context.Context) ([]zkrecipes.Contender, error), opts *zkrecipes.EvictOptions) func(context.Context) error {
+func (w *callWorld) evicts(contenders func(context.Context) ([]zkrecipes.Contender, error), opts *zkrecipes.EvictOptions) call {
 	cs, err := contenders(w.t.Context())
 	require.NoError(w.t, err)
 	return func(ctx context.Context) error {
@@ -450,22 +431,22 @@ func (w *callWorld) evicts(contenders func(context.Context) ([]zkrecipes.Contend
 	}
 }
 
-// on is a call of a read of a path.
-func on[T, U any](read func(context.Context, string) (T, U, error)) func(context.Context) error {
-	return func(ctx context.Context) error { _, _, err := read(ctx, "/"); return err }
+// on is a read of the root.
+func on[T, U any](read func(context.Context, string) (T, U, error)) call {
+	return func(ctx context.Context) error { return second(read(ctx, "/")) }
 }
 
 // with and get are calls with an argument.
-func with[A any](call func(context.Context, A) error, arg A) func(context.Context) error {
+func with[A any](call func(context.Context, A) error, arg A) call {
 	return func(ctx context.Context) error { return call(ctx, arg) }
 }
 
-func get[A, R any](call func(context.Context, A) (R, error), arg A) func(context.Context) error {
+func get[A, R any](call func(context.Context, A) (R, error), arg A) call {
 	return func(ctx context.Context) error { _, err := call(ctx, arg); return err }
 }
 
 // each reads all that is yielded.
-func each[T any](yields func(context.Context) iter.Seq2[T, error]) func(context.Context) error {
+func each[T any](yields func(context.Context) iter.Seq2[T, error]) call {
 	return func(ctx context.Context) error {
 		for _, err := range yields(ctx) {
 			if err != nil {
@@ -484,18 +465,11 @@ func given[L interface{ Release() error }](l L, err error) error {
 	return err
 }
 
-func releases[L interface{ Release() error }](call func(context.Context) (L, error)) func(context.Context) error {
+func releases[L interface{ Release() error }](call func(context.Context) (L, error)) call {
 	return func(ctx context.Context) error { return given(call(ctx)) }
 }
 
-func resigned(term *zkrecipes.Term, err error) error {
-	if err == nil {
-		go term.Resign()
-	}
-	return err
-}
-
-func leaves(enter func(context.Context) (*zkrecipes.Visit, error)) func(context.Context) error {
+func leaves(enter func(context.Context) (*zkrecipes.Visit, error)) call {
 	return func(ctx context.Context) error {
 		v, err := enter(ctx)
 		if err == nil {
@@ -507,7 +481,7 @@ func leaves(enter func(context.Context) (*zkrecipes.Visit, error)) func(context.
 	}
 }
 
-func nacks(take func(context.Context) (*zkrecipes.Item, error)) func(context.Context) error {
+func nacks(take func(context.Context) (*zkrecipes.Item, error)) call {
 	return func(ctx context.Context) error {
 		it, err := take(ctx)
 		if err == nil {
@@ -518,25 +492,25 @@ func nacks(take func(context.Context) (*zkrecipes.Item, error)) func(context.Con
 }
 
 // does runs a function that works until its context ends.
-func does[L any](do func(context.Context, func(context.Context, L) error) error) func(context.Context) error {
+func does[L any](do func(context.Context, func(context.Context, L) error) error) call {
 	return func(ctx context.Context) error {
 		return do(ctx, func(ctx context.Context, _ L) error { <-ctx.Done(); return nil })
 	}
 }
 
-func commits(commit func(context.Context, ...zkrecipes.Op) ([]zkrecipes.OpResult, error)) func(context.Context) error {
+func commits(commit func(context.Context, ...zkrecipes.Op) ([]zkrecipes.OpResult, error)) call {
 	return func(ctx context.Context) error {
 		_, err := commit(ctx, zkrecipes.OpCreate("/x", nil, 0, nil))
 		return err
 	}
 }
 
-func put(q *zkrecipes.Queue) func(context.Context) error {
+func put(q *zkrecipes.Queue) call {
 	return func(ctx context.Context) error { _, err := q.Put(ctx, []byte("x")); return err }
 }
 
 // serves has handlers that work until Serve is stopped.
-func serves(q *zkrecipes.Queue) func(context.Context) error {
+func serves(q *zkrecipes.Queue) call {
 	return func(ctx context.Context) error {
 		return q.Serve(ctx, func(context.Context, *zkrecipes.Item) error { <-ctx.Done(); return recipetest.ErrHandler })
 	}

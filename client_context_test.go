@@ -70,7 +70,7 @@ func TestEachCallReturnsWhenItsContextEndsWhateverTheServersDo(t *testing.T) {
 			for n, met := 0, true; met && n < 6; n += step {
 				t.Run(fmt.Sprintf("%s/%s/%d", entry, way, n), func(t *testing.T) {
 					recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-						met = returnsInTime(t, &callWorld{World: w, t: t, c: w.Client(nil), other: w.Client(nil)}, entry, func() { breaks(w, n) })
+						met = returnsInTime(t, newCallWorld(t, w), entry, func() { breaks(w, n) })
 					})
 				})
 			}

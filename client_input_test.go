@@ -1,9 +1,13 @@
 package zkrecipes_test
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"iter"
 	"math"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -19,49 +23,177 @@ import (
 
 // Invalid input and misuse of the library.
 
-func TestBadPathsAreNamed(t *testing.T) {
-	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-		c, ctx := w.Client(nil), t.Context()
-		for path, want := range map[string]string{
-			"":           `"": path is empty`,
-			"locks":      `locks: path does not begin with "/"`,
-			"/":          `/: path is the root`,
-			"/a/":        `/a/: path ends with "/"`,
-			"/a//b":      `/a//b: path contains "//"`,
-			"/a/./b":     `/a/./b: path contains the relative element "."`,
-			"/a/..":      `/a/..: path contains the relative element ".."`,
-			"/a\x00b":    `"/a\x00b": path contains the character U+0000 at byte 2`,
-			"/a\u0085b":  "/a\u0085b" + `: path contains the character U+0085 at byte 2`,
-			"/a\uf8ffb":  "/a\uf8ffb" + `: path contains the character U+F8FF at byte 2`,
-			"/a\xff\xfe": "/a\xff\xfe" + `: path is not valid UTF-8`,
-		} {
-			m := zkrecipes.NewMutex(c, path)
-			require.Empty(t, w.Requests(func() {
-				require.EqualError(t, errOf(m.Lock)(ctx), "zkrecipes: lock "+want)
-				require.EqualError(t, errOf(m.TryLock)(ctx), "zkrecipes: try lock "+want)
-				require.EqualError(t, errOf(m.Contenders)(ctx), "zkrecipes: list "+want)
-			}))
-			if path != "" {
-				_, err := zkrecipes.Dial(ctx, []string{"h"}, &zkrecipes.Options{Prefix: path})
-				require.ErrorContains(t, err, "Options.Prefix")
-			}
-		}
-		for _, path := range []string{"/a.b", "/..a", "/ünï/ключ", "/a b"} {
-			require.NoError(t, zkrecipes.NewMutex(c, w.Path+path).Do(ctx, recipetest.Nothing), path)
-		}
+// calls are those of one recipe, by the names that errors have for them. What follows a comma tells
+// calls with the same name apart.
+type calls map[string]call
 
-		conn := w.Bare()
+// fail requires that each call fails with the error that want returns for its name and that path.
+func (all calls) fail(t *testing.T, path string, want func(op string) string) (errs []error) {
+	t.Helper()
+	for name, call := range all {
+		op, _, _ := strings.Cut(name, ",")
+		err := call(t.Context())
+		require.EqualError(t, err, want(op))
+		var e *zkrecipes.Error
+		require.ErrorAs(t, err, &e)
+		require.Equal(t, []string{op, path}, []string{e.Op, e.Path})
+		errs = append(errs, err)
+	}
+	return errs
+}
+
+// recipeCalls are the calls of a recipe at a path, and those of a nil and of a zero value.
+type recipeCalls struct {
+	at     func(c *zkrecipes.Client, path string) calls
+	unmade []calls
+}
+
+func callsOf[R any](at func(c *zkrecipes.Client, path string) *R, all func(*R) calls) recipeCalls {
+	return recipeCalls{
+		at:     func(c *zkrecipes.Client, path string) calls { return all(at(c, path)) },
+		unmade: []calls{all(nil), all(new(R))},
+	}
+}
+
+// callsByRecipe are calls that check their client and their path. Those of queues, of shards and of
+// Recipes, which check them otherwise, have tests of their own.
+var callsByRecipe = map[string]recipeCalls{
+	"Client": {at: func(c *zkrecipes.Client, path string) calls {
+		return calls{
+			"get": func(ctx context.Context) error { return second(c.Get(ctx, path)) }, "look at": get(c.Exists, path),
+			"list": func(ctx context.Context) error { return second(c.Children(ctx, path)) }, "read the ACL of": get(c.ACL, path),
+			"watch": each(func(ctx context.Context) iter.Seq2[zkrecipes.Node, error] { return c.Watch(ctx, path) }),
+			"watch, children": each(func(ctx context.Context) iter.Seq2[zkrecipes.Children, error] {
+				return c.WatchChildren(ctx, path)
+			}),
+			"watch tree": each(func(ctx context.Context) iter.Seq2[map[string]zkrecipes.Node, error] {
+				return c.WatchTree(ctx, path, nil)
+			}),
+		}
+	}},
+	"Mutex": callsOf(func(c *zkrecipes.Client, path string) *zkrecipes.Mutex { return zkrecipes.NewMutex(c, path) }, func(m *zkrecipes.Mutex) calls {
+		return calls{"lock": errOf(m.Lock), "lock, Do": with(m.Do, recipetest.Nothing), "try lock": errOf(m.TryLock), "list": errOf(m.Contenders)}
+	}),
+	"RWLock": callsOf(zkrecipes.NewRWLock, func(w *zkrecipes.RWLock) calls {
+		return calls{
+			"lock": errOf(w.Lock), "read lock": errOf(w.RLock), "try lock": errOf(w.TryLock), "try read lock": errOf(w.TryRLock),
+			"list": errOf(w.Contenders), "downgrade": with(w.Downgrade, new(zkrecipes.Lease)),
+		}
+	}),
+	"Semaphore": callsOf(func(c *zkrecipes.Client, path string) *zkrecipes.Semaphore { return zkrecipes.NewSemaphore(c, path, 2) }, func(x *zkrecipes.Semaphore) calls {
+		return calls{
+			"acquire": errOf(x.Acquire), "acquire, Do": with(x.Do, func(context.Context, *zkrecipes.SlotLease) error { return nil }),
+			"try acquire": errOf(x.TryAcquire), "resize": with(x.Resize, 1), "look at": errOf(x.Size),
+			"list": errOf(x.Contenders), "list, holders": errOf(x.Holders),
+		}
+	}),
+	"Election": callsOf(func(c *zkrecipes.Client, path string) *zkrecipes.Election { return zkrecipes.NewElection(c, path) }, func(e *zkrecipes.Election) calls {
+		return calls{
+			"campaign": get(e.Campaign, nil), "look at": errOf(e.Leader), "observe": each(e.Observe), "list": errOf(e.Contenders),
+			"lead": func(ctx context.Context) error {
+				return e.Lead(ctx, nil, func(context.Context, *zkrecipes.Term) error { return errors.New("called") })
+			},
+		}
+	}),
+	"Barrier": callsOf(func(c *zkrecipes.Client, path string) *zkrecipes.Barrier { return zkrecipes.NewBarrier(c, path, 2) }, func(b *zkrecipes.Barrier) calls {
+		return calls{"wait": errOf(b.Wait), "list": errOf(b.Contenders)}
+	}),
+	"DoubleBarrier": callsOf(func(c *zkrecipes.Client, path string) *zkrecipes.DoubleBarrier {
+		return zkrecipes.NewDoubleBarrier(c, path, 2)
+	}, func(d *zkrecipes.DoubleBarrier) calls {
+		return calls{"enter": errOf(d.Enter), "list": errOf(d.Contenders)}
+	}),
+	"Gate": callsOf(zkrecipes.NewGate, func(g *zkrecipes.Gate) calls {
+		return calls{"shut": g.Shut, "open": g.Open, "wait": g.Wait, "look at": errOf(g.IsOpen)}
+	}),
+	"Counter": callsOf(zkrecipes.NewCounter, func(x *zkrecipes.Counter) calls {
+		return calls{
+			"read counter": errOf(x.Get), "add to counter": get(x.Add, 1), "set counter": with(x.Set, 1),
+			"compare and set counter": func(ctx context.Context) error { return first(x.CompareAndSet(ctx, 0, 1)) },
+		}
+	}),
+	"Group": callsOf(zkrecipes.NewGroup, func(g *zkrecipes.Group) calls {
+		return calls{"join": func(ctx context.Context) error { return first(g.Join(ctx, nil)) }, "list": errOf(g.Members), "watch": each(g.Watch)}
+	}),
+}
+
+func TestEachCallNamesABadPathAndClientAndSendsNothing(t *testing.T) {
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		c := w.Client(nil)
+		require.Empty(t, w.Requests(func() {
+			for recipe, r := range callsByRecipe {
+				for path, why := range recipetest.BadPaths {
+					if path == "/" && recipe == "Client" {
+						continue // which reads the root, too
+					}
+					for _, err := range r.at(c, path).fail(t, path, why) {
+						require.ErrorIs(t, err, zkrecipes.ErrInvalidPath)
+					}
+				}
+				r.at(nil, "/x").fail(t, "/x", func(op string) string { return "zkrecipes: " + op + " /x: nil client" })
+				r.at(new(zkrecipes.Client), "/x").fail(t, "/x", func(op string) string { return "zkrecipes: " + op + " /x: client was not made by Dial" })
+			}
+		}))
+	})
+}
+
+func TestARecipeThatIsNilOrZeroSaysSo(t *testing.T) {
+	const constructors = "its constructor (NewMutex, NewRWLock, NewGate, ...)"
+	for recipe, r := range callsByRecipe {
+		by := map[string]string{"Counter": "NewCounter"}
+		if recipe == "Semaphore" {
+			by = map[string]string{"acquire": "NewSemaphore", "try acquire": "NewSemaphore", "resize": "NewSemaphore"}
+		}
+		for _, all := range r.unmade {
+			all.fail(t, "", func(op string) string {
+				return "zkrecipes: " + op + ` "": not made by ` + cmp.Or(by[recipe], by[op], constructors)
+			})
+		}
+	}
+}
+
+func TestEachCallRefusesANilContext(t *testing.T) {
+	for entry, prepare := range callsWithContext {
+		recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+			call := prepare(newCallWorld(t, w))
+			var none context.Context
+			require.Empty(t, w.Requests(func() { require.ErrorContains(t, call(none), "nil context", entry) }))
+		})
+	}
+}
+
+func TestNoRecipeIsAtOrBelowAnEphemeralZnode(t *testing.T) {
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		c, ctx, conn := w.Client(nil), t.Context(), w.Bare()
 		_, err := conn.Create("/ephemeral", nil, zk.FlagEphemeral, zk.WorldACL(zk.PermAll))
 		require.NoError(t, err)
-		for _, path := range []string{"/ephemeral", "/ephemeral/x"} {
-			err := errOf(zkrecipes.NewMutex(c, path).Lock)(ctx)
-			require.ErrorIs(t, err, zk.ErrNoChildrenForEphemerals)
-			require.EqualError(t, err, "zkrecipes: lock "+path+": zk: ephemeral nodes may not have children")
+		for _, recipe := range []string{"mutex", "semaphore", "barrier", "double barrier", "gate"} {
+			require.ErrorIs(t, recipetest.UseOnce(ctx, recipe, c, "/ephemeral/x"), zk.ErrNoChildrenForEphemerals, recipe)
+			if recipe != "gate" { // any znode is a shut one
+				require.ErrorIs(t, recipetest.UseOnce(ctx, recipe, c, "/ephemeral"), zk.ErrNoChildrenForEphemerals, recipe)
+			}
 		}
+		require.EqualError(t, errOf(zkrecipes.NewMutex(c, "/ephemeral").Lock)(ctx), "zkrecipes: lock /ephemeral: zk: ephemeral nodes may not have children")
 		_, err = conn.Create("/future", []byte("zkrecipes/9 mutex"), 0, zk.WorldACL(zk.PermAll))
 		require.NoError(t, err)
 		require.EqualError(t, errOf(zkrecipes.NewMutex(c, "/future").Lock)(ctx),
 			`zkrecipes: lock /future: path is used by a version with another layout: "zkrecipes/9 mutex"`)
+	})
+}
+
+func TestNilArgumentsAndAClosedClientAreErrors(t *testing.T) {
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		c, ctx := w.Client(nil), t.Context()
+		m := zkrecipes.NewMutex(c, w.Path)
+		require.EqualError(t, m.Do(ctx, nil), "zkrecipes: lock /line: nil function")
+		require.EqualError(t, zkrecipes.NewElection(c, "/e").Lead(ctx, nil, nil), "zkrecipes: lead /e: nil function")
+		var none context.Context
+		l := recipetest.LockOn(t, m)
+		require.Panics(t, func() { l.Context(none) })
+		require.Panics(t, func() { l.Reentrant(none) })
+		require.NoError(t, l.Release())
+		require.NoError(t, c.Close())
+		require.EqualError(t, errOf(m.Lock)(ctx), "zkrecipes: lock /line: client closed")
 	})
 }
 
@@ -121,40 +253,6 @@ func TestDialOfAServerInMemoryWithoutItsDialerFailsAtOnce(t *testing.T) {
 	})
 }
 
-func TestNilArgumentsAndAClosedClientAreErrors(t *testing.T) {
-	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-		c, ctx := w.Client(nil), t.Context()
-		const unmade = `lock "": not made by its constructor (NewMutex, NewRWLock, NewGate, ...)`
-		for m, want := range map[*zkrecipes.Mutex]string{new(zkrecipes.Mutex): unmade, nil: unmade, zkrecipes.NewMutex(nil, "/x"): "lock /x: nil client"} {
-			require.EqualError(t, errOf(m.Lock)(ctx), "zkrecipes: "+want)
-			require.EqualError(t, m.Do(ctx, recipetest.Nothing), "zkrecipes: "+want)
-			require.Error(t, errOf(m.TryLock)(ctx))
-			require.Error(t, errOf(m.Contenders)(ctx))
-		}
-		var none context.Context
-		m := zkrecipes.NewMutex(c, w.Path)
-		l := recipetest.LockOn(t, m)
-		_, err := zkrecipes.Dial(none, []string{"h"}, nil)
-		require.ErrorContains(t, err, "nil context")
-		for want, err := range map[string]error{
-			"lock /line: nil context":         errOf(m.Lock)(none),
-			"try lock /line: nil context":     errOf(m.TryLock)(none),
-			"list /line: nil context":         errOf(m.Contenders)(none),
-			"lock /line: nil function":        m.Do(ctx, nil),
-			"commit under /line: nil context": first(l.Commit(none)),
-			"get /x: nil context":             second(l.Get(none, "/x")),
-		} {
-			require.EqualError(t, err, "zkrecipes: "+want)
-		}
-		require.Error(t, m.Do(none, recipetest.Nothing))
-		require.Panics(t, func() { l.Context(none) })
-		require.Panics(t, func() { l.Reentrant(none) })
-		require.NoError(t, l.Release())
-		require.NoError(t, c.Close())
-		require.EqualError(t, errOf(m.Lock)(ctx), "zkrecipes: lock /line: client closed")
-	})
-}
-
 func TestAuthACLMeansTheUsersIDs(t *testing.T) {
 	recipetest.EachSide(t, func(t *testing.T, r *recipetest.SideRig) {
 		ctx := r.Ctx
@@ -172,8 +270,7 @@ func TestAuthACLMeansTheUsersIDs(t *testing.T) {
 		require.NoError(t, user.AddAuth("digest", []byte("alice:secret")))
 		path := harness.NewPath(t)
 		l = recipetest.Held(t, r.Ours(c, path).Lock)
-		_, err = l.Commit(ctx, zkrecipes.OpCreate(path+"-data", nil, 0, zk.AuthACL(zk.PermAll)))
-		require.NoError(t, err)
+		require.NoError(t, first(l.Commit(ctx, zkrecipes.OpCreate(path+"-data", nil, 0, zk.AuthACL(zk.PermAll)))))
 		alices := zk.DigestACL(zk.PermAll, "alice", "secret")
 		for p, want := range map[string][]zk.ACL{path: c.Core().ACL, path + "-data": alices} {
 			acl, _, err := user.GetACL(p)
@@ -193,13 +290,14 @@ func TestServersAreHostsWithOrWithoutAPort(t *testing.T) {
 		"::1": "[::1]:2181", "[::1]": "[::1]:2181", "[::1]:99": "[::1]:99", "[2001:DB8::0]:99": "[2001:db8::]:99",
 		"fe80::1%eth0": "[fe80::1%eth0]:2181", "[fe80::1%eth0]": "[fe80::1%eth0]:2181", "[fe80::1%eth0]:99": "[fe80::1%eth0]:99",
 	} {
-		got, err := zkrecipes.ParseServer(server)
+		servers, prefix, err := zkrecipes.ParseServers(server)
 		require.NoError(t, err, server)
-		require.Equal(t, want, got)
+		require.Equal(t, []string{want}, servers)
+		require.Empty(t, prefix)
 	}
-	for _, server := range []string{"", ":1", "h:", "h:x", "h:0", "h:65536", "h:2181/chroot", "a:b:c", "a,b", "a b",
+	for _, server := range []string{":1", "h:", "h:x", "h:0", "h:65536", "a:b:c", "a b",
 		"[::1", "::1]", "[::1]99", "[]", "[a:b]:99", "fe80::1%eth0:99", "fe80::1%eth0]:99", "[fe80::1%eth0]:99]", "[fe80::1%eth0]:x"} {
-		_, err := zkrecipes.ParseServer(server)
+		_, _, err := zkrecipes.ParseServers(server)
 		require.ErrorContains(t, err, "is not host or host:port", server)
 	}
 }

@@ -15,14 +15,20 @@ import (
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
+// listed returns contenders.
+func listed(t *testing.T, contenders func(context.Context) ([]zkrecipes.Contender, error)) []zkrecipes.Contender {
+	t.Helper()
+	cs, err := contenders(t.Context())
+	require.NoError(t, err)
+	return cs
+}
+
 // standing returns the identities of contenders, with a * for those with Held. It checks
 // what all members of barriers have in common.
 func standing(t *testing.T, contenders func(context.Context) ([]zkrecipes.Contender, error)) (all []string) {
 	t.Helper()
 	began := time.Now().Add(-time.Hour)
-	cs, err := contenders(t.Context())
-	require.NoError(t, err)
-	for _, c := range cs {
+	for _, c := range listed(t, contenders) {
 		if c.Held {
 			c.Identity += "*"
 		}
@@ -111,25 +117,10 @@ func TestAMemberThatMayNotBeReadIsListedByItsName(t *testing.T) {
 		synctest.Wait()
 		_, err := w.Bare().Create("/d/00000000-4e5f-4a6b-8c7d-000000000001", nil, zk.FlagEphemeral, zk.DigestACL(zk.PermAll, "other", "secret"))
 		require.NoError(t, err)
-		cs, err := d.Contenders(t.Context())
-		require.NoError(t, err)
+		cs := listed(t, d.Contenders)
 		require.Len(t, cs, 2)
 		require.Equal(t, "member 1", cs[0].Identity)
 		require.Equal(t, zkrecipes.Contender{Place: "00000000-4e5f-4a6b-8c7d-000000000001", Path: "/d/00000000-4e5f-4a6b-8c7d-000000000001"}, cs[1])
-		a.Cancel(nil)
-		_, err = a.Wait()
-		require.Error(t, err)
+		recipetest.Cancels(t, a)
 	})
-}
-
-func TestABarrierNotMadeByItsConstructorHasNoContenders(t *testing.T) {
-	for _, contenders := range []func(context.Context) ([]zkrecipes.Contender, error){
-		(*zkrecipes.Barrier)(nil).Contenders, new(zkrecipes.Barrier).Contenders,
-		(*zkrecipes.DoubleBarrier)(nil).Contenders, new(zkrecipes.DoubleBarrier).Contenders,
-		(*zkrecipes.Mutex)(nil).Contenders, new(zkrecipes.RWLock).Contenders,
-	} {
-		cs, err := contenders(t.Context())
-		require.ErrorContains(t, err, "not made by its constructor")
-		require.Nil(t, cs)
-	}
 }

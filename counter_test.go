@@ -3,7 +3,6 @@ package zkrecipes_test
 import (
 	"math"
 	"strconv"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -101,40 +100,14 @@ func TestACounterRefusesTextThatIsNoInteger(t *testing.T) {
 			require.ErrorIs(t, err, zkrecipes.ErrPathInUse, text)
 			require.ErrorContains(t, err, "/c:")
 			require.ErrorContains(t, err, strconv.Quote(text))
-			_, err = x.Get(t.Context())
-			require.ErrorIs(t, err, zkrecipes.ErrPathInUse, text)
+			require.ErrorIs(t, errOf(x.Get)(t.Context()), zkrecipes.ErrPathInUse, text)
 			require.ErrorIs(t, x.Set(t.Context(), 1), zkrecipes.ErrPathInUse, text)
 			require.Equal(t, text, w.Text("/c"))
 		}
 		recipetest.PutOn(t, zkrecipes.NewQueue(c, "/q", nil), "a")
 		_, err := zkrecipes.NewCounter(c, "/q").Add(t.Context(), 1)
 		require.ErrorIs(t, err, zkrecipes.ErrPathInUse)
-		_, err = zkrecipes.NewCounter(c, "/q").Get(t.Context())
-		require.ErrorIs(t, err, zkrecipes.ErrPathInUse)
-	})
-}
-
-func TestACounterRefusesBadInput(t *testing.T) {
-	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-		for name, x := range map[string]*zkrecipes.Counter{
-			"not made by NewCounter":  nil,
-			"not made by NewCounter ": {},
-			"nil client":              zkrecipes.NewCounter(nil, "/c"),
-			"not made by Dial":        zkrecipes.NewCounter(&zkrecipes.Client{}, "/c"),
-			"path":                    zkrecipes.NewCounter(w.Stranger(nil), "c"),
-		} {
-			_, err := x.Add(t.Context(), 1)
-			require.ErrorContains(t, err, strings.TrimSpace(name))
-			_, err = x.Get(t.Context())
-			require.ErrorContains(t, err, strings.TrimSpace(name))
-			_, err = x.CompareAndSet(t.Context(), 0, 1)
-			require.Error(t, err)
-			require.Error(t, x.Set(t.Context(), 1))
-		}
-		c := w.Stranger(nil)
-		require.NoError(t, c.Close())
-		_, err := zkrecipes.NewCounter(c, "/c").Add(t.Context(), 1)
-		require.ErrorIs(t, err, zkrecipes.ErrClosed)
+		require.ErrorIs(t, errOf(zkrecipes.NewCounter(c, "/q").Get)(t.Context()), zkrecipes.ErrPathInUse)
 	})
 }
 
@@ -225,6 +198,7 @@ func TestShutdownWaitsForAddsAndCloseEndsThem(t *testing.T) {
 		a := adds(t, x, 1)
 		require.NoError(t, c.Shutdown(t.Context()))
 		require.Equal(t, int64(2), a.Get())
+		require.ErrorIs(t, get(x.Add, 1)(t.Context()), zkrecipes.ErrClosed)
 
 		c = w.Stranger(nil)
 		x = zkrecipes.NewCounter(c, "/c")

@@ -107,8 +107,7 @@ func TestACandidateWaitsForOtherLibrariesPlaces(t *testing.T) {
 		name := w.JoinByHand()
 		next := recipetest.CampaignLater(t, a, "a")
 		require.True(t, next.Waiting())
-		_, err := a.Leader(t.Context())
-		require.ErrorIs(t, err, zkrecipes.ErrNoLeader)
+		require.ErrorIs(t, errOf(a.Leader)(t.Context()), zkrecipes.ErrNoLeader)
 		require.NoError(t, w.Operator.Delete(name, -1))
 		require.NoError(t, next.Get().Resign())
 	})
@@ -122,15 +121,13 @@ func TestElectionRefusesThePathOfALeaderLatch(t *testing.T) {
 			require.NoError(t, err)
 			return path
 		}
-		_, err := w.Operator.Create(w.Path, nil, 0, zk.WorldACL(zk.PermAll))
-		require.NoError(t, err)
+		w.Write(w.Path, "")
 		first := latch()
-		_, err = a.Campaign(harness.Within(t, time.Minute), nil)
+		_, err := a.Campaign(harness.Within(t, time.Minute), nil)
 		require.ErrorIs(t, err, zkrecipes.ErrPathInUse)
 		require.ErrorContains(t, err, first[len(w.Path)+1:])
 		require.ErrorIs(t, a.Lead(harness.Within(t, time.Minute), nil, func(context.Context, *zkrecipes.Term) error { return nil }), zkrecipes.ErrPathInUse)
-		_, err = zkrecipes.NewMutex(w.ClientOf(a), w.Path).TryLock(harness.Within(t, time.Minute))
-		require.ErrorIs(t, err, zkrecipes.ErrPathInUse)
+		require.ErrorIs(t, errOf(zkrecipes.NewMutex(w.ClientOf(a), w.Path).TryLock)(harness.Within(t, time.Minute)), zkrecipes.ErrPathInUse)
 		synctest.Wait()
 		require.Len(t, w.Srv.Children(w.Path), 1, "nothing is left")
 
@@ -139,56 +136,6 @@ func TestElectionRefusesThePathOfALeaderLatch(t *testing.T) {
 		latch() // which comes second
 		_, err = b.Campaign(harness.Within(t, time.Minute), nil)
 		require.ErrorIs(t, err, zkrecipes.ErrPathInUse)
-		require.NoError(t, term.Resign())
-	})
-}
-
-func TestElectionsReportInvalidPathsWhenFirstUsed(t *testing.T) {
-	recipetest.InElectionBubble(t, func(t *testing.T, w *recipetest.ElectionWorld, a, _ *zkrecipes.Election) {
-		f := func(context.Context, *zkrecipes.Term) error { return errors.New("called") }
-		for _, path := range []string{"", "/", "relative", "/a/", "/a//b", "/a/./b", "/a\x00"} {
-			e := zkrecipes.NewElection(w.ClientOf(a), path)
-			_, err := e.Campaign(t.Context(), nil)
-			require.ErrorIs(t, err, zkrecipes.ErrInvalidPath)
-			require.ErrorContains(t, err, "zkrecipes: campaign ")
-			require.ErrorIs(t, e.Lead(t.Context(), nil, f), zkrecipes.ErrInvalidPath)
-			_, err = e.Leader(t.Context())
-			require.ErrorIs(t, err, zkrecipes.ErrInvalidPath)
-			require.ErrorIs(t, recipetest.Follow(t, e).Ended(), zkrecipes.ErrInvalidPath)
-		}
-	})
-}
-
-func TestElectionsRefuseNils(t *testing.T) {
-	recipetest.InElectionBubble(t, func(t *testing.T, w *recipetest.ElectionWorld, a, _ *zkrecipes.Election) {
-		f := func(context.Context, *zkrecipes.Term) error { return errors.New("called") }
-		for name, test := range map[string]struct {
-			e    *zkrecipes.Election
-			ctx  context.Context
-			f    func(context.Context, *zkrecipes.Term) error
-			text string
-		}{
-			"nil election": {nil, t.Context(), f, "not made by its constructor"},
-			"zero value":   {&zkrecipes.Election{}, t.Context(), f, "not made by its constructor"},
-			"nil client":   {zkrecipes.NewElection(nil, "/a"), t.Context(), f, "nil client"},
-			"nil context":  {a, nil, f, "nil context"},
-			"nil function": {a, t.Context(), nil, "nil function"},
-		} {
-			require.ErrorContains(t, test.e.Lead(test.ctx, nil, test.f), test.text, name)
-			if test.f == nil {
-				continue
-			}
-			_, err := test.e.Campaign(test.ctx, nil)
-			require.ErrorContains(t, err, test.text, name)
-			_, err = test.e.Leader(test.ctx)
-			require.ErrorContains(t, err, test.text, name)
-			for _, err = range test.e.Observe(test.ctx) {
-			}
-			require.ErrorContains(t, err, test.text, name)
-		}
-		term := recipetest.Campaigns(t, a, "a")
-		var none context.Context
-		require.ErrorContains(t, term.Proclaim(none, nil), "nil context")
 		require.NoError(t, term.Resign())
 	})
 }
@@ -219,13 +166,9 @@ func TestLeadEndsWithItsContextWhileItCampaigns(t *testing.T) {
 		why := errors.New("why")
 		first, second := recipetest.Lead(t, b, false), recipetest.Lead(t, b, false)
 		second.Cancel(why) // it waits in the process
-		_, err := second.Wait()
-		require.ErrorIs(t, err, context.Canceled)
-		require.ErrorIs(t, err, why)
+		recipetest.Fails(t, second.Call, context.Canceled, why)
 		first.Cancel(why)
-		_, err = first.Wait()
-		require.ErrorIs(t, err, why)
-		require.ErrorContains(t, err, "zkrecipes: lead "+w.Path)
+		require.ErrorContains(t, recipetest.Fails(t, first.Call, why), "zkrecipes: lead "+w.Path)
 		synctest.Wait()
 		require.Len(t, w.Line(), 1)
 		require.NoError(t, term.Resign())

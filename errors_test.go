@@ -2,7 +2,6 @@ package zkrecipes_test
 
 import (
 	"context"
-	"errors"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -13,7 +12,6 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/harness"
 	"github.com/zkrecipes/zkrecipes/internal/jute"
 	"github.com/zkrecipes/zkrecipes/internal/recipetest"
-	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
@@ -30,21 +28,6 @@ func TestAnErrorNamesItsOwnOperation(t *testing.T) {
 		require.EqualError(t, err, "zkrecipes: lock /other: context canceled: zkrecipes: hold /line: lease released")
 		require.ErrorIs(t, err, zkrecipes.ErrReleased)
 	})
-}
-
-func TestErrorsKeepTheirCauses(t *testing.T) {
-	why := errors.New("why")
-	ctx, cancel := context.WithCancelCause(context.Background())
-	cancel(why)
-	err := zkrecipes.Fail("lock", "/x", zkconn.ContextErr(ctx))
-	require.ErrorIs(t, err, why)
-	require.ErrorIs(t, err, context.Canceled)
-	require.EqualError(t, err, "zkrecipes: lock /x: context canceled: why")
-	var e *zkrecipes.Error
-	require.ErrorAs(t, err, &e)
-	require.Equal(t, "lock", e.Op)
-	require.Equal(t, "/x", e.Path)
-	require.NoError(t, zkrecipes.Fail("lock", "/x", nil))
 }
 
 // What a caller may act upon can be told apart with errors.Is.
@@ -72,8 +55,7 @@ func TestErrorsOfTheAPICanBeMatched(t *testing.T) {
 	after := func(path, data string, f call) call {
 		return func(t *testing.T, w *recipetest.World, c *zkrecipes.Client) error {
 			harness.MakeParents(t, w.Bare(), path)
-			_, err := w.Bare().Set(path, []byte(data), -1)
-			require.NoError(t, err)
+			w.Write(path, data)
 			return f(t, w, c)
 		}
 	}
@@ -83,49 +65,45 @@ func TestErrorsOfTheAPICanBeMatched(t *testing.T) {
 			return f(t, w, c)
 		}
 	}
-	for _, tt := range []struct {
-		name string
+	type failing struct {
 		want error
 		call call
-	}{
-		{"invalid path", zkrecipes.ErrInvalidPath, lock("locks")},
-		{"invalid path of an operation", zkrecipes.ErrInvalidPath, commit(zkrecipes.OpDelete("/a/", 0))},
-		{"invalid path in an option", zkrecipes.ErrInvalidPath, func(t *testing.T, _ *recipetest.World, _ *zkrecipes.Client) error {
+	}
+	eachInBubble(t, map[string]failing{
+		"invalid path":                 {zkrecipes.ErrInvalidPath, lock("locks")},
+		"invalid path of an operation": {zkrecipes.ErrInvalidPath, commit(zkrecipes.OpDelete("/a/", 0))},
+		"invalid path in an option": {zkrecipes.ErrInvalidPath, func(t *testing.T, _ *recipetest.World, _ *zkrecipes.Client) error {
 			_, err := zkrecipes.Dial(t.Context(), []string{"h"}, &zkrecipes.Options{Prefix: "app"})
 			return err
 		}},
-		{"a line of another recipe", zkrecipes.ErrPathInUse, func(t *testing.T, w *recipetest.World, c *zkrecipes.Client) error {
+		"a line of another recipe": {zkrecipes.ErrPathInUse, func(t *testing.T, w *recipetest.World, c *zkrecipes.Client) error {
 			recipetest.LockOn(t, zkrecipes.NewMutex(c, w.Path))
 			return errOf(zkrecipes.NewRWLock(c, w.Path).RLock)(t.Context())
 		}},
-		{"a line of another layout", zkrecipes.ErrPathInUse, after("/other", "zkrecipes/9 mutex", lock("/other"))},
-		{"a queue of another layout", zkrecipes.ErrPathInUse, after("/queue/s", "zkrecipes/9 queue", put(nil, nil))},
-		{"a barrier's path with other data", zkrecipes.ErrPathInUse, after("/other", "not a number", func(t *testing.T, _ *recipetest.World, c *zkrecipes.Client) error {
+		"a line of another layout":  {zkrecipes.ErrPathInUse, after("/other", "zkrecipes/9 mutex", lock("/other"))},
+		"a queue of another layout": {zkrecipes.ErrPathInUse, after("/queue/s", "zkrecipes/9 queue", put(nil, nil))},
+		"a barrier's path with other data": {zkrecipes.ErrPathInUse, after("/other", "not a number", func(t *testing.T, _ *recipetest.World, c *zkrecipes.Client) error {
 			return errOf(zkrecipes.NewBarrier(c, "/other", 2).Wait)(t.Context())
 		})},
-		{"a double barrier on a line", zkrecipes.ErrPathInUse, func(t *testing.T, w *recipetest.World, c *zkrecipes.Client) error {
+		"a double barrier on a line": {zkrecipes.ErrPathInUse, func(t *testing.T, w *recipetest.World, c *zkrecipes.Client) error {
 			recipetest.LockOn(t, zkrecipes.NewMutex(c, w.Path))
 			return errOf(zkrecipes.NewDoubleBarrier(c, w.Path, 2).Enter)(t.Context())
 		}},
-		{"a large transaction", zkrecipes.ErrTooLarge, commit(zkrecipes.OpCreate("/large", large, 0, nil))},
-		{"a large item", zkrecipes.ErrTooLarge, put(nil, large)},
-		{"an item above the queue's limit", zkrecipes.ErrTooLarge, put(&zkrecipes.QueueOptions{MaxItemBytes: 10}, large[:11])},
-		{"a long path", zkrecipes.ErrTooLarge, lock("/" + strings.Repeat("x", 1<<20))},
-		{"quota", zkrecipes.ErrQuotaExceeded, beside(zktest.Fault{Do: zktest.Answer, Code: jute.ErrQuotaExceeded, Op: "multi"}, lock("/line"))},
-		{"quota of the parents", zkrecipes.ErrQuotaExceeded, beside(zktest.Fault{Do: zktest.Answer, Code: jute.ErrQuotaExceeded, Path: "/new"}, lock("/new/lock"))},
-		{"contended", zkrecipes.ErrContended, beside(zktest.Fault{Do: zktest.Answer, Code: jute.ErrNoNode, Op: "multi", Times: -1}, lock("/line"))},
-		{"Close while disconnected", zkrecipes.ErrSessionNotClosed, func(t *testing.T, w *recipetest.World, c *zkrecipes.Client) error {
+		"a large transaction":             {zkrecipes.ErrTooLarge, commit(zkrecipes.OpCreate("/large", large, 0, nil))},
+		"a large item":                    {zkrecipes.ErrTooLarge, put(nil, large)},
+		"an item above the queue's limit": {zkrecipes.ErrTooLarge, put(&zkrecipes.QueueOptions{MaxItemBytes: 10}, large[:11])},
+		"a long path":                     {zkrecipes.ErrTooLarge, lock("/" + strings.Repeat("x", 1<<20))},
+		"quota":                           {zkrecipes.ErrQuotaExceeded, beside(zktest.Fault{Do: zktest.Answer, Code: jute.ErrQuotaExceeded, Op: "multi"}, lock("/line"))},
+		"quota of the parents":            {zkrecipes.ErrQuotaExceeded, beside(zktest.Fault{Do: zktest.Answer, Code: jute.ErrQuotaExceeded, Path: "/new"}, lock("/new/lock"))},
+		"contended":                       {zkrecipes.ErrContended, beside(zktest.Fault{Do: zktest.Answer, Code: jute.ErrNoNode, Op: "multi", Times: -1}, lock("/line"))},
+		"Close while disconnected": {zkrecipes.ErrSessionNotClosed, func(t *testing.T, w *recipetest.World, c *zkrecipes.Client) error {
 			w.Away(c)
 			return c.Close()
 		}},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-				err := tt.call(t, w, w.Client(nil))
-				require.ErrorIs(t, err, tt.want)
-				var e *zkrecipes.Error
-				require.ErrorAs(t, err, &e)
-			})
-		})
-	}
+	}, func(t *testing.T, w *recipetest.World, _ string, tt failing) {
+		err := tt.call(t, w, w.Client(nil))
+		require.ErrorIs(t, err, tt.want)
+		var e *zkrecipes.Error
+		require.ErrorAs(t, err, &e)
+	})
 }

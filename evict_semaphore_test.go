@@ -40,16 +40,9 @@ func inFullSemaphore(t *testing.T, f func(t *testing.T, w *slots3)) {
 	})
 }
 
-func (w *slots3) listed(t *testing.T) []zkrecipes.Contender {
-	t.Helper()
-	cs, err := w.looks.Contenders(t.Context())
-	require.NoError(t, err)
-	return cs
-}
-
 func TestASemaphoresContendersAreItsSlotsAndItsWaiters(t *testing.T) {
 	inFullSemaphore(t, func(t *testing.T, w *slots3) {
-		cs := w.listed(t)
+		cs := listed(t, w.looks.Contenders)
 		require.Len(t, cs, 5)
 		for i, c := range cs {
 			require.Equal(t, i < 3, c.Held, c)
@@ -87,16 +80,14 @@ func TestTheSizeOfAnotherRecipeOrOfNoneIsAnError(t *testing.T) {
 			require.ErrorIs(t, errOf(zkrecipes.NewSemaphore(c, path, 0).Size)(t.Context()), want, path)
 			require.ErrorIs(t, errOf(zkrecipes.NewSemaphore(c, path, 0).Contenders)(t.Context()), want, path)
 		}
-		_, err := (*zkrecipes.Semaphore)(nil).Size(t.Context())
-		require.ErrorContains(t, err, "constructor")
-		_, err = zkrecipes.NewSemaphore(c, "/none", 0).Acquire(t.Context())
-		require.ErrorContains(t, err, "a semaphore of 0 slots")
+		require.ErrorContains(t, errOf((*zkrecipes.Semaphore)(nil).Size)(t.Context()), "constructor")
+		require.ErrorContains(t, errOf(zkrecipes.NewSemaphore(c, "/none", 0).Acquire)(t.Context()), "a semaphore of 0 slots")
 	})
 }
 
 func TestAnEvictedSlotEndsTheLeaseWithAllItsSlots(t *testing.T) {
 	inFullSemaphore(t, func(t *testing.T, w *slots3) {
-		slot := w.listed(t)[2]
+		slot := listed(t, w.looks.Contenders)[2]
 		for _, c := range []zkrecipes.Contender{slot, {Path: slot.Path, Czxid: slot.Czxid}} {
 			spares(t, w.operator, c)
 		}
@@ -115,9 +106,7 @@ func TestTheOnlyWaiterOfASemaphoreCanBeEvictedAlthoughItsLineIsReaped(t *testing
 		holder, operator := zkrecipes.NewSemaphore(w.Stranger(nil), "/s", 1), w.Stranger(nil)
 		recipetest.Acquire(t, holder, 1)
 		waiter := recipetest.WaitsFor(t, zkrecipes.NewSemaphore(w.Stranger(nil), "/s", 1), 1)
-		cs, err := zkrecipes.NewSemaphore(operator, "/s", 0).Contenders(t.Context())
-		require.NoError(t, err)
-		evicts(t, operator, cs[1], nil, true)
+		evicts(t, operator, listed(t, zkrecipes.NewSemaphore(operator, "/s", 0).Contenders)[1], nil, true)
 		recipetest.Fails(t, waiter, zkrecipes.ErrEvicted)
 		require.NotContains(t, w.Srv.Children("/s"), "line")
 	}, zktest.ContainerCheckInterval(100*time.Millisecond))
@@ -128,7 +117,7 @@ func TestEachWaiterOfASemaphoreCanBeEvicted(t *testing.T) {
 	for i := range 2 {
 		inFullSemaphore(t, func(t *testing.T, w *slots3) {
 			calls := []*harness.Call[*zkrecipes.SlotLease]{w.first, w.second}
-			evicts(t, w.operator, w.listed(t)[3+i], nil, true)
+			evicts(t, w.operator, listed(t, w.looks.Contenders)[3+i], nil, true)
 			recipetest.Fails(t, calls[i], zkrecipes.ErrEvicted)
 			require.NoError(t, w.two.Release())
 			calls[1-i].Get()
@@ -140,17 +129,13 @@ func TestEachWaiterOfASemaphoreCanBeEvicted(t *testing.T) {
 // It takes its slots while its eviction is under way.
 func TestAWaiterThatEntersMeanwhileKeepsItsSlots(t *testing.T) {
 	inFullSemaphore(t, func(t *testing.T, w *slots3) {
-		waiter := w.listed(t)[3]
+		waiter := listed(t, w.looks.Contenders)[3]
 		w.Plan.Add(zktest.Fault{Do: zktest.Delay, Op: "delete", Path: waiter.Path, For: time.Second})
-		a := harness.GoErr(t, func(ctx context.Context) error {
-			evicted, err := w.operator.Evict(ctx, waiter, nil)
-			require.False(t, evicted)
-			return err
-		})
+		a := harness.Go(t, func(ctx context.Context) (bool, error) { return w.operator.Evict(ctx, waiter, nil) })
 		time.Sleep(500 * time.Millisecond)
 		require.NoError(t, w.two.Release())
 		l := w.first.Get()
-		a.Get()
+		require.False(t, a.Get())
 		require.NoError(t, l.Err())
 	})
 }
@@ -164,8 +149,7 @@ func TestContendersOfAnElectionAreTheLeaderAndTheCandidates(t *testing.T) {
 		time.Sleep(time.Hour)
 		recipetest.CampaignLater(t, b, "b")
 		synctest.Wait()
-		cs, err := operator.Contenders(t.Context())
-		require.NoError(t, err)
+		cs := listed(t, operator.Contenders)
 		require.Len(t, cs, 2)
 		require.Equal(t, w.Path+"/leader", cs[0].Path)
 		require.Equal(t, "leader", cs[0].Place)
@@ -181,8 +165,7 @@ func TestContendersOfAnElectionAreTheLeaderAndTheCandidates(t *testing.T) {
 // leaderOf returns the leader among the contenders.
 func leaderOf(t *testing.T, e *zkrecipes.Election) zkrecipes.Contender {
 	t.Helper()
-	cs, err := e.Contenders(t.Context())
-	require.NoError(t, err)
+	cs := listed(t, e.Contenders)
 	require.True(t, cs[0].Held)
 	return cs[0]
 }
@@ -219,15 +202,11 @@ func TestTheNextLeaderIsNotEvictedInPlaceOfTheLast(t *testing.T) {
 		c := w.Stranger(nil)
 		leader := leaderOf(t, zkrecipes.NewElection(c, w.Path))
 		w.Plan.Add(zktest.Fault{Do: zktest.Delay, Op: "multi(check,delete)", For: time.Second})
-		evict := harness.Go(t, func(ctx context.Context) (bool, error) {
-			return c.Evict(ctx, leader, anyway)
-		})
+		evict := harness.Go(t, func(ctx context.Context) (bool, error) { return c.Evict(ctx, leader, anyway) })
 		time.Sleep(500 * time.Millisecond)
 		require.NoError(t, term.Resign())
 		second := next.Get()
-		evicted, err := evict.Wait()
-		require.NoError(t, err)
-		require.False(t, evicted)
+		require.False(t, evict.Get())
 		time.Sleep(time.Minute)
 		require.NoError(t, second.Err())
 		w.LeaderIs("b")

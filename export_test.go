@@ -3,7 +3,6 @@ package zkrecipes
 import (
 	"log/slog"
 	"reflect"
-	"strings"
 	"sync"
 
 	"github.com/zkrecipes/zkrecipes/internal/hold"
@@ -18,7 +17,6 @@ import (
 var (
 	ErrZeroValue  = errZeroValue
 	ErrLeaderLeft = look.ErrLeaderLeft
-	Fail          = fail
 	StartAcquire  = startAcquire
 	AcquisitionIn = acquisitionIn
 )
@@ -56,9 +54,4 @@ func HooksRun(c *session.Client) bool {
 	mu.Lock()
 	defer mu.Unlock()
 	return h.FieldByName("running").Bool()
-}
-
-func ParseServer(server string) (string, error) {
-	all, err := session.ParseServers([]string{server})
-	return strings.Join(all, ","), err
 }

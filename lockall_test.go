@@ -30,8 +30,7 @@ func TestLockAllHoldsAllLocksUntilItsRelease(t *testing.T) {
 		for i, l := range ls.All() {
 			require.Equal(t, ms[i].Path(), l.Path(), "in the order given")
 			require.NoError(t, l.Err())
-			_, err := ms[i].TryLock(t.Context())
-			require.ErrorIs(t, err, zkrecipes.ErrLocked)
+			require.ErrorIs(t, errOf(ms[i].TryLock)(t.Context()), zkrecipes.ErrLocked)
 		}
 		require.NoError(t, ls.Err())
 		require.NoError(t, ctx.Err())
@@ -127,15 +126,12 @@ func TestLockAllGivesBackWhatItHasIfItFails(t *testing.T) {
 		require.Len(t, w.Srv.Children("/b"), 2)
 		why := errors.New("why")
 		call.Cancel(why)
-		_, err := call.Wait()
-		require.ErrorIs(t, err, context.Canceled)
-		require.ErrorIs(t, err, why)
-		require.ErrorContains(t, err, "zkrecipes: lock all /b")
+		require.ErrorContains(t, recipetest.Fails(t, call, context.Canceled, why), "zkrecipes: lock all /b")
 		w.IsFree("/a", "/c")
 		require.NoError(t, l.Release())
 		w.IsFree("/b")
 
-		_, err = w.Operator.Create("/eph", nil, zk.FlagEphemeral, zk.WorldACL(zk.PermAll))
+		_, err := w.Operator.Create("/eph", nil, zk.FlagEphemeral, zk.WorldACL(zk.PermAll))
 		require.NoError(t, err)
 		_, err = zkrecipes.LockAll(t.Context(), recipetest.Mutexes(c, "/a", "/eph/b")...)
 		require.ErrorIs(t, err, zk.ErrNoChildrenForEphemerals)
@@ -171,8 +167,7 @@ func TestLockAllWithAHoldersContextReturnsErrDeadlockAtOnce(t *testing.T) {
 		ls := recipetest.LockAll(t, ms...)
 		ctx = ls.Context(t.Context())
 		for _, m := range ms {
-			_, err := m.Lock(ctx)
-			require.ErrorIs(t, err, zkrecipes.ErrDeadlock)
+			require.ErrorIs(t, errOf(m.Lock)(ctx), zkrecipes.ErrDeadlock)
 		}
 		_, err = zkrecipes.LockAll(ctx, zkrecipes.NewMutex(c, "/0"), ms[2])
 		require.ErrorIs(t, err, zkrecipes.ErrDeadlock)
@@ -205,25 +200,23 @@ func TestLockAllRefusesBadInputBeforeItLocksAny(t *testing.T) {
 		a, b := zkrecipes.NewMutex(c, "/a"), zkrecipes.NewMutex(c, "/b")
 		f := func(context.Context, *zkrecipes.Leases) error { return errors.New("called") }
 		for name, test := range map[string]struct {
-			ctx  context.Context
 			ms   []*zkrecipes.Mutex
 			text string
 		}{
-			"none":              {t.Context(), nil, `lock all "": no mutexes`},
-			"nil mutex":         {t.Context(), []*zkrecipes.Mutex{a, nil}, "not made by its constructor"},
-			"first nil":         {t.Context(), []*zkrecipes.Mutex{nil, a}, "not made by its constructor"},
-			"zero mutex":        {t.Context(), []*zkrecipes.Mutex{a, {}}, "not made by its constructor"},
-			"nil context":       {nil, []*zkrecipes.Mutex{a, b}, "nil context"},
-			"path twice":        {t.Context(), []*zkrecipes.Mutex{b, a, zkrecipes.NewMutex(c, "/b")}, "lock all /b: the path is given twice"},
-			"mutex twice":       {t.Context(), []*zkrecipes.Mutex{a, a}, "lock all /a: the path is given twice"},
-			"different clients": {t.Context(), []*zkrecipes.Mutex{a, zkrecipes.NewMutex(w.Stranger(nil), "/b")}, "lock all /b: mutexes of different Clients"},
-			"invalid path":      {t.Context(), []*zkrecipes.Mutex{a, zkrecipes.NewMutex(c, "b")}, `lock all b: path does not begin with "/"`},
-			"bad option":        {t.Context(), []*zkrecipes.Mutex{a, zkrecipes.NewMutex(c, "/b", zkrecipes.KeepFor(-1))}, "not positive"},
+			"none":              {nil, `lock all "": no mutexes`},
+			"nil mutex":         {[]*zkrecipes.Mutex{a, nil}, "not made by its constructor"},
+			"first nil":         {[]*zkrecipes.Mutex{nil, a}, "not made by its constructor"},
+			"zero mutex":        {[]*zkrecipes.Mutex{a, {}}, "not made by its constructor"},
+			"path twice":        {[]*zkrecipes.Mutex{b, a, zkrecipes.NewMutex(c, "/b")}, "lock all /b: the path is given twice"},
+			"mutex twice":       {[]*zkrecipes.Mutex{a, a}, "lock all /a: the path is given twice"},
+			"different clients": {[]*zkrecipes.Mutex{a, zkrecipes.NewMutex(w.Stranger(nil), "/b")}, "lock all /b: mutexes of different Clients"},
+			"invalid path":      {[]*zkrecipes.Mutex{a, zkrecipes.NewMutex(c, "b")}, `lock all b: path does not begin with "/"`},
+			"bad option":        {[]*zkrecipes.Mutex{a, zkrecipes.NewMutex(c, "/b", zkrecipes.KeepFor(-1))}, "not positive"},
 		} {
 			require.Zero(t, w.Requests(func() {
-				_, err := zkrecipes.LockAll(test.ctx, test.ms...)
+				_, err := zkrecipes.LockAll(t.Context(), test.ms...)
 				require.ErrorContains(t, err, test.text, name)
-				require.ErrorContains(t, zkrecipes.DoAll(test.ctx, test.ms, f), test.text, name)
+				require.ErrorContains(t, zkrecipes.DoAll(t.Context(), test.ms, f), test.text, name)
 			})[recipetest.OpJoin], name)
 		}
 		require.ErrorContains(t, zkrecipes.DoAll(t.Context(), []*zkrecipes.Mutex{a}, nil), "nil function")

@@ -23,8 +23,7 @@ func TestDoHoldsWhileItsFunctionRuns(t *testing.T) {
 		broken := errors.New("broken")
 		require.Equal(t, broken, m.Do(t.Context(), func(ctx context.Context, l *zkrecipes.Lease) error {
 			w.Stands(l)
-			_, err := rival.TryLock(t.Context())
-			require.ErrorIs(t, err, zkrecipes.ErrLocked)
+			require.ErrorIs(t, errOf(rival.TryLock)(t.Context()), zkrecipes.ErrLocked)
 			return broken
 		}))
 		require.PanicsWithValue(t, "oh", func() {
@@ -54,13 +53,9 @@ func TestALockWorksUnderAPrefix(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, []string{"locks"}, names)
 
-		_, err = zkrecipes.NewMutex(w.Stranger(nil), w.Path).TryLock(t.Context())
-		require.ErrorIs(t, err, zkrecipes.ErrLocked)
-		cs, err := m.Contenders(t.Context())
-		require.NoError(t, err)
-		require.Len(t, cs, 1)
-		_, err = zkrecipes.NewMutex(c, "bad").Lock(t.Context())
-		require.ErrorContains(t, err, `lock bad: path does not begin with "/"`)
+		require.ErrorIs(t, errOf(zkrecipes.NewMutex(w.Stranger(nil), w.Path).TryLock)(t.Context()), zkrecipes.ErrLocked)
+		require.Len(t, listed(t, m.Contenders), 1)
+		require.ErrorContains(t, errOf(zkrecipes.NewMutex(c, "bad").Lock)(t.Context()), `lock bad: path does not begin with "/"`)
 	})
 }
 
@@ -81,15 +76,12 @@ func TestTheLastReleaseFreesTheLock(t *testing.T) {
 		require.ErrorIs(t, l.Err(), zkrecipes.ErrReleased)
 		require.NoError(t, second.Err())
 		require.NoError(t, work.Err())
-		_, err := m.Lock(ctx)
-		require.ErrorIs(t, err, zkrecipes.ErrReleased, "it is the context of the released lease")
+		require.ErrorIs(t, errOf(m.Lock)(ctx), zkrecipes.ErrReleased, "it is the context of the released lease")
 		require.NoError(t, second.Release())
 		require.ErrorIs(t, context.Cause(work), zkrecipes.ErrReleased)
-		_, err = rival.TryLock(t.Context())
-		require.ErrorIs(t, err, zkrecipes.ErrLocked)
+		require.ErrorIs(t, errOf(rival.TryLock)(t.Context()), zkrecipes.ErrLocked)
 		require.Equal(t, 1, recipetest.Sum(w.Requests(func() { require.NoError(t, third.Release()) })), "the last release")
-		_, err = m.Lock(third.Reentrant(t.Context()))
-		require.ErrorIs(t, err, zkrecipes.ErrReleased)
+		require.ErrorIs(t, errOf(m.Lock)(third.Reentrant(t.Context())), zkrecipes.ErrReleased)
 		require.NoError(t, rival.Do(t.Context(), recipetest.Nothing))
 	})
 }
@@ -111,8 +103,7 @@ func TestAHoldersContextReturnsErrDeadlockAtOnce(t *testing.T) {
 			require.ErrorContains(t, m.Do(ctx, recipetest.Nothing),
 				"lock /line: the caller holds this lock already (Lease.Reentrant lets it re-enter)")
 			if w.Kind.Exclusive() { // else see TestReadLockWithAReadersContextIsADeadlockError
-				_, err := m.TryLock(ctx)
-				require.ErrorIs(t, err, zkrecipes.ErrLocked)
+				require.ErrorIs(t, errOf(m.TryLock)(ctx), zkrecipes.ErrLocked)
 			}
 		}))
 		require.NoError(t, w.Ours(c, "/elsewhere").Do(ctx, recipetest.Nothing), "another lock is no deadlock")
@@ -127,8 +118,7 @@ func TestOthersOfTheSameSessionDoNotEnterWithoutTheHoldersContext(t *testing.T) 
 		l := w.Holds(c)
 		a := w.RivalWaits(c)
 		require.True(t, a.Waiting())
-		_, err := w.Theirs(c, w.Path).TryLock(t.Context())
-		require.ErrorIs(t, err, zkrecipes.ErrLocked)
+		require.ErrorIs(t, errOf(w.Theirs(c, w.Path).TryLock)(t.Context()), zkrecipes.ErrLocked)
 		require.NoError(t, l.Release())
 		require.NoError(t, a.Get().Release())
 	})
@@ -146,10 +136,8 @@ func TestContendersAreListedInOrder(t *testing.T) {
 		raw := w.Bare()
 		foreign, err := raw.Create(w.Path+"/_c_0f0e0d0c0b0a09080706050403020100-lock-", []byte("by hand"), zk.FlagEphemeral|zk.FlagSequence, zk.WorldACL(zk.PermAll))
 		require.NoError(t, err)
-		_, err = raw.Create(w.Path+"/stranger", nil, 0, zk.WorldACL(zk.PermAll))
-		require.NoError(t, err)
-		cs, err := zkrecipes.NewMutex(w.Stranger(nil), w.Path).Contenders(t.Context())
-		require.NoError(t, err)
+		w.Write(w.Path+"/stranger", "")
+		cs := listed(t, zkrecipes.NewMutex(w.Stranger(nil), w.Path).Contenders)
 		require.Len(t, cs, 4)
 		for i, c := range cs[:3] {
 			require.Equal(t, fmt.Sprint("worker ", i), c.Identity)
@@ -232,8 +220,7 @@ func TestACallWhoseContextEndsBesideTheGrantHoldsOrLeaves(t *testing.T) {
 			go a.Cancel(nil)
 			require.NoError(t, l.Release())
 			if l, err := a.Wait(); err == nil {
-				_, err := l.Commit(t.Context())
-				require.NoError(t, err)
+				require.NoError(t, first(l.Commit(t.Context())))
 				require.NoError(t, l.Release())
 			} else {
 				require.ErrorIs(t, err, context.Canceled)

@@ -21,15 +21,13 @@ func TestReadersHoldAnRWLockTogether(t *testing.T) {
 			leases = append(leases, recipetest.Held(t, lock))
 		}
 		for _, l := range leases {
-			_, err := l.Commit(t.Context())
-			require.NoError(t, err, "all hold")
+			require.NoError(t, first(l.Commit(t.Context())), "all hold")
 		}
 		_, err := w.TheirLock.TryLock(t.Context())
 		require.ErrorIs(t, err, zkrecipes.ErrLocked)
 		require.NotErrorIs(t, err, zkrecipes.ErrUpgrade, "the caller holds nothing itself")
 		writer := w.MustWait(w.TheirLock.Lock)
-		_, err = w.OurLock.TryRLock(t.Context())
-		require.ErrorIs(t, err, zkrecipes.ErrLocked, "a writer waits")
+		require.ErrorIs(t, errOf(w.OurLock.TryRLock)(t.Context()), zkrecipes.ErrLocked, "a writer waits")
 		w.LastReleased(writer, leases...)
 	})
 }
@@ -51,8 +49,7 @@ func TestAnUpgradeIsRefusedAtOnce(t *testing.T) {
 			}
 		}), "at once")
 		require.NoError(t, l.Release())
-		_, err := w.OurLock.Lock(l.Reentrant(t.Context()))
-		require.ErrorIs(t, err, zkrecipes.ErrReleased)
+		require.ErrorIs(t, errOf(w.OurLock.Lock)(l.Reentrant(t.Context())), zkrecipes.ErrReleased)
 		ctx := context.WithoutCancel(l.Context(t.Context())) // of a lease that has ended
 		w.LastReleased(w.MustWait(func(context.Context) (*zkrecipes.Lease, error) { return w.OurLock.Lock(ctx) }), other)
 	})
@@ -63,14 +60,12 @@ func TestAnUpgradeIsRefusedAtOnce(t *testing.T) {
 func TestReadLockWithAReadersContextIsADeadlockError(t *testing.T) {
 	recipetest.InRWBubble(t, func(t *testing.T, w *recipetest.RWWorld) {
 		l := recipetest.Held(t, w.OurLock.RLock)
-		_, err := w.OurLock.RLock(l.Context(t.Context()))
-		require.ErrorIs(t, err, zkrecipes.ErrDeadlock)
+		require.ErrorIs(t, errOf(w.OurLock.RLock)(l.Context(t.Context())), zkrecipes.ErrDeadlock)
 		again, err := w.OurLock.TryRLock(l.Context(t.Context()))
 		require.NoError(t, err)
 		require.NotEqual(t, l.Token(), again.Token(), "a second place, as TryRLock cannot deadlock")
 		writer := w.MustWait(w.TheirLock.Lock)
-		_, err = w.OurLock.TryRLock(l.Context(t.Context()))
-		require.ErrorIs(t, err, zkrecipes.ErrLocked)
+		require.ErrorIs(t, errOf(w.OurLock.TryRLock)(l.Context(t.Context())), zkrecipes.ErrLocked)
 		entered, err := w.OurLock.RLock(l.Reentrant(t.Context()))
 		require.NoError(t, err, "the caller holds already")
 		require.Equal(t, l.Token(), entered.Token())
@@ -81,17 +76,13 @@ func TestReadLockWithAReadersContextIsADeadlockError(t *testing.T) {
 func TestAWriterMayTakeAReadLock(t *testing.T) {
 	recipetest.InRWBubble(t, func(t *testing.T, w *recipetest.RWWorld) {
 		l := recipetest.Held(t, w.OurLock.Lock)
-		_, err := w.OurLock.RLock(l.Context(t.Context()))
-		require.ErrorIs(t, err, zkrecipes.ErrDeadlock)
-		_, err = w.OurLock.TryRLock(l.Context(t.Context()))
-		require.ErrorIs(t, err, zkrecipes.ErrLocked)
+		require.ErrorIs(t, errOf(w.OurLock.RLock)(l.Context(t.Context())), zkrecipes.ErrDeadlock)
+		require.ErrorIs(t, errOf(w.OurLock.TryRLock)(l.Context(t.Context())), zkrecipes.ErrLocked)
 		var read, tried *zkrecipes.Lease
 		ctx := l.Reentrant(t.Context())
 		require.Empty(t, w.Requests(func() {
-			read, err = w.OurLock.RLock(ctx)
-			require.NoError(t, err)
-			tried, err = w.OurLock.TryRLock(ctx)
-			require.NoError(t, err)
+			read = recipetest.Held(t, func(context.Context) (*zkrecipes.Lease, error) { return w.OurLock.RLock(ctx) })
+			tried = recipetest.Held(t, func(context.Context) (*zkrecipes.Lease, error) { return w.OurLock.TryRLock(ctx) })
 		}))
 		require.Equal(t, l.Token(), read.Token())
 		require.NoError(t, l.Release())
@@ -141,8 +132,7 @@ func TestReadersAndWritersAreListed(t *testing.T) {
 		check := func(first, holding int) {
 			t.Helper()
 			synctest.Wait()
-			cs, err := w.OurLock.Contenders(t.Context())
-			require.NoError(t, err)
+			cs := listed(t, w.OurLock.Contenders)
 			require.Len(t, cs, 28-first)
 			var last zkrecipes.Token
 			for i, c := range cs {
@@ -189,10 +179,8 @@ func TestRWLockAndMutexRefuseEachOthersLine(t *testing.T) {
 		refused := func(ctx context.Context) {
 			t.Helper()
 			for _, c := range []*zkrecipes.Client{w.C, w.D} {
-				_, err := zkrecipes.NewMutex(c, w.Path).Lock(ctx)
-				require.ErrorContains(t, err, want)
-				_, err = zkrecipes.NewMutex(c, w.Path).TryLock(ctx)
-				require.ErrorContains(t, err, want)
+				require.ErrorContains(t, errOf(zkrecipes.NewMutex(c, w.Path).Lock)(ctx), want)
+				require.ErrorContains(t, errOf(zkrecipes.NewMutex(c, w.Path).TryLock)(ctx), want)
 				synctest.Wait() // or the next client's try meets these places and looks no further
 			}
 		}

@@ -162,9 +162,7 @@ func TestTraceTellsThePredecessorOfALock(t *testing.T) {
 		between := w.LockLater(w.Stranger(nil))
 		a := w.LockLater(c)
 		holder := names()[0]
-		between.Cancel(nil)
-		_, err := between.Wait()
-		require.Error(t, err)
+		recipetest.Cancels(t, between)
 		synctest.Wait()
 		require.NoError(t, l.Release())
 		l = a.Get()

@@ -28,43 +28,44 @@ func (w *tracedWorld) evict() {
 	synctest.Wait()
 }
 
-// What each scenario reports, in order.
-var traceScenarios = []struct {
-	name string
+type traceScenario struct {
 	run  func(t *testing.T, w *tracedWorld)
 	want []string
-}{
-	{"a free lock", func(t *testing.T, w *tracedWorld) {
+}
+
+// What each scenario reports, in order.
+var traceScenarios = map[string]traceScenario{
+	"a free lock": {func(t *testing.T, w *tracedWorld) {
 		require.NoError(t, recipetest.LockOn(t, zkrecipes.NewMutex(w.c, w.Path)).Release())
 	}, []string{"mutex lock ok", "mutex lock held, ok"}},
-	{"a lock for which it waits", func(t *testing.T, w *tracedWorld) {
+	"a lock for which it waits": {func(t *testing.T, w *tracedWorld) {
 		l := recipetest.LockOn(t, zkrecipes.NewMutex(w.other, w.Path))
 		a := w.LockLater(w.c)
 		require.NoError(t, l.Release())
 		require.NoError(t, a.Get().Release())
 	}, []string{"mutex lock queued behind 1", "mutex lock ok", "mutex lock held, ok"}},
-	{"a lock that somebody has", func(t *testing.T, w *tracedWorld) {
+	"a lock that somebody has": {func(t *testing.T, w *tracedWorld) {
 		recipetest.LockOn(t, zkrecipes.NewMutex(w.other, w.Path))
 		require.ErrorIs(t, errOf(zkrecipes.NewMutex(w.c, w.Path).TryLock)(t.Context()), zkrecipes.ErrLocked)
 	}, []string{"mutex try lock locked"}},
-	{"canceled", func(t *testing.T, w *tracedWorld) {
+	"canceled": {func(t *testing.T, w *tracedWorld) {
 		recipetest.LockOn(t, zkrecipes.NewMutex(w.other, w.Path))
 		a := w.LockLater(w.c)
 		a.Cancel(nil)
 		recipetest.Fails(t, a, context.Canceled)
 	}, []string{"mutex lock queued behind 1", "mutex lock canceled"}},
-	{"canceled before", func(t *testing.T, w *tracedWorld) {
+	"canceled before": {func(t *testing.T, w *tracedWorld) {
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		require.ErrorIs(t, errOf(zkrecipes.NewMutex(w.c, w.Path).Lock)(ctx), context.Canceled)
 	}, []string{"mutex lock canceled"}},
-	{"the session expires while it holds", func(t *testing.T, w *tracedWorld) {
+	"the session expires while it holds": {func(t *testing.T, w *tracedWorld) {
 		l := recipetest.LockOn(t, zkrecipes.NewMutex(w.c, w.Path))
 		w.Srv.Expire(recipetest.SessionID(w.c))
 		<-l.Context(t.Context()).Done()
 		require.ErrorIs(t, l.Release(), zkrecipes.ErrLost)
 	}, []string{"mutex lock ok", "mutex lock held, lost"}},
-	{"the session expires while it waits", func(t *testing.T, w *tracedWorld) {
+	"the session expires while it waits": {func(t *testing.T, w *tracedWorld) {
 		l := recipetest.LockOn(t, zkrecipes.NewMutex(w.other, w.Path))
 		a := w.LockLater(w.c)
 		w.LockLater(w.other)
@@ -76,37 +77,37 @@ var traceScenarios = []struct {
 		w.evict() // itself
 		recipetest.Fails(t, a, zkrecipes.ErrEvicted)
 	}, []string{"mutex lock queued behind 1", "mutex lock queued behind 2", "mutex lock evicted"}},
-	{"somebody deletes the holder's place", func(t *testing.T, w *tracedWorld) {
+	"somebody deletes the holder's place": {func(t *testing.T, w *tracedWorld) {
 		l := recipetest.LockOn(t, zkrecipes.NewMutex(w.c, w.Path))
 		time.Sleep(5 * time.Second) // it watches it
 		w.evict()
 		require.ErrorIs(t, l.Err(), zkrecipes.ErrLost)
 	}, []string{"mutex lock ok", "mutex lock held, lost"}},
-	{"only the servers know that it was lost", func(t *testing.T, w *tracedWorld) {
+	"only the servers know that it was lost": {func(t *testing.T, w *tracedWorld) {
 		l := recipetest.LockOn(t, zkrecipes.NewMutex(w.c, w.Path))
 		w.evict()
 		require.ErrorIs(t, l.Release(), zkrecipes.ErrLost)
 	}, []string{"mutex lock ok", "mutex lock held, ok"}},
-	{"closed while it holds", func(t *testing.T, w *tracedWorld) {
+	"closed while it holds": {func(t *testing.T, w *tracedWorld) {
 		recipetest.LockOn(t, zkrecipes.NewMutex(w.c, w.Path))
 		require.NoError(t, w.c.Close())
 	}, []string{"mutex lock ok", "mutex lock held, closed"}},
-	{"closed while it waits", func(t *testing.T, w *tracedWorld) {
+	"closed while it waits": {func(t *testing.T, w *tracedWorld) {
 		recipetest.LockOn(t, zkrecipes.NewMutex(w.other, w.Path))
 		a := w.LockLater(w.c)
 		require.NoError(t, w.c.Close())
 		recipetest.Fails(t, a, zkrecipes.ErrClosed)
 	}, []string{"mutex lock queued behind 1", "mutex lock closed"}},
-	{"closed before", func(t *testing.T, w *tracedWorld) {
+	"closed before": {func(t *testing.T, w *tracedWorld) {
 		require.NoError(t, w.c.Close())
 		require.ErrorIs(t, errOf(zkrecipes.NewMutex(w.c, w.Path).TryLock)(t.Context()), zkrecipes.ErrClosed)
 	}, []string{"mutex try lock closed"}},
-	{"a function that panics", func(t *testing.T, w *tracedWorld) {
+	"a function that panics": {func(t *testing.T, w *tracedWorld) {
 		require.Panics(t, func() {
 			_ = zkrecipes.NewMutex(w.c, w.Path).Do(t.Context(), func(context.Context, *zkrecipes.Lease) error { panic("f") })
 		})
 	}, []string{"mutex lock ok", "mutex lock held, ok"}},
-	{"re-entries are no acquisitions", func(t *testing.T, w *tracedWorld) {
+	"re-entries are no acquisitions": {func(t *testing.T, w *tracedWorld) {
 		m := zkrecipes.NewMutex(w.c, w.Path)
 		l := recipetest.LockOn(t, m)
 		in := l.Reentrant(t.Context())
@@ -120,32 +121,28 @@ var traceScenarios = []struct {
 		require.NoError(t, again.Release())
 		require.ErrorIs(t, errOf(m.Lock)(in), zkrecipes.ErrReleased)
 	}, []string{"mutex lock held, ok"}},
-	{"a holder's own context", func(t *testing.T, w *tracedWorld) {
+	"a holder's own context": {func(t *testing.T, w *tracedWorld) {
 		m := zkrecipes.NewMutex(w.c, w.Path)
 		l := recipetest.LockOn(t, m)
-		_, err := m.Lock(l.Context(t.Context()))
-		require.ErrorIs(t, err, zkrecipes.ErrDeadlock)
-		_, err = m.TryLock(l.Context(t.Context()))
-		require.ErrorIs(t, err, zkrecipes.ErrLocked)
+		require.ErrorIs(t, errOf(m.Lock)(l.Context(t.Context())), zkrecipes.ErrDeadlock)
+		require.ErrorIs(t, errOf(m.TryLock)(l.Context(t.Context())), zkrecipes.ErrLocked)
 		require.NoError(t, l.Release())
 	}, []string{"mutex lock ok", "mutex lock deadlock", "mutex try lock locked", "mutex lock held, ok"}},
-	{"arguments that are refused", func(t *testing.T, w *tracedWorld) {
+	"arguments that are refused": {func(t *testing.T, w *tracedWorld) {
 		var none context.Context
-		_, err := zkrecipes.NewMutex(w.c, w.Path).Lock(none)
-		require.Error(t, err)
+		require.Error(t, errOf(zkrecipes.NewMutex(w.c, w.Path).Lock)(none))
 		require.ErrorIs(t, errOf(zkrecipes.NewMutex(w.c, "no path").Lock)(t.Context()), zkrecipes.ErrInvalidPath)
-		_, err = zkrecipes.NewSemaphore(w.c, "/s", 1).AcquireN(t.Context(), 0)
+		_, err := zkrecipes.NewSemaphore(w.c, "/s", 1).AcquireN(t.Context(), 0)
 		require.Error(t, err)
 		require.Error(t, zkrecipes.NewMutex(w.c, w.Path).Do(t.Context(), nil))
 	}, nil},
-	{"readers and a downgrade", func(t *testing.T, w *tracedWorld) {
+	"readers and a downgrade": {func(t *testing.T, w *tracedWorld) {
 		rw := zkrecipes.NewRWLock(w.c, "/rw")
 		l := recipetest.Held(t, rw.Lock)
 		require.ErrorIs(t, errOf(rw.TryRLock)(t.Context()), zkrecipes.ErrLocked)
 		require.NoError(t, rw.Downgrade(t.Context(), l))
 		r := recipetest.Held(t, rw.RLock)
-		_, err := rw.Lock(r.Context(t.Context()))
-		require.ErrorIs(t, err, zkrecipes.ErrUpgrade)
+		require.ErrorIs(t, errOf(rw.Lock)(r.Context(t.Context())), zkrecipes.ErrUpgrade)
 		require.NoError(t, r.Release())
 		require.NoError(t, l.Release())
 		require.NoError(t, recipetest.Held(t, rw.TryLock).Release())
@@ -153,7 +150,7 @@ var traceScenarios = []struct {
 		"rwlock lock ok", "rwlock try read lock locked", "rwlock read lock ok", "rwlock lock upgrade",
 		"rwlock read lock held, ok", "rwlock downgrade held, ok", "rwlock try lock ok", "rwlock try lock held, ok",
 	}},
-	{"each hold of a kept lock", func(t *testing.T, w *tracedWorld) {
+	"each hold of a kept lock": {func(t *testing.T, w *tracedWorld) {
 		m := zkrecipes.NewMutex(w.c, w.Path, zkrecipes.KeepFor(time.Minute))
 		require.NoError(t, recipetest.LockOn(t, m).Release())
 		l := recipetest.Held(t, m.TryLock)
@@ -168,7 +165,7 @@ var traceScenarios = []struct {
 		"mutex lock ok", "mutex lock held, ok", "mutex try lock ok", "mutex try lock locked", "mutex try lock held, ok",
 		"mutex lock ok", "mutex lock held, ok",
 	}},
-	{"callers that wait for one place", func(t *testing.T, w *tracedWorld) {
+	"callers that wait for one place": {func(t *testing.T, w *tracedWorld) {
 		l := recipetest.LockOn(t, zkrecipes.NewMutex(w.other, w.Path))
 		m := zkrecipes.NewMutex(w.c, w.Path, zkrecipes.KeepFor(time.Minute))
 		a, b := w.Waits(m), w.Waits(m)
@@ -178,7 +175,7 @@ var traceScenarios = []struct {
 		require.NoError(t, l.Release())
 		require.NoError(t, a.Get().Release())
 	}, []string{"mutex lock ok", "mutex lock held, ok"}},
-	{"several locks", func(t *testing.T, w *tracedWorld) {
+	"several locks": {func(t *testing.T, w *tracedWorld) {
 		require.NoError(t, recipetest.LockAll(t, recipetest.Mutexes(w.c, "/b", "/a")...).Release())
 		l := recipetest.LockOn(t, zkrecipes.NewMutex(w.other, "/b"))
 		a := recipetest.LockAllLater(t, recipetest.Mutexes(w.c, "/b", "/a")...)
@@ -189,7 +186,7 @@ var traceScenarios = []struct {
 		"mutex lock all ok", "mutex lock all ok", "mutex lock all held, ok", "mutex lock all held, ok",
 		"mutex lock all ok", "mutex lock all queued behind 1", "mutex lock all canceled", "mutex lock all held, ok",
 	}},
-	{"slots", func(t *testing.T, w *tracedWorld) {
+	"slots": {func(t *testing.T, w *tracedWorld) {
 		x := zkrecipes.NewSemaphore(w.c, "/s", 3)
 		l := recipetest.Acquire(t, x, 2)
 		_, err := x.TryAcquireN(t.Context(), 2)
@@ -206,14 +203,14 @@ var traceScenarios = []struct {
 		"semaphore acquire held, ok", "semaphore acquire ok", "semaphore acquire held, ok",
 		"semaphore acquire ok", "semaphore acquire held, ok",
 	}},
-	{"a slot is lost", func(t *testing.T, w *tracedWorld) {
+	"a slot is lost": {func(t *testing.T, w *tracedWorld) {
 		l := recipetest.Acquire(t, zkrecipes.NewSemaphore(w.c, "/s", 3), 3)
 		time.Sleep(5 * time.Second)
 		require.NoError(t, w.Bare().Delete(l.Checks()[1].Path, -1))
 		synctest.Wait()
 		require.ErrorIs(t, l.Err(), zkrecipes.ErrLost)
 	}, []string{"semaphore acquire ok", "semaphore acquire held, lost"}},
-	{"terms", func(t *testing.T, w *tracedWorld) {
+	"terms": {func(t *testing.T, w *tracedWorld) {
 		e := zkrecipes.NewElection(w.c, "/e")
 		require.NoError(t, recipetest.Campaigns(t, e, "x").Resign())
 		times := 0
@@ -229,7 +226,7 @@ var traceScenarios = []struct {
 		"election campaign ok", "election campaign held, ok", "election lead ok", "election lead held, lost",
 		"election lead ok", "election lead held, ok",
 	}},
-	{"items", func(t *testing.T, w *tracedWorld) {
+	"items": {func(t *testing.T, w *tracedWorld) {
 		q := w.Queue(w.c)
 		require.ErrorIs(t, errOf(q.TryTake)(t.Context()), zkrecipes.ErrEmpty)
 		recipetest.PutOn(t, q, "a", "b", "c")
@@ -250,7 +247,7 @@ var traceScenarios = []struct {
 		"queue try take ok", "queue try take held, lost",
 		"queue take ok", "queue take ok", "queue take held, ok", "queue take held, ok",
 	}},
-	{"items that nobody gets", func(t *testing.T, w *tracedWorld) {
+	"items that nobody gets": {func(t *testing.T, w *tracedWorld) {
 		q := zkrecipes.NewQueue(w.c, w.Path, &zkrecipes.QueueOptions{MaxAttempts: 1})
 		recipetest.PutOn(t, q, "a")
 		recipetest.NackOn(t, recipetest.TakeOn(t, q))
@@ -261,14 +258,14 @@ var traceScenarios = []struct {
 		require.NoError(t, err)
 		require.Equal(t, 1, n)
 	}, []string{"queue take ok", "queue take held, ok", "queue take canceled"}},
-	{"consumers in line", func(t *testing.T, w *tracedWorld) {
+	"consumers in line": {func(t *testing.T, w *tracedWorld) {
 		other := w.TakeLater(w.Queue(w.other))
 		a := w.TakeLater(w.Queue(w.c))
 		recipetest.PutOn(t, w.Queue(w.other), "a", "b")
 		other.Get()
 		recipetest.AckOn(t, a.Get())
 	}, []string{"queue take queued behind 1", "queue take ok", "queue take held, ok"}},
-	{"handlers", func(t *testing.T, w *tracedWorld) {
+	"handlers": {func(t *testing.T, w *tracedWorld) {
 		q := zkrecipes.NewQueue(w.c, w.Path, &zkrecipes.QueueOptions{Backoff: func(int) time.Duration { return time.Second }})
 		recipetest.PutOn(t, q, "a")
 		ctx, cancel := context.WithCancel(t.Context())
@@ -288,7 +285,7 @@ var traceScenarios = []struct {
 		"queue serve ok", "queue serve held, ok", "queue serve ok", "queue serve held, ok",
 		"queue serve ok", "queue serve held, ok", "queue serve ok", "queue serve held, ok", "queue serve canceled",
 	}},
-	{"puts that may wait", func(t *testing.T, w *tracedWorld) {
+	"puts that may wait": {func(t *testing.T, w *tracedWorld) {
 		q := zkrecipes.NewQueue(w.c, w.Path, &zkrecipes.QueueOptions{MaxLen: 1})
 		recipetest.PutOn(t, q, "a")
 		a := recipetest.PutLater(t, q, "b")
@@ -301,14 +298,14 @@ var traceScenarios = []struct {
 		a.Get()
 		recipetest.PutOn(t, w.Queue(w.c), "d") // without a bound
 	}, []string{"queue put ok", "queue put queued behind 1", "queue put canceled", "queue put ok"}},
-	{"rounds", func(t *testing.T, w *tracedWorld) {
+	"rounds": {func(t *testing.T, w *tracedWorld) {
 		a := recipetest.WaitLater(t, zkrecipes.NewBarrier(w.c, "/b", 2))
 		synctest.Wait()
 		require.ErrorIs(t, errOf(zkrecipes.NewBarrier(w.c, "/b", 3).Wait)(t.Context()), zkrecipes.ErrSize)
 		recipetest.WaitLater(t, zkrecipes.NewBarrier(w.other, "/b", 2)).Get()
 		a.Get()
 	}, []string{"barrier wait size", "barrier wait ok"}},
-	{"visits", func(t *testing.T, w *tracedWorld) {
+	"visits": {func(t *testing.T, w *tracedWorld) {
 		a, b := recipetest.Enter(t, zkrecipes.NewDoubleBarrier(w.c, "/d", 2)), recipetest.Enter(t, zkrecipes.NewDoubleBarrier(w.other, "/d", 2))
 		v := recipetest.Visits(t, a, b)
 		left := harness.GoErr(t, v[0].Leave)
@@ -321,30 +318,25 @@ var traceScenarios = []struct {
 		c.Cancel(nil)
 		recipetest.Fails(t, c, context.Canceled)
 	}, []string{"doublebarrier enter canceled"}},
-	{"a gate", func(t *testing.T, w *tracedWorld) {
+	"a gate": {func(t *testing.T, w *tracedWorld) {
 		g := zkrecipes.NewGate(w.c, "/g")
 		require.NoError(t, g.Shut(t.Context()))
 		a := harness.GoErr(t, g.Wait)
 		synctest.Wait()
 		require.NoError(t, g.Open(t.Context()))
 		a.Get()
-		_, err := g.IsOpen(t.Context())
-		require.NoError(t, err)
+		require.NoError(t, errOf(g.IsOpen)(t.Context()))
 	}, []string{"gate wait ok"}},
 }
 
 func TestTraceReportsEachAcquisitionAndEachHoldInPairs(t *testing.T) {
-	for _, tt := range traceScenarios {
-		t.Run(tt.name, func(t *testing.T) {
-			recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-				r := recipetest.NewTracer(t)
-				traced := &tracedWorld{w, r, w.Stranger(&zkrecipes.Options{Trace: r.Trace()}), w.Stranger(nil)}
-				tt.run(t, traced)
-				require.Equal(t, tt.want, r.Told())
-				require.NoError(t, traced.c.Close())
-				require.Empty(t, r.Told(), "nothing was left")
-				r.Rest()
-			})
-		})
-	}
+	eachInBubble(t, traceScenarios, func(t *testing.T, w *recipetest.World, _ string, tt traceScenario) {
+		r := recipetest.NewTracer(t)
+		traced := &tracedWorld{w, r, w.Stranger(&zkrecipes.Options{Trace: r.Trace()}), w.Stranger(nil)}
+		tt.run(t, traced)
+		require.Equal(t, tt.want, r.Told())
+		require.NoError(t, traced.c.Close())
+		require.Empty(t, r.Told(), "nothing was left")
+		r.Rest()
+	})
 }

@@ -93,12 +93,10 @@ func TestAcquireStartIsCalledBeforeAnythingIsSent(t *testing.T) {
 			errOf(zkrecipes.NewMutex(c, w.Path).Lock),
 			errOf(zkrecipes.NewMutex(c, "/kept", zkrecipes.KeepFor(time.Second)).Lock),
 			errOf(zkrecipes.NewRWLock(c, "/rw").TryRLock),
-			errOf(func(ctx context.Context) (zkrecipes.ItemID, error) { return bounded.Put(ctx, nil) }),
+			get(bounded.Put, nil),
 			errOf(bounded.Take),
 			errOf(zkrecipes.NewSemaphore(c, "/s", 3).Acquire),
-			errOf(func(ctx context.Context) (*zkrecipes.Term, error) {
-				return zkrecipes.NewElection(c, "/e").Campaign(ctx, nil)
-			}),
+			get(zkrecipes.NewElection(c, "/e").Campaign, nil),
 			errOf(zkrecipes.NewBarrier(c, "/b", 1).Wait),
 			errOf(zkrecipes.NewDoubleBarrier(c, "/d", 1).Enter),
 			zkrecipes.NewGate(c, "/g").Wait,
@@ -218,35 +216,32 @@ func TestTheEndOfAClientIsTold(t *testing.T) {
 		return c.Close()
 	}
 	const up, down, over = zkrecipes.SessionConnected, zkrecipes.SessionDisconnected, zkrecipes.SessionClosed
-	for name, tt := range map[string]struct {
+	type end struct {
 		end    func(*recipetest.World, *zkrecipes.Client) error
 		err    error
 		states []zkrecipes.SessionState
 		log    []string
-	}{
+	}
+	eachInBubble(t, map[string]end{
 		"Close":        {func(_ *recipetest.World, c *zkrecipes.Client) error { return c.Close() }, nil, []zkrecipes.SessionState{up, over}, []string{"INFO session up", "INFO session closed"}},
 		"Shutdown":     {func(_ *recipetest.World, c *zkrecipes.Client) error { return c.Shutdown(t.Context()) }, nil, []zkrecipes.SessionState{up, over}, []string{"INFO session up", "INFO session closed"}},
 		"disconnected": {func(w *recipetest.World, c *zkrecipes.Client) error { w.Away(c); return c.Close() }, zkrecipes.ErrSessionNotClosed, []zkrecipes.SessionState{up, down, over}, []string{"INFO session up", "WARN connection lost"}},
 		"not answered": {withheld, zkrecipes.ErrSessionNotClosed, nil, []string{"INFO session up", "WARN session not closed"}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-				opts, log := recipetest.Logged()
-				var states []zkrecipes.SessionState
-				var last zkrecipes.TraceSession
-				opts.Trace = &zkrecipes.Trace{Session: func(e zkrecipes.TraceSession) { states, last = append(states, e.State), e }}
-				c := w.Stranger(opts)
-				id := fmt.Sprintf(" 0x%x", recipetest.SessionID(c))
-				require.ErrorIs(t, tt.end(w, c), tt.err)
-				synctest.Wait()
-				if tt.states != nil {
-					require.Equal(t, tt.states, states)
-				}
-				require.ErrorIs(t, last.Err, tt.err)
-				require.Equal(t, []string{tt.log[0] + id, tt.log[1] + id}, log.Sessions(t))
-			})
-		})
-	}
+	}, func(t *testing.T, w *recipetest.World, _ string, tt end) {
+		opts, log := recipetest.Logged()
+		var states []zkrecipes.SessionState
+		var last zkrecipes.TraceSession
+		opts.Trace = &zkrecipes.Trace{Session: func(e zkrecipes.TraceSession) { states, last = append(states, e.State), e }}
+		c := w.Stranger(opts)
+		id := fmt.Sprintf(" 0x%x", recipetest.SessionID(c))
+		require.ErrorIs(t, tt.end(w, c), tt.err)
+		synctest.Wait()
+		if tt.states != nil {
+			require.Equal(t, tt.states, states)
+		}
+		require.ErrorIs(t, last.Err, tt.err)
+		require.Equal(t, []string{tt.log[0] + id, tt.log[1] + id}, log.Sessions(t))
+	})
 }
 
 func TestSessionStatesHaveNames(t *testing.T) {

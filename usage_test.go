@@ -82,10 +82,10 @@ func (w *busyWorld) use(t *testing.T) {
 	require.NoError(t, zkrecipes.NewGate(one, "/app/gate").Shut(t.Context()))
 	recipetest.Count(t, zkrecipes.NewCounter(one, "/app/counter"), 3)
 	join(t, one, "/app/group", "one")
-	serveShards(t, one, "/app/shards", 5)
+	harness.GoErr(t, does(zkrecipes.NewShards(one, "/app/shards", 5, nil).Serve))
 	w.after(1)
 	join(t, two, "/app/group", "two")
-	serveShards(t, two, "/app/shards", 5)
+	harness.GoErr(t, does(zkrecipes.NewShards(two, "/app/shards", 5, nil).Serve))
 	recipetest.LockLater(t, zkrecipes.NewMutex(two, "/app/mutex"))
 	recipetest.Held(t, zkrecipes.NewRWLock(two, "/app/rw").RLock)
 	recipetest.CampaignLater(t, zkrecipes.NewElection(two, "/app/election"), "two")
@@ -100,23 +100,6 @@ func (w *busyWorld) use(t *testing.T) {
 	recipetest.AcquireLater(t, zkrecipes.NewSemaphore(three, "/app/semaphore", 3), 1)
 	w.after(3)
 	recipetest.Count(t, zkrecipes.NewCounter(one, "/app/counter"), 3)
-}
-
-// serveShards serves for the rest of the test.
-func serveShards(t *testing.T, c *zkrecipes.Client, path string, n int) {
-	t.Helper()
-	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan error, 1)
-	go func() {
-		done <- zkrecipes.NewShards(c, path, n, nil).Serve(ctx, func(ctx context.Context, _ *zkrecipes.Shard) error {
-			<-ctx.Done()
-			return nil
-		})
-	}()
-	t.Cleanup(func() {
-		cancel()
-		require.NoError(t, <-done)
-	})
 }
 
 func join(t *testing.T, c *zkrecipes.Client, path, id string) {
@@ -212,10 +195,8 @@ func TestRecipesSkipsWhatItMayNotReadOrDoesNotKnow(t *testing.T) {
 // Plain znodes, sizes with nothing below, and what recipes have below their paths.
 func TestRecipesFindsNothingThatIsNone(t *testing.T) {
 	inBusyBubble(t, func(t *testing.T, w *busyWorld) {
-		conn := w.Bare()
 		for _, znode := range []string{"/plain", "/plain/5", "/plain/s", "/plain/_c_x", "/plain/latch-0000000001"} {
-			_, err := conn.Create(znode, []byte(path.Base(znode)), 0, zk.WorldACL(zk.PermAll)) // a size, for example
-			require.NoError(t, err)
+			w.Write(znode, path.Base(znode)) // a size, for example
 		}
 		for _, root := range []string{"/plain", "/app/semaphore/line", "/app/queue/s", "/app/barrier/round"} {
 			require.Empty(t, recipesBelow(t, w.c, root), root)
@@ -225,15 +206,12 @@ func TestRecipesFindsNothingThatIsNone(t *testing.T) {
 
 func TestRecipesFindsLocksWithoutAMarker(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-		conn := w.Bare()
 		for _, path := range []string{"/kazoo", "/curator", "/readers"} {
-			_, err := conn.Create(path, []byte("somebody's own"), 0, zk.WorldACL(zk.PermAll))
-			require.NoError(t, err)
+			w.Write(path, "somebody's own")
 		}
 		began := time.Now()
 		for _, place := range []string{"/kazoo/0f__lock__0000000000", "/kazoo/0e__lock__0000000001", "/curator/_c_x-__READ__0000000000", "/readers/0e__rlock__0000000003"} {
-			_, err := conn.Create(place, nil, 0, zk.WorldACL(zk.PermAll))
-			require.NoError(t, err)
+			w.Write(place, "")
 		}
 		require.Equal(t, map[string]zkrecipes.Usage{
 			"/kazoo":   {Recipe: zkrecipes.RecipeMutex, Path: "/kazoo", Holders: 1, Waiters: 1, HeldSince: began, WaitingSince: began},

@@ -11,49 +11,31 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/recipetest"
 )
 
+// tells requires that a recipe, and what it grants, tell that path.
+func tells[H interface{ Path() string }](t *testing.T, path string, recipe interface{ Path() string }, take func(context.Context) (H, error)) {
+	t.Helper()
+	held, err := take(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, path, recipe.Path())
+	require.Equal(t, path, held.Path())
+}
+
 func TestEveryRecipeAndEveryHoldingTellsItsPath(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		c := w.Stranger(&zkrecipes.Options{Prefix: "/prefix"})
-		const path = "/some/path"
-		type holding interface{ Path() string }
-		for name, at := range map[string]func(path string) (recipe, held holding, err error){
-			"Mutex": func(path string) (recipe, held holding, err error) {
-				m := zkrecipes.NewMutex(c, path, zkrecipes.KeepFor(1))
-				held, err = m.Lock(t.Context())
-				return m, held, err
-			},
-			"RWLock": func(path string) (recipe, held holding, err error) {
-				m := zkrecipes.NewRWLock(c, path)
-				held, err = m.RLock(t.Context())
-				return m, held, err
-			},
-			"Semaphore": func(path string) (recipe, held holding, err error) {
-				x := zkrecipes.NewSemaphore(c, path, 1)
-				held, err = x.Acquire(t.Context())
-				return x, held, err
-			},
-			"Election": func(path string) (recipe, held holding, err error) {
-				e := zkrecipes.NewElection(c, path)
-				held, err = e.Campaign(t.Context(), nil)
-				return e, held, err
-			},
-			"Queue": func(path string) (recipe, held holding, err error) {
-				q := zkrecipes.NewQueue(c, path, nil)
-				recipetest.PutOn(t, q, "item")
-				held, err = q.Take(t.Context())
-				return q, held, err
-			},
-			"DoubleBarrier": func(path string) (recipe, held holding, err error) {
-				d := zkrecipes.NewDoubleBarrier(c, path, 1)
-				held, err = d.Enter(t.Context())
-				return d, held, err
-			},
-		} {
-			recipe, held, err := at(path + name)
-			require.NoError(t, err, name)
-			require.Equal(t, path+name, recipe.Path())
-			require.Equal(t, path+name, held.Path())
-		}
+		m := zkrecipes.NewMutex(c, "/some/mutex", zkrecipes.KeepFor(1))
+		tells(t, "/some/mutex", m, m.Lock)
+		rw := zkrecipes.NewRWLock(c, "/some/rwlock")
+		tells(t, "/some/rwlock", rw, rw.RLock)
+		x := zkrecipes.NewSemaphore(c, "/some/semaphore", 1)
+		tells(t, "/some/semaphore", x, x.Acquire)
+		e := zkrecipes.NewElection(c, "/some/election")
+		tells(t, "/some/election", e, func(ctx context.Context) (*zkrecipes.Term, error) { return e.Campaign(ctx, nil) })
+		q := zkrecipes.NewQueue(c, "/some/queue", nil)
+		recipetest.PutOn(t, q, "item")
+		tells(t, "/some/queue", q, q.Take)
+		d := zkrecipes.NewDoubleBarrier(c, "/some/double", 1)
+		tells(t, "/some/double", d, d.Enter)
 		require.Equal(t, "/b", zkrecipes.NewBarrier(c, "/b", 2).Path())
 		require.Equal(t, "/g", zkrecipes.NewGate(c, "/g").Path())
 		require.Equal(t, "no path", zkrecipes.NewQueue(c, "no path", nil).Path(), "it sends nothing, and reports nothing")
@@ -90,9 +72,7 @@ func TestTheResultsOfACommitAreThoseOfItsOperationsInOrder(t *testing.T) {
 		require.EqualValues(t, 1, rs[1].Stat.Version)
 		rs[1].Stat = nil
 		require.Equal(t, []zkrecipes.OpResult{{Path: "/a"}, {}, {}, {Path: "/a/0000000000"}, {}}, rs)
-		data, _, err := l.Get(t.Context(), "/a")
-		require.NoError(t, err)
-		require.Equal(t, "1", string(data))
+		require.Equal(t, "1", w.Text("/app/a"))
 		require.Empty(t, w.Srv.Children("/app/a"))
 	})
 }
@@ -104,8 +84,7 @@ func TestAnOpCanBeUsedAgain(t *testing.T) {
 		op := zkrecipes.OpCreate("/x-", nil, zk.FlagSequence, zk.WorldACL(zk.PermAll))
 		for range 2 {
 			for _, l := range []*zkrecipes.Lease{a, b} {
-				_, err := l.Commit(t.Context(), op)
-				require.NoError(t, err)
+				require.NoError(t, first(l.Commit(t.Context(), op)))
 			}
 		}
 		require.Len(t, w.Srv.Children("/app"), 3, "the line and two")

@@ -108,6 +108,24 @@ func TestJoinOfABarrierWhoseReplyIsLostIsFound(t *testing.T) {
 	}
 }
 
+// A session that servers answer but do not serve is given up. Its member must be gone then: beside
+// the next one of the same process, it would open a barrier of two.
+func TestAMemberOfASessionThatWasGivenUpDoesNotCount(t *testing.T) {
+	each(t, kinds, func(t *testing.T, w *world, k kind) {
+		c := w.Stranger(nil)
+		first := k.arrivesIn(w, c)
+		w.Plan.Add(zktest.Fault{Do: zktest.Answer, Op: "setWatches", Code: -1, Times: -1})
+		require.True(t, w.Srv.Disconnect(recipetest.SessionID(c)))
+		_, err := first.Wait()
+		require.ErrorIs(t, err, zkrecipes.ErrLost)
+
+		again := k.arrivesIn(w, c)
+		time.Sleep(recipetest.DefaultSessionTimeout / 2) // in which a member of the session before would stand
+		require.True(t, again.Waiting(), "a barrier of 2 has opened for one member")
+		require.Equal(t, 1, strings.Count(w.Srv.Tree(), "ephemeral="), "the next member is there")
+	})
+}
+
 func TestRealBarriersSurviveServerRestarts(t *testing.T) {
 	node := harness.OwnNode(t, zkserver.Config{TickTime: 5 * time.Second}) // which allows for sessions of 100 s
 	servers := []string{node.Addr()}

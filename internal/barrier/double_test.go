@@ -63,17 +63,13 @@ func TestLeaveDoesNotWaitForAMemberThatDied(t *testing.T) {
 func TestOldReadyLetsNobodyPassAlone(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		w.allLeave(w.visits(1)...)
-		conn := w.Bare()
-		old, err := conn.Create("/d/ready", []byte("old"), 0, zk.WorldACL(zk.PermAll))
-		require.NoError(t, err)
+		w.Write("/d/ready", "old")
 		first := w.enters(2)
 		time.Sleep(time.Minute)
 		require.True(t, first.Waiting())
 		require.Len(t, w.Inside(), 1)
 		vs := recipetest.Visits(t, first, w.enters(2))
-		data, _, err := conn.Get(old)
-		require.NoError(t, err)
-		require.NotEqual(t, "old", string(data))
+		require.NotEqual(t, "old", w.Text("/d/ready"))
 		w.allLeave(vs...)
 	})
 }

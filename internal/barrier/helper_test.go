@@ -30,9 +30,9 @@ func inBubble(t *testing.T, f func(t *testing.T, w *world), opts ...zktest.Optio
 }
 
 // each runs f for each case, in a bubble of its own.
-func each[C any](t *testing.T, cases map[string]C, f func(t *testing.T, w *world, c C)) {
+func each[C any](t *testing.T, cases map[string]C, f func(t *testing.T, w *world, c C), opts ...zktest.Option) {
 	for name, c := range cases {
-		t.Run(name, func(t *testing.T) { inBubble(t, func(t *testing.T, w *world) { f(t, w, c) }) })
+		t.Run(name, func(t *testing.T) { inBubble(t, func(t *testing.T, w *world) { f(t, w, c) }, opts...) })
 	}
 }
 

@@ -36,26 +36,22 @@ func TestEvictedMemberWhoseJoinWasSearchedForGetsErrEvicted(t *testing.T) {
 // The round was opened with a member whose znode, or whose round, is deleted before its
 // client has read of the opening. The event, which is on its way, proves the index.
 func TestMemberEvictedAfterTheOpeningGetsItsIndex(t *testing.T) {
-	for name, all := range map[string]bool{"the member": false, "the round": true} {
-		t.Run(name, func(t *testing.T) {
-			inBubble(t, func(t *testing.T, w *world) {
-				still := harness.NewLink(w.Srv)
-				a := w.waitsIn(w.Stranger(&zkrecipes.Options{Dialer: still.Dial, SessionTimeout: time.Minute}), 2)
-				time.Sleep(10 * time.Second) // it watches its own znode
-				synctest.Wait()
-				still.Stop()
-				require.Equal(t, 1, w.waits(2).Get())
-				recipetest.MembersLeft()
-				if all {
-					recipetest.RemoveTree(t, w.Bare(), recipetest.RoundOf2)
-				} else {
-					require.NoError(t, w.Bare().Delete(w.member(), -1))
-				}
-				still.Resume()
-				require.Zero(t, a.Get(), "although nobody could read it any more")
-			}, zktest.SessionTimeouts(time.Second, time.Hour))
-		})
-	}
+	each(t, map[string]bool{"the member": false, "the round": true}, func(t *testing.T, w *world, all bool) {
+		still := harness.NewLink(w.Srv)
+		a := w.waitsIn(w.Stranger(&zkrecipes.Options{Dialer: still.Dial, SessionTimeout: time.Minute}), 2)
+		time.Sleep(10 * time.Second) // it watches its own znode
+		synctest.Wait()
+		still.Stop()
+		require.Equal(t, 1, w.waits(2).Get())
+		recipetest.MembersLeft()
+		if all {
+			recipetest.RemoveTree(t, w.Bare(), recipetest.RoundOf2)
+		} else {
+			require.NoError(t, w.Bare().Delete(w.member(), -1))
+		}
+		still.Resume()
+		require.Zero(t, a.Get(), "although nobody could read it any more")
+	}, zktest.SessionTimeouts(time.Second, time.Hour))
 }
 
 func TestMembersOfADeletedRoundGetErrEvicted(t *testing.T) {
@@ -141,8 +137,7 @@ func TestReadyWrittenBySomebodyElseLeavesNobodyWaiting(t *testing.T) {
 	each(t, map[string]string{"empty": "", "junk": "go!", "no number": "1-", "two numbers": "7-8"}, func(t *testing.T, w *world, data string) {
 		c, conn := w.Stranger(nil), w.Bare()
 		a := w.waitsIn(c, 2)
-		_, err := conn.Set(recipetest.ReadyOf2, []byte(data), -1)
-		require.NoError(t, err)
+		w.Write(recipetest.ReadyOf2, data)
 		time.Sleep(2 * time.Second)
 		synctest.Wait()
 		if data == "7-8" { // which means that a round with other members was opened
@@ -157,7 +152,7 @@ func TestReadyWrittenBySomebodyElseLeavesNobodyWaiting(t *testing.T) {
 		// A ready that was written twice is deleted with the round, too.
 		a = w.waitsIn(c, 2)
 		write := &zk.SetDataRequest{Path: recipetest.ReadyOf2, Data: []byte("go!"), Version: -1}
-		_, err = conn.Multi(write, write)
+		_, err := conn.Multi(write, write)
 		require.NoError(t, err)
 		recipetest.Fails(t, a, zkrecipes.ErrUncertain)
 		w.passes(2)

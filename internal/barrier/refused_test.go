@@ -68,45 +68,22 @@ func TestBarriersReturnNoAuthAtOnce(t *testing.T) {
 	})
 }
 
-func TestBarrierErrorsNameTheInvalidPath(t *testing.T) {
+func TestBarriersOfNoMembersAreRejected(t *testing.T) {
 	each(t, kinds, func(t *testing.T, w *world, k kind) {
-		c := w.Stranger(nil)
-		for path, why := range recipetest.BadPaths {
-			require.EqualError(t, k.Try(t.Context(), c, path), why(k.Op))
-		}
-		_, err := w.Bare().Create("/e", nil, zk.FlagEphemeral, zk.WorldACL(zk.PermAll))
-		require.NoError(t, err)
-		for _, path := range []string{"/e", "/e/below"} {
-			require.ErrorIs(t, k.Try(t.Context(), c, path), zk.ErrNoChildrenForEphemerals)
+		for _, n := range []int{0, -1} {
+			_, err := k.Arrive(w.Stranger(nil), "/b", n)(t.Context())
+			require.ErrorContains(t, err, fmt.Sprintf("zkrecipes: %s /b: a %s of %d members", k.Op, k.Name, n))
 		}
 	})
 }
 
-func TestInvalidBarriersAreRejected(t *testing.T) {
-	var none context.Context
-	each(t, kinds, func(t *testing.T, w *world, k kind) {
-		c := w.Stranger(nil)
-		for name, f := range k.Invalid {
-			require.ErrorContains(t, f(t.Context()), "zkrecipes: "+k.Op+` "": not made by its constructor`, name)
-		}
-		for want, f := range map[string]func(context.Context) (recipetest.Arrival, error){
-			`/b: nil client`:                     k.Arrive(nil, "/b", 2),
-			`/b: client was not made by Dial`:    k.Arrive(&zkrecipes.Client{}, "/b", 2),
-			`/b: a ` + k.Name + ` of 0 members`:  k.Arrive(c, "/b", 0),
-			`/b: a ` + k.Name + ` of -1 members`: k.Arrive(c, "/b", -1),
-		} {
-			_, err := f(t.Context())
-			require.ErrorContains(t, err, "zkrecipes: "+k.Op+" "+want)
-		}
-		require.EqualError(t, k.Try(none, c, "/b"), "zkrecipes: "+k.Op+" /b: nil context")
-	})
+func TestAVisitThatIsNoneAndANilContextAreRefused(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		for _, v := range []*zkrecipes.Visit{nil, {}} {
 			require.EqualError(t, v.Leave(t.Context()), `zkrecipes: leave "": not made by Enter`)
 		}
 		v := w.visits(1)[0]
-		require.EqualError(t, v.Leave(none), "zkrecipes: leave /d: nil context")
-		require.NoError(t, v.Err())
+		var none context.Context
 		require.Panics(t, func() { v.Context(none) })
 		w.allLeave(v)
 	})

@@ -19,8 +19,7 @@ import (
 // sizeIs has somebody write n.
 func (w *world) sizeIs(n string) {
 	w.T.Helper()
-	_, err := w.Bare().Set("/b", []byte(n), -1)
-	require.NoError(w.T, err)
+	w.Write("/b", n)
 }
 
 // failsForSize requires that a member of a round of n is refused since the path's is another.
@@ -158,8 +157,7 @@ func TestBarrierInUseReadsNAgain(t *testing.T) {
 func TestRoundOpenedForAnotherNIsAnError(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		a, own := w.waits(2), w.member()
-		_, err := w.Bare().Set(recipetest.ReadyOf2, []byte(own[len(own)-10:]+",11,13"), -1)
-		require.NoError(t, err)
+		w.Write(recipetest.ReadyOf2, own[len(own)-10:]+",11,13")
 		w.failsForSize(a, 3, 2)
 		synctest.Wait()
 		require.Empty(t, w.Srv.Children("/b"))

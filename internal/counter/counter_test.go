@@ -21,12 +21,6 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(harness.Run(m)) }
 
-// withCounter runs f in a bubble with a counter at /c, in a session of its own.
-func withCounter(t *testing.T, f func(t *testing.T, w *recipetest.World, x *zkrecipes.Counter)) {
-	t.Helper()
-	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) { f(t, w, zkrecipes.NewCounter(w.Stranger(nil), "/c")) })
-}
-
 // adds begins to add, and returns when the call sleeps.
 func adds(t *testing.T, x *zkrecipes.Counter, delta int64) *harness.Call[int64] {
 	a := recipetest.CountLater(t, x, delta)
@@ -51,7 +45,8 @@ func TestACountersReceiptIsGivenBack(t *testing.T) {
 
 // One that does not fit does not keep the others of the same write from being added.
 func TestAnOverflowConcernsItsCallAlone(t *testing.T) {
-	withCounter(t, func(t *testing.T, w *recipetest.World, x *zkrecipes.Counter) {
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		x := zkrecipes.NewCounter(w.Stranger(nil), "/c")
 		require.NoError(t, x.Set(t.Context(), math.MaxInt64-10))
 		w.Plan.Add(zktest.Fault{Do: zktest.Delay, Op: recipetest.OpCount, For: time.Second})
 		first := adds(t, x, 1)
@@ -197,7 +192,8 @@ func TestALostAddIsNotTakenForTheSameOfAnother(t *testing.T) {
 }
 
 func TestAnAddWhoseReceiptIsGoneIsUncertain(t *testing.T) {
-	withCounter(t, func(t *testing.T, w *recipetest.World, x *zkrecipes.Counter) {
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		x := zkrecipes.NewCounter(w.Stranger(nil), "/c")
 		recipetest.Count(t, x, 1)
 		w.Plan.Add(zktest.Fault{Do: zktest.Drop, Op: recipetest.OpCount, After: true}, zktest.Fault{Do: zktest.Refuse, Times: -1})
 		a := adds(t, x, 1)

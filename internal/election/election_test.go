@@ -3,6 +3,7 @@ package election_test
 import (
 	"context"
 	"errors"
+	"os"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -23,9 +24,27 @@ import (
 
 // What users of elections rely on.
 
+func TestMain(m *testing.M) { os.Exit(harness.Run(m)) }
+
+// each runs f for each case, in a bubble of its own.
+func each[C any](t *testing.T, cases map[string]C, f func(t *testing.T, w *recipetest.ElectionWorld, a, b *zkrecipes.Election, c C)) {
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			recipetest.InElectionBubble(t, func(t *testing.T, w *recipetest.ElectionWorld, a, b *zkrecipes.Election) { f(t, w, a, b, c) })
+		})
+	}
+}
+
 // The table of faults
 func TestElectionUnderEachFaultAtEachRequest(t *testing.T) {
 	recipetest.Faults(t, recipetest.ElectionDriver())
+}
+
+// mayDo has an operator set what everybody may do at the election's path.
+func mayDo(w *recipetest.ElectionWorld, perms int32) {
+	w.T.Helper()
+	_, err := w.Operator.SetACL(w.Path, zk.WorldACL(perms), -1)
+	require.NoError(w.T, err)
 }
 
 func TestCampaignsOnOneValueExcludeEachOther(t *testing.T) {
@@ -48,8 +67,7 @@ func TestCampaignsOnOneValueExcludeEachOther(t *testing.T) {
 			}))
 		}
 		for _, call := range calls {
-			_, err := call.Wait()
-			require.NoError(t, err)
+			call.Get()
 		}
 		w.NoLeader()
 	})
@@ -70,39 +88,31 @@ func TestAnIdleElectionsPathIsReapedAndObserversGoOn(t *testing.T) {
 }
 
 func TestAProclamationWhoseReplyIsLostIsMade(t *testing.T) {
-	for name, after := range map[string]bool{"applied": true, "not applied": false} {
-		t.Run(name, func(t *testing.T) {
-			recipetest.InElectionBubble(t, func(t *testing.T, w *recipetest.ElectionWorld, a, b *zkrecipes.Election) {
-				term := recipetest.Campaigns(t, a, "a")
-				o := recipetest.Follow(t, b)
-				w.Plan.Add(zktest.Fault{Do: zktest.Drop, After: after, Op: recipetest.OpProclaim, Times: 2})
-				require.NoError(t, term.Proclaim(t.Context(), []byte("a2")))
-				w.LeaderIs("a2")
-				time.Sleep(time.Minute)
-				require.Equal(t, []string{"a", "a2"}, o.Texts())
-				require.NoError(t, term.Resign())
-			})
-		})
-	}
+	replies := map[string]bool{"applied": true, "not applied": false}
+	each(t, replies, func(t *testing.T, w *recipetest.ElectionWorld, a, b *zkrecipes.Election, after bool) {
+		term := recipetest.Campaigns(t, a, "a")
+		o := recipetest.Follow(t, b)
+		w.Plan.Add(zktest.Fault{Do: zktest.Drop, After: after, Op: recipetest.OpProclaim, Times: 2})
+		require.NoError(t, term.Proclaim(t.Context(), []byte("a2")))
+		w.LeaderIs("a2")
+		time.Sleep(time.Minute)
+		require.Equal(t, []string{"a", "a2"}, o.Texts())
+		require.NoError(t, term.Resign())
+	})
 }
 
 // The servers refuse the resignation until the operator gives the permission back.
 func TestAResignationThatIsRefusedIsTriedAgain(t *testing.T) {
 	recipetest.InElectionBubble(t, func(t *testing.T, w *recipetest.ElectionWorld, a, b *zkrecipes.Election) {
 		term := recipetest.Campaigns(t, a, "a")
-		conn := w.Operator
-		setACL := func(perms int32) {
-			_, err := conn.SetACL(w.Path, zk.WorldACL(perms), -1)
-			require.NoError(t, err)
-		}
-		setACL(zk.PermAll &^ zk.PermDelete)
+		mayDo(w, zk.PermAll&^zk.PermDelete)
 		require.ErrorIs(t, term.Resign(), zk.ErrNoAuth)
 		require.ErrorIs(t, term.Err(), zkrecipes.ErrReleased)
 		w.LeaderIs("a")
 		next := recipetest.CampaignLater(t, b, "b")
 		time.Sleep(time.Second)
 		require.True(t, next.Waiting())
-		setACL(zk.PermAll)
+		mayDo(w, zk.PermAll)
 		second := next.Get()
 		w.LeaderIs("b")
 		require.NoError(t, second.Resign())
@@ -113,9 +123,8 @@ func TestAResignationThatIsRefusedIsTriedAgain(t *testing.T) {
 func TestAnElectionThatIsRefusedReturnsNoAuth(t *testing.T) {
 	recipetest.InElectionBubble(t, func(t *testing.T, w *recipetest.ElectionWorld, a, b *zkrecipes.Election) {
 		require.NoError(t, recipetest.Campaigns(t, a, "a").Resign())
-		_, err := w.Operator.SetACL(w.Path, zk.WorldACL(zk.PermRead|zk.PermWrite|zk.PermDelete), -1)
-		require.NoError(t, err)
-		_, err = a.Campaign(t.Context(), nil)
+		mayDo(w, zk.PermRead|zk.PermWrite|zk.PermDelete)
+		_, err := a.Campaign(t.Context(), nil)
 		require.ErrorIs(t, err, zk.ErrNoAuth)
 		require.ErrorContains(t, err, "zkrecipes: campaign "+w.Path)
 		err = b.Lead(t.Context(), nil, func(context.Context, *zkrecipes.Term) error { return errors.New("called") })

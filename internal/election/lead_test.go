@@ -3,7 +3,6 @@ package election_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -17,7 +16,8 @@ import (
 )
 
 func TestLeadCampaignsAgainAfterALoss(t *testing.T) {
-	for name, lose := range map[string]func(w *recipetest.ElectionWorld, e *zkrecipes.Election, term *zkrecipes.Term){
+	type loses = func(w *recipetest.ElectionWorld, e *zkrecipes.Election, term *zkrecipes.Term)
+	each(t, map[string]loses{
 		"session expired": func(w *recipetest.ElectionWorld, e *zkrecipes.Election, _ *zkrecipes.Term) {
 			w.Srv.Expire(recipetest.SessionID(w.ClientOf(e)))
 		},
@@ -31,25 +31,20 @@ func TestLeadCampaignsAgainAfterALoss(t *testing.T) {
 			time.Sleep(15 * time.Second)
 			w.Back()
 		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			recipetest.InElectionBubble(t, func(t *testing.T, w *recipetest.ElectionWorld, a, _ *zkrecipes.Election) {
-				l := recipetest.Lead(t, a, false)
-				time.Sleep(2 * time.Second) // the znodes are watched by now
-				first := l.Last.Load()
-				lose(w, a, first)
-				time.Sleep(5 * time.Second)
-				require.EqualValues(t, 2, l.Terms.Load())
-				require.ErrorIs(t, first.Err(), zkrecipes.ErrLost)
-				require.Greater(t, l.Last.Load().Token(), first.Token())
-				w.LeaderIs("lead")
-				l.Ret <- nil
-				_, err := l.Wait()
-				require.NoError(t, err)
-				w.NoLeader()
-			})
-		})
-	}
+	}, func(t *testing.T, w *recipetest.ElectionWorld, a, _ *zkrecipes.Election, lose loses) {
+		l := recipetest.Lead(t, a, false)
+		time.Sleep(2 * time.Second) // the znodes are watched by now
+		first := l.Last.Load()
+		lose(w, a, first)
+		time.Sleep(5 * time.Second)
+		require.EqualValues(t, 2, l.Terms.Load())
+		require.ErrorIs(t, first.Err(), zkrecipes.ErrLost)
+		require.Greater(t, l.Last.Load().Token(), first.Token())
+		w.LeaderIs("lead")
+		l.Ret <- nil
+		l.Get()
+		w.NoLeader()
+	})
 }
 
 func TestLeadDoesNotLeadAgainBeforeItsFunctionHasReturned(t *testing.T) {
@@ -81,8 +76,7 @@ func TestLeadDoesNotLeadAgainBeforeItsFunctionHasReturned(t *testing.T) {
 			}
 			require.NotNil(t, now)
 			now.Ret <- nil
-			_, err := now.Wait()
-			require.NoError(t, err)
+			now.Get()
 		}
 		w.NoLeader()
 	})
@@ -115,8 +109,7 @@ func TestLeadCampaignsAgainAfterAnEvictionFromTheLine(t *testing.T) {
 		require.NoError(t, term.Resign())
 		synctest.Wait()
 		l.Ret <- nil
-		_, err := l.Wait()
-		require.NoError(t, err)
+		l.Get()
 	})
 }
 
@@ -169,51 +162,33 @@ func TestShutdownOfALeadersClientDoesNotLookLikeThatOfAnother(t *testing.T) {
 // have learned of it by a write of its own.
 func TestLeadGoesOnAfterALossThatOnlyTheServersKnowIfItsFunctionFails(t *testing.T) {
 	for _, fails := range []bool{true, false} {
-		for name, depose := range map[string]func(*recipetest.ElectionWorld, *zkrecipes.Term){
+		each(t, map[string]func(*recipetest.ElectionWorld, *zkrecipes.Term){
 			"place":  func(w *recipetest.ElectionWorld, term *zkrecipes.Term) { w.Evict(term) },
 			"leader": func(w *recipetest.ElectionWorld, _ *zkrecipes.Term) { w.DeleteLeader() },
-		} {
-			t.Run(fmt.Sprintf("%s, fails: %v", name, fails), func(t *testing.T) {
-				recipetest.InElectionBubble(t, func(t *testing.T, w *recipetest.ElectionWorld, a, _ *zkrecipes.Election) {
-					terms := 0
-					err := a.Lead(t.Context(), nil, func(_ context.Context, term *zkrecipes.Term) error {
-						if terms++; terms > 1 {
-							return nil
-						}
-						depose(w, term)
-						require.NoError(t, term.Err(), "it is not watched yet")
-						if fails {
-							return recipetest.ErrHandler
-						}
-						return nil
-					})
-					if fails {
-						require.NoError(t, err)
-						require.Equal(t, 2, terms)
-					} else {
-						require.ErrorIs(t, err, zkrecipes.ErrLost)
-						require.Equal(t, 1, terms)
-					}
-					synctest.Wait()
-					w.NoLeader()
-				})
+		}, func(t *testing.T, w *recipetest.ElectionWorld, a, _ *zkrecipes.Election, depose func(*recipetest.ElectionWorld, *zkrecipes.Term)) {
+			terms := 0
+			err := a.Lead(t.Context(), nil, func(_ context.Context, term *zkrecipes.Term) error {
+				if terms++; terms > 1 {
+					return nil
+				}
+				depose(w, term)
+				require.NoError(t, term.Err(), "it is not watched yet")
+				if fails {
+					return recipetest.ErrHandler
+				}
+				return nil
 			})
-		}
+			if fails {
+				require.NoError(t, err)
+				require.Equal(t, 2, terms)
+			} else {
+				require.ErrorIs(t, err, zkrecipes.ErrLost)
+				require.Equal(t, 1, terms)
+			}
+			synctest.Wait()
+			w.NoLeader()
+		})
 	}
-}
-
-func TestADeposedLeaderLearnsOfItWhenItResigns(t *testing.T) {
-	recipetest.InElectionBubble(t, func(t *testing.T, w *recipetest.ElectionWorld, a, b *zkrecipes.Election) {
-		term := recipetest.Campaigns(t, a, "a")
-		next := recipetest.CampaignLater(t, b, "b")
-		w.DeleteLeader()
-		require.NoError(t, term.Err(), "only the servers know")
-		require.ErrorIs(t, term.Resign(), zkrecipes.ErrLost)
-		require.ErrorIs(t, term.Resign(), zkrecipes.ErrLost, "a second call returns the same")
-		require.NoError(t, next.Get().Resign())
-		synctest.Wait()
-		w.NoLeader()
-	})
 }
 
 func TestCloseEndsLeadAndObservers(t *testing.T) {
@@ -283,8 +258,7 @@ func TestLeadWaitsForTheLockDelayAfterItsOwnLoss(t *testing.T) {
 		synctest.Wait()
 		require.EqualValues(t, 2, l.Terms.Load())
 		l.Ret <- nil
-		_, err := l.Wait()
-		require.NoError(t, err)
+		l.Get()
 	})
 }
 

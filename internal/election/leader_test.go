@@ -2,7 +2,6 @@ package election_test
 
 import (
 	"context"
-	"fmt"
 	"math"
 	"testing"
 	"testing/synctest"
@@ -19,69 +18,63 @@ import (
 // The leader's znode: what operators, evicted leaders and other programs do to it.
 
 func TestALeaderWhoseZnodeIsDeletedLosesItsTerm(t *testing.T) {
-	for name, evict := range map[string]func(*recipetest.ElectionWorld, *zkrecipes.Term){
+	type evicts = func(*recipetest.ElectionWorld, *zkrecipes.Term)
+	cases := map[string]evicts{
 		"place":         func(w *recipetest.ElectionWorld, term *zkrecipes.Term) { w.Evict(term) },
 		"leader":        func(w *recipetest.ElectionWorld, _ *zkrecipes.Term) { w.DeleteLeader() },
 		"leader remade": func(w *recipetest.ElectionWorld, _ *zkrecipes.Term) { w.RemakeLeader() },
 		"all":           func(w *recipetest.ElectionWorld, term *zkrecipes.Term) { w.DeleteBoth(term) },
-	} {
-		for _, after := range []time.Duration{0, 5 * time.Second} {
-			t.Run(name, func(t *testing.T) {
-				recipetest.InElectionBubble(t, func(t *testing.T, w *recipetest.ElectionWorld, a, b *zkrecipes.Election) {
-					term := recipetest.Campaigns(t, a, "a")
-					next := recipetest.CampaignLater(t, b, "b")
-					time.Sleep(after) // 5 s: both znodes are watched
-					evict(w, term)
-					time.Sleep(w.ClientOf(a).Status().Timeout / 10)
-					synctest.Wait()
-					require.ErrorIs(t, term.Err(), zkrecipes.ErrLost)
-					second := next.Get()
-					require.Greater(t, second.Token(), term.Token())
-					w.LeaderIs("b")
-					require.ErrorIs(t, term.Resign(), zkrecipes.ErrLost)
-					_, err := term.Commit(t.Context())
-					require.ErrorIs(t, err, zkrecipes.ErrLost)
-					time.Sleep(time.Minute)
-					w.LeaderIs("b")
-					require.NoError(t, second.Err())
-					require.NoError(t, second.Resign())
-					w.NoLeader()
-				})
-			})
-		}
+	}
+	for _, after := range []time.Duration{0, 5 * time.Second} {
+		each(t, cases, func(t *testing.T, w *recipetest.ElectionWorld, a, b *zkrecipes.Election, evict evicts) {
+			term := recipetest.Campaigns(t, a, "a")
+			next := recipetest.CampaignLater(t, b, "b")
+			time.Sleep(after) // 5 s: both znodes are watched
+			evict(w, term)
+			time.Sleep(w.ClientOf(a).Status().Timeout / 10)
+			synctest.Wait()
+			require.ErrorIs(t, term.Err(), zkrecipes.ErrLost)
+			second := next.Get()
+			require.Greater(t, second.Token(), term.Token())
+			w.LeaderIs("b")
+			require.ErrorIs(t, term.Resign(), zkrecipes.ErrLost)
+			_, err := term.Commit(t.Context())
+			require.ErrorIs(t, err, zkrecipes.ErrLost)
+			time.Sleep(time.Minute)
+			w.LeaderIs("b")
+			require.NoError(t, second.Err())
+			require.NoError(t, second.Resign())
+			w.NoLeader()
+		})
 	}
 }
 
 // The client may not know of the deletion yet: the servers check both znodes.
 func TestNoTermCommitsOnceTheLeadersZnodeWasDeleted(t *testing.T) {
 	for _, age := range []time.Duration{0, 5 * time.Second} {
-		for name, commit := range map[string]func(context.Context, *zkrecipes.Term) error{
+		each(t, map[string]func(context.Context, *zkrecipes.Term) error{
 			"commit": func(ctx context.Context, term *zkrecipes.Term) error {
 				_, err := term.Commit(ctx, zkrecipes.OpCreate("/done", nil, 0, nil))
 				return err
 			},
 			"check":    func(ctx context.Context, term *zkrecipes.Term) error { _, err := term.Commit(ctx); return err },
 			"proclaim": func(ctx context.Context, term *zkrecipes.Term) error { return term.Proclaim(ctx, []byte("still a")) },
-		} {
-			t.Run(fmt.Sprintf("%s after %v", name, age), func(t *testing.T) {
-				recipetest.InElectionBubble(t, func(t *testing.T, w *recipetest.ElectionWorld, a, b *zkrecipes.Election) {
-					term := recipetest.Campaigns(t, a, "a")
-					next := recipetest.CampaignLater(t, b, "b")
-					time.Sleep(age)
-					w.DeleteLeader()
-					require.ErrorIs(t, commit(t.Context(), term), zkrecipes.ErrLost)
-					require.ErrorIs(t, term.Err(), zkrecipes.ErrLost)
-					require.NotContains(t, w.Srv.Children("/"), "done")
-					second := next.Get()
-					require.Greater(t, second.Token(), term.Token())
-					_, err := second.Commit(t.Context())
-					require.NoError(t, err)
-					w.LeaderIs("b")
-					require.NoError(t, second.Resign())
-					w.NoLeader()
-				})
-			})
-		}
+		}, func(t *testing.T, w *recipetest.ElectionWorld, a, b *zkrecipes.Election, commit func(context.Context, *zkrecipes.Term) error) {
+			term := recipetest.Campaigns(t, a, "a")
+			next := recipetest.CampaignLater(t, b, "b")
+			time.Sleep(age)
+			w.DeleteLeader()
+			require.ErrorIs(t, commit(t.Context(), term), zkrecipes.ErrLost)
+			require.ErrorIs(t, term.Err(), zkrecipes.ErrLost)
+			require.NotContains(t, w.Srv.Children("/"), "done")
+			second := next.Get()
+			require.Greater(t, second.Token(), term.Token())
+			_, err := second.Commit(t.Context())
+			require.NoError(t, err)
+			w.LeaderIs("b")
+			require.NoError(t, second.Resign())
+			w.NoLeader()
+		})
 	}
 }
 
@@ -113,13 +106,9 @@ func TestAnEvictedLeaderDeletesItsOtherZnode(t *testing.T) {
 func TestAnEvictedLeaderThatMayNotJoinDeletesItsZnodeLater(t *testing.T) {
 	for _, closed := range []bool{false, true} {
 		recipetest.InElectionBubble(t, func(t *testing.T, w *recipetest.ElectionWorld, a, _ *zkrecipes.Election) {
-			mayDo := func(perms int32) {
-				_, err := w.Operator.SetACL(w.Path, zk.WorldACL(perms), -1)
-				require.NoError(t, err)
-			}
 			term := recipetest.Campaigns(t, a, "a")
 			time.Sleep(5 * time.Second)
-			mayDo(zk.PermAll &^ zk.PermCreate)
+			mayDo(w, zk.PermAll&^zk.PermCreate)
 			w.Evict(term)
 			time.Sleep(time.Hour)
 			w.LeaderIs("a")
@@ -128,7 +117,7 @@ func TestAnEvictedLeaderThatMayNotJoinDeletesItsZnodeLater(t *testing.T) {
 				require.NoError(t, w.ClientOf(a).Close())
 				require.Less(t, time.Since(began), time.Second)
 			} else {
-				mayDo(zk.PermAll)
+				mayDo(w, zk.PermAll)
 				time.Sleep(w.ClientOf(a).Status().Timeout)
 			}
 			w.NoLeader()
@@ -246,27 +235,23 @@ func TestSomebodysOwnZnodeAtTheLeadersPathIsKept(t *testing.T) {
 }
 
 func TestACampaignThatIsCanceledKeepsSomebodysZnodeAtTheLeadersPath(t *testing.T) {
-	for name, fault := range map[string]zktest.Fault{
+	each(t, map[string]zktest.Fault{
 		"reply to the election delayed": {Do: zktest.Delay, After: true, For: 3 * time.Second, Op: recipetest.OpElect},
 		"election withheld":             {Do: zktest.Withhold, Op: recipetest.OpElect},
 		"reply to a read delayed":       {Do: zktest.Delay, After: true, For: 3 * time.Second, Op: "exists"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			recipetest.InElectionBubble(t, func(t *testing.T, w *recipetest.ElectionWorld, a, _ *zkrecipes.Election) {
-				require.NoError(t, recipetest.Campaigns(t, a, "a").Resign())
-				w.CreateByHand(0)
-				w.Plan.Add(fault)
-				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-				defer cancel()
-				_, err := a.Campaign(ctx, nil)
-				require.ErrorIs(t, err, context.DeadlineExceeded)
-				w.Plan.Stop()
-				time.Sleep(time.Minute)
-				w.LeaderIs("by hand")
-				require.Empty(t, w.Line())
-			})
-		})
-	}
+	}, func(t *testing.T, w *recipetest.ElectionWorld, a, _ *zkrecipes.Election, fault zktest.Fault) {
+		require.NoError(t, recipetest.Campaigns(t, a, "a").Resign())
+		w.CreateByHand(0)
+		w.Plan.Add(fault)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		_, err := a.Campaign(ctx, nil)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		w.Plan.Stop()
+		time.Sleep(time.Minute)
+		w.LeaderIs("by hand")
+		require.Empty(t, w.Line())
+	})
 }
 
 func TestACampaignThatIsRefusedKeepsSomebodysZnodeAtTheLeadersPath(t *testing.T) {
@@ -275,10 +260,9 @@ func TestACampaignThatIsRefusedKeepsSomebodysZnodeAtTheLeadersPath(t *testing.T)
 		next := recipetest.CampaignLater(t, a, "a")
 		w.DeleteLeader()
 		w.CreateByHand(0)
-		_, err := w.Operator.SetACL(w.Path, zk.WorldACL(zk.PermAll&^zk.PermCreate), -1)
-		require.NoError(t, err)
+		mayDo(w, zk.PermAll&^zk.PermCreate)
 		w.Evict(term)
-		_, err = next.Wait()
+		_, err := next.Wait()
 		require.Error(t, err)
 		time.Sleep(time.Minute)
 		w.LeaderIs("by hand")

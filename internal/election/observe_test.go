@@ -63,9 +63,8 @@ func TestAnObserverThatMayNotReadGetsNoAuth(t *testing.T) {
 	recipetest.InElectionBubble(t, func(t *testing.T, w *recipetest.ElectionWorld, _, b *zkrecipes.Election) {
 		conn := w.Operator
 		require.NoError(t, conn.AddAuth("digest", []byte("owner:x")))
-		_, err := conn.Create(w.Path, nil, 0, zk.WorldACL(zk.PermAll))
-		require.NoError(t, err)
-		_, err = conn.Create(w.Path+election.LeaderName, nil, zk.FlagEphemeral, zk.DigestACL(zk.PermAll, "owner", "x"))
+		w.Write(w.Path, "")
+		_, err := conn.Create(w.Path+election.LeaderName, nil, zk.FlagEphemeral, zk.DigestACL(zk.PermAll, "owner", "x"))
 		require.NoError(t, err)
 		o := recipetest.Follow(t, b)
 		require.ErrorIs(t, o.Ended(), zk.ErrNoAuth)
@@ -75,5 +74,3 @@ func TestAnObserverThatMayNotReadGetsNoAuth(t *testing.T) {
 		require.ErrorIs(t, err, zk.ErrNoAuth)
 	})
 }
-
-// Bad input.

@@ -124,9 +124,7 @@ func TestAZnodeThatIsNotEphemeralIsNoMember(t *testing.T) {
 		w.Creates(w.Path+"/1", "somebody's")
 		_, err := zkrecipes.NewGroup(a, w.Path).Join(t.Context(), nil, zkrecipes.MemberID("1"))
 		require.ErrorIs(t, err, zkrecipes.ErrPathInUse)
-		data, _, err := w.Operator.Get(w.Path + "/1")
-		require.NoError(t, err)
-		require.Equal(t, "somebody's", string(data))
+		require.Equal(t, "somebody's", w.Text(w.Path+"/1"))
 	})
 }
 

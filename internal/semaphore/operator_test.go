@@ -81,8 +81,7 @@ func TestSemaphoreWhoseLineIsDeletedEvictsItsWaiters(t *testing.T) {
 		as := []*harness.Call[*zkrecipes.SlotLease]{w.WaitsForSlots(2, 1), w.WaitsForSlots(2, 2)}
 		recipetest.RemoveTree(t, w.Bare(), "/s/line")
 		for _, a := range as {
-			_, err := a.Wait()
-			require.ErrorIs(t, err, zkrecipes.ErrEvicted)
+			recipetest.Fails(t, a, zkrecipes.ErrEvicted)
 		}
 		require.NoError(t, l.Err())
 		recipetest.ReleaseSlots(t, l)
@@ -97,12 +96,17 @@ func TestSemaphoreIgnoresForeignChildren(t *testing.T) {
 			w.Write("/s/slots/"+name, "")
 		}
 		w.Write("/s/line/x", "")
-		for range 3 {
-			l := recipetest.Acquire(t, x, 2)
-			require.Equal(t, []int{0, 1}, l.Slots())
+		for _, x := range []*zkrecipes.Semaphore{x, w.Semaphore(2)} {
+			l, err := x.TryAcquireN(harness.Within(t, time.Minute), 2)
+			require.NoError(t, err, "nobody waits in a line whose only child is no place")
 			a := w.WaitsForSlots(2, 1)
+			recipetest.RequireLocked(t, x, 1)
 			recipetest.ReleaseSlots(t, l)
+			recipetest.RequireLocked(t, x, 2)
 			recipetest.Served(t, a)
+			l = recipetest.Acquire(t, x, 2)
+			require.Equal(t, []int{0, 1}, l.Slots())
+			recipetest.ReleaseSlots(t, l)
 		}
 		_, err := x.Holders(t.Context())
 		require.NoError(t, err)
@@ -140,23 +144,6 @@ func TestSemaphoreRefusesThePathOfCuratorsSemaphore(t *testing.T) {
 			require.Empty(t, w.Text("/s"))
 		})
 	}
-}
-
-// Nobody waits in a line whose only child is no place.
-func TestTryAcquireIgnoresAForeignChildOfTheLine(t *testing.T) {
-	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-		x := w.WarmSemaphore(1)
-		w.Write("/s/line/x", "")
-		for _, x := range []*zkrecipes.Semaphore{x, w.Semaphore(1)} {
-			l, err := x.TryAcquire(harness.Within(t, time.Minute))
-			require.NoError(t, err)
-			a := w.WaitsForSlots(1, 1)
-			recipetest.RequireLocked(t, x, 1)
-			recipetest.ReleaseSlots(t, l)
-			recipetest.RequireLocked(t, x, 1)
-			recipetest.Served(t, a)
-		}
-	})
 }
 
 // The connection breaks, or the servers refuse, when one slot is known to be gone and the

@@ -163,9 +163,7 @@ func TestLocksBelowATreeThatTheirClientWatches(t *testing.T) {
 						all = append(all, counts)
 					}
 					if watched {
-						data, _, err := w.Operator.Get("/locks/a")
-						require.NoError(t, err)
-						require.Equal(t, "/locks/a="+string(data)+" /locks=", m.text())
+						require.Equal(t, "/locks/a="+w.Text("/locks/a")+" /locks=", m.text())
 					}
 				}, zktest.Emulate(version))
 				return all
@@ -184,7 +182,9 @@ func TestATreeIsFollowedOnConnectionsThatDoNotLast(t *testing.T) {
 			w.Creates(fmt.Sprintf("%s/%d", w.Path, i), "x")
 			w.Creates(fmt.Sprintf("%s/%d/below", w.Path, i), "x")
 		}
-		c := farAway(w.World, 20*time.Millisecond)
+		link := harness.NewLink(w.Srv)
+		link.SetLatency(20 * time.Millisecond)
+		c := w.Stranger(&zkrecipes.Options{Dialer: link.Dial})
 		m := mirrors(t, c, w.Path, nil)
 		for i := range 200 {
 			time.Sleep(time.Duration(i*7%150) * time.Millisecond)
@@ -198,11 +198,4 @@ func TestATreeIsFollowedOnConnectionsThatDoNotLast(t *testing.T) {
 		time.Sleep(time.Minute)
 		require.Equal(t, treeOf(t, w.Operator, w.Path), m.text())
 	})
-}
-
-// farAway returns a client with that latency to the server.
-func farAway(w *recipetest.World, latency time.Duration) *zkrecipes.Client {
-	link := harness.NewLink(w.Srv)
-	link.SetLatency(latency)
-	return w.Stranger(&zkrecipes.Options{Dialer: link.Dial})
 }

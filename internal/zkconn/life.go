@@ -145,6 +145,7 @@ func (s *Session) Close(orderly bool, cause error) bool {
 	up := s.up
 	s.mu.Unlock()
 	orderly = orderly && up
+	late := time.After(s.Timeout() / 4)
 	s.finish(cause) // no connection is made from here on
 	closed := make(chan struct{})
 	closeConn := func() {
@@ -158,7 +159,7 @@ func (s *Session) Close(orderly bool, cause error) bool {
 			select {
 			case <-s.ended:
 			case <-s.parked: // the connection was lost before
-			case <-time.After(s.Timeout() / 4):
+			case <-late:
 			}
 		}
 	}

@@ -162,12 +162,12 @@ func TestEachCallRefusesANilContext(t *testing.T) {
 	}
 }
 
-func TestNoRecipeIsAtOrBelowAnEphemeralZnode(t *testing.T) {
+func TestRecipesRefuseAnEphemeralZnodeAsTheirPathOrItsParent(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		c, ctx, conn := w.Client(nil), t.Context(), w.Bare()
 		_, err := conn.Create("/ephemeral", nil, zk.FlagEphemeral, zk.WorldACL(zk.PermAll))
 		require.NoError(t, err)
-		for _, recipe := range []string{"mutex", "semaphore", "barrier", "double barrier", "gate"} {
+		for recipe := range recipetest.Recipes {
 			require.ErrorIs(t, recipetest.UseOnce(ctx, recipe, c, "/ephemeral/x"), zk.ErrNoChildrenForEphemerals, recipe)
 			if recipe != "gate" { // any znode is a shut one
 				require.ErrorIs(t, recipetest.UseOnce(ctx, recipe, c, "/ephemeral"), zk.ErrNoChildrenForEphemerals, recipe)
@@ -229,6 +229,7 @@ func TestBadOptionsAreNamed(t *testing.T) {
 		{nil, zkrecipes.Options{}, `"": no servers`},
 		{[]string{""}, zkrecipes.Options{}, `"": server "" is not host or host:port`},
 		{[]string{"a/b:1"}, zkrecipes.Options{}, `a/b:1: server "a/b:1" is not host or host:port: use ParseServers to split a connect string`},
+		{[]string{"a,b"}, zkrecipes.Options{}, `a,b: server "a,b" is not host or host:port: use ParseServers to split a connect string`},
 		{h, zkrecipes.Options{SessionTimeout: -time.Second}, `h: Options.SessionTimeout is -1s`},
 		{h, zkrecipes.Options{SessionTimeout: time.Microsecond}, `h: Options.SessionTimeout is 1µs`},
 		{h, zkrecipes.Options{SessionTimeout: math.MaxInt64}, fmt.Sprint(`h: Options.SessionTimeout is `, time.Duration(math.MaxInt64))},

@@ -2,7 +2,9 @@ package zkrecipes_test
 
 import (
 	"context"
+	"runtime"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -105,5 +107,23 @@ func TestDialWarnsOfServersThatDoNotAnswer(t *testing.T) {
 			require.Contains(t, warnings[0], reason)
 		}
 		w.Back()
+	})
+}
+
+// docs/capacity.md says how much. The server's share is counted, too.
+func TestAClientTakesLittleMemoryAndFewGoroutines(t *testing.T) {
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		const n = 50
+		lock := func() {
+			require.NoError(t, zkrecipes.NewMutex(w.Stranger(nil), w.Path).Do(t.Context(), recipetest.Nothing))
+			synctest.Wait()
+		}
+		lock()
+		heap, goroutines := recipetest.HeldHeap(), runtime.NumGoroutine()
+		for range n {
+			lock()
+		}
+		require.Less(t, (recipetest.HeldHeap()-heap)/n, int64(100_000))
+		require.LessOrEqual(t, (runtime.NumGoroutine()-goroutines)/n, 10)
 	})
 }

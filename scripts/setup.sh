@@ -1,8 +1,9 @@
 #!/bin/bash
 # Installs what `make test` and demos on a real server need: a C compiler for the race
-# detector, jq for the runbook of docs/zkr.md, redis-server for docs/fencing.md, and a way to run
-# ZooKeeper. If all is there, it prints nothing. It installs packages only as root on Debian.
-# Elsewhere it goes on without, and internal/zkserver/prepare reports what is missing.
+# detector, procps for tests of zkr, jq for the runbook of docs/zkr.md, redis-server for
+# docs/fencing.md, and a way to run ZooKeeper. If all is there, it prints nothing. It installs
+# packages only as root on Debian. Elsewhere it goes on without, and internal/zkserver/prepare reports
+# what is missing.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -39,6 +40,9 @@ if ! command -v "${CC:-gcc}" >/dev/null && root_on_debian; then
 	install_packages gcc libc6-dev || say "cannot install a C compiler: go test -race will fail"
 fi
 
+if ! command -v pkill >/dev/null && root_on_debian; then
+	install_packages procps || say "cannot install procps: some tests of zkr will fail"
+fi
 if ! command -v jq >/dev/null && root_on_debian; then
 	install_packages jq || say "cannot install jq: the test of the runbook will fail"
 fi

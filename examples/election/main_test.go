@@ -2,7 +2,6 @@ package main
 
 import (
 	"io"
-	"runtime"
 	"testing"
 
 	"github.com/zkrecipes/zkrecipes"
@@ -12,9 +11,6 @@ import (
 func TestMain(m *testing.M) { demotest.Main(m, main) }
 
 func TestALeaderThatIsKilledOrStandsStillIsReplacedAndCannotWrite(t *testing.T) {
-	if runtime.GOOS == "windows" {
-		t.Skip("no SIGSTOP")
-	}
 	demotest.Succeed(t, `^one leader at a time: \d+ writes of \d+ terms, in the order of their tokens$`,
 		`(?s)is killed\n.*stands still\n.*wakes up, and its write under token \d+ is refused\n`)
 }

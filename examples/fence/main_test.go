@@ -2,7 +2,6 @@ package main
 
 import (
 	"io"
-	"runtime"
 	"testing"
 
 	"github.com/zkrecipes/zkrecipes/examples/internal/demotest"
@@ -11,9 +10,6 @@ import (
 func TestMain(m *testing.M) { demotest.Main(m, main) }
 
 func TestAHolderThatStoodStillIsRefusedByTheService(t *testing.T) {
-	if runtime.GOOS == "windows" {
-		t.Skip("no SIGSTOP")
-	}
 	demotest.Succeed(t, `^no old holder wrote: \d+ entries of \d+ holders, in the order of their tokens$`,
 		`(?s)worker ([A-C]) is stopped after 3 writes\n.*worker [A-C]: its write under token \d+ is refused, 412\n`)
 }

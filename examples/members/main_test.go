@@ -2,7 +2,6 @@ package main
 
 import (
 	"io"
-	"runtime"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -15,9 +14,6 @@ import (
 func TestMain(m *testing.M) { demotest.Main(m, main) }
 
 func TestAMemberThatIsKilledIsGoneAndOneThatStoodStillIsBack(t *testing.T) {
-	if runtime.GOOS == "windows" {
-		t.Skip("no SIGSTOP")
-	}
 	demotest.Succeed(t, `^every living member was seen, in \d+ changes$`,
 		`(?s)# # # #   member B is killed\n.*# \. # #   member C stands still\n.*# \. \. #   member C wakes up\n.*# \. [#:] #   member C is back, in another session\n`)
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"io"
-	"runtime"
 	"testing"
 
 	"github.com/zkrecipes/zkrecipes/examples/internal/demotest"
@@ -11,9 +10,6 @@ import (
 func TestMain(m *testing.M) { demotest.Main(m, main) }
 
 func TestShardsAreTakenAndSharedOutAgain(t *testing.T) {
-	if runtime.GOOS == "windows" {
-		t.Skip("no SIGSTOP")
-	}
 	demotest.Succeed(t, `^one owner at a time: \d+ writes to 10 shards; none was without an owner for longer than `,
 		`(?s)worker B is killed\n.*worker C stands still\n.*worker C wakes up\n.*worker D is upgraded\n.*all have their shares\n`)
 }

@@ -21,8 +21,8 @@ import (
 // belong to them.
 var worlds = []string{"internal/recipetest.World", "internal/sim.world", "internal/wire.rig", "internal/wire.link"}
 
-// testHelpers is a folder of helpers of tests that does not import testing.
-const testHelpers = "internal/zkserver"
+// testHelpers are folders of helpers of tests, of which some files do not import testing.
+var testHelpers = []string{"internal/conformance", "internal/harness", "internal/recipetest", "internal/zkserver"}
 
 // source is a file of tests, or of their helpers.
 type source struct {
@@ -114,7 +114,7 @@ func (ts *tests) parse(path, file string, text any) error {
 			}
 		}
 	}
-	if _, helps := src.imports["testing"]; !helps && !strings.HasSuffix(file, "_test.go") && src.dir != testHelpers {
+	if _, helps := src.imports["testing"]; !helps && !strings.HasSuffix(file, "_test.go") && !slices.Contains(testHelpers, src.dir) {
 		return nil
 	}
 	ts.files = append(ts.files, src)

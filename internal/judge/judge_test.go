@@ -123,6 +123,9 @@ func TestAFairHistoryHasNoViolations(t *testing.T) {
 	require.Equal(t, 4, gap.Grants)
 	require.Equal(t, seconds(0.01), gap.Longest.Round(time.Millisecond))
 	require.Equal(t, seconds(0.5), h.j.Outage())
+	h.serves(19, 19)
+	h.finds(19)
+	require.Equal(t, seconds(10), h.j.Outage())
 }
 
 func TestHoldsThatOverlapAreFound(t *testing.T) {

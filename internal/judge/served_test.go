@@ -79,6 +79,13 @@ func TestACallerThatOthersOvertakeIsFound(t *testing.T) {
 				h.member(2, at, at+0.5, RecipeBarrier, "b", 1)
 			}
 		}, 33},
+		"at a gate": {func(h *trial) {
+			h.serves(0, 40)
+			h.by(1, 3, "w", Event{Kind: Begin, Recipe: RecipeGate, Key: "g"})
+			for at := 1.0; at < 40; at++ {
+				h.goesThrough(at, at+0.5)
+			}
+		}, 33},
 	})
 }
 

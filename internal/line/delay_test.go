@@ -331,6 +331,10 @@ func TestReleaseWithALockDelayIsOneWhateverItMeets(t *testing.T) {
 					meet(w)
 					began := time.Now()
 					require.NoError(t, l.Release())
+					require.Equal(t, name != "the znode was deleted", len(w.Plan.Fired()) == 1)
+					if name == "its signal is refused" && !waits {
+						require.Empty(t, w.Srv.Children(w.Path), "before anybody comes")
+					}
 					require.NoError(t, next().Get().Release())
 					require.Less(t, time.Since(began), lockDelay)
 					require.Empty(t, w.Srv.Children(w.Path))

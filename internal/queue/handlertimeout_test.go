@@ -247,7 +247,7 @@ func TestHandlerWhoseItemIsBuriedIsToldSo(t *testing.T) {
 			causes = append(causes, context.Cause(ctx))
 			return errors.New("given up")
 		})
-		synctest.Wait()
+		time.Sleep(time.Minute) // HandlerTimeout has not passed, however long it is
 		require.NoError(t, w.Queue(w.Stranger(nil)).Bury(t.Context(), ids[0]))
 		time.Sleep(time.Minute)
 		synctest.Wait()

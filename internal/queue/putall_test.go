@@ -72,17 +72,18 @@ func TestBatchWakesTheConsumerThatSleepsOnAFullSegment(t *testing.T) {
 	})
 }
 
-// Somebody else fills and seals the segment that a producer knows, and more. A put goes on behind.
+// Somebody else fills and seals the segment that a producer knows, and more. A put goes on behind, and
+// a batch stays together.
 func TestPutGoesOnBehindASegmentThatOthersSealed(t *testing.T) {
-	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+	eachInBubble(t, map[string]int{"one item": 1, "a batch": 8}, func(t *testing.T, w *recipetest.World, n int) {
 		q, other := w.Queue(w.Stranger(nil)), w.Queue(w.Stranger(nil))
 		recipetest.QueueOf(q).SegmentSize, recipetest.QueueOf(other).SegmentSize = 10, 3
 		recipetest.PutOn(t, q, "0")
 		recipetest.PutAllOn(t, other, 1, 9)
 		require.Equal(t, []int{3, 3, 3, 1}, w.SegmentSizes())
-		recipetest.PutOn(t, q, "10")
-		require.Equal(t, []int{3, 3, 3, 2}, w.SegmentSizes())
-		require.Equal(t, recipetest.Names(11), recipetest.Drain(t, other))
+		recipetest.PutAllOn(t, q, 10, n)
+		require.Equal(t, []int{3, 3, 3, 1 + n}, w.SegmentSizes())
+		require.Equal(t, recipetest.Names(10+n), recipetest.Drain(t, other))
 	})
 }
 

@@ -36,9 +36,7 @@ type BarrierCase struct {
 	Members string // parent of the members' znodes, relative to path
 	Arrive  func(c *zkrecipes.Client, path string, n int) func(context.Context) (Arrival, error)
 
-	Invalid map[string]func(context.Context) error // zero and nil values
-	Quota   map[string]string                      // by request, the error if it exceeds the quota
-	Data    map[string]string                      // by data that the znode at path already holds, the error
+	Data    map[string]string // by data that the znode at path already holds, the error
 	Refused []refusal
 }
 
@@ -59,14 +57,6 @@ var BothBarriers = []BarrierCase{
 				index, err := zkrecipes.NewBarrier(c, path, n).Wait(ctx)
 				return Arrival{Index: index}, err
 			}
-		},
-		Invalid: map[string]func(context.Context) error{
-			"nil":  func(ctx context.Context) error { _, err := (*zkrecipes.Barrier)(nil).Wait(ctx); return err },
-			"zero": func(ctx context.Context) error { _, err := new(zkrecipes.Barrier).Wait(ctx); return err },
-		},
-		Quota: map[string]string{
-			OpJoinRound: "quota exceeded", OpMakeRound: "quota exceeded", OpOpenRound: "quota exceeded",
-			OpMakeContainer: "quota exceeded",
 		},
 		Data: otherData("mine", "-2", "0", "2 ", "zkrecipes/1 mutex", "99999999999999999999"),
 		Refused: []refusal{
@@ -92,11 +82,6 @@ var BothBarriers = []BarrierCase{
 				return Arrival{Leave: v.Leave}, v.Err()
 			}
 		},
-		Invalid: map[string]func(context.Context) error{
-			"nil":  func(ctx context.Context) error { _, err := (*zkrecipes.DoubleBarrier)(nil).Enter(ctx); return err },
-			"zero": func(ctx context.Context) error { _, err := new(zkrecipes.DoubleBarrier).Enter(ctx); return err },
-		},
-		Quota: map[string]string{OpEnter: "quota exceeded"},
 		Data: map[string]string{
 			"mine": "holds other data", "2": "path holds the size of a semaphore or barrier",
 		},

@@ -95,22 +95,6 @@ func (b *bare) reconnect() {
 	synctest.Wait()
 }
 
-// watch sets a data watch on bareNode.
-func (b *bare) watch() <-chan zk.Event {
-	b.T.Helper()
-	_, _, watch, err := b.conn.GetW(bareNode)
-	require.NoError(b.T, err)
-	return watch
-}
-
-// change sets data on bareNode.
-func (b *bare) change() *zk.Stat {
-	b.T.Helper()
-	stat, err := b.look.Set(bareNode, []byte("changed"), -1)
-	require.NoError(b.T, err)
-	return stat
-}
-
 // onWrite calls f for each request of that operation. If it returns false, the request is
 // not sent.
 func (b *bare) onWrite(op string, f func(frame []byte) (bool, error)) {
@@ -121,12 +105,6 @@ func (b *bare) onWrite(op string, f func(frame []byte) (bool, error)) {
 		send, err := f(frame)
 		return !send, err
 	})
-}
-
-// bareFired reports whether an event has arrived.
-func bareFired(events <-chan zk.Event) bool {
-	synctest.Wait()
-	return len(events) > 0
 }
 
 const bareChildEnv = "ZKRECIPES_TEST_CHILD"

@@ -3,18 +3,13 @@ package zkconn
 import (
 	"time"
 
-	"github.com/go-zookeeper/zk"
-
 	"github.com/zkrecipes/zkrecipes/internal/wire"
 )
 
 // Inspection is what tests look at inside a Session.
 type Inspection struct {
-	Conn     *zk.Conn
-	UpSince  time.Time // requests pass since then, or did last
-	Draining bool      // Close has begun
-	Parked   bool      // go-zookeeper's loop is held in the dialer
-	Watches  []InspectedWatch
+	UpSince time.Time // requests pass since then, or did last
+	Watches []InspectedWatch
 }
 
 // InspectedWatch is a watch that has not fired.
@@ -29,10 +24,7 @@ type InspectedWatch struct {
 func (s *Session) Inspect() Inspection {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	in := Inspection{
-		Conn: s.conn, UpSince: s.upSince,
-		Draining: s.draining, Parked: isClosed(s.parked),
-	}
+	in := Inspection{UpSince: s.upSince}
 	for key, w := range s.watches {
 		w.mu.Lock()
 		in.Watches = append(in.Watches, InspectedWatch{w, key.path, w.confirmed != 0, len(w.notify)})

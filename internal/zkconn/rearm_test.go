@@ -2,7 +2,6 @@ package zkconn_test
 
 import (
 	"fmt"
-	"reflect"
 	"slices"
 	"sync/atomic"
 	"testing"
@@ -52,14 +51,6 @@ func manyNodes(t testing.TB, w *recipetest.World, chunks int) []string {
 	harness.MakeParents(t, look, "/nodes")
 	nodes, _ := createNodes(t, look, "/nodes", 900, chunks)
 	return nodes
-}
-
-// bareWatches counts the channels in go-zookeeper's table.
-func bareWatches(conn *zk.Conn) (n int) {
-	for it := reflect.ValueOf(conn).Elem().FieldByName("watchers").MapRange(); it.Next(); {
-		n += it.Value().Len()
-	}
-	return n
 }
 
 // requireArmed requires that no watch has fired and that each is armed. It deletes the

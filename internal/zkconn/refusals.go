@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -29,6 +30,8 @@ const opWatch int32 = -1
 
 // refusals are the operations that the servers refuse for now.
 type refusals struct {
+	any atomic.Bool // there are some
+
 	mu sync.Mutex
 	by map[int32]*refusal
 }
@@ -110,6 +113,7 @@ func (r *refusals) note(op int32, err error) (now refusal, began, grown bool) {
 			r.by = map[int32]*refusal{}
 		}
 		r.by[op] = one
+		r.any.Store(true)
 		began = true
 	case at.Sub(one.since) >= one.pause/2:
 		one.pause, one.since = min(2*one.pause, mostPause), at
@@ -126,6 +130,7 @@ func (r *refusals) end(op int32) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.by, op)
+	r.any.Store(len(r.by) > 0)
 }
 
 // last returns why an operation was refused last, nil if none is.

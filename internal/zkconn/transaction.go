@@ -206,7 +206,9 @@ func (t *Transaction) Wait(ctx context.Context) Outcome {
 		}
 	}
 	o := t.Outcome()
-	t.s.backOff(ctx, t.op, o.err)
+	if o.err != nil || t.s.refusals.any.Load() {
+		t.s.backOff(ctx, t.op, o.err)
+	}
 	return o
 }
 

@@ -133,7 +133,7 @@ func TestTheProgramStopsOnSIGTERM(t *testing.T) {
 	srv := zktest.NewServer(t)
 	p := codetest.Start(t, srv.Addr()+"/app")
 	p.Until(regexp.MustCompile("shipped"))
-	require.True(t, strings.HasSuffix(p.Stop(), "stopped"))
+	require.Regexp(t, `stopped(\n|$)`, strings.Join(p.Stop(), "\n"))
 	require.Empty(t, srv.Sessions(), "the session was closed")
 	require.Empty(t, srv.Children("/app/locks/orders"), "the lock was released")
 	require.NotEmpty(t, srv.Children("/app/locks"), "below the prefix")

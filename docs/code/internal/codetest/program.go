@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"regexp"
+	"slices"
 	"syscall"
 	"testing"
 
@@ -69,12 +70,11 @@ func (p *Program) Until(re *regexp.Regexp) []string {
 	return nil
 }
 
-// Stop asks the program to stop, waits until it has, and returns the last line that it has
-// printed meanwhile. Its exit code must be 0.
-func (p *Program) Stop() (last string) {
+// Stop asks the program to stop, waits until it has, and returns what it has printed meanwhile. Its
+// exit code must be 0.
+func (p *Program) Stop() (lines []string) {
 	require.NoError(p.t, p.cmd.Process.Signal(syscall.SIGTERM))
-	for last = range p.lines() { // to the end
-	}
+	lines = slices.Collect(p.lines())
 	require.NoError(p.t, p.cmd.Wait())
-	return last
+	return lines
 }

@@ -52,9 +52,8 @@ func HandshakeBudget(timeout time.Duration) time.Duration {
 	return max(timeout/6, min(time.Second, timeout/4))
 }
 
-// rewriteConnectRequest writes the session's last zxid into go-zookeeper's
-// ConnectRequest, because go-zookeeper is shown few replies. It
-// fails if the request names another session than this one.
+// rewriteConnectRequest writes the session's last zxid into go-zookeeper's ConnectRequest, because
+// go-zookeeper sees few replies. It fails if the request names another session than this one.
 func (c *Conn) rewriteConnectRequest(body []byte) error {
 	d := jute.NewDecoder(body)
 	d.Int32() // protocol version

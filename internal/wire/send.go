@@ -17,8 +17,8 @@ var ErrNotSent = errors.New("request was not sent")
 // came. The server may have carried out the request.
 var ErrNoReply = errors.New("connection was lost before the reply came")
 
-// Call is a request. The caller can abandon it at any
-// time, and it is never sent on a later connection than the one it was made for.
+// Call is a request. The caller can abandon it at any time, and it is never sent on a later connection
+// than the one it was made for.
 type Call struct {
 	conn  *Conn
 	ended func(*Call) // called before done is closed; nil: nothing is
@@ -74,9 +74,9 @@ const (
 	xidLastCall  int32 = -2_000_000_000
 )
 
-// Call sends a request: frame is Headroom bytes and the operation's record. Others than the Conn must
-// not call it before Config.Up was called. It does not block until the
-// connection has taken the frame (see flush).
+// Call sends a request: frame is Headroom bytes and the operation's record. The Session's owner must not
+// call it before Config.Up was called. It does not block until the connection has taken the frame (see
+// flush).
 func (c *Conn) Call(op int32, frame []byte) *Call { return c.CallThen(op, frame, nil) }
 
 // CallThen is like Call. When the Call ends, ended is called with it, before Done's channel

@@ -25,10 +25,9 @@ type Event struct {
 	Rearmed bool
 }
 
-// Config configures a Session. The functions are called in the order of what
-// came over the connection, before go-zookeeper has seen the
-// connection's end. They must not block. Only Up can be called late, after Down
-// of the same connection.
+// Config configures a Session. The functions are called in the order of what came over the connection,
+// before go-zookeeper has seen its end. They must not block. Only Up can be called late, after Down of
+// the same connection.
 type Config struct {
 	Timeout     time.Duration // requested; the server may change it
 	Credentials []Credential

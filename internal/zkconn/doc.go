@@ -6,9 +6,8 @@
 // A transaction is built, counted in the account, and sent on the connection on which requests pass
 // (transaction.go, account.go, session.go). Package wire writes it and matches the reply, which becomes
 // an [Outcome]. Reads go the same way (read.go). A [Watch] (watch.go) is set by a read, and again on the
-// next connection. A [PredecessorWatch] (predecessor.go) and a
-// [TreeWatch] (tree.go) end with their connection. [Retry] repeats a transaction
-// until its outcome is known.
+// next connection. A [PredecessorWatch] (predecessor.go) and a [TreeWatch] (tree.go) end with their
+// connection. [Retry] repeats a transaction until its outcome is known.
 //
 // # The session
 //

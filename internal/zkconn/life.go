@@ -137,8 +137,7 @@ func (s *Session) finish(cause error) {
 }
 
 // Close ends the session's goroutines and, where it has not ended, the session,
-// for that cause. If orderly it tells the
-// server to end the session; it returns true if the server did.
+// for that cause. If orderly it tells the server to end the session; it returns true if the server did.
 func (s *Session) Close(orderly bool, cause error) bool {
 	s.mu.Lock()
 	s.draining = true

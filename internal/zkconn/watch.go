@@ -13,15 +13,12 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/wire"
 )
 
-// Watch is the one watch of its kind that a session has on a path. All callers
-// that wait for the path share it, as they do on the server. It is set again on the
-// next connection.
+// Watch is the one watch of its kind that a session has on a path. All callers that wait for the path
+// share it. The servers forget it with the connection, so it is set again on the next one (wire/gate.go).
 //
-// Events come from internal/wire in the order in which they came over the
-// connection. So a caller that sees Fired closed
-// sees every watch fired whose event came earlier. The exported fields are what
-// the server answered. They hold until the watch fires, as far as this session can
-// know.
+// Events come from internal/wire in the order in which they came over the connection. So a caller that
+// sees Fired closed sees every watch fired whose event came earlier. The exported fields are what the
+// server answered. They hold until the watch fires, as far as this session can know.
 type Watch struct {
 	Stat     zk.Stat
 	Data     []byte   // ofData
@@ -113,8 +110,8 @@ func (s *Session) Watch(ctx context.Context, path string) (*Watch, error) {
 	return s.Await(ctx, s.startWatch(watchKey{path, ofData}))
 }
 
-// StartWatch sends the request that sets the watch which Watch returns, if the session has none and
-// requests pass. It does not block.
+// StartWatch sends the request that sets the watch which Watch returns, unless the session has it or
+// requests do not pass. It does not block.
 func (s *Session) StartWatch(path string) *Watch { return s.startWatch(watchKey{path, ofData}) }
 
 // WatchChildren is like Watch for the znode's children.

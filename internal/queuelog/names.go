@@ -60,8 +60,14 @@ const ClaimName = "/c"
 // the item, the item and at last the mark.
 const DoneName = ".done"
 
-// NewID returns 16 random bytes, as text that can stand in a path.
-func NewID() string { return randomText(16) }
+// NewID returns 16 random bytes, as text that can stand in a path, and that no command takes for a flag.
+func NewID() string {
+	for {
+		if id := randomText(16); id[0] != '-' {
+			return id
+		}
+	}
+}
 
 // NewMark returns what tells one claim from other claims of the same item.
 func NewMark() string { return randomText(8) }

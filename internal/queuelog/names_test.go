@@ -14,6 +14,13 @@ const (
 	idB = "BBBBBBBBBBBBBBBBBBBBBB"
 )
 
+// So an ID can be an argument of zkr wherever one stands.
+func TestNoIDBeginsLikeAFlag(t *testing.T) {
+	for range 2000 {
+		require.NotEqual(t, '-', rune(NewID()[0]))
+	}
+}
+
 func TestEntriesAreTheItemsInOrder(t *testing.T) {
 	for name, test := range map[string]struct {
 		children []string

@@ -97,6 +97,7 @@ func TestAServerThatDoesNotTellTheZnodesServes(t *testing.T) {
 		l = r.dial()
 		l.write(connectRequest(r.ID()))
 		l.answer(welcome())
+		require.Empty(t, r.reported(), "the watches are not set again yet")
 		l.armed()
 		require.Equal(t, []string{"up 3"}, r.reported(), "it is not asked again")
 	})

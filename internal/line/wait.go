@@ -90,10 +90,9 @@ func (p *Place) predecessor(ctx context.Context) (pred *layout.PlaceName, ahead 
 // watchPredecessor watches the own place and the predecessor, by requests that are under
 // way together. nil and no error: the predecessor has gone.
 //
-// The own watch must be answered, too, before an event is taken for a release (I2). After a reconnect
-// it is set again before the predecessor's is set. Servers before 3.9 tell no
-// zxids, so there no event is taken for a release, and awaitPredecessor sets the own watch later, after
-// hold.WatchAge.
+// The own watch must be answered, too, before an event is taken for a release (I2). After a reconnect it
+// is set again before the predecessor's is set. Servers before 3.9 tell no zxids, so there no event is
+// taken for a release, and awaitPredecessor sets the own watch later, after hold.WatchAge.
 func (p *Place) watchPredecessor(ctx context.Context, pred layout.PlaceName) (*zkconn.PredecessorWatch, error) {
 	if p.Own != nil && p.Own.HasFired() {
 		p.Own = nil

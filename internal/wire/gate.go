@@ -7,8 +7,8 @@ import (
 )
 
 // The gate keeps requests back on a resumed connection (W1): until each watch that was set before is
-// set again, and the session's znodes were compared, see epoch.go. What is asked for these is the first
-// request that a server answers, or refuses because it requires SASL: then the session is not up.
+// set again, and the session's znodes were compared (epoch.go). A server that requires SASL refuses the
+// request for these znodes, so the session is not up there.
 //
 // Behind a closed gate no lease can be used or released. So what is answered there proves that the
 // session is alive only once the gate opens: see ValidUntil.

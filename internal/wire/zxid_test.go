@@ -69,15 +69,21 @@ func TestOnlyTheConnectRequestBearsTheZxidOfAnEvent(t *testing.T) {
 	})
 }
 
+// resumedWithTwo returns the second connection of a session, which has sent two setWatches.
+func (r *rig) resumedWithTwo() *link {
+	r.t.Helper()
+	r.watches.Data = []string{"/" + string(make([]byte, maxSetWatches)), "/b"}
+	l := r.connect()
+	l.call()
+	l.answer(reply(xidFirstCall, 70, 0))
+	return l.resumedAt(r, 70, 70)
+}
+
 // If the connection is lost between two setWatches, the watches of the second
 // must not be compared with a zxid at which they were not armed.
 func TestTheReplyToSetWatchesAdvancesNoZxid(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, r *rig) {
-		r.watches.Data = []string{"/" + string(make([]byte, maxSetWatches)), "/b"}
-		l := r.connect()
-		l.call()
-		l.answer(reply(xidFirstCall, 70, 0))
-		l = l.resumedAt(r, 70, 70)
+		l := r.resumedWithTwo()
 		l.answer(reply(xidFirstCall, 99, 0))
 		l = l.resumedAt(r, 70, 70)
 		l.answer(reply(xidFirstCall, 99, 0), reply(xidFirstCall-1, 99, 0))
@@ -89,11 +95,7 @@ func TestTheReplyToSetWatchesAdvancesNoZxid(t *testing.T) {
 // What is still read once the connection is closed answers nothing any more.
 func TestAReplyToSetWatchesThatIsReadAfterCloseAdvancesNoZxid(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, r *rig) {
-		r.watches.Data = []string{"/" + string(make([]byte, maxSetWatches)), "/b"}
-		l := r.connect()
-		l.call()
-		l.answer(reply(xidFirstCall, 70, 0))
-		l = l.resumedAt(r, 70, 70)
+		l := r.resumedWithTwo()
 		l.answer(append(reply(xidFirstCall, 99, jute.ErrThrottled), reply(xidFirstCall-1, 99, 0)...)) // both in one read
 		require.Error(t, l.down())
 		l.resumedAt(r, 70, 70)

@@ -83,7 +83,7 @@ type Options struct {
 	Dialer func(ctx context.Context, network, addr string) (net.Conn, error)
 	// Logger gets a record for each change of the session, for servers that cannot be
 	// reached, and for items and places that need somebody's attention. Debug records say what a call
-	// waits for, and what has become of that. docs/operations.md lists all records. The handler
+	// waits for, and what has become of that. docs/logs.md lists all records. The handler
 	// is called in the same way as the functions of Trace, except that calls of the library
 	// ask its Enabled about debug records at once, so that must not block. nil: silent.
 	Logger *slog.Logger

@@ -39,13 +39,19 @@ trap 'rm -rf "$dir"' EXIT
 real >"$dir/real" 2>&1 &
 beside=$!
 status=0
-inside || status=1
-wait "$beside" || status=1
+inside | tee "$dir/inside" || status=1
+if ! wait "$beside"; then
+	status=1
+	grep -E -B 60 -A 30 '^ *--- FAIL|^panic' "$dir/real" || tail -n 20 "$dir/real"
+fi
 grep -E '^(ok|FAIL)[[:space:]]+github' "$dir/real" || true
 if grep -qE '^ *--- SKIP' "$dir/real"; then
 	status=1
 	echo "test: skipped on the real server:"
 	grep -E -A 2 '^ *--- SKIP' "$dir/real"
 fi
-[ "$status" = 0 ] || grep -E -B 60 -A 30 '^ *--- FAIL|^panic' "$dir/real" || tail -n 20 "$dir/real"
+if [ "$status" != 0 ]; then
+	echo "test: what has failed:"
+	grep -hE '^ *--- (FAIL|SKIP)|^panic|^FAIL[[:space:]]+github' "$dir/inside" "$dir/real" || true
+fi
 exit "$status"

@@ -1,6 +1,7 @@
 #!/bin/bash
-# Runs what judges a change of a package: its tests, what each call costs, the simulations that
-# use it, and some of its mutants, others at each commit. It needs neither Docker nor Java.
+# Runs what judges a change of a package: its tests, what each call costs, what the documents say of
+# log records, the simulations that use it, and some of its mutants, others at each commit. It needs
+# neither Docker nor Java.
 #
 #	./scripts/try.sh line    internal/line; also: internal/line, zktest, cmd/zkr, . (the root)
 set -euo pipefail
@@ -26,6 +27,8 @@ internal/line) worlds='Mutex|Delay|RWLock|Gate' ;;
 *) worlds=. ;;
 esac
 
+set -x
 go test -parallel 8 -skip '^Test(Real|Long)' "./$package" ./internal/costs
+go run ./internal/floors && go test -run 'Logs|Documents' .
 go test -count=1 ./internal/sim -run "$worlds"
 go run ./internal/mutants -in "$package" -most 5

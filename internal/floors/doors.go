@@ -28,6 +28,17 @@ var doors = map[string]int{
 	"internal/watch":     20,
 	"internal/look":      35,
 	"internal/counter":   8,
+	"internal/assert":    2,
+	"internal/digestmd5": 10,
+	"internal/errs":      30,
+	"internal/jute":      136,
+	"internal/layout":    44,
+	"internal/queuelog":  56,
+	"internal/shards":    19,
+	"internal/telemetry": 39,
+	"internal/tuning":    13,
+	"internal/wire":      79,
+	"internal/zkconn":    225,
 }
 
 // implied are the methods of error and context.Context, and what errors looks for.
@@ -35,7 +46,10 @@ var implied = []string{"Error", "Unwrap", "Is", "String", "Deadline", "Done", "E
 
 // checkDoors returns the packages that export more names than they may.
 func checkDoors() (problems []string, err error) {
-	for _, dir := range slices.Sorted(maps.Keys(doors)) {
+	for _, dir := range slices.Sorted(maps.Keys(floors)) {
+		if !strings.HasPrefix(dir, "internal/") { // its API is public: api.txt
+			continue
+		}
 		files, err := filepath.Glob(filepath.Join(dir, "*.go"))
 		if err != nil {
 			return nil, err
@@ -51,7 +65,7 @@ func checkDoors() (problems []string, err error) {
 			}
 			n += len(exported(f))
 		}
-		if n > doors[dir] {
+		if n > doors[dir] { // also if it has no entry
 			problems = append(problems, fmt.Sprintf("%s exports %d names, and %d are allowed", dir, n, doors[dir]))
 		}
 	}

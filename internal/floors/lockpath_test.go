@@ -35,7 +35,8 @@ var lockPath = []string{
 	"internal/hold/watchdog.go",      // which ends when the session does
 }
 
-// The list is a floor: it says how much must be read to understand a lock. Make it shorter.
+// This much must be read to understand a lock, so the list should become shorter: by less that happens,
+// not by code that moves away from the file with its name.
 func TestAFreeLockCrossesTheseFilesOnly(t *testing.T) {
 	srv := zktest.NewServer(t, zktest.Listen("127.0.0.1:0"))
 	dir := t.TempDir()

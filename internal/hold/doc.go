@@ -7,9 +7,10 @@
 // A [Grant] begins with New, or with Successor where the lock was kept, and has a [Handle] for the holder
 // and one for each call that has re-entered. It ends once: when the last handle is released, by a
 // transaction of the holder's that deletes the thing together with something else (EndWith), or because
-// it is lost. It is lost when the session ends, when the session's clock runs out, and when somebody
-// deletes a znode of the thing. The watchdog of the session finds out about all three. It is also lost
-// when the holder's own bound has passed (EndAfter).
+// it is lost. It is lost when the session ends, when the session's clock runs out, when somebody
+// deletes a znode of the thing, and when the holder's own bound has passed (EndAfter). The watchdog of
+// the session finds out about the first three, if a use of the grant, its change or its release has not
+// done so before.
 //
 // # Leave
 //
@@ -20,7 +21,7 @@
 //	         whose thing               signal                 sent                              the caller waits
 //	release  a holder's                if it held until now   once, then in the background      for the first reply, if connected
 //	withdraw a waiter's                none                   until it or its session is gone   no
-//	abandon  what a caller has left    as above               until it or its session is gone   no, but a barrier's next call on the path does
+//	abandon  what a caller has left    if it held until now   until it or its session is gone   no, but a barrier's next call on the path does
 //
 // # Invariants
 //

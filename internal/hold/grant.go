@@ -16,8 +16,8 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
-// Thing is what a grant holds. It embeds a Znode, whose methods are those of a thing that is one
-// znode, and that nobody else holds.
+// Thing is what a grant holds. Each embeds a Znode, whose methods are right for a thing that is one
+// znode and is held alone, and overrides the others.
 type Thing interface {
 	// Node returns the Znode.
 	Node() *Znode

@@ -32,18 +32,20 @@
 //
 //   - I1: Each attempt to join has a uuid of its own, and if the reply is lost, the outcome is found by
 //     that uuid and the owner's session, behind a sync. A grant is never made of a place in doubt.
-//   - I2: The watch on the own place is answered before an event of the predecessor is taken for its
-//     release, and looked at first. Otherwise: an operator deletes the place, the place behind it waits for the same
-//     predecessor from then on, and both take its release for their turn.
+//   - I2: A place takes an event of its predecessor for a release only after the watch on the place
+//     itself was answered, and looks at that watch first. Otherwise, when an operator deletes the place,
+//     the place behind it waits for the same predecessor from then on, and one release would give
+//     both the turn.
 //   - I3: Two events of the predecessor are a release only if they bear one zxid above 0, and came on
 //     the connection on which the watches were answered.
 //   - I4: Only what passes the turn on writes the data of a place: an exclusive holder's release and,
 //     in a queue's lines, a claim, a put or a producer that overtakes.
 //   - I5: A place whose number is negative or near the end of the numbers is never granted (rollover.go).
 //   - I6: A place that was not granted is deleted, until it is gone or its session has ended.
-//   - I7: A client that has not used the line within IdleLine joins only if its data are this library's, or
-//     over the version in which they were empty. One that has does not look, and overwrites what
-//     somebody else has written meanwhile, or leaves it and looks the next time.
+//   - I7: A client that has not used the line within IdleLine reads its data first. It joins if they are
+//     this library's, or if they are empty and nobody writes them meanwhile. A client that has used the
+//     line does not read them. It overwrites what somebody else has written, or leaves it and reads the
+//     next time.
 //   - I8: What a listing shows is all that will ever be ahead of a place. There are two exceptions: a
 //     downgrade replaces a writer's place by a reader's with the same number, and servers that have lost
 //     transactions may show a place again that was deleted (see docs/operations.md).

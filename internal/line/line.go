@@ -17,7 +17,7 @@ type Line struct {
 	AlsoAccepts string
 	Kinds       []layout.Kind // of its places; other children are not places
 	// Blocks reports whether a place of kind own has to wait for one of kind other
-	// that is ahead of it. It waits for the nearest of those. nil: no place waits for one.
+	// that is ahead of it. It waits for the nearest of those. nil: no place waits for another.
 	Blocks func(own, other layout.Kind) bool
 	// Foreign reports whether a kind must not stand in this line, because its recipe
 	// takes turns by other rules. It must be set if places wait in the line.
@@ -42,8 +42,9 @@ type Line struct {
 func EveryoneBlocks(_, _ layout.Kind) bool { return true }
 
 // WritersBlock is the rule of an RWLock: readers share; a writer blocks, and is
-// blocked by, everybody. It is enough to wait for the nearest: a writer that releases
-// has held, so nobody was ahead of it, and in all other cases the waiter lists the line again.
+// blocked by, everybody. It is enough to wait for the nearest place that blocks: if it is a writer
+// that releases, it was the first in the line, so nobody else is ahead. In every other case the
+// waiter lists the line again.
 func WritersBlock(own, other layout.Kind) bool { return own.Exclusive() || other.Exclusive() }
 
 // recorded returns the name in a line's data.

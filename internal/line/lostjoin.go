@@ -107,6 +107,7 @@ func (l *Line) settleJoin(ctx context.Context, s *session.Session, t *zkconn.Tra
 		case o.Applied():
 			p, err = l.entered(s.UntilAnswered(), s, e, o)
 		case o.Transient() && !o.Unsent():
+			l.Client.Log(slog.LevelDebug, "reply to a join is missing; its place is looked for", "session", s.Name(), "line", l.Abs(), "err", err)
 			p, err = l.findLostJoin(s, e)
 		}
 		select {

@@ -91,16 +91,20 @@ func run(ctx context.Context, in string, most int, names []string) error {
 			began := time.Now()
 			by, err := m.hunt(ctx, ".")
 			if err != nil {
-				missed[i], by = fmt.Errorf("%s: %w", m.name, err), "NOT FOUND"
+				missed[i], by = fmt.Errorf("%s: %w", m.name, err), "NO TEST"
 			}
-			fmt.Printf("%-32s %4.0f s  %s\n", m.name, time.Since(began).Seconds(), by)
+			fmt.Printf("%-32s %4.0f s  found by %s\n", m.name, time.Since(began).Seconds(), by)
 			return ctx.Err()
 		})
 	}
 	if err := g.Wait(); err != nil {
 		return err
 	}
-	return errors.Join(missed...)
+	if err := errors.Join(missed...); err != nil {
+		return err
+	}
+	fmt.Println("all", len(mutants), "mutants found")
+	return nil
 }
 
 // named returns the mutants with these names, all if there are none.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"net"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -13,7 +12,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/zkrecipes/zkrecipes"
-	"github.com/zkrecipes/zkrecipes/internal/harness"
 	"github.com/zkrecipes/zkrecipes/internal/recipetest"
 	"github.com/zkrecipes/zkrecipes/internal/session"
 	"github.com/zkrecipes/zkrecipes/zktest"
@@ -140,92 +138,4 @@ func TestCloseOnASilentServerTakesAtMostHalfTheTimeoutAndThreeSeconds(t *testing
 		require.ErrorIs(t, l.Err(), zkrecipes.ErrClosed)
 		w.Back()
 	})
-}
-
-func TestCloseIsPromptWhileGoroutinesLock(t *testing.T) {
-	for range 15 {
-		recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-			c := w.Client(nil)
-			m := zkrecipes.NewMutex(c, w.Path)
-			var live []context.Context
-			var mu sync.Mutex
-			var wg sync.WaitGroup
-			for range 4 {
-				wg.Go(func() {
-					for {
-						l, err := m.Lock(t.Context())
-						if err != nil {
-							require.ErrorIs(t, err, zkrecipes.ErrClosed)
-							return
-						}
-						mu.Lock()
-						live = append(live, l.Context(t.Context()))
-						if len(live) == 20 {
-							go c.Close()
-						}
-						mu.Unlock()
-						l.Release()
-					}
-				})
-			}
-			wg.Wait()
-			require.NoError(t, closes(t, c, time.Second))
-			for _, ctx := range live {
-				require.Error(t, ctx.Err())
-			}
-		})
-	}
-}
-
-// Holders and waiters of each kind, whether the client is connected or not. That the next ones get
-// what was held is in the table of faults.
-func TestCloseEndsLeasesAndWaiters(t *testing.T) {
-	for _, connected := range []bool{true, false} {
-		recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-			c := w.Client(nil)
-			m, rw := zkrecipes.NewMutex(c, w.Path), zkrecipes.NewRWLock(c, "/rw")
-			var leases []*zkrecipes.Lease
-			var works []context.Context
-			for _, lock := range []func(context.Context) (*zkrecipes.Lease, error){m.Lock, rw.RLock, rw.RLock, zkrecipes.NewRWLock(c, "/writer").Lock} {
-				l := recipetest.Held(t, lock)
-				leases, works = append(leases, l), append(works, l.Context(t.Context()))
-			}
-			waiters := []*harness.Call[*zkrecipes.Lease]{w.Waits(m), recipetest.Later(t, rw.Lock)}
-			synctest.Wait()
-			waiters = append(waiters, recipetest.Later(t, rw.RLock)) // behind the writer
-			synctest.Wait()
-			if connected {
-				w.Plan.Add(zktest.Fault{Do: zktest.Delay, For: time.Second})
-			} else {
-				w.Away(c)
-			}
-			var closed [2]*harness.Call[struct{}]
-			for i := range closed { // two calls at the same time
-				closed[i] = harness.GoErr(t, func(context.Context) error { return c.Close() })
-			}
-			synctest.Wait()
-			require.True(t, closed[0].Waiting() || !connected, "the session has not ended yet")
-			for i, l := range leases {
-				require.ErrorIs(t, context.Cause(works[i]), zkrecipes.ErrClosed)
-				require.ErrorIs(t, l.Err(), zkrecipes.ErrClosed)
-			}
-			for _, a := range waiters {
-				_, err := a.Wait()
-				require.ErrorIs(t, err, zkrecipes.ErrClosed)
-				require.NotErrorIs(t, err, context.Canceled)
-			}
-			for _, a := range closed {
-				_, err := a.Wait()
-				require.Equal(t, !connected, errors.Is(err, zkrecipes.ErrSessionNotClosed))
-			}
-			for _, l := range leases {
-				require.ErrorIs(t, l.Release(), zkrecipes.ErrClosed)
-				require.ErrorIs(t, first(l.Commit(t.Context())), zkrecipes.ErrClosed)
-			}
-			require.ErrorIs(t, errOf(m.Lock)(t.Context()), zkrecipes.ErrClosed)
-			require.ErrorIs(t, errOf(m.TryLock)(t.Context()), zkrecipes.ErrClosed)
-			require.ErrorIs(t, errOf(m.Contenders)(t.Context()), zkrecipes.ErrClosed)
-			w.Back()
-		})
-	}
 }

@@ -1,6 +1,7 @@
 package zkrecipes_test
 
 import (
+	"cmp"
 	"context"
 	"iter"
 	"testing"
@@ -20,12 +21,31 @@ type call = func(context.Context) error
 type callWorld struct {
 	*recipetest.World
 	t *testing.T
-	// c makes the call, and other is another process.
+	// c is the process of the call, and other is another one.
 	c, other *zkrecipes.Client
+	// Of the call itself: who makes it, and where. An empty path is the one that it has in the table.
+	by   *zkrecipes.Client
+	path string
+	// none: the recipe is not made by its constructor: "nil" or "zero".
+	none string
 }
 
 func newCallWorld(t *testing.T, w *recipetest.World) *callWorld {
-	return &callWorld{World: w, t: t, c: w.Client(nil), other: w.Client(nil)}
+	c := w.Client(nil)
+	return &callWorld{World: w, t: t, c: c, by: c, other: w.Client(nil)}
+}
+
+func (w *callWorld) at(path string) string { return cmp.Or(w.path, path) }
+
+// made returns the recipe of the call.
+func made[R any](w *callWorld, r *R) *R {
+	switch w.none {
+	case "nil":
+		return nil
+	case "zero":
+		return new(R)
+	}
+	return r
 }
 
 // callsWithContext prepare each call in api.txt that takes a context, while all is well. What
@@ -46,23 +66,25 @@ var callsWithContext = map[string]func(w *callWorld) call{
 		return w.c.Shutdown
 	},
 	"(*Client).Ping":     func(w *callWorld) call { return w.c.Ping },
-	"(*Client).Get":      func(w *callWorld) call { return on(w.c.Get) },
-	"(*Client).ACL":      func(w *callWorld) call { return get(w.c.ACL, w.Path) },
-	"(*Client).Exists":   func(w *callWorld) call { return get(w.c.Exists, w.Path) },
-	"(*Client).Children": func(w *callWorld) call { return on(w.c.Children) },
+	"(*Client).Get":      func(w *callWorld) call { return on(w.by.Get, w.at("/")) },
+	"(*Client).ACL":      func(w *callWorld) call { return get(w.by.ACL, w.at(w.Path)) },
+	"(*Client).Exists":   func(w *callWorld) call { return get(w.by.Exists, w.at(w.Path)) },
+	"(*Client).Children": func(w *callWorld) call { return on(w.by.Children, w.at("/")) },
 	"(*Client).Commit":   func(w *callWorld) call { return commits(w.c.Commit) },
 	"(*Client).Recipes": func(w *callWorld) call {
 		return each(func(ctx context.Context) iter.Seq2[zkrecipes.Usage, error] { return w.c.Recipes(ctx, "/", nil) })
 	},
 	"(*Client).Watch": func(w *callWorld) call {
-		return each(func(ctx context.Context) iter.Seq2[zkrecipes.Node, error] { return w.c.Watch(ctx, w.Path) })
+		return each(func(ctx context.Context) iter.Seq2[zkrecipes.Node, error] { return w.by.Watch(ctx, w.at(w.Path)) })
 	},
 	"(*Client).WatchChildren": func(w *callWorld) call {
-		return each(func(ctx context.Context) iter.Seq2[zkrecipes.Children, error] { return w.c.WatchChildren(ctx, w.Path) })
+		return each(func(ctx context.Context) iter.Seq2[zkrecipes.Children, error] {
+			return w.by.WatchChildren(ctx, w.at(w.Path))
+		})
 	},
 	"(*Client).WatchTree": func(w *callWorld) call {
 		return each(func(ctx context.Context) iter.Seq2[map[string]zkrecipes.Node, error] {
-			return w.c.WatchTree(ctx, w.Path, nil)
+			return w.by.WatchTree(ctx, w.at(w.Path), nil)
 		})
 	},
 	"(*Client).Evict, a waiter": func(w *callWorld) call {
@@ -79,41 +101,25 @@ var callsWithContext = map[string]func(w *callWorld) call{
 	"(*Shards).Owners":  func(w *callWorld) call { return errOf(w.shards().Owners) },
 	"(*Shards).Watch":   func(w *callWorld) call { return each(w.shards().Watch) },
 	"(*Shards).Resize":  func(w *callWorld) call { return with(w.shards().Resize, 3) },
-	"(*Shard).Get":      func(w *callWorld) call { return on(w.shard().Get) },
-	"(*Shard).Children": func(w *callWorld) call { return on(w.shard().Children) },
+	"(*Shard).Get":      func(w *callWorld) call { return on(w.shard().Get, "/") },
+	"(*Shard).Children": func(w *callWorld) call { return on(w.shard().Children, "/") },
 	"(*Shard).Commit":   func(w *callWorld) call { return commits(w.shard().Commit) },
 
-	"(*Mutex).Lock":                func(w *callWorld) call { return releases(w.mutex().Lock) },
-	"(*Mutex).Lock, of a new path": func(w *callWorld) call { return releases(zkrecipes.NewMutex(w.c, "/app/new").Lock) },
-	"(*Mutex).Lock, held": func(w *callWorld) call {
-		w.holds()
-		return releases(w.mutex().Lock)
-	},
-	"(*Mutex).Lock, kept": func(w *callWorld) call { return releases(w.kept().Lock) },
-	"(*Mutex).Lock, kept by another call": func(w *callWorld) call {
-		kept := w.kept()
-		recipetest.LockOn(w.t, kept)
-		return releases(kept.Lock)
-	},
+	"(*Mutex).Lock": func(w *callWorld) call { return releases(w.mutex().Lock) },
 	"(*Mutex).Lock, with a delay": func(w *callWorld) call {
 		delayed := zkrecipes.NewMutex(w.other, "/delayed", zkrecipes.LockDelay(time.Minute))
 		recipetest.LockOn(w.t, delayed)
 		w.Expire(w.other)
 		return releases(zkrecipes.NewMutex(w.c, "/delayed", zkrecipes.LockDelay(time.Minute)).Lock)
 	},
-	"(*Mutex).TryLock":  func(w *callWorld) call { return releases(w.mutex().TryLock) },
-	"(*Mutex).Do":       func(w *callWorld) call { return does(w.mutex().Do) },
-	"(*Mutex).Do, kept": func(w *callWorld) call { return does(w.kept().Do) },
+	"(*Mutex).TryLock": func(w *callWorld) call { return releases(w.mutex().TryLock) },
+	"(*Mutex).Do":      func(w *callWorld) call { return does(w.mutex().Do) },
 	"(*Mutex).Contenders": func(w *callWorld) call {
 		w.holds()
 		return errOf(w.mutex().Contenders)
 	},
-	"(*RWLock).Lock":  func(w *callWorld) call { return releases(w.rwlock().Lock) },
-	"(*RWLock).RLock": func(w *callWorld) call { return releases(w.rwlock().RLock) },
-	"(*RWLock).RLock, held": func(w *callWorld) call {
-		recipetest.Held(w.t, zkrecipes.NewRWLock(w.other, "/rw").Lock)
-		return releases(w.rwlock().RLock)
-	},
+	"(*RWLock).Lock":     func(w *callWorld) call { return releases(w.rwlock().Lock) },
+	"(*RWLock).RLock":    func(w *callWorld) call { return releases(w.rwlock().RLock) },
 	"(*RWLock).TryLock":  func(w *callWorld) call { return releases(w.rwlock().TryLock) },
 	"(*RWLock).TryRLock": func(w *callWorld) call { return releases(w.rwlock().TryRLock) },
 	"(*RWLock).Do":       func(w *callWorld) call { return does(w.rwlock().Do) },
@@ -122,16 +128,14 @@ var callsWithContext = map[string]func(w *callWorld) call{
 		recipetest.Held(w.t, zkrecipes.NewRWLock(w.other, "/rw").Lock)
 		return errOf(w.rwlock().Contenders)
 	},
-	"(*RWLock).Downgrade": func(w *callWorld) call { return with(w.rwlock().Downgrade, recipetest.Held(w.t, w.rwlock().Lock)) },
-	"(*Lease).Downgrade":  func(w *callWorld) call { return recipetest.Held(w.t, w.rwlock().Lock).Downgrade },
-	"(*Lease).Get":        func(w *callWorld) call { return on(w.lease().Get) },
-	"(*Lease).Children":   func(w *callWorld) call { return on(w.lease().Children) },
-	"(*Lease).Commit":     func(w *callWorld) call { return commits(w.lease().Commit) },
-	"LockAll":             func(w *callWorld) call { return w.locksAll() },
-	"LockAll, held": func(w *callWorld) call {
-		recipetest.LockOn(w.t, zkrecipes.NewMutex(w.other, "/b"))
-		return w.locksAll()
+	"(*RWLock).Downgrade": func(w *callWorld) call {
+		return with(w.rwlock().Downgrade, recipetest.Held(w.t, zkrecipes.NewRWLock(w.c, "/rw").Lock))
 	},
+	"(*Lease).Downgrade": func(w *callWorld) call { return recipetest.Held(w.t, w.rwlock().Lock).Downgrade },
+	"(*Lease).Get":       func(w *callWorld) call { return on(w.lease().Get, "/") },
+	"(*Lease).Children":  func(w *callWorld) call { return on(w.lease().Children, "/") },
+	"(*Lease).Commit":    func(w *callWorld) call { return commits(w.lease().Commit) },
+	"LockAll":            func(w *callWorld) call { return w.locksAll() },
 	"DoAll": func(w *callWorld) call {
 		return does(func(ctx context.Context, f func(context.Context, *zkrecipes.Leases) error) error {
 			return zkrecipes.DoAll(ctx, recipetest.Mutexes(w.c, "/a", "/b"), f)
@@ -143,9 +147,7 @@ var callsWithContext = map[string]func(w *callWorld) call{
 	"(*Gate).Open":   func(w *callWorld) call { return w.shut().Open },
 	"(*Gate).Wait":   func(w *callWorld) call { return w.shut().Wait },
 
-	"(*Semaphore).Acquire":                func(w *callWorld) call { return releases(w.slots(0).Acquire) },
-	"(*Semaphore).Acquire, of a new path": func(w *callWorld) call { return releases(zkrecipes.NewSemaphore(w.c, "/new", 3).Acquire) },
-	"(*Semaphore).Acquire, full":          func(w *callWorld) call { return releases(w.slots(3).Acquire) },
+	"(*Semaphore).Acquire": func(w *callWorld) call { return releases(w.slots(0).Acquire) },
 	"(*Semaphore).AcquireN": func(w *callWorld) call {
 		x := w.slots(1)
 		return func(ctx context.Context) error { return given(x.AcquireN(ctx, 2)) }
@@ -160,15 +162,11 @@ var callsWithContext = map[string]func(w *callWorld) call{
 	"(*Semaphore).Holders":    func(w *callWorld) call { return errOf(w.slots(2).Holders) },
 	"(*Semaphore).Size":       func(w *callWorld) call { return errOf(w.slots(2).Size) },
 	"(*Semaphore).Resize":     func(w *callWorld) call { return with(w.slots(2).Resize, 5) },
-	"(*SlotLease).Get":        func(w *callWorld) call { return on(recipetest.Acquire(w.t, w.slots(0), 1).Get) },
-	"(*SlotLease).Children":   func(w *callWorld) call { return on(recipetest.Acquire(w.t, w.slots(0), 1).Children) },
+	"(*SlotLease).Get":        func(w *callWorld) call { return on(recipetest.Acquire(w.t, w.slots(0), 1).Get, "/") },
+	"(*SlotLease).Children":   func(w *callWorld) call { return on(recipetest.Acquire(w.t, w.slots(0), 1).Children, "/") },
 	"(*SlotLease).Commit":     func(w *callWorld) call { return commits(recipetest.Acquire(w.t, w.slots(0), 1).Commit) },
 
 	"(*Election).Campaign": func(w *callWorld) call { return w.campaigns() },
-	"(*Election).Campaign, led": func(w *callWorld) call {
-		recipetest.Campaigns(w.t, zkrecipes.NewElection(w.other, "/e"), "x")
-		return w.campaigns()
-	},
 	"(*Election).Lead": func(w *callWorld) call {
 		return does(func(ctx context.Context, f func(context.Context, *zkrecipes.Term) error) error {
 			return w.election().Lead(ctx, nil, f)
@@ -183,29 +181,19 @@ var callsWithContext = map[string]func(w *callWorld) call{
 		return errOf(w.election().Leader)
 	},
 	"(*Election).Observe": func(w *callWorld) call { return each(w.election().Observe) },
-	"(*Term).Get":         func(w *callWorld) call { return on(w.term().Get) },
-	"(*Term).Children":    func(w *callWorld) call { return on(w.term().Children) },
+	"(*Term).Get":         func(w *callWorld) call { return on(w.term().Get, "/") },
+	"(*Term).Children":    func(w *callWorld) call { return on(w.term().Children, "/") },
 	"(*Term).Commit":      func(w *callWorld) call { return commits(w.term().Commit) },
 	"(*Term).Proclaim":    func(w *callWorld) call { return with(w.term().Proclaim, []byte("y")) },
 
-	"(*Queue).Put":                   func(w *callWorld) call { return put(w.queue(1, nil)) },
-	"(*Queue).Put, into a new queue": func(w *callWorld) call { return put(zkrecipes.NewQueue(w.c, "/new", nil)) },
-	"(*Queue).Put, with room":        func(w *callWorld) call { return put(w.queue(1, &zkrecipes.QueueOptions{MaxLen: 9})) },
-	"(*Queue).Put, full":             func(w *callWorld) call { return put(w.queue(1, &zkrecipes.QueueOptions{MaxLen: 1})) },
+	"(*Queue).Put": func(w *callWorld) call { return put(w.queue(1)) },
 	"(*Queue).PutAll": func(w *callWorld) call {
-		q := w.queue(1, nil)
+		q := w.queue(1)
 		return func(ctx context.Context) error { _, err := q.PutAll(ctx, []byte("x"), []byte("y")); return err }
 	},
-	"(*Queue).Take":        func(w *callWorld) call { return nacks(w.queue(1, nil).Take) },
-	"(*Queue).Take, empty": func(w *callWorld) call { return nacks(w.queue(0, nil).Take) },
-	"(*Queue).Take, in line": func(w *callWorld) call {
-		q := w.queue(0, nil)
-		recipetest.TakeLater(w.t, zkrecipes.NewQueue(w.other, "/q", nil))
-		synctest.Wait()
-		return nacks(q.Take)
-	},
+	"(*Queue).Take": func(w *callWorld) call { return nacks(w.queue(1).Take) },
 	"(*Queue).TakeN": func(w *callWorld) call {
-		q := w.queue(3, nil)
+		q := w.queue(3)
 		return func(ctx context.Context) error {
 			items, err := q.TakeN(ctx, 3)
 			for _, it := range items {
@@ -214,45 +202,37 @@ var callsWithContext = map[string]func(w *callWorld) call{
 			return err
 		}
 	},
-	"(*Queue).TryTake":       func(w *callWorld) call { return nacks(w.queue(1, nil).TryTake) },
-	"(*Queue).Serve, empty":  func(w *callWorld) call { return serves(w.queue(0, nil)) },
-	"(*Queue).Serve, idling": func(w *callWorld) call { return serves(w.queue(1, nil)) },
-	"(*Queue).Len":           func(w *callWorld) call { return errOf(w.queue(1, nil).Len) },
-	"(*Queue).Peek":          func(w *callWorld) call { return errOf(w.queue(1, nil).Peek) },
-	"(*Queue).Purge":         func(w *callWorld) call { return errOf(w.queue(2, nil).Purge) },
-	"(*Queue).Items":         func(w *callWorld) call { return each(w.queue(2, nil).Items) },
-	"(*Queue).Bury": func(w *callWorld) call {
-		q := w.queue(1, nil)
-		return with(q.Bury, recipetest.PutOn(w.t, q, "x")[0])
-	},
-	"(*Queue).Find": func(w *callWorld) call {
-		q := w.queue(1, nil)
-		return get(q.Find, recipetest.PutOn(w.t, q, "x")[0])
-	},
-	"(*Queue).Remove": func(w *callWorld) call {
-		q := w.queue(1, nil)
-		return with(q.Remove, recipetest.PutOn(w.t, q, "x")[0])
-	},
+	"(*Queue).TryTake":       func(w *callWorld) call { return nacks(w.queue(1).TryTake) },
+	"(*Queue).Serve":         func(w *callWorld) call { return serves(w.queue(0)) },
+	"(*Queue).Serve, idling": func(w *callWorld) call { return serves(w.queue(1)) },
+	"(*Queue).Len":           func(w *callWorld) call { return errOf(w.queue(1).Len) },
+	"(*Queue).Peek":          func(w *callWorld) call { return errOf(w.queue(1).Peek) },
+	"(*Queue).Purge":         func(w *callWorld) call { return errOf(w.queue(2).Purge) },
+	"(*Queue).Items":         func(w *callWorld) call { return each(w.queue(2).Items) },
+	"(*Queue).Bury":          func(w *callWorld) call { return with(w.queue(1).Bury, w.put()) },
+	"(*Queue).Find":          func(w *callWorld) call { return get(w.queue(1).Find, w.put()) },
+	"(*Queue).Remove":        func(w *callWorld) call { return with(w.queue(1).Remove, w.put()) },
 	"(*Queue).Redrive": func(w *callWorld) call {
-		q := w.queue(1, &zkrecipes.QueueOptions{MaxAttempts: 1})
-		recipetest.NackOn(w.t, recipetest.TakeOn(w.t, q))
-		require.ErrorIs(w.t, errOf(q.TryTake)(w.t.Context()), zkrecipes.ErrEmpty)
+		q := w.queue(1)
+		dead := zkrecipes.NewQueue(w.c, "/q", &zkrecipes.QueueOptions{MaxAttempts: 1})
+		recipetest.NackOn(w.t, recipetest.TakeOn(w.t, dead))
+		require.ErrorIs(w.t, errOf(dead.TryTake)(w.t.Context()), zkrecipes.ErrEmpty)
 		return get(q.Redrive, 1)
 	},
 	"(*Item).Ack": func(w *callWorld) call {
-		it := recipetest.TakeOn(w.t, w.queue(1, nil))
+		it := recipetest.TakeOn(w.t, w.queue(1))
 		return func(ctx context.Context) error { return it.Ack(ctx) }
 	},
 	"(*Item).Ack, with operations": func(w *callWorld) call {
-		it := recipetest.TakeOn(w.t, w.queue(1, nil))
+		it := recipetest.TakeOn(w.t, w.queue(1))
 		return func(ctx context.Context) error { return it.Ack(ctx, zkrecipes.OpCreate("/x", nil, 0, nil)) }
 	},
 	"(*Item).AckPut": func(w *callWorld) call {
-		q := w.queue(1, nil)
+		q := w.queue(1)
 		it := recipetest.TakeOn(w.t, q)
 		return func(ctx context.Context) error { _, err := it.AckPut(ctx, q, [][]byte{[]byte("y")}); return err }
 	},
-	"(*Item).Nack": func(w *callWorld) call { return recipetest.TakeOn(w.t, w.queue(1, nil)).Nack },
+	"(*Item).Nack": func(w *callWorld) call { return recipetest.TakeOn(w.t, w.queue(1)).Nack },
 
 	"(*Barrier).Wait": func(w *callWorld) call { return errOf(w.barrier().Wait) },
 	"(*Barrier).Wait, the last": func(w *callWorld) call {
@@ -310,27 +290,31 @@ var callsWithContext = map[string]func(w *callWorld) call{
 	},
 }
 
-func (w *callWorld) mutex() *zkrecipes.Mutex { return zkrecipes.NewMutex(w.c, w.Path) }
-
-func (w *callWorld) kept() *zkrecipes.Mutex {
-	return zkrecipes.NewMutex(w.c, w.Path, zkrecipes.KeepFor(time.Second))
+func (w *callWorld) mutex() *zkrecipes.Mutex {
+	return made(w, zkrecipes.NewMutex(w.by, w.at(w.Path)))
 }
 
-func (w *callWorld) rwlock() *zkrecipes.RWLock { return zkrecipes.NewRWLock(w.c, "/rw") }
+func (w *callWorld) rwlock() *zkrecipes.RWLock {
+	return made(w, zkrecipes.NewRWLock(w.by, w.at("/rw")))
+}
 
-func (w *callWorld) election() *zkrecipes.Election { return zkrecipes.NewElection(w.c, "/e") }
+func (w *callWorld) election() *zkrecipes.Election {
+	return made(w, zkrecipes.NewElection(w.by, w.at("/e")))
+}
 
 func (w *callWorld) shards() *zkrecipes.Shards { return zkrecipes.NewShards(w.c, "/shards", 2, nil) }
 
-func (w *callWorld) gate() *zkrecipes.Gate { return zkrecipes.NewGate(w.c, "/gate") }
+func (w *callWorld) gate() *zkrecipes.Gate { return made(w, zkrecipes.NewGate(w.by, w.at("/gate"))) }
 
-func (w *callWorld) barrier() *zkrecipes.Barrier { return zkrecipes.NewBarrier(w.c, "/b", 2) }
-
-func (w *callWorld) double() *zkrecipes.DoubleBarrier {
-	return zkrecipes.NewDoubleBarrier(w.c, "/d", 2)
+func (w *callWorld) barrier() *zkrecipes.Barrier {
+	return made(w, zkrecipes.NewBarrier(w.by, w.at("/b"), 2))
 }
 
-func (w *callWorld) group() *zkrecipes.Group { return zkrecipes.NewGroup(w.c, "/g") }
+func (w *callWorld) double() *zkrecipes.DoubleBarrier {
+	return made(w, zkrecipes.NewDoubleBarrier(w.by, w.at("/d"), 2))
+}
+
+func (w *callWorld) group() *zkrecipes.Group { return made(w, zkrecipes.NewGroup(w.by, w.at("/g"))) }
 
 func (w *callWorld) holds() { recipetest.LockOn(w.t, zkrecipes.NewMutex(w.other, w.Path)) }
 
@@ -352,7 +336,9 @@ func (w *callWorld) campaigns() call {
 	}
 }
 
-func (w *callWorld) term() *zkrecipes.Term { return recipetest.Campaigns(w.t, w.election(), "x") }
+func (w *callWorld) term() *zkrecipes.Term {
+	return recipetest.Campaigns(w.t, zkrecipes.NewElection(w.c, "/e"), "x")
+}
 
 // shard returns a shard that w.c has until the test ends.
 func (w *callWorld) shard() *zkrecipes.Shard {
@@ -368,7 +354,7 @@ func (w *callWorld) shard() *zkrecipes.Shard {
 }
 
 func (w *callWorld) shut() *zkrecipes.Gate {
-	require.NoError(w.t, w.gate().Shut(w.t.Context()))
+	require.NoError(w.t, zkrecipes.NewGate(w.c, "/gate").Shut(w.t.Context()))
 	return w.gate()
 }
 
@@ -379,17 +365,22 @@ func (w *callWorld) slots(taken int) *zkrecipes.Semaphore {
 	if taken > 0 {
 		recipetest.Acquire(w.t, others, taken)
 	}
-	return zkrecipes.NewSemaphore(w.c, "/s", 3)
+	return made(w, zkrecipes.NewSemaphore(w.by, w.at("/s"), 3))
 }
 
 // queue returns a queue of so many items.
-func (w *callWorld) queue(items int, opts *zkrecipes.QueueOptions) *zkrecipes.Queue {
+func (w *callWorld) queue(items int) *zkrecipes.Queue {
 	recipetest.Warm(w.t, zkrecipes.NewQueue(w.other, "/q", nil))
 	for range items {
 		recipetest.PutOn(w.t, zkrecipes.NewQueue(w.other, "/q", nil), "x")
 	}
 	time.Sleep(time.Second) // no place stays in line
-	return zkrecipes.NewQueue(w.c, "/q", opts)
+	return made(w, zkrecipes.NewQueue(w.by, w.at("/q"), nil))
+}
+
+// put puts one more item into the queue.
+func (w *callWorld) put() zkrecipes.ItemID {
+	return recipetest.PutOn(w.t, zkrecipes.NewQueue(w.c, "/q", nil), "x")[0]
 }
 
 // couple returns the visits of both members of a double barrier.
@@ -416,9 +407,8 @@ func (w *callWorld) joins() call {
 }
 
 func (w *callWorld) counter() *zkrecipes.Counter {
-	n := zkrecipes.NewCounter(w.c, "/n")
-	recipetest.Count(w.t, n, 3)
-	return n
+	recipetest.Count(w.t, zkrecipes.NewCounter(w.c, "/n"), 3)
+	return made(w, zkrecipes.NewCounter(w.by, w.at("/n")))
 }
 
 // evicts evicts the last one that contenders returns.
@@ -431,9 +421,9 @@ func (w *callWorld) evicts(contenders func(context.Context) ([]zkrecipes.Contend
 	}
 }
 
-// on is a read of the root.
-func on[T, U any](read func(context.Context, string) (T, U, error)) call {
-	return func(ctx context.Context) error { return second(read(ctx, "/")) }
+// on is a read of a path.
+func on[T, U any](read func(context.Context, string) (T, U, error), path string) call {
+	return func(ctx context.Context) error { return second(read(ctx, path)) }
 }
 
 // with and get are calls with an argument.

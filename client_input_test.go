@@ -1,12 +1,10 @@
 package zkrecipes_test
 
 import (
-	"cmp"
 	"context"
-	"errors"
 	"fmt"
-	"iter"
 	"math"
+	"regexp"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -23,142 +21,42 @@ import (
 
 // Invalid input and misuse of the library.
 
-// calls are those of one recipe, by the names that errors have for them. What follows a comma tells
-// calls with the same name apart.
-type calls map[string]call
+// misusable matches the calls in callsWithContext to which the test gives a client, a path and a recipe.
+// Those of Shards, which check them otherwise, have a test of their own.
+var misusable = regexp.MustCompile(`^\(\*(Mutex|RWLock|Gate|Semaphore|Election|Queue|Barrier|DoubleBarrier|Group|Counter)\)\.\w+$|^\(\*Client\)\.(Get|ACL|Exists|Children|Watch)`)
 
-// fail requires that each call fails with the error that want returns for its name and that path.
-func (all calls) fail(t *testing.T, path string, want func(op string) string) (errs []error) {
-	t.Helper()
-	for name, call := range all {
-		op, _, _ := strings.Cut(name, ",")
-		err := call(t.Context())
-		require.EqualError(t, err, want(op))
+func TestEachCallNamesWhatIsWrongWithItAndSendsNothing(t *testing.T) {
+	fails := func(entry string, ctx context.Context, misuse func(w *callWorld), want string) (err error) {
+		recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+			cw := newCallWorld(t, w)
+			misuse(cw)
+			call := callsWithContext[entry](cw)
+			require.Empty(t, w.Requests(func() { err = call(ctx) }), entry)
+			require.ErrorContains(t, err, want, entry)
+		})
+		return err
+	}
+	for entry := range callsWithContext {
+		var none context.Context
+		fails(entry, none, func(*callWorld) {}, "nil context")
+		if !misusable.MatchString(entry) {
+			continue
+		}
+		err := fails(entry, t.Context(), func(w *callWorld) { w.path = "bad" }, ` bad: path does not begin with "/"`)
+		require.ErrorIs(t, err, zkrecipes.ErrInvalidPath)
 		var e *zkrecipes.Error
 		require.ErrorAs(t, err, &e)
-		require.Equal(t, []string{op, path}, []string{e.Op, e.Path})
-		errs = append(errs, err)
-	}
-	return errs
-}
-
-// recipeCalls are the calls of a recipe at a path, and those of a nil and of a zero value.
-type recipeCalls struct {
-	at     func(c *zkrecipes.Client, path string) calls
-	unmade []calls
-}
-
-func callsOf[R any](at func(c *zkrecipes.Client, path string) *R, all func(*R) calls) recipeCalls {
-	return recipeCalls{
-		at:     func(c *zkrecipes.Client, path string) calls { return all(at(c, path)) },
-		unmade: []calls{all(nil), all(new(R))},
-	}
-}
-
-// callsByRecipe are calls that check their client and their path. Those of queues, of shards and of
-// Recipes, which check them otherwise, have tests of their own.
-var callsByRecipe = map[string]recipeCalls{
-	"Client": {at: func(c *zkrecipes.Client, path string) calls {
-		return calls{
-			"get": func(ctx context.Context) error { return second(c.Get(ctx, path)) }, "look at": get(c.Exists, path),
-			"list": func(ctx context.Context) error { return second(c.Children(ctx, path)) }, "read the ACL of": get(c.ACL, path),
-			"watch": each(func(ctx context.Context) iter.Seq2[zkrecipes.Node, error] { return c.Watch(ctx, path) }),
-			"watch, children": each(func(ctx context.Context) iter.Seq2[zkrecipes.Children, error] {
-				return c.WatchChildren(ctx, path)
-			}),
-			"watch tree": each(func(ctx context.Context) iter.Seq2[map[string]zkrecipes.Node, error] {
-				return c.WatchTree(ctx, path, nil)
-			}),
+		require.Equal(t, "bad", e.Path)
+		for want, c := range map[string]*zkrecipes.Client{" /x: nil client": nil, " /x: client was not made by Dial": {}} {
+			fails(entry, t.Context(), func(w *callWorld) { w.by, w.path = c, "/x" }, want)
 		}
-	}},
-	"Mutex": callsOf(func(c *zkrecipes.Client, path string) *zkrecipes.Mutex { return zkrecipes.NewMutex(c, path) }, func(m *zkrecipes.Mutex) calls {
-		return calls{"lock": errOf(m.Lock), "lock, Do": with(m.Do, recipetest.Nothing), "try lock": errOf(m.TryLock), "list": errOf(m.Contenders)}
-	}),
-	"RWLock": callsOf(zkrecipes.NewRWLock, func(w *zkrecipes.RWLock) calls {
-		return calls{
-			"lock": errOf(w.Lock), "read lock": errOf(w.RLock), "try lock": errOf(w.TryLock), "try read lock": errOf(w.TryRLock),
-			"list": errOf(w.Contenders), "downgrade": with(w.Downgrade, new(zkrecipes.Lease)),
+		if strings.HasPrefix(entry, "(*Client)") { // which reads the root, too
+			continue
 		}
-	}),
-	"Semaphore": callsOf(func(c *zkrecipes.Client, path string) *zkrecipes.Semaphore { return zkrecipes.NewSemaphore(c, path, 2) }, func(x *zkrecipes.Semaphore) calls {
-		return calls{
-			"acquire": errOf(x.Acquire), "acquire, Do": with(x.Do, func(context.Context, *zkrecipes.SlotLease) error { return nil }),
-			"try acquire": errOf(x.TryAcquire), "resize": with(x.Resize, 1), "look at": errOf(x.Size),
-			"list": errOf(x.Contenders), "list, holders": errOf(x.Holders),
+		fails(entry, t.Context(), func(w *callWorld) { w.path = "/" }, " /: path is the root")
+		for _, none := range []string{"nil", "zero"} {
+			fails(entry, t.Context(), func(w *callWorld) { w.none = none }, ` "": not made by `)
 		}
-	}),
-	"Election": callsOf(func(c *zkrecipes.Client, path string) *zkrecipes.Election { return zkrecipes.NewElection(c, path) }, func(e *zkrecipes.Election) calls {
-		return calls{
-			"campaign": get(e.Campaign, nil), "look at": errOf(e.Leader), "observe": each(e.Observe), "list": errOf(e.Contenders),
-			"lead": func(ctx context.Context) error {
-				return e.Lead(ctx, nil, func(context.Context, *zkrecipes.Term) error { return errors.New("called") })
-			},
-		}
-	}),
-	"Barrier": callsOf(func(c *zkrecipes.Client, path string) *zkrecipes.Barrier { return zkrecipes.NewBarrier(c, path, 2) }, func(b *zkrecipes.Barrier) calls {
-		return calls{"wait": errOf(b.Wait), "list": errOf(b.Contenders)}
-	}),
-	"DoubleBarrier": callsOf(func(c *zkrecipes.Client, path string) *zkrecipes.DoubleBarrier {
-		return zkrecipes.NewDoubleBarrier(c, path, 2)
-	}, func(d *zkrecipes.DoubleBarrier) calls {
-		return calls{"enter": errOf(d.Enter), "list": errOf(d.Contenders)}
-	}),
-	"Gate": callsOf(zkrecipes.NewGate, func(g *zkrecipes.Gate) calls {
-		return calls{"shut": g.Shut, "open": g.Open, "wait": g.Wait, "look at": errOf(g.IsOpen)}
-	}),
-	"Counter": callsOf(zkrecipes.NewCounter, func(x *zkrecipes.Counter) calls {
-		return calls{
-			"read counter": errOf(x.Get), "add to counter": get(x.Add, 1), "set counter": with(x.Set, 1),
-			"compare and set counter": func(ctx context.Context) error { return first(x.CompareAndSet(ctx, 0, 1)) },
-		}
-	}),
-	"Group": callsOf(zkrecipes.NewGroup, func(g *zkrecipes.Group) calls {
-		return calls{"join": func(ctx context.Context) error { return first(g.Join(ctx, nil)) }, "list": errOf(g.Members), "watch": each(g.Watch)}
-	}),
-}
-
-func TestEachCallNamesABadPathAndClientAndSendsNothing(t *testing.T) {
-	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-		c := w.Client(nil)
-		require.Empty(t, w.Requests(func() {
-			for recipe, r := range callsByRecipe {
-				for path, why := range recipetest.BadPaths {
-					if path == "/" && recipe == "Client" {
-						continue // which reads the root, too
-					}
-					for _, err := range r.at(c, path).fail(t, path, why) {
-						require.ErrorIs(t, err, zkrecipes.ErrInvalidPath)
-					}
-				}
-				r.at(nil, "/x").fail(t, "/x", func(op string) string { return "zkrecipes: " + op + " /x: nil client" })
-				r.at(new(zkrecipes.Client), "/x").fail(t, "/x", func(op string) string { return "zkrecipes: " + op + " /x: client was not made by Dial" })
-			}
-		}))
-	})
-}
-
-func TestARecipeThatIsNilOrZeroSaysSo(t *testing.T) {
-	const constructors = "its constructor (NewMutex, NewRWLock, NewGate, ...)"
-	for recipe, r := range callsByRecipe {
-		by := map[string]string{"Counter": "NewCounter"}
-		if recipe == "Semaphore" {
-			by = map[string]string{"acquire": "NewSemaphore", "try acquire": "NewSemaphore", "resize": "NewSemaphore"}
-		}
-		for _, all := range r.unmade {
-			all.fail(t, "", func(op string) string {
-				return "zkrecipes: " + op + ` "": not made by ` + cmp.Or(by[recipe], by[op], constructors)
-			})
-		}
-	}
-}
-
-func TestEachCallRefusesANilContext(t *testing.T) {
-	for entry, prepare := range callsWithContext {
-		recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-			call := prepare(newCallWorld(t, w))
-			var none context.Context
-			require.Empty(t, w.Requests(func() { require.ErrorContains(t, call(none), "nil context", entry) }))
-		})
 	}
 }
 

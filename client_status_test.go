@@ -90,26 +90,6 @@ func TestPingWaitsForAnAnswerThroughTheEndOfTheSession(t *testing.T) {
 	})
 }
 
-func TestDialWarnsOfServersThatDoNotAnswer(t *testing.T) {
-	reasons := map[string]string{string(zktest.Refuse): "refuse", string(zktest.Silence): "handshake"}
-	eachInBubble(t, reasons, func(t *testing.T, w *recipetest.World, do, reason string) {
-		w.Plan.Add(zktest.Fault{Do: zktest.Action(do), Times: -1})
-		var log recipetest.Warnings
-		soon, cancel := context.WithTimeout(t.Context(), time.Minute)
-		defer cancel()
-		_, err := zkrecipes.Dial(soon, []string{"a:1", "b:2"}, &zkrecipes.Options{Dialer: w.Srv.DialContext, Logger: log.Logger()})
-		require.ErrorIs(t, err, context.DeadlineExceeded)
-		for _, server := range []string{"a:1", "b:2"} {
-			warnings := log.With("server=" + server)
-			require.GreaterOrEqual(t, len(warnings), 4)
-			require.LessOrEqual(t, len(warnings), 6)
-			require.Contains(t, warnings[0], "cannot connect")
-			require.Contains(t, warnings[0], reason)
-		}
-		w.Back()
-	})
-}
-
 // docs/capacity.md says how much. The server's share is counted, too.
 func TestAClientTakesLittleMemoryAndFewGoroutines(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {

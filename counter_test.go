@@ -163,18 +163,6 @@ func TestACallerThatLeavesInTimeHasNotAdded(t *testing.T) {
 	})
 }
 
-func TestAnAddWaitsForAConnectionAndCanBeCanceledMeanwhile(t *testing.T) {
-	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-		c := w.Stranger(nil)
-		x := zkrecipes.NewCounter(c, "/c")
-		w.Away(c)
-		a, b := recipetest.CountLater(t, x, 1), adds(t, x, 2)
-		recipetest.Cancels(t, b)
-		w.Back()
-		require.Equal(t, int64(1), a.Get())
-	})
-}
-
 func TestACounterThatMayNotBeWrittenReturnsTheServersError(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		_, err := w.Bare().Create("/c", []byte("5"), 0, append(zk.WorldACL(zk.PermRead|zk.PermCreate), zk.DigestACL(zk.PermWrite, "a", "b")...))

@@ -33,75 +33,49 @@ func TestAnErrorNamesItsOwnOperation(t *testing.T) {
 // What a caller may act upon can be told apart with errors.Is.
 func TestErrorsOfTheAPICanBeMatched(t *testing.T) {
 	large := make([]byte, 1<<20)
-	type call func(t *testing.T, w *recipetest.World, c *zkrecipes.Client) error
-	lock := func(path string) call {
-		return func(t *testing.T, _ *recipetest.World, c *zkrecipes.Client) error {
-			return errOf(zkrecipes.NewMutex(c, path).Lock)(t.Context())
+	lock := func(path string) func(*recipetest.World, *zkrecipes.Client) error {
+		return func(w *recipetest.World, c *zkrecipes.Client) error {
+			return errOf(zkrecipes.NewMutex(c, path).Lock)(w.T.Context())
 		}
 	}
-	commit := func(op zkrecipes.Op) call {
-		return func(t *testing.T, w *recipetest.World, c *zkrecipes.Client) error {
-			_, err := recipetest.LockOn(t, zkrecipes.NewMutex(c, w.Path)).Commit(t.Context(), op)
-			return err
-		}
-	}
-	put := func(opts *zkrecipes.QueueOptions, data []byte) call {
-		return func(t *testing.T, _ *recipetest.World, c *zkrecipes.Client) error {
-			_, err := zkrecipes.NewQueue(c, "/queue", opts).Put(t.Context(), data)
-			return err
-		}
-	}
-	// after has somebody else create a znode with these data before the call.
-	after := func(path, data string, f call) call {
-		return func(t *testing.T, w *recipetest.World, c *zkrecipes.Client) error {
-			harness.MakeParents(t, w.Bare(), path)
-			w.Write(path, data)
-			return f(t, w, c)
-		}
-	}
-	beside := func(fault zktest.Fault, f call) call {
-		return func(t *testing.T, w *recipetest.World, c *zkrecipes.Client) error {
-			w.Plan.Add(fault)
-			return f(t, w, c)
-		}
+	put := func(w *recipetest.World, c *zkrecipes.Client, opts *zkrecipes.QueueOptions) error {
+		_, err := zkrecipes.NewQueue(c, "/queue", opts).Put(w.T.Context(), large[:11])
+		return err
 	}
 	type failing struct {
-		want error
-		call call
+		want  error
+		fault zktest.Fault
+		call  func(w *recipetest.World, c *zkrecipes.Client) error
+	}
+	quota := func(op, path string) zktest.Fault {
+		return zktest.Fault{Do: zktest.Answer, Code: jute.ErrQuotaExceeded, Op: op, Path: path}
 	}
 	eachInBubble(t, map[string]failing{
-		"invalid path":                 {zkrecipes.ErrInvalidPath, lock("locks")},
-		"invalid path of an operation": {zkrecipes.ErrInvalidPath, commit(zkrecipes.OpDelete("/a/", 0))},
-		"invalid path in an option": {zkrecipes.ErrInvalidPath, func(t *testing.T, _ *recipetest.World, _ *zkrecipes.Client) error {
-			_, err := zkrecipes.Dial(t.Context(), []string{"h"}, &zkrecipes.Options{Prefix: "app"})
+		"invalid path in an option": {want: zkrecipes.ErrInvalidPath, call: func(w *recipetest.World, _ *zkrecipes.Client) error {
+			_, err := zkrecipes.Dial(w.T.Context(), []string{"h"}, &zkrecipes.Options{Prefix: "app"})
 			return err
 		}},
-		"a line of another recipe": {zkrecipes.ErrPathInUse, func(t *testing.T, w *recipetest.World, c *zkrecipes.Client) error {
-			recipetest.LockOn(t, zkrecipes.NewMutex(c, w.Path))
-			return errOf(zkrecipes.NewRWLock(c, w.Path).RLock)(t.Context())
+		"a queue of another layout": {want: zkrecipes.ErrPathInUse, call: func(w *recipetest.World, c *zkrecipes.Client) error {
+			harness.MakeParents(w.T, w.Bare(), "/queue/s")
+			w.Write("/queue/s", "zkrecipes/9 queue")
+			return put(w, c, nil)
 		}},
-		"a line of another layout":  {zkrecipes.ErrPathInUse, after("/other", "zkrecipes/9 mutex", lock("/other"))},
-		"a queue of another layout": {zkrecipes.ErrPathInUse, after("/queue/s", "zkrecipes/9 queue", put(nil, nil))},
-		"a barrier's path with other data": {zkrecipes.ErrPathInUse, after("/other", "not a number", func(t *testing.T, _ *recipetest.World, c *zkrecipes.Client) error {
-			return errOf(zkrecipes.NewBarrier(c, "/other", 2).Wait)(t.Context())
-		})},
-		"a double barrier on a line": {zkrecipes.ErrPathInUse, func(t *testing.T, w *recipetest.World, c *zkrecipes.Client) error {
-			recipetest.LockOn(t, zkrecipes.NewMutex(c, w.Path))
-			return errOf(zkrecipes.NewDoubleBarrier(c, w.Path, 2).Enter)(t.Context())
+		"a large transaction": {want: zkrecipes.ErrTooLarge, call: func(w *recipetest.World, c *zkrecipes.Client) error {
+			return first(recipetest.LockOn(w.T, zkrecipes.NewMutex(c, w.Path)).Commit(w.T.Context(), zkrecipes.OpCreate("/large", large, 0, nil)))
 		}},
-		"a large transaction":             {zkrecipes.ErrTooLarge, commit(zkrecipes.OpCreate("/large", large, 0, nil))},
-		"a large item":                    {zkrecipes.ErrTooLarge, put(nil, large)},
-		"an item above the queue's limit": {zkrecipes.ErrTooLarge, put(&zkrecipes.QueueOptions{MaxItemBytes: 10}, large[:11])},
-		"a long path":                     {zkrecipes.ErrTooLarge, lock("/" + strings.Repeat("x", 1<<20))},
-		"quota":                           {zkrecipes.ErrQuotaExceeded, beside(zktest.Fault{Do: zktest.Answer, Code: jute.ErrQuotaExceeded, Op: "multi"}, lock("/line"))},
-		"quota of the parents":            {zkrecipes.ErrQuotaExceeded, beside(zktest.Fault{Do: zktest.Answer, Code: jute.ErrQuotaExceeded, Path: "/new"}, lock("/new/lock"))},
-		"contended":                       {zkrecipes.ErrContended, beside(zktest.Fault{Do: zktest.Answer, Code: jute.ErrNoNode, Op: "multi", Times: -1}, lock("/line"))},
-		"Close while disconnected": {zkrecipes.ErrSessionNotClosed, func(t *testing.T, w *recipetest.World, c *zkrecipes.Client) error {
-			w.Away(c)
-			return c.Close()
+		"an item above the queue's limit": {want: zkrecipes.ErrTooLarge, call: func(w *recipetest.World, c *zkrecipes.Client) error {
+			return put(w, c, &zkrecipes.QueueOptions{MaxItemBytes: 10})
 		}},
+		"a long path":          {want: zkrecipes.ErrTooLarge, call: lock("/" + strings.Repeat("x", 1<<20))},
+		"quota":                {zkrecipes.ErrQuotaExceeded, quota("multi", ""), lock("/line")},
+		"quota of the parents": {zkrecipes.ErrQuotaExceeded, quota("", "/new"), lock("/new/lock")},
+		"contended":            {zkrecipes.ErrContended, zktest.Fault{Do: zktest.Answer, Code: jute.ErrNoNode, Op: "multi", Times: -1}, lock("/line")},
 	}, func(t *testing.T, w *recipetest.World, _ string, tt failing) {
-		err := tt.call(t, w, w.Client(nil))
+		c := w.Client(nil)
+		if tt.fault.Do != "" {
+			w.Plan.Add(tt.fault)
+		}
+		err := tt.call(w, c)
 		require.ErrorIs(t, err, tt.want)
 		var e *zkrecipes.Error
 		require.ErrorAs(t, err, &e)

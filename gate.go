@@ -102,7 +102,7 @@ func (g *Gate) Wait(ctx context.Context) error {
 }
 
 func (r recipe) waitUntilOpen(ctx context.Context) error {
-	return r.waitInSessions(ctx, "wait", func(ctx context.Context, s *session.Session, path string) error {
+	return r.whileBound(ctx, "wait", (*session.Client).BindWait, func(ctx context.Context, s *session.Session, path string) error {
 		for {
 			w, err := s.Watch(ctx, path)
 			switch {

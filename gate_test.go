@@ -3,7 +3,6 @@ package zkrecipes_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -102,27 +101,6 @@ func TestGateBehindALaggingFollowerLetsNobodyThroughWhileShut(t *testing.T) {
 	}, recipetest.Behind(1, 3))
 }
 
-// The client's server, a follower, sends the event of Open before it has applied the
-// Shut that followed.
-func TestGateOpenedAndShutAgainLetsNobodyThroughOnTheOldEvent(t *testing.T) {
-	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-		guard := zkrecipes.NewGate(w.Stranger(nil), "/gate")
-		require.NoError(t, guard.Shut(t.Context()))
-		c := w.Stranger(nil)
-		waits := waitsAt(t, zkrecipes.NewGate(c, "/gate"))
-		s, _ := c.Core().Session()
-		first := s.Inspect().Watches[0]
-		require.NoError(t, guard.Open(t.Context()))
-		require.NoError(t, guard.Shut(t.Context()))
-		time.Sleep(6 * time.Second) // the follower has applied both by now
-		<-first.Fired()
-		require.True(t, first.Deleted())
-		require.True(t, waits.Waiting())
-		require.NoError(t, guard.Open(t.Context()))
-		waits.Get()
-	}, recipetest.Behind(1, 2))
-}
-
 func TestSpuriousWakeUpsOpenNoGate(t *testing.T) {
 	gates(t, func(t *testing.T, w *recipetest.World, g, _ *zkrecipes.Gate, c *zkrecipes.Client) {
 		require.NoError(t, g.Shut(t.Context()))
@@ -142,80 +120,50 @@ func TestSpuriousWakeUpsOpenNoGate(t *testing.T) {
 	})
 }
 
-// The gate's znode belongs to no session. That waits survive these faults,
-// TestLocksUnderEachFaultAtEachRequest shows.
-//
-// Replies are lost
-// The session expires with the reply
-// A busy server
-func TestShutAndOpenAreCarriedOutDespiteFaults(t *testing.T) {
-	for name, fault := range map[string]zktest.Fault{
-		"reply lost": {Do: zktest.Drop, Times: 2}, "session expires": {Do: zktest.Expire},
-		"timeout": {Do: zktest.Answer, Code: jute.ErrOperationTimeout, Times: 3}, "throttled": {Do: zktest.Answer, Code: jute.ErrThrottled, Times: 3},
-		"connection loss": {Do: zktest.Answer, Code: jute.ErrConnectionLoss, Times: 3},
-	} {
-		for _, after := range []bool{false, true} {
-			t.Run(fmt.Sprint(name, ", applied: ", after), func(t *testing.T) {
-				gates(t, func(t *testing.T, w *recipetest.World, g, other *zkrecipes.Gate, _ *zkrecipes.Client) {
-					met := func(op string, f func(context.Context) error) {
-						fault.Op, fault.After = op, after
-						w.Plan.Add(fault)
-						require.Equal(t, max(1, fault.Times)+1, w.Requests(func() { require.NoError(t, f(t.Context())) })[op])
-					}
-					met(opShut, g.Shut)
-					fault.Op = "sync"
-					w.Plan.Add(fault)
-					isOpenTo(t, g, false)
-					isOpenTo(t, other, false)
-					met(opOpen, g.Open)
-					isOpenTo(t, other, true)
-				})
-			})
-		}
-	}
-	t.Run("quota exceeded", func(t *testing.T) {
-		gates(t, func(t *testing.T, w *recipetest.World, g, _ *zkrecipes.Gate, _ *zkrecipes.Client) {
-			w.Plan.Add(zktest.Fault{Do: zktest.Answer, Op: opShut, Code: jute.ErrQuotaExceeded})
-			require.ErrorContains(t, g.Shut(t.Context()), "quota exceeded")
+// The gate's znode belongs to no session. That waits survive faults, TestLocksUnderEachFaultAtEachRequest
+// shows.
+func TestShutAndOpenAreCarriedOutWithAMishapAtAnyRequest(t *testing.T) {
+	recipetest.EachRequest(t, recipetest.Mishaps, func(t *testing.T, fault zktest.Fault) (met bool) {
+		gates(t, func(t *testing.T, w *recipetest.World, g, other *zkrecipes.Gate, _ *zkrecipes.Client) {
+			w.Plan.Add(fault)
+			require.NoError(t, g.Shut(t.Context()))
+			isOpenTo(t, g, false)
+			isOpenTo(t, other, false)
+			require.NoError(t, g.Open(t.Context()))
 			isOpenTo(t, g, true)
+			isOpenTo(t, other, true)
+			met = w.Met()
 		})
+		return met
 	})
 }
 
 // The context ends while the request is in flight, before its reply, or before it is sent.
 // The outcome is uncertain only if the request was sent.
-func TestShutAndOpenWhoseContextEndsAreUncertainOnlyOnceSent(t *testing.T) {
-	for op, f := range map[string]func(*zkrecipes.Gate, context.Context) error{
-		opShut: (*zkrecipes.Gate).Shut,
-		opOpen: (*zkrecipes.Gate).Open,
-	} {
-		for _, when := range []string{"before", "after", "disconnected"} {
-			t.Run(op+" "+when, func(t *testing.T) {
-				gates(t, func(t *testing.T, w *recipetest.World, g, other *zkrecipes.Gate, c *zkrecipes.Client) {
-					if op == opOpen {
-						require.NoError(t, other.Shut(t.Context()))
-					}
-					// The cause of a context is not a server's answer, whichever error it is.
-					reason := errors.Join(zk.ErrNodeExists, zk.ErrNoNode, zk.ErrSessionExpired)
-					if when == "disconnected" {
-						w.Away(c)
-					} else {
-						w.Plan.Add(zktest.Fault{Do: zktest.Delay, After: when == "after", Op: op, For: time.Second})
-					}
-					writes := harness.GoErr(t, func(ctx context.Context) error { return f(g, ctx) })
-					synctest.Wait()
-					writes.Cancel(reason)
-					synctest.Wait()
-					require.False(t, writes.Waiting(), "it does not wait for the reply")
-					_, err := writes.Wait()
-					require.ErrorIs(t, err, context.Canceled)
-					require.Equal(t, when != "disconnected", errors.Is(err, zkrecipes.ErrUncertain))
-					w.Back()
-					time.Sleep(time.Minute)
-					isOpenTo(t, other, (op == opOpen) == (when != "disconnected"))
-				})
+func TestAShutWhoseContextEndsIsUncertainOnlyOnceSent(t *testing.T) {
+	for _, when := range []string{"before", "after", "disconnected"} {
+		t.Run(when, func(t *testing.T) {
+			gates(t, func(t *testing.T, w *recipetest.World, g, other *zkrecipes.Gate, c *zkrecipes.Client) {
+				// The cause of a context is not a server's answer, whichever error it is.
+				reason := errors.Join(zk.ErrNodeExists, zk.ErrNoNode, zk.ErrSessionExpired)
+				if when == "disconnected" {
+					w.Away(c)
+				} else {
+					w.Plan.Add(zktest.Fault{Do: zktest.Delay, After: when == "after", Op: opShut, For: time.Second})
+				}
+				writes := harness.GoErr(t, g.Shut)
+				synctest.Wait()
+				writes.Cancel(reason)
+				synctest.Wait()
+				require.False(t, writes.Waiting(), "it does not wait for the reply")
+				_, err := writes.Wait()
+				require.ErrorIs(t, err, context.Canceled)
+				require.Equal(t, when != "disconnected", errors.Is(err, zkrecipes.ErrUncertain))
+				w.Back()
+				time.Sleep(time.Minute)
+				isOpenTo(t, other, when == "disconnected")
 			})
-		}
+		})
 	}
 }
 

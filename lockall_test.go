@@ -3,7 +3,6 @@ package zkrecipes_test
 import (
 	"context"
 	"errors"
-	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -13,7 +12,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/zkrecipes/zkrecipes"
-	"github.com/zkrecipes/zkrecipes/internal/harness"
 	"github.com/zkrecipes/zkrecipes/internal/recipetest"
 )
 
@@ -80,41 +78,6 @@ func TestLockAllLocksInTheOrderOfPathsAndReleasesInReverse(t *testing.T) {
 		require.NoError(t, recipetest.LockAll(t, recipetest.Mutexes(traced, "/b", "/a/x", "/a", "/c")...).Release())
 		synctest.Wait()
 		require.Equal(t, []string{"+/a", "+/a/x", "+/b", "+/c", "-/c", "-/b", "-/a/x", "-/a"}, order)
-	})
-}
-
-// Calls in all orders, also under a prefix, would wait for each other in a circle.
-func TestCallsOfLockAllNeverWaitForEachOtherInACircle(t *testing.T) {
-	inLockAllBubble(t, func(t *testing.T, w *recipetest.ElectionWorld, c *zkrecipes.Client) {
-		prefixed := w.Stranger(&zkrecipes.Options{Prefix: "/app"})
-		held := 0 // which the locks guard, and the race detector checks it
-		var calls []*harness.Call[struct{}]
-		for i := range 12 {
-			ms := recipetest.Mutexes(c, "/app/a", "/app/b", "/app/c")
-			if i%2 == 0 {
-				ms = recipetest.Mutexes(prefixed, "/a", "/b", "/c")
-			}
-			for range i % 3 {
-				ms = append(ms[1:], ms[0])
-			}
-			if i%4 == 0 {
-				slices.Reverse(ms)
-			}
-			calls = append(calls, harness.GoErr(t, func(ctx context.Context) error {
-				return zkrecipes.DoAll(ctx, ms, func(context.Context, *zkrecipes.Leases) error {
-					if held++; held != 1 {
-						return errors.New("two hold")
-					}
-					time.Sleep(time.Millisecond)
-					held--
-					return nil
-				})
-			}))
-		}
-		for _, call := range calls {
-			call.Get()
-		}
-		w.IsFree("/app/a", "/app/b", "/app/c")
 	})
 }
 

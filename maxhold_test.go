@@ -2,7 +2,6 @@ package zkrecipes_test
 
 import (
 	"context"
-	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -115,20 +114,6 @@ func TestMaxHoldEndsALockAllThatWaitsForTooLong(t *testing.T) {
 		ls, err := zkrecipes.LockAll(t.Context(), a, b)
 		require.NoError(t, err)
 		require.NoError(t, ls.Release())
-	})
-}
-
-func TestInvalidMaxHoldIsReportedOnFirstUse(t *testing.T) {
-	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-		c := w.Client(nil)
-		for want, opts := range map[string][]zkrecipes.MutexOption{
-			"zkrecipes: lock /x: MaxHold(0s): not positive":       {zkrecipes.MaxHold(0)},
-			"zkrecipes: lock /x: MaxHold is given more than once": {zkrecipes.MaxHold(1), zkrecipes.MaxHold(1)},
-		} {
-			require.EqualError(t, errOf(zkrecipes.NewMutex(c, "/x", opts...).Lock)(t.Context()), want)
-			_, err := zkrecipes.NewElection(c, "/x", opts...).Campaign(t.Context(), nil)
-			require.True(t, err != nil && !errors.Is(err, context.Canceled))
-		}
 	})
 }
 

@@ -178,23 +178,6 @@ func TestTheFirstErrorIsKeptWhenCleaningUpFailsToo(t *testing.T) {
 	})
 }
 
-// At once, on paths that share missing parents.
-func TestMissingParentsAreCreated(t *testing.T) {
-	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-		w.Plan.Add(zktest.Fault{Do: zktest.Delay, For: time.Millisecond, Times: -1})
-		var calls []*harness.Call[struct{}]
-		for i := range 20 {
-			c := w.Stranger(&zkrecipes.Options{Prefix: "/x/y"})
-			calls = append(calls, harness.GoErr(t, func(ctx context.Context) error {
-				return zkrecipes.NewMutex(c, fmt.Sprint("/a/b/c/", i%3)).Do(ctx, recipetest.Nothing)
-			}))
-		}
-		for _, call := range calls {
-			call.Get()
-		}
-	})
-}
-
 func TestConcurrentReleasesAreOne(t *testing.T) {
 	recipetest.EachSideInBubble(t, func(t *testing.T, w *recipetest.SideWorld) {
 		l := w.Holds(w.Client(nil))
@@ -208,25 +191,5 @@ func TestConcurrentReleasesAreOne(t *testing.T) {
 			}
 		})))
 		require.NoError(t, l.Release())
-	})
-}
-
-func TestACallWhoseContextEndsBesideTheGrantHoldsOrLeaves(t *testing.T) {
-	recipetest.EachSideInBubble(t, func(t *testing.T, w *recipetest.SideWorld) {
-		c, other := w.Client(nil), w.Client(nil)
-		for range 40 {
-			l := w.Excludes(other)
-			a := w.Waits(c)
-			go a.Cancel(nil)
-			require.NoError(t, l.Release())
-			if l, err := a.Wait(); err == nil {
-				require.NoError(t, first(l.Commit(t.Context())))
-				require.NoError(t, l.Release())
-			} else {
-				require.ErrorIs(t, err, context.Canceled)
-			}
-			synctest.Wait()
-			require.Empty(t, w.Line())
-		}
 	})
 }

@@ -1,6 +1,7 @@
 package zkrecipes
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -210,20 +211,13 @@ func (c *Client) Recipes(ctx context.Context, root string, opts *RecipesOptions)
 }
 
 func (o *RecipesOptions) limits() (look.Limits, error) {
-	limits := look.Limits{Depth: 16, Znodes: 10000}
-	switch {
-	case o == nil:
-		return limits, nil
-	case o.Depth < 0, o.Znodes < 0:
-		return limits, fmt.Errorf("RecipesOptions are %+v", *o)
+	if o == nil {
+		o = &RecipesOptions{}
 	}
-	if o.Depth > 0 {
-		limits.Depth = o.Depth
+	if o.Depth < 0 || o.Znodes < 0 {
+		return look.Limits{}, fmt.Errorf("RecipesOptions are %+v", *o)
 	}
-	if o.Znodes > 0 {
-		limits.Znodes = o.Znodes
-	}
-	return limits, nil
+	return look.Limits{Depth: cmp.Or(o.Depth, 16), Znodes: cmp.Or(o.Znodes, 10_000)}, nil
 }
 
 func newUsage(u look.Usage) Usage {

@@ -214,30 +214,26 @@ func opResults(c *session.Client, rs []zk.MultiResponse) []OpResult {
 }
 
 // mapOp returns a caller's operation as it is to be sent. The two share the data.
-func mapOp(c *session.Client, op Op) (_ any, err error) {
+func mapOp(c *session.Client, op Op) (m any, err error) {
+	resolve := func(what, path string) (abs string) {
+		if abs, err = c.Resolve(path); err != nil {
+			err = fmt.Errorf("%s %q: %w", what, path, err)
+		}
+		return abs
+	}
 	switch op := op.request.(type) {
 	case *zk.CreateRequest:
-		return mapCreate(c, op)
+		m, err = mapCreate(c, op)
 	case *zk.SetDataRequest:
-		m := &zk.SetDataRequest{Data: op.Data, Version: op.Version}
-		if m.Path, err = c.Resolve(op.Path); err != nil {
-			return nil, fmt.Errorf("set data of %q: %w", op.Path, err)
-		}
-		return m, nil
+		m = &zk.SetDataRequest{Path: resolve("set data of", op.Path), Data: op.Data, Version: op.Version}
 	case *zk.DeleteRequest:
-		m := &zk.DeleteRequest{Version: op.Version}
-		if m.Path, err = c.Resolve(op.Path); err != nil {
-			return nil, fmt.Errorf("delete %q: %w", op.Path, err)
-		}
-		return m, nil
+		m = &zk.DeleteRequest{Path: resolve("delete", op.Path), Version: op.Version}
 	case *zk.CheckVersionRequest:
-		m := &zk.CheckVersionRequest{Version: op.Version}
-		if m.Path, err = c.Resolve(op.Path); err != nil {
-			return nil, fmt.Errorf("check %q: %w", op.Path, err)
-		}
-		return m, nil
+		m = &zk.CheckVersionRequest{Path: resolve("check", op.Path), Version: op.Version}
+	default:
+		err = errors.New("the zero Op (OpCreate, OpSet, OpDelete and OpCheck make operations)")
 	}
-	return nil, errors.New("the zero Op (OpCreate, OpSet, OpDelete and OpCheck make operations)")
+	return m, err
 }
 
 func mapCreate(c *session.Client, op *zk.CreateRequest) (_ any, err error) {

@@ -205,10 +205,10 @@ func (q *Queue) putTraced(ctx context.Context, datas [][]byte) ([]ItemID, error)
 // for 300 ms: so a consumer that dies at the head of the line holds up an item for less than a
 // second.
 func (q *Queue) Take(ctx context.Context) (*Item, error) {
-	if err := q.core().Check(ctx); err != nil {
-		return nil, q.fail("take from", err)
-	}
-	items, err := q.acquire(ctx, "take", func(ctx context.Context) ([]*queue.Item, error) { return q.itemQueue.Take(ctx, 1) })
+	return theOne(q.TakeN(ctx, 1))
+}
+
+func theOne(items []*Item, err error) (*Item, error) {
 	if err != nil {
 		return nil, err
 	}
@@ -218,14 +218,7 @@ func (q *Queue) Take(ctx context.Context) (*Item, error) {
 // TakeN is like Take but claims several items at once, in one transaction: as many as are
 // free, at least one and at most n. However large n is, they are at most 100.
 func (q *Queue) TakeN(ctx context.Context, n int) ([]*Item, error) {
-	err := q.core().Check(ctx)
-	if err == nil && n < 1 {
-		err = fmt.Errorf("%d items", n)
-	}
-	if err != nil {
-		return nil, q.fail("take from", err)
-	}
-	return q.acquire(ctx, "take", func(ctx context.Context) ([]*queue.Item, error) { return q.itemQueue.Take(ctx, n) })
+	return q.acquire(ctx, "take", n, (*queue.Queue).Take)
 }
 
 // TryTake claims the first free item, or returns ErrEmpty if none is free. It does not
@@ -239,31 +232,28 @@ func (q *Queue) TakeN(ctx context.Context, n int) ([]*Item, error) {
 // It costs one request if nothing is free, and none if nothing has changed since the last
 // try. With an item it costs three requests and one commit.
 func (q *Queue) TryTake(ctx context.Context) (*Item, error) {
-	if err := q.core().Check(ctx); err != nil {
-		return nil, q.fail("take from", err)
-	}
-	items, err := q.acquire(ctx, "try take", func(ctx context.Context) ([]*queue.Item, error) {
-		it, err := q.itemQueue.TakeNow(ctx)
-		if err != nil {
-			return nil, err
-		}
-		return []*queue.Item{it}, nil
-	})
-	if err != nil {
-		return nil, err
-	}
-	return items[0], nil
+	return theOne(q.acquire(ctx, "try take", 1, func(q *queue.Queue, ctx context.Context, _ int) ([]*queue.Item, error) {
+		it, err := q.TakeNow(ctx)
+		return []*queue.Item{it}, err
+	}))
 }
 
-// acquire calls take, which claims items or returns an error. To the Trace, each item is
+// acquire calls take, which claims up to n items or returns an error. To the Trace, each item is
 // an acquisition of its own, of which the first one is the call.
-func (q *Queue) acquire(ctx context.Context, op string, take func(context.Context) ([]*queue.Item, error)) ([]*Item, error) {
+func (q *Queue) acquire(ctx context.Context, op string, n int, take func(*queue.Queue, context.Context, int) ([]*queue.Item, error)) ([]*Item, error) {
+	err := q.core().Check(ctx)
+	if err == nil && n < 1 {
+		err = fmt.Errorf("%d items", n)
+	}
+	if err != nil {
+		return nil, q.fail("take from", err)
+	}
 	inner, traced := startAcquire(ctx, q.itemQueue.Client, RecipeQueue, q.itemQueue.Path, op)
 	var taken []*queue.Item
-	var err error
-	for len(taken) == 0 && err == nil { // claims may have ended by now
-		taken, err = take(inner)
-		taken = slices.DeleteFunc(taken, func(it *queue.Item) bool { return !it.Seen() })
+	for len(taken) == 0 && err == nil {
+		if taken, err = take(q.itemQueue, inner, n); err == nil {
+			taken = slices.DeleteFunc(taken, func(it *queue.Item) bool { return !it.Seen() }) // claims may have ended by now
+		}
 	}
 	if err != nil {
 		err = q.fail("take from", err)

@@ -49,47 +49,6 @@ func TestItemsComeOutInTheOrderInWhichTheyWerePut(t *testing.T) {
 	})
 }
 
-func TestRealFourConsumersGetEachItemOnce(t *testing.T) {
-	t.Parallel()
-	path := harness.NewPath(t)
-	const n = 400
-	got := make(chan string, 2*n)
-	ctx, cancel := context.WithCancel(harness.Within(t, 2*time.Minute))
-	var consumers, producers sync.WaitGroup
-	for range 4 {
-		q := zkrecipes.NewQueue(recipetest.Dial(t, nil), path, nil)
-		consumers.Go(func() {
-			for it, err := q.Take(ctx); err == nil; it, err = q.Take(ctx) {
-				got <- string(it.Data)
-				recipetest.AckOn(t, it)
-			}
-		})
-	}
-	for p := range 2 {
-		q := zkrecipes.NewQueue(recipetest.Dial(t, nil), path, nil)
-		producers.Go(func() {
-			for i := range n / 2 {
-				recipetest.PutOn(t, q, fmt.Sprint(p, i))
-			}
-		})
-	}
-	producers.Wait()
-	all := map[string]int{}
-	for range n {
-		select {
-		case data := <-got:
-			all[data]++
-		case <-ctx.Done():
-			require.FailNow(t, "items missing", len(all))
-		}
-	}
-	cancel()
-	consumers.Wait()
-	require.Len(t, all, n)
-	require.Empty(t, got)
-	recipetest.AtRest(t, harness.Raw(t), path)
-}
-
 func TestTakeWithADeadlineReturnsTheContextsError(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		q := w.Queue(w.Stranger(nil))

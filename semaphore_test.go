@@ -3,7 +3,6 @@ package zkrecipes_test
 import (
 	"context"
 	"errors"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -55,25 +54,6 @@ func TestSemaphoreLargeRequestIsNotOvertaken(t *testing.T) {
 		require.Equal(t, []int{0, 1, 2}, l.Slots())
 		recipetest.ReleaseSlots(t, l)
 		recipetest.Served(t, small)
-	})
-}
-
-// Two clients that take two of two slots again and again both go on: nobody holds half of
-// what both need.
-func TestSemaphoreClientsThatTakeAllSlotsBothGoOn(t *testing.T) {
-	recipetest.InSemaphoreBubble(t, func(t *testing.T, w *recipetest.World) {
-		var wg sync.WaitGroup
-		for range 2 {
-			x := w.Semaphore(2)
-			wg.Go(func() {
-				for range 100 {
-					if err := x.Do(t.Context(), func(context.Context, *zkrecipes.SlotLease) error { return nil }); err != nil {
-						t.Error(err)
-					}
-				}
-			})
-		}
-		wg.Wait()
 	})
 }
 

@@ -218,11 +218,7 @@ func (r recipe) inSessions(ctx context.Context, op string, f func(ctx context.Co
 	return r.whileBound(ctx, op, (*session.Client).Bind, f)
 }
 
-// waitInSessions is like inSessions for a call that a Shutdown ends; see Client.BindWait.
-func (r recipe) waitInSessions(ctx context.Context, op string, f func(ctx context.Context, s *session.Session, path string) error) error {
-	return r.whileBound(ctx, op, (*session.Client).BindWait, f)
-}
-
+// whileBound is like inSessions. bind says what ends the call: Close (Client.Bind), or Shutdown, too (BindWait).
 func (r recipe) whileBound(ctx context.Context, op string, bind func(*session.Client, context.Context) (context.Context, context.CancelFunc), f func(context.Context, *session.Session, string) error) error {
 	if err := r.check(ctx); err != nil {
 		return fail(op, r.Path, err)

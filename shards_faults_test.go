@@ -54,30 +54,6 @@ func TestAFunctionThatFailsAfterItsShardWasLostIsCalledAfterAPause(t *testing.T)
 	})
 }
 
-// All processes try to carry a change out. Those that were too late go on, however far away they are.
-func TestResizeWhileSomeProcessesAreFarAway(t *testing.T) {
-	for _, far := range []time.Duration{0, time.Millisecond, 10 * time.Millisecond, 50 * time.Millisecond, 200 * time.Millisecond} {
-		t.Run(far.String(), func(t *testing.T) {
-			inShards(t, func(t *testing.T, w *shardWorld) {
-				w.process(w.farAway(far), "a", 6, nil)
-				w.process(w.farAway(far), "b", 6, nil)
-				w.process(w.farAway(time.Millisecond), "c", 6, nil)
-				w.process(w.farAway(5*time.Millisecond), "d", 6, nil)
-				time.Sleep(time.Minute)
-				x := zkrecipes.NewShards(w.farAway(3*time.Millisecond), "/shards", 6, nil)
-				for _, n := range []int{8, 5, 12} {
-					w.hang("c", true) // so it is the last one in line
-					time.AfterFunc(5*time.Second, func() { w.hang("c", false) })
-					require.NoError(t, x.Resize(harness.Within(t, time.Minute), n))
-					time.Sleep(time.Minute)
-					shares, _ := w.shares()
-					require.Equal(t, n, shares["a"]+shares["b"]+shares["c"]+shares["d"])
-				}
-			})
-		})
-	}
-}
-
 // Resize changes the number for the value that it was called on, too.
 func TestShardsThatHaveResizedServe(t *testing.T) {
 	inShards(t, func(t *testing.T, w *shardWorld) {
@@ -230,33 +206,6 @@ func TestAProcessWhoseNumberOfShardsMayChangeWaitsForFunctionsThatHaveTheirShard
 	})
 }
 
-// Whatever becomes of one of its requests, or of its session then, a newcomer gets its share.
-func TestANewcomerGetsItsShareWhicheverRequestFails(t *testing.T) {
-	for _, f := range []zktest.Fault{
-		{Do: zktest.Drop}, {Do: zktest.Drop, After: true}, {Do: zktest.Withhold, After: true},
-		{Do: zktest.Expire}, {Do: zktest.Expire, After: true}, {Do: zktest.Answer, Code: jute.ErrOperationTimeout, After: true},
-	} {
-		for fired := true; fired && !t.Failed(); f.Skip++ {
-			inShards(t, func(t *testing.T, w *shardWorld) {
-				for _, name := range []string{"a", "b"} {
-					w.process(w.Stranger(nil), name, 6, &zkrecipes.ShardsOptions{Settle: time.Second})
-				}
-				time.Sleep(10 * time.Second)
-				c := w.Stranger(nil)
-				w.Plan.Add(f)
-				w.process(c, "c", 6, &zkrecipes.ShardsOptions{Settle: time.Second})
-				time.Sleep(10 * time.Second)
-				fired = strings.Contains(w.Plan.String(), "fired 1")
-				w.Plan.Stop()
-				time.Sleep(time.Minute)
-				shares, _ := w.shares()
-				require.Equal(t, map[string]int{"a": 2, "b": 2, "c": 2}, shares, "%v:\n%s", f, w.Srv.Tree())
-			})
-		}
-		require.Greater(t, f.Skip, 20, "requests of %v", f)
-	}
-}
-
 // Several changes at once all end, however far away the callers and the processes are.
 func TestResizesAtOnceWithDifferentNumbersAllEnd(t *testing.T) {
 	for seed := range uint64(30) {
@@ -309,69 +258,6 @@ func TestANumberOfShardsThatNobodyCanHaveWrittenIsSomethingElses(t *testing.T) {
 			require.ErrorIs(t, x.Resize(t.Context(), 3), zkrecipes.ErrPathInUse)
 		}
 	})
-}
-
-// At whatever moment the caller, a Shutdown or a Close ends Serve, or the session ends: Serve ends,
-// or goes on, and nothing is left.
-func TestServeOfShardsEndsAtAnyMoment(t *testing.T) {
-	ends := map[string]func(t *testing.T, w *shardWorld, c *zkrecipes.Client, serving *harness.Call[struct{}]) (want error){
-		"cancel": func(_ *testing.T, _ *shardWorld, _ *zkrecipes.Client, serving *harness.Call[struct{}]) error {
-			serving.Cancel(nil)
-			return nil
-		},
-		"shutdown": func(t *testing.T, _ *shardWorld, c *zkrecipes.Client, _ *harness.Call[struct{}]) error {
-			require.NoError(t, c.Shutdown(harness.Within(t, time.Minute)))
-			return zkrecipes.ErrClosed
-		},
-		"close": func(t *testing.T, _ *shardWorld, c *zkrecipes.Client, _ *harness.Call[struct{}]) error {
-			require.NoError(t, c.Close())
-			return zkrecipes.ErrClosed
-		},
-		"expire": func(t *testing.T, w *shardWorld, c *zkrecipes.Client, serving *harness.Call[struct{}]) error {
-			w.Srv.Expire(recipetest.SessionID(c))
-			time.Sleep(time.Minute)
-			owned, err := zkrecipes.NewShards(c, "/shards", 3, nil).Owners(t.Context())
-			require.NoError(t, err)
-			require.GreaterOrEqual(t, len(owned), 3)
-			require.True(t, slices.ContainsFunc(owned, func(o zkrecipes.Owner) bool { return o.Member != owned[0].Member }))
-			serving.Cancel(nil)
-			return nil
-		},
-	}
-	for name, end := range ends {
-		t.Run(name, func(t *testing.T) {
-			for _, resize := range []bool{false, true} {
-				for i := range 20 {
-					after := 3 * i
-					inShards(t, func(t *testing.T, w *shardWorld) {
-						other := w.process(w.farAway(time.Millisecond), "other", 3, nil)
-						time.Sleep(time.Second)
-						c := w.farAway(5 * time.Millisecond)
-						x := zkrecipes.NewShards(c, "/shards", 3, &zkrecipes.ShardsOptions{Settle: 100 * time.Millisecond})
-						serving := harness.GoErr(t, with(x.Serve, w.works("c")))
-						if resize && (name != "expire" || after >= 20) { // it has used the path before
-							go func() {
-								time.Sleep(200 * time.Millisecond)
-								_ = zkrecipes.NewShards(w.farAway(time.Millisecond), "/shards", 3, nil).Resize(t.Context(), 3+after%2)
-							}()
-						}
-						time.Sleep(time.Duration(7*after) * time.Millisecond)
-						want := end(t, w, c, serving)
-						_, err := serving.Wait()
-						require.ErrorIs(t, err, want, "after %d", after)
-						time.Sleep(time.Minute)
-						shares, _ := w.shares()
-						require.GreaterOrEqual(t, shares["other"], 3)
-						require.Zero(t, shares["c"])
-						require.NoError(t, other())
-						time.Sleep(time.Second)
-						require.NotContains(t, w.Srv.Tree(), "owner=")
-						require.NotContains(t, w.Srv.Tree(), "ephemeral")
-					})
-				}
-			}
-		})
-	}
 }
 
 // oneNumber fails the test if shards of two numbers, or one shard twice, are worked on at a time.

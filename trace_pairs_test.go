@@ -54,11 +54,6 @@ var traceScenarios = map[string]traceScenario{
 		a.Cancel(nil)
 		recipetest.Fails(t, a, context.Canceled)
 	}, []string{"mutex lock queued behind 1", "mutex lock canceled"}},
-	"canceled before": {func(t *testing.T, w *tracedWorld) {
-		ctx, cancel := context.WithCancel(t.Context())
-		cancel()
-		require.ErrorIs(t, errOf(zkrecipes.NewMutex(w.c, w.Path).Lock)(ctx), context.Canceled)
-	}, []string{"mutex lock canceled"}},
 	"the session expires while it holds": {func(t *testing.T, w *tracedWorld) {
 		l := recipetest.LockOn(t, zkrecipes.NewMutex(w.c, w.Path))
 		w.Srv.Expire(recipetest.SessionID(w.c))
@@ -77,12 +72,6 @@ var traceScenarios = map[string]traceScenario{
 		w.evict() // itself
 		recipetest.Fails(t, a, zkrecipes.ErrEvicted)
 	}, []string{"mutex lock queued behind 1", "mutex lock queued behind 2", "mutex lock evicted"}},
-	"somebody deletes the holder's place": {func(t *testing.T, w *tracedWorld) {
-		l := recipetest.LockOn(t, zkrecipes.NewMutex(w.c, w.Path))
-		time.Sleep(5 * time.Second) // it watches it
-		w.evict()
-		require.ErrorIs(t, l.Err(), zkrecipes.ErrLost)
-	}, []string{"mutex lock ok", "mutex lock held, lost"}},
 	"only the servers know that it was lost": {func(t *testing.T, w *tracedWorld) {
 		l := recipetest.LockOn(t, zkrecipes.NewMutex(w.c, w.Path))
 		w.evict()
@@ -92,16 +81,6 @@ var traceScenarios = map[string]traceScenario{
 		recipetest.LockOn(t, zkrecipes.NewMutex(w.c, w.Path))
 		require.NoError(t, w.c.Close())
 	}, []string{"mutex lock ok", "mutex lock held, closed"}},
-	"closed while it waits": {func(t *testing.T, w *tracedWorld) {
-		recipetest.LockOn(t, zkrecipes.NewMutex(w.other, w.Path))
-		a := w.LockLater(w.c)
-		require.NoError(t, w.c.Close())
-		recipetest.Fails(t, a, zkrecipes.ErrClosed)
-	}, []string{"mutex lock queued behind 1", "mutex lock closed"}},
-	"closed before": {func(t *testing.T, w *tracedWorld) {
-		require.NoError(t, w.c.Close())
-		require.ErrorIs(t, errOf(zkrecipes.NewMutex(w.c, w.Path).TryLock)(t.Context()), zkrecipes.ErrClosed)
-	}, []string{"mutex try lock closed"}},
 	"a function that panics": {func(t *testing.T, w *tracedWorld) {
 		require.Panics(t, func() {
 			_ = zkrecipes.NewMutex(w.c, w.Path).Do(t.Context(), func(context.Context, *zkrecipes.Lease) error { panic("f") })
@@ -203,13 +182,6 @@ var traceScenarios = map[string]traceScenario{
 		"semaphore acquire held, ok", "semaphore acquire ok", "semaphore acquire held, ok",
 		"semaphore acquire ok", "semaphore acquire held, ok",
 	}},
-	"a slot is lost": {func(t *testing.T, w *tracedWorld) {
-		l := recipetest.Acquire(t, zkrecipes.NewSemaphore(w.c, "/s", 3), 3)
-		time.Sleep(5 * time.Second)
-		require.NoError(t, w.Bare().Delete(l.Checks()[1].Path, -1))
-		synctest.Wait()
-		require.ErrorIs(t, l.Err(), zkrecipes.ErrLost)
-	}, []string{"semaphore acquire ok", "semaphore acquire held, lost"}},
 	"terms": {func(t *testing.T, w *tracedWorld) {
 		e := zkrecipes.NewElection(w.c, "/e")
 		require.NoError(t, recipetest.Campaigns(t, e, "x").Resign())
@@ -247,17 +219,6 @@ var traceScenarios = map[string]traceScenario{
 		"queue try take ok", "queue try take held, lost",
 		"queue take ok", "queue take ok", "queue take held, ok", "queue take held, ok",
 	}},
-	"items that nobody gets": {func(t *testing.T, w *tracedWorld) {
-		q := zkrecipes.NewQueue(w.c, w.Path, &zkrecipes.QueueOptions{MaxAttempts: 1})
-		recipetest.PutOn(t, q, "a")
-		recipetest.NackOn(t, recipetest.TakeOn(t, q))
-		a := w.TakeLater(q) // it moves the item to the dead letters
-		a.Cancel(nil)
-		recipetest.Fails(t, a, context.Canceled)
-		n, err := q.DeadLetters().Len(t.Context())
-		require.NoError(t, err)
-		require.Equal(t, 1, n)
-	}, []string{"queue take ok", "queue take held, ok", "queue take canceled"}},
 	"consumers in line": {func(t *testing.T, w *tracedWorld) {
 		other := w.TakeLater(w.Queue(w.other))
 		a := w.TakeLater(w.Queue(w.c))

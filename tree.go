@@ -1,6 +1,7 @@
 package zkrecipes
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"iter"
@@ -20,22 +21,16 @@ type TreeOptions struct {
 }
 
 func (o *TreeOptions) follower() (*watch.Tree, error) {
-	t := &watch.Tree{Znodes: 100_000, Bytes: 256 << 20}
+	if o == nil {
+		o = &TreeOptions{}
+	}
 	switch {
-	case o == nil:
-		return t, nil
 	case o.Znodes < 0:
-		return t, fmt.Errorf("TreeOptions.Znodes must not be negative: %d", o.Znodes)
+		return nil, fmt.Errorf("TreeOptions.Znodes must not be negative: %d", o.Znodes)
 	case o.Bytes < 0:
-		return t, fmt.Errorf("TreeOptions.Bytes must not be negative: %d", o.Bytes)
+		return nil, fmt.Errorf("TreeOptions.Bytes must not be negative: %d", o.Bytes)
 	}
-	if o.Znodes > 0 {
-		t.Znodes = o.Znodes
-	}
-	if o.Bytes > 0 {
-		t.Bytes = o.Bytes
-	}
-	return t, nil
+	return &watch.Tree{Znodes: cmp.Or(o.Znodes, 100_000), Bytes: cmp.Or(o.Bytes, 256<<20)}, nil
 }
 
 // WatchTree yields all znodes of a tree, by their paths, and then, after each change, the znodes that

@@ -3,6 +3,7 @@ package zkrecipes_test
 import (
 	"context"
 	"testing"
+	"time"
 
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
@@ -96,68 +97,57 @@ func TestAnOpCanBeUsedAgain(t *testing.T) {
 // not returned holds nothing, and must say so.
 func TestZeroValuesHoldNothingAndSaySo(t *testing.T) {
 	ctx := t.Context()
-	for name, err := range map[string]error{
-		"Lease.Err":             new(zkrecipes.Lease).Err(),
-		"Lease.Release":         new(zkrecipes.Lease).Release(),
-		"Lease.Get":             second(new(zkrecipes.Lease).Get(ctx, "/x")),
-		"Lease.Children":        second(new(zkrecipes.Lease).Children(ctx, "/x")),
-		"Lease.Commit":          first(new(zkrecipes.Lease).Commit(ctx)),
-		"Term.Err":              new(zkrecipes.Term).Err(),
-		"Term.Resign":           new(zkrecipes.Term).Resign(),
-		"Term.Proclaim":         new(zkrecipes.Term).Proclaim(ctx, nil),
-		"Term.Commit":           first(new(zkrecipes.Term).Commit(ctx)),
-		"SlotLease.Err":         new(zkrecipes.SlotLease).Err(),
-		"SlotLease.Release":     new(zkrecipes.SlotLease).Release(),
-		"SlotLease.Commit":      first(new(zkrecipes.SlotLease).Commit(ctx)),
-		"Shard.Err":             new(zkrecipes.Shard).Err(),
-		"Shard.Get":             second(new(zkrecipes.Shard).Get(ctx, "/x")),
-		"Shard.Commit":          first(new(zkrecipes.Shard).Commit(ctx)),
-		"nil Shard.Children":    second((*zkrecipes.Shard)(nil).Children(ctx, "/x")),
-		"Item.Err":              (&zkrecipes.Item{Data: []byte("x")}).Err(),
-		"Item.Ack":              (&zkrecipes.Item{Data: []byte("x")}).Ack(ctx),
-		"Item.Nack":             new(zkrecipes.Item).Nack(ctx),
-		"Item.AckPut":           first(new(zkrecipes.Item).AckPut(ctx, nil, nil)),
-		"Visit.Err":             new(zkrecipes.Visit).Err(),
-		"Visit.Leave":           new(zkrecipes.Visit).Leave(ctx),
-		"Leases.Err":            new(zkrecipes.Leases).Err(),
-		"Leases.Release":        new(zkrecipes.Leases).Release(),
-		"nil Lease.Err":         (*zkrecipes.Lease)(nil).Err(),
-		"nil Term.Err":          (*zkrecipes.Term)(nil).Err(),
-		"nil Term.Resign":       (*zkrecipes.Term)(nil).Resign(),
-		"nil SlotLease.Err":     (*zkrecipes.SlotLease)(nil).Err(),
-		"nil SlotLease.Release": (*zkrecipes.SlotLease)(nil).Release(),
-		"Term.Get":              second(new(zkrecipes.Term).Get(ctx, "/x")),
-		"SlotLease.Children":    second(new(zkrecipes.SlotLease).Children(ctx, "/x")),
-		"nil Lease.Release":     (*zkrecipes.Lease)(nil).Release(),
-		"nil Item.Err":          (*zkrecipes.Item)(nil).Err(),
-		"nil Item.Ack":          (*zkrecipes.Item)(nil).Ack(ctx),
-		"nil Visit.Err":         (*zkrecipes.Visit)(nil).Err(),
-		"nil Leases.Err":        (*zkrecipes.Leases)(nil).Err(),
-		"nil Leases.Release":    (*zkrecipes.Leases)(nil).Release(),
-		"Lease.Context":         cause(new(zkrecipes.Lease).Context(ctx)),
-		"Term.Context":          cause(new(zkrecipes.Term).Context(ctx)),
-		"SlotLease.Context":     cause(new(zkrecipes.SlotLease).Context(ctx)),
-		"Shard.Context":         cause(new(zkrecipes.Shard).Context(ctx)),
-		"Item.Context":          cause(new(zkrecipes.Item).Context(ctx)),
-		"Visit.Context":         cause(new(zkrecipes.Visit).Context(ctx)),
-		"Leases.Context":        cause(new(zkrecipes.Leases).Context(ctx)),
-		"Lease.Downgrade":       new(zkrecipes.Lease).Downgrade(ctx),
-		"RWLock.Downgrade":      zkrecipes.NewRWLock(&zkrecipes.Client{}, "/x").Downgrade(ctx, new(zkrecipes.Lease)),
-	} {
-		require.Error(t, err, name)
-		if name != "Visit.Leave" && name != "RWLock.Downgrade" {
-			require.ErrorIs(t, err, zkrecipes.ErrZeroValue, name)
-		}
+	says := func(err error) {
+		t.Helper()
+		require.ErrorIs(t, err, zkrecipes.ErrZeroValue)
 		for _, other := range []error{zkrecipes.ErrLost, zkrecipes.ErrReleased, zkrecipes.ErrClosed} {
-			require.NotErrorIs(t, err, other, name)
+			require.NotErrorIs(t, err, other)
 		}
 	}
-	require.Zero(t, new(zkrecipes.Lease).Path()+new(zkrecipes.Item).Path()+new(zkrecipes.Visit).Path())
-	require.Zero(t, new(zkrecipes.Lease).Token())
-	require.Zero(t, new(zkrecipes.Term).Token())
-	require.Zero(t, new(zkrecipes.Item).Token())
-	require.Zero(t, new(zkrecipes.Lease).ValidUntil())
-	require.Zero(t, new(zkrecipes.Item).ValidUntil())
+	for _, zero := range []interface {
+		Err() error
+		Context(context.Context) context.Context
+	}{
+		(*zkrecipes.Lease)(nil), new(zkrecipes.Lease), (*zkrecipes.Term)(nil), new(zkrecipes.Term), (*zkrecipes.SlotLease)(nil), new(zkrecipes.SlotLease),
+		(*zkrecipes.Shard)(nil), new(zkrecipes.Shard), (*zkrecipes.Item)(nil), &zkrecipes.Item{Data: []byte("x")},
+		(*zkrecipes.Visit)(nil), new(zkrecipes.Visit), (*zkrecipes.Leases)(nil), new(zkrecipes.Leases),
+	} {
+		says(zero.Err())
+		says(context.Cause(zero.Context(ctx)))
+		if l, ok := zero.(interface{ Release() error }); ok {
+			says(l.Release())
+		}
+		if l, ok := zero.(interface {
+			Get(context.Context, string) ([]byte, *zk.Stat, error)
+			Children(context.Context, string) ([]string, *zk.Stat, error)
+			Commit(context.Context, ...zkrecipes.Op) ([]zkrecipes.OpResult, error)
+		}); ok {
+			says(second(l.Get(ctx, "/x")))
+			says(second(l.Children(ctx, "/x")))
+			says(first(l.Commit(ctx)))
+		}
+		if l, ok := zero.(interface{ Path() string }); ok {
+			require.Empty(t, l.Path())
+		}
+		if l, ok := zero.(interface{ Token() zkrecipes.Token }); ok {
+			require.Zero(t, l.Token())
+		}
+		if l, ok := zero.(interface{ ValidUntil() time.Time }); ok {
+			require.Zero(t, l.ValidUntil())
+		}
+	}
+	for _, term := range []*zkrecipes.Term{nil, {}} {
+		says(term.Resign())
+		says(term.Proclaim(ctx, nil))
+	}
+	for _, it := range []*zkrecipes.Item{nil, {}} {
+		says(it.Ack(ctx))
+		says(it.Nack(ctx))
+		says(first(it.AckPut(ctx, nil, nil)))
+	}
+	says(new(zkrecipes.Lease).Downgrade(ctx))
+	require.ErrorContains(t, zkrecipes.NewRWLock(&zkrecipes.Client{}, "/x").Downgrade(ctx, new(zkrecipes.Lease)), "client was not made by Dial")
+	require.ErrorContains(t, new(zkrecipes.Visit).Leave(ctx), "not made by Enter")
 	require.Empty(t, new(zkrecipes.Lease).Check().Path, "which no server finds")
 	require.Equal(t, ctx, new(zkrecipes.Lease).Reentrant(ctx))
 	require.Equal(t, -1, new(zkrecipes.SlotLease).Slot())
@@ -168,11 +158,3 @@ func TestZeroValuesHoldNothingAndSaySo(t *testing.T) {
 
 func first[A any](_ A, err error) error          { return err }
 func second[A, B any](_ A, _ B, err error) error { return err }
-
-// cause returns why ctx has ended, nil if it has not.
-func cause(ctx context.Context) error {
-	if ctx.Err() == nil {
-		return nil
-	}
-	return context.Cause(ctx)
-}

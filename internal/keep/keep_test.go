@@ -325,6 +325,8 @@ func TestInvalidOptionsOfAMutexAreReportedOnFirstUse(t *testing.T) {
 			"LockDelay is given more than once": {zkrecipes.LockDelay(1), zkrecipes.LockDelay(1)},
 			"LockDelay(-1s): not positive":      {zkrecipes.LockDelay(-time.Second)},
 			"LockDelay(0s): not positive":       {zkrecipes.LockDelay(0)},
+			"MaxHold is given more than once":   {zkrecipes.MaxHold(1), zkrecipes.MaxHold(1)},
+			"MaxHold(0s): not positive":         {zkrecipes.MaxHold(0)},
 		} {
 			m := zkrecipes.NewMutex(c, "/m", opts...)
 			requests := w.Requests(func() {

@@ -81,24 +81,6 @@ func Spurious(c *zkrecipes.Client, path string, event int32) {
 	s.Deliver(wire.Event{Type: event, Path: path})
 }
 
-// BadPaths maps invalid paths to functions that return an operation's error.
-var BadPaths = func() map[string]func(op string) string {
-	all := map[string]func(string) string{}
-	for path, why := range map[string]string{
-		"":      `"": path is empty`,
-		"b":     `b: path does not begin with "/"`,
-		"/":     `/: path is the root`,
-		"/b/":   `/b/: path ends with "/"`,
-		"/a//b": `/a//b: path contains "//"`,
-		"/a/./": `/a/./: path ends with "/"`,
-		"/a/.":  `/a/.: path contains the relative element "."`,
-		"/\x00": `"/\x00": path contains the character U+0000 at byte 1`,
-	} {
-		all[path] = func(op string) string { return "zkrecipes: " + op + " " + why }
-	}
-	return all
-}()
-
 const OpDowngrade = "multi(create,delete)"
 
 // HeldHeap returns the bytes that are in use.

@@ -171,27 +171,6 @@ func Tree(t testing.TB, conn *zk.Conn, path string) (all []string) {
 	return all
 }
 
-// AtRest waits until a queue has no znodes but those of an empty queue.
-func AtRest(t testing.TB, conn *zk.Conn, path string) {
-	t.Helper()
-	var left []string
-	harness.Eventually(t, "an empty queue", func() bool {
-		left = nil
-		segments := 0
-		for _, name := range Tree(t, conn, path) {
-			switch {
-			case name == "/line", name == "/room", name == "/puts", name == "/s":
-			case strings.HasPrefix(name, "/puts/"): // stays until its session ends
-			case strings.HasPrefix(name, "/s/") && strings.Count(name, "/") == 2:
-				segments++
-			default:
-				left = append(left, name)
-			}
-		}
-		return len(left) == 0 && segments <= 2 // a sealed segment is deleted by the next take
-	})
-}
-
 // RemoveTree deletes a tree in one transaction, as zkCli's deleteall does.
 func RemoveTree(t testing.TB, conn *zk.Conn, path string) {
 	t.Helper()

@@ -7,7 +7,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
 	"github.com/zkrecipes/zkrecipes"
@@ -87,34 +86,6 @@ func TestMemberThatComesBackAtOnceDoesNotWaitForItself(t *testing.T) {
 	})
 }
 
-// A round without a signal, as a client that knows none would create it.
-func TestRoundThatNeverHadASignalIsUsed(t *testing.T) {
-	inBubble(t, func(t *testing.T, w *world) {
-		var ops []any
-		for _, path := range []string{"/b", recipetest.RoundOf2, recipetest.ReadyOf2} {
-			ops = append(ops, &zk.CreateRequest{Path: path, Data: []byte{}, Acl: zk.WorldACL(zk.PermAll)})
-		}
-		_, err := w.Bare().Multi(ops...)
-		require.NoError(t, err)
-		w.passes(2)
-		w.empty()
-	})
-}
-
-// A round whose members have died is opened by members that wait for another n than the
-// first one did.
-func TestRoundThatWasCreatedForAnotherNIsUsed(t *testing.T) {
-	inBubble(t, func(t *testing.T, w *world) {
-		c := w.Stranger(nil)
-		dies := w.waitsIn(c, 3)
-		w.expire(c)
-		recipetest.Fails(t, dies, zkrecipes.ErrLost)
-		w.sizeIs("2")
-		w.passes(2)
-		w.empty()
-	})
-}
-
 // The first member of a round is canceled, or its session ends, at any of its requests.
 func TestFirstMemberLeavesNothing(t *testing.T) {
 	for _, op := range []string{recipetest.OpMakeContainer, recipetest.OpMakeRound, recipetest.OpJoinRound, "getData", "getChildren2"} {
@@ -187,24 +158,5 @@ func TestReadyHoldsRanges(t *testing.T) {
 	for _, junk := range []string{"", "x", "-1", "4-1", "1-", "1-x", ",", "99999999999"} {
 		_, _, err := barrier.IndexIn([]byte(junk), 7)
 		require.ErrorIs(t, err, barrier.ErrWritten, junk)
-	}
-}
-
-// The sessions of members end between their Waits and their leaves.
-func TestMembersWhoseSessionEndsBeforeTheyLeaveAreGone(t *testing.T) {
-	for _, all := range []bool{false, true} {
-		inBubble(t, func(t *testing.T, w *world) {
-			w.Plan.Add(zktest.Fault{Do: zktest.Delay, Op: recipetest.OpLeaveRound, For: time.Second, Times: 2})
-			c, d := w.Stranger(nil), w.Stranger(nil)
-			recipetest.Indexes(t, w.waitsIn(c, 2), w.waitsIn(d, 2))
-			w.expire(c)
-			if all {
-				w.expire(d)
-				require.Equal(t, []string{"ready"}, w.Srv.Children(recipetest.RoundOf2), "for the next to come to delete")
-				w.passes(2)
-			}
-			time.Sleep(time.Minute)
-			w.empty()
-		})
 	}
 }

@@ -1,7 +1,6 @@
 package barrier_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -13,12 +12,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/zkrecipes/zkrecipes"
-	"github.com/zkrecipes/zkrecipes/internal/harness"
 	"github.com/zkrecipes/zkrecipes/internal/jute"
 	"github.com/zkrecipes/zkrecipes/internal/line"
 	"github.com/zkrecipes/zkrecipes/internal/recipetest"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
-	"github.com/zkrecipes/zkrecipes/internal/zkserver"
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
@@ -27,28 +24,6 @@ import (
 // The table of faults is recipetest.Faults.
 func TestBarriersUnderEachFaultAtEachRequest(t *testing.T) {
 	recipetest.Faults(t, recipetest.BarrierDrivers()...)
-}
-
-// A thousand cancelled calls leave no member behind, and at most one watch.
-func TestCancelledMemberLeavesNothingAndMayComeAgain(t *testing.T) {
-	each(t, kinds, func(t *testing.T, w *world, k kind) {
-		c, reason := w.Stranger(nil), errors.New("changed my mind")
-		w.Plan.Add(zktest.Fault{Do: zktest.Delay, Op: k.depart, For: zkconn.Grace / 2})
-		for range 1000 {
-			a := k.arrivesIn(w, c)
-			require.Len(t, k.members(w), 1)
-			a.Cancel(reason)
-			recipetest.Fails(t, a, context.Canceled, reason)
-			time.Sleep(zkconn.Grace)
-			synctest.Wait()
-			require.Empty(t, k.members(w))
-			require.Empty(t, w.Srv.Children(k.Path), "the empty round is deleted, too")
-		}
-		require.LessOrEqual(t, recipetest.WatchesOf(c), 1, "on ready")
-		first := k.arrives(w)
-		require.True(t, first.Waiting())
-		k.passes(w, first, k.arrivesIn(w, c))
-	})
 }
 
 func TestSpuriousWakeUpsLetNobodyThrough(t *testing.T) {
@@ -124,39 +99,6 @@ func TestAMemberOfASessionThatWasGivenUpDoesNotCount(t *testing.T) {
 		require.True(t, again.Waiting(), "a barrier of 2 has opened for one member")
 		require.Equal(t, 1, strings.Count(w.Srv.Tree(), "ephemeral="), "the next member is there")
 	})
-}
-
-func TestRealBarriersSurviveServerRestarts(t *testing.T) {
-	node := harness.OwnNode(t, zkserver.Config{TickTime: 5 * time.Second}) // which allows for sessions of 100 s
-	servers := []string{node.Addr()}
-	restart := func() {
-		require.NoError(t, node.Kill(t.Context()))
-		require.NoError(t, node.Restart(t.Context()))
-	}
-	opts := &zkrecipes.Options{SessionTimeout: time.Minute} // a busy machine restarts a server slowly
-	path, c, d := harness.NewPath(t), recipetest.DialTo(t, servers, opts), recipetest.DialTo(t, servers, opts)
-	first := recipetest.WaitLater(t, zkrecipes.NewBarrier(c, path+"-b", 2))
-	enters := recipetest.Enter(t, zkrecipes.NewDoubleBarrier(c, path, 2))
-	watching(t, c, 2)
-	restart()
-	require.True(t, first.Waiting())
-	require.True(t, enters.Waiting())
-	recipetest.Indexes(t, first, recipetest.WaitLater(t, zkrecipes.NewBarrier(d, path+"-b", 2)))
-	vs := recipetest.Visits(t, enters, recipetest.Enter(t, zkrecipes.NewDoubleBarrier(d, path, 2)))
-	leaves := harness.GoErr(t, vs[0].Leave)
-	harness.Eventually(t, "leaving", func() bool { return vs[0].Err() != nil })
-	restart()
-	require.NoError(t, vs[1].Err())
-	require.True(t, leaves.Waiting())
-	require.NoError(t, vs[1].Leave(harness.Within(t, 2*time.Minute)))
-	leaves.Get()
-	require.Empty(t, harness.Children(t, harness.RawTo(t, servers), path))
-}
-
-// watching waits until a client has n watches and no request in flight.
-func watching(t testing.TB, c *zkrecipes.Client, n int) {
-	t.Helper()
-	harness.Eventually(t, fmt.Sprintf("%d watches", n), func() bool { return recipetest.WatchesOf(c) == n && recipetest.Idle(c) })
 }
 
 func TestBarrierWhosePathWasReapedIsCreatedAgain(t *testing.T) {
@@ -257,20 +199,6 @@ func TestLastMemberThatIsCancelledIsThroughOrGone(t *testing.T) {
 	})
 }
 
-// The n-th member dies when it has seen that there are n, before it has opened the barrier.
-func TestMemberThatDiesWhileItOpensLeavesTheDutyToTheNext(t *testing.T) {
-	each(t, kinds, func(t *testing.T, w *world, k kind) {
-		for _, fault := range k.opening(zktest.Expire) {
-			first := k.arrives(w)
-			w.Plan.Add(fault)
-			recipetest.Fails(t, k.arrives(w), zk.ErrSessionExpired)
-			require.True(t, w.Met())
-			require.True(t, first.Waiting())
-			k.passes(w, first, k.arrives(w))
-		}
-	})
-}
-
 func TestOpeningWhoseReplyIsLostHappensOnce(t *testing.T) {
 	for _, op := range []string{recipetest.OpOpenRound, recipetest.OpOpenAll, recipetest.OpReplace} {
 		k := doubleKind
@@ -304,21 +232,4 @@ func TestOpeningWhoseReplyIsLostHappensOnce(t *testing.T) {
 // observer sees the openings.
 func (k kind) observer() *recipetest.Observer {
 	return &recipetest.Observer{Dir: k.Path + k.Members, Created: k.Name == doubleKind.Name}
-}
-
-func TestHooksMayCloseTheClientOfABarrier(t *testing.T) {
-	each(t, kinds, func(t *testing.T, w *world, k kind) {
-		var c *zkrecipes.Client
-		closed := make(chan error, 1)
-		c = w.Stranger(&zkrecipes.Options{Trace: &zkrecipes.Trace{AcquireEnd: func(_ context.Context, e zkrecipes.TraceAcquireEnd) {
-			if e.Path == k.Path {
-				closed <- c.Close()
-			}
-		}}})
-		_, _ = k.Arrive(c, k.Path, 1)(t.Context())
-		require.NoError(t, <-closed)
-		require.ErrorIs(t, k.Try(t.Context(), c, k.Path), zkrecipes.ErrClosed)
-		synctest.Wait()
-		require.Empty(t, k.members(w))
-	})
 }

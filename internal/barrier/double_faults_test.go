@@ -274,15 +274,3 @@ func TestDeletingADoubleBarrierEvictsItsMembers(t *testing.T) {
 		require.ErrorIs(t, vs[1].Leave(t.Context()), zkrecipes.ErrLost)
 	})
 }
-
-func TestCloseEndsCallsOfLeave(t *testing.T) {
-	inBubble(t, func(t *testing.T, w *world) {
-		c, other := w.Stranger(nil), w.Stranger(nil)
-		vs := recipetest.Visits(t, w.entersIn(c, 2), w.entersIn(other, 2))
-		leaves := w.leaves(vs[0])
-		require.True(t, leaves.Waiting())
-		require.NoError(t, c.Close())
-		recipetest.Fails(t, leaves, zkrecipes.ErrClosed)
-		w.allLeave(vs[1])
-	})
-}

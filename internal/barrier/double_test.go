@@ -1,7 +1,6 @@
 package barrier_test
 
 import (
-	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -9,55 +8,12 @@ import (
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
-	"github.com/zkrecipes/zkrecipes"
 	"github.com/zkrecipes/zkrecipes/internal/harness"
-	"github.com/zkrecipes/zkrecipes/internal/jute"
-	"github.com/zkrecipes/zkrecipes/internal/line"
 	"github.com/zkrecipes/zkrecipes/internal/recipetest"
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
 // Members of a DoubleBarrier enter and leave.
-
-// A member waits for no predecessor, so a long line has nothing to tell it.
-func TestDoubleBarrierOfMoreMembersThanAShortLineHas(t *testing.T) {
-	inBubble(t, func(t *testing.T, w *world) {
-		const n = line.LongLine + 4
-		d := w.DoubleOf(n)
-		for range 2 {
-			var as []entering
-			for range n {
-				as = append(as, recipetest.Enter(t, d))
-			}
-			w.leave(as...)
-		}
-	})
-}
-
-func TestLeaveDoesNotWaitForAMemberThatDied(t *testing.T) {
-	inBubble(t, func(t *testing.T, w *world) {
-		const n = 4
-		for dies := range n { // in the order of the names, on which it depends which member waits for which
-			vs := w.visits(n)
-			w.sortByName(vs)
-			victim := vs[dies]
-			var leaves []*harness.Call[struct{}]
-			for _, v := range slices.Delete(vs, dies, dies+1) {
-				leaves = append(leaves, w.leaves(v))
-			}
-			for _, l := range leaves {
-				require.True(t, l.Waiting(), "one member is inside")
-			}
-			w.dies(victim)
-			for _, l := range leaves {
-				l.Get()
-			}
-			<-victim.Context(t.Context()).Done()
-			require.ErrorIs(t, victim.Leave(t.Context()), zkrecipes.ErrLost)
-			require.Empty(t, w.Srv.Children("/d"))
-		}
-	})
-}
 
 // A ready that is left from a run that crashed opens nothing.
 func TestOldReadyLetsNobodyPassAlone(t *testing.T) {
@@ -163,25 +119,6 @@ func TestLeavingADoubleBarrierCostsACommitAndAFewReadsEach(t *testing.T) {
 		require.LessOrEqual(t, did.Requests["getData"], 8*n)
 		require.LessOrEqual(t, did.Requests["getChildren2"], did.Requests["getData"]+n)
 		require.Empty(t, w.Srv.Children("/d"))
-	})
-}
-
-func TestSpuriousWakeUpsLetNobodyLeave(t *testing.T) {
-	inBubble(t, func(t *testing.T, w *world) {
-		c := w.Stranger(nil)
-		other := w.enters(2)
-		member := "/d/" + w.Inside()[0]
-		vs := recipetest.Visits(t, w.entersIn(c, 2), other)
-		leaves := w.leaves(vs[0])
-		for range 3 {
-			for _, event := range []int32{jute.EventDataChanged, jute.EventDeleted} {
-				recipetest.Spurious(c, member, event)
-				synctest.Wait()
-				require.True(t, leaves.Waiting())
-			}
-		}
-		w.allLeave(vs[1])
-		leaves.Get()
 	})
 }
 

@@ -133,16 +133,6 @@ func TestACancelThatFindsItsMemberDeletedChecksWhetherTheRoundWasOpenedWithIt(t 
 	})
 }
 
-// The client reconnects to a server that has not applied the join yet.
-func TestSearchForALostJoinOfABarrierSyncsFirst(t *testing.T) {
-	inBubble(t, func(t *testing.T, w *world) {
-		a, b := w.waits(2), w.InRound(2)
-		w.Plan.Add(zktest.Fault{Do: zktest.Drop, After: true, Op: recipetest.OpJoinRound})
-		requests := w.Requests(func() { recipetest.Indexes(t, a, w.waitsAt(b)) })
-		require.Equal(t, 1, requests[recipetest.OpJoinRound])
-	}, recipetest.Behind(2, 1))
-}
-
 // The round opens while the client's link is stalled, and the client reads of it
 // after its session has expired. The round was opened with this member, so Wait
 // returns its index.

@@ -170,17 +170,16 @@ type kind struct {
 	recipetest.BarrierCase
 	join    string   // the request that joins
 	open    string   // the request that opens
-	depart  string   // the request of a member that is cancelled
 	watched []string // what a member watches beside its own znode, relative to the path
 }
 
 var (
 	barrierKind = kind{
-		BarrierCase: recipetest.BothBarriers[0], join: recipetest.OpJoinRound, open: recipetest.OpOpenRound, depart: recipetest.OpCancelWait,
+		BarrierCase: recipetest.BothBarriers[0], join: recipetest.OpJoinRound, open: recipetest.OpOpenRound,
 		watched: []string{"/round/ready", "/round/ready/signal-of2"},
 	}
 	doubleKind = kind{
-		BarrierCase: recipetest.BothBarriers[1], join: recipetest.OpEnter, open: recipetest.OpOpenAll, depart: recipetest.OpDepart,
+		BarrierCase: recipetest.BothBarriers[1], join: recipetest.OpEnter, open: recipetest.OpOpenAll,
 		watched: []string{"/ready"},
 	}
 	kinds = map[string]kind{barrierKind.Name: barrierKind, doubleKind.Name: doubleKind}

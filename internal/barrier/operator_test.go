@@ -13,7 +13,6 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/harness"
 	"github.com/zkrecipes/zkrecipes/internal/recipetest"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
-	"github.com/zkrecipes/zkrecipes/internal/zkserver"
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
@@ -193,17 +192,4 @@ func TestReadyThatCannotBeDeletedIsAnError(t *testing.T) {
 		recipetest.Indexes(t, a, w.waits(2))
 		require.ErrorContains(t, recipetest.Fails(t, w.waits(2), zk.ErrNotEmpty), "cannot be deleted")
 	})
-}
-
-func TestRealWaitAtABarrierIsUncertainWhenTheServerLostItsData(t *testing.T) {
-	t.Parallel()
-	node := harness.OwnNode(t, zkserver.Config{})
-	servers := []string{node.Addr()}
-	path := harness.NewPath(t)
-	c := recipetest.DialTo(t, servers, &zkrecipes.Options{SessionTimeout: 8 * time.Second})
-	a := recipetest.WaitLater(t, zkrecipes.NewBarrier(c, path, 2))
-	recipetest.Sleeps(t, c, 3) // on the signal, on ready and on its own znode
-	require.NoError(t, node.Wipe(t.Context()))
-	recipetest.Fails(t, a, zk.ErrSessionExpired, zkrecipes.ErrUncertain) // nobody knows any more whether the round had been opened
-	recipetest.Indexes(t, recipetest.WaitLater(t, zkrecipes.NewBarrier(c, path, 2)), recipetest.WaitLater(t, zkrecipes.NewBarrier(recipetest.DialTo(t, servers, nil), path, 2)))
 }

@@ -55,40 +55,6 @@ func TestParticipantsThatDisagreeOnNGetAnErrorThatNamesBoth(t *testing.T) {
 	})
 }
 
-// The path is reaped, or deleted, and made anew with another n.
-func TestBarrierThatRemembersAnotherNIsAnErrorAndOpensNothing(t *testing.T) {
-	each(t, map[string]int{"more than it remembers": 3, "fewer": 1}, func(t *testing.T, w *world, n int) {
-		old := w.used(2)
-		recipetest.RemoveTree(t, w.Bare(), "/b")
-		var as []waiting
-		for range n {
-			if len(as) > 0 {
-				before := len(w.Present())
-				w.failsForSize(w.waitsAt(old), n, 2)
-				synctest.Wait()
-				require.Len(t, w.Present(), before)
-			}
-			as = append(as, w.waits(n))
-		}
-		recipetest.Indexes(t, as...)
-		w.failsForSize(w.waitsAt(old), n, 2)
-		w.empty()
-	})
-}
-
-// All that have come remember an n that the path no longer has. They are as many.
-func TestMembersThatAllRememberAnotherNOpenNothing(t *testing.T) {
-	inBubble(t, func(t *testing.T, w *world) {
-		old := w.used(2)
-		w.sizeIs("3")
-		for _, a := range []waiting{recipetest.WaitLater(t, old), recipetest.WaitLater(t, old)} {
-			w.failsForSize(a, 3, 2)
-		}
-		synctest.Wait()
-		require.Empty(t, w.Srv.Children("/b"))
-	})
-}
-
 // The one that remembers another n has come first. The others must not be let through
 // with it, and its number must not be one of theirs.
 func TestMemberThatRemembersAnotherNIsNotCounted(t *testing.T) {

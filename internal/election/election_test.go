@@ -5,7 +5,6 @@ import (
 	"errors"
 	"os"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -45,46 +44,6 @@ func mayDo(w *recipetest.ElectionWorld, perms int32) {
 	w.T.Helper()
 	_, err := w.Operator.SetACL(w.Path, zk.WorldACL(perms), -1)
 	require.NoError(w.T, err)
-}
-
-func TestCampaignsOnOneValueExcludeEachOther(t *testing.T) {
-	recipetest.InElectionBubble(t, func(t *testing.T, w *recipetest.ElectionWorld, _, _ *zkrecipes.Election) {
-		e := w.Election(nil)
-		leading := 0
-		var calls []*harness.Call[struct{}]
-		for range 20 {
-			calls = append(calls, harness.GoErr(t, func(ctx context.Context) error {
-				term, err := e.Campaign(ctx, nil)
-				if err != nil {
-					return err
-				}
-				leading++ // the race detector looks, too
-				time.Sleep(time.Millisecond)
-				if leading--; leading != 0 {
-					return errors.New("two leaders")
-				}
-				return term.Resign()
-			}))
-		}
-		for _, call := range calls {
-			call.Get()
-		}
-		w.NoLeader()
-	})
-}
-
-// The path is known to the servers for as long as there are candidates.
-func TestAnIdleElectionsPathIsReapedAndObserversGoOn(t *testing.T) {
-	recipetest.InElectionBubble(t, func(t *testing.T, w *recipetest.ElectionWorld, a, b *zkrecipes.Election) {
-		require.NoError(t, recipetest.Campaigns(t, a, "a").Resign())
-		o := recipetest.Follow(t, b)
-		time.Sleep(3 * time.Hour)
-		require.NotContains(t, w.Srv.Children("/"), w.Path[1:], "reaped")
-		term := recipetest.Campaigns(t, a, "a2")
-		synctest.Wait()
-		require.Equal(t, []string{"none", "a2"}, o.Texts())
-		require.NoError(t, term.Resign())
-	})
 }
 
 func TestAProclamationWhoseReplyIsLostIsMade(t *testing.T) {

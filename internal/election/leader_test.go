@@ -78,53 +78,6 @@ func TestNoTermCommitsOnceTheLeadersZnodeWasDeleted(t *testing.T) {
 	}
 }
 
-// The evicted leader's session lives on, and there is no other candidate to replace the
-// znode. It learns of the eviction by a watch, or when it resigns.
-func TestAnEvictedLeaderDeletesItsOtherZnode(t *testing.T) {
-	for _, resigns := range []bool{false, true} {
-		recipetest.InElectionBubble(t, func(t *testing.T, w *recipetest.ElectionWorld, a, b *zkrecipes.Election) {
-			o := recipetest.Follow(t, b)
-			term := recipetest.Campaigns(t, a, "a")
-			synctest.Wait()
-			if !resigns {
-				time.Sleep(5 * time.Second)
-			}
-			w.Evict(term)
-			if resigns {
-				w.LeaderIs("a")
-				require.ErrorIs(t, term.Resign(), zkrecipes.ErrLost)
-				synctest.Wait()
-			}
-			w.NoLeader()
-			require.Equal(t, []string{"none", "a", "none"}, o.Texts())
-			require.NoError(t, recipetest.Campaigns(t, b, "b").Resign())
-		})
-	}
-}
-
-// The evicted leader tries again until it may join the line, or its client is closed.
-func TestAnEvictedLeaderThatMayNotJoinDeletesItsZnodeLater(t *testing.T) {
-	for _, closed := range []bool{false, true} {
-		recipetest.InElectionBubble(t, func(t *testing.T, w *recipetest.ElectionWorld, a, _ *zkrecipes.Election) {
-			term := recipetest.Campaigns(t, a, "a")
-			time.Sleep(5 * time.Second)
-			mayDo(w, zk.PermAll&^zk.PermCreate)
-			w.Evict(term)
-			time.Sleep(time.Hour)
-			w.LeaderIs("a")
-			if closed {
-				began := time.Now()
-				require.NoError(t, w.ClientOf(a).Close())
-				require.Less(t, time.Since(began), time.Second)
-			} else {
-				mayDo(w, zk.PermAll)
-				time.Sleep(w.ClientOf(a).Status().Timeout)
-			}
-			w.NoLeader()
-		})
-	}
-}
-
 // What waits for a turn to delete the znode is evicted, too.
 func TestAnEvictedLeaderDeletesItsZnodeAlthoughItIsEvictedAgain(t *testing.T) {
 	recipetest.InElectionBubble(t, func(t *testing.T, w *recipetest.ElectionWorld, a, _ *zkrecipes.Election) {
@@ -168,28 +121,6 @@ func TestTheNextLeaderReplacesWhatAnEvictedOneLeft(t *testing.T) {
 		time.Sleep(time.Minute)
 		require.ErrorIs(t, first.Err(), zkrecipes.ErrLost)
 		w.LeaderIs("b")
-	})
-}
-
-// The operator deletes the path and all below it.
-func TestCandidatesOfAPathThatIsDeletedFailAndMayCampaignAgain(t *testing.T) {
-	recipetest.InElectionBubble(t, func(t *testing.T, w *recipetest.ElectionWorld, a, b *zkrecipes.Election) {
-		term := recipetest.Campaigns(t, a, "a")
-		next := recipetest.CampaignLater(t, b, "b")
-		time.Sleep(5 * time.Second)
-		var all []any
-		for _, name := range w.Srv.Children(w.Path) {
-			all = append(all, &zk.DeleteRequest{Path: w.Path + "/" + name, Version: -1})
-		}
-		_, err := w.Operator.Multi(append(all, &zk.DeleteRequest{Path: w.Path, Version: -1})...)
-		require.NoError(t, err)
-		recipetest.Fails(t, next, zkrecipes.ErrEvicted)
-		synctest.Wait()
-		require.ErrorIs(t, term.Err(), zkrecipes.ErrLost)
-		second := recipetest.Campaigns(t, b, "b")
-		require.Greater(t, second.Token(), term.Token())
-		require.NoError(t, second.Resign())
-		w.NoLeader()
 	})
 }
 

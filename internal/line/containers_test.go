@@ -270,7 +270,7 @@ func TestAJoinBesideTheDeletionOfItsLine(t *testing.T) {
 }
 
 func TestPathsThatAreUsedOnceDoNotPileUp(t *testing.T) {
-	const perSecond, idle = 50, int(line.IdleLine / time.Second)
+	const perSecond, idle = 5, int(line.IdleLine / time.Second)
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		c := w.Stranger(nil)
 		for i := range 4 * idle * perSecond {

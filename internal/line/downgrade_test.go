@@ -261,23 +261,6 @@ func TestReentryThatMeetsADowngradeHoldsOrFails(t *testing.T) {
 	})
 }
 
-func TestDowngradeThatIsRefusedLeavesAWriter(t *testing.T) {
-	recipetest.InRWBubble(t, func(t *testing.T, w *recipetest.RWWorld) {
-		l := recipetest.Held(t, w.OurLock.Lock)
-		reader := w.MustWait(w.TheirLock.RLock)
-		_, err := w.Bare().SetACL(w.Path, zk.WorldACL(zk.PermAll&^zk.PermCreate), -1)
-		require.NoError(t, err)
-		require.ErrorIs(t, l.Downgrade(t.Context()), zk.ErrNoAuth)
-		require.Contains(t, l.Check().Path, "__WRIT__")
-		holds(w, 1)
-		again, err := w.OurLock.Lock(l.Reentrant(t.Context()))
-		require.NoError(t, err)
-		require.NoError(t, again.Release())
-		requests := w.Requests(func() { w.LastReleased(reader, l) })
-		require.Equal(t, 1, requests[recipetest.OpRelease], "the release sends the signal")
-	})
-}
-
 // The reply is lost, and the line's ACL changes before the request is sent again. The
 // server checks the ACL first, so it never returns NodeExists. If the client cannot learn the
 // outcome at all, the lease is lost: a holder that went on as a writer might have no place.

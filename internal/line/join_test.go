@@ -3,7 +3,6 @@ package line_test
 import (
 	"context"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -57,61 +56,6 @@ func TestJoinAnsweredAfterTheSessionExpiredGrantsNothing(t *testing.T) {
 			}, standStill)
 		})
 	}
-}
-
-// The same for the signal of a holder that releases.
-func TestSignalReadAfterTheSessionExpiredGrantsNothing(t *testing.T) {
-	for _, side := range recipetest.Sides {
-		t.Run(side.Name, func(t *testing.T) {
-			var c *harness.Link
-			var once sync.Once
-			standStill := zktest.OnChange(func(ch zktest.Change) {
-				// The holder leaves. It sends a signal if it held alone.
-				if !ch.Created && strings.HasPrefix(ch.Path, "/line/_c_") {
-					once.Do(func() { c.Stop() })
-				}
-			})
-			side.InBubble(t, func(t *testing.T, w *recipetest.SideWorld) {
-				c = harness.NewLink(w.Srv)
-				waits := w.Stranger(&zkrecipes.Options{Dialer: c.Dial})
-				holder := w.Excludes(w.Stranger(nil))
-				a, behind := w.Waits(waits), w.RivalWaits(w.Stranger(nil))
-				require.NoError(t, holder.Release())
-				synctest.Wait()
-				require.Len(t, w.Line(), 2)
-				require.True(t, a.Waiting())
-				require.True(t, behind.Waiting())
-				c.Lose() // the client reads the signal, but not that its session has expired
-				time.Sleep(11 * time.Second)
-				l := behind.Get() // the server has deleted the place ahead with its session
-				w.Plan.Add(zktest.Fault{Do: zktest.Refuse, Times: 3})
-				c.Resume()
-				time.Sleep(time.Second)
-				require.True(t, a.Waiting(), "the signal was for a place of the expired session")
-				require.Len(t, w.Line(), 2, "it has joined again at the tail")
-				w.Stands(l)
-				require.NoError(t, l.Release())
-				w.Stands(a.Get())
-			}, standStill)
-		})
-	}
-}
-
-func TestReleaseWhileDisconnectedTakesOneListingAfterTheReconnect(t *testing.T) {
-	recipetest.EachSideInBubble(t, func(t *testing.T, w *recipetest.SideWorld) {
-		c := w.Client(nil)
-		holder := w.Excludes(w.Client(nil))
-		a := w.Waits(c)
-		w.Plan.Add(zktest.Fault{Do: zktest.Refuse, Times: 3})
-		require.True(t, w.Srv.Disconnect(recipetest.SessionID(c)))
-		require.NoError(t, holder.Release())
-		synctest.Wait()
-		require.True(t, a.Waiting())
-		requests := w.Requests(func() { w.Stands(a.Get()) })
-		require.Equal(t, 1, requests["getChildren2"])
-		require.Zero(t, recipetest.Writes(requests))
-		require.Equal(t, 3, w.Plan.Fired()["refuse"])
-	})
 }
 
 // A place is evicted, so its successor then has the same predecessor. Both waiters receive the
@@ -236,18 +180,6 @@ func TestLeaseSeesEarlierCommitsAfterAReconnectToALaggingServer(t *testing.T) {
 	})
 }
 
-func TestSearchForAJoinIsRepeatedUntilItIsAnswered(t *testing.T) {
-	recipetest.EachSideInBubble(t, func(t *testing.T, w *recipetest.SideWorld) {
-		c := w.Client(nil)
-		drop := func(op string, after bool, skip int) zktest.Fault {
-			return zktest.Fault{Do: zktest.Drop, Op: op, After: after, Skip: skip}
-		}
-		w.Plan.Add(drop(recipetest.OpJoin, true, 0), drop("sync", false, 0), drop("getChildren2", true, 0), drop("getChildren2", false, 1), drop("getData", true, 0))
-		require.Equal(t, 1, w.Requests(func() { w.Stands(w.Holds(c)) })[recipetest.OpJoin])
-		require.Len(t, w.Line(), 1)
-	})
-}
-
 func TestSearchEndsWithTheSession(t *testing.T) {
 	recipetest.EachSideInBubble(t, func(t *testing.T, w *recipetest.SideWorld) {
 		c := w.Client(nil)
@@ -269,23 +201,6 @@ func TestAPlaceOfAnotherSessionIsNotAdopted(t *testing.T) {
 		_, err = mutexLine(c, w.Path).FindLostJoin(s, line.JoinOf(uuid))
 		require.ErrorIs(t, err, zkconn.ErrNotSent)
 		require.Len(t, w.Line(), 1, "the place is not deleted either")
-	})
-}
-
-// The servers refuse the search
-func TestPlaceOfALostJoinIsDeletedWhenItsSearchWasRefused(t *testing.T) {
-	recipetest.EachSideInBubble(t, func(t *testing.T, w *recipetest.SideWorld) {
-		c := w.Client(nil)
-		w.RefuseSearch(4)
-		_, err := w.Ours(c, w.Path).Lock(harness.Within(t, time.Minute))
-		require.ErrorIs(t, err, zkrecipes.ErrUncertain)
-		require.ErrorIs(t, err, zk.ErrNoAuth)
-		require.Len(t, w.Line(), 1)
-		time.Sleep(time.Minute)
-		require.Empty(t, w.Line(), "nobody has called anything")
-		require.Equal(t, 4, w.Plan.Fired()["answer before"])
-		require.Zero(t, w.Requests(func() { time.Sleep(time.Hour) })["getChildren2"], "the search has ended")
-		require.NoError(t, w.Ours(c, w.Path).Do(t.Context(), recipetest.Nothing))
 	})
 }
 

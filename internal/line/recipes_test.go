@@ -88,16 +88,6 @@ func TestLocksUseAPathWithoutDataAndRefuseOneWithOtherData(t *testing.T) {
 	})
 }
 
-func TestALockThatIsRefusedOnAQueuesPathWritesNothingThere(t *testing.T) {
-	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-		c := w.Stranger(nil)
-		recipetest.PutOn(t, zkrecipes.NewQueue(c, "/one", nil), "0")
-		_, err := zkrecipes.NewMutex(c, "/one").Lock(t.Context())
-		require.ErrorIs(t, err, zkrecipes.ErrPathInUse)
-		require.Empty(t, w.Text("/one"))
-	})
-}
-
 // counted returns how long a list is.
 func counted[E any](list []E, err error) (int, error) { return len(list), err }
 
@@ -171,19 +161,6 @@ func TestUnusedPathsAndThoseOfOtherRecipesAreToldFromEmptyOnes(t *testing.T) {
 		n, err := q.DeadLetters().Len(t.Context())
 		require.NoError(t, err, "there was no dead letter")
 		require.Zero(t, n)
-	})
-}
-
-// While somebody holds, too.
-func TestTheLineOfAnotherRecipeIsNotListedAsALocks(t *testing.T) {
-	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-		c := w.Stranger(nil)
-		for _, recipe := range []string{"election", "rwlock", "barrier", "double barrier", "semaphore"} {
-			_, err := recipetest.Recipes[recipe](t.Context(), c, "/"+recipe)
-			require.NoError(t, err)
-			_, err = zkrecipes.NewMutex(c, "/"+recipe).Contenders(t.Context())
-			require.ErrorIs(t, err, zkrecipes.ErrPathInUse, recipe)
-		}
 	})
 }
 

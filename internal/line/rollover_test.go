@@ -70,27 +70,6 @@ func (n numbered) option() zktest.Option {
 	})
 }
 
-func TestTheLastSequenceNumberIsGivenAgainAndAgainAndNeverGranted(t *testing.T) {
-	numbers := numbered{}
-	recipetest.EachSideInBubble(t, func(t *testing.T, w *recipetest.SideWorld) {
-		c, other := w.Client(nil), w.Client(nil)
-		l := w.Excludes(c) // joined before the counter ends
-		require.NoError(t, w.Srv.SetCounter(w.Path, math.MaxInt32-1))
-		clear(numbers)
-		var aside calls
-		for range 4 {
-			aside = append(aside, w.Aside(c), w.Aside(other))
-			_, err := w.Ours(c, w.Path).TryLock(t.Context())
-			require.ErrorIs(t, err, zkrecipes.ErrLocked)
-		}
-		require.Equal(t, numbered{math.MaxInt32 - 1: 1, math.MaxInt32: 7}, numbers, "TryLock does not join")
-		w.Stands(l)
-		require.NoError(t, l.Release())
-		w.Served(aside...)
-		require.Empty(t, w.Line())
-	}, numbers.option())
-}
-
 // The joins queue up behind the first one, and the server prepares them together.
 func TestNegativeSequenceNumbersAreNeverGranted(t *testing.T) {
 	for name, held := range map[string]bool{"free": false, "held": true} {
@@ -366,24 +345,4 @@ func TestALineThatChangesBeforeItsDeletionIsNotDeleted(t *testing.T) {
 			})
 		})
 	}
-}
-
-// An operator deletes the line while others are aside, and somebody holds in the new one.
-// A new line that is never empty must not starve those aside.
-func TestANewLineIsJoinedAtOnce(t *testing.T) {
-	recipetest.EachSideInBubble(t, func(t *testing.T, w *recipetest.SideWorld) {
-		c, conn := w.Client(nil), w.Bare()
-		_, holder, a := beside(w, c)
-		// The client learns of the deletion only when the new line stands.
-		w.Plan.Add(zktest.Fault{Do: zktest.Delay, Op: "getChildren2", Path: w.Path, For: time.Second})
-		require.NoError(t, conn.Delete(holder.Check().Path, -1))
-		require.NoError(t, conn.Delete(w.Path, -1))
-		again := w.Excludes(w.Stranger(nil))
-		time.Sleep(2 * time.Second)
-		synctest.Wait()
-		require.True(t, a.Waiting())
-		require.Len(t, w.Line(), 2)
-		require.NoError(t, again.Release())
-		w.Served(a)
-	})
 }

@@ -1,13 +1,11 @@
 package line_test
 
 import (
-	"context"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/zkrecipes/zkrecipes"
-	"github.com/zkrecipes/zkrecipes/internal/errs"
 	"github.com/zkrecipes/zkrecipes/internal/recipetest"
 )
 
@@ -42,38 +40,6 @@ func TestAReaderWaitsForTheNearestWriterAhead(t *testing.T) {
 			})
 		})
 	}
-}
-
-func TestAZeroRWLockIsAnError(t *testing.T) {
-	recipetest.InRWBubble(t, func(t *testing.T, w *recipetest.RWWorld) {
-		l := recipetest.Held(t, w.OurLock.Lock)
-		calls := func(w *zkrecipes.RWLock) map[string]func(context.Context) error {
-			return map[string]func(context.Context) error{
-				"lock": only(w.Lock), "read lock": only(w.RLock), "try lock": only(w.TryLock), "try read lock": only(w.TryRLock),
-				"list": only(w.Contenders), "downgrade": func(ctx context.Context) error { return w.Downgrade(ctx, l) },
-			}
-		}
-		for lock, want := range map[*zkrecipes.RWLock]string{
-			{}:                              `"": not made by its constructor (NewMutex, NewRWLock, NewGate, ...)`,
-			nil:                             `"": not made by its constructor (NewMutex, NewRWLock, NewGate, ...)`,
-			zkrecipes.NewRWLock(nil, "/x"):  `/x: nil client`,
-			zkrecipes.NewRWLock(w.C, "bad"): `bad: path does not begin with "/"`,
-		} {
-			for op, f := range calls(lock) {
-				require.EqualError(t, f(t.Context()), "zkrecipes: "+op+" "+want)
-			}
-		}
-		var none context.Context
-		for _, f := range calls(w.OurLock) {
-			require.ErrorIs(t, f(none), errs.ErrNilContext)
-		}
-		require.ErrorContains(t, w.OurLock.Do(t.Context(), nil), "nil function")
-		require.ErrorContains(t, w.OurLock.RDo(t.Context(), nil), "nil function")
-		require.NoError(t, w.C.Close())
-		for _, f := range calls(w.OurLock) {
-			require.ErrorIs(t, f(t.Context()), zkrecipes.ErrClosed)
-		}
-	})
 }
 
 func TestAReaderNeverSignalsAndItsDataIsIgnored(t *testing.T) {

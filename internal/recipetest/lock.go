@@ -112,20 +112,6 @@ func (w *World) Stand(conn *zk.Conn, k layout.Kind, n int) (paths []string) {
 	return paths
 }
 
-// EachBusy runs a test for each error after which the outcome of a request is unknown, which
-// the server sends instead of carrying the request out, or after it.
-func EachBusy(t *testing.T, f func(t *testing.T, answer zktest.Fault)) {
-	for _, code := range busyCodes {
-		for _, after := range []bool{false, true} {
-			answer := zktest.Fault{Do: zktest.Answer, Code: code, After: after}
-			t.Run(answer.String(), func(t *testing.T) { f(t, answer) })
-		}
-	}
-}
-
-// BusyFor is how long the server answers with such an error in the tests below.
-const BusyFor = 5 * time.Second
-
 // Leaves cancels the attempt and requires that it returns that cause.
 func Leaves(t *testing.T, a *harness.Call[*zkrecipes.Lease]) {
 	t.Helper()

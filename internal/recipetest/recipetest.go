@@ -15,7 +15,6 @@ import (
 	"github.com/zkrecipes/zkrecipes"
 	"github.com/zkrecipes/zkrecipes/internal/harness"
 	"github.com/zkrecipes/zkrecipes/internal/layout"
-	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
 // Nothing is a function for Do.
@@ -47,12 +46,6 @@ func LockLater(t testing.TB, m *zkrecipes.Mutex) *harness.Call[*zkrecipes.Lease]
 func (r *Rig) Queued(n int) {
 	r.T.Helper()
 	harness.Eventually(r.T, "places in line", func() bool { return len(harness.Children(r.T, r.Raw, r.Path)) == n })
-}
-
-// Idle reports whether the client has set all its watches.
-func Idle(c *zkrecipes.Client) bool {
-	s, _ := Core(c).Session()
-	return !slices.ContainsFunc(s.Inspect().Watches, func(w zkconn.InspectedWatch) bool { return !w.Answered })
 }
 
 // TracedEvent is what tests read of the arguments of a Trace's functions.

@@ -15,42 +15,6 @@ import (
 
 // What somebody else does to the znodes of a Semaphore.
 
-// One of its slots was deleted: the lease is lost, also for Commit, and the others are
-// given back.
-func TestSemaphoreHolderOfADeletedSlotLosesItsLease(t *testing.T) {
-	for _, slot := range []int{0, 1} {
-		for _, how := range []string{"watched", "commit", "release"} {
-			recipetest.InSemaphoreBubble(t, func(t *testing.T, w *recipetest.World) {
-				x := w.Semaphore(2)
-				l := recipetest.Acquire(t, x, 2)
-				a := w.WaitsForSlots(2, 1)
-				if how == "watched" {
-					time.Sleep(2 * time.Second)
-				}
-				require.NoError(t, w.Bare().Delete(w.SlotNode(slot), -1))
-				next := a.Get()
-				if how != "watched" { // else the other slot may be free by now
-					require.Equal(t, slot, next.Slot())
-				}
-				switch how {
-				case "watched":
-					synctest.Wait()
-					require.ErrorIs(t, l.Err(), zkrecipes.ErrLost)
-				case "commit":
-					_, err := l.Commit(harness.Within(t, time.Minute), zkrecipes.OpCreate("/x", nil, 0, nil))
-					require.ErrorIs(t, err, zkrecipes.ErrLost)
-					require.NotContains(t, w.Srv.Children("/"), "x")
-				}
-				require.ErrorIs(t, l.Release(), zkrecipes.ErrLost)
-				synctest.Wait()
-				require.Equal(t, next.Slots(), w.Taken(), "the other was given back, and the next holder's stands")
-				require.NoError(t, next.Err())
-				recipetest.ReleaseSlots(t, next)
-			})
-		}
-	}
-}
-
 // Everything is deleted under holders and waiters, who go on.
 func TestSemaphoreThatIsDeletedIsMadeAnew(t *testing.T) {
 	for _, path := range []string{"/s", "/s/slots"} {

@@ -114,18 +114,6 @@ func TestResizeSurvivesAMishapAtAnyRequest(t *testing.T) {
 	}
 }
 
-// The value that created the path by Resize follows later changes, although it has not
-// acquired anything yet.
-func TestSemaphoreThatResizeCreatedFollowsOthers(t *testing.T) {
-	recipetest.InSemaphoreBubble(t, func(t *testing.T, w *recipetest.World) {
-		x, y := w.Semaphore(2), w.Semaphore(5)
-		recipetest.Resize(t, x, 5)
-		cycle(t, y, 1)
-		recipetest.Resize(t, y, 7)
-		cycle(t, x, 7)
-	})
-}
-
 // A value whose client has moved to a server that lags behind a Resize has the new n.
 func TestSemaphoreBehindALaggingServerKnowsTheNewSize(t *testing.T) {
 	recipetest.InSemaphoreBubble(t, func(t *testing.T, w *recipetest.World) {

@@ -164,31 +164,6 @@ func TestWatchTreeSurvivesAMishapAtAnyRequest(t *testing.T) {
 	})
 }
 
-func TestATreeThatHasChangedWhileTheClientWasAway(t *testing.T) {
-	recipetest.InWatchBubble(t, func(t *testing.T, w *recipetest.WatchWorld, a, _ *zkrecipes.Client) {
-		w.Creates(w.Path, "1")
-		w.Creates(w.Path+"/a", "2")
-		w.Creates(w.Path+"/a/b", "3")
-		w.Creates(w.Path+"/c", "4")
-		m := mirrors(t, a, w.Path, nil)
-		w.Away(a)
-		w.Deletes(w.Path + "/a/b")
-		w.Deletes(w.Path + "/a")
-		w.Sets(w.Path+"/c", "5")
-		w.Creates(w.Path+"/d", "6")
-		w.Back()
-		time.Sleep(time.Minute)
-		require.Equal(t, "/config/c=5 /config/d=6 /config=1", m.text())
-		w.Away(a)
-		w.Deletes(w.Path + "/c")
-		w.Deletes(w.Path + "/d")
-		w.Deletes(w.Path)
-		w.Back()
-		time.Sleep(time.Minute)
-		require.Empty(t, m.text())
-	})
-}
-
 // Random changes while connections are lost, sessions end and servers lag: after each quiet
 // while the copy is the tree.
 func TestWatchTreeFollowsRandomChangesThroughFaults(t *testing.T) {

@@ -123,26 +123,6 @@ func TestWatchIsUnderThePrefixAndHasTheCredentials(t *testing.T) {
 	})
 }
 
-func TestWatchesSeeWhatHasChangedWhileTheyWereDisconnected(t *testing.T) {
-	recipetest.InWatchBubble(t, func(t *testing.T, w *recipetest.WatchWorld, a, _ *zkrecipes.Client) {
-		w.Creates(w.Path, "1")
-		r := recipetest.WatchesAt(t, a, w.Path)
-		w.Away(a)
-		w.Deletes(w.Path)
-		w.Creates(w.Path, "2")
-		require.Equal(t, []string{"1"}, r.Texts())
-		w.Back()
-		time.Sleep(5 * time.Second)
-		require.Equal(t, []string{"1", "2"}, r.Texts())
-		w.Away(a)
-		w.Deletes(w.Path)
-		time.Sleep(time.Minute) // the session expires
-		w.Back()
-		time.Sleep(20 * time.Second)
-		require.Equal(t, []string{"1", "2", "none"}, r.Texts())
-	})
-}
-
 func TestWatchesEndWhenTheClientIsClosed(t *testing.T) {
 	recipetest.InWatchBubble(t, func(t *testing.T, w *recipetest.WatchWorld, a, b *zkrecipes.Client) {
 		r, l := recipetest.WatchesAt(t, a, w.Path), recipetest.ListsOf(t, a, w.Path)

@@ -302,7 +302,9 @@ func (w *callWorld) election() *zkrecipes.Election {
 	return made(w, zkrecipes.NewElection(w.by, w.at("/e")))
 }
 
-func (w *callWorld) shards() *zkrecipes.Shards { return zkrecipes.NewShards(w.c, "/shards", 2, nil) }
+func (w *callWorld) shards() *zkrecipes.Shards {
+	return made(w, zkrecipes.NewShards(w.by, w.at("/shards"), 2, nil))
+}
 
 func (w *callWorld) gate() *zkrecipes.Gate { return made(w, zkrecipes.NewGate(w.by, w.at("/gate"))) }
 

@@ -53,7 +53,11 @@ func ExampleElection_Campaign() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	defer term.Resign()
+	defer func() {
+		if err := term.Resign(); err != nil { // the term may have ended before
+			log.Print(err)
+		}
+	}()
 	if err := term.Proclaim(ctx, []byte("10.0.0.7:8080")); err != nil {
 		log.Print(err)
 		return

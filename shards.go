@@ -100,8 +100,8 @@ func (x *Shards) Path() string {
 }
 
 func (x *Shards) check(ctx context.Context) error {
-	if x == nil || x.c == nil {
-		return errors.New("not made by its constructor (NewShards)")
+	if x == nil || x.opts.Settle == 0 { // NewShards gives it one
+		return errors.New("not made by NewShards")
 	}
 	if err := x.c.Check(ctx, x.path); err != nil {
 		return err
@@ -296,10 +296,11 @@ func owners(ms []Member) (all []Owner) {
 // number while another process works on one of the old number. So Resize blocks until each function
 // has returned, and a shard that was given up has no owner until then. If ctx ends first, its error
 // is returned, and ErrClosed from a Shutdown on, and the processes that serve carry out the change all
-// the same. So look for Leaves in Owners before, and end a process whose function hangs. Several calls
-// run one after the other. Resize creates the child "resized", so that the servers do not delete
-// the path when it is idle: the new number remains until the next Resize, or until somebody
-// deletes the path.
+// the same. So look for Leaves in Owners before, and end a process whose function hangs. Owners has no
+// process whose ctx has ended: those that Resize waits for are the Contenders that are Held of the RWLock
+// at the path's child "size". Several calls run one after the other. Resize creates the child "resized",
+// so that the servers do not delete the path when it is idle: the new number remains until the next
+// Resize, or until somebody deletes the path.
 //
 // ErrUncertain is returned if the reply to the write is lost and ctx ends. ErrPathInUse is returned if
 // the path holds other data, and ErrDeadlock in a function that Serve has called, with its context.

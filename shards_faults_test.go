@@ -206,6 +206,35 @@ func TestAProcessWhoseNumberOfShardsMayChangeWaitsForFunctionsThatHaveTheirShard
 	})
 }
 
+// Owners does not have it. The others can end meanwhile.
+func TestAProcessThatHoldsAResizeUpAfterItHasLeftReadsTheSize(t *testing.T) {
+	inShards(t, func(t *testing.T, w *shardWorld) {
+		a := w.Stranger(&zkrecipes.Options{Identity: "a"})
+		stop := w.process(a, "a", 6, nil)
+		other := w.serves("b", 6)
+		time.Sleep(time.Minute)
+		w.hang("a", true)
+		leaving := harness.GoErr(t, func(context.Context) error { return stop() })
+		time.Sleep(10 * time.Second)
+		x := w.of(6)
+		resize := harness.GoErr(t, with(x.Resize, 8))
+		time.Sleep(time.Minute)
+		require.True(t, resize.Waiting())
+		all, err := x.Owners(t.Context())
+		require.NoError(t, err)
+		require.Empty(t, all)
+		cs, err := zkrecipes.NewRWLock(w.Stranger(nil), "/shards/size").Contenders(t.Context())
+		require.NoError(t, err)
+		require.True(t, cs[0].Held && cs[0].Reader)
+		require.Equal(t, "a", cs[0].Identity)
+		require.False(t, cs[1].Held)
+		require.NoError(t, other())
+		w.hang("a", false)
+		resize.Get()
+		leaving.Get()
+	})
+}
+
 // Several changes at once all end, however far away the callers and the processes are.
 func TestResizesAtOnceWithDifferentNumbersAllEnd(t *testing.T) {
 	for seed := range uint64(30) {

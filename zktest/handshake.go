@@ -50,7 +50,7 @@ func (c *conn) handshake() bool {
 		return false
 	}
 	c.nc.SetReadDeadline(time.Time{})
-	v := s.opt.plan.before(requestInfo{op: "connect", sessionless: !s.hasSession(q.id)})
+	v := s.opt.plan.before(requestInfo{op: "connect", sessionless: !s.hasSession(q.id)}, 0)
 	if v.delay > 0 && !c.sleep(v.delay) {
 		return false
 	}

@@ -127,13 +127,31 @@ type verdict struct {
 	delay                  time.Duration
 	err                    int32
 	miscounts              []*plannedFault
+	last                   bool // the connection may end here, so nothing is decided yet of what is behind
 }
 
 // exhausted reports whether no fault can fire any more. It takes no lock.
 func (p *Plan) exhausted() bool { return p.remaining.Load() == 0 }
 
-// before returns what happens to a request that has arrived.
-func (p *Plan) before(e requestInfo) verdict { return p.decide(e, false) }
+// before returns what happens to a request that has arrived, behind so many on its connection that are
+// not applied yet.
+func (p *Plan) before(e requestInfo, pending int) verdict {
+	v := p.decide(e, false)
+	v.last = v.drop || v.withhold || v.expire || p.mayEnd(e, pending)
+	return v
+}
+
+// mayEnd reports whether a fault may end the connection after the request.
+func (p *Plan) mayEnd(e requestInfo, pending int) bool {
+	if p.exhausted() {
+		return false
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.ContainsFunc(p.faults, func(f *plannedFault) bool {
+		return f.After && (f.Do == Drop || f.Do == Expire) && !f.spent() && f.matched+pending >= f.Skip && f.matches(e)
+	})
+}
 
 // after returns what happens to a request that has been applied, before its
 // reply is sent.

@@ -330,6 +330,34 @@ func TestExpireFiresOnlyIfThereIsASession(t *testing.T) {
 	})
 }
 
+// The client sends it again.
+func TestAFaultDoesNotFireOnARequestThatTheConnectionEndsBefore(t *testing.T) {
+	for _, do := range []Action{Drop, Withhold, Expire} {
+		beforeAndAfter(t, func(t *testing.T, name string, after bool) {
+			if do == Withhold && after {
+				return // requests behind it are applied
+			}
+			inMemory(t, func(t *testing.T, srv *Server) {
+				c := dialSession(t, srv, 0, nil, 0)
+				c.create("/a", 0)
+				srv.Plan().Add(
+					Fault{Do: do, After: after, Op: "create", Skip: 1},
+					Fault{Do: Answer, Op: "exists", Code: jute.ErrOperationTimeout},
+				)
+				var sent []byte
+				for i, record := range [][]byte{createRecord("/a/1", 0), createRecord("/a/2", 0), createRecord("/a/3", 0)} {
+					sent = append(sent, frame(int32(i), jute.OpCreate, record)...)
+				}
+				c.write(append(sent, frame(3, jute.OpExists, watchRecord("/"))...))
+				synctest.Wait()
+				require.Equal(t, map[string]int{string(do) + " " + name: 1, "answer before": 0}, srv.Plan().Fired())
+				require.Equal(t, jute.ErrOperationTimeout, dialSession(t, srv, 0, nil, 0).roundTrip(jute.OpExists, watchRecord("/")).err)
+				require.Contains(t, srv.Plan().String(), "answer before exists code=-7 skip=0 times=1: matched 1, fired 1")
+			})
+		})
+	}
+}
+
 func TestAMiscountThatFindsNoSuchZnodeIsNotCounted(t *testing.T) {
 	srv := NewServer(t)
 	c := dialSession(t, srv, 0, nil, 0)

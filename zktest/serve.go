@@ -11,7 +11,8 @@ import (
 //
 // The plan decides about every request twice: before the request is applied, and
 // again before its reply is queued. A delayed request splits the batch, and the
-// requests before it are served without delay.
+// requests before it are served without delay. So does one after which the connection
+// may end: a request that is not served uses up no fault.
 func (c *conn) serve(batch []*request) bool {
 	if c.server.opt.plan.exhausted() {
 		return c.processBatch(batch, nil)
@@ -19,8 +20,8 @@ func (c *conn) serve(batch []*request) bool {
 	for len(batch) > 0 {
 		var verdicts []verdict
 		n := 0
-		for n < len(batch) {
-			v := c.server.opt.plan.before(requestInfoOf(batch[n]))
+		for last := false; n < len(batch) && !last; n++ {
+			v := c.server.opt.plan.before(requestInfoOf(batch[n]), n)
 			if v.delay > 0 {
 				if n > 0 && !c.processBatch(batch[:n], verdicts) {
 					return false
@@ -30,8 +31,7 @@ func (c *conn) serve(batch []*request) bool {
 					return false
 				}
 			}
-			verdicts = append(verdicts, v)
-			n++
+			verdicts, last = append(verdicts, v), v.last
 		}
 		if !c.processBatch(batch[:n], verdicts) {
 			return false

@@ -202,6 +202,7 @@ func TestASemaphoreIsResized(t *testing.T) {
 	require.Len(t, states, 2)
 	require.Equal(t, "/s has 2 slots\n", succeed(t, srv.Addr(), "sem", "resize", "/s", "2"))
 	second.await("held")
+	require.Equal(t, "/s has 1 slot\n", succeed(t, srv.Addr(), "sem", "resize", "/s", "1"))
 	code, _, _ := zkr(t, srv.Addr(), "sem", "resize", "/s", "none")
 	require.Equal(t, 64, code)
 }

@@ -3,6 +3,7 @@ package harness
 import (
 	"context"
 	"net"
+	"os"
 	"sync"
 	"time"
 
@@ -12,7 +13,8 @@ import (
 // Link connects clients to a zktest server. It can be stopped, as if the client's
 // process was suspended: the client reads nothing, what it writes is discarded, and
 // no deadline passes. Once the link is resumed, the client reads what the server has
-// sent meanwhile. With a latency, what the server sends arrives that much later.
+// sent meanwhile, even if its deadline has passed by then. With a latency, what the server
+// sends arrives that much later.
 type Link struct {
 	dial func(ctx context.Context, network, addr string) (net.Conn, error)
 
@@ -54,6 +56,12 @@ func (s *Link) Received() int {
 	return s.received
 }
 
+func (s *Link) wake() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.turn.Broadcast()
+}
+
 func (s *Link) set(still, deaf bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -80,6 +88,8 @@ type stalled struct {
 	underWay chan chunk
 	buf      []byte
 	err      error // follows what is in buf
+	deadline time.Time
+	late     *time.Timer // wakes Read at the deadline; nil: there was none
 	closed   bool
 	gone     chan struct{} // closed by Close
 }
@@ -126,12 +136,14 @@ func (c *stalled) deliver() {
 func (c *stalled) Read(p []byte) (int, error) {
 	c.s.mu.Lock()
 	defer c.s.mu.Unlock()
-	for !c.closed && (c.s.still || len(c.buf) == 0 && c.err == nil) {
+	for !c.closed && (c.s.still || len(c.buf) == 0 && c.err == nil && !c.isLate()) {
 		c.s.turn.Wait()
 	}
 	switch {
 	case c.closed:
 		return 0, net.ErrClosed
+	case len(c.buf) == 0 && c.err == nil:
+		return 0, os.ErrDeadlineExceeded
 	case len(c.buf) == 0:
 		return 0, c.err
 	}
@@ -161,6 +173,23 @@ func (c *stalled) Close() error {
 	return c.Conn.Close()
 }
 
-func (c *stalled) SetDeadline(time.Time) error { return nil }
+// isLate reports whether the deadline of Read has passed.
+func (c *stalled) isLate() bool { return !c.deadline.IsZero() && !time.Now().Before(c.deadline) }
 
-func (c *stalled) SetReadDeadline(time.Time) error { return nil }
+func (c *stalled) SetDeadline(t time.Time) error {
+	_ = c.SetReadDeadline(t)
+	return c.SetWriteDeadline(t)
+}
+
+func (c *stalled) SetReadDeadline(t time.Time) error {
+	c.s.mu.Lock()
+	defer c.s.mu.Unlock()
+	c.deadline = t
+	if c.late != nil {
+		c.late.Stop()
+	}
+	if !t.IsZero() {
+		c.late = time.AfterFunc(time.Until(t), c.s.wake)
+	}
+	return nil
+}

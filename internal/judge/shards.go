@@ -22,6 +22,8 @@ type shards struct {
 	given, orphans int // shards that a process gave to another one, and that had lost their owners
 	newcomers      int // processes that had no shard, and were given one
 	least          int // how many must have been given to these
+
+	expired time.Duration // when a process has lost its session last
 }
 
 // shard is what is known of one. Its owner is who has the highest token.
@@ -48,6 +50,8 @@ func newShards(j *Judge) shards {
 func (s *shards) take(e Event) {
 	one := s.by[e.Key]
 	switch {
+	case e.Kind == Expired:
+		s.expired = e.At
 	case one == nil:
 	case e.Kind == Granted && e.Token > one.token:
 		s.granted(one, e)
@@ -101,10 +105,11 @@ func (s *shards) look(now time.Duration) {
 }
 
 // Even judges that so many processes have shards, and each as many as the others, or one more. at must
-// be a moment at which there are no faults. It returns false if it is not so.
+// be a moment at which there are no faults. It returns false if it is not so. Shards move after an
+// outage, a fault of a process, and the end of a session, so it is not judged for a Bound after these.
 func (j *Judge) Even(at time.Duration, processes int) bool {
 	shares, n := j.shards.shares(), len(j.shards.by)
-	if at-j.served.lastWrite > outageFrom || n == 0 {
+	if at-j.served.lastWrite > outageFrom || at-max(j.served.calm, j.shards.expired) < j.Bound() || n == 0 {
 		return true
 	}
 	even := Evenly(shares, n, processes)

@@ -100,3 +100,21 @@ func TestSharesThatAreNotEvenAreFound(t *testing.T) {
 	h.finds(30, "even")
 	require.Equal(t, Moves{Given: 1, Newcomers: 1, Least: 1, Longest: seconds(0.5), Patient: seconds(0.5)}, h.j.Moves())
 }
+
+// For 8 s after a fault, or after a process has lost its session.
+func TestSharesNeedNotBeEvenSoonAfterAFault(t *testing.T) {
+	h := newTrial(t)
+	h.haveShards()
+	h.owns(1, "/a", 1, 0.5, 60, "")
+	h.owns(1, "/b", 2, 0.5, 60, "")
+	h.by(10, 3, "", Event{Kind: Killed})
+	h.by(20, 1, "", Event{Kind: Expired})
+	for _, at := range []float64{17, 27} {
+		h.j.JudgeUntil(seconds(at))
+		require.True(t, h.j.Even(seconds(at), 2))
+		h.finds(at)
+	}
+	h.j.JudgeUntil(seconds(28))
+	require.False(t, h.j.Even(seconds(28), 2))
+	h.finds(28, "even")
+}

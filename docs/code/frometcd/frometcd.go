@@ -25,13 +25,13 @@ func tryLock(ctx context.Context, orders *zkrecipes.Mutex) (*zkrecipes.Lease, er
 
 var errBusy = errors.New("busy")
 
-func election(ctx context.Context, client *zkrecipes.Client, lead func(context.Context) error) error {
+func election(ctx context.Context, client *zkrecipes.Client, lead func(context.Context) error) (err error) {
 	billing := zkrecipes.NewElection(client, "/services/billing")
 	term, err := billing.Campaign(ctx, []byte("10.0.0.7:9000"))
 	if err != nil {
 		return err
 	}
-	defer term.Resign()
+	defer func() { err = errors.Join(err, term.Resign()) }()
 	return lead(term.Context(ctx))
 }
 

@@ -41,13 +41,13 @@ func readWriteLock(ctx context.Context, client *zkrecipes.Client, read, write fu
 	})
 }
 
-func semaphore(ctx context.Context, client *zkrecipes.Client, export func(context.Context, int) error) error {
+func semaphore(ctx context.Context, client *zkrecipes.Client, export func(context.Context, int) error) (err error) {
 	exports := zkrecipes.NewSemaphore(client, "/exports", 4)
 	lease, err := exports.Acquire(ctx)
 	if err != nil {
 		return err
 	}
-	defer lease.Release()
+	defer func() { err = errors.Join(err, lease.Release()) }()
 	return export(lease.Context(ctx), lease.Slot())
 }
 

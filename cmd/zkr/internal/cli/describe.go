@@ -157,7 +157,7 @@ func advice(l view.Line, dead int) (lines []string) {
 			lines = append(lines, "An item that stays taken: end its consumer's process, and another one takes it. One that hangs each consumer: zkr queue bury "+l.Path+" ID, which is the place")
 		}
 		if l.Len > held && l.Idle == 0 {
-			lines = append(lines, fmt.Sprintf("%d items are free, and no consumer waits for one: does one run, and do those that run hang?", l.Len-held))
+			lines = append(lines, view.Count(l.Len-held, "item is free", "items are free")+", and no consumer waits for one: does one run, and do those that run hang?")
 		}
 		if dead > 0 {
 			lines = append(lines, fmt.Sprintf("%d dead: zkr queue ls --dead %s says why; zkr queue redrive %s moves them back", dead, l.Path, l.Path))
@@ -185,7 +185,7 @@ func (d *description) write(w io.Writer) {
 	for _, session := range slices.Sorted(maps.Keys(d.Addresses)) {
 		row("address", "%s  %s", session, d.Addresses[session])
 	}
-	row("znode", "version %d, created %s, changed %s, %d children", d.Version, d.Created.Format(time.RFC3339), d.Modified.Format(time.RFC3339), d.Children)
+	row("znode", "version %d, created %s, changed %s, %s", d.Version, d.Created.Format(time.RFC3339), d.Modified.Format(time.RFC3339), view.Count(int(d.Children), "child", "children"))
 	row("data", "%d bytes: %s", d.Bytes, d.Data)
 	for _, entry := range d.ACL {
 		row("acl", "%s", entry)

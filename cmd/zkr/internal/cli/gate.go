@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/zkrecipes/zkrecipes"
+	"github.com/zkrecipes/zkrecipes/cmd/zkr/internal/view"
 )
 
 func (a *app) gate() *cobra.Command {
@@ -98,7 +99,7 @@ func (a *app) sem() *cobra.Command {
 				return a.print(struct {
 					Path  string `json:"path"`
 					Slots int    `json:"slots"`
-				}{args[0], n}, func(w io.Writer) { fmt.Fprintf(w, "%s has %d slots\n", args[0], n) })
+				}{args[0], n}, func(w io.Writer) { fmt.Fprintf(w, "%s has %s\n", args[0], view.Count(n, "slot", "slots")) })
 			})
 		},
 	})

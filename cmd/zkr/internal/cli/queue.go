@@ -247,7 +247,7 @@ func (a *app) queuePurge() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if err := a.confirm(ctx, yes, fmt.Sprintf("Remove up to %d items of %s for good?", n, q.Path())); err != nil {
+			if err := a.confirm(ctx, yes, fmt.Sprintf("Remove up to %s of %s for good?", view.Count(n, "item", "items"), q.Path())); err != nil {
 				return err
 			}
 			removed, err := q.Purge(ctx)

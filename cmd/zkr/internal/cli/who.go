@@ -47,7 +47,7 @@ func printPlaces(w io.Writer, l view.Line) {
 	says := l.Says()
 	switch l.Recipe {
 	case zkrecipes.RecipeQueue:
-		says = fmt.Sprintf("%d items, %d consumers wait for one", l.Len, l.Idle)
+		says = view.Count(l.Len, "item", "items") + ", " + view.Count(l.Idle, "consumer waits", "consumers wait") + " for one"
 	case zkrecipes.RecipeShards:
 		says = fmt.Sprintf("%d of them", l.Size)
 	case zkrecipes.RecipeGate:

@@ -174,7 +174,7 @@ func (m *model) text() string {
 		return "looking ...\n" + m.lost
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s  %d recipes below %s, by %s", m.seen.at.Format(time.TimeOnly), len(m.rows), m.opts.Root, m.by)
+	fmt.Fprintf(&b, "%s  %s below %s, by %s", m.seen.at.Format(time.TimeOnly), view.Count(len(m.rows), "recipe", "recipes"), m.opts.Root, m.by)
 	if m.seen.skipped > 0 {
 		fmt.Fprintf(&b, ", %d skipped", m.seen.skipped)
 	}

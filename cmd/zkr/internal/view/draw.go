@@ -29,6 +29,14 @@ func Clean(s string) string {
 	}, s)
 }
 
+// Count returns a number with its noun, or with a noun and its verb.
+func Count(n int, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprint(n) + " " + many
+}
+
 // mostText is how much is kept of a text that another client has written, in bytes. lastText is how
 // much of that is the end: see Nested.
 const (

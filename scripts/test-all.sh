@@ -7,13 +7,13 @@
 #	test        make test
 #	programs    zkr, and the steps of a release: they run programs, and wait for them
 #	race        all packages with the race detector, and some seeds of each simulation
-#	real        all tests of the recipes on a real server (ZK_VERSION chooses another one)
+#	real        all tests of the recipes on a real server (ZK_VERSION chooses another one), and zkr there
 #	long        tests that take minutes each, on real servers, and all versions of ZooKeeper
 #	bench       the benchmarks, with the race detector; trees and groups beside Curator on a real server
-#	prometheus  the alert rules, with promtool and Prometheus
+#	prometheus  the alert rules and the dashboard, with promtool
 #	sasl        Kerberos on an MIT KDC, and SASL beside kazoo
-#	fence       package fence on PostgreSQL, MariaDB, SQLite and nginx, and a judge of it on each
-#	            database (MINUTES_FENCE)
+#	fence       package fence on PostgreSQL, MariaDB and nginx, also while connections fail at random
+#	            (MINUTES_FENCE), and what a fence costs there
 #	page        the page of zkr serve in chromium (PICTURES=1 writes docs/pictures)
 #	fuzz        the decoders
 #	sim         10,000 seeds of each simulation
@@ -39,6 +39,7 @@ programs() { ./scripts/packages.sh programs | ZK_HARNESS=zktest xargs go test -t
 real() {
 	./scripts/setup.sh
 	./scripts/packages.sh recipes | xargs go test -count=1 -timeout 30m -p 1
+	go test -count=1 -run '^TestReal$' ./cmd/zkr
 }
 
 long() {
@@ -67,10 +68,7 @@ sasl() {
 
 fence() {
 	./scripts/setup-databases.sh
-	go test -count=1 -timeout 15m ./fence/internal/dbtest/servertest
-	for db in postgresql mariadb sqlite; do
-		go run ./fence/internal/dbtest/judge -db $db -duration "${MINUTES_FENCE:-1}m"
-	done
+	go test -count=1 -timeout 45m -bench . -benchtime 3000x ./fence/internal/dbtest/servertest -storm "${MINUTES_FENCE:-1}m"
 }
 
 page() {

@@ -2,7 +2,6 @@ package zkotel_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -23,13 +22,13 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/zkrecipes/zkrecipes"
+	"github.com/zkrecipes/zkrecipes/internal/telemetry/telemetrytest"
 	"github.com/zkrecipes/zkrecipes/zkotel"
-	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
 // rig is a server in a bubble, and what an Instrumentation exports.
 type rig struct {
-	srv     *zktest.Server
+	telemetrytest.World
 	reader  *sdkmetric.ManualReader
 	spans   *tracetest.SpanRecorder
 	traces  *sdktrace.TracerProvider
@@ -37,8 +36,8 @@ type rig struct {
 }
 
 func inBubble(t *testing.T, opts []zkotel.Option, f func(t *testing.T, r *rig)) {
-	synctest.Test(t, func(t *testing.T) {
-		r := &rig{srv: zktest.NewServer(t, zktest.InMemory()), reader: sdkmetric.NewManualReader(), spans: tracetest.NewSpanRecorder()}
+	telemetrytest.InBubble(t, func(t *testing.T, w telemetrytest.World) {
+		r := &rig{World: w, reader: sdkmetric.NewManualReader(), spans: tracetest.NewSpanRecorder()}
 		r.traces = sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(r.spans))
 		var err error
 		r.exports, err = zkotel.New(append(opts,
@@ -47,13 +46,6 @@ func inBubble(t *testing.T, opts []zkotel.Option, f func(t *testing.T, r *rig)) 
 		f(t, r)
 		require.NoError(t, r.exports.Close())
 	})
-}
-
-func (r *rig) dial(t *testing.T, trace *zkrecipes.Trace) *zkrecipes.Client {
-	c, err := zkrecipes.Dial(t.Context(), []string{r.srv.Addr()}, &zkrecipes.Options{Dialer: r.srv.DialContext, Trace: trace})
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = c.Close() })
-	return c
 }
 
 // metrics returns the exported values as text, sorted: name, unit, attributes and value.
@@ -91,55 +83,10 @@ func (r *rig) metrics(t *testing.T) (all []string) {
 	return all
 }
 
-// scenario uses a Client until something of each metric has happened, and then calls check, while
-// a lock is held for two hours and another call has waited for it for one.
-func scenario(t *testing.T, check func(t *testing.T, r *rig)) {
-	inBubble(t, nil, func(t *testing.T, r *rig) {
-		client := r.dial(t, r.exports.Trace())
-		ctx, cancel := context.WithCancel(t.Context())
-		lost, err := zkrecipes.NewMutex(client, "/locks/lost").Lock(ctx)
-		require.NoError(t, err)
-		time.Sleep(time.Minute)
-		r.srv.Expire(client.Status().Session)
-		<-lost.Context(ctx).Done()
-		time.Sleep(time.Minute) // for the next session
-		require.True(t, r.srv.Disconnect(client.Status().Session))
-		time.Sleep(time.Minute)
-
-		jobs := zkrecipes.NewQueue(client, "/jobs", &zkrecipes.QueueOptions{MaxAttempts: 1})
-		_, err = jobs.PutAll(ctx, []byte("fails"), []byte("waits"), []byte("waits"))
-		require.NoError(t, err)
-		failing, end := context.WithCancel(ctx)
-		require.NoError(t, jobs.Serve(failing, func(context.Context, *zkrecipes.Item) error {
-			end()
-			return errors.New("no paper")
-		}))
-		polled := make(chan error, 1)
-		go func() { polled <- r.exports.PollQueue(ctx, jobs, 30*time.Minute) }()
-
-		orders := zkrecipes.NewMutex(client, "/locks/orders")
-		hung, err := orders.Lock(ctx)
-		require.NoError(t, err)
-		_, err = orders.TryLock(ctx)
-		require.ErrorIs(t, err, zkrecipes.ErrLocked)
-		time.Sleep(time.Hour)
-		waits := make(chan error, 1)
-		go func() {
-			_, err := orders.Lock(ctx)
-			waits <- err
-		}()
-		time.Sleep(time.Hour + time.Second) // the poll is over
-		check(t, r)
-		cancel()
-		require.ErrorIs(t, <-waits, context.Canceled)
-		require.NoError(t, <-polled)
-		require.NoError(t, hung.Release())
-	})
-}
-
 func TestTheMetricsAreExported(t *testing.T) {
-	scenario(t, func(t *testing.T, r *rig) {
-		all := r.metrics(t)
+	inBubble(t, nil, func(t *testing.T, r *rig) {
+		var all []string
+		r.Measure(r.exports, func() { all = r.metrics(t) })
 		i := slices.IndexFunc(all, func(m string) bool { return strings.HasPrefix(m, "zkrecipes.session.validity (s) {} ") })
 		require.GreaterOrEqual(t, i, 0, "%v", all)
 		all = slices.Delete(all, i, i+1) // between two heartbeats
@@ -178,9 +125,9 @@ func TestTheMetricsAreExported(t *testing.T) {
 // in the same way when it gets them by OTLP or from OpenTelemetry's exporter.
 func TestTheDashboardAndTheAlertsOfZkpromFitTheMetrics(t *testing.T) {
 	names := map[string]bool{}
-	scenario(t, func(t *testing.T, r *rig) {
+	inBubble(t, nil, func(t *testing.T, r *rig) {
 		var read metricdata.ResourceMetrics
-		require.NoError(t, r.reader.Collect(t.Context(), &read))
+		r.Measure(r.exports, func() { require.NoError(t, r.reader.Collect(t.Context(), &read)) })
 		for _, m := range read.ScopeMetrics[0].Metrics {
 			names[prometheusName(m)] = true
 		}
@@ -217,7 +164,7 @@ func TestAPathIsAnAttributeOnlyIfItIsMapped(t *testing.T) {
 		zkotel.PathAttribute(func(path string) string { return map[string]string{"/a": "a\xff"}[path] }),
 		zkotel.Attributes(attribute.String("ensemble", "eu")),
 	}, func(t *testing.T, r *rig) {
-		c := r.dial(t, r.exports.Trace())
+		c := r.Dial(r.exports.Trace())
 		for _, path := range []string{"/a", "/b"} {
 			_, err := zkrecipes.NewMutex(c, path).Lock(t.Context())
 			require.NoError(t, err)
@@ -238,7 +185,7 @@ func TestAPathIsAnAttributeOnlyIfItIsMapped(t *testing.T) {
 
 func TestNothingIsExportedAfterClose(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, r *rig) {
-		c := r.dial(t, r.exports.Trace())
+		c := r.Dial(r.exports.Trace())
 		require.NotEmpty(t, r.metrics(t))
 		require.NoError(t, c.Close())
 		require.NoError(t, r.exports.Close())
@@ -256,7 +203,7 @@ func TestASpanLastsFromTheCallToTheGrant(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, r *rig) {
 		ctx, caller := r.traces.Tracer("caller").Start(t.Context(), "ship")
 		var inHook trace.SpanContext
-		c := r.dial(t, zkrecipes.JoinTraces(r.exports.Trace(), &zkrecipes.Trace{
+		c := r.Dial(zkrecipes.JoinTraces(r.exports.Trace(), &zkrecipes.Trace{
 			HoldStart: func(ctx context.Context, _ zkrecipes.TraceHoldStart) { inHook = trace.SpanContextFromContext(ctx) },
 		}))
 		m := zkrecipes.NewMutex(c, "/lock")
@@ -295,7 +242,7 @@ func TestASpanLastsFromTheCallToTheGrant(t *testing.T) {
 // The holder before is another process: its place is an attribute, by which its span is found.
 func TestASpanNamesAHolderOfAnotherProcess(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, r *rig) {
-		other, c := r.dial(t, nil), r.dial(t, r.exports.Trace())
+		other, c := r.Dial(nil), r.Dial(r.exports.Trace())
 		l, err := zkrecipes.NewMutex(other, "/lock").Lock(t.Context())
 		require.NoError(t, err)
 		time.AfterFunc(time.Minute, func() { _ = l.Release() })
@@ -310,7 +257,7 @@ func TestASpanNamesAHolderOfAnotherProcess(t *testing.T) {
 
 func TestTheSpanOfAFailureHasItsType(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, r *rig) {
-		c := r.dial(t, r.exports.Trace())
+		c := r.Dial(r.exports.Trace())
 		m := zkrecipes.NewMutex(c, "/lock")
 		l, err := m.Lock(t.Context())
 		require.NoError(t, err)
@@ -325,24 +272,5 @@ func TestTheSpanOfAFailureHasItsType(t *testing.T) {
 		require.Equal(t, codes.Unset, spans[1].Status().Code, "refused in the ordinary course of things")
 		require.Equal(t, "error.type=deadlock,op=lock,recipe=mutex", attributesOf(spans[2]))
 		require.Equal(t, sdktrace.Status{Code: codes.Error, Description: err.Error()}, spans[2].Status())
-	})
-}
-
-func TestASpanIsLinkedToItsPredecessorAfterManyOthers(t *testing.T) {
-	inBubble(t, nil, func(t *testing.T, r *rig) {
-		c := r.dial(t, r.exports.Trace())
-		for i := range 3000 {
-			require.NoError(t, zkrecipes.NewMutex(c, fmt.Sprintf("/locks/%d", i%7)).Do(t.Context(),
-				func(context.Context, *zkrecipes.Lease) error { return nil }))
-		}
-		l, err := zkrecipes.NewMutex(c, "/lock").Lock(t.Context())
-		require.NoError(t, err)
-		time.AfterFunc(time.Minute, func() { _ = l.Release() })
-		_, err = zkrecipes.NewMutex(c, "/lock").Lock(t.Context())
-		require.NoError(t, err)
-		synctest.Wait()
-		spans := r.spans.Ended()
-		require.Len(t, spans, 3002)
-		require.Len(t, spans[3001].Links(), 1)
 	})
 }

@@ -10,7 +10,6 @@ import (
 	"github.com/stretchr/testify/require"
 	"gopkg.in/yaml.v3"
 
-	"github.com/zkrecipes/zkrecipes"
 	"github.com/zkrecipes/zkrecipes/zkprom"
 	"github.com/zkrecipes/zkrecipes/zkprom/internal/grafana"
 )
@@ -19,20 +18,14 @@ import (
 // something of each metric has happened.
 func exported(t *testing.T) (samples, labels map[string]bool) {
 	samples, labels = map[string]bool{}, map[string]bool{}
-	metrics := zkprom.New(zkprom.PathLabel(func(path string) string { return path }))
-	scenario(t, metrics, func(t *testing.T, _ *zkrecipes.Client) {
-		label := regexp.MustCompile(`([a-z_]+)="`)
-		for line := range strings.Lines(scrape(t, metrics)) {
-			if strings.HasPrefix(line, "#") {
-				continue
-			}
-			name, rest, _ := strings.Cut(line, "{")
-			samples[strings.Fields(name)[0]] = true
-			for _, l := range label.FindAllStringSubmatch(rest, -1) {
-				labels[l[1]] = true
-			}
+	label := regexp.MustCompile(`([a-z_]+)="`)
+	for _, sample := range scrape(t, zkprom.PathLabel(func(path string) string { return path })) {
+		name, rest, _ := strings.Cut(sample, "{")
+		samples[strings.Fields(name)[0]] = true
+		for _, l := range label.FindAllStringSubmatch(rest, -1) {
+			labels[l[1]] = true
 		}
-	})
+	}
 	labels["instance"] = true // Prometheus adds it
 	return samples, labels
 }

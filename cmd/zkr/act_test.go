@@ -3,13 +3,10 @@
 package main
 
 import (
-	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -149,23 +146,13 @@ func TestQueue(t *testing.T) {
 func TestDeadLettersAreRedriven(t *testing.T) {
 	t.Parallel()
 	srv := newServer(t)
-	client := dial(t, srv)
-	q := zkrecipes.NewQueue(client, "/q", &zkrecipes.QueueOptions{
-		MaxAttempts: 1, Backoff: func(int) time.Duration { return time.Millisecond },
-	})
-	_, err := q.PutAll(t.Context(), []byte("one"), []byte("two"))
-	require.NoError(t, err)
-	call := make(chan error, 1)
-	go func() {
-		call <- q.Serve(t.Context(), func(_ context.Context, it *zkrecipes.Item) error { return errors.New("no " + string(it.Data)) })
-	}()
 	dead := func() []object {
 		return objects(t, succeed(t, srv.Addr(), "queue", "ls", "/q", "--dead", "-o", "json"))
 	}
-	eventually(t, "dead letters", func() bool { return len(dead()) == 2 })
-	require.NoError(t, client.Close())
-	require.ErrorIs(t, <-call, zkrecipes.ErrClosed)
-	require.Equal(t, "no one", dead()[0]["failure"].(map[string]any)["text"])
+	letters := zkrecipes.NewQueue(dial(t, srv), "/q", nil).DeadLetters()
+	_, err := letters.PutAll(t.Context(), []byte("one"), []byte("two"))
+	require.NoError(t, err)
+	require.Len(t, dead(), 2)
 	require.Equal(t, "moved 1\n", succeed(t, srv.Addr(), "queue", "redrive", "/q", "-n", "1"))
 	require.Equal(t, "one", succeed(t, srv.Addr(), "queue", "peek", "/q"))
 	require.JSONEq(t, `{"moved":1}`, succeed(t, srv.Addr(), "queue", "redrive", "/q", "-o", "json"))

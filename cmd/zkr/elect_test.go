@@ -41,29 +41,12 @@ func TestElectRunsTheCommandWhileItLeads(t *testing.T) {
 	require.Empty(t, srv.Children("/e"), "both have resigned")
 }
 
+// Also after a signal that the command survives, as a service that reads its configuration again after
+// SIGHUP. SIGTERM is for zkr, too.
 func TestElectCampaignsAgainAfterALoss(t *testing.T) {
 	t.Parallel()
 	srv := newServer(t)
-	p := start(t, srv.Addr(), "elect", "/e", "-c", `echo "leads with $ZKR_TOKEN"; sleep 600`)
-	for n := 1; n <= 3; n++ {
-		eventually(t, "another term", func() bool { return strings.Count(p.stdout.String(), "\n") == n })
-		if n < 3 {
-			expireAll(srv)
-		}
-	}
-	lines := strings.Fields(strings.ReplaceAll(p.stdout.String(), "leads with ", ""))
-	require.NotEqual(t, lines[0], lines[1])
-	require.NotEqual(t, lines[1], lines[2])
-	p.signal(syscall.SIGTERM)
-	require.Equal(t, 143, p.wait(), p.stderr.String())
-	require.Equal(t, 2, strings.Count(p.stderr.String(), "\n"), p.stderr.String())
-}
-
-// As a service that reads its configuration again after SIGHUP. SIGTERM is for zkr, too.
-func TestElectCampaignsAgainAfterSignalsThatTheCommandSurvives(t *testing.T) {
-	t.Parallel()
-	srv := newServer(t)
-	p := start(t, srv.Addr(), "elect", "/e", "-c", `trap "echo got" HUP INT QUIT TERM; echo leads; while :; do sleep 0.02; done`)
+	p := start(t, srv.Addr(), "elect", "/e", "-c", `trap "echo got" HUP INT QUIT TERM; echo "leads with $ZKR_TOKEN"; while :; do sleep 0.02; done`)
 	for i, s := range []syscall.Signal{syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM} {
 		eventually(t, "another term", func() bool { return strings.Count(p.stdout.String(), "leads") == i+1 })
 		p.signal(s)
@@ -71,6 +54,14 @@ func TestElectCampaignsAgainAfterSignalsThatTheCommandSurvives(t *testing.T) {
 		expireAll(srv)
 	}
 	require.Equal(t, 143, p.wait(), p.stderr.String())
+	require.Equal(t, 3, strings.Count(p.stderr.String(), "zkr: /e: lost while"), p.stderr.String())
+	tokens := map[string]bool{}
+	for line := range strings.Lines(p.stdout.String()) {
+		if token, leads := strings.CutPrefix(line, "leads with "); leads {
+			tokens[token] = true
+		}
+	}
+	require.Len(t, tokens, 4)
 }
 
 // An upgrade replaces the file of a zkr that runs. It starts itself as a guard once more.

@@ -37,9 +37,13 @@ func TestWrongInputIsRefusedByName(t *testing.T) {
 		{[]string{"lock", "/a", "-k", "0", "--", "echo", "ran"}, "-k is 0"},
 		{[]string{"lock", "/a", "-k", "many", "--", "echo", "ran"}, `"many"`},
 		{[]string{"lock", "/a", "--grace", "-1s", "--", "echo", "ran"}, "--grace is -1s"},
-		{[]string{"lock", "/a", "--grace", "1h", "--", "echo", "ran"}, "--grace is 1h"},
+		{[]string{"lock", "/a", "--grace", "8s", "--", "echo", "ran"}, "--grace is 8s"},
 		{[]string{"lock", "/a", "-n", "-w", "1s", "--", "echo", "ran"}, "nonblock"},
 		{[]string{"lock", "--", "/a", "echo", "ran"}, "before --"},
+		{[]string{"lock", "/a"}, "no command"},
+		{[]string{"lock", "/a", "--nonsense", "--", "echo", "ran"}, "--nonsense"},
+		{[]string{"lock", "relative", "--", "echo", "ran"}, "relative"},
+		{[]string{"lock", "/a", "-s", "-k", "2", "--", "echo", "ran"}, "shared"},
 		{[]string{"lock", "", "--", "echo", "ran"}, "path is empty"},
 		{[]string{"lock", "/a//b", "--", "echo", "ran"}, "/a//b"},
 		{[]string{"lock", "/a", "--session-timeout", "soon", "--", "echo", "ran"}, `"soon"`},
@@ -49,6 +53,7 @@ func TestWrongInputIsRefusedByName(t *testing.T) {
 		{[]string{"job", "/a", "--every", "1ms", "--", "echo", "ran"}, "--every is 1ms"},
 		{[]string{"job", "/a", "--", "echo", "ran"}, `"every"`},
 		{[]string{"job", "/a", "--every", "1h", "-w", "0s", "--", "echo", "ran"}, "-w is 0s"},
+		{[]string{"nonsense"}, `"nonsense"`},
 		{[]string{"queue", "nonsense"}, `"nonsense" for "zkr queue"`},
 		{[]string{"gate", "ajar", "/a"}, `"ajar" for "zkr gate"`},
 		{[]string{"queue", "put", "/a", "data", "--lines"}, "--lines"},
@@ -66,30 +71,6 @@ func TestWrongInputIsRefusedByName(t *testing.T) {
 		require.Contains(t, stderr, row.want, row.args)
 	}
 	require.Equal(t, []string{"zookeeper"}, srv.Children("/"), "nothing was created")
-}
-
-// A flag comes before the environment, and that before the file.
-func TestWhereSettingsComeFrom(t *testing.T) {
-	t.Parallel()
-	srv := newServer(t)
-	file := filepath.Join(t.TempDir(), "zkr.env")
-	run := func(servers string, flags ...string) int {
-		p := prepare(t, "", append([]string{"ls", "--config", file}, flags...)...)
-		p.cmd.Env = append(p.cmd.Env[:len(p.cmd.Env)-1], servers) // instead of the empty ZKR_SERVERS
-		return p.start().wait()
-	}
-	const nobody = "127.0.0.1:1"
-	write := func(servers string) {
-		require.NoError(t, os.WriteFile(file, []byte("ZKR_SERVERS="+servers+"\n"), 0o600))
-	}
-	write(srv.Addr())
-	require.Zero(t, run("OTHER=1"), "the file's")
-	soon := []string{"--connect-timeout", "300ms"}
-	require.Equal(t, 69, run("ZKR_SERVERS="+nobody, soon...), "the environment's")
-	require.Zero(t, run("ZKR_SERVERS="+nobody, "-S", srv.Addr()), "the flag's")
-	write(nobody)
-	require.Equal(t, 69, run("OTHER=1", soon...))
-	require.Zero(t, run("ZKR_SERVERS="+srv.Addr()))
 }
 
 // Each user of a machine sees the arguments of all processes.

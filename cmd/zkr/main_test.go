@@ -188,16 +188,6 @@ func (p *program) await(text string) {
 	eventually(p.t, "output "+text, func() bool { return strings.Contains(p.stdout.String(), text) })
 }
 
-// address waits until zkr serve listens, and returns the address of its page.
-func (p *program) address() (url string) {
-	p.t.Helper()
-	eventually(p.t, "address", func() bool {
-		_, url, _ = strings.Cut(strings.TrimSpace(p.stderr.String()), "the page is at ")
-		return url != ""
-	})
-	return url
-}
-
 func eventually(t *testing.T, what string, f func() bool) {
 	t.Helper()
 	require.Eventually(t, f, time.Minute, 2*time.Millisecond, "never: %s", what)

@@ -12,7 +12,6 @@ var allowedTimes = map[string]string{
 
 	// A wait that must end without what it waits for.
 	"cmd/zkr/input_test.go TestEachCommandPrintsJSON":                                        "no server",
-	"cmd/zkr/input_test.go TestWhereSettingsComeFrom":                                        "no server",
 	"cmd/zkr/input_test.go TestWrongInputIsRefusedByName":                                    "nothing waits",
 	"cmd/zkr/lock_test.go TestLockThatCannotRunTheCommand":                                   "no server",
 	"cmd/zkr/lock_test.go TestLockThatIsNotAcquired":                                         "the lock is held, and 10 s are enough to see it",
@@ -45,7 +44,6 @@ var allowedTimes = map[string]string{
 
 	// The end is at that time, and the machine has seconds for it.
 	"cmd/zkr/internal/guard/guard_linux_test.go TestACommandWhoseTimeIsOverIsNotStarted":      "its time is over at the start",
-	"cmd/zkr/internal/guard/guard_linux_test.go TestTheCommandIsKilledAtTheDeadline":          "4 s before the deadline",
 	"internal/line/lock_ensemble_test.go endsInTime":                                          "tolerance is 8 s",
 	"internal/line/session_process_test.go TestRealLockOfAKilledProcessIsFreeAfterItsTimeout": "tolerance is 8 s",
 }

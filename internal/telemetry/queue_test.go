@@ -35,7 +35,7 @@ func put(t *testing.T, q *zkrecipes.Queue, items ...string) {
 
 func TestAPollShowsLengthAgeAndDeadLetters(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, r *rig) {
-		c := r.dial(t, r.Trace())
+		c := r.Dial(r.Trace())
 		q := zkrecipes.NewQueue(c, "/q", &zkrecipes.QueueOptions{MaxAttempts: 1})
 		end := r.poll(t, q, 10*time.Second)
 		require.Equal(t, []telemetry.Queue{{}}, r.figures().Queues, "at once, of a queue that does not exist")
@@ -61,7 +61,7 @@ func TestAPollShowsLengthAgeAndDeadLetters(t *testing.T) {
 func TestQueuesWithTheSameLabelAreAddedUp(t *testing.T) {
 	label := func(path string) string { return path[:2] }
 	inBubble(t, label, func(t *testing.T, r *rig) {
-		c := r.dial(t, r.Trace())
+		c := r.Dial(r.Trace())
 		for i, path := range []string{"/a1", "/a2", "/b"} {
 			q := zkrecipes.NewQueue(c, path, nil)
 			put(t, q, "x")
@@ -79,15 +79,15 @@ func TestQueuesWithTheSameLabelAreAddedUp(t *testing.T) {
 
 func TestAQueueIsNotShownWhileItsPollGetsNoAnswer(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, r *rig) {
-		c := r.dial(t, r.Trace())
+		c := r.Dial(r.Trace())
 		q := zkrecipes.NewQueue(c, "/q", nil)
 		put(t, q, "a")
 		end := r.poll(t, q, time.Minute)
 		require.Len(t, r.figures().Queues, 1)
-		r.srv.Stop()
+		r.Srv.Stop()
 		time.Sleep(2*time.Minute + time.Second)
 		require.Empty(t, r.figures().Queues)
-		r.srv.Restart()
+		r.Srv.Restart()
 		time.Sleep(3 * time.Minute)
 		require.Len(t, r.figures().Queues, 1)
 		require.NoError(t, end())
@@ -96,7 +96,7 @@ func TestAQueueIsNotShownWhileItsPollGetsNoAnswer(t *testing.T) {
 
 func TestAPollEndsWithTheClientAndIfItIsRefused(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, r *rig) {
-		c := r.dial(t, r.Trace())
+		c := r.Dial(r.Trace())
 		q := zkrecipes.NewQueue(c, "/q", nil)
 		put(t, q, "a")
 		require.Error(t, r.PollQueue(t.Context(), q, 0))
@@ -145,7 +145,7 @@ func TestEachErrorHasAType(t *testing.T) {
 // requests returns how many requests f sends.
 func (r *rig) requests(f func()) (n int) {
 	count := func() (n int) {
-		for op, times := range r.srv.Counts().Requests {
+		for op, times := range r.Srv.Counts().Requests {
 			if op != "ping" {
 				n += times
 			}
@@ -159,7 +159,7 @@ func (r *rig) requests(f func()) (n int) {
 
 func TestAPollCostsWhatTwoCountsAndTheFirstItemCost(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, r *rig) {
-		c := r.dial(t, nil)
+		c := r.Dial(nil)
 		q := zkrecipes.NewQueue(c, "/q", nil)
 		for range 3 { // of segments
 			_, err := q.PutAll(t.Context(), make([][]byte, 100)...)

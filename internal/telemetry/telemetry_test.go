@@ -13,6 +13,7 @@ import (
 
 	"github.com/zkrecipes/zkrecipes"
 	"github.com/zkrecipes/zkrecipes/internal/telemetry"
+	"github.com/zkrecipes/zkrecipes/internal/telemetry/telemetrytest"
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
@@ -25,17 +26,17 @@ type measured struct {
 
 // rig is a Meter in a bubble, and what it has measured.
 type rig struct {
+	telemetrytest.World
 	*telemetry.Meter
-	srv *zktest.Server
-	mu  sync.Mutex
+	mu sync.Mutex
 
 	acquired, held []measured
 }
 
 // inBubble runs f with a Meter.
 func inBubble(t *testing.T, path func(string) string, f func(t *testing.T, r *rig)) {
-	synctest.Test(t, func(t *testing.T) {
-		r := &rig{srv: zktest.NewServer(t, zktest.InMemory())}
+	telemetrytest.InBubble(t, func(t *testing.T, w telemetrytest.World) {
+		r := &rig{World: w}
 		r.Meter = telemetry.New(telemetry.Config{
 			Path: path,
 			Acquired: func(_ context.Context, s telemetry.Series, d time.Duration, err error) {
@@ -51,13 +52,6 @@ func inBubble(t *testing.T, path func(string) string, f func(t *testing.T, r *ri
 		})
 		f(t, r)
 	})
-}
-
-func (r *rig) dial(t *testing.T, trace *zkrecipes.Trace) *zkrecipes.Client {
-	c, err := zkrecipes.Dial(t.Context(), []string{r.srv.Addr()}, &zkrecipes.Options{Dialer: r.srv.DialContext, Trace: trace})
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = c.Close() })
-	return c
 }
 
 // figures returns those of now, sorted, once the Trace is at rest.
@@ -81,7 +75,7 @@ func lock(t *testing.T, m *zkrecipes.Mutex) *zkrecipes.Lease {
 
 func TestWhatHasNotEndedIsCountedAndTheOldestIsTimed(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, r *rig) {
-		c := r.dial(t, r.Trace())
+		c := r.Dial(r.Trace())
 		mutex := func(waits, holds int, wait, hold time.Duration) {
 			t.Helper()
 			s := telemetry.Series{Recipe: "mutex", Op: "lock"}
@@ -119,7 +113,7 @@ func TestWhatHasNotEndedIsCountedAndTheOldestIsTimed(t *testing.T) {
 // the root.
 func TestHoldsOfOnePathAreToldApart(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, r *rig) {
-		c := r.dial(t, r.Trace())
+		c := r.Dial(r.Trace())
 		rw := zkrecipes.NewRWLock(c, "/rw")
 		first, err := rw.RLock(t.Context())
 		require.NoError(t, err)
@@ -146,7 +140,7 @@ func TestHoldsOfOnePathAreToldApart(t *testing.T) {
 
 func TestAcquisitionsAndHoldsAreMeasuredAtTheirEnd(t *testing.T) {
 	inBubble(t, func(path string) string { return map[string]string{"/a": "a\xff"}[path] }, func(t *testing.T, r *rig) {
-		c := r.dial(t, r.Trace())
+		c := r.Dial(r.Trace())
 		m := zkrecipes.NewMutex(c, "/a")
 		l := lock(t, m)
 		_, err := m.TryLock(t.Context())
@@ -158,7 +152,7 @@ func TestAcquisitionsAndHoldsAreMeasuredAtTheirEnd(t *testing.T) {
 		require.NoError(t, l.Release())
 		l = lock(t, zkrecipes.NewMutex(c, "/b"))
 		time.Sleep(time.Second)
-		r.srv.Expire(r.srv.Sessions()[0].ID)
+		r.Srv.Expire(r.Srv.Sessions()[0].ID)
 		<-l.Context(t.Context()).Done()
 		synctest.Wait()
 
@@ -175,7 +169,7 @@ func TestAcquisitionsAndHoldsAreMeasuredAtTheirEnd(t *testing.T) {
 func TestTheSessionIsFollowed(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, r *rig) {
 		require.Zero(t, r.figures().Session)
-		c := r.dial(t, r.Trace())
+		c := r.Dial(r.Trace())
 		is := func(state zkrecipes.SessionState, reconnects, expirations int) telemetry.Session {
 			t.Helper()
 			s := r.figures().Session
@@ -189,27 +183,27 @@ func TestTheSessionIsFollowed(t *testing.T) {
 		require.Positive(t, s.Validity, "of now")
 		require.LessOrEqual(t, s.Validity, 10*time.Second)
 
-		require.True(t, r.srv.Disconnect(c.Status().Session))
+		require.True(t, r.Srv.Disconnect(c.Status().Session))
 		time.Sleep(2 * time.Second)
 		is(zkrecipes.SessionConnected, 1, 0)
 
-		r.srv.Stop()
+		r.Srv.Stop()
 		s = is(zkrecipes.SessionDisconnected, 1, 0)
 		require.Positive(t, s.Validity)
 		time.Sleep(time.Hour)
 		require.Zero(t, is(zkrecipes.SessionDisconnected, 1, 0).Validity)
-		r.srv.Restart()
+		r.Srv.Restart()
 		time.Sleep(time.Minute)
 		first := c.Status().Session
-		r.srv.Expire(first)
+		r.Srv.Expire(first)
 		time.Sleep(time.Minute)
 		require.NotEqual(t, first, c.Status().Session)
 		before := r.figures().Session
 		require.Equal(t, zkrecipes.SessionConnected, before.State)
 		require.Positive(t, before.Expirations)
 		require.Zero(t, before.Refusals)
-		r.srv.Plan().Add(zktest.Fault{Do: zktest.Answer, Op: "getEphemerals", Code: -124, Times: 2}) // requires SASL
-		require.True(t, r.srv.Disconnect(c.Status().Session))
+		r.Srv.Plan().Add(zktest.Fault{Do: zktest.Answer, Op: "getEphemerals", Code: -124, Times: 2}) // requires SASL
+		require.True(t, r.Srv.Disconnect(c.Status().Session))
 		time.Sleep(5 * time.Second)
 		is(zkrecipes.SessionConnected, before.Reconnects+1, before.Expirations)
 		require.Equal(t, 2, r.figures().Session.Refusals)
@@ -229,7 +223,7 @@ func TestWhatEndsWithoutAWordIsNotShown(t *testing.T) {
 				<-slow
 			}
 		}}
-		c := r.dial(t, zkrecipes.JoinTraces(hangs, r.Trace()))
+		c := r.Dial(zkrecipes.JoinTraces(hangs, r.Trace()))
 		close(slow)
 		goesOn := lock(t, zkrecipes.NewMutex(c, "/goes/on"))
 		ends := lock(t, zkrecipes.NewMutex(c, "/ends"))
@@ -244,7 +238,7 @@ func TestWhatEndsWithoutAWordIsNotShown(t *testing.T) {
 		require.Equal(t, []telemetry.Open{{Series: s, Count: 2}}, r.figures().Holds)
 
 		slow = make(chan struct{})
-		require.True(t, r.srv.Disconnect(c.Status().Session))
+		require.True(t, r.Srv.Disconnect(c.Status().Session))
 		time.Sleep(2 * time.Second) // connected again, which hangs
 		tries := zkrecipes.NewMutex(c, "/goes/on")
 		for range 10_000 { // fill the queue

@@ -29,11 +29,7 @@ import (
 
 const patience = time.Minute
 
-var (
-	pictures = flag.Bool("pictures", false, "write pictures of the page to docs/pictures")
-	axeCore  = flag.String("axe", "", "axe.min.js of axe-core, to check its rules, too")
-	looks    = flag.String("looks", "", "a directory for pictures of the page at each size")
-)
+var pictures = flag.Bool("pictures", false, "write pictures of the page to docs/pictures")
 
 // zkr is the program, and browser what all tests share of one.
 var (
@@ -193,28 +189,10 @@ func (p *tab) colours(scheme string) {
 func (p *tab) picture(name, scheme string) {
 	p.t.Helper()
 	p.colours(scheme)
-	png := p.screenshot()
-	if *pictures {
-		require.NoError(p.t, os.WriteFile(filepath.Join("..", "..", "..", "docs", "pictures", name), png, 0o644))
-	}
-}
-
-// look takes a picture of a recipe for somebody to look at.
-func (p *tab) look(name, path string) {
-	p.t.Helper()
-	if *looks != "" {
-		p.show(path)
-		require.NoError(p.t, os.WriteFile(filepath.Join(*looks, name), p.screenshot(), 0o644))
-	}
-}
-
-func (p *tab) screenshot() []byte {
-	p.t.Helper()
 	p.run(chromedp.Sleep(700 * time.Millisecond)) // until nothing fades any more
 	png, err := chromedp.Run(p.ctx, chromedp.CaptureScreenshot())
 	require.NoError(p.t, err)
-	require.NotEmpty(p.t, png)
-	return png
+	require.NoError(p.t, os.WriteFile(filepath.Join("..", "..", "..", "docs", "pictures", name), png, 0o644))
 }
 
 func dial(t *testing.T, srv *zktest.Server, identity string) *zkrecipes.Client {

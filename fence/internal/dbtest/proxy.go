@@ -14,7 +14,6 @@ type Proxy struct {
 
 	mu    sync.Mutex
 	links map[*link]struct{}
-	cut   bool
 	still chan struct{} // not nil: nothing passes until it is closed
 	next  *Commit
 }
@@ -61,7 +60,7 @@ func (p *Proxy) Addr() string { return p.ln.Addr().String() }
 // Close closes the proxy and all connections.
 func (p *Proxy) Close() {
 	p.ln.Close()
-	p.Cut()
+	p.Drop()
 	p.Resume()
 }
 
@@ -72,21 +71,6 @@ func (p *Proxy) Drop() {
 	for l := range p.links {
 		l.close()
 	}
-}
-
-// Cut closes all connections, and new ones at once, until Mend.
-func (p *Proxy) Cut() {
-	p.mu.Lock()
-	p.cut = true
-	p.mu.Unlock()
-	p.Drop()
-}
-
-// Mend ends Cut.
-func (p *Proxy) Mend() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.cut = false
 }
 
 // Stall lets nothing pass until Resume.
@@ -135,14 +119,10 @@ func (p *Proxy) accept() {
 		}
 		l := &link{client: client, server: server}
 		p.mu.Lock()
-		if p.cut {
-			l.close()
-		} else {
-			p.links[l] = struct{}{}
-			go p.requests(l)
-			go p.replies(l)
-		}
+		p.links[l] = struct{}{}
 		p.mu.Unlock()
+		go p.requests(l)
+		go p.replies(l)
 	}
 }
 

@@ -134,7 +134,7 @@ func startMariaDB(ctx context.Context, dir string) (*Database, error) {
 		return nil, err
 	}
 	initialize := exec.CommandContext(ctx, "mariadb-install-db", "--no-defaults", "--datadir="+data,
-		"--auth-root-authentication-method=normal", "--skip-test-db")
+		"--auth-root-authentication-method=normal")
 	initialize.SysProcAttr = who
 	initialize.Dir = dir
 	if out, err := initialize.CombinedOutput(); err != nil {
@@ -146,27 +146,11 @@ func startMariaDB(ctx context.Context, dir string) (*Database, error) {
 	}
 	d := &Database{Dialect: fence.MySQL, Addr: "127.0.0.1:" + port, driver: "mysql"}
 	d.dsn = func(addr string, settings map[string]string) string {
-		return "root@tcp(" + addr + ")/mysql" + query("?", settings)
+		return "root@tcp(" + addr + ")/test" + query("?", settings)
 	}
 	server := exec.Command(bin, "--no-defaults", "--datadir="+data, "--port="+port, "--bind-address=127.0.0.1",
 		"--socket="+filepath.Join(dir, "sock"), "--pid-file="+filepath.Join(dir, "pid"))
-	if err := d.run(ctx, server, who, dir, syscall.SIGTERM); err != nil {
-		return nil, err
-	}
-	// The tables of the tests get a database of their own.
-	db, err := sql.Open(d.DSN("", nil))
-	if err == nil {
-		defer db.Close()
-		_, err = db.ExecContext(ctx, "CREATE DATABASE fence")
-	}
-	if err != nil {
-		d.stop()
-		return nil, err
-	}
-	d.dsn = func(addr string, settings map[string]string) string {
-		return "root@tcp(" + addr + ")/fence" + query("?", settings)
-	}
-	return d, nil
+	return d, d.run(ctx, server, who, dir, syscall.SIGTERM)
 }
 
 func sqlite(dir string) *Database {

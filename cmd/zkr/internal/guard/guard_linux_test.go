@@ -104,21 +104,8 @@ func (r *proc) await(text string) {
 	require.Eventually(r.t, func() bool { return strings.Contains(r.output(), text) }, time.Minute, time.Millisecond, "no %s", text)
 }
 
-// deafWriter ignores SIGTERM and writes the time again and again, which date prints in ns.
-const deafWriter = `{ trap "echo TERM" TERM; echo began; while :; do date +%s%N; sleep 0.01; done; }`
-
-// last returns the last time in a deaf writer's output.
-func (r *proc) last() time.Time {
-	r.t.Helper()
-	lines := strings.Fields(r.output())
-	for i := len(lines) - 1; i >= 0; i-- {
-		if ns, err := strconv.ParseInt(lines[i], 10, 64); err == nil {
-			return time.Unix(0, ns)
-		}
-	}
-	require.Fail(r.t, "nothing was written")
-	return time.Time{}
-}
+// deaf is a script that ignores SIGTERM.
+const deaf = `{ trap "echo TERM" TERM; echo began; while :; do sleep 0.01; done; }`
 
 func TestArgumentsAndVariablesNeedNotBeUTF8(t *testing.T) {
 	r := runScript(t, holdFor(t, time.Hour), `printf "%s %s" "$1" "$V"`, func(c *Command) {
@@ -128,20 +115,9 @@ func TestArgumentsAndVariablesNeedNotBeUTF8(t *testing.T) {
 	require.Equal(t, "caf\xe9 na\xefve", r.output())
 }
 
-func TestTheCommandIsKilledAtTheDeadline(t *testing.T) {
-	h := holdFor(t, 15*time.Second)
-	r := runScript(t, h, deafWriter, func(c *Command) { c.Grace, c.Margin = 5*time.Second, 4*time.Second })
-	require.Equal(t, Result{Signal: 9, Late: true}, r.wait())
-	require.True(t, r.last().Before(h.until), "the last act is before the deadline")
-	before, after, found := strings.Cut(r.output(), "TERM")
-	require.True(t, found, "SIGTERM comes first")
-	require.Contains(t, before, "began")
-	require.NotEmpty(t, strings.TrimSpace(after), "the command could go on for the grace")
-}
-
 func TestAHoldThatIsLostKillsTheCommandAtOnce(t *testing.T) {
 	h := holdFor(t, time.Hour)
-	r := runScript(t, h, deafWriter, nil)
+	r := runScript(t, h, deaf, nil)
 	r.await("began")
 	h.lose()
 	require.Equal(t, Result{Signal: 9, Late: true}, r.wait())
@@ -191,7 +167,7 @@ func (r *proc) group() int {
 // The pipe to a guard that is stopped for long is full one day. The caller must still see that the
 // hold is lost.
 func TestAGuardThatDoesNotReadBlocksNothing(t *testing.T) {
-	r := runScript(t, holdFor(t, time.Hour), deafWriter, nil)
+	r := runScript(t, holdFor(t, time.Hour), deaf, nil)
 	r.await("began")
 	require.NoError(t, syscall.Kill(r.guard.pid, syscall.SIGSTOP))
 	for range 100_000 {

@@ -16,23 +16,15 @@ type change struct {
 	atOnce   int             // acquired, and did not wait, or less than the time between two looks
 }
 
-// changes compares two looks at a line.
-type changes struct {
-	l      *line
-	now    time.Time
-	was    map[string]*place // those of the last look
-	places []*place          // those of this look
-}
-
-// count counts those that hold now and did not before, and those that waited before and have
-// gone: as the line moves in order, they have held in between, unless somebody whom they waited
-// for is still there.
-func (cs changes) count() (c change) {
-	isSemaphore := cs.l.recipe == zkrecipes.RecipeSemaphore
+// count compares places, those of this look, with was, those of the last one by path. It counts those
+// that hold now and did not before, and those that waited before and have gone: as the line moves in order,
+// they have held in between, unless somebody whom they waited for is still there.
+func (l *line) count(now time.Time, was map[string]*place, places []*place) (c change) {
+	isSemaphore := l.recipe == zkrecipes.RecipeSemaphore
 	stands, holds := map[string]bool{}, map[string]bool{}
-	for _, p := range cs.places {
+	for _, p := range places {
 		stands[p.path] = true
-		old := cs.was[p.path]
+		old := was[p.path]
 		switch {
 		case !p.held || old != nil && old.held:
 		case isSemaphore: // all slots of a lease are one acquisition
@@ -40,19 +32,19 @@ func (cs changes) count() (c change) {
 			holds[lease] = true
 		default:
 			c.acquired++
-			c.waited(cs.now, old)
+			c.waited(now, old)
 		}
 	}
 	c.acquired += len(holds)
 	aheadStands := false
-	for _, old := range cs.l.places {
+	for _, old := range l.places {
 		if stands[old.path] {
 			aheadStands = aheadStands || !isSemaphore || !old.held
 		} else if !old.held && !aheadStands {
 			if !isSemaphore { // there the slot is counted
 				c.acquired++
 			}
-			c.waited(cs.now, old)
+			c.waited(now, old)
 		}
 	}
 	return c
@@ -70,13 +62,9 @@ func (c *change) waited(now time.Time, p *place) {
 
 // addUnseen adds those that came and went between two looks, whose number the servers know. They
 // have held unless somebody was ahead of them all the time.
-func (c *change) addUnseen(l *line, places []*place, dir string, before, seen listing) {
+func (c *change) addUnseen(l *line, was map[string]*place, places []*place, dir string, before, seen listing) {
 	if dir == "/line" || l.recipe == zkrecipes.RecipeElection || seen.czxid == 0 {
 		return
-	}
-	was := map[string]*place{}
-	for _, p := range l.places {
-		was[p.path] = p
 	}
 	for _, p := range places {
 		if old := was[p.path]; old != nil && (!p.held || !p.shared && l.recipe != zkrecipes.RecipeSemaphore) {

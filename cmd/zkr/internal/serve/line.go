@@ -94,7 +94,10 @@ func (l *line) standing() (places []*place) {
 	}
 	names := l.listings[""].names
 	if l.recipe == zkrecipes.RecipeGroup {
-		return l.members(names)
+		for _, name := range names {
+			places = append(places, &place{name: name, path: l.path + "/" + name, held: true})
+		}
+		return places
 	}
 	ms := inOrder(names)
 	leads := l.recipe == zkrecipes.RecipeElection && slices.Contains(names, leader)
@@ -111,14 +114,6 @@ func (l *line) standing() (places []*place) {
 	}
 	// Readers may hold behind one that waits.
 	slices.SortStableFunc(places, func(a, b *place) int { return cmp.Compare(bit(b.held), bit(a.held)) })
-	return places
-}
-
-// members returns the places of a group, of which each child is one.
-func (l *line) members(names []string) (places []*place) {
-	for _, name := range names {
-		places = append(places, &place{name: name, path: l.path + "/" + name, held: true})
-	}
 	return places
 }
 
@@ -151,8 +146,8 @@ func (l *line) observe(now time.Time, dir string, seen listing) (c change) {
 	case l.recipe == zkrecipes.RecipeGroup:
 		l.sawMembers(now, was, places, seen.creates-before.creates)
 	default:
-		c = changes{l: l, now: now, was: was, places: places}.count()
-		c.addUnseen(l, places, dir, before, seen)
+		c = l.count(now, was, places)
+		c.addUnseen(l, was, places, dir, before, seen)
 	}
 	for i, p := range places {
 		old := was[p.path]

@@ -59,7 +59,7 @@ type World struct {
 var tables atomic.Int64
 
 // NewWorld returns one whose transactions have the options.
-func NewWorld(t *testing.T, d *dbtest.Database, opts *sql.TxOptions) *World {
+func NewWorld(t testing.TB, d *dbtest.Database, opts *sql.TxOptions) *World {
 	n := tables.Add(1)
 	w := &World{Database: d, DB: Open(t, d, ""), Table: fmt.Sprintf("fence_%d", n), Balances: fmt.Sprintf("balance_%d", n)}
 	w.Fence = w.Over(w.DB, opts)
@@ -75,7 +75,7 @@ func (w *World) Over(db *sql.DB, opts *sql.TxOptions) *fence.SQL {
 }
 
 // Open opens the database by way of addr. It waits for locks as long as the test does.
-func Open(t *testing.T, d *dbtest.Database, addr string) *sql.DB {
+func Open(t testing.TB, d *dbtest.Database, addr string) *sql.DB {
 	settings := map[string]string{}
 	switch d.Dialect {
 	case fence.MySQL:
@@ -87,14 +87,14 @@ func Open(t *testing.T, d *dbtest.Database, addr string) *sql.DB {
 }
 
 // OpenWith opens the database with these settings.
-func OpenWith(t *testing.T, d *dbtest.Database, addr string, settings map[string]string) *sql.DB {
+func OpenWith(t testing.TB, d *dbtest.Database, addr string, settings map[string]string) *sql.DB {
 	db, err := sql.Open(d.DSN(addr, settings))
 	require.NoError(t, err)
 	t.Cleanup(func() { db.Close() })
 	return db
 }
 
-func (w *World) exec(t *testing.T, query string) {
+func (w *World) exec(t testing.TB, query string) {
 	_, err := w.DB.ExecContext(t.Context(), query)
 	require.NoError(t, err)
 }

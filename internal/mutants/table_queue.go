@@ -6,9 +6,9 @@ var queueMutants = []mutant{
 		name: "queue-no-receipt",
 		what: "A Put leaves no receipt: if it is sent again after a lost reply, it puts the item twice.",
 		in:   "internal/queuelog",
-		old:  `x := l.s.Retry(nil, slices.Concat([][]any{written}, parts)...)`,
+		old:  `x := l.s.Retry(nil, slices.Concat([][]any{r.Write(what)}, parts)...)`,
 		new:  `x := l.s.Retry(nil, slices.Concat(parts)...)`,
-		test: "./internal/queue -run ^TestBuryWhoseReplyIsLostMakesOneLetter$",
+		test: "./internal/queue -run ^TestQueueUnderEachFaultAtEachRequest$/put_without_a_bound",
 	},
 	{
 		name: "queue-put-in-sealed",

@@ -93,24 +93,18 @@ func (a *ackTransaction) try(ctx context.Context) (done, again bool, err error) 
 	}
 	x := a.it.Claim.Session.Retry(a.sent, parts.written, parts.claim.All(), parts.ops, parts.append.All())
 	o := x.Settle(ctx)
-	if o.Applied() {
-		parts.carriedOut(o)
-		return true, false, nil
-	}
 	if parts.receipt != nil {
-		switch {
-		case o.RefusedAt(parts.written[0]):
-			if done, err = parts.receipt.Refused(x, o.Err(), errs.ErrUncertain); done {
-				x.AppliedBefore()
-			}
-			return done, !done && err == nil, err
-		case !o.Refused() && x.Unknown():
-			parts.receipt.Discard()
-		default:
-			parts.receipt.Unused()
+		if o, again = parts.receipt.Settle(x, o, errs.ErrUncertain); again {
+			return false, true, nil
 		}
 	}
-	return a.refused(ctx, parts, x, o)
+	if !o.Applied() {
+		return a.refused(ctx, parts, x, o)
+	}
+	if parts.append != nil && o.HasResults() {
+		parts.append.Done(o)
+	}
+	return true, false, nil
 }
 
 // parts makes the parts of the next attempt.
@@ -135,21 +129,11 @@ func (a *ackTransaction) parts(ctx context.Context) (parts ackParts, err error) 
 	return parts, nil
 }
 
-// carriedOut notes the results.
-func (parts ackParts) carriedOut(o zkconn.Outcome) {
-	if parts.receipt != nil {
-		parts.receipt.Used()
-	}
-	if parts.append != nil {
-		parts.append.Done(o)
-	}
-}
-
 // refused returns what try does for an attempt that failed, its receipt aside.
 func (a *ackTransaction) refused(ctx context.Context, parts ackParts, x *zkconn.Retry, o zkconn.Outcome) (done, again bool, _ error) {
 	claim := parts.claim
 	switch {
-	case !o.Refused() && x.Unknown():
+	case !o.Refused() && x.Unknown() && parts.receipt == nil:
 		return false, false, fmt.Errorf("%w: %w", errs.ErrUncertain, o.Err())
 	case o.RefusedAt(claim.flag) && x.Repeated() && parts.receipt == nil:
 		done, err := a.repeatedAck(o)

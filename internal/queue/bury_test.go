@@ -6,7 +6,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
 	"github.com/zkrecipes/zkrecipes"
@@ -83,6 +82,7 @@ func TestBuryOfAnItemThatNobodyHas(t *testing.T) {
 		q := w.Small(2, nil)
 		operator := w.Small(2, nil)
 		ids := recipetest.PutOn(t, q, recipetest.Names(5)...)
+		require.Empty(t, recipetest.Drain(t, q.DeadLetters()), "there are none yet, which is no error")
 		require.NoError(t, operator.Bury(t.Context(), ids[2]))
 		require.NoError(t, operator.Bury(t.Context(), ids[3]))
 		require.Equal(t, []string{"0", "1", "4"}, listed(t, q))
@@ -155,57 +155,6 @@ func TestBuryOfAnItemThatChangesHandsMeanwhile(t *testing.T) {
 	})
 }
 
-// The reply to Bury's transaction is lost. There is one letter, which a consumer may have
-// taken before the transaction is sent again, or an operator have moved back.
-func TestBuryWhoseReplyIsLostMakesOneLetter(t *testing.T) {
-	beforeAndAfter(t, func(t *testing.T, w *recipetest.World, after bool) {
-		for _, redrives := range []bool{false, true} {
-			q, operator := w.Queue(w.Stranger(nil)), w.Queue(w.Stranger(nil))
-			recipetest.PutOn(t, operator.DeadLetters(), "warm")
-			require.Equal(t, []string{"warm"}, recipetest.Drain(t, q.DeadLetters()))
-			ids := recipetest.PutOn(t, q, "x")
-			it := recipetest.TakeOn(t, q)
-			w.Plan.Add(zktest.Fault{Do: zktest.Drop, After: after, Op: "multi", Path: w.Path + "-dead/*"},
-				zktest.Fault{Do: zktest.Refuse, Times: 3})
-			a := harness.GoErr(t, func(ctx context.Context) error { return operator.Bury(ctx, ids[0]) })
-			synctest.Wait()
-			if redrives && after {
-				require.Equal(t, 1, redrive(t, q, 1))
-				require.Equal(t, []string{"x"}, recipetest.Drain(t, q))
-			}
-			_, err := a.Wait()
-			require.NoError(t, err)
-			require.Error(t, it.Ack(t.Context()))
-			letters := recipetest.Drain(t, q.DeadLetters())
-			if redrives && after {
-				require.Empty(t, letters)
-			} else {
-				require.Equal(t, []string{"x"}, letters)
-			}
-			require.Empty(t, w.Items())
-		}
-	})
-}
-
-// A znode of others is below the item, or a part of its claim is gone.
-func TestBuryOfAnItemAtWhichSomebodyHasBeen(t *testing.T) {
-	eachInBubble(t, map[string]func(testing.TB, *recipetest.World, *zk.Conn){
-		"a note":         func(_ testing.TB, w *recipetest.World, conn *zk.Conn) { w.Foreign(conn, w.Items()[0], "note") },
-		"flag gone":      parts["flag"].remove,
-		"exclusion gone": parts["claim"].remove,
-	}, func(t *testing.T, w *recipetest.World, touch func(testing.TB, *recipetest.World, *zk.Conn)) {
-		q, operator, conn := w.Queue(w.Stranger(nil)), w.Queue(w.Stranger(nil)), w.Bare()
-		ids := recipetest.PutOn(t, q, "x")
-		it := recipetest.TakeOn(t, q)
-		touch(t, w, conn)
-		require.NoError(t, operator.Bury(t.Context(), ids[0]))
-		<-it.Context(t.Context()).Done()
-		require.ErrorIs(t, it.Ack(t.Context()), zkrecipes.ErrLost)
-		require.Empty(t, listed(t, q))
-		require.Equal(t, []string{"x"}, recipetest.Drain(t, q.DeadLetters()))
-	})
-}
-
 // Somebody has deleted a consumer's flag. What is left of its claim could be the next one's by the
 // time that it is deleted.
 func TestBuryWaitsForTheRestOfAClaim(t *testing.T) {
@@ -222,29 +171,5 @@ func TestBuryWaitsForTheRestOfAClaim(t *testing.T) {
 		_, err := a.Wait()
 		require.NoError(t, err)
 		require.Equal(t, "buried by operator", failures(t, q)[0].Text, "nobody had it")
-	})
-}
-
-// The reply to a claim is lost, and the item is buried before it is sent again. The
-// consumer has left its place in the line by then: it goes on with another one.
-func TestTakeGoesOnIfItsItemIsBuriedBeforeTheClaimIsSentAgain(t *testing.T) {
-	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-		q, operator := w.Queue(w.Stranger(nil)), w.Queue(w.Stranger(nil))
-		a := recipetest.TakeLater(t, q)
-		time.Sleep(time.Minute)
-		require.Len(t, w.Srv.Children(w.Path+"/line"), 1, "it waits in line")
-		w.Plan.Add(zktest.Fault{Do: zktest.Drop, After: true, Op: "multi", Path: w.Path + "/line/*"}, zktest.Fault{Do: zktest.Refuse, Times: 3})
-		ids := recipetest.PutOn(t, operator, "x")
-		synctest.Wait()
-		require.Len(t, w.Flags(), 1)
-		require.NoError(t, operator.Bury(t.Context(), ids[0]))
-		time.Sleep(time.Minute)
-		require.Len(t, w.Plan.Fired(), 2)
-		recipetest.PutOn(t, operator, "y")
-		it, err := a.Wait()
-		require.NoError(t, err)
-		require.Equal(t, "y", string(it.Data))
-		recipetest.AckOn(t, it)
-		require.Equal(t, []string{"x"}, recipetest.Drain(t, q.DeadLetters()))
 	})
 }

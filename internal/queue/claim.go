@@ -32,12 +32,10 @@ type queueState struct {
 	// lateAt when another one was quicker last.
 	spread atomic.Int32
 	lateAt atomic.Int64
-	// suspects are the items whose claims were refused since the last claim that was made, although no
-	// flag shows one, which a listing that is a moment old explains. Blocked has those of which it was
-	// refused twice, each with a watch that fires when what stands in the way goes.
-	suspects map[string]struct{}
-	Blocked  map[string]*zkconn.Watch
-	mu       sync.Mutex // guards suspects and Blocked
+	// blocked has the items whose claims were refused, because of a claim that the listing did not show or
+	// a znode of somebody else's, each with a watch that fires when what stands in the way goes.
+	blocked map[string]*zkconn.Watch
+	mu      sync.Mutex // guards blocked
 }
 
 // Where others take, too, a claim without a place chooses among the first items, so that they do
@@ -61,41 +59,26 @@ func (q *queueState) noteLate() {
 	q.spread.Store(min(2*q.spread.Load()+4, maxSpread))
 }
 
-func (q *queueState) noteClaim() {
-	q.spread.Store(q.spread.Load() * 15 / 16)
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	clear(q.suspects)
-}
+func (q *queueState) noteClaim() { q.spread.Store(q.spread.Load() * 15 / 16) }
 
-// unblock forgets the items whose watches have fired, which may be gone.
-func (q *queueState) unblock() {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	maps.DeleteFunc(q.Blocked, func(_ string, w *zkconn.Watch) bool { return w.HasFired() })
-}
-
-// blockedBy returns what fires when a blocked item can be claimed, or nil.
+// blockedBy returns what fires when a blocked item can be claimed, or nil. The item has just been listed.
+// The servers send a watch's event before a listing that shows the change, so nothing that could be
+// claimed by then is passed over.
 func (q *queueState) blockedBy(item string) *zkconn.Watch {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return q.Blocked[item]
+	if w := q.blocked[item]; w != nil && !w.HasFired() {
+		return w
+	}
+	return nil
 }
 
-// suspect notes that an item that looks free was refused. again: it was before.
-func (q *queueState) suspect(item string) (again bool) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	_, again = q.suspects[item]
-	q.suspects[item] = struct{}{}
-	return again
-}
-
+// block notes a blocked item, and forgets those whose watches have fired.
 func (q *queueState) block(item string, w *zkconn.Watch) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	delete(q.suspects, item)
-	q.Blocked[item] = w
+	maps.DeleteFunc(q.blocked, func(_ string, w *zkconn.Watch) bool { return w.HasFired() })
+	q.blocked[item] = w
 }
 
 // maxBatch is how many items one transaction claims at most.

@@ -18,13 +18,6 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
-// Note is an itemFailure as it is stored.
-type Note struct {
-	Queue    string `json:"queue"`
-	Attempts int    `json:"attempts"`
-	Text     string `json:"text"`
-}
-
 const (
 	MaxFailureText = 4096
 
@@ -32,11 +25,11 @@ const (
 	NeverAcked = "taken as often as it may be and never acked: its last consumer gave it back, was lost or died"
 )
 
-// Failure says why an item is a dead letter.
+// Failure says why an item is a dead letter. It is stored as JSON.
 type Failure struct {
-	Queue    string
-	Attempts int
-	Text     string
+	Queue    string `json:"queue"`
+	Attempts int    `json:"attempts"`
+	Text     string `json:"text"`
 }
 
 // DeadLetters returns the queue of the dead letters of q.
@@ -56,7 +49,7 @@ func WithNote(id string, data []byte, f Failure) queuelog.Item {
 		f.Text = strings.ToValidUTF8(f.Text[:MaxFailureText], "")
 	}
 	// A struct of this shape never fails.
-	line, _ := json.Marshal(Note(f))
+	line, _ := json.Marshal(f)
 	return queuelog.Item{ID: id, Data: append(append(line, '\n'), data...), Noted: true}
 }
 
@@ -68,11 +61,10 @@ func CutNote(name string, data []byte) (_ []byte, f Failure) {
 		return data, f
 	}
 	line, rest, ok := bytes.Cut(data, []byte{'\n'})
-	var n Note
-	if !ok || json.Unmarshal(line, &n) != nil {
+	if !ok || json.Unmarshal(line, &f) != nil {
 		return data, Failure{}
 	}
-	return rest, Failure(n)
+	return rest, f
 }
 
 // letter returns the dead letter of an item, which log gets by a transaction with the operations

@@ -14,7 +14,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/zkrecipes/zkrecipes"
-	"github.com/zkrecipes/zkrecipes/internal/harness"
 	"github.com/zkrecipes/zkrecipes/internal/jute"
 	"github.com/zkrecipes/zkrecipes/internal/queue"
 	"github.com/zkrecipes/zkrecipes/internal/queuelog"
@@ -164,7 +163,7 @@ func TestLargestItemsBecomeDeadLettersWithoutAFailure(t *testing.T) {
 		log := queue.NewQueueLog(s, engine.DeadLettersPath())
 		claim := engine.NewClaim(s, queue.NewQueueLog(s, engine.Abs()).Segment(0)+"/"+queuelog.NewID()+"0000000000")
 		largest := jute.MaxFrame - zkconn.MultiSize(claim.AckOps(true).All(), log.LargestAppend([]queuelog.Item{{ID: queuelog.NewID()}}, engine.SegmentSize).Ops)
-		line, err := json.Marshal(queue.Note{Queue: w.Path, Attempts: 1, Text: recipetest.ErrHandler.Error()})
+		line, err := json.Marshal(queue.Failure{Queue: w.Path, Attempts: 1, Text: recipetest.ErrHandler.Error()})
 		require.NoError(t, err)
 		for room, want := range map[int]zkrecipes.Failure{ // the bytes of a request that an item leaves for a note
 			len(line) + 10: {Queue: w.Path, Attempts: 1, Text: recipetest.ErrHandler.Error()},
@@ -231,32 +230,6 @@ func TestRedriveMovesLettersBackWithAttemptsThatBeginAnewAndDeletesTheirSegments
 	})
 }
 
-// Redrive waits for room in a bounded queue, one letter after the other, and its ctx ends
-// that.
-func TestRedriveWaitsForRoom(t *testing.T) {
-	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-		q := w.QueueWith(w.Stranger(nil), &zkrecipes.QueueOptions{MaxAttempts: 1, MaxLen: 2})
-		bury(t, q, "0", "1")
-		bury(t, q, "2", "3")
-		a := harness.Go(t, func(ctx context.Context) (int, error) { return q.Redrive(ctx, 3) })
-		synctest.Wait()
-		require.True(t, a.Waiting())
-		require.Equal(t, []string{"0", "1"}, listed(t, q))
-		recipetest.AckedOn(t, q)
-		require.Equal(t, 3, a.Get())
-		a = harness.Go(t, func(ctx context.Context) (int, error) { return q.Redrive(ctx, 3) })
-		synctest.Wait()
-		a.Cancel(nil)
-		moved, err := a.Wait()
-		require.ErrorIs(t, err, context.Canceled)
-		require.Zero(t, moved)
-		require.Equal(t, []string{"1", "2"}, recipetest.Drain(t, q))
-		require.Equal(t, []string{"3"}, listed(t, q.DeadLetters()))
-		synctest.Wait() // the place is deleted in the background
-		require.Empty(t, w.Srv.Children(w.Path+"/room"))
-	})
-}
-
 // A letter that is too large stays, and those behind it are moved.
 func TestRedriveGoesOnAfterALetterThatIsTooLarge(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
@@ -270,30 +243,6 @@ func TestRedriveGoesOnAfterALetterThatIsTooLarge(t *testing.T) {
 		require.Equal(t, []string{"large"}, listed(t, q.DeadLetters()))
 		require.Equal(t, []string{"x", "y"}, recipetest.Drain(t, q))
 	})
-}
-
-// An operator deletes the queue or its dead letters at any request of a Redrive, which
-// moves what is left.
-func TestRedriveMovesWhatIsLeftIfAQueueIsDeletedAtAnyRequest(t *testing.T) {
-	for _, deleted := range []string{"/line", "/line-dead"} {
-		atAnyRequest(t, func(t *testing.T, w *recipetest.World, between func(call, act func())) {
-			q, conn := w.Small(2, &zkrecipes.QueueOptions{MaxAttempts: 1}), w.Bare()
-			bury(t, q, "x", "y", "z")
-			q = w.Queue(w.Stranger(nil))
-			var a *harness.Call[int]
-			between(func() {
-				a = harness.Go(t, func(ctx context.Context) (int, error) { return q.Redrive(ctx, 9) })
-			}, func() { recipetest.RemoveTree(t, conn, deleted) })
-			if moved := a.Get(); deleted == "/line" {
-				require.Equal(t, 3, moved)
-			} else {
-				require.Len(t, listed(t, q), moved)
-			}
-			require.LessOrEqual(t, len(listed(t, q))+len(listed(t, q.DeadLetters())), 3)
-			recipetest.PutOn(t, q, "last")
-			require.Contains(t, recipetest.Drain(t, q), "last")
-		})
-	}
 }
 
 // Two clients have different prefixes, and their queues' dead letters one path. The path of

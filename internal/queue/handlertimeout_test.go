@@ -223,6 +223,7 @@ func TestOverrunOfAnItemThatIsOver(t *testing.T) {
 			return context.Cause(ctx)
 		})
 		time.Sleep(time.Hour)
+		synctest.Wait()
 		require.Equal(t, 1, calls)
 		require.Contains(t, log.String(), doesNotReturn)
 		require.Contains(t, log.String(), returnedLate)

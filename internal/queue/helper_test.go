@@ -20,10 +20,10 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(harness.Run(m)) }
 
-// part is which znodes of a claim an operator deletes.
-type part struct{ flag, claim bool }
+// part is which znodes of a claim an operator deletes, and whether the item goes with them.
+type part struct{ flag, claim, item bool }
 
-var parts = map[string]part{"flag": {flag: true}, "claim": {claim: true}, "flag and claim": {true, true}}
+var parts = map[string]part{"flag": {flag: true}, "claim": {claim: true}, "flag and claim": {flag: true, claim: true}}
 
 // remove deletes that part of the only claim. It does so in one transaction: consumers delete a claim
 // without a flag.
@@ -38,6 +38,9 @@ func (p part) remove(t testing.TB, w *recipetest.World, conn *zk.Conn) {
 	}
 	if p.claim {
 		ops = append(ops, &zk.DeleteRequest{Path: w.Items()[0] + queuelog.ClaimName, Version: -1})
+	}
+	if p.item {
+		ops = append(ops, &zk.DeleteRequest{Path: w.Items()[0], Version: -1})
 	}
 	_, err := conn.Multi(ops...)
 	require.NoError(t, err)

@@ -2,7 +2,6 @@ package queue_test
 
 import (
 	"context"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -18,43 +17,6 @@ import (
 )
 
 // Acks that put items into another queue, in one transaction.
-
-// The items come next to each other all the same.
-func TestAckPutFillsSegments(t *testing.T) {
-	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-		q, consumer := w.Queue(w.Stranger(nil)), next(w.Stranger(nil), 3, nil)
-		to := next(w.ClientOf(q), 3, nil)
-		recipetest.PutOn(t, q, "x")
-		recipetest.Warm(t, to)
-		waiting := w.TakeLater(consumer)
-		ackPutOn(t, recipetest.TakeOn(t, q), to, recipetest.Names(8)...)
-		require.Empty(t, w.Items())
-		require.Len(t, w.Srv.Children("/next/s"), 4)
-		require.Equal(t, "0", string(waiting.Get().Data), "the one that sleeps at the full segment is woken")
-		recipetest.AckOn(t, waiting.Get())
-		require.Equal(t, recipetest.Names(8)[1:], recipetest.Drain(t, to))
-	})
-}
-
-// An item goes to the end of its own queue, and its attempts begin anew.
-func TestAckPutIntoItsOwnQueueComesAtTheEnd(t *testing.T) {
-	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-		q := w.Small(2, &zkrecipes.QueueOptions{MaxAttempts: 2})
-		recipetest.PutOn(t, q, "x", "y")
-		recipetest.NackOn(t, recipetest.TakeOn(t, q))
-		for range 10 {
-			it := recipetest.TakeOn(t, q)
-			_, err := it.AckPut(t.Context(), q, [][]byte{it.Data})
-			require.NoError(t, err)
-		}
-		it := recipetest.TakeOn(t, q)
-		require.Equal(t, "x", string(it.Data))
-		require.Equal(t, 1, it.Attempt)
-		recipetest.AckOn(t, it)
-		require.Equal(t, []string{"y"}, recipetest.Drain(t, q))
-		w.OneSegment(q)
-	})
-}
 
 // What cannot be done is refused before anything is sent, and the item stays claimed.
 func TestAckPutRefusesBadInput(t *testing.T) {
@@ -134,48 +96,6 @@ func TestAckPutIsOneTransaction(t *testing.T) {
 		require.Empty(t, w.Items())
 		require.Empty(t, listed(t, to))
 	})
-}
-
-// An operator makes either queue again, or sets data on the open segment, at any request
-// of a move. The item is moved once, or lost with its queue.
-func TestAckPutMovesOnceWhateverAnOperatorDoesAtAnyRequest(t *testing.T) {
-	for what, act := range map[string]func(t *testing.T, conn *zk.Conn, w *recipetest.World){
-		"deletes the other queue": func(t *testing.T, conn *zk.Conn, _ *recipetest.World) { recipetest.RemoveTree(t, conn, "/next") },
-		"deletes the queue":       func(t *testing.T, conn *zk.Conn, w *recipetest.World) { recipetest.RemoveTree(t, conn, w.Path) },
-		"seals the other queue": func(t *testing.T, conn *zk.Conn, w *recipetest.World) {
-			_, err := conn.Set("/next/s/"+slices.Max(w.Srv.Children("/next/s")), nil, -1)
-			require.NoError(t, err)
-		},
-	} {
-		t.Run(what, func(t *testing.T) {
-			atAnyRequest(t, func(t *testing.T, w *recipetest.World, between func(call, act func())) {
-				q, conn := w.Small(2, nil), w.Bare()
-				to := next(w.ClientOf(q), 2, nil)
-				recipetest.PutOn(t, next(w.Stranger(nil), 2, nil), "0", "1")
-				recipetest.PutOn(t, q, "x")
-				it := recipetest.TakeOn(t, q)
-				var a *harness.Call[[]zkrecipes.ItemID]
-				between(func() {
-					a = harness.Go(t, func(ctx context.Context) ([]zkrecipes.ItemID, error) { return it.AckPut(ctx, to, bytesOf("moved")) })
-				}, func() { act(t, conn, w) })
-				_, err := a.Wait()
-				switch {
-				case err != nil:
-					require.Equal(t, "deletes the queue", what, "%v", err)
-					require.Equal(t, []string{"0", "1"}, listed(t, to))
-				case what != "deletes the other queue":
-					require.Equal(t, []string{"0", "1", "moved"}, listed(t, to))
-					fallthrough
-				default:
-					require.Empty(t, listed(t, q))
-				}
-				for _, q := range []*zkrecipes.Queue{q, to} {
-					recipetest.PutOn(t, q, "last")
-					require.Contains(t, recipetest.Drain(t, q), "last")
-				}
-			})
-		})
-	}
 }
 
 // If the servers refuse to put into the other queue, the error names it, and the item is

@@ -3,7 +3,6 @@ package queue_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -15,46 +14,12 @@ import (
 
 	"github.com/zkrecipes/zkrecipes"
 	"github.com/zkrecipes/zkrecipes/internal/harness"
-	"github.com/zkrecipes/zkrecipes/internal/layout"
 	"github.com/zkrecipes/zkrecipes/internal/queuelog"
 	"github.com/zkrecipes/zkrecipes/internal/recipetest"
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
 // Operators delete parts of a queue, and clients are closed.
-
-// A consumer or producer whose place is deleted returns ErrEvicted, also if it is the first
-// in its line and sleeps, or might overtake. "room" is the name of the producers' line.
-func TestWaiterOfAQueueWhosePlaceIsDeletedIsEvicted(t *testing.T) {
-	for sub, wait := range map[string]func(context.Context, *zkrecipes.Queue) error{
-		"line": func(ctx context.Context, q *zkrecipes.Queue) error { _, err := q.Take(ctx); return err },
-		"room": func(ctx context.Context, q *zkrecipes.Queue) error { _, err := q.Put(ctx, nil); return err },
-	} {
-		for i := range 4 {
-			t.Run(fmt.Sprint(sub, i), func(t *testing.T) {
-				recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-					if sub == "room" {
-						w.Fills(1)
-					}
-					var waits []*harness.Call[struct{}]
-					for range 4 {
-						q := w.Bounded(1)
-						waits = append(waits, harness.GoErr(t, func(ctx context.Context) error { return wait(ctx, q) }))
-						synctest.Wait()
-					}
-					time.Sleep(time.Minute)
-					places := layout.ParsePlaces(w.Srv.Children(w.Path+"/"+sub), layout.LockKinds)
-					slices.SortFunc(places, layout.PlaceName.Compare)
-					require.Len(t, places, 4)
-					require.NoError(t, w.Bare().Delete(w.Path+"/"+sub+"/"+places[i].Name, -1))
-					recipetest.Fails(t, waits[i], zkrecipes.ErrEvicted)
-					synctest.Wait()
-					require.Len(t, w.Srv.Children(w.Path+"/"+sub), 3)
-				})
-			})
-		}
-	}
-}
 
 // A claim is lost if its flag, the znode that excludes others, or both are deleted. If
 // the flag is deleted, the holder notices at once, else at its Ack or Nack. The item is
@@ -197,41 +162,6 @@ func TestTakersRecoverWhenTheQueueIsDeleted(t *testing.T) {
 	})
 }
 
-// Somebody deletes the open segment, or all segments.
-func TestSegmentsThatAreDeletedAreCreatedAgain(t *testing.T) {
-	eachInBubble(t, map[string]struct{ all, waits bool }{
-		"open": {}, "open, one waits": {waits: true}, "all": {all: true}, "all, one waits": {all: true, waits: true},
-	}, func(t *testing.T, w *recipetest.World, c struct{ all, waits bool }) {
-		q, other, conn := w.Small(3, nil), w.Small(3, nil), w.Bare()
-		recipetest.PutOn(t, q, "0", "1", "2") // the last one seals the segment
-		held := takeN(t, q, 3)
-		a := w.TakeLater(other)
-		if !c.waits {
-			recipetest.Cancels(t, a)
-		}
-		require.NoError(t, conn.Delete(w.Segment(1), -1))
-		if c.all {
-			recipetest.RemoveTree(t, conn, w.Segment(0))
-		}
-		synctest.Wait()
-		ids := recipetest.PutOn(t, q, "3", "4", "5", "6")
-		if !c.waits {
-			a = w.TakeLater(other)
-		}
-		it := a.Get()
-		require.Equal(t, ids[0], it.ID)
-		recipetest.AckOn(t, it)
-		for _, it := range held {
-			if c.all {
-				require.ErrorIs(t, it.Ack(t.Context()), zkrecipes.ErrLost)
-			} else {
-				recipetest.AckOn(t, it)
-			}
-		}
-		require.Equal(t, []string{"4", "5", "6"}, recipetest.Drain(t, other))
-	})
-}
-
 // Znodes of other programs are ignored everywhere in the queue, and none is deleted.
 func TestForeignZnodesInAQueueAreIgnored(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
@@ -260,32 +190,5 @@ func TestForeignZnodesInAQueueAreIgnored(t *testing.T) {
 		require.NoError(t, err)
 		_, err = q.Take(t.Context())
 		require.ErrorContains(t, err, "another recipe uses this path")
-	})
-}
-
-// A segment that was listed, and is read for the first time later, may have been
-// deleted and created again in between, with others before it.
-func TestSegmentCreatedAfterItsListingIsNotTakenForTheOneThatWasListed(t *testing.T) {
-	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-		q, other := w.Queue(w.Stranger(nil)), w.Queue(w.Stranger(nil))
-		recipetest.QueueOf(q).SegmentSize, recipetest.QueueOf(other).SegmentSize = 1, 1
-		conn := w.Bare()
-		recipetest.PutOn(t, other, recipetest.Names(6)...) // in the segments 0 to 5; 6 is open
-		for _, n := range []int{1, 2, 3, 4} {
-			recipetest.RemoveTree(t, conn, fmt.Sprintf("%s/s/%010d", w.Path, n))
-		}
-		held := recipetest.TakeOn(t, q) // lists the segments 0, 5 and 6
-		for _, n := range []int{5, 6} {
-			recipetest.RemoveTree(t, conn, fmt.Sprintf("%s/s/%010d", w.Path, n))
-		}
-		recipetest.PutOn(t, other, "a", "b", "c", "d", "e") // in the segments 1 to 5
-		var taken []string
-		for range 5 {
-			it := recipetest.TakeOn(t, q)
-			taken = append(taken, string(it.Data))
-			recipetest.AckOn(t, it)
-		}
-		require.Equal(t, []string{"a", "b", "c", "d", "e"}, taken)
-		recipetest.AckOn(t, held)
 	})
 }

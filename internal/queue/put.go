@@ -46,20 +46,15 @@ func NewItems(datas [][]byte) []queuelog.Item {
 // putItems puts the items, and carries out the operations with in the same transaction.
 func (q *Queue) putItems(ctx context.Context, items []queuelog.Item, with ...any) error {
 	return q.Client.InSessions(ctx, func(s *session.Session) error {
-		if err := q.CheckFits(s, items); err != nil {
+		err := q.CheckFits(s, items)
+		switch {
+		case err != nil:
 			return err
+		case q.IsBounded():
+			return q.putInTurn(ctx, items, with)
 		}
-		return q.putIn(ctx, s, items, with)
+		return q.append(ctx, s, nil, items, with) // in one session, because the receipt ends with it
 	})
-}
-
-// putIn puts the items in one session, because the receipt ends with it. With a bound
-// it waits for its turn among the producers and for capacity first.
-func (q *Queue) putIn(ctx context.Context, s *session.Session, items []queuelog.Item, with []any) error {
-	if q.IsBounded() {
-		return q.putInTurn(ctx, items, with)
-	}
-	return q.append(ctx, s, nil, items, with)
 }
 
 // append puts the items by a transaction of four parts: the receipt, the operations with,

@@ -2,6 +2,8 @@ package queue_test
 
 import (
 	"fmt"
+	"math"
+	"slices"
 	"sort"
 	"testing"
 	"testing/synctest"
@@ -114,4 +116,35 @@ func TestLargestBatchFitsIntoARequest(t *testing.T) {
 		require.Equal(t, session, recipetest.SessionID(w.ClientOf(q)))
 		require.Len(t, w.Items(), tooMany)
 	})
+}
+
+// The counter counts items and claims, so a segment whose items were claimed often enough
+// comes to its end, too. The items of one transaction keep their order over it. Each
+// producer fills that segment with its second put, or its first if it did not know it.
+func TestItemsAreDeliveredBeyondTheEndOfASegmentsCounter(t *testing.T) {
+	for ahead := range int32(4) {
+		eachInBubble(t, map[string]bool{"known": true, "unknown": false}, func(t *testing.T, w *recipetest.World, known bool) {
+			q, consumer := w.Queue(w.Stranger(nil)), w.Queue(w.Stranger(nil))
+			recipetest.Warm(t, consumer)
+			if known {
+				recipetest.Warm(t, q)
+			}
+			require.NoError(t, w.Srv.SetCounter(w.Segment(0), math.MaxInt32-ahead))
+			recipetest.PutAllOn(t, q, 0, 5)
+			recipetest.PutAllOn(t, q, 5, 5)
+			require.Len(t, w.Items(), 10)
+			require.Less(t, 1, len(w.SegmentSizes()), "the segment is sealed")
+			all := recipetest.Drain(t, consumer)
+			require.ElementsMatch(t, recipetest.Names(10), all)
+			require.Equal(t, recipetest.Names(5), those(all, recipetest.Names(5)...))
+			require.Equal(t, recipetest.Names(10)[5:], those(all, recipetest.Names(10)[5:]...))
+			recipetest.PutAllOn(t, q, 0, 150)
+			require.Equal(t, recipetest.Names(150), recipetest.Drain(t, consumer))
+		})
+	}
+}
+
+// those returns those of all that are wanted, in their order.
+func those(all []string, wanted ...string) []string {
+	return slices.DeleteFunc(slices.Clone(all), func(s string) bool { return !slices.Contains(wanted, s) })
 }

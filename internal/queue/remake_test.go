@@ -2,7 +2,6 @@ package queue_test
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -80,33 +79,6 @@ func TestConsumerGoesOnWhateverAnOperatorDoesAtAnyRequest(t *testing.T) {
 				require.Equal(t, "a", string(it.Data))
 				recipetest.AckOn(t, it)
 				require.Equal(t, []string{"b"}, recipetest.Drain(t, q))
-				w.OneSegment(q)
-			})
-		})
-	}
-}
-
-// A bounded producer counts the items and sleeps. There is capacity in the end.
-func TestBoundedProducerGoesOnWhateverAnOperatorDoesAtAnyRequest(t *testing.T) {
-	acts := maps.Clone(acts)
-	acts["deletes free items"] = func(t *testing.T, w *recipetest.World, conn *zk.Conn, _ *zkrecipes.Queue) {
-		for _, item := range w.Items()[2:] { // none of the first segment
-			require.NoError(t, conn.Delete(item, -1))
-		}
-	}
-	for what, act := range acts {
-		t.Run(what, func(t *testing.T) {
-			atAnyRequest(t, func(t *testing.T, w *recipetest.World, between func(call, act func())) {
-				q, other, conn := w.Small(2, &zkrecipes.QueueOptions{MaxLen: 4}), w.Small(2, nil), w.Bare()
-				recipetest.PutOn(t, other, "0", "1", "2", "3")
-				var a *harness.Call[zkrecipes.ItemID]
-				between(func() { a = recipetest.PutLater(t, q, "last") }, func() { act(t, w, conn, other) })
-				for a.Waiting() && len(w.Items()) >= 4 {
-					recipetest.AckOn(t, recipetest.TakeOn(t, other))
-					synctest.Wait()
-				}
-				a.Get()
-				require.Contains(t, recipetest.Drain(t, other), "last")
 				w.OneSegment(q)
 			})
 		})

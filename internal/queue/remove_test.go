@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -101,70 +100,6 @@ func TestRemovalsDeleteTheSegmentsThatTheyEmpty(t *testing.T) {
 	})
 }
 
-// Items that consumers have stay, and so does a segment in which an item was put, claimed or left by
-// others. Those that were empty before are deleted.
-func TestPurgeRemovesNothingThatOthersUse(t *testing.T) {
-	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-		q, other := w.Small(2, nil), w.Queue(w.Stranger(nil))
-		recipetest.PutOn(t, q, recipetest.Names(8)...) // segment 4 is open, and empty
-		items := takeN(t, q, 6)
-		for _, it := range items[2:] {
-			recipetest.AckOn(t, it)
-		}
-		require.Len(t, w.Srv.Children(w.Path+"/s"), 5)
-		require.Equal(t, 2, purge(t, other))
-		require.Equal(t, []string{"0", "1"}, listed(t, q))
-		require.Equal(t, []string{"0000000000", "0000000004"}, w.Srv.Children(w.Path+"/s"))
-		a := w.TakeLater(other)
-		recipetest.NackOn(t, items[1])
-		again := a.Get()
-		require.Equal(t, "1", string(again.Data))
-		recipetest.AckOn(t, items[0])
-		require.Zero(t, purge(t, other))
-		recipetest.NackOn(t, again)
-		require.Equal(t, 1, purge(t, other))
-		recipetest.PutOn(t, other, "last")
-		require.Equal(t, []string{"last"}, recipetest.Drain(t, q))
-		w.OneSegment(q)
-	})
-}
-
-// Items that are taken or acked between the listing and the transaction are left out, and
-// the others are removed.
-func TestPurgeLeavesOutWhatIsTakenMeanwhile(t *testing.T) {
-	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-		q, other := w.Queue(w.Stranger(nil)), w.Queue(w.Stranger(nil))
-		recipetest.PutOn(t, q, recipetest.Names(6)...)
-		w.Plan.Add(zktest.Fault{Do: zktest.Delay, Op: "multi(setData,delete,delete,delete,delete,delete,delete)", For: time.Second})
-		a := harness.Go(t, other.Purge)
-		time.Sleep(time.Second / 2)
-		recipetest.AckOn(t, recipetest.TakeOn(t, q))
-		it := recipetest.TakeOn(t, q)
-		require.Equal(t, 4, a.Get())
-		require.Len(t, w.Plan.Fired(), 1)
-		require.NoError(t, it.Err())
-		require.Equal(t, []string{"1"}, listed(t, q))
-		recipetest.AckOn(t, it)
-	})
-}
-
-// The session ends before a Remove is sent. It goes on in the next one, where the item has
-// been acked in the meantime: that is no success.
-func TestRemoveOfAnItemThatIsAckedBeforeTheNextSession(t *testing.T) {
-	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-		q, other := w.Queue(w.Stranger(nil)), w.Queue(w.Stranger(nil))
-		ids := recipetest.PutOn(t, q, "x")
-		w.Plan.Add(zktest.Fault{Do: zktest.Expire, Op: recipetest.OpReceipt})
-		w.Plan.Add(zktest.Fault{Do: zktest.Delay, Op: "sync", Skip: 1, For: time.Second})
-		a := harness.GoErr(t, func(ctx context.Context) error { return other.Remove(ctx, ids[0]) })
-		synctest.Wait()
-		recipetest.AckOn(t, recipetest.TakeOn(t, q))
-		_, err := a.Wait()
-		require.ErrorIs(t, err, zkrecipes.ErrItemGone)
-		require.Len(t, w.Plan.Fired(), 2)
-	})
-}
-
 // A queue with many items below a long path is purged in requests that the servers accept.
 func TestPurgeOfManyItemsBelowALongPath(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
@@ -192,55 +127,5 @@ func TestRemovalThatIsRefusedIsAnError(t *testing.T) {
 		require.EqualError(t, err, "zkrecipes: purge "+w.Path+": "+want)
 		require.ErrorIs(t, err, zk.ErrNoAuth)
 		require.Zero(t, removed)
-	})
-}
-
-// Free items are removed at any request of a consumer. Nothing that is put later is slept
-// beside.
-func TestConsumerGetsWhatIsPutAfterAPurgeAtAnyRequest(t *testing.T) {
-	atAnyRequest(t, func(t *testing.T, w *recipetest.World, between func(call, act func())) {
-		q, other := w.Small(2, nil), w.Small(2, nil)
-		recipetest.PutOn(t, q, "0")
-		it := recipetest.TakeOn(t, q)
-		recipetest.PutOn(t, q, "1", "2", "3")
-		recipetest.AckOn(t, it)
-		var a *harness.Call[*zkrecipes.Item]
-		removed := 0
-		between(func() { a = recipetest.TakeLater(t, q) }, func() {
-			removed = purge(t, other)
-			recipetest.PutOn(t, other, "a", "b")
-		})
-		it = a.Get()
-		recipetest.AckOn(t, it)
-		want := []string{"1", "a", "b"} // it was taken first
-		if removed == 3 {
-			want = want[1:]
-		}
-		require.Equal(t, want, append([]string{string(it.Data)}, recipetest.Drain(t, q)...))
-		w.OneSegment(q)
-	})
-}
-
-// Free items are removed at any request of a producer that waits for room.
-func TestBoundedProducerGoesOnAfterAPurgeAtAnyRequest(t *testing.T) {
-	atAnyRequest(t, func(t *testing.T, w *recipetest.World, between func(call, act func())) {
-		q, other := w.Small(2, &zkrecipes.QueueOptions{MaxLen: 4}), w.Small(2, nil)
-		recipetest.PutOn(t, other, recipetest.Names(4)...)
-		it := recipetest.TakeOn(t, other)
-		var a *harness.Call[zkrecipes.ItemID]
-		removed, sleeps := 0, false
-		between(func() { a = recipetest.PutLater(t, q, "last") }, func() {
-			sleeps = w.Plan.Fired()["delay before"] == 0
-			removed = purge(t, other)
-		})
-		a.Get()
-		recipetest.AckOn(t, it)
-		if left := recipetest.Drain(t, other); sleeps && removed == 4 { // Purge woke the producer, and removed its item, too
-			require.Empty(t, left)
-		} else {
-			require.Equal(t, []string{"last"}, left)
-			require.Equal(t, 3, removed)
-		}
-		w.OneSegment(q)
 	})
 }

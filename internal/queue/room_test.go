@@ -157,31 +157,6 @@ func TestAPutThatIsOvertakenOnItsWayKeepsTheBound(t *testing.T) {
 	}
 }
 
-// The one that overtakes loses its connection or its session at that moment.
-func TestAProducerThatOvertakesOutlivesFaults(t *testing.T) {
-	for _, do := range []zktest.Action{zktest.Drop, zktest.Expire} {
-		for _, after := range []bool{false, true} {
-			t.Run(fmt.Sprintf("%v, after=%v", do, after), func(t *testing.T) {
-				inBounded(t, 1, func(t *testing.T, w *recipetest.World) {
-					ack := w.Fills(1)
-					dead, link := w.BoundedWithLink(1)
-					w.PutLater(dead, "dead")
-					live := w.PutLater(w.Bounded(1), "live")
-					time.Sleep(time.Second)
-					link.Stop()
-					w.Plan.Add(zktest.Fault{Do: do, After: after, Op: "multi(setData,delete)", Path: w.Path + "/room/*"})
-					began := time.Now()
-					ack()
-					live.Get()
-					require.Less(t, time.Since(began), 5*time.Second)
-					require.Len(t, w.Plan.Fired(), 1)
-					require.Len(t, w.Items(), 1)
-				})
-			})
-		}
-	}
-}
-
 // The servers refuse to delete the places ahead. The producer waits for its turn.
 func TestAProducerThatMayNotOvertakeWaits(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
@@ -250,7 +225,7 @@ func TestADistantProducerIsNotOvertakenForEver(t *testing.T) {
 		for range 3 {
 			puts(t, w.Bounded(bound), 0)
 		}
-		recipetest.ServeLater(t, w.Queue(w.Stranger(nil)), func(context.Context, *zkrecipes.Item) error {
+		a := recipetest.ServeLater(t, w.Queue(w.Stranger(nil)), func(context.Context, *zkrecipes.Item) error {
 			time.Sleep(20 * time.Millisecond)
 			return nil
 		})
@@ -263,27 +238,7 @@ func TestADistantProducerIsNotOvertakenForEver(t *testing.T) {
 			t.Logf("put %d took %d round trips", i, time.Since(began)/roundTrip)
 			require.Less(t, time.Since(began), 60*roundTrip)
 		}
-	})
-}
-
-// However long producers wait, they send nothing until an item is taken or acked. If the
-// first uses the room, the others do not count.
-func TestProducersThatWaitForLongSendNothing(t *testing.T) {
-	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-		cr := &recipetest.Crowd{W: w}
-		taker := w.Queue(cr.Client())
-		recipetest.PutOn(t, taker, "full")
-		var puts []*harness.Call[zkrecipes.ItemID]
-		for range 10 {
-			puts = append(puts, w.PutLater(zkrecipes.NewQueue(cr.Client(), w.Path, &zkrecipes.QueueOptions{MaxLen: 1}), "x"))
-		}
-		time.Sleep(time.Minute)
-		require.Zero(t, cr.Woken(func() { time.Sleep(time.Hour) }))
-		it := recipetest.TakeOn(t, taker)
-		time.Sleep(time.Minute)
-		woken := cr.Woken(func() { recipetest.AckOn(t, it) })
-		require.False(t, puts[0].Waiting())
-		require.Equal(t, 4, woken, "the consumer, the first producer, and the two that look")
+		require.NoError(t, stop(a)) // once its handler has returned
 	})
 }
 
@@ -337,5 +292,16 @@ func TestAPlaceSaysWhoseItIsAndWhatItNeeds(t *testing.T) {
 		require.Equal(t, math.MaxUint16, queue.ItemsOf(name(s, 1_000_000)))
 		foreign, _ := layout.ParsePlace("lock-0000000001", layout.LockKinds)
 		require.Equal(t, []any{"lock-0000000001", 0}, []any{queue.SessionOf(foreign), queue.ItemsOf(foreign)})
+	})
+}
+
+// puts has a producer put again and again, with a pause, until the test ends.
+func puts(t *testing.T, q *zkrecipes.Queue, pause time.Duration) {
+	harness.GoErr(t, func(ctx context.Context) error {
+		for ctx.Err() == nil {
+			_, _ = q.Put(ctx, nil)
+			time.Sleep(pause)
+		}
+		return nil
 	})
 }

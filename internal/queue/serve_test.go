@@ -3,6 +3,7 @@ package queue_test
 import (
 	"context"
 	"fmt"
+	"runtime"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -14,6 +15,8 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/harness"
 	"github.com/zkrecipes/zkrecipes/internal/queue"
 	"github.com/zkrecipes/zkrecipes/internal/recipetest"
+	"github.com/zkrecipes/zkrecipes/internal/zkconn"
+	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
 // Serve, dead letters, and what handlers may do.
@@ -272,37 +275,6 @@ func TestServeLeavesItemsAloneThatTheHandlerHasEnded(t *testing.T) {
 	})
 }
 
-// If the session expires while a handler works, the handler's context ends. The item is delivered
-// again, also one that was kept for its back-off. Lost connections and expired sessions do not end
-// Serve.
-func TestServeSurvivesExpiry(t *testing.T) {
-	eachInBubble(t, map[string]bool{"a handler works": true, "in a back-off": false}, func(t *testing.T, w *recipetest.World, works bool) {
-		q := w.QueueWith(w.Stranger(nil), hourly(1))
-		recipetest.PutOn(t, q, "x")
-		var attempts []int
-		a := recipetest.ServeLater(t, q, func(ctx context.Context, it *zkrecipes.Item) error {
-			if attempts = append(attempts, it.Attempt); len(attempts) > 1 {
-				return nil
-			}
-			if works {
-				<-ctx.Done()
-			}
-			return recipetest.ErrHandler
-		})
-		synctest.Wait()
-		w.Expire(w.ClientOf(q))
-		require.Equal(t, []int{1, 2}, attempts)
-		w.Expire(w.ClientOf(q))
-		require.True(t, w.Srv.Disconnect(recipetest.SessionID(w.ClientOf(q))))
-		recipetest.PutOn(t, w.Queue(w.Stranger(nil)), "y")
-		time.Sleep(time.Minute)
-		synctest.Wait()
-		require.Equal(t, []int{1, 2, 1}, attempts)
-		require.Empty(t, w.Items())
-		require.True(t, a.Waiting())
-	})
-}
-
 func TestDefaultBackoffGrowsAndHasABound(t *testing.T) {
 	require.Equal(t, 100*time.Millisecond, queue.BackOff(1))
 	require.Equal(t, 200*time.Millisecond, queue.BackOff(2))
@@ -311,4 +283,152 @@ func TestDefaultBackoffGrowsAndHasABound(t *testing.T) {
 		require.Equal(t, 30*time.Second, queue.BackOff(attempt))
 	}
 	require.Equal(t, 100*time.Millisecond, queue.BackOff(0))
+}
+
+func TestServeWaitsForAnAckNoLongerThanASessionTimeout(t *testing.T) {
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		q := w.Queue(w.Stranger(nil))
+		recipetest.PutOn(t, q, "x")
+		release := make(chan struct{})
+		a := recipetest.ServeLater(t, q, func(context.Context, *zkrecipes.Item) error { <-release; return nil })
+		time.Sleep(time.Second)
+		a.Cancel(nil)
+		time.Sleep(time.Hour)
+		require.True(t, a.Waiting(), "for the handler")
+		w.Plan.Add(zktest.Fault{Do: zktest.Answer, Code: -127, Times: -1})
+		close(release)
+		time.Sleep(recipetest.DefaultSessionTimeout - time.Second)
+		require.True(t, a.Waiting(), "for the ack")
+		time.Sleep(2 * time.Second)
+		require.False(t, a.Waiting())
+		w.Plan.Stop()
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		require.Empty(t, w.Items(), "it was acked in the background")
+	})
+}
+
+// Serve's context ends during an outage, and a handler returns. The ack was not sent, or
+// its reply never comes.
+func TestServeEndsWithItsLeasesIfItsContextEndsDuringAnOutage(t *testing.T) {
+	eachInBubble(t, map[string]bool{"sent": true, "not sent": false}, func(t *testing.T, w *recipetest.World, sent bool) {
+		q := w.Queue(w.Stranger(nil))
+		recipetest.PutOn(t, q, "x")
+		began, finish := make(chan *zkrecipes.Item, 2), make(chan struct{})
+		a := recipetest.ServeLater(t, q, func(_ context.Context, it *zkrecipes.Item) error {
+			began <- it
+			<-finish
+			return nil
+		})
+		it, session := <-began, recipetest.SessionID(w.ClientOf(q))
+		if sent {
+			w.Plan.Add(zktest.Fault{Do: zktest.Withhold, Op: recipetest.OpAck}, zktest.Fault{Do: zktest.Refuse, Times: -1})
+		} else {
+			w.Away(w.ClientOf(q))
+		}
+		close(finish)
+		synctest.Wait()
+		require.True(t, a.Waiting(), "the ack may still be carried out")
+		until := it.ValidUntil()
+		require.False(t, until.IsZero())
+		require.NoError(t, stop(a))
+		require.False(t, time.Now().After(until), "%v after the claim's end", time.Since(until))
+
+		w.Srv.Expire(session) // else the ack may be carried out after all
+		w.Back()
+		again := recipetest.TakeOn(t, w.Queue(w.Stranger(nil)))
+		require.Equal(t, 2, again.Attempt)
+		recipetest.AckOn(t, again)
+	})
+}
+
+// A handler may fail by a panic, whose stack is logged, by runtime.Goexit, or by an error.
+func TestHandlerThatPanicsOrEndsItsGoroutineHasFailed(t *testing.T) {
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		opts, log := recipetest.Logged()
+		q := w.Queue(w.Stranger(opts))
+		recipetest.PutOn(t, q, "x")
+		a := serve(t, q, func(it *zkrecipes.Item) error {
+			switch it.Attempt {
+			case 1:
+				panic("on purpose")
+			case 2:
+				runtime.Goexit()
+			case 3:
+				return recipetest.ErrHandler
+			}
+			return nil
+		})
+		time.Sleep(time.Minute)
+		require.NoError(t, stop(a.Call))
+		require.Len(t, a.got, 4)
+		require.Empty(t, w.Items())
+		require.Contains(t, log.String(), "handler panicked: on purpose")
+		require.Contains(t, log.String(), "serve_test.go", "the stack")
+	})
+}
+
+// A Backoff that panics, or ends its goroutine, is replaced by the default.
+func TestBackoffThatPanicsIsLoggedAndTheDefaultIsUsed(t *testing.T) {
+	for what, fails := range map[string]func(){"panicked: on purpose": func() { panic("on purpose") }, "runtime.Goexit": runtime.Goexit} {
+		recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+			opts, log := recipetest.Logged()
+			q := zkrecipes.NewQueue(w.Stranger(opts), w.Path, &zkrecipes.QueueOptions{Backoff: func(int) time.Duration {
+				fails()
+				return time.Hour
+			}})
+			recipetest.PutOn(t, q, "x")
+			began := time.Now()
+			var at []time.Duration
+			a := serve(t, q, func(it *zkrecipes.Item) error {
+				if at = append(at, time.Since(began)); len(at) < 3 {
+					return recipetest.ErrHandler
+				}
+				return nil
+			})
+			time.Sleep(time.Minute)
+			require.NoError(t, stop(a.Call))
+			require.Equal(t, []time.Duration{0, queue.BackOff(1), queue.BackOff(1) + queue.BackOff(2)}, at)
+			require.Contains(t, log.String(), "QueueOptions.Backoff")
+			require.Contains(t, log.String(), what)
+		})
+	}
+}
+
+func hourly(workers int) *zkrecipes.QueueOptions {
+	return &zkrecipes.QueueOptions{Workers: workers, Backoff: func(int) time.Duration { return time.Hour }}
+}
+
+// What a take that is under way as Serve ends claims is given back, too, and that is no attempt.
+func TestServeGivesBackWhatItHasAndWhatItsTakesClaim(t *testing.T) {
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		q := w.QueueWith(w.Stranger(nil), hourly(1))
+		recipetest.PutOn(t, q, "failed")
+		handled := 0
+		a := recipetest.ServeLater(t, q, func(context.Context, *zkrecipes.Item) error {
+			handled++
+			return recipetest.ErrHandler
+		})
+		time.Sleep(time.Minute)
+		for _, op := range claimOps {
+			w.Plan.Add(zktest.Fault{Do: zktest.Delay, For: time.Second, After: true, Op: op})
+		}
+		recipetest.PutOn(t, q, "being taken")
+		synctest.Wait()
+		require.Len(t, w.Flags(), 2)
+		a.Cancel(nil)
+		time.Sleep(zkconn.Grace)
+		synctest.Wait()
+		require.False(t, a.Waiting())
+		require.NoError(t, stop(a))
+		time.Sleep(2 * time.Second)
+		synctest.Wait()
+		require.Empty(t, w.Flags())
+		require.Equal(t, 1, handled)
+		for _, attempt := range []int{2, 1} {
+			it := recipetest.TakeOn(t, q)
+			require.Equal(t, attempt, it.Attempt)
+			recipetest.AckOn(t, it)
+		}
+	})
 }

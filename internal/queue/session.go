@@ -39,7 +39,7 @@ func QueueIn(s *session.Session, path string) *queueState {
 				break
 			}
 		}
-		q = &queueState{Log: NewQueueLog(s, path), suspects: map[string]struct{}{}, Blocked: map[string]*zkconn.Watch{}}
+		q = &queueState{Log: NewQueueLog(s, path), blocked: map[string]*zkconn.Watch{}}
 		q.passed.Store(-1)
 		qs.states[path] = q
 	}

@@ -3,7 +3,6 @@ package queue_test
 import (
 	"context"
 	"maps"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -13,7 +12,6 @@ import (
 
 	"github.com/zkrecipes/zkrecipes"
 	"github.com/zkrecipes/zkrecipes/internal/errs"
-	"github.com/zkrecipes/zkrecipes/internal/queuelog"
 	"github.com/zkrecipes/zkrecipes/internal/recipetest"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 	"github.com/zkrecipes/zkrecipes/zktest"
@@ -33,12 +31,13 @@ func sentAgain(w *recipetest.World, op string, after bool) {
 var claimOps = []string{recipetest.OpClaim, recipetest.OpClaimAlone}
 
 // A claim whose reply is lost is made once. If meanwhile an operator deletes it or a part
-// of it, the consumer deletes what is left, and claims again.
+// of it, the consumer deletes what is left, and claims again. If the item goes, too, as when it is
+// buried, the consumer gets the next one.
 func TestClaimWhoseReplyIsLostIsMadeOnce(t *testing.T) {
 	for _, op := range claimOps {
 		t.Run(op, func(t *testing.T) {
 			cases := maps.Clone(parts)
-			cases["nothing"] = part{}
+			cases["nothing"], cases["the item, too"] = part{}, part{true, true, true}
 			eachInBubble(t, cases, func(t *testing.T, w *recipetest.World, deleted part) {
 				q, conn := w.Queue(w.Stranger(nil)), w.Bare()
 				recipetest.Warm(t, q)
@@ -53,44 +52,21 @@ func TestClaimWhoseReplyIsLostIsMadeOnce(t *testing.T) {
 				time.Sleep(time.Second)
 				require.Len(t, w.Plan.Fired(), 2)
 				deleted.remove(t, w, conn)
+				if deleted.item {
+					recipetest.PutOn(t, w.Queue(w.Stranger(nil)), "y")
+				}
 				it := a.Get()
 				require.NoError(t, it.Err())
 				if deleted.claim && !deleted.flag { // which the consumer finds out when it acks
 					require.ErrorIs(t, it.Ack(t.Context()), zkrecipes.ErrLost)
 					it = recipetest.TakeOn(t, q)
 				}
-				require.Equal(t, deleted.flag || deleted.claim, it.Attempt == 2)
+				require.Equal(t, (deleted.flag || deleted.claim) && !deleted.item, it.Attempt == 2)
 				recipetest.AckOn(t, it)
 				require.Empty(t, w.Srv.Children(w.Segment(0)))
 			})
 		})
 	}
-}
-
-// A claim of two items was carried out and its reply lost. Then an operator deletes the
-// claim of the first. What is left is given back, and both are claimed anew.
-func TestClaimOfABatchThatLosesItsReplyAndAPartIsMadeAnew(t *testing.T) {
-	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-		q, conn := w.Queue(w.Stranger(nil)), w.Bare()
-		recipetest.Warm(t, q)
-		recipetest.PutOn(t, q, "0", "1")
-		sentAgain(w, "multi(create,create,create,create,setData,check)", true)
-		time.AfterFunc(time.Second, func() {
-			first := w.Items()[0]
-			require.NoError(t, conn.Delete(first+queuelog.ClaimName, -1))
-			for _, flag := range w.Flags() {
-				if strings.HasPrefix(w.Segment(0)+"/"+flag, first) {
-					require.NoError(t, conn.Delete(w.Segment(0)+"/"+flag, -1))
-				}
-			}
-		})
-		for _, it := range takeN(t, q, 2) {
-			recipetest.AckOn(t, it)
-		}
-		require.Len(t, w.Plan.Fired(), 2)
-		recipetest.Drain(t, q)
-		require.Empty(t, w.Srv.Children(w.Segment(0)))
-	})
 }
 
 // If one of the caller's operations fails, Ack changes nothing, returns an error that

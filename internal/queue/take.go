@@ -189,7 +189,6 @@ func (t *takerPool) newScanner(s *session.Session) *scanner { return newScanner(
 // Where it finds fewer, it has a watch on every segment (Q5).
 func (s *scanner) free(ctx context.Context, enough int) (items []string, err error) {
 	s.watches = nil
-	s.queue.unblock()
 	err = s.queue.Scan(ctx, func(number int64, seg *zkconn.Watch) bool {
 		for _, e := range queuelog.Entries(seg.Children) {
 			if e.Claimed {
@@ -244,40 +243,36 @@ func (s *scanner) notClaimed(ctx context.Context, err error) error {
 	if !errors.As(err, &u) {
 		return err
 	}
-	err = nil
 	if u.taken {
-		err = s.taken(ctx, u.item)
+		if blocked, err := s.block(ctx, u.item); blocked || err != nil {
+			return err
+		}
 	}
-	if err == nil { // what was listed is old, and this server may lag
-		err = s.s.Sync(ctx, u.item)
-	}
-	return err
+	return s.s.Sync(ctx, u.item) // what was listed is old, and this server may lag
 }
 
-// taken notes that an item that looks free is not: its claim exists, and the flag does
-// not. Somebody has deleted the flag, or the listing is old.
-func (s *scanner) taken(ctx context.Context, item string) error {
-	if !s.queue.suspect(item) {
-		return nil
-	}
+// block watches what stands in the way of an item that looks free, and passes over the item until that
+// goes: a claim that the listing did not show, or whose flag somebody has deleted. It returns false if
+// nothing is there any more.
+func (s *scanner) block(ctx context.Context, item string) (blocked bool, _ error) {
 	exclusion := item + queuelog.ClaimName
 	w, err := s.s.Watch(ctx, exclusion)
 	if errors.Is(err, zk.ErrNoAuth) { // somebody else's; the item's children tell when it goes
 		w, err = s.s.WatchChildren(ctx, item)
 		if err == nil && !slices.Contains(w.Children, queuelog.ClaimName[1:]) {
-			return nil
+			return false, nil
 		}
 	}
-	if errors.Is(err, zk.ErrNoNode) {
-		return nil
-	}
-	if err != nil {
-		return err
+	switch {
+	case errors.Is(err, zk.ErrNoNode):
+		return false, nil
+	case err != nil:
+		return false, err
 	}
 	s.queue.block(item, w)
 	if w.Stat.EphemeralOwner == 0 { // no claim: it may stay for ever
 		s.c.Log(slog.LevelError, "an item cannot be claimed until somebody deletes the znode below it",
 			"queue", s.path, "znode", exclusion)
 	}
-	return nil
+	return true, nil
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/queue"
 	"github.com/zkrecipes/zkrecipes/internal/queuelog"
 	"github.com/zkrecipes/zkrecipes/internal/recipetest"
+	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
 // Items that are taken for long keep their segments. A take does not list each of these.
@@ -93,30 +94,6 @@ func handle(t *testing.T, q *zkrecipes.Queue, n int, each func(it *zkrecipes.Ite
 	took := time.Since(began)
 	require.NoError(t, stop(a))
 	return took
-}
-
-// Items that always fail are parked, and cost the others at most half of their rate.
-func TestTheOthersGoOnBesideItemsThatAlwaysFail(t *testing.T) {
-	const n = 600 // items that succeed
-	took := map[int]time.Duration{}
-	for _, every := range []int{n + 1, 100, 20} {
-		recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-			var items []string
-			for i := range n {
-				if i%every == every-1 {
-					items = append(items, "bad")
-				}
-				items = append(items, "good")
-			}
-			_, err := w.Queue(w.Stranger(nil)).PutAll(t.Context(), bytesOf(items...)...)
-			require.NoError(t, err)
-			q, link := w.ConsumerWithLink()
-			link.SetLatency(time.Millisecond)
-			took[every] = handle(t, q, n, func(*zkrecipes.Item) {})
-		})
-		t.Logf("one in %d fails: %v", every, took[every])
-		require.Less(t, took[every], 2*took[n+1]+1)
-	}
 }
 
 // However many items always fail, fewer than a thousand are parked, and the others go on.
@@ -226,27 +203,6 @@ func TestTakeNClaimsAsManyItemsAsARequestHasRoomFor(t *testing.T) {
 	})
 }
 
-// A consumer that works for longer than ItemPatience remembers that the head is dead.
-func TestDeadHeadHoldsUpASlowConsumerOnce(t *testing.T) {
-	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-		dead, link := w.ConsumerWithLink()
-		w.TakeLater(dead)
-		time.Sleep(time.Second)
-		link.Stop()
-		recipetest.PutOn(t, w.Queue(w.Stranger(nil)), recipetest.Names(15)...)
-		acked, late := time.Now(), 0
-		handle(t, w.Queue(w.Stranger(nil)), 15, func(*zkrecipes.Item) {
-			if time.Since(acked) >= queue.ItemPatience {
-				late++
-			}
-			time.Sleep(4 * queue.ItemPatience)
-			acked = time.Now()
-		})
-		require.LessOrEqual(t, late, 1)
-		link.Resume()
-	})
-}
-
 // Serve's context ends while its claim is under way.
 func TestServeBeginsNoHandlerOnceItsContextHasEnded(t *testing.T) {
 	for d := 10 * time.Millisecond; d < 500*time.Millisecond; d += 20 * time.Millisecond {
@@ -291,5 +247,115 @@ func TestAnAttemptIsSeenOnce(t *testing.T) {
 		next := recipetest.TakeOn(t, w.Queue(w.Stranger(nil)))
 		require.Equal(t, seen+1, next.Attempt)
 		require.Equal(t, after, seen == 1)
+	})
+}
+
+func TestAnItemThatWasClaimedForACallThatHasEndedIsTheNextOnes(t *testing.T) {
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		q := w.Queue(w.Stranger(nil))
+		recipetest.Warm(t, q)
+		recipetest.PutOn(t, q, "x")
+		time.Sleep(time.Second)
+		w.Plan.Add(zktest.Fault{Do: zktest.Delay, Op: recipetest.OpClaimAlone, After: true, For: 100 * time.Millisecond})
+		began, before := time.Now(), w.Srv.Counts()
+		_, err := q.Take(harness.Within(t, 30*time.Millisecond))
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.Equal(t, 30*time.Millisecond, time.Since(began))
+		it := recipetest.TakeOn(t, q)
+		synctest.Wait()
+		require.Equal(t, 1, w.Srv.Counts().Sub(before).Transactions, "the item is not given back and claimed again")
+		require.Equal(t, 100*time.Millisecond, time.Since(began))
+		require.Equal(t, 1, it.Attempt)
+		recipetest.AckOn(t, it)
+	})
+}
+
+// What was claimed for nobody is given back, whatever moment they end at.
+func TestTakesWithDeadlinesOfAnyLengthUseUpNoAttempts(t *testing.T) {
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		q := w.Distant(20*time.Millisecond, 100)
+		recipetest.QueueOf(q).Opts.MaxAttempts = 1000
+		recipetest.PutOn(t, q, "x")
+		taken, before := 0, w.Srv.Counts()
+		for d := time.Millisecond; d < 150*time.Millisecond; d += 7 * time.Millisecond {
+			for _, take := range []func(context.Context) (*zkrecipes.Item, error){q.Take, q.TryTake, q.Take} {
+				if it, err := take(harness.Within(t, d)); err == nil {
+					taken++
+					require.Equal(t, taken, it.Attempt)
+					recipetest.NackOn(t, it)
+				}
+			}
+			time.Sleep(time.Second)
+		}
+		require.NotZero(t, taken)
+		require.Empty(t, w.Flags())
+		claims := w.Srv.Counts().Sub(before).Requests
+		require.Greater(t, claims[claimOps[0]]+claims[claimOps[1]], taken, "some were for nobody")
+		require.Equal(t, taken+1, recipetest.TakeOn(t, strict(w, 1000)).Attempt)
+	})
+}
+
+// What gives such a claim back writes the item's data, for which the consumer's requests have no
+// room.
+func TestAnItemTooLargeForItsConsumerIsGivenBackAfterATakeThatHasEnded(t *testing.T) {
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		recipetest.PutOn(t, w.Queue(w.Stranger(nil)), strings.Repeat("x", 20_000))
+		q := w.Queue(w.Stranger(&zkrecipes.Options{MaxBuffer: 8 << 10}))
+		w.Plan.Add(zktest.Fault{Do: zktest.Delay, Op: recipetest.OpClaimAlone, After: true, For: 100 * time.Millisecond})
+		_, err := q.Take(harness.Within(t, 30*time.Millisecond))
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		time.Sleep(time.Minute)
+		require.Empty(t, w.Flags())
+		require.Len(t, recipetest.Drain(t, w.Queue(w.Stranger(nil))), 1)
+	})
+}
+
+const (
+	roundTrip = 150 * time.Millisecond
+	near      = 2 * time.Millisecond
+	far       = 30 * time.Millisecond
+)
+
+// Consumers with one worker each, which do not wait for each other. One that is far away costs the near
+// ones at most half, and gets items itself.
+func TestConsumersOfOneWorkerDoNotWaitForEachOther(t *testing.T) {
+	var alone int // those that are near
+	eachOf(t, []time.Duration{near, far}, func(t *testing.T, w *recipetest.World, roundTrip time.Duration) {
+		each, total, overtaken := w.Rates(roundTrip, roundTrip, roundTrip, roundTrip)
+		if roundTrip == near {
+			alone = total
+		}
+		t.Logf("four at %v: %v, %d items/s together; half of the items are overtaken by %d at most", roundTrip, each, total, overtaken[len(overtaken)/2])
+		require.Greater(t, float64(total)*roundTrip.Seconds(), 1.1, "items in a round trip")
+		require.Less(t, overtaken[len(overtaken)*9/10], 60, "nine of ten items are overtaken by fewer")
+	})
+	eachOf(t, [][]time.Duration{{far}, {far, far}}, func(t *testing.T, w *recipetest.World, others []time.Duration) {
+		each, total, _ := w.Rates(append([]time.Duration{near, near, near, near}, others...)...)
+		t.Logf("four at %v and %v: %v, %d items/s together", near, others, each, total)
+		require.GreaterOrEqual(t, each[0]+each[1]+each[2]+each[3], alone/2)
+		for i, roundTrip := range others {
+			// Alone it would take one in three round trips.
+			require.Greater(t, float64(each[4+i])*roundTrip.Seconds(), 0.03, "items in a round trip of its own")
+		}
+	})
+}
+
+// The near one takes the first item, again and again, while the far one's claim of it is on its way.
+func TestAFarConsumerChoosesAtItsTurnOnceOthersWereQuicker(t *testing.T) {
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		q, link := w.ConsumerWithLink()
+		far := w.TakeLater(q)
+		require.Len(t, w.Srv.Children(w.Path+"/line"), 1, "it is the first in line")
+		link.SetLatency(roundTrip)
+		near := w.Queue(w.Stranger(nil))
+		recipetest.PutAllOn(t, near, 0, 1000)
+		for range 500 { // 100 round trips
+			it := recipetest.TakeOn(t, near)
+			time.Sleep(roundTrip / 5)
+			recipetest.AckOn(t, it)
+		}
+		require.False(t, far.Waiting())
+		require.NotEmpty(t, w.Items(), "there was a backlog all the time")
+		recipetest.AckOn(t, far.Get())
 	})
 }

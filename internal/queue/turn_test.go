@@ -160,31 +160,6 @@ func TestSecondInLineLeavesItemsToTheFirstForAGrace(t *testing.T) {
 	})
 }
 
-// The deadline is shorter than a round trip. Each item is handed out in the end, and no
-// attempt is counted for a Take that returned none.
-func TestTakesWithDeadlinesShorterThanARoundTripGetTheirItems(t *testing.T) {
-	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-		recipetest.PutOn(t, w.Queue(w.Stranger(nil)), recipetest.Names(10)...)
-		q, link := w.ConsumerWithLink()
-		recipetest.QueueOf(q).Opts.MaxAttempts = 1
-		link.SetLatency(150 * time.Millisecond)
-		var got []string
-		for tries := 0; len(got) < 10; tries++ {
-			require.Less(t, tries, 1000)
-			it, err := q.Take(harness.Within(t, 20*time.Millisecond))
-			if err != nil {
-				require.ErrorIs(t, err, context.DeadlineExceeded)
-				continue
-			}
-			require.Equal(t, 1, it.Attempt)
-			got = append(got, string(it.Data))
-			recipetest.AckOn(t, it)
-		}
-		require.Equal(t, recipetest.Names(10), got)
-		require.Empty(t, w.Srv.Children(w.Path+"-dead"))
-	})
-}
-
 func TestTryTakeReturnsErrEmptyInsteadOfWaiting(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		q := w.Queue(w.Stranger(nil))

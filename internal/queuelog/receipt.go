@@ -24,12 +24,13 @@ type Receipt struct {
 	path    string
 	version int32 // of its data, -1 while it may not exist
 	history int64 // of the session when its use began
+	written any   // the operation of that use
 }
 
 func (l *Log) receipts() string { return l.cfg.Path + "/puts" }
 
 // Receipt returns a receipt that no other transaction uses, and creates it if need
-// be. The caller ends its use with Used, Unused, Discard or Refused.
+// be. Settle ends its use.
 func (l *Log) Receipt(ctx context.Context) (*Receipt, error) { return l.receipt(ctx, l.s.Start) }
 
 // SpareReceipt is like Receipt for a transaction that lets go of what the session holds. See
@@ -54,9 +55,9 @@ func (l *Log) receipt(ctx context.Context, start startFunc) (*Receipt, error) {
 	if r.version < 0 {
 		if err := r.create(ctx, start); err != nil {
 			if zkconn.IsContextErr(ctx, err) { // it may be created
-				r.Discard()
+				r.discard()
 			} else {
-				r.Unused()
+				r.unused()
 			}
 			return nil, err
 		}
@@ -94,23 +95,24 @@ func (r *Receipt) create(ctx context.Context, start startFunc) error {
 
 // Write returns the operation that must come first in the transaction.
 func (r *Receipt) Write(what string) []any {
-	return []any{&zk.SetDataRequest{Path: r.path, Data: []byte(what), Version: r.version}}
+	r.written = &zk.SetDataRequest{Path: r.path, Data: []byte(what), Version: r.version}
+	return []any{r.written}
 }
 
-// Used returns a receipt whose transaction was carried out.
-func (r *Receipt) Used() {
+// used returns a receipt whose transaction was carried out.
+func (r *Receipt) used() {
 	if r.version++; r.version < 0 { // it would come to versions that it has had
-		r.Discard()
+		r.discard()
 		return
 	}
-	r.Unused()
+	r.unused()
 }
 
 // maxFree is how many receipts are kept for later transactions.
 const maxFree = 32
 
-// Unused returns a receipt whose transaction was not carried out.
-func (r *Receipt) Unused() {
+// unused returns a receipt whose transaction was not carried out.
+func (r *Receipt) unused() {
 	r.l.mu.Lock()
 	keep := !r.l.closed && len(r.l.free) < maxFree
 	if keep {
@@ -118,7 +120,7 @@ func (r *Receipt) Unused() {
 	}
 	r.l.mu.Unlock()
 	if !keep {
-		r.Discard()
+		r.discard()
 	}
 }
 
@@ -129,13 +131,13 @@ func (l *Log) discardFree() {
 	l.free = nil
 	l.mu.Unlock()
 	for _, r := range free {
-		r.Discard()
+		r.discard()
 	}
 }
 
-// Discard deletes a receipt, in the background, of which it is not known whether it
+// discard deletes a receipt, in the background, of which it is not known whether it
 // was written.
-func (r *Receipt) Discard() {
+func (r *Receipt) discard() {
 	l := r.l
 	l.cfg.Tasks.Start(func() {
 		for {
@@ -156,63 +158,69 @@ func (l *Log) Transact(ctx context.Context, what string, uncertain error, parts 
 		if err != nil {
 			return zkconn.Failure(err)
 		}
-		written := r.Write(what)
-		x := l.s.Retry(nil, slices.Concat([][]any{written}, parts)...)
-		o := x.Wait(ctx)
-		switch {
-		case o.Applied():
-			r.Used()
-			return o
-		case o.RefusedAt(written[0]):
-			done, err := r.Refused(x, o.Err(), uncertain)
-			switch {
-			case done:
-				return x.AppliedBefore()
-			case err != nil:
-				return zkconn.Failure(err)
-			}
-		case !o.Refused() && x.Unknown():
-			r.Discard()
-			return zkconn.Failure(fmt.Errorf("%w: %w", uncertain, o.Err()))
-		default:
-			r.Unused()
+		x := l.s.Retry(nil, slices.Concat([][]any{r.Write(what)}, parts)...)
+		if o, again := r.Settle(x, x.Wait(ctx), uncertain); !again {
 			return o
 		}
 	}
 	return zkconn.Failure(zkconn.ErrContended)
 }
 
-// Refused says what it means that a transaction failed at its receipt: done if an
+// Settle ends the use of a receipt by a transaction that ended with o, and returns the outcome, as
+// Transact does. again: nothing was done, and another receipt may work.
+func (r *Receipt) Settle(x *zkconn.Retry, o zkconn.Outcome, uncertain error) (_ zkconn.Outcome, again bool) {
+	switch {
+	case o.Applied():
+		r.used()
+	case o.RefusedAt(r.written):
+		done, err := r.refused(x, o.Err(), uncertain)
+		switch {
+		case done:
+			return x.AppliedBefore(), false
+		case err != nil:
+			return zkconn.Failure(err), false
+		}
+		return o, true
+	case !o.Refused() && x.Unknown():
+		r.discard()
+		return zkconn.Failure(fmt.Errorf("%w: %w", uncertain, o.Err())), false
+	default:
+		r.unused()
+	}
+	return o, false
+}
+
+// refused says what it means that a transaction failed at its receipt: done if an
 // earlier attempt was carried out, an error that is uncertain if that cannot be known.
 // Neither: nothing was done, and another receipt may work.
-func (r *Receipt) Refused(x *zkconn.Retry, err, uncertain error) (done bool, _ error) {
+func (r *Receipt) refused(x *zkconn.Retry, err, uncertain error) (done bool, _ error) {
 	if x.Repeated() && errors.Is(err, zk.ErrBadVersion) && r.l.s.History() != r.history {
 		// The servers may have lost transactions of the receipt. Then they have lost the one
 		// that was sent, too, or never had it.
 		stat, unknown := r.l.s.Exists(r.l.s.UntilAnswered(), r.path)
 		switch {
 		case unknown != nil:
-			r.Discard()
+			r.discard()
 			return false, fmt.Errorf("%w: receipt: %w", uncertain, unknown)
 		case stat.Version < r.version:
-			r.Discard()
+			r.discard()
 			return false, nil
 		}
 	}
 	switch {
 	case x.Repeated() && errors.Is(err, zk.ErrBadVersion):
-		r.Used()
+		r.used()
 		return true, nil
 	case x.Repeated():
-		r.Discard()
+		r.discard()
 		return false, fmt.Errorf("%w: receipt: %w", uncertain, err)
 	case errors.Is(err, zk.ErrNoNode), errors.Is(err, zk.ErrBadVersion), errors.Is(err, zk.ErrNoAuth):
 		// Somebody has changed it, or has deleted all of them together with the queue. The
 		// next transaction gets a new one.
-		r.Discard()
+		r.discard()
 		r.l.discardFree()
 		return false, nil
 	}
-	r.Unused()
+	r.unused()
 	return false, err
 }

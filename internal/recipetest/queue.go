@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -25,41 +24,9 @@ import (
 	"github.com/zkrecipes/zkrecipes"
 	"github.com/zkrecipes/zkrecipes/internal/harness"
 	"github.com/zkrecipes/zkrecipes/internal/jute"
-	"github.com/zkrecipes/zkrecipes/internal/queue"
 	"github.com/zkrecipes/zkrecipes/internal/queuelog"
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
-
-// PutCost is what one Put costs the client and an in-process server.
-type PutCost struct {
-	Requests map[string]int
-	Received int // bytes, by the client
-	Memory   int // bytes, allocated by both
-}
-
-func (w *World) CostOfBoundedPuts(backlog int) PutCost {
-	const puts, batch = 40, 100
-	link := harness.NewLink(w.Srv)
-	c := w.Stranger(&zkrecipes.Options{Dialer: link.Dial})
-	q := zkrecipes.NewQueue(c, w.Path, &zkrecipes.QueueOptions{MaxLen: 1 << 30})
-	PutOn(w.T, q, "first use of the line")
-	unbounded := zkrecipes.NewQueue(c, w.Path, nil)
-	for range backlog / batch {
-		_, err := unbounded.PutAll(w.T.Context(), make([][]byte, batch)...)
-		require.NoError(w.T, err)
-	}
-	PutOn(w.T, q, "the first count reads all segments")
-	var before, after runtime.MemStats
-	received := link.Received()
-	runtime.ReadMemStats(&before)
-	requests := w.Requests(func() {
-		for range puts {
-			PutOn(w.T, q, "x")
-		}
-	})
-	runtime.ReadMemStats(&after)
-	return PutCost{requests, (link.Received() - received) / puts, int(after.TotalAlloc-before.TotalAlloc) / puts}
-}
 
 // QueueRig is a queue, a client that is connected through a proxy, and a plain
 // connection to look at the znodes.
@@ -293,19 +260,6 @@ func AckedOn(t testing.TB, q *zkrecipes.Queue) string {
 	it := TakeOn(t, q)
 	AckOn(t, it)
 	return string(it.Data)
-}
-
-// Counted returns the count that the client keeps, brought up to date.
-func (w *World) Counted(q *zkrecipes.Queue) int {
-	w.T.Helper()
-	synctest.Wait()
-	for {
-		n, _, err := queue.QueueIn(Live(w.T, w.ClientOf(q)), QueueOf(q).Abs()).Count(w.T.Context())
-		if !errors.Is(err, queuelog.ErrStale) {
-			require.NoError(w.T, err)
-			return n
-		}
-	}
 }
 
 // Rates returns how many items a second consumers take and ack, each a process of one

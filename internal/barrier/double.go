@@ -146,7 +146,7 @@ func (d *DoubleBarrier) open(ctx context.Context, p *line.Place) (int64, error) 
 
 // mark returns the operation that writes the path's data over that version.
 func (d *DoubleBarrier) mark(p *line.Place, version int32) *zk.SetDataRequest {
-	return &zk.SetDataRequest{Path: d.Abs(), Data: layout.Record(d.recipe, p.ACL.Seal, ""), Version: version}
+	return &zk.SetDataRequest{Path: d.Abs(), Data: layout.Record(d.recipe, p.ACL.Fingerprint, ""), Version: version}
 }
 
 // depart deletes, in the background, a member that does not wait for the others to

@@ -159,10 +159,10 @@ const (
 
 // Record is the marker with the name of the place whose join writes it, up to the
 // number. So the next to join knows its predecessor's name, see line.Guess.
-func Record(recipe, seal, name string) []byte {
+func Record(recipe, fingerprint, name string) []byte {
 	b := append([]byte(version), recipe...)
-	if seal != "" {
-		b = append(append(b, ' '), seal...)
+	if fingerprint != "" {
+		b = append(append(b, ' '), fingerprint...)
 	}
 	if name != "" {
 		b = append(append(b, ' '), name...)
@@ -172,9 +172,9 @@ func Record(recipe, seal, name string) []byte {
 
 // Marker is what a marker says.
 type Marker struct {
-	Recipe string
-	Seal   string // see line.ACL; empty: none
-	Name   string // see Record; empty: none
+	Recipe      string
+	Fingerprint string // see line.ACL; empty: none
+	Name        string // see Record; empty: none
 }
 
 // ParseMark returns what the data of a line say to a recipe with that name. false: they are
@@ -190,15 +190,15 @@ func ParseMark(recipe string, data []byte) (m Marker, ok bool) {
 		m.Recipe, rest, _ = strings.Cut(all, " ")
 	}
 	rest = strings.TrimSuffix(rest, " ")
-	if strings.HasPrefix(rest, SealPrefix) {
-		m.Seal, rest, _ = strings.Cut(rest, " ")
+	if strings.HasPrefix(rest, FingerprintPrefix) {
+		m.Fingerprint, rest, _ = strings.Cut(rest, " ")
 	}
 	m.Name = rest
 	return m, true
 }
 
-// SealPrefix begins a seal.
-const SealPrefix = "acl="
+// FingerprintPrefix begins a fingerprint.
+const FingerprintPrefix = "acl="
 
 // QueueMarker returns the data of the root of a queue's log.
 func QueueMarker() []byte { return []byte(queue) }

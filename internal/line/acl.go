@@ -21,9 +21,9 @@ import (
 
 // ACL is what a client knows of a line's list.
 type ACL struct {
-	list  []zk.ACL // for its places; nil: the line has the session's own list, and so do they
-	Seal  string   // which says so, see sealOf; empty: the line has another list
-	czxid int64    // of the line; 0: not known
+	list        []zk.ACL // for its places; nil: the line has the session's own list, and so do they
+	Fingerprint string   // which says so, see fingerprintOf; empty: the line has another list
+	czxid       int64    // of the line; 0: not known
 
 	aversion int32 // how often the list was changed
 }
@@ -43,24 +43,24 @@ func (b ACL) ForWritten(s *zkconn.Session) []zk.ACL {
 	return b.list
 }
 
-// sealOf returns the seal of a line with that list and that czxid. A seal is a hash of both in the
-// line's data: it says without a read of the ACL which one the line has.
+// fingerprintOf returns the fingerprint of a line with that list and that czxid. A fingerprint is a hash
+// of both in the line's data: it says without a read of the ACL which one the line has.
 // Without the czxid, a client that does not know yet that others have deleted the line and
 // made it anew would vouch for their list. It is 0 for the client that creates the line.
-func sealOf(acl []zk.ACL, czxid int64) string {
+func fingerprintOf(acl []zk.ACL, czxid int64) string {
 	h := sha256.New()
 	fmt.Fprintf(h, "%q %d", acl, czxid)
-	return layout.SealPrefix + hex.EncodeToString(h.Sum(nil)[:8])
+	return layout.FingerprintPrefix + hex.EncodeToString(h.Sum(nil)[:8])
 }
 
-// sealed returns what is known of a line with that seal in its data and that Stat. false:
+// ourACL returns what is known of a line with that fingerprint in its data and that Stat. false:
 // the line has another list, or somebody has changed it.
-func sealed(s *zkconn.Session, seal string, stat *zk.Stat) (ACL, bool) {
-	own := sealOf(s.ACL(), stat.Czxid)
-	if stat.Aversion != 0 || seal != own && seal != sealOf(s.ACL(), 0) {
+func ourACL(s *zkconn.Session, fingerprint string, stat *zk.Stat) (ACL, bool) {
+	own := fingerprintOf(s.ACL(), stat.Czxid)
+	if stat.Aversion != 0 || fingerprint != own && fingerprint != fingerprintOf(s.ACL(), 0) {
 		return ACL{}, false
 	}
-	return ACL{Seal: own, czxid: stat.Czxid}, true
+	return ACL{Fingerprint: own, czxid: stat.Czxid}, true
 }
 
 // Read returns what the server says of the list of a znode with that Stat, without a request if b does.

@@ -166,7 +166,7 @@ func TestAnACLThatChangedIsNoticedAtTheNextJoin(t *testing.T) {
 			require.NoError(t, l.Release())
 		}
 		require.Equal(t, given, w.Srv.Counts().NewACLs)
-		require.NotContains(t, w.Text(w.Path), layout.SealPrefix)
+		require.NotContains(t, w.Text(w.Path), layout.FingerprintPrefix)
 	})
 }
 

@@ -43,11 +43,11 @@ func (l *Line) readOrCreate(ctx context.Context, s *session.Session, known LineS
 
 // create creates the line. zk.ErrNodeExists: somebody else was quicker.
 func (l *Line) create(ctx context.Context, s *session.Session) (LineState, error) {
-	seal := sealOf(s.ACL(), 0)
-	if err := s.CreateContainer(ctx, l.Abs(), layout.Record(l.Recipe, seal, "")); err != nil {
+	fingerprint := fingerprintOf(s.ACL(), 0)
+	if err := s.CreateContainer(ctx, l.Abs(), layout.Record(l.Recipe, fingerprint, "")); err != nil {
 		return LineState{}, err
 	}
-	return l.remember(LineState{Version: -1, ACL: ACL{Seal: seal}}), nil
+	return l.remember(LineState{Version: -1, ACL: ACL{Fingerprint: fingerprint}}), nil
 }
 
 // readUnmarked returns what is known of a line whose znode has that Stat, and no data. It is
@@ -74,8 +74,8 @@ func (l *Line) readMarked(ctx context.Context, s *session.Session, before LineSt
 	}
 	tail, _ := layout.ParsePlace(m.Name+"0000000000", l.Kinds)
 	state := LineState{Version: -1, crowd: crowd{children: int(stat.NumChildren), others: before.crowd.others, tail: tail.Kind}}
-	var isSealed bool
-	if state.ACL, isSealed = sealed(s.Session, m.Seal, stat); isSealed {
+	var isOurs bool
+	if state.ACL, isOurs = ourACL(s.Session, m.Fingerprint, stat); isOurs {
 		l.NoteWritten(state.ACL, stat)
 		return l.remember(state), nil
 	}

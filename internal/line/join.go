@@ -244,7 +244,7 @@ func (l *Line) JoinRequest(s *session.Session, k layout.Kind, state LineState) *
 		Acl:   state.ForPlaces(s.Session),
 		Flags: zk.FlagEphemeral | zk.FlagSequence,
 	}
-	e.Marker = &zk.SetDataRequest{Path: l.Abs(), Data: layout.Record(l.Recipe, state.Seal, name), Version: state.Version}
+	e.Marker = &zk.SetDataRequest{Path: l.Abs(), Data: layout.Record(l.Recipe, state.Fingerprint, name), Version: state.Version}
 	return e
 }
 

@@ -69,8 +69,8 @@ func (l *Line) noteACL(s *session.Session, state LineState, stat *zk.Stat) ACL {
 	case bears.czxid != 0 && bears.czxid != stat.Czxid, bears.aversion != stat.Aversion:
 		l.forget() // others have made it anew, or changed its list
 		return ACL{list: bears.list}
-	case bears.czxid == 0 && bears.Seal != "": // this client has created it
-		bears, _ = sealed(s.Session, bears.Seal, stat)
+	case bears.czxid == 0 && bears.Fingerprint != "": // this client has created it
+		bears, _ = ourACL(s.Session, bears.Fingerprint, stat)
 		l.remember(LineState{Version: -1, ACL: bears})
 	case state.Version != -1:
 		l.remember(LineState{Version: -1, ACL: bears})
@@ -81,7 +81,7 @@ func (l *Line) noteACL(s *session.Session, state LineState, stat *zk.Stat) ACL {
 // NoteWritten notes that this client has written the data of a line with that ACL, whose Stat
 // the reply returned.
 func (l *Line) NoteWritten(bears ACL, stat *zk.Stat) {
-	if bears.Seal != "" {
+	if bears.Fingerprint != "" {
 		l.containers().written(l.Abs(), stat)
 	} else {
 		l.containers().rewritten(l.Abs(), stat)

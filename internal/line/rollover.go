@@ -110,7 +110,7 @@ func (x *exhausted) deleteLine(ctx context.Context, stat *zk.Stat, isHeld bool) 
 		acl, held := x.Session.ACL(), l.Abs()+"/"+HeldName
 		ops = []any{
 			&zk.DeleteRequest{Path: held, Version: -1}, ops[0],
-			&zk.CreateRequest{Path: l.Abs(), Data: layout.Record(l.Recipe, sealOf(acl, 0), ""), Acl: acl, Flags: zk.FlagContainer},
+			&zk.CreateRequest{Path: l.Abs(), Data: layout.Record(l.Recipe, fingerprintOf(acl, 0), ""), Acl: acl, Flags: zk.FlagContainer},
 			&zk.CreateRequest{Path: held, Data: wentAway, Acl: acl},
 		}
 	}

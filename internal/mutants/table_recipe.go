@@ -100,8 +100,8 @@ var recipeMutants = []mutant{
 		name: "semaphore-overtakes",
 		what: "A Semaphore takes free slots whoever has joined the line since it looked.",
 		in:   "internal/semaphore",
-		old:  `v.seal, ""), Version: v.line}`,
-		new:  `v.seal, ""), Version: -1}`,
+		old:  `v.fingerprint, ""), Version: v.line}`,
+		new:  `v.fingerprint, ""), Version: -1}`,
 		test: "./internal/semaphore -run ^TestSemaphoreThatRemembersFreeSlotsDoesNotOvertake$",
 	},
 	{

@@ -31,8 +31,8 @@ type view struct {
 	path int32
 	line int32
 	// lineCzxid tells apart lines that have the same version.
-	lineCzxid int64
-	seal      string
+	lineCzxid   int64
+	fingerprint string
 	// taken are the numbers of the slots, by their znodes' names.
 	taken map[string]int32
 }
@@ -118,7 +118,7 @@ func (x *Semaphore) enterFreeIn(ctx context.Context, s *session.Session, k int) 
 		}
 	}
 	h := x.newSlots(s, free)
-	set := &zk.SetDataRequest{Path: x.Line.Abs(), Data: layout.Record(x.Line.Recipe, v.seal, ""), Version: v.line}
+	set := &zk.SetDataRequest{Path: x.Line.Abs(), Data: layout.Record(x.Line.Recipe, v.fingerprint, ""), Version: v.line}
 	o := h.take(ctx, &zk.CheckVersionRequest{Path: x.At.Abs(), Version: v.path}, set)
 	switch {
 	case o.RefusedAt(set, zk.ErrBadVersion, zk.ErrNoNode):
@@ -212,7 +212,7 @@ func (x *Semaphore) lookOnce(ctx context.Context, s *session.Session, k int) (*v
 	}
 	v := &view{
 		on: on, n: n, path: path.stat.Version, line: waiters.stat.Version, lineCzxid: waiters.stat.Czxid,
-		seal: m.Seal, taken: SlotsAmong(names),
+		fingerprint: m.Fingerprint, taken: SlotsAmong(names),
 	}
 	if waiters.stat.NumChildren > 0 {
 		if _, enough := v.lowest(k); !enough { // even if nobody waits: a line may be long to list

@@ -152,14 +152,14 @@ func TestDialOfAServerInMemoryWithoutItsDialerFailsAtOnce(t *testing.T) {
 }
 
 func TestAuthACLMeansTheUsersIDs(t *testing.T) {
-	recipetest.EachSide(t, func(t *testing.T, r *recipetest.SideRig) {
-		ctx := r.Ctx
+	for _, side := range recipetest.Sides {
+		ctx, plain := harness.Within(t, 2*time.Minute), harness.NewPath(t)
 		_, err := zkrecipes.Dial(ctx, harness.Servers(), &zkrecipes.Options{ACL: zk.AuthACL(zk.PermAll)})
 		require.ErrorContains(t, err, `Options.ACL: ACL of scheme "auth" without Options.Auth`)
 
-		l := recipetest.Held(t, r.M.Lock)
-		_, err = l.Commit(ctx, zkrecipes.OpCreate(r.Path+"/x", nil, 0, zk.AuthACL(zk.PermAll)))
-		require.ErrorContains(t, err, `operation 0: create `+r.Path+`/x: ACL of scheme "auth" without Options.Auth`)
+		l := recipetest.Held(t, side.Ours(recipetest.Dial(t, nil), plain).Lock)
+		_, err = l.Commit(ctx, zkrecipes.OpCreate(plain+"/x", nil, 0, zk.AuthACL(zk.PermAll)))
+		require.ErrorContains(t, err, `operation 0: create `+plain+`/x: ACL of scheme "auth" without Options.Auth`)
 		require.NoError(t, l.Release())
 
 		auth := []zkrecipes.Auth{{Scheme: "digest", Data: []byte("alice:secret")}}
@@ -167,7 +167,7 @@ func TestAuthACLMeansTheUsersIDs(t *testing.T) {
 		user := harness.Raw(t)
 		require.NoError(t, user.AddAuth("digest", []byte("alice:secret")))
 		path := harness.NewPath(t)
-		l = recipetest.Held(t, r.Ours(c, path).Lock)
+		l = recipetest.Held(t, side.Ours(c, path).Lock)
 		require.NoError(t, first(l.Commit(ctx, zkrecipes.OpCreate(path+"-data", nil, 0, zk.AuthACL(zk.PermAll)))))
 		alices := zk.DigestACL(zk.PermAll, "alice", "secret")
 		for p, want := range map[string][]zk.ACL{path: c.Core().ACL, path + "-data": alices} {
@@ -178,8 +178,8 @@ func TestAuthACLMeansTheUsersIDs(t *testing.T) {
 		}
 		require.NoError(t, l.Release())
 		// Another session can use the znodes that this one has created.
-		require.NoError(t, r.Theirs(recipetest.Dial(t, &zkrecipes.Options{Auth: auth}), path).Do(ctx, recipetest.Nothing))
-	})
+		require.NoError(t, side.Theirs(recipetest.Dial(t, &zkrecipes.Options{Auth: auth}), path).Do(ctx, recipetest.Nothing))
+	}
 }
 
 func TestServersAreHostsWithOrWithoutAPort(t *testing.T) {

@@ -67,15 +67,21 @@ func TestTakeWithADeadlineReturnsTheContextsError(t *testing.T) {
 
 func TestRealItemOfADeadConsumerGoesToAnotherInItsOldPosition(t *testing.T) {
 	t.Parallel()
-	r := recipetest.NewQueueRig(t, nil)
-	other := r.Other()
+	path, p := harness.NewPath(t), harness.NewProxy(t, harness.Server())
+	q := zkrecipes.NewQueue(recipetest.DialTo(t, []string{p.Addr()}, nil), path, nil)
+	other := zkrecipes.NewQueue(recipetest.Dial(t, nil), path, nil)
 	ids := recipetest.PutOn(t, other, "0", "1", "2")
-	dying := recipetest.TakeOn(t, r.Q)
+	dying := recipetest.TakeOn(t, q)
 	require.Equal(t, ids[0], dying.ID)
 	second := recipetest.TakeOn(t, other)
 	require.Equal(t, ids[1], second.ID)
 
-	r.P.Expire()
+	p.Refuse(true)
+	harness.Eventually(t, "its session has ended", func() bool {
+		e, err := other.Find(t.Context(), dying.ID)
+		require.NoError(t, err)
+		return !e.Taken
+	})
 	again := recipetest.TakeOn(t, other)
 	require.Equal(t, ids[0], again.ID, "before the last one")
 	require.Equal(t, "0", string(again.Data))
@@ -86,7 +92,7 @@ func TestRealItemOfADeadConsumerGoesToAnotherInItsOldPosition(t *testing.T) {
 	recipetest.AckOn(t, second)
 	require.Equal(t, []string{"2"}, recipetest.Drain(t, other))
 	harness.Eventually(t, "lost", func() bool { return dying.Err() != nil })
-	require.ErrorIs(t, dying.Ack(r.Ctx), zkrecipes.ErrLost)
+	require.ErrorIs(t, dying.Ack(t.Context()), zkrecipes.ErrLost)
 }
 
 // A redelivery does not write to the item.

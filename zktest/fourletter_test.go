@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io"
 	"regexp"
-	"strings"
 	"testing"
 	"time"
 
@@ -48,23 +47,6 @@ func TestNodeCountIncludesTheRootTwice(t *testing.T) {
 	srv := NewServer(t)
 	require.Contains(t, ask(t, srv, "srvr"), "\nNode count: 5\n", "the root, its alias, and three of /zookeeper")
 	require.Contains(t, ask(t, srv, "mntr"), "\nzk_znode_count\t5\n")
-}
-
-func TestStatAndConsListTheClients(t *testing.T) {
-	srv := NewServer(t)
-	c := dialSession(t, srv, 0, nil, 0)
-	c.create("/a", 0)
-	require.Zero(t, c.roundTrip(jute.OpGetData, watchRecord("/a")).err)
-	c.write(frame(9, jute.OpDelete, versionRecord("/a", -1)))
-	c.event()
-	c.read()
-	line := fmt.Sprintf(" /%v[1](queued=0,recved=4,sent=5", c.nc.LocalAddr())
-	require.Contains(t, ask(t, srv, "stat"), "Clients:\n"+line+")\n")
-	session := srv.Sessions()[0]
-	cons := ask(t, srv, "cons")
-	require.Contains(t, cons, line+fmt.Sprintf(",sid=0x%x,est=", session.ID))
-	require.Contains(t, cons, ",to=10000)\n")
-	require.Equal(t, 1, strings.Count(cons, "sid="), "the connection that asks has no session")
 }
 
 func TestDumpListsSessionsAndEphemerals(t *testing.T) {

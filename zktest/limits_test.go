@@ -8,7 +8,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
 	"github.com/zkrecipes/zkrecipes/internal/jute"
@@ -21,25 +20,6 @@ func TestAFrameMayComeInParts(t *testing.T) {
 	require.Equal(t, jute.XidPing, c.read().xid)
 	c.write(ping[7:])
 	require.Equal(t, jute.XidPing, c.read().xid)
-}
-
-func TestOnlyUsedContainersAreReaped(t *testing.T) {
-	inMemory(t, func(t *testing.T, srv *Server) {
-		c := connect(t, srv, 10*time.Second)
-		for _, path := range []string{"/used", "/unused", "/full"} {
-			_, err := c.CreateContainer(path, nil, zk.FlagContainer, worldACL)
-			require.NoError(t, err)
-		}
-		create(t, c, "/full/a", 0)
-		create(t, c, "/used/a", 0)
-		require.NoError(t, c.Delete("/used/a", -1))
-		time.Sleep(1100 * time.Millisecond)
-		children, _, err := c.Children("/")
-		require.NoError(t, err)
-		require.ElementsMatch(t, []string{"unused", "full", "zookeeper"}, children)
-		time.Sleep(time.Hour)
-		require.Contains(t, srv.Tree(), "/unused")
-	}, ContainerCheckInterval(time.Second))
 }
 
 func TestAContainerIsReapedAtTheCheckAfterThatOfItsLastChild(t *testing.T) {

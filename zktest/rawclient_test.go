@@ -91,9 +91,9 @@ func (c *rawClient) roundTrip(op int32, record []byte) response {
 }
 
 // create creates a znode.
-func (c *rawClient) create(path string, flags int32, acl ...jute.ACL) {
+func (c *rawClient) create(path string, flags int32) {
 	c.t.Helper()
-	require.Zero(c.t, c.roundTrip(jute.OpCreate, createRecord(path, flags, acl...)).err)
+	require.Zero(c.t, c.roundTrip(jute.OpCreate, createRecord(path, flags)).err)
 }
 
 // exists reports whether there is a znode.
@@ -147,11 +147,8 @@ func pathRecord(path string) []byte { return jute.AppendString(nil, path) }
 
 func watchRecord(path string) []byte { return jute.AppendBool(pathRecord(path), true) }
 
-func createRecord(path string, flags int32, acl ...jute.ACL) []byte {
-	if acl == nil {
-		acl = openACL
-	}
-	return jute.AppendInt32(jute.AppendACLs(jute.AppendInt32(pathRecord(path), -1), acl), flags)
+func createRecord(path string, flags int32) []byte {
+	return jute.AppendInt32(jute.AppendACLs(jute.AppendInt32(pathRecord(path), -1), openACL), flags)
 }
 
 func versionRecord(path string, version int32) []byte {

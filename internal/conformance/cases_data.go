@@ -8,12 +8,6 @@ import (
 )
 
 var dataCases = []Case{
-	{Name: "exists", Run: one(func(s *Script, a *Client) {
-		a.Ok(Create(s.Path("n"), []byte("data"), Open, 0))
-		a.Ok(Exists(s.Path("n"), false))
-		a.Fails(jute.ErrNoNode, Exists(s.Path("missing"), false))
-		a.Fails(jute.ErrNoNode, Exists(s.Path("missing/n"), false))
-	})},
 	// Reads do not validate paths: an invalid path is just not found.
 	{Name: "reads of invalid paths", Run: one(func(s *Script, a *Client) {
 		// The empty path is an alias of the root (DataTree).
@@ -37,11 +31,6 @@ var dataCases = []Case{
 			a.Call(SetACL(path, Open, -1))
 			a.Call(Multi(Check(path, -1)))
 		}
-	})},
-	{Name: "getData", Run: one(func(s *Script, a *Client) {
-		a.Ok(Create(s.Path("n"), []byte("data"), Open, 0))
-		s.Equal([]byte("data"), a.Ok(GetData(s.Path("n"), false)).Data, "data")
-		a.Fails(jute.ErrNoNode, GetData(s.Path("missing"), false))
 	})},
 	{Name: "setData", Run: one(func(s *Script, a *Client) {
 		made := a.Ok(Create2(s.Path("n"), []byte("data"), Open, 0)).Stat

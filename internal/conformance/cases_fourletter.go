@@ -32,7 +32,7 @@ var fourLetterCases = []Case{
 	})},
 	{Name: "cons", Exclusive: true, Run: func(s *Script) {
 		s.ConnectFor("a", 3000)
-		for _, line := range sortedMatches(s.FourLetterWord("cons"), `\[1\]\(queued=\d+,recved=|,to=\d+|sid=0x`) {
+		for _, line := range sortedMatches(s.FourLetterWord("cons"), `\[1\]\(queued=\d+,recved=|,est=\d{13},|to=\d+|sid=0x`) {
 			s.Note("%s", line)
 		}
 	}},

@@ -19,6 +19,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
@@ -127,6 +129,17 @@ func OnZktest(t *testing.T, version zktest.Version) {
 			})
 		}
 	}
+	t.Run(aclNumbers.Name, func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			srv := zktest.NewServer(t, zktest.Emulate(version), zktest.InMemory(), zktest.ContainerCheckInterval(time.Second))
+			s := newScript(t, emulated(srv, version, time.Second))
+			aclNumbers.Run(s)
+			s.end()
+			require.NoError(t, s.server.Restart())
+			require.Equal(t, 7, srv.ACLs())
+			require.Equal(t, 12, srv.Counts().NewACLs)
+		})
+	})
 }
 
 // Double returns a zktest server that emulates a version with this tick.

@@ -43,7 +43,7 @@ func (c *editedConn) Write(b []byte) (int, error) {
 		d := jute.NewDecoder(rest)
 		n := 4 + int(d.Int32())
 		if c.sent {
-			xid, op := RequestOf(rest[4:n])
+			xid, op := requestOf(rest[4:n])
 			c.ops[xid] = op
 		}
 		c.sent, rest = true, rest[n:]

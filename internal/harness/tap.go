@@ -5,9 +5,11 @@ import (
 	"encoding/binary"
 	"net"
 	"slices"
+	"strings"
 	"sync"
-	"testing"
 	"time"
+
+	"github.com/zkrecipes/zkrecipes/internal/jute"
 )
 
 // Taps connects to one server, whatever the address, and records each connection and
@@ -17,11 +19,9 @@ type Taps struct {
 
 	mu    sync.Mutex
 	taps  []*Tap
-	addrs []string      // dialled
-	thaw  chan struct{} // non-nil: dialling waits until it is closed
-	// write, if not nil, is called before each frame is written. It may change the
-	// frame, swallow it, or fail.
-	write func(c *Tap, op string, frame []byte) (swallow bool, err error)
+	addrs []string                                                        // dialled
+	thaw  chan struct{}                                                   // non-nil: dialling waits until it is closed
+	write func(c *Tap, op string, frame []byte) (swallow bool, err error) // see OnWrite
 }
 
 // Tap is a connection of Taps.
@@ -32,7 +32,6 @@ type Tap struct {
 
 	Mu            sync.Mutex
 	ops           []string
-	LastSeen      int64         // the last zxid seen, from its ConnectRequest
 	FirstDeadline time.Duration // until the deadline of the first SetReadDeadline
 	LastRead      time.Time     // time of the last successful Read
 	sent          time.Time     // of the last Write
@@ -80,18 +79,8 @@ func (a *Taps) Release() {
 	a.thaw = nil
 }
 
-// Cut ends the connections of a client, which then dials in vain. When Cut returns,
-// go-zookeeper has cleaned up after the old connection and queues new requests.
-func (a *Taps) Cut(t testing.TB, p *Proxy) {
-	t.Helper()
-	n := len(a.Asked())
-	a.Hold()
-	p.Drop()
-	Eventually(t, "dialling", func() bool { return len(a.Asked()) > n })
-}
-
 // OnWrite calls f before each frame is written. f may change the frame, swallow it, or
-// fail.
+// fail. What was to be written together with a frame that is not, behind it, is lost, too.
 func (a *Taps) OnWrite(f func(c *Tap, op string, frame []byte) (bool, error)) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -112,6 +101,18 @@ func (a *Taps) All() []*Tap {
 	return slices.Clone(a.taps)
 }
 
+// Count returns how often that operation was written, to any connection.
+func (a *Taps) Count(op string) (n int) {
+	for _, c := range a.All() {
+		for _, sent := range c.Sent() {
+			if sent == op {
+				n++
+			}
+		}
+	}
+	return n
+}
+
 // Newest returns the newest connection.
 func (a *Taps) Newest() *Tap {
 	taps := a.All()
@@ -123,15 +124,14 @@ func (c *Tap) Write(b []byte) (int, error) {
 	c.sent = time.Now()
 	c.Mu.Unlock()
 	for rest := b; len(rest) >= 12; {
+		before := b[:len(b)-len(rest)]
 		n := min(len(rest), 4+int(binary.BigEndian.Uint32(rest)))
 		frame := rest[:n]
 		rest = rest[n:]
 		op := "connect"
 		c.Mu.Lock()
-		if len(c.ops) == 0 {
-			c.LastSeen = int64(binary.BigEndian.Uint64(frame[8:]))
-		} else {
-			_, op = RequestOf(frame[4:])
+		if len(c.ops) > 0 {
+			_, op = requestOf(frame[4:])
 		}
 		c.ops = append(c.ops, op)
 		c.Mu.Unlock()
@@ -141,10 +141,11 @@ func (c *Tap) Write(b []byte) (int, error) {
 		if write == nil {
 			continue
 		}
-		if swallow, err := write(c, op, frame); err != nil {
-			return 0, err
-		} else if swallow {
-			return len(b), nil
+		if swallow, err := write(c, op, frame); err != nil || swallow {
+			if len(before) > 0 {
+				c.Conn.Write(before)
+			}
+			return len(b), err
 		}
 	}
 	return c.Conn.Write(b)
@@ -201,4 +202,37 @@ func NewTapsVia(dial func(ctx context.Context, network, addr string) (net.Conn, 
 // DialTimeout is Dial for zk.WithDialer.
 func (a *Taps) DialTimeout(network, addr string, _ time.Duration) (net.Conn, error) {
 	return a.Dial(context.Background(), network, addr)
+}
+
+// requestOf returns the xid and the operation in a frame's body.
+func requestOf(body []byte) (xid int32, op string) {
+	d := jute.NewDecoder(body)
+	xid = d.Int32()
+	code := d.Int32()
+	op = jute.OpName(code)
+	if code != jute.OpMulti {
+		return xid, op
+	}
+	var parts []string
+	for {
+		code, done := d.Int32(), d.Bool()
+		d.Int32()
+		if done || d.Err != nil {
+			return xid, op + "(" + strings.Join(parts, ",") + ")"
+		}
+		parts = append(parts, jute.OpName(code))
+		_ = d.String() // path
+		switch code {
+		case jute.OpCreate, jute.OpCreateContainer:
+			d.Buffer()
+			for range d.Int32() {
+				d.Int32()
+				_ = d.String()
+				_ = d.String()
+			}
+		case jute.OpSetData:
+			d.Buffer()
+		}
+		d.Int32() // flags or version
+	}
 }

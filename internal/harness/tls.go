@@ -8,10 +8,8 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
-	"io"
 	"math/big"
 	"net"
-	"sync"
 	"testing"
 	"time"
 
@@ -91,30 +89,5 @@ func (ca *CA) Terminator(t testing.TB, name, target string, clients *CA) string 
 	}
 	ln, err := tls.Listen("tcp", "127.0.0.1:0", config)
 	require.NoError(t, err)
-	var wg sync.WaitGroup
-	t.Cleanup(func() {
-		ln.Close()
-		wg.Wait()
-	})
-	pass := func(to, from net.Conn) {
-		defer to.Close()
-		defer from.Close()
-		io.Copy(to, from)
-	}
-	wg.Go(func() {
-		for {
-			client, err := ln.Accept()
-			if err != nil {
-				return
-			}
-			server, err := net.Dial("tcp", target)
-			if err != nil {
-				client.Close()
-				continue
-			}
-			wg.Go(func() { pass(server, client) })
-			wg.Go(func() { pass(client, server) })
-		}
-	})
-	return ln.Addr().String()
+	return proxyOn(t, ln, target).Addr()
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"math"
+	"slices"
 	"sort"
 	"strings"
 	"testing"
@@ -107,9 +108,11 @@ func TestQueueRejectsNilArgumentsAndAClosedClient(t *testing.T) {
 // transaction that the item needs: the put, the put with a bound, or the move to the
 // dead letters. An ack has a limit, too.
 func TestRealItemsAndAcksOverTheSizeLimitAreRefused(t *testing.T) {
-	r := recipetest.NewQueueRig(t, nil)
-	r.Warm()
-	s, _ := recipetest.Core(r.C).Session()
+	ctx, path, taps := harness.Within(t, 2*time.Minute), harness.NewPath(t), harness.NewTaps(harness.Server())
+	c := recipetest.Dial(t, &zkrecipes.Options{Dialer: taps.Dial})
+	plain := zkrecipes.NewQueue(c, path, nil)
+	recipetest.Warm(t, plain)
+	s, _ := recipetest.Core(c).Session()
 	for name, opts := range map[string]*zkrecipes.QueueOptions{
 		"no dead letters":  {MaxAttempts: -1},
 		"bounded":          {MaxAttempts: -1, MaxLen: 5},
@@ -117,16 +120,16 @@ func TestRealItemsAndAcksOverTheSizeLimitAreRefused(t *testing.T) {
 		"far dead letters": {MaxAttempts: 1, DeadLetter: "/" + strings.Repeat("d", 20_000)},
 	} {
 		t.Run(name, func(t *testing.T) {
-			q := zkrecipes.NewQueue(r.C, r.Path, opts)
+			q := zkrecipes.NewQueue(c, path, opts)
 			tooLarge := sort.Search(jute.MaxFrame, func(n int) bool {
 				return recipetest.QueueOf(q).CheckFits(s, []queuelog.Item{{ID: queuelog.NewID(), Data: make([]byte, n)}}) != nil
 			})
 			require.Greater(t, tooLarge, jute.MaxFrame-100_000)
-			_, err := q.Put(r.Ctx, make([]byte, tooLarge))
+			_, err := q.Put(ctx, make([]byte, tooLarge))
 			require.ErrorContains(t, err, "request of 1048576 bytes: servers accept 1048575 (jute.maxbuffer)")
 			data := make([]byte, tooLarge-1)
 			rand.Read(data)
-			_, err = q.Put(r.Ctx, data)
+			_, err = q.Put(ctx, data)
 			require.NoError(t, err)
 			it := recipetest.TakeOn(t, q)
 			require.Equal(t, data, it.Data)
@@ -141,23 +144,26 @@ func TestRealItemsAndAcksOverTheSizeLimitAreRefused(t *testing.T) {
 		})
 	}
 
-	recipetest.PutOn(t, r.Q, "x")
-	it, session := recipetest.TakeOn(t, r.Q), recipetest.SessionID(r.C)
-	r.P.Reset()
-	err := it.Ack(r.Ctx, zkrecipes.OpCreate(r.Path+"-big", make([]byte, jute.MaxFrame), 0, nil))
+	recipetest.PutOn(t, plain, "x")
+	it, session := recipetest.TakeOn(t, plain), recipetest.SessionID(c)
+	sent := func() []string {
+		return slices.DeleteFunc(taps.Newest().Sent(), func(op string) bool { return op == "ping" })
+	}
+	before := sent()
+	err := it.Ack(ctx, zkrecipes.OpCreate(path+"-big", make([]byte, jute.MaxFrame), 0, nil))
 	require.ErrorContains(t, err, "servers accept 1048575")
 	require.NotErrorIs(t, err, zkrecipes.ErrUncertain)
-	require.Empty(t, r.P.Count())
+	require.Equal(t, before, sent())
 	require.NoError(t, it.Err(), "still claimed")
-	require.NoError(t, it.Ack(r.Ctx, zkrecipes.OpCreate(r.Path+"-big", make([]byte, jute.MaxFrame-2000), 0, nil)))
-	require.NoError(t, r.Raw.Delete(r.Path+"-big", -1))
-	require.Equal(t, session, recipetest.SessionID(r.C))
+	require.NoError(t, it.Ack(ctx, zkrecipes.OpCreate(path+"-big", make([]byte, jute.MaxFrame-2000), 0, nil)))
+	require.NoError(t, harness.Raw(t).Delete(path+"-big", -1))
+	require.Equal(t, session, recipetest.SessionID(c))
 
 	for _, n := range []int{1_048_000, 2_000_000} {
-		long := zkrecipes.NewQueue(r.C, "/"+strings.Repeat("a", n), nil)
-		_, err = long.Put(r.Ctx, nil)
+		long := zkrecipes.NewQueue(c, "/"+strings.Repeat("a", n), nil)
+		_, err = long.Put(ctx, nil)
 		require.ErrorContains(t, err, "servers accept 1048575")
-		_, err = long.Take(r.Ctx)
+		_, err = long.Take(ctx)
 		require.ErrorContains(t, err, "servers accept 1048575")
 	}
 }
@@ -192,16 +198,16 @@ func TestAQueueKeepsTheDataOfExistingZnodes(t *testing.T) {
 
 // Items, claims and receipts have the client's ACL.
 func TestRealQueueSetsACLsOnItsZnodes(t *testing.T) {
-	r := recipetest.NewQueueRig(t, nil)
+	path, raw := harness.NewPath(t), harness.Raw(t)
 	auth := []zkrecipes.Auth{{Scheme: "digest", Data: []byte("user:secret")}}
 	c := recipetest.Dial(t, &zkrecipes.Options{Auth: auth})
-	q := zkrecipes.NewQueue(c, r.Path, &zkrecipes.QueueOptions{MaxLen: 10})
-	require.NoError(t, r.Raw.AddAuth("digest", []byte("user:secret")))
+	q := zkrecipes.NewQueue(c, path, &zkrecipes.QueueOptions{MaxLen: 10})
+	require.NoError(t, raw.AddAuth("digest", []byte("user:secret")))
 	recipetest.PutOn(t, q, "x")
 	it := recipetest.TakeOn(t, q)
 	claims := 0
-	for _, name := range append(recipetest.Tree(t, r.Raw, r.Path), "") {
-		acl, _, err := r.Raw.GetACL(r.Path + name)
+	for _, name := range append(recipetest.Tree(t, raw, path), "") {
+		acl, _, err := raw.GetACL(path + name)
 		require.NoError(t, err)
 		require.Equal(t, recipetest.Core(c).ACL, acl, name)
 		if strings.Contains(name, ".") || strings.HasSuffix(name, queuelog.ClaimName) {
@@ -211,12 +217,13 @@ func TestRealQueueSetsACLsOnItsZnodes(t *testing.T) {
 	require.Equal(t, 2, claims)
 	recipetest.AckOn(t, it)
 	recipetest.PutOn(t, q, "next session")
-	require.Equal(t, []string{"next session"}, recipetest.Drain(t, zkrecipes.NewQueue(recipetest.Dial(t, &zkrecipes.Options{Auth: auth}), r.Path, nil)))
-	_, err := zkrecipes.NewQueue(r.C, r.Path, nil).Take(r.Ctx)
+	require.Equal(t, []string{"next session"}, recipetest.Drain(t, zkrecipes.NewQueue(recipetest.Dial(t, &zkrecipes.Options{Auth: auth}), path, nil)))
+	stranger := zkrecipes.NewQueue(recipetest.Dial(t, nil), path, nil)
+	_, err := stranger.Take(harness.Within(t, 2*time.Minute))
 	require.ErrorIs(t, err, zk.ErrNoAuth)
-	_, err = zkrecipes.NewQueue(r.C, r.Path, nil).Put(r.Ctx, nil)
+	_, err = stranger.Put(t.Context(), nil)
 	require.ErrorIs(t, err, zk.ErrNoAuth)
-	_, err = zkrecipes.NewQueue(r.C, r.Path, nil).Len(r.Ctx)
+	_, err = stranger.Len(t.Context())
 	require.ErrorIs(t, err, zk.ErrNoAuth)
 }
 

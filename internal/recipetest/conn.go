@@ -129,20 +129,6 @@ func OneAttempt(ctx context.Context, dial dialFunc) (context.Context, dialFunc) 
 	}
 }
 
-// ChangeNodes sets data on all znodes.
-func ChangeNodes(t testing.TB, conn *zk.Conn, nodes []string) {
-	t.Helper()
-	InChunks(t, conn, nodes, func(node string) any {
-		return &zk.SetDataRequest{Path: node, Data: []byte("changed"), Version: -1}
-	})
-}
-
-// DeleteNodes deletes all znodes.
-func DeleteNodes(t testing.TB, conn *zk.Conn, nodes []string) {
-	t.Helper()
-	InChunks(t, conn, nodes, func(node string) any { return &zk.DeleteRequest{Path: node, Version: -1} })
-}
-
 // InChunks sends the operations for all znodes in transactions of 200.
 func InChunks(t testing.TB, conn *zk.Conn, nodes []string, op func(node string) any) {
 	t.Helper()

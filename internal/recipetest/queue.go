@@ -28,38 +28,6 @@ import (
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
-// QueueRig is a queue, a client that is connected through a proxy, and a plain
-// connection to look at the znodes.
-type QueueRig struct {
-	t    *testing.T
-	Ctx  context.Context
-	Path string
-	P    *harness.Proxy
-	C    *zkrecipes.Client
-	Q    *zkrecipes.Queue
-	Raw  *zk.Conn
-}
-
-func NewQueueRig(t *testing.T, opts *zkrecipes.QueueOptions) *QueueRig {
-	t.Helper()
-	r := &QueueRig{t: t, Ctx: harness.Within(t, 2*time.Minute), Path: harness.NewPath(t), P: harness.NewProxy(t, harness.Server()), Raw: harness.Raw(t)}
-	r.C = DialTo(t, []string{r.P.Addr()}, nil)
-	r.Q = zkrecipes.NewQueue(r.C, r.Path, opts)
-	return r
-}
-
-// Other returns the same queue for another client.
-func (r *QueueRig) Other() *zkrecipes.Queue {
-	r.t.Helper()
-	return zkrecipes.NewQueue(Dial(r.t, nil), r.Path, (*zkrecipes.QueueOptions)(&QueueOf(r.Q).Opts))
-}
-
-// Warm uses the queue once. A first use takes more requests.
-func (r *QueueRig) Warm() {
-	r.t.Helper()
-	Warm(r.t, r.Q)
-}
-
 func Warm(t testing.TB, q *zkrecipes.Queue) {
 	t.Helper()
 	PutOn(t, q, "warm")

@@ -20,14 +20,11 @@ import (
 // Nothing is a function for Do.
 func Nothing(context.Context, *zkrecipes.Lease) error { return nil }
 
-// Rig is what most tests of locks need: a Mutex and its path, its client, which is
-// connected through a proxy, and a bare connection that bypasses the library.
+// Rig is the path of a line on the shared server, and a connection that bypasses the library.
 type Rig struct {
 	T    *testing.T
 	Ctx  context.Context
 	Path string
-	P    *harness.Proxy
-	C    *zkrecipes.Client
 	Raw  *zk.Conn
 }
 

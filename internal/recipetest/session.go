@@ -32,17 +32,6 @@ func ServerNames(n int) []string {
 	return names
 }
 
-// DialTapped returns a Client whose connections all lead to target through Taps, and
-// its session.
-func DialTapped(t testing.TB, target string, opts zkrecipes.Options) (*zkrecipes.Client, *session.Session, *harness.Taps) {
-	t.Helper()
-	taps := harness.NewTaps(target)
-	opts.Dialer = taps.Dial
-	c := DialTo(t, ServerNames(5), &opts)
-	s, _ := Core(c).Session()
-	return c, s, taps
-}
-
 // AwaitUp waits until the session is connected.
 func AwaitUp(t testing.TB, s *session.Session) {
 	t.Helper()

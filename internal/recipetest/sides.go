@@ -2,13 +2,8 @@ package recipetest
 
 import (
 	"context"
-	"testing"
-	"time"
-
-	"github.com/stretchr/testify/require"
 
 	"github.com/zkrecipes/zkrecipes"
-	"github.com/zkrecipes/zkrecipes/internal/harness"
 	"github.com/zkrecipes/zkrecipes/internal/layout"
 )
 
@@ -58,28 +53,3 @@ var Sides = []Side{
 
 // Signalled reports whether a rival signals its successor when it releases.
 func (s Side) Signalled() bool { return s.Freed == OpRelease }
-
-// SideRig is a rig for one side. M uses the rig's client.
-type SideRig struct {
-	*Rig
-	Side
-	M Locker
-}
-
-// EachSide runs a test for each side. On a busy machine, a server may take seconds for a large
-// request, and a client gives up a connection after half the session timeout.
-func EachSide(t *testing.T, f func(t *testing.T, r *SideRig)) {
-	for _, side := range Sides {
-		t.Run(side.Name, func(t *testing.T) { f(t, side.Rig(t, &zkrecipes.Options{SessionTimeout: 40 * time.Second})) })
-	}
-}
-
-// Rig returns a sideRig whose client has used the line once.
-func (s Side) Rig(t *testing.T, opts *zkrecipes.Options) *SideRig {
-	r := &SideRig{Side: s, Rig: &Rig{T: t, Ctx: harness.Within(t, 2*time.Minute), Path: harness.NewPath(t), P: harness.NewProxy(t, harness.Server()), Raw: harness.Raw(t)}}
-	r.C = DialTo(t, []string{r.P.Addr()}, opts)
-	r.M = s.Ours(r.C, r.Path)
-	require.NoError(t, r.M.Do(r.Ctx, Nothing))
-	r.P.Reset()
-	return r
-}

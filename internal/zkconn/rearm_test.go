@@ -1,6 +1,7 @@
 package zkconn_test
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"sync/atomic"
@@ -59,7 +60,7 @@ func requireArmed(t testing.TB, s *session.Session, look *zk.Conn, nodes []strin
 	t.Helper()
 	require.NoError(t, recipetest.ReadOnce(s, "/")) // after all events under way
 	require.False(t, slices.ContainsFunc(watches, (*zkconn.Watch).HasFired))
-	recipetest.DeleteNodes(t, look, nodes)
+	recipetest.InChunks(t, look, nodes, func(node string) any { return &zk.DeleteRequest{Path: node, Version: -1} })
 	recipetest.RequireFired(t, watches, jute.EventDeleted)
 }
 
@@ -111,21 +112,26 @@ func TestWaitersWhoseWatchesAreLostSleepOnceTheWatchesAreArmed(t *testing.T) {
 
 func TestRealWatchesSurviveADropBetweenTwoChunks(t *testing.T) {
 	const chunks = 4
-	p := harness.NewProxy(t, harness.Server())
 	look, path := sharedNode(t)
 	nodes, chunk := createNodes(t, look, path, 126, chunks)
 	require.GreaterOrEqual(t, len(nodes), 4000)
-	_, s, taps := recipetest.DialTapped(t, p.Addr(), zkrecipes.Options{})
+	taps := harness.NewTaps(harness.Server())
+	s, _ := recipetest.Core(recipetest.DialTo(t, recipetest.ServerNames(5), &zkrecipes.Options{Dialer: taps.Dial})).Session()
 	watches := recipetest.WatchNodes(t, s, nodes)
-	taps.Cut(t, p)
-	recipetest.ChangeNodes(t, look, nodes[:len(nodes)/2])
-	rule := p.On("setWatches", 2, harness.DropBefore)
-	p.Reset()
+	taps.Hold()
+	taps.Newest().Close()
+	harness.Eventually(t, "dialling", func() bool { return len(taps.Asked()) > 1 })
+	recipetest.InChunks(t, look, nodes[:len(nodes)/2], func(node string) any { return &zk.SetDataRequest{Path: node, Data: []byte("changed"), Version: -1} })
+	taps.OnWrite(func(_ *harness.Tap, op string, _ []byte) (bool, error) {
+		if op == "setWatches" && taps.Count(op) == 2 {
+			return false, errors.New("connection reset")
+		}
+		return false, nil
+	})
 	taps.Release()
-	p.Await(rule)
+	harness.Eventually(t, "all sent again", func() bool { return taps.Count("setWatches") > 2 })
 	recipetest.AwaitUp(t, s)
-	require.Greater(t, p.CountOf("setWatches"), 2)
-	require.Less(t, p.CountOf("setWatches"), 2+chunks+1)
+	require.Less(t, taps.Count("setWatches"), 2+chunks+1)
 	recipetest.RequireFired(t, watches[:len(nodes)/2], jute.EventDataChanged)
 	requireArmed(t, s, look, nodes[len(nodes)/2:], watches[len(nodes)/2:])
 	t.Log(len(nodes), "watches,", chunk, "in a request")

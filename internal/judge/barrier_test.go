@@ -57,6 +57,17 @@ func (h *trial) rounds() {
 	h.j.Rounds(seconds(30), "b")
 }
 
+// entering tells of an Enter that is never seen to return if until is 0.
+func (h *trial) entering(process int, from, until float64) {
+	h.member(process, from, until, RecipeDouble, "d", 0)
+}
+
+// leaving tells of a Leave that is never seen to return if until is 0.
+func (h *trial) leaving(process int, from, until float64) {
+	h.leaves(from, process)
+	h.member(process, from, until, RecipeLeave, "d"+LeaveSuffix, 0)
+}
+
 // leaves tells of a member of a double barrier that begins to leave it.
 func (h *trial) leaves(at float64, process int) {
 	h.by(at, process, "m", Event{Kind: Leaving, Recipe: RecipeDouble, Key: "d"})

@@ -19,11 +19,9 @@ const cutNotice = 3 * time.Second
 // a server that is cut off from its leader. The leader expires its session, and it cannot
 // know before the server does.
 type exclusion struct {
-	j       *Judge
-	holds   map[string][]Event // Held, by Key
-	cuts    []cut
-	excused int
-	longest time.Duration // excused overlap
+	j     *Judge
+	holds map[string][]Event // Held, by Key
+	cuts  []cut
 }
 
 // cut is the time in which a server was cut off.
@@ -84,8 +82,6 @@ func (x *exclusion) compare(key string, a, b *Event) {
 		stale = newer
 	}
 	if x.cutOff(stale.Server, from) && until-from <= cutNotice || x.lost(older, newer, until) {
-		x.excused++
-		x.longest = max(x.longest, until-from)
 		return
 	}
 	x.j.violation(until, "exclusion", []string{key, a.Key}, "%s: %v (token %d) and %v (token %d) both believed for %v, from %v to %v, that they held it",
@@ -137,11 +133,6 @@ func (x *exclusion) forget(now time.Duration) {
 		}
 	}
 	x.cuts = slices.DeleteFunc(x.cuts, func(c cut) bool { return c.to != 0 && c.to < now-2*late })
-}
-
-// Excused returns how many overlaps the exception covers, and the longest.
-func (j *Judge) Excused() (n int, longest time.Duration) {
-	return j.exclusion.excused, j.exclusion.longest
 }
 
 // RecipeSemaphore is the Recipe of a semaphore.

@@ -108,9 +108,3 @@ func (j *Judge) Commits(e Event, unknown int) {
 			e.Key, e.Version, f.n, f.doubtful+unknown)
 	}
 }
-
-// Counts returns how many commits succeeded, and of how many that is unknown.
-func (j *Judge) Counts(key string) (commits, doubtful int) {
-	f := j.fenceOf(key)
-	return f.n, f.doubtful
-}

@@ -15,6 +15,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -56,8 +57,9 @@ const (
 	Stopped Kind = "stopped"
 	Resumed Kind = "resumed"
 	Killed  Kind = "killed"
-	Ended   Kind = "ended" // as it was told to: it has given back everything
-	Cut     Kind = "cut"   // Server is cut off from its peers
+	Ended   Kind = "ended"   // as it was told to: it has given back everything
+	Resting Kind = "resting" // all processes give back what they have, and work no more
+	Cut     Kind = "cut"     // Server is cut off from its peers
 	Healed  Kind = "healed"
 	Broken  Kind = "broken" // any other fault of Server, and its end
 	Wrote   Kind = "wrote"  // the ensemble has carried out a plain client's write
@@ -139,7 +141,6 @@ type Judge struct {
 
 	strange   map[string]int // errors
 	losses    losses
-	workers   workers
 	served    served
 	exclusion exclusion
 	fences    map[string]*fence
@@ -153,7 +154,7 @@ type Judge struct {
 // New returns a Judge of a run that has not begun.
 func New(cfg Config) *Judge {
 	j := &Judge{
-		cfg: cfg, history: map[string][]Event{}, workers: workers{},
+		cfg: cfg, history: map[string][]Event{},
 		fences: map[string]*fence{}, barriers: map[string]*barrier{}, gates: map[string]*gate{},
 		elections: map[string]*election{}, strange: map[string]int{},
 	}
@@ -198,12 +199,11 @@ func (j *Judge) judge(e Event) {
 	if e.Kind == Strange && !(e.From > 0 && j.losses.between(e.From, e.At)) {
 		j.takeStrange(e)
 	}
-	j.workers.take(e)
 	j.queues.take(e)
 	j.served.take(e)
 	j.exclusion.take(e)
 	j.fenceOf(e.Key).take(j, e)
-	if e.Key == "" || j.cfg.Members[e.Key] > 0 {
+	if e.Key == "" || j.cfg.Members[strings.TrimSuffix(e.Key, LeaveSuffix)] > 0 {
 		j.takeMember(e)
 	}
 	j.gateOf(e.Key).take(j, e)

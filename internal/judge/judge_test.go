@@ -18,7 +18,7 @@ type trial struct {
 func newTrial(t *testing.T) *trial {
 	return &trial{t: t, j: New(Config{
 		Timeout: timeout, Slack: 2 * time.Second,
-		Members: map[string]int{"b": 2, "d": 2, "d/leave": 2},
+		Members: map[string]int{"b": 2, "d": 2},
 		Slots:   map[string]int{"s": 2}, Chains: map[string]int{"all": 2},
 		Queues: map[string]DeadLetters{"f": {Key: "f-dead", Attempts: 2}},
 	})}

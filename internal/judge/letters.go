@@ -87,11 +87,3 @@ func (l *letters) drained(j *Judge, at time.Duration) {
 		}
 	}
 }
-
-// Redriven returns how many dead letters of a queue were moved back.
-func (j *Judge) Redriven(key string) int {
-	if l := j.queues.lettersOf(key); l != nil {
-		return l.redriven
-	}
-	return 0
-}

@@ -64,7 +64,6 @@ type recovery struct {
 	back    time.Duration // when that was
 	due     bool          // it is not judged yet
 	served  map[place]time.Duration
-	longest map[string]time.Duration // after all losses, by Key
 }
 
 // place is a key in a process.
@@ -99,16 +98,6 @@ func (s *served) recovered(at time.Duration) {
 	}
 }
 
-// servedAgain notes the first grant in a process after a loss.
-func (s *served) servedAgain(e Event) {
-	p := place{e.Process, e.Key}
-	before, known := s.after.served[p]
-	s.after.served[p] = e.At
-	if known && !s.after.waits && before < s.after.back && slices.Contains(s.j.cfg.Steady, e.Key) {
-		s.after.longest[e.Key] = max(s.after.longest[e.Key], e.At-s.after.back)
-	}
-}
-
 // lookAfterLoss judges that each process was served everything again in time.
 func (s *served) lookAfterLoss(now time.Duration) {
 	if !s.after.due || now < s.calm+s.j.Bound() {
@@ -130,10 +119,6 @@ func (s *served) lookAfterLoss(now time.Duration) {
 
 // AfterLoss reports whether it is still to be judged what was served after a loss.
 func (j *Judge) AfterLoss() bool { return j.served.after.waits || j.served.after.due }
-
-// Recovered returns, by Key of Config.Steady, how long it took at most until each process was
-// served again after the ensemble had come back from a loss.
-func (j *Judge) Recovered() map[string]time.Duration { return j.served.after.longest }
 
 func (f *fence) lose(l loss) {
 	f.tokens = slices.DeleteFunc(f.tokens, func(t grantedToken) bool { return t.at >= l.from })

@@ -18,11 +18,9 @@ const (
 // queues judges that no item is lost, and that no ack takes effect twice.
 type queues struct {
 	j        *Judge
-	items    map[string]*item  // that are not finished
-	finished map[string]finish // were put and acked, once
-	free     map[string]int    // how many items can be taken, by queue
-	put      int
-	effects  int
+	items    map[string]*item    // that are not finished
+	finished map[string]finish   // were put and acked, once
+	free     map[string]int      // how many items can be taken, by queue
 	letters  map[string]*letters // by queue
 }
 
@@ -85,7 +83,6 @@ func (q *queues) takeItem(e Event) {
 	if f, finished := q.finished[e.Item]; finished {
 		switch {
 		case e.Kind == Effect:
-			q.effects++
 			q.j.violation(e.At, "queue", []string{e.Item, e.Key}, "item %s was acked twice", e.Item)
 		case e.Kind == Acked:
 			q.judgeAcks(e, []int64{e.Token}, f.token)
@@ -127,7 +124,6 @@ func (q *queues) apply(it *item, e Event) {
 	switch {
 	case e.Recipe == RecipePut && e.Kind == Granted:
 		it.put, it.touched = yes, e.At
-		q.put++
 	case e.Recipe == RecipePut && e.Kind == Failed && !e.Uncertain:
 		it.put = no
 	case e.Recipe == RecipeTake && e.Kind == Granted:
@@ -146,7 +142,6 @@ func (q *queues) apply(it *item, e Event) {
 		it.acks, it.touched = append(it.acks, e.Token), e.At
 	case e.Kind == Effect:
 		it.effect, it.token, it.touched = true, e.Token, e.At
-		q.effects++
 	}
 }
 
@@ -190,6 +185,3 @@ func (j *Judge) Drained(at time.Duration) {
 		j.queues.letters[queue].drained(j, at)
 	}
 }
-
-// Items returns how many items were put, and how many acks were seen.
-func (j *Judge) Items() (put, acked int) { return j.queues.put, j.queues.effects }

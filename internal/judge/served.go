@@ -19,9 +19,8 @@ const outageFrom = time.Second
 type served struct {
 	j        *Judge
 	contests map[string]*contest
-	visits   map[string]visits // by the double barrier's Key
-	still    map[int]bool      // processes that are stopped, or not there
-	ended    map[int]bool      // processes of which the last life ended as it was told to
+	still    map[int]bool // processes that are stopped, or not there
+	ended    map[int]bool // processes of which the last life ended as it was told to
 
 	calm      time.Duration // since when there was neither an outage nor a fault of a process
 	lastWrite time.Duration
@@ -31,9 +30,13 @@ type served struct {
 	after recovery
 }
 
-// contest is all calls that wait for the same key.
+// contest is all calls that wait for the same key, or wait to enter or to leave the same double barrier.
+// That is one of n members which n callers use. Once all of them wait, somebody can be served: a member
+// that leaves waits only for members of the same opening, and those that still have to return from Enter
+// wait for nobody.
 type contest struct {
 	recipe  string
+	members int // how many must wait to be served
 	waiting map[caller]*wait
 	shut    bool          // nobody can be served: the gate is shut, no item is free
 	since   time.Duration // the beginning of their patience
@@ -53,13 +56,14 @@ type wait struct {
 }
 
 func newServed(j *Judge) served {
-	return served{j: j, contests: map[string]*contest{}, visits: map[string]visits{}, still: map[int]bool{}, ended: map[int]bool{},
-		after: recovery{served: map[place]time.Duration{}, longest: map[string]time.Duration{}}}
+	return served{j: j, contests: map[string]*contest{}, still: map[int]bool{}, ended: map[int]bool{},
+		after: recovery{served: map[place]time.Duration{}}}
 }
 
 func (s *served) contest(e Event) *contest {
-	return of(s.contests, e.Key, func() *contest {
-		return &contest{recipe: e.Recipe, waiting: map[caller]*wait{}, shut: e.Recipe == RecipeTake}
+	key := strings.TrimSuffix(e.Key, LeaveSuffix)
+	return of(s.contests, key, func() *contest {
+		return &contest{recipe: e.Recipe, members: s.j.cfg.Members[key], waiting: map[caller]*wait{}, shut: e.Recipe == RecipeTake}
 	})
 }
 
@@ -69,7 +73,7 @@ func (s *served) take(e Event) {
 		s.update(e, func(c *contest) { c.waiting[e.caller()] = &wait{since: e.At, outages: s.outages, grants: c.grants} })
 	case Granted:
 		c := s.contest(e)
-		if s.servable(e.Key, c) {
+		if s.servable(c) {
 			c.longest = max(c.longest, e.At-c.last)
 			if e.At-s.lastWrite <= outageFrom {
 				c.patient = max(c.patient, e.At-c.since)
@@ -78,7 +82,7 @@ func (s *served) take(e Event) {
 		c.grants++
 		c.since, c.last, c.told = e.At, e.At, false
 		delete(c.waiting, e.caller())
-		s.servedAgain(e)
+		s.after.served[place{e.Process, e.Key}] = e.At
 	case Failed:
 		s.update(e, func(c *contest) {
 			delete(c.waiting, e.caller())
@@ -97,29 +101,13 @@ func (s *served) take(e Event) {
 	case Stopped, Resumed, Killed, Ended, Started:
 		s.fault(e)
 	}
-	if e.Recipe == RecipeDouble || e.Recipe == RecipeLeave {
-		s.visit(e)
-	}
-}
-
-// visit takes an event of a double barrier, which may let others enter or leave.
-func (s *served) visit(e Event) {
-	key := strings.TrimSuffix(e.Key, LeaveSuffix)
-	if s.visits[key] == nil {
-		s.visits[key] = visits{}
-	}
-	enter := Event{Recipe: RecipeDouble, Key: key, At: e.At}
-	leave := Event{Recipe: RecipeLeave, Key: key + LeaveSuffix, At: e.At}
-	s.update(enter, func(*contest) {
-		s.update(leave, func(*contest) { s.visits[key].take(e) })
-	})
 }
 
 // update changes a contest, and begins its patience anew if only now somebody can be
 // served.
 func (s *served) update(e Event, change func(c *contest)) {
 	c := s.contest(e)
-	before := s.servable(e.Key, c)
+	before := s.servable(c)
 	change(c)
 	if !before {
 		c.since, c.last = max(c.since, e.At), e.At
@@ -127,21 +115,14 @@ func (s *served) update(e Event, change func(c *contest)) {
 }
 
 // servable reports whether somebody could be served.
-func (s *served) servable(key string, c *contest) bool {
-	v := s.visits[strings.TrimSuffix(key, LeaveSuffix)]
-	switch {
-	case c.recipe == RecipeLeave:
-		return v.mayLeave(s.still)
-	case c.recipe == RecipeDouble && v.mayEnter(s.still):
-		return true
-	}
+func (s *served) servable(c *contest) bool {
 	n := 0
 	for who := range c.waiting {
 		if !s.still[who.process] {
 			n++
 		}
 	}
-	return !c.shut && n >= max(1, s.j.cfg.Members[key])
+	return !c.shut && n >= max(1, c.members)
 }
 
 func (s *served) wrote(at time.Duration) {
@@ -168,13 +149,10 @@ func (s *served) fault(e Event) {
 	s.still[e.Process] = e.Kind == Stopped || e.Kind.isGone()
 	s.ended[e.Process] = e.Kind == Ended
 	if e.Kind.isGone() {
-		for key, c := range s.contests { // what the process kept up can be served from now on
-			if !s.servable(key, c) {
+		for _, c := range s.contests { // what the process kept up can be served from now on
+			if !s.servable(c) {
 				c.since, c.last = max(c.since, e.At), e.At
 			}
-		}
-		for _, v := range s.visits {
-			v.take(e)
 		}
 		for _, c := range s.contests {
 			maps.DeleteFunc(c.waiting, func(who caller, _ *wait) bool { return who.process == e.Process })
@@ -202,7 +180,7 @@ func (s *served) look(now time.Duration) {
 	s.lookAfterLoss(now)
 	for _, key := range slices.Sorted(maps.Keys(s.contests)) {
 		c, bound := s.contests[key], s.j.boundOf(key)
-		if !s.servable(key, c) {
+		if !s.servable(c) {
 			continue
 		}
 		if quiet := now - c.since; quiet > bound && !c.told {

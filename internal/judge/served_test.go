@@ -52,6 +52,38 @@ func TestACallerThatIsNotServedIsFoundOnce(t *testing.T) {
 			h.comes(1, 1)
 			h.comes(20, 2)
 		}, 28},
+		"by a double barrier, since all are there": {func(h *trial) {
+			h.serves(0, 60)
+			h.entering(1, 1, 0)
+			h.entering(2, 20, 0)
+		}, 28},
+		"by a double barrier, since the other waits for it in Leave": {func(h *trial) {
+			h.serves(0, 60)
+			h.entering(1, 1, 2.5)
+			h.entering(2, 2, 0)
+			h.leaving(1, 20, 0)
+		}, 28},
+		"in Leave, since the other enters again": {func(h *trial) {
+			h.serves(0, 60)
+			h.entering(1, 1, 2.5)
+			h.entering(2, 2, 2.5)
+			h.leaving(2, 3, 0)
+			h.leaving(1, 3, 3.5)
+			h.entering(1, 20, 0)
+		}, 28},
+		"no: in Leave, for one that is inside": {func(h *trial) {
+			h.serves(0, 60)
+			h.entering(1, 1, 2.5)
+			h.entering(2, 2, 2.5)
+			h.leaving(2, 3, 0)
+		}, 0},
+		"no: in Leave, for one that is stopped in Enter": {func(h *trial) {
+			h.serves(0, 60)
+			h.entering(1, 1, 2.5)
+			h.entering(2, 2, 0)
+			h.leaving(1, 3, 0)
+			h.by(2.2, 2, "", Event{Kind: Stopped})
+		}, 0},
 		"by a gate, since it is open": {func(h *trial) {
 			h.serves(0, 60)
 			h.turns(1, Closing)

@@ -7,11 +7,8 @@ import (
 )
 
 // RecipeShards is the Recipe of shards, of which the owners write to each all the time. What waits
-// for one is not reported. Moved is the Err of a Held that a process has given to another one.
-const (
-	RecipeShards = "shards"
-	Moved        = "moved"
-)
+// for one is not reported.
+const RecipeShards = "shards"
 
 // shards judges who writes to the shards. That each has one owner at a time is judged as for a lock:
 // by the holds (exclusion) and by the fenced transactions (fence).
@@ -19,23 +16,16 @@ type shards struct {
 	j  *Judge
 	by map[string]*shard // by Key
 
-	given, orphans int // shards that a process gave to another one, and that had lost their owners
-	newcomers      int // processes that had no shard, and were given one
-	least          int // how many must have been given to these
-
 	expired time.Duration // when a process has lost its session last
+	resting bool          // nobody writes any more
 }
 
 // shard is what is known of one. Its owner is who has the highest token.
 type shard struct {
 	token   int64 // 0: it has had no owner
 	process int
-	moved   bool // the owner has given it up, or to another one
-
 	wrote   time.Duration // last, its owner or one before
 	writer  int64         // the token of that
-	longest time.Duration // between the writes of two owners
-	patient time.Duration // the same, since the last outage and the last fault of a process
 	told    bool
 }
 
@@ -52,31 +42,14 @@ func (s *shards) take(e Event) {
 	switch {
 	case e.Kind == Expired:
 		s.expired = e.At
+	case e.Kind == Resting:
+		s.resting = true
 	case one == nil:
 	case e.Kind == Granted && e.Token > one.token:
-		s.granted(one, e)
-	case e.Kind == Held && e.Token == one.token:
-		one.moved = e.Err == Moved
+		one.token, one.process = e.Token, e.Process
 	case e.Kind == Committed && e.Token >= one.writer: // another one may be reported late
-		if one.writer != 0 && e.Token > one.writer {
-			one.longest = max(one.longest, e.At-one.wrote)
-			one.patient = max(one.patient, e.At-max(one.wrote, s.j.served.calm))
-		}
 		one.wrote, one.writer, one.told = max(one.wrote, e.At), e.Token, false
 	}
-}
-
-func (s *shards) granted(one *shard, e Event) {
-	if given := one.moved && one.process != e.Process; given {
-		if shares := s.shares(); shares[e.Process] == 0 {
-			s.newcomers++
-			s.least += len(s.by) / (len(shares) + 1)
-		}
-		s.given++
-	} else if one.token != 0 {
-		s.orphans++
-	}
-	one.token, one.process, one.moved = e.Token, e.Process, false
 }
 
 // shares returns how many shards each process has.
@@ -92,8 +65,8 @@ func (s *shards) shares() map[int]int {
 
 // look reports shards to which nobody writes.
 func (s *shards) look(now time.Duration) {
-	if now-s.j.served.lastWrite > outageFrom {
-		return // an outage, perhaps
+	if s.resting || now-s.j.served.lastWrite > outageFrom { // which may be an outage
+		return
 	}
 	for _, key := range slices.Sorted(maps.Keys(s.by)) {
 		one := s.by[key]
@@ -127,22 +100,4 @@ func Evenly[P comparable](shares map[P]int, n, processes int) bool {
 		even = even && (share == n/processes || share == (n+processes-1)/processes)
 	}
 	return even
-}
-
-// Moves is how shards have changed hands.
-type Moves struct {
-	Given, Orphans   int // by a process to another one; from one that has ended, or lost its session
-	Newcomers, Least int // processes that were given their first shard, and how many these must have been given
-	Longest, Patient time.Duration
-}
-
-// Moves returns how shards have changed hands, and for how long one had no owner that wrote: Patient is
-// since the last outage and the last fault of a process.
-func (j *Judge) Moves() (m Moves) {
-	s := j.shards
-	m = Moves{Given: s.given, Orphans: s.orphans, Newcomers: s.newcomers, Least: s.least}
-	for _, one := range s.by {
-		m.Longest, m.Patient = max(m.Longest, one.longest), max(m.Patient, one.patient)
-	}
-	return m
 }

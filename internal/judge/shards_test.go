@@ -13,16 +13,11 @@ func (h *trial) haveShards() {
 }
 
 // owns tells of a shard that a process has, and writes to each half second.
-func (h *trial) owns(process int, key string, token int64, from, until float64, end string) {
-	e := Event{Recipe: RecipeShards, Key: key, Token: token, Kind: Granted, From: seconds(from), Until: seconds(from)}
-	h.by(from, process, key, e)
+func (h *trial) owns(process int, key string, token int64, from, until float64) {
+	h.by(from, process, key, Event{Recipe: RecipeShards, Kind: Granted, Key: key, Token: token})
 	for at := from; at < until; at += 0.5 {
 		n := int32(2 * at)
 		h.by(at, process, key, Event{Recipe: RecipeShards, Kind: Committed, Key: key, Token: token, Zxid: int64(n) + 1, Was: n, Version: n + 1})
-	}
-	if end != "" {
-		e.Kind, e.Until, e.Err = Held, seconds(until-0.1), end
-		h.by(until, process, key, e)
 	}
 }
 
@@ -37,76 +32,55 @@ func TestAShardWithoutAnOwnerIsFound(t *testing.T) {
 	foundAt(t, "owner", map[string]delay{
 		"its second one has gone": {func(h *trial) {
 			h.haveShards()
-			h.owns(1, "/a", 1, 0.5, 10, Moved)
-			h.owns(1, "/b", 2, 0.5, 60, "")
-			h.owns(2, "/a", 3, 17, 30, "")
+			h.owns(1, "/a", 1, 0.5, 10)
+			h.owns(1, "/b", 2, 0.5, 60)
+			h.owns(2, "/a", 3, 17, 30)
 		}, 37.5},
 		"it never had one": {func(h *trial) {
 			h.haveShards()
-			h.owns(1, "/a", 1, 0.5, 60, "")
+			h.owns(1, "/a", 1, 0.5, 60)
 		}, 8},
 		"a fault of a process delays that": {func(h *trial) {
 			h.haveShards()
-			h.owns(1, "/a", 1, 0.5, 20, "")
-			h.owns(1, "/b", 2, 0.5, 60, "")
+			h.owns(1, "/a", 1, 0.5, 20)
+			h.owns(1, "/b", 2, 0.5, 60)
 			h.by(25, 3, "", Event{Kind: Killed})
 		}, 33},
 		"a restart does not": {func(h *trial) {
 			h.haveShards()
-			h.owns(1, "/a", 1, 0.5, 20, "")
-			h.owns(1, "/b", 2, 0.5, 60, "")
+			h.owns(1, "/a", 1, 0.5, 20)
+			h.owns(1, "/b", 2, 0.5, 60)
 			h.rolls(1, 20, 22)
 		}, 27.5},
+		"no: the processes rest": {func(h *trial) {
+			h.haveShards()
+			h.owns(1, "/a", 1, 0.5, 20)
+			h.owns(1, "/b", 2, 0.5, 20)
+			h.j.Take(Event{At: seconds(20), Kind: Resting})
+		}, 0},
 	})
-}
-
-func TestARollingRestartMovesWhatEachProcessHad(t *testing.T) {
-	h := newTrial(t)
-	h.haveShards()
-	h.owns(1, "/a", 1, 0.5, 10, "")
-	h.owns(2, "/b", 2, 0.5, 20, "")
-	h.rolls(1, 10, 12)
-	h.owns(2, "/a", 3, 11, 15, Moved) // an orphan, which the newcomer then gets
-	h.owns(1, "/a", 4, 15, 60, "")
-	h.rolls(2, 20, 22)
-	h.owns(1, "/b", 5, 21, 25, Moved)
-	h.owns(2, "/b", 6, 25, 60, "")
-	h.j.JudgeUntil(seconds(30))
-	require.True(t, h.j.Even(seconds(30), 2))
-	h.finds(30)
-	require.Equal(t, Moves{Orphans: 2, Given: 2, Newcomers: 2, Least: 2, Longest: seconds(1.5), Patient: seconds(1.5)}, h.j.Moves())
-}
-
-func TestTwoWhoWriteToAShardAreFound(t *testing.T) {
-	h := newTrial(t)
-	h.haveShards()
-	h.owns(1, "/b", 2, 0.5, 60, "")
-	h.owns(2, "/a", 3, 0.5, 60, "")
-	h.by(5.2, 1, "/a", Event{Recipe: RecipeShards, Kind: Committed, Key: "/a", Token: 1, Zxid: 11, Was: 10, Version: 11})
-	h.finds(6, "token", "commit")
 }
 
 func TestSharesThatAreNotEvenAreFound(t *testing.T) {
 	h := newTrial(t)
 	h.haveShards()
-	h.owns(1, "/a", 1, 0.5, 60, "")
-	h.owns(1, "/b", 2, 0.5, 20, Moved)
-	h.owns(2, "/b", 3, 20, 60, "")
+	h.owns(1, "/a", 1, 0.5, 60)
+	h.owns(1, "/b", 2, 0.5, 20)
+	h.owns(2, "/b", 3, 20, 60)
 	h.j.JudgeUntil(seconds(10))
 	h.j.Even(seconds(10), 2)
 	h.finds(10, "even")
 	h.j.JudgeUntil(seconds(30))
 	h.j.Even(seconds(30), 2)
 	h.finds(30, "even")
-	require.Equal(t, Moves{Given: 1, Newcomers: 1, Least: 1, Longest: seconds(0.5), Patient: seconds(0.5)}, h.j.Moves())
 }
 
 // For 8 s after a fault, or after a process has lost its session.
 func TestSharesNeedNotBeEvenSoonAfterAFault(t *testing.T) {
 	h := newTrial(t)
 	h.haveShards()
-	h.owns(1, "/a", 1, 0.5, 60, "")
-	h.owns(1, "/b", 2, 0.5, 60, "")
+	h.owns(1, "/a", 1, 0.5, 60)
+	h.owns(1, "/b", 2, 0.5, 60)
 	h.by(10, 3, "", Event{Kind: Killed})
 	h.by(20, 1, "", Event{Kind: Expired})
 	for _, at := range []float64{17, 27} {

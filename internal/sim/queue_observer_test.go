@@ -31,13 +31,12 @@ func (o *queueObserver) all() []*observedQueue {
 
 // observedQueue is one of them.
 type observedQueue struct {
-	path        string
-	items       []*item // all there ever were, as they were put
-	byPath      map[string]*item
-	claims      map[string]*claim // by the path of the flag
-	claimedUpTo int               // all items before this index have been claimed
-	size        int               // of the items, those that exist
-	sealedZxid  int64             // of the last transaction that has sealed a segment
+	path       string
+	items      []*item // all there ever were, as they were put
+	byPath     map[string]*item
+	claims     map[string]*claim // by the path of the flag
+	size       int               // of the items, those that exist
+	sealedZxid int64             // of the last transaction that has sealed a segment
 }
 
 type item struct {
@@ -110,7 +109,6 @@ func (o *queueObserver) onChange(c zktest.Change) {
 			o.itemDeleted(q, q.byPath[c.Path], c)
 		case len(parts) == 2 && isItem(parts[1]):
 			q.byPath[c.Path].unseen++
-			o.events.add("claim given back that nobody has got")
 		case len(parts) == 2 && c.Created && strings.HasSuffix(parts[1], ".done"):
 			o.itemDone(q, q.byPath[strings.TrimSuffix(c.Path, ".done")], c)
 		case len(parts) == 2 && c.Created && strings.Contains(parts[1], "."):
@@ -210,13 +208,6 @@ func (o *queueObserver) itemClaimed(q *observedQueue, it *item, c zktest.Change)
 	q.claims[c.Path] = cl
 	if len(it.claims) > 1 {
 		o.events.add("delivered again")
-	} else {
-		for q.items[q.claimedUpTo] != it && (len(q.items[q.claimedUpTo].claims) > 0 || q.items[q.claimedUpTo].deletedZxid > 0) {
-			q.claimedUpTo++
-		}
-		if q.items[q.claimedUpTo] != it {
-			o.events.add("item claimed before an earlier one")
-		}
 	}
 	for _, older := range q.items {
 		if older == it {

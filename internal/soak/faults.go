@@ -306,9 +306,9 @@ func (f *faults) between(least, most time.Duration) time.Duration {
 func (f *faults) duration() time.Duration {
 	switch f.number(5) {
 	case 0, 1:
-		return f.between(f.timeout/50, f.timeout/3)
+		return f.between(timeout/50, timeout/3)
 	case 2, 3:
-		return f.between(f.timeout/3, f.timeout)
+		return f.between(timeout/3, timeout)
 	}
-	return f.between(f.timeout, 2*f.timeout)
+	return f.between(timeout, 2*timeout)
 }

@@ -24,7 +24,7 @@ const (
 // with what led to them.
 const maxViolations = 20
 
-// figures lets the judge judge, prints its violations, and a line every half minute.
+// figures lets the judge judge, prints its violations, and the figures every half minute.
 func (s *soak) figures(ctx context.Context, cancel context.CancelCauseFunc) {
 	began, next := time.Now(), 30*time.Second
 	for ctx.Err() == nil {
@@ -88,7 +88,7 @@ func line(e judge.Event) string {
 	return text
 }
 
-// show prints a line of figures.
+// show prints the figures.
 func (s *soak) show() {
 	var grants, gaps []string
 	s.court.do(func(j *judge.Judge) {
@@ -100,34 +100,11 @@ func (s *soak) show() {
 				gaps = append(gaps, fmt.Sprintf("%s %.1f (%.1f)", name, gap.Longest.Seconds(), gap.Patient.Seconds()))
 			}
 		}
-		put, acked := j.Items()
-		commits, doubtful := j.Counts(lockKey)
-		excused, longest := j.Excused()
-		moves := j.Moves()
-		fmt.Printf("%6.1f min: violations %d; served: %s; items put %d acked %d redriven %d; commits of lock %d (%d in doubt)\n",
-			s.now().Minutes(), len(j.Violations()), strings.Join(grants, ", "), put, acked, j.Redriven(failingKey), commits, doubtful)
-		fmt.Printf("            longest gaps in s (without outages and faults of processes): %s; ensemble %.1f, plain client %.1f; overlaps behind a server cut off or of lost grants: %d, up to %v\n",
-			strings.Join(gaps, ", "), j.Outage().Seconds(), s.plain.gap().Seconds(), excused, longest.Round(time.Millisecond))
-		fmt.Printf("            shards: longest time in s without an owner that writes %.1f (%.1f); orphans taken %d; given to others %d, where %d newcomers had to get %d\n",
-			moves.Longest.Seconds(), moves.Patient.Seconds(), moves.Orphans, moves.Given, moves.Newcomers, moves.Least)
+		fmt.Printf("%6.1f min: violations %d; served: %s\n", s.now().Minutes(), len(j.Violations()), strings.Join(grants, ", "))
+		fmt.Printf("            longest gaps in s (without outages and faults of processes): %s; ensemble %.1f\n",
+			strings.Join(gaps, ", "), j.Outage().Seconds())
 	})
 	fmt.Printf("            faults: %s; %s\n", s.faults, s.fleet)
-	s.recovered()
-}
-
-// recovered prints how long the processes took after losses.
-func (s *soak) recovered() {
-	if s.losses == 0 {
-		return
-	}
-	var texts []string
-	s.court.do(func(j *judge.Judge) {
-		times := j.Recovered()
-		for _, key := range slices.Sorted(maps.Keys(times)) {
-			texts = append(texts, fmt.Sprintf("%s %.1f", strings.TrimPrefix(key, "/"), times[key].Seconds()))
-		}
-	})
-	fmt.Printf("            longest times in s from a plain client's write until each process was served again: %s\n", strings.Join(texts, ", "))
 }
 
 // together makes one line of figures for all locks of the worker "churn".
@@ -149,11 +126,7 @@ func together(gaps map[string]judge.Gap) map[string]judge.Gap {
 func (f *faults) String() string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	var texts []string
-	for _, kind := range slices.Sorted(maps.Keys(f.count)) {
-		texts = append(texts, fmt.Sprintf("%s %d", kind, f.count[kind]))
-	}
-	return strings.Join(texts, ", ")
+	return fmt.Sprint(f.count)
 }
 
 // String returns what the processes use, and what they used at the beginning.

@@ -4,12 +4,12 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/zkrecipes/zkrecipes/internal/judge"
@@ -26,6 +26,9 @@ type fleet struct {
 	figures map[int]Figures // the newest
 	first   map[int]Figures // of each process's first life, after a while
 	expired int             // sessions, of lives that are over
+
+	abandoned chan struct{} // closed when a server does not serve, for good
+	abandon   func()
 }
 
 // ship is one process.
@@ -40,7 +43,12 @@ type ship struct {
 }
 
 func newFleet(s *soak) *fleet {
-	return &fleet{soak: s, running: map[int]*ship{}, lives: map[int]int{}, figures: map[int]Figures{}, first: map[int]Figures{}}
+	f := &fleet{
+		soak: s, running: map[int]*ship{}, lives: map[int]int{}, figures: map[int]Figures{}, first: map[int]Figures{},
+		abandoned: make(chan struct{}),
+	}
+	f.abandon = sync.OnceFunc(func() { close(f.abandoned) })
+	return f
 }
 
 // start starts a process, or starts it again.
@@ -50,7 +58,7 @@ func (f *fleet) start(number int) {
 	f.lives[number]++
 	s := &ship{life: f.lives[number], done: make(chan struct{}), rested: make(chan struct{})}
 	params, err := json.Marshal(Params{
-		Process: number, Life: s.life, Servers: f.ensemble.Addrs(), Timeout: f.timeout,
+		Process: number, Life: s.life, Servers: f.ensemble.Addrs(),
 		Start: f.soak.start, Seed: f.seed, Members: f.processes, Operator: number == 1,
 	})
 	if err != nil {
@@ -154,12 +162,12 @@ func (f *fleet) ship(number int) *ship {
 func (f *fleet) suspend(number int) {
 	s := f.ship(number)
 	f.court.take(judge.Event{Kind: judge.Stopped, Process: number, Life: s.life})
-	freeze(s.cmd.Process)
+	s.cmd.Process.Signal(syscall.SIGSTOP)
 }
 
 func (f *fleet) resume(number int) {
 	s := f.ship(number)
-	thaw(s.cmd.Process)
+	s.cmd.Process.Signal(syscall.SIGCONT)
 	f.court.take(judge.Event{Kind: judge.Resumed, Process: number, Life: s.life})
 }
 
@@ -175,12 +183,13 @@ func (f *fleet) kill(number int) {
 	f.court.take(judge.Event{Kind: judge.Killed, Process: number, Life: s.life})
 }
 
-// retire ends a process as a deployment does, and waits until it has ended.
+// retire ends a process as a deployment does, and waits until it has ended. It may have to wait for the
+// servers, too.
 func (f *fleet) retire(number int) {
 	s := f.ship(number)
-	terminate(s.cmd.Process)
+	s.cmd.Process.Signal(syscall.SIGTERM)
 	s.input.Close() // so that no goroutine of its own is counted as a client's
-	f.awaitEnd(number, s, time.After(time.Minute))
+	f.awaitEnd(number, s, time.After(startBound+time.Minute))
 	f.court.take(judge.Event{Kind: judge.Ended, Process: number, Life: s.life})
 }
 
@@ -190,9 +199,6 @@ func (f *fleet) kills() int {
 	return f.killed
 }
 
-// finish tells the producers of all processes to stop.
-func (f *fleet) finish() { f.send("finish") }
-
 // send sends a line to all processes.
 func (f *fleet) send(line string) {
 	for number := range f.processes {
@@ -200,17 +206,10 @@ func (f *fleet) send(line string) {
 	}
 }
 
-// printGoroutines has the processes print what their goroutines do, one after the other.
-func (f *fleet) printGoroutines(ctx context.Context) {
-	for number := range f.processes {
-		io.WriteString(f.ship(number+1).input, "goroutines\n")
-		pause(ctx, time.Second)
-	}
-}
-
 // rest ends the workers of all processes, which keep their sessions, and waits until they have
 // given back everything.
 func (f *fleet) rest(ctx context.Context) {
+	f.court.take(judge.Event{Kind: judge.Resting})
 	f.send("rest")
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
@@ -223,20 +222,9 @@ func (f *fleet) rest(ctx context.Context) {
 	}
 }
 
-// end ends all processes after an error. If a server does not start, no client can close
-// its session, so the processes are killed.
-func (f *fleet) end(err error) {
-	if !errors.Is(err, errNotServing) {
-		f.stop()
-		return
-	}
-	for number := range f.processes {
-		f.kill(number + 1)
-	}
-}
-
 // stop ends all processes. One that does not end in time prints its goroutines.
 func (f *fleet) stop() {
+	f.court.take(judge.Event{Kind: judge.Resting})
 	for number := range f.processes {
 		f.ship(number + 1).input.Close()
 	}
@@ -246,22 +234,21 @@ func (f *fleet) stop() {
 	}
 }
 
-// awaitEnd waits for the end of a process that was told to end.
+// awaitEnd waits for the end of a process that was told to end. If a server does not serve, the client may
+// be unable to close its session, so the process is killed.
 func (f *fleet) awaitEnd(number int, s *ship, late <-chan time.Time) {
 	select {
 	case <-s.done:
+	case <-f.abandoned:
+		f.kill(number)
 	case <-late:
 		f.accuse(number, "does not end; its goroutines:")
-		dump(s.cmd.Process)
-		pauseAtMost(s.done, 10*time.Second)
+		s.cmd.Process.Signal(syscall.SIGQUIT) // it prints its goroutines and exits
+		select {
+		case <-s.done:
+		case <-time.After(10 * time.Second):
+		}
 		s.cmd.Process.Kill()
 		<-s.done
-	}
-}
-
-func pauseAtMost(done <-chan struct{}, d time.Duration) {
-	select {
-	case <-done:
-	case <-time.After(d):
 	}
 }

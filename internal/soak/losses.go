@@ -74,7 +74,7 @@ func (f *faults) lose(ctx context.Context, n int) error {
 	}
 	others := f.others(stale)
 	k := f.killedOrStopped()
-	d := f.between(f.timeout/2, 2*f.timeout)
+	d := f.between(timeout/2, 2*timeout)
 	f.add(fmt.Sprintf("lost since a %s was %s", role, k.name))
 	before, err := f.epoch(ctx, stale)
 	if err != nil {

@@ -78,7 +78,7 @@ func servedKeys() []string {
 		semaphoreKey, electionKey, keptKey, allKey, rwKey + judge.DowngradeSuffix,
 		failingKey, failingKey + judge.PutSuffix, failingKey + judge.RedriveSuffix, deadKey,
 		lockKey, rwKey, queueKey, queueKey + judge.PutSuffix, boundedKey, boundedKey + judge.PutSuffix,
-		barrierKey, doubleKey, doubleKey + judge.LeaveSuffix, gateKey, groupKey, counterKey,
+		barrierKey, doubleKey, gateKey, groupKey, counterKey,
 	})
 }
 
@@ -136,13 +136,16 @@ func mayRest(z judge.Znode) bool {
 }
 
 // mayRemain reports whether a znode may stand at the end of a run: what was made at the
-// beginning, the counter, and of each queue its last segment.
+// beginning, the counter, of each queue its last segment, and of each barrier what opened it: that is
+// left if the last member inside loses its session and no other one waits for its end. The next use
+// deletes it.
 func mayRemain(z judge.Znode) bool {
 	path := strings.TrimPrefix(z.Path, root)
 	if z.Ephemeral {
 		return false
 	}
-	if path == counterKey || slices.Contains(permanent(), path) {
+	opened := []string{doubleKey, doubleKey + "/ready", barrierKey, barrierKey + "/round", barrierKey + "/round/ready"}
+	if path == counterKey || slices.Contains(opened, path) || slices.Contains(permanent(), path) {
 		return true
 	}
 	for _, q := range []string{queueKey, boundedKey, failingKey, deadKey} {

@@ -34,6 +34,8 @@ func TestOnlyTheSkeletonMayRemain(t *testing.T) {
 		"/soak/queue/s/12/item": false, "/soak/queue/puts/receipt": false, "/soak/queue/line/place": false,
 		"/soak/failing-dead/s/0": true, "/soak/failing-dead/s/0/item": false, "/soak/semaphore-2-data": true, "/soak/semaphore": false,
 		"/soak/queue-dead": false, "/soak/lock": false, "/soak/lock/place": false, "/soak/done/1": false, "/soak/gate": false,
+		"/soak/double/ready": true, "/soak/double": true, "/soak/double/member": false,
+		"/soak/barrier": true, "/soak/barrier/round/ready": true, "/soak/barrier/round/member": false,
 	} {
 		require.Equal(t, may, mayRemain(judge.Znode{Path: path}), path)
 		require.False(t, mayRemain(judge.Znode{Path: path, Ephemeral: true}), path)

@@ -21,13 +21,11 @@ import (
 type plain struct {
 	court   *court
 	servers []string
-	timeout time.Duration
 	seen    map[string]struct{} // names of the znodes of acks
 
-	mu      sync.Mutex
-	conns   map[string]*zk.Conn  // one to each server; "" is to all of them, as a user would have
-	wrote   map[string]time.Time // the last write, by the address of the server
-	longest time.Duration        // without a write of the one to all servers
+	mu    sync.Mutex
+	conns map[string]*zk.Conn  // one to each server; "" is to all of them, as a user would have
+	wrote map[string]time.Time // the last write, by the address of the server
 }
 
 type quiet struct{}
@@ -36,7 +34,7 @@ func (quiet) Printf(string, ...any) {}
 
 func newPlain(ctx context.Context, c *court, e *zkserver.Ensemble, o options) (*plain, error) {
 	p := &plain{
-		court: c, servers: e.Addrs(), timeout: o.timeout,
+		court: c, servers: e.Addrs(),
 		seen: map[string]struct{}{}, conns: map[string]*zk.Conn{}, wrote: map[string]time.Time{},
 	}
 	if err := p.connect(); err != nil {
@@ -47,7 +45,10 @@ func newPlain(ctx context.Context, c *court, e *zkserver.Ensemble, o options) (*
 			return nil, err
 		}
 	}
-	return p, p.fill(ctx, o.znodes)
+	if o.losses > 0 {
+		return p, nil
+	}
+	return p, p.fill(ctx)
 }
 
 // connect makes all connections anew, in new sessions, which every server accepts.
@@ -62,7 +63,7 @@ func (p *plain) connect() error {
 		if server == "" {
 			to = p.servers
 		}
-		conn, _, err := zk.Connect(to, p.timeout, zk.WithLogger(quiet{}), zk.WithLogInfo(false))
+		conn, _, err := zk.Connect(to, timeout, zk.WithLogger(quiet{}), zk.WithLogInfo(false))
 		if err != nil {
 			return err
 		}
@@ -79,17 +80,17 @@ func (p *plain) to(server string) *zk.Conn {
 
 func (p *plain) any() *zk.Conn { return p.to("") }
 
-// fill creates n other znodes. A server writes those below otherPath to its snapshot before
-// those below root, by the order of their names' hashes. So places come and go between its
-// list of the ACLs, which is first, and their own turn.
-func (p *plain) fill(ctx context.Context, n int) error {
+// fill creates other znodes, which make a server's snapshots slow. A server writes those below
+// otherPath to its snapshot before those below root, by the order of their names' hashes. So places
+// come and go between its list of the ACLs, which is first, and their own turn.
+func (p *plain) fill(ctx context.Context) error {
 	if err := p.create(ctx, &zk.CreateRequest{Path: otherPath, Acl: zk.WorldACL(zk.PermAll)}); err != nil {
 		return err
 	}
-	const batch = 1000
+	const n, batch = 40_000, 1000
 	for first := 0; first < n && ctx.Err() == nil; first += batch {
 		var ops []any
-		for i := first; i < min(n, first+batch); i++ {
+		for i := first; i < first+batch; i++ {
 			ops = append(ops, &zk.CreateRequest{
 				Path: fmt.Sprintf("%s/%06d", otherPath, i), Data: make([]byte, 100), Acl: zk.WorldACL(zk.PermAll),
 			})
@@ -125,13 +126,6 @@ func (p *plain) run(ctx context.Context) {
 			p.wrote[server] = time.Now()
 		})
 	}
-	last := time.Now()
-	go p.write(ctx, "", func() {
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		p.longest = max(p.longest, time.Since(last))
-		last = time.Now()
-	})
 	for ctx.Err() == nil {
 		p.collect()
 		pause(ctx, 300*time.Millisecond)
@@ -253,10 +247,4 @@ func (p *plain) writes(ctx context.Context, server string) error {
 		}
 		pause(ctx, 20*time.Millisecond)
 	}
-}
-
-func (p *plain) gap() time.Duration {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.longest
 }

@@ -71,11 +71,10 @@ func run(ctx context.Context, o options) (err error) {
 		}
 	}
 	s := &soak{options: o, ensemble: ensemble, start: time.Now().Round(0)}
-	fmt.Printf("%s, %s, %d processes, %d other znodes, seed %d, session timeout %v\n",
-		provider, length, o.processes, o.znodes, o.seed, o.timeout)
+	fmt.Printf("%s, %s, %d processes, seed %d\n", provider, length, o.processes, o.seed)
 	s.court = newCourt(s.start, judge.Config{
-		Timeout: o.timeout, Slack: 2 * time.Second,
-		Members: map[string]int{barrierKey: o.processes - 1, doubleKey: o.processes, doubleKey + judge.LeaveSuffix: o.processes},
+		Timeout: timeout, Slack: 2 * time.Second,
+		Members: map[string]int{barrierKey: o.processes - 1, doubleKey: o.processes},
 		Slots:   map[string]int{semaphoreKey: slots},
 		// A caller of LockAll has the first locks while it waits for the next, and a Redrive moves up to
 		// three letters, one after the other.
@@ -123,7 +122,7 @@ func (s *soak) work(ctx context.Context) error {
 	}
 	both.Wait()
 	if err := context.Cause(ctx); err != nil {
-		s.fleet.end(err)
+		s.fleet.stop()
 		s.show()
 		s.accusations()
 		return err
@@ -141,13 +140,13 @@ func cancelIf(cancel context.CancelCauseFunc, err error) {
 
 // settle lets the queues run empty, ends the processes, and judges what remains.
 func (s *soak) settle(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute)
-	defer cancel()
 	if err := s.faults.allServe(ctx); err != nil {
-		s.fleet.end(err)
+		s.fleet.stop()
 		return err
 	}
-	s.fleet.finish()
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute)
+	defer cancel()
+	s.fleet.send("finish") // nothing more is put
 	s.until(ctx, 2*time.Minute, s.plain.drained)
 	s.calm(ctx)
 	s.fleet.rest(ctx)
@@ -171,27 +170,18 @@ func (s *soak) settle(ctx context.Context) error {
 }
 
 // calm lets the processes work without faults for longer than the judge is patient, and
-// judges that none of their workers hangs.
+// judges what must be so then.
 func (s *soak) calm(ctx context.Context) {
 	pause(ctx, s.court.judge.Bound()+2*reportDelay)
 	even, moment := true, s.fleet.reported()
 	s.court.do(func(j *judge.Judge) {
 		j.JudgeUntil(moment)
-		j.Silent(moment)
 		j.Observers(moment)
 		even = j.Even(moment, s.processes)
 	})
 	if !even {
-		s.explainShards(ctx)
+		s.printEphemerals(root + shardsKey + "/")
 	}
-}
-
-// explainShards prints what the processes tell each other of the shards, and what they do.
-func (s *soak) explainShards(ctx context.Context) {
-	number, _ := s.plain.get(shardsKey)
-	fmt.Printf("the number of shards: %q; their ephemeral znodes:\n", number)
-	s.printEphemerals(root + shardsKey + "/")
-	s.fleet.printGoroutines(ctx)
 }
 
 // printEphemerals prints the ephemeral znodes with that prefix, with their sessions and data.

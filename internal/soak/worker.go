@@ -27,7 +27,6 @@ import (
 type Params struct {
 	Process, Life int
 	Servers       []string
-	Timeout       time.Duration
 	Start         time.Time // of the run, without a monotonic reading: it is the same in all processes
 	Seed          uint64
 	Members       int  // of each barrier
@@ -72,8 +71,7 @@ type link struct {
 }
 
 // runWorker works until its standard input ends, or it gets SIGTERM. The line "finish" in it says
-// that the producers are to stop, "rest" that all workers are, and "goroutines" that it is to print
-// what its goroutines do.
+// that the producers are to stop, and "rest" that all workers are.
 func runWorker(text string) error {
 	p := &process{out: json.NewEncoder(os.Stdout), finish: make(chan struct{})}
 	if err := json.Unmarshal([]byte(text), &p.Params); err != nil {
@@ -93,8 +91,6 @@ func runWorker(text string) error {
 				close(p.finish)
 			case "rest":
 				stop()
-			case "goroutines":
-				p.printGoroutines()
 			}
 		}
 		end()
@@ -135,7 +131,7 @@ func (p *process) run() (err error) {
 func (p *process) connect() (*link, error) {
 	l := &link{}
 	c, err := zkrecipes.Dial(p.ctx, p.Servers, &zkrecipes.Options{
-		SessionTimeout: p.Timeout, Prefix: root, Identity: fmt.Sprintf("%d.%d", p.Process, p.Life),
+		SessionTimeout: timeout, Prefix: root, Identity: fmt.Sprintf("%d.%d", p.Process, p.Life),
 		Dialer: l.dial, Trace: &zkrecipes.Trace{Session: p.session},
 	})
 	l.client = c
@@ -212,14 +208,6 @@ func (p *process) work() map[string]func(*worker) {
 	return work
 }
 
-// printGoroutines prints what the process does, in one piece.
-func (p *process) printGoroutines() {
-	var all bytes.Buffer
-	fmt.Fprintf(&all, "goroutines of process %d.%d:\n", p.Process, p.Life)
-	pprof.Lookup("goroutine").WriteTo(&all, 2)
-	os.Stderr.Write(all.Bytes())
-}
-
 // source returns random numbers that the seed and the worker decide.
 func (p *process) source(name string) *rand.Rand {
 	h := fnv.New64a()
@@ -274,7 +262,8 @@ func (p *process) use() *Figures {
 	return &Figures{Goroutines: runtime.NumGoroutine(), Before: p.before, Heap: memory.HeapAlloc, Sessions: int(p.sessions.Load())}
 }
 
-// settled reports the figures once the goroutines of the closed client have ended.
+// settled reports the figures once the goroutines of the closed clients have ended, and prints what
+// those do that are left.
 func (p *process) settled() {
 	for range 200 {
 		if runtime.NumGoroutine() <= p.before {
@@ -284,7 +273,10 @@ func (p *process) settled() {
 	}
 	goroutines := runtime.NumGoroutine() // after the collection, the one that runs finalizers may count
 	if goroutines > p.before {
-		p.printGoroutines()
+		var all bytes.Buffer // in one piece
+		fmt.Fprintf(&all, "goroutines of process %d.%d:\n", p.Process, p.Life)
+		pprof.Lookup("goroutine").WriteTo(&all, 2)
+		os.Stderr.Write(all.Bytes())
 	}
 	runtime.GC()
 	f := p.use()

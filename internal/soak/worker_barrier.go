@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/zkrecipes/zkrecipes"
@@ -43,17 +42,18 @@ func (w *worker) passGate(g *zkrecipes.Gate) {
 	}
 }
 
-// operate shuts the gate for a while. It opens it again even if the run ends meanwhile.
+// operate shuts the gate for a while. It opens it again even if the run ends meanwhile. A call that hangs
+// keeps the process from resting.
 func (w *worker) operate(g *zkrecipes.Gate) {
 	if w.finished() {
 		<-w.ctx.Done()
 		return
 	}
 	w.sleep(w.ctx, 100*time.Millisecond, 3*time.Second)
-	w.turn(w.ctx, g.Shut, judge.Closing, judge.Shut)
-	w.sleep(w.ctx, 100*time.Millisecond, 3*time.Second)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(w.ctx), 10*time.Minute)
 	defer cancel()
+	w.turn(ctx, g.Shut, judge.Closing, judge.Shut)
+	w.sleep(w.ctx, 100*time.Millisecond, 3*time.Second)
 	w.turn(ctx, g.Open, judge.Opening, judge.Opened)
 }
 
@@ -66,9 +66,7 @@ func (w *worker) turn(ctx context.Context, call func(context.Context) error, bef
 			w.tell(judge.Event{Kind: after, Recipe: judge.RecipeGate, Key: gateKey})
 			return
 		}
-		if !errors.Is(err, zkrecipes.ErrUncertain) {
-			w.check(gateKey, err)
-		}
+		w.check(gateKey, err)
 		pause(ctx, 100*time.Millisecond)
 	}
 }

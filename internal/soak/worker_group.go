@@ -16,7 +16,7 @@ func (w *worker) join(g *zkrecipes.Group) {
 		opts = append(opts, zkrecipes.MemberID(fmt.Sprint("member-", w.Process)))
 	}
 	var m *zkrecipes.Membership
-	if !w.attempt(judge.Event{Recipe: judge.RecipeGroup, Key: groupKey}, func(*judge.Event) (err error) {
+	if !w.attempt(judge.Event{Recipe: "group", Key: groupKey}, func(*judge.Event) (err error) {
 		m, err = g.Join(w.ctx, nil, opts...)
 		return err
 	}) {

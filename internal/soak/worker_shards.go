@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -29,9 +28,6 @@ func (w *worker) own(ctx context.Context, s *zkrecipes.Shard) error {
 		o.commit(s, key)
 		h.believe()
 		o.sleep(ctx, 50*time.Millisecond, 150*time.Millisecond)
-	}
-	if errors.Is(context.Cause(ctx), zkrecipes.ErrMoved) {
-		h.event.Err = judge.Moved
 	}
 	h.over()
 	return nil

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"slices"
 	"strings"
 	"time"
@@ -73,18 +74,19 @@ func newClient(ctx context.Context, servers []string, opts *Options) (*Client, e
 	if opts == nil {
 		opts = &Options{}
 	}
-	cfg, err := opts.config(ctx, servers)
+	constants := tuning.Of(ctx, tuning.Constants{
+		LastNumber: line.MaxNumber, LongLine: line.LongLine, IdleLine: line.IdleLine,
+		Lookup: lookup, Dial: new(net.Dialer).DialContext,
+	})
+	cfg, err := opts.config(constants, servers)
 	if err != nil {
 		return nil, err
 	}
 	t := newTracing(opts.Logger, opts.Trace)
 	cfg.Log, cfg.OnState = t.Log, t.tellSession
-	c := line.NewClient(cfg, line.Settings{
-		LastNumber: tuning.LastNumber(ctx, line.MaxNumber),
-		LongLine:   tuning.LongLine(ctx, line.LongLine),
-	})
+	c := line.NewClient(cfg, line.Settings{LastNumber: constants.LastNumber, LongLine: constants.LongLine})
 	session.Attached(c, func() *tracing { return t })
-	queue.SetSegmentSize(c, tuning.Segment(ctx))
+	queue.SetSegmentSize(c, constants.Segment)
 	return &Client{c}, nil
 }
 

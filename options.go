@@ -19,7 +19,6 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
-	"github.com/zkrecipes/zkrecipes/internal/line"
 	"github.com/zkrecipes/zkrecipes/internal/session"
 	"github.com/zkrecipes/zkrecipes/internal/tuning"
 	"github.com/zkrecipes/zkrecipes/internal/wire"
@@ -93,7 +92,7 @@ type Options struct {
 }
 
 // config returns what the session needs. It reports invalid servers and options.
-func (o *Options) config(ctx context.Context, servers []string) (cfg session.Config, err error) {
+func (o *Options) config(constants tuning.Constants, servers []string) (cfg session.Config, err error) {
 	cfg = session.Config{
 		Timeout:   cmp.Or(o.SessionTimeout, defaultSessionTimeout),
 		Prefix:    o.Prefix,
@@ -101,7 +100,7 @@ func (o *Options) config(ctx context.Context, servers []string) (cfg session.Con
 		MaxBuffer: o.MaxBuffer,
 		TLS:       o.TLS,
 		Dialer:    o.Dialer,
-		Idle:      tuning.IdleLine(ctx, line.IdleLine),
+		Idle:      constants.IdleLine,
 		Fail:      fail,
 	}
 	if cfg.Servers, err = session.ParseServers(servers); err != nil {
@@ -126,7 +125,7 @@ func (o *Options) config(ctx context.Context, servers []string) (cfg session.Con
 		return cfg, errors.New("Options.Dialer is not set: a zktest server in memory needs its DialContext")
 	}
 	if cfg.Dialer == nil {
-		cfg.Lookup, cfg.Dialer = tuning.Network(ctx, lookup, new(net.Dialer).DialContext)
+		cfg.Lookup, cfg.Dialer = constants.Lookup, constants.Dial
 	}
 	return cfg, nil
 }

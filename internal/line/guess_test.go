@@ -242,7 +242,8 @@ func TestAheadOfAGuessCountsPlacesOnly(t *testing.T) {
 			require.NoError(t, err)
 		}
 		first := w.LockLater(w.Stranger(nil))
-		c, err := zkrecipes.Dial(tuning.WithLongLine(t.Context(), 0), []string{w.Srv.Addr()}, &zkrecipes.Options{
+		ctx := tuning.With(t.Context(), func(c *tuning.Constants) { c.LongLine = 0 })
+		c, err := zkrecipes.Dial(ctx, []string{w.Srv.Addr()}, &zkrecipes.Options{
 			Dialer: w.Srv.DialContext, Trace: &zkrecipes.Trace{Queued: func(_ context.Context, e zkrecipes.TraceQueued) { ahead = e.Ahead }},
 		})
 		require.NoError(t, err)

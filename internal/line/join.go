@@ -276,7 +276,7 @@ func (l *Line) entered(ctx context.Context, s *session.Session, e *JoinRequest, 
 	if e.Marker == nil {
 		p, err := l.newPlace(ctx, s, e, name, e.state.czxid)
 		if err == nil {
-			p.Czxid = o.StatOfCreated(e.Create).Czxid
+			p.Czxid = o.Stat(e.Create).Czxid
 		}
 		return p, err
 	}

@@ -194,3 +194,33 @@ func TestEachItemThatIsInTheWayIsTriedOnce(t *testing.T) {
 		require.Equal(t, "free", string(taken.Get().Data))
 	})
 }
+
+// Whoever reads that record deletes the znode that it names.
+func TestAClaimOfAnotherConsumerAndADoneItemAreNotCalledInTheWay(t *testing.T) {
+	eachInBubble(t, map[string]func(t *testing.T, w *recipetest.World){
+		"a claim that this consumer may not read": func(t *testing.T, w *recipetest.World) {
+			other := w.Queue(w.Stranger(&zkrecipes.Options{Auth: []zkrecipes.Auth{{Scheme: "digest", Data: []byte("a:b")}}}))
+			_, err := other.TryTake(t.Context())
+			require.NoError(t, err)
+		},
+		"an item that is done": func(t *testing.T, w *recipetest.World) {
+			w.Foreign(w.Bare(), w.Items()[0], "note")
+			other := w.Queue(w.Stranger(nil))
+			e, err := other.Peek(t.Context())
+			require.NoError(t, err)
+			require.NoError(t, other.Remove(t.Context(), e.ID))
+		},
+	}, func(t *testing.T, w *recipetest.World, quicker func(*testing.T, *recipetest.World)) {
+		opts, log := recipetest.Logged()
+		q := w.Queue(w.Stranger(opts))
+		recipetest.Warm(t, q)
+		recipetest.PutOn(t, q, "x", "y")
+		w.Plan.Add(zktest.Fault{Do: zktest.Delay, Op: recipetest.OpClaimAlone, For: time.Second})
+		a := harness.Go(t, q.TryTake)
+		synctest.Wait()
+		quicker(t, w)
+		require.Equal(t, "y", string(a.Get().Data))
+		synctest.Wait()
+		require.NotContains(t, log.String(), "cannot be claimed")
+	})
+}

@@ -6,7 +6,9 @@ import (
 	"errors"
 	"log/slog"
 	"math/rand/v2"
+	"path"
 	"slices"
+	"strings"
 
 	"github.com/go-zookeeper/zk"
 
@@ -244,35 +246,40 @@ func (s *scanner) notClaimed(ctx context.Context, err error) error {
 		return err
 	}
 	if u.taken {
-		if blocked, err := s.block(ctx, u.item); blocked || err != nil {
-			return err
-		}
+		return s.block(ctx, u.item)
 	}
 	return s.s.Sync(ctx, u.item) // what was listed is old, and this server may lag
 }
 
 // block watches what stands in the way of an item that looks free, and passes over the item until that
-// goes: a claim that the listing did not show, or whose flag somebody has deleted. It returns false if
-// nothing is there any more.
-func (s *scanner) block(ctx context.Context, item string) (blocked bool, _ error) {
+// goes: a claim that the listing did not show, or whose flag somebody has deleted. If nothing is there
+// any more, the item can be claimed: the refusal's reply has brought the server up to date.
+func (s *scanner) block(ctx context.Context, item string) error {
 	exclusion := item + queuelog.ClaimName
 	w, err := s.s.Watch(ctx, exclusion)
 	if errors.Is(err, zk.ErrNoAuth) { // somebody else's; the item's children tell when it goes
 		w, err = s.s.WatchChildren(ctx, item)
 		if err == nil && !slices.Contains(w.Children, queuelog.ClaimName[1:]) {
-			return false, nil
+			return nil
 		}
 	}
 	switch {
 	case errors.Is(err, zk.ErrNoNode):
-		return false, nil
+		return nil
 	case err != nil:
-		return false, err
+		return err
 	}
 	s.queue.block(item, w)
-	if w.Stat.EphemeralOwner == 0 { // no claim: it may stay for ever
+	if w.Stat.EphemeralOwner == 0 && s.isListedFree(ctx, item) { // no claim: it may stay for ever
 		s.c.Log(slog.LevelError, "an item cannot be claimed until somebody deletes the znode below it",
 			"queue", s.path, "znode", exclusion)
 	}
-	return true, nil
+	return nil
+}
+
+// isListedFree reports whether a listing shows an item that neither is done nor has a flag.
+func (s *scanner) isListedFree(ctx context.Context, item string) bool {
+	segment, name := path.Split(item)
+	w, err := s.s.WatchChildren(ctx, strings.TrimSuffix(segment, "/"))
+	return err == nil && slices.ContainsFunc(queuelog.Entries(w.Children), func(e queuelog.Entry) bool { return e.Name == name && !e.Claimed })
 }

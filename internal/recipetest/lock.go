@@ -264,7 +264,7 @@ type guesser struct {
 func (w *World) Guesser() *guesser {
 	w.T.Helper()
 	g := &guesser{World: w, Link: harness.NewLink(w.Srv)}
-	ctx := tuning.WithLongLine(w.T.Context(), 0)
+	ctx := tuning.With(w.T.Context(), func(c *tuning.Constants) { c.LongLine = 0 })
 	c, err := zkrecipes.Dial(ctx, []string{w.Srv.Addr()}, &zkrecipes.Options{Dialer: g.Link.Dial})
 	require.NoError(w.T, err)
 	w.T.Cleanup(func() { c.Close() })

@@ -178,12 +178,7 @@ func (c *Client) run() {
 			return
 		}
 		began := time.Now()
-		s, err := openSession(c)
-		if err != nil { // go-zookeeper rejects some arguments, none of which occur here
-			c.Log(slog.LevelError, "cannot open a session", "err", err)
-			pause = time.Second
-			continue
-		}
+		s := openSession(c)
 		c.publish(s)
 		select {
 		case <-s.Over():

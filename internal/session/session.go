@@ -22,7 +22,7 @@ type Session struct {
 }
 
 // openSession starts to connect, and returns at once.
-func openSession(c *Client) (*Session, error) {
+func openSession(c *Client) *Session {
 	s := &Session{Client: c}
 	since, losses := c.began, int64(0)
 	if last, _ := c.Session(); last != nil {
@@ -37,15 +37,14 @@ func openSession(c *Client) (*Session, error) {
 		Failed: s.onFailed,
 		Since:  since, Losses: losses, MaxBuffer: c.MaxBuffer,
 		Log:        c.Log,
-		NearlyFull: s.onNearlyFull,
 		ReadACL:    c.noteACL,
 		RolledBack: s.onRolledBack,
-		Kills:      s.onKills,
 		Refused:    s.onRefused,
 	}
 	s.end = c.begin(s, &conn)
 	s.Session = zkconn.New(conn)
-	return s, s.Open()
+	s.Open()
+	return s
 }
 
 // onFailed logs why there is no connection: each reason at each server, once in
@@ -92,17 +91,6 @@ func (c *Client) isDue(about string, why error) bool {
 	}
 	c.warned.at[reason] = now
 	return true
-}
-
-// onNearlyFull logs that the session has passed 3/4 of its limit.
-func (s *Session) onNearlyFull(load zkconn.Load) {
-	s.Client.Log(slog.LevelWarn, "session is getting full",
-		"session", s.Name(), "znodes", load.Znodes, "bytes", load.Bytes, "max", load.Bound)
-}
-
-// onKills logs that requests of that size are given up.
-func (s *Session) onKills(bytes int) {
-	s.Client.Log(slog.LevelError, "servers close the connection at a request of this size, so it is given up", "session", s.Name(), "bytes", bytes)
 }
 
 // onRefused logs that servers refuse an operation for now.

@@ -125,8 +125,9 @@ func (w *world) with(l workload) *world {
 func (w *world) run() {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	w.ctx = tuning.WithLastNumber(tuning.WithSegment(ctx, w.segment), w.lastNumber)
-	w.ctx = tuning.WithIdleLine(tuning.WithLongLine(w.ctx, w.longLine), w.idleLine)
+	w.ctx = tuning.With(ctx, func(c *tuning.Constants) {
+		c.Segment, c.LastNumber, c.LongLine, c.IdleLine = w.segment, w.lastNumber, w.longLine, w.idleLine
+	})
 	w.log, w.events = newRunLog(), newEventCounts()
 	if err := w.startServer(); err != nil {
 		w.log.violation("%v", err)

@@ -22,7 +22,7 @@ const xidEphemerals int32 = -1000
 // request is what a Conn remembers of a request until its reply comes.
 type request struct {
 	op   int32
-	call *Call // nil: go-zookeeper's request, or askEphemerals'
+	call *Call // nil: go-zookeeper's request
 	size int
 	sent time.Time
 }
@@ -43,6 +43,7 @@ type Conn struct {
 	off          int
 	buf          []byte // for the next frame; see maxReusedBuffer
 	onDelivered  func()
+	established  bool      // go-zookeeper has read the ConnectResponse
 	readDeadline time.Time // as set last; zero while the handshake's holds
 
 	closeOnce   sync.Once
@@ -50,7 +51,6 @@ type Conn struct {
 
 	mu            sync.Mutex // held only briefly
 	answered      bool       // a ConnectResponse has come
-	established   bool       // go-zookeeper has read the ConnectResponse
 	queue         []outgoing // frames to write, in order
 	writing       bool       // a goroutine is writing the queue
 	lastSent      time.Time  // when the latest frame was sent; see maxSilence
@@ -66,10 +66,9 @@ type Conn struct {
 	served        bool      // the gate has opened, or a request was answered
 	unarmed       int       // requests that set watches again, and are not answered yet
 	gateTimer     *time.Timer
-	closed        bool
-	downDone      bool // Config.Down has returned
-	cause         error
-	unanswered    int // see LargestUnanswered
+	cause         error // why it was closed; nil: it is open
+	downDone      bool  // Config.Down has returned
+	unanswered    int   // see LargestUnanswered
 }
 
 // Wrap makes nc a connection of the session. number comes from Attempt, called
@@ -108,7 +107,7 @@ func (c *Conn) Reject(why error) { c.closeWith(why) }
 func (c *Conn) closeWith(cause error) {
 	c.closeOnce.Do(func() {
 		c.mu.Lock()
-		c.closed, c.cause = true, cause
+		c.cause = cause
 		var unanswered []*Call
 		for xid, r := range c.pending {
 			if r.call != nil { // go-zookeeper may still read replies to its own requests

@@ -2,7 +2,6 @@ package wire
 
 import (
 	"net"
-	"sync"
 	"testing"
 	"time"
 
@@ -71,21 +70,5 @@ func TestAServerSilentForHalfTheTimeoutIsDisconnected(t *testing.T) {
 		var late net.Error
 		require.ErrorAs(t, l.down(), &late)
 		require.True(t, late.Timeout())
-	})
-}
-
-func TestDownIsCalledOnce(t *testing.T) {
-	inBubble(t, nil, func(t *testing.T, r *rig) {
-		l := r.connect()
-		r.reported()
-		var wg sync.WaitGroup
-		l.server.Close()
-		for range 8 {
-			wg.Go(func() { l.conn.Close() })
-		}
-		wg.Wait()
-		require.Len(t, r.reported(), 1)
-		require.Error(t, l.down())
-		require.Equal(t, uint64(2), r.Attempt())
 	})
 }

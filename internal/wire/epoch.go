@@ -78,42 +78,44 @@ func (c *Conn) askEphemerals() {
 	if underWay {
 		return
 	}
-	ask := jute.AppendInt32(jute.AppendInt32(nil, xidEphemerals), jute.OpGetEphemerals)
-	frame := jute.Frame(jute.AppendString(ask, "/"))
-	// The goroutine ends with its write, at the latest when the connection is closed.
-	go c.send(outgoing{frame: frame, xid: xidEphemerals, request: request{op: jute.OpGetEphemerals}})
+	o := c.newCall(jute.OpGetEphemerals, jute.AppendString(make([]byte, Headroom), "/"), c.ephemeralsAnswered)
+	o.xid = xidEphemerals
+	c.sendCalls(o)
 }
 
 // ephemeralsAnswered passes the znodes on. A server that does not want to answer is asked no
 // more on this connection if nothing says that transactions may be lost. Servers before 3.6 do
 // not know the request, and close the connection (UnimplementedRequestProcessor).
-func (c *Conn) ephemeralsAnswered(zxid int64, code int32, record []byte) error {
-	_, ok := c.removePending(xidEphemerals, code, nil)
-	d := jute.NewDecoder(record)
-	mayHaveLost := c.session.mayHaveLost(zxid)
+func (c *Conn) ephemeralsAnswered(call *Call) {
+	code, record, err := call.Result()
+	if err != nil { // the connection is lost
+		return
+	}
+	mayHaveLost := c.session.mayHaveLost(call.zxid)
 	switch {
-	case !ok:
-		return fmt.Errorf("ephemeral znodes that were not asked for")
 	case code == jute.ErrSASL: // nobody else would report it
-		return errRequiresSASL
+		c.closeWith(errRequiresSASL)
+		return
 	case code == jute.ErrUnimplemented: // and such a server closes the connection
 		c.session.askNoMore()
 	case code != 0 && mayHaveLost:
-		return fmt.Errorf("asking for the session's ephemeral znodes: %s", jute.ErrorName(code))
+		c.closeWith(fmt.Errorf("asking for the session's ephemeral znodes: %s", jute.ErrorName(code)))
+		return
 	case code == 0:
+		d := jute.NewDecoder(record)
 		paths := d.Strings()
 		if d.Err != nil {
-			return fmt.Errorf("malformed list of ephemeral znodes: %w", d.Err)
+			c.closeWith(fmt.Errorf("malformed list of ephemeral znodes: %w", d.Err))
+			return
 		}
 		c.session.compared()
 		c.session.cfg.Ephemerals(paths, mayHaveLost)
-		c.sawComparison(zxid)
+		c.sawComparison(call.zxid)
 	}
 	c.mu.Lock()
 	c.asking = false
 	c.mu.Unlock()
 	c.passGate()
-	return nil
 }
 
 // sawComparison notes the zxid of a comparison. Watches that are yet to be armed are armed from before

@@ -85,8 +85,7 @@ func (c *Conn) armedAgain(call *Call) {
 }
 
 // passGate asks for the session's znodes once the watches are armed, and opens the gate once they
-// were compared. The reading goroutine calls it, and must not write itself: that could wait until
-// the server reads.
+// were compared. The reading goroutine calls it, so it must not wait until the server reads.
 func (c *Conn) passGate() {
 	mayAsk := c.session.mayAsk()
 	c.mu.Lock()
@@ -120,9 +119,9 @@ func (c *Conn) openGate() {
 	if c.gateTimer != nil {
 		c.gateTimer.Stop()
 	}
-	closed := c.closed
+	open := c.cause == nil
 	c.mu.Unlock()
-	if !closed {
+	if open {
 		c.session.markAlive(alive)
 		c.session.cfg.Up(c.number)
 	}

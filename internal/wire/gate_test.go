@@ -11,14 +11,6 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/jute"
 )
 
-func TestTheFirstConnectionHasNoGate(t *testing.T) {
-	inBubble(t, nil, func(t *testing.T, r *rig) {
-		l := r.connect()
-		require.Equal(t, []string{"up 1"}, r.reported())
-		require.Empty(t, l.sent())
-	})
-}
-
 // gateOf makes the next connection of a session, and returns it with the setWatches that it has sent.
 func (r *rig) gateOf(last *link) (l *link, sent [][]byte) {
 	r.t.Helper()

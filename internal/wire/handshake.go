@@ -146,8 +146,7 @@ func (c *Conn) authenticate() error {
 	s := c.session
 	var out []byte
 	for _, cred := range s.cfg.Credentials {
-		b := jute.AppendInt32(jute.AppendInt32(nil, jute.XidAuth), jute.OpAuth)
-		b = jute.AppendInt32(b, 0) // type, unused
+		b := jute.AppendInt32(header(jute.XidAuth, jute.OpAuth), 0) // its type is unused
 		b = jute.AppendBuffer(jute.AppendString(b, cred.Scheme), cred.Auth)
 		out = append(out, jute.Frame(b)...)
 	}
@@ -191,21 +190,19 @@ func (c *Conn) establish(r connectResponse) {
 	s := c.session
 	resumed := s.ID() != 0
 	s.accept(r)
-	c.mu.Lock()
 	c.established = true
+	c.mu.Lock()
 	c.gateClosed = resumed
 	c.alive, c.lastSent = c.connectSent, c.connectSent
+	if resumed && c.cause == nil {
+		c.gateTimer = time.AfterFunc(r.timeout/2, func() { c.closeWith(errRearmTimeout) })
+	}
 	c.mu.Unlock()
 	if !resumed {
 		s.markAlive(c.connectSent)
 		s.cfg.Up(c.number)
 		return
 	}
-	c.mu.Lock()
-	if !c.closed {
-		c.gateTimer = time.AfterFunc(r.timeout/2, func() { c.closeWith(errRearmTimeout) })
-	}
-	c.mu.Unlock()
 	c.armAgain()
 	c.passGate()
 }

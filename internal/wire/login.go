@@ -88,8 +88,7 @@ func (c *Conn) logIn() error {
 // checkNotRequired asks a server by a ping, which such a server answers with an error, whether it
 // requires a Login. Otherwise the first call of the user would find out.
 func (c *Conn) checkNotRequired() error {
-	ping := jute.AppendInt32(jute.AppendInt32(nil, jute.XidPing), jute.OpPing)
-	if _, err := c.Conn.Write(jute.Frame(ping)); err != nil {
+	if _, err := c.Conn.Write(jute.Frame(header(jute.XidPing, jute.OpPing))); err != nil {
 		return fmt.Errorf("handshake: %w", err)
 	}
 	code, _, err := c.answerTo(jute.XidPing, "a ping", maxConnectResponse)
@@ -104,8 +103,7 @@ func (c *Conn) checkNotRequired() error {
 
 // sendToken sends a token and returns the server's, nil if it sends none.
 func (c *Conn) sendToken(xid int32, token []byte) ([]byte, error) {
-	b := jute.AppendInt32(jute.AppendInt32(nil, xid), jute.OpSasl)
-	if _, err := c.Conn.Write(jute.Frame(jute.AppendBuffer(b, token))); err != nil {
+	if _, err := c.Conn.Write(jute.Frame(jute.AppendBuffer(header(xid, jute.OpSasl), token))); err != nil {
 		return nil, err
 	}
 	code, d, err := c.answerTo(xid, fmt.Sprintf("request %d", xid), maxToken)

@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
 	"github.com/zkrecipes/zkrecipes/internal/jute"
@@ -96,65 +95,6 @@ func TestARefusedLoginIsAnAuthErrorThatNamesThePrincipal(t *testing.T) {
 				require.Zero(t, r.ID(), "the session is not accepted")
 			})
 		}
-	}
-}
-
-func TestAServerWithoutSASLIsAnErrorThatSaysSo(t *testing.T) {
-	logsIn(t, nil, func(t *testing.T, r *rig) {
-		l := r.handshake(welcome(), tokenReply(1, nil))
-		require.ErrorIs(t, l.down(), errNoSASL)
-		require.ErrorContains(t, l.down(), `handshake: SASL TEST as "alice": the server is not configured for SASL`)
-		var refused *AuthError
-		require.False(t, errors.As(l.down(), &refused), "another server may have SASL")
-		require.Empty(t, l.read())
-	})
-}
-
-func TestANewConnectionWithoutALoginIsRefusedBeforeItIsUp(t *testing.T) {
-	for _, creds := range [][]Credential{nil, {{Scheme: "digest"}}} {
-		inBubble(t, creds, func(t *testing.T, r *rig) {
-			l := r.dial()
-			l.hasPing = true
-			l.write(connectRequest(0))
-			l.answer(welcome())
-			if creds != nil {
-				l.answer(reply(jute.XidAuth, 0, 0))
-			}
-			require.Equal(t, "ping -2", last(l.sent()))
-			require.Empty(t, r.reported())
-			l.answer(reply(jute.XidPing, 0, jute.ErrSASL))
-			require.Equal(t, errRequiresSASL, l.down())
-			require.EqualError(t, l.down(), "the server requires SASL (Options.SASL)")
-			require.ErrorIs(t, l.down(), zk.ErrAuthFailed)
-			require.Empty(t, l.read())
-			require.Zero(t, r.ID(), "the session is not accepted")
-		})
-	}
-}
-
-func last(all []string) string { return all[len(all)-1] }
-
-func TestAResumedConnectionWithoutALoginNamesTheServerThatRequiresOne(t *testing.T) {
-	for what, refuse := range map[string]func(l *link){
-		"the request for the znodes": func(l *link) { l.answer(reply(xidEphemerals, 0, jute.ErrSASL)) },
-		"a ping": func(l *link) {
-			l.write(ping())
-			l.answer(reply(jute.XidPing, 0, jute.ErrSASL))
-		},
-	} {
-		t.Run(what, func(t *testing.T) {
-			inBubble(t, nil, func(t *testing.T, r *rig) {
-				first := r.connect()
-				before := r.ValidUntil()
-				time.Sleep(time.Second)
-				l := r.resumeAlone(first)
-				require.Equal(t, []string{"getEphemerals -1000"}, l.sent()[1:])
-				refuse(l)
-				require.ErrorIs(t, l.down(), errRequiresSASL)
-				require.NotContains(t, r.reported(), "up 2")
-				require.Equal(t, before, r.ValidUntil())
-			})
-		})
 	}
 }
 

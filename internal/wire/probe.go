@@ -52,8 +52,7 @@ func (s *Session) Probe(nc net.Conn, sendZxid bool) (known bool, err error) {
 // The server deletes the session's ephemeral znodes. A server that requires SASL refuses that, and
 // deletes them once the session has timed out: this process does not resume it any more.
 func (s *Session) CloseSession(nc net.Conn) error {
-	closing := jute.AppendInt32(jute.AppendInt32(nil, 1), jute.OpClose)
-	if _, err := nc.Write(jute.Frame(closing)); err != nil {
+	if _, err := nc.Write(jute.Frame(header(1, jute.OpClose))); err != nil {
 		return err
 	}
 	if _, err := jute.ReadFrame(nc, maxConnectResponse); err != nil && !errors.Is(err, io.EOF) {

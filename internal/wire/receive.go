@@ -20,20 +20,13 @@ const maxReusedBuffer = 64 << 10
 type watchdogReader struct{ c *Conn }
 
 func (r watchdogReader) Read(p []byte) (int, error) {
-	if r.c.isEstablished() {
+	if r.c.established {
 		if by, stale := r.c.session.ioDeadline(r.c.readDeadline, time.Now()); stale {
 			r.c.readDeadline = by
 			r.c.Conn.SetReadDeadline(by)
 		}
 	}
 	return r.c.Conn.Read(p)
-}
-
-// isEstablished reports whether go-zookeeper has read the ConnectResponse.
-func (c *Conn) isEstablished() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.established
 }
 
 // ioDeadline returns the deadline for a read or a write that begins now: half
@@ -69,7 +62,7 @@ func (c *Conn) Read(p []byte) (int, error) {
 // and leaves it empty otherwise.
 func (c *Conn) nextFrame() error {
 	c.frame, c.off, c.onDelivered = nil, 0, nil
-	if !c.isEstablished() {
+	if !c.established {
 		return c.finishHandshake()
 	}
 	frame, err := jute.ReadFrameInto(c.r, c.buf, maxReply)
@@ -105,19 +98,17 @@ func (c *Conn) dispatch(frame []byte) error {
 		if err := c.pingAnswered(code); err != nil {
 			return err
 		}
-	case xidEphemerals:
-		return c.ephemeralsAnswered(zxid, code, frame[20:])
 	default:
 		c.sawEpoch(zxid)
 		r, ok := c.removePending(xid, code, frame[20:])
-		if xid <= xidFirstCall {
+		if xid <= xidEphemerals {
 			if !ok { // closeWith has failed it, or nobody made it
 				return nil
 			}
-			if r.op != jute.OpSetWatches { // W6
+			if r.op != jute.OpSetWatches && r.op != jute.OpGetEphemerals { // W6
 				c.session.sawReply(zxid)
 			}
-			r.call.complete(code, frame[20:])
+			r.call.complete(zxid, code, frame[20:])
 			return nil
 		}
 		if !ok {

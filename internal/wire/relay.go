@@ -37,18 +37,13 @@ func (c *Conn) Write(b []byte) (int, error) {
 		c.closeWith(fmt.Errorf("go-zookeeper sends %s, for which nobody has asked it", jute.OpName(o.op)))
 		return len(b), nil
 	}
-	c.send(o)
-	return len(b), nil
-}
-
-// send writes a request, behind those that are waiting. It may block.
-func (c *Conn) send(o outgoing) {
 	c.mu.Lock()
 	write := c.enqueue(o)
 	c.mu.Unlock()
 	if write {
 		c.flush(true)
 	}
+	return len(b), nil
 }
 
 // pingAnswered matches an answer with its ping. All pings have the same xid, and

@@ -149,10 +149,7 @@ func (l *link) collect(from io.Reader, frames *[][]byte, ended func(error)) {
 // comparesNothing answers a resumed connection's own request for the session's ephemeral znodes,
 // unless the test does so: there are none.
 func (l *link) comparesNothing(frame []byte) bool {
-	if l.hasZnodes || jute.NewDecoder(frame[4:]).Int32() != xidEphemerals || l.server == nil {
-		return false
-	}
-	if d := jute.NewDecoder(frame[8:]); d.Int32() != jute.OpGetEphemerals {
+	if l.hasZnodes || jute.NewDecoder(frame[4:]).Int32() != xidEphemerals {
 		return false
 	}
 	go l.server.Write(reply(xidEphemerals, 0, 0, 0, 0, 0, 0))
@@ -162,7 +159,7 @@ func (l *link) comparesNothing(frame []byte) bool {
 // requiresNothing answers the ping of a handshake, unless the test does so: the server requires no
 // Login.
 func (l *link) requiresNothing(frame []byte) bool {
-	if l.hasPing || jute.NewDecoder(frame[4:]).Int32() != jute.XidPing || l.conn.isEstablished() {
+	if l.hasPing || jute.NewDecoder(frame[4:]).Int32() != jute.XidPing || l.conn.session.ID() != 0 {
 		return false
 	}
 	go l.server.Write(pong())
@@ -349,7 +346,7 @@ func connectReply(timeout time.Duration, id int64) []byte {
 func welcome() []byte { return connectReply(sessionTimeout, sessionID) }
 
 func requestFrame(xid, op int32, body ...byte) []byte {
-	return jute.Frame(append(jute.AppendInt32(jute.AppendInt32(nil, xid), op), body...))
+	return jute.Frame(append(header(xid, op), body...))
 }
 
 func ping() []byte { return requestFrame(jute.XidPing, jute.OpPing) }

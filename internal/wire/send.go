@@ -24,6 +24,7 @@ type Call struct {
 	ended func(*Call) // called before done is closed; nil: nothing is
 	done  chan struct{}
 	code  int32
+	zxid  int64
 	reply []byte
 	err   error
 }
@@ -46,8 +47,8 @@ func (c *Call) Reject(why error) { c.conn.Reject(why) }
 
 // complete ends the Call with its reply. It copies record, whose buffer is
 // reused.
-func (c *Call) complete(code int32, record []byte) {
-	c.code, c.reply = code, append([]byte(nil), record...)
+func (c *Call) complete(zxid int64, code int32, record []byte) {
+	c.zxid, c.code, c.reply = zxid, code, append([]byte(nil), record...)
 	c.end()
 }
 
@@ -62,6 +63,9 @@ func (c *Call) end() {
 	}
 	close(c.done)
 }
+
+// header returns the header of a request.
+func header(xid, op int32) []byte { return jute.AppendInt32(jute.AppendInt32(nil, xid), op) }
 
 // Headroom is the number of bytes at the start of a Call's frame that Conn.Call
 // fills in.
@@ -116,11 +120,14 @@ func (c *Conn) sendCalls(outs ...outgoing) {
 		return
 	}
 	for i := range outs {
-		if c.callXid--; c.callXid > xidFirstCall || c.callXid < xidLastCall {
-			c.callXid = xidFirstCall
+		o := &outs[i]
+		if o.xid == 0 { // it is not askEphemerals'
+			if c.callXid--; c.callXid > xidFirstCall || c.callXid < xidLastCall {
+				c.callXid = xidFirstCall
+			}
+			o.xid = c.callXid
 		}
-		outs[i].xid = c.callXid
-		jute.AppendInt32(outs[i].frame[4:4], c.callXid)
+		jute.AppendInt32(o.frame[4:4], o.xid)
 	}
 	write := c.enqueue(outs...)
 	c.mu.Unlock()
@@ -179,7 +186,7 @@ func (c *Conn) enqueue(frames ...outgoing) (write bool) {
 func (c *Conn) flush(wait bool) {
 	for {
 		c.mu.Lock()
-		if c.closed || len(c.queue) == 0 {
+		if c.cause != nil || len(c.queue) == 0 {
 			c.writing = false
 			c.mu.Unlock()
 			return

@@ -68,19 +68,6 @@ func TestAPingOfASessionThatIsGoneDoesNotExtendValidUntil(t *testing.T) {
 	})
 }
 
-func TestEventsAndUnknownRepliesDoNotExtendValidUntil(t *testing.T) {
-	inBubble(t, nil, func(t *testing.T, r *rig) {
-		l := r.connect()
-		before := r.ValidUntil()
-		time.Sleep(time.Second)
-		l.answer(event(jute.EventCreated, "/a"), reply(jute.XidPing, 0, 0))
-		require.Len(t, l.read(), 1)
-		l.requireUp()
-		l.answer(reply(77, 0, 0)) // answers no request
-		require.Equal(t, before, r.ValidUntil())
-	})
-}
-
 // The header of the reply to a transaction bears no error: its results do.
 func TestSessionErrorsInTransactionsDoNotExtendValidUntil(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, r *rig) {

@@ -1,6 +1,7 @@
 package zkconn
 
 import (
+	"log/slog"
 	"slices"
 	"strings"
 	"sync"
@@ -26,7 +27,7 @@ type account struct {
 	begun  int64 // how many creates were begun
 
 	counted time.Time // when the last recount began
-	warned  bool      // NearlyFull was called, and the weight has not been below half of bound since
+	warned  bool      // that it is nearly full was logged, and the weight has not been below half of bound since
 }
 
 // znodeKey is a znode's path. Of sequential znodes whose numbers are not known, it is the path
@@ -292,7 +293,8 @@ func (s *Session) recount() {
 		a.warned = a.warned || warn
 		a.mu.Unlock()
 		if warn {
-			s.cfg.NearlyFull(load)
+			s.cfg.Log(slog.LevelWarn, "session is getting full",
+				"session", s.Name(), "znodes", load.Znodes, "bytes", load.Bytes, "max", load.Bound)
 		}
 	})
 }

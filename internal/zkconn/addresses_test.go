@@ -122,7 +122,7 @@ func (n *network) lookedUp(name string) int {
 
 // tryDial connects within a minute, or not.
 func (n *network) tryDial(opts *zkrecipes.Options, servers ...string) (*zkrecipes.Client, error) {
-	ctx := tuning.WithNetwork(harness.Within(n.w.T, time.Minute), n.lookup, n.dial)
+	ctx := tuning.With(harness.Within(n.w.T, time.Minute), func(c *tuning.Constants) { c.Lookup, c.Dial = n.lookup, n.dial })
 	c, err := zkrecipes.Dial(ctx, servers, opts)
 	n.w.T.Cleanup(func() { c.Close() })
 	return c, err
@@ -462,13 +462,14 @@ func TestTLSVerifiesTheNameThatWasGiven(t *testing.T) {
 	lookup := func(context.Context, string) ([]netip.Addr, error) { return []netip.Addr{secure.Addr()}, nil }
 	opts := &zkrecipes.Options{TLS: &tls.Config{RootCAs: ca.Pool()}}
 
-	ctx := tuning.WithNetwork(harness.Within(t, 2*time.Minute), lookup, new(net.Dialer).DialContext)
+	ctx := tuning.With(harness.Within(t, 2*time.Minute), func(c *tuning.Constants) { c.Lookup = lookup })
 	c, err := zkrecipes.Dial(ctx, []string{fmt.Sprint("zk.test:", secure.Port())}, opts)
 	require.NoError(t, err)
 	require.Equal(t, fmt.Sprintf("zk.test (%v)", secure), c.Status().Server)
 	require.NoError(t, c.Close())
 
 	once, dial := recipetest.OneAttempt(harness.Within(t, 2*time.Minute), new(net.Dialer).DialContext)
-	_, err = zkrecipes.Dial(tuning.WithNetwork(once, lookup, dial), []string{fmt.Sprint("other.test:", secure.Port())}, opts)
+	once = tuning.With(once, func(c *tuning.Constants) { c.Lookup, c.Dial = lookup, dial })
+	_, err = zkrecipes.Dial(once, []string{fmt.Sprint("other.test:", secure.Port())}, opts)
 	require.ErrorContains(t, err, "not other.test")
 }

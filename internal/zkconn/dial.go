@@ -16,7 +16,7 @@ var errStopped = errors.New("session has ended")
 
 // dial is go-zookeeper's dialer. go-zookeeper calls it in a loop, and again at once
 // when it fails, so the pace is made here, and the server chosen.
-func (s *Session) dial(network, _ string, _ time.Duration) (net.Conn, error) {
+func (s *Session) dial(_, _ string, _ time.Duration) (net.Conn, error) {
 	select {
 	case <-time.After(s.pace()):
 	case <-s.dialing.Done():
@@ -35,7 +35,7 @@ func (s *Session) dial(network, _ string, _ time.Duration) (net.Conn, error) {
 		s.mu.Unlock()
 		return nil, err
 	}
-	conn, err := s.connect(network, server)
+	conn, err := s.connect(server)
 	if err != nil {
 		err = fmt.Errorf("%s: %w", server, err)
 		s.mu.Lock()
@@ -59,12 +59,12 @@ func (s *Session) attempt() (context.Context, context.CancelFunc) {
 	return context.WithTimeout(s.dialing, budget)
 }
 
-func (s *Session) connect(network string, server Server) (net.Conn, error) {
+func (s *Session) connect(server Server) (net.Conn, error) {
 	number := s.wire.Attempt()
 	ctx, cancel := s.attempt()
 	defer cancel()
 	if hopeless, answers := s.isHopeless(server); hopeless {
-		if err := s.resolve(ctx, network, server, answers); err != nil {
+		if err := s.resolve(ctx, server, answers); err != nil {
 			return nil, err
 		}
 	}
@@ -72,7 +72,7 @@ func (s *Session) connect(network string, server Server) (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	nc, err := s.dialServer(ctx, network, server)
+	nc, err := s.dialServer(ctx, server)
 	if err != nil {
 		s.noteNoContact(server)
 		return nil, err
@@ -120,8 +120,8 @@ func (s *Session) longPause() time.Duration { return min(s.Timeout()/10, time.Se
 
 // dialServer makes a connection, with TLS if configured. ctx must have a deadline,
 // which becomes the connection's.
-func (s *Session) dialServer(ctx context.Context, network string, server Server) (net.Conn, error) {
-	nc, err := s.dialNet(ctx, network, server.Address)
+func (s *Session) dialServer(ctx context.Context, server Server) (net.Conn, error) {
+	nc, err := s.dialNet(ctx, server.Address)
 	if err != nil {
 		return nil, err
 	}

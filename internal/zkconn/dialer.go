@@ -19,8 +19,8 @@ type dialCall struct {
 
 // dialNet calls Config.Dial, which is the user's and may ignore its context. The next
 // attempts wait for a call that does so, see dialCall.
-func (s *Session) dialNet(ctx context.Context, network, address string) (net.Conn, error) {
-	d := s.dialCall(ctx, network, address)
+func (s *Session) dialNet(ctx context.Context, address string) (net.Conn, error) {
+	d := s.dialCall(ctx, address)
 	select {
 	case <-d.done:
 	case <-ctx.Done():
@@ -42,7 +42,7 @@ const maxHanging = 3
 
 // dialCall returns the call that an attempt has left, or a new one: if there is none, if
 // it failed too late for its attempt, and if it has hung for very long.
-func (s *Session) dialCall(ctx context.Context, network, address string) *dialCall {
+func (s *Session) dialCall(ctx context.Context, address string) *dialCall {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if d := s.dials[address]; d != nil {
@@ -55,12 +55,12 @@ func (s *Session) dialCall(ctx context.Context, network, address string) *dialCa
 	}
 	d := &dialCall{began: time.Now(), done: make(chan struct{})}
 	s.dials[address] = d
-	go s.runDial(ctx, network, address, d)
+	go s.runDial(ctx, address, d)
 	return d
 }
 
-func (s *Session) runDial(ctx context.Context, network, address string, d *dialCall) {
-	nc, err := s.cfg.Dial(ctx, network, address)
+func (s *Session) runDial(ctx context.Context, address string, d *dialCall) {
+	nc, err := s.cfg.Dial(ctx, "tcp", address)
 	if nc == nil && err == nil {
 		err = errors.New("the dialer has returned no connection")
 	}

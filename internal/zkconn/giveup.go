@@ -100,9 +100,9 @@ func (s *Session) isHopeless(server Server) (hopeless, answers bool) {
 // the session for ever, and with it the places that nobody can release. A server that
 // knows the session but not the zxid that the client has seen has lost data. In
 // both cases the session is closed there, and the servers delete what it owns.
-func (s *Session) resolve(ctx context.Context, network string, server Server, answers bool) error {
+func (s *Session) resolve(ctx context.Context, server Server, answers bool) error {
 	ask := func(seen, end bool) (known bool, err error) {
-		nc, err := s.dialServer(ctx, network, server)
+		nc, err := s.dialServer(ctx, server)
 		if err != nil {
 			s.noteNoContact(server)
 			return false, err

@@ -3,6 +3,7 @@ package zkconn
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -13,16 +14,14 @@ import (
 // A session from Open to its end, and what internal/wire says of its connections meanwhile.
 
 // Open starts to connect, and returns at once.
-func (s *Session) Open() error {
-	// The dialer may run before Connect has returned. Nothing that it calls touches
-	// s.conn.
+func (s *Session) Open() {
+	// The dialer may run before Connect has returned. Nothing that it calls touches s.conn.
 	conn, events, err := zk.Connect([]string{"unused"}, s.cfg.Timeout,
 		zk.WithDialer(s.dial), zk.WithHostProvider(provider{s.releaseLoop}),
 		zk.WithMaxBufferSize(connBuffer), zk.WithMaxConnBufferSize(connBuffer),
 		zk.WithLogger(quiet{}), zk.WithLogInfo(false))
 	if err != nil {
-		s.stopDialing()
-		return err
+		panic(err) // it fails only if there is no server in the list, or Init of the provider fails
 	}
 	s.conn = conn
 	done := make(chan struct{})
@@ -32,7 +31,6 @@ func (s *Session) Open() error {
 		for range events { // closed last of all; go-zookeeper drops what does not fit
 		}
 	}()
-	return nil
 }
 
 // connBuffer is room for what go-zookeeper sends and is shown, which are headers. By default it has two
@@ -104,7 +102,7 @@ func (s *Session) noteKiller(err error) {
 		return
 	}
 	if n := s.killers.note(s.nc.LargestUnanswered(), s.wire.LargestAnswered()); n > 0 {
-		s.cfg.Kills(n)
+		s.cfg.Log(slog.LevelError, "servers close the connection at a request of this size, so it is given up", "session", s.Name(), "bytes", n)
 	}
 }
 
@@ -139,13 +137,10 @@ func (s *Session) finish(cause error) {
 // Close ends the session's goroutines and, where it has not ended, the session,
 // for that cause. If orderly it tells the server to end the session; it returns true if the server did.
 func (s *Session) Close(orderly bool, cause error) bool {
-	s.mu.Lock()
-	s.draining = true
-	up := s.up
-	s.mu.Unlock()
+	s.finish(cause) // no connection is made, and no request begins, from here on
+	up, _ := s.Connected()
 	orderly = orderly && up
 	late := time.After(s.Timeout() / 4)
-	s.finish(cause) // no connection is made from here on
 	closed := make(chan struct{})
 	closeConn := func() {
 		defer close(closed)

@@ -112,7 +112,7 @@ func (s *Session) predecessorArmed(w *PredecessorWatch, calls ...*wire.Call) {
 	defer close(w.armed)
 	for _, call := range slices.Backward(calls) { // if the last has a reply, so has the first
 		if w.err == nil {
-			w.err = (&Reading{call}).result(func(*jute.Decoder) {})
+			_, w.err = (&Reading{call: call}).record()
 		}
 	}
 	s.mu.Lock()

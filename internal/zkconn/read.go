@@ -26,11 +26,7 @@ func (s *Session) send(op int32, frame []byte) (*wire.Call, error) {
 
 // Get returns a znode's data and its Stat.
 func (s *Session) Get(ctx context.Context, path string) (data []byte, stat *zk.Stat, err error) {
-	err = s.read(ctx, jute.OpGetData, path, func(d *jute.Decoder) {
-		data = d.Buffer()
-		stat = decodeStat(d)
-	})
-	return data, stat, err
+	return s.read(ctx, jute.OpGetData, path).Data()
 }
 
 // GetOwn is like Get for the path of a znode that the session has had. If it has none there, the
@@ -43,7 +39,7 @@ func (s *Session) GetOwn(ctx context.Context, path string) (data []byte, stat *z
 			return err
 		}
 		call := nc.CallThen(jute.OpGetData, frame, func(call *wire.Call) { // in the order of the replies
-			_, stat, err := (&Reading{call}).Data()
+			_, stat, err := (&Reading{call: call}).Data()
 			if errors.Is(err, zk.ErrNoNode) || err == nil && stat.EphemeralOwner != s.ID() {
 				s.account.deleted(path)
 			}
@@ -51,7 +47,7 @@ func (s *Session) GetOwn(ctx context.Context, path string) (data []byte, stat *z
 		if err := s.await(ctx, call.Done()); err != nil {
 			return err
 		}
-		data, stat, err = (&Reading{call}).Data()
+		data, stat, err = (&Reading{call: call}).Data()
 		return err
 	})
 	return data, stat, err
@@ -61,23 +57,18 @@ func (s *Session) GetOwn(ctx context.Context, path string) (data []byte, stat *z
 // The names share their memory: keeping one keeps all of them, unless it is
 // cloned.
 func (s *Session) Children(ctx context.Context, path string) (names []string, stat *zk.Stat, err error) {
-	err = s.read(ctx, jute.OpGetChildren2, path, func(d *jute.Decoder) {
-		names = decodeNames(d)
-		stat = decodeStat(d)
-	})
-	return names, stat, err
+	return s.read(ctx, jute.OpGetChildren2, path).Names()
 }
 
 // Exists returns a znode's Stat, or zk.ErrNoNode.
 func (s *Session) Exists(ctx context.Context, path string) (stat *zk.Stat, err error) {
-	err = s.read(ctx, jute.OpExists, path, func(d *jute.Decoder) { stat = decodeStat(d) })
-	return stat, err
+	return s.read(ctx, jute.OpExists, path).Stat()
 }
 
 // GetACL returns a znode's ACL. Servers hide the ids of digests from clients that may not
 // change the ACL: the result has "x" in place of each hash then (FinalRequestProcessor).
 func (s *Session) GetACL(ctx context.Context, path string) (acl []zk.ACL, stat *zk.Stat, err error) {
-	err = s.read(ctx, jute.OpGetACL, path, func(d *jute.Decoder) {
+	err = s.read(ctx, jute.OpGetACL, path).result(func(d *jute.Decoder) {
 		acl = make([]zk.ACL, 0, 1)
 		for range d.Count() {
 			acl = append(acl, zk.ACL{Perms: d.Int32(), Scheme: d.String(), ID: d.String()})
@@ -95,21 +86,24 @@ func (s *Session) GetACL(ctx context.Context, path string) (acl []zk.ACL, stat *
 
 // Sync returns when the server has caught up with its leader.
 func (s *Session) Sync(ctx context.Context, path string) error {
-	return s.read(ctx, jute.OpSync, path, func(d *jute.Decoder) { _ = d.String() })
+	return s.read(ctx, jute.OpSync, path).result(func(d *jute.Decoder) { _ = d.String() })
 }
 
-// read sends a read until it is answered. decode reads the answer's record.
-func (s *Session) read(ctx context.Context, op int32, path string, decode func(*jute.Decoder)) error {
-	return s.untilAnswered(ctx, op, func() error {
-		r, err := s.startRead(op, path)
-		if err == nil {
+// read sends a read until it is answered, and returns that one. It has the error if there is none.
+func (s *Session) read(ctx context.Context, op int32, path string) (r *Reading) {
+	err := s.untilAnswered(ctx, op, func() (err error) {
+		if r, err = s.startRead(op, path); err == nil {
 			err = s.await(ctx, r.Done())
 		}
 		if err == nil {
-			err = r.result(decode)
+			_, err = r.record()
 		}
 		return err
 	})
+	if err != nil {
+		return &Reading{err: err}
+	}
+	return r
 }
 
 // untilAnswered calls ask once requests pass, and again for as long as the error is one for which
@@ -142,8 +136,11 @@ func (s *Session) await(ctx context.Context, done <-chan struct{}) error {
 	}
 }
 
-// Reading is a read of a znode's data under way.
-type Reading struct{ call *wire.Call }
+// Reading is a read of a znode under way.
+type Reading struct {
+	call *wire.Call
+	err  error // why there is no answer; call is nil then
+}
 
 // StartGet sends a read of a znode's data now, or fails with ErrNotSent. It does
 // not block. The server carries it out behind what was sent on this connection
@@ -162,7 +159,7 @@ func (s *Session) startRead(op int32, path string) (*Reading, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Reading{call}, nil
+	return &Reading{call: call}, nil
 }
 
 func readFrame(op int32, path string) []byte {
@@ -200,15 +197,24 @@ func (r *Reading) Names() (names []string, stat *zk.Stat, err error) {
 	return names, stat, err
 }
 
-func (r *Reading) result(decode func(*jute.Decoder)) error {
+// record returns the record of the reply.
+func (r *Reading) record() ([]byte, error) {
+	if r.err != nil {
+		return nil, r.err
+	}
 	code, record, err := r.call.Result()
 	switch {
 	case errors.Is(err, wire.ErrNotSent):
-		return ErrNotSent
+		return nil, ErrNotSent
 	case err != nil:
-		return fmt.Errorf("%w: %w", zk.ErrConnectionClosed, err)
+		return nil, fmt.Errorf("%w: %w", zk.ErrConnectionClosed, err)
 	}
-	if err := codeError(code); err != nil {
+	return record, codeError(code)
+}
+
+func (r *Reading) result(decode func(*jute.Decoder)) error {
+	record, err := r.record()
+	if err != nil {
 		return err
 	}
 	d := jute.NewDecoder(record)

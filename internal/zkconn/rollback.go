@@ -152,9 +152,9 @@ func (s *Session) strangeZnodes(until int64) (missing, strange []string, doubt b
 		}
 	})
 	<-second.Done()
-	err = (&Reading{second}).result(func(d *jute.Decoder) { d.Strings() })
+	err = (&Reading{call: second}).result(func(d *jute.Decoder) { d.Strings() })
 	if err == nil { // if the second has a reply, so has the first
-		err = (&Reading{first}).result(func(d *jute.Decoder) { _ = d.String() })
+		err = (&Reading{call: first}).result(func(d *jute.Decoder) { _ = d.String() })
 	}
 	if Transient(err) && s.IsOver() {
 		err = ErrSessionOver

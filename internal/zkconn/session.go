@@ -41,11 +41,6 @@ type Config struct {
 	// Failed: an attempt to connect to that server has failed. Like Down, it must not
 	// call the Session's methods, except ID and Timeout.
 	Failed func(server string, err error)
-	// NearlyFull: the session has passed 3/4 of its limit.
-	NearlyFull func(Load)
-	// Kills: servers close the connection at requests of so many bytes, which are given up.
-	// It must not call the Session's methods.
-	Kills func(bytes int)
 	// Refused: servers have begun to refuse an operation for now, for a reason that may pass.
 	// It must not block.
 	Refused func(operation string, err error)
@@ -94,7 +89,6 @@ type Session struct {
 	ncSince   time.Time
 	lastErr   error // why there is no connection
 	cause     error // why the session has ended
-	draining  bool  // no request begins any more
 	watches   map[watchKey]*Watch
 	// predecessors has the PredecessorWatches that have not fired, by their paths.
 	predecessors map[string]*PredecessorWatch
@@ -214,7 +208,7 @@ func (s *Session) State() (up bool, server string, since time.Time) {
 func (s *Session) Connection() (uint64, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.cause != nil || s.draining {
+	if s.cause != nil {
 		return s.number, ErrSessionOver
 	}
 	return s.number, nil
@@ -252,7 +246,7 @@ func (s *Session) passing(frames ...[]byte) (*wire.Conn, error) {
 		}
 	}
 	s.mu.Lock()
-	nc, up, over := s.nc, s.up, s.cause != nil || s.draining
+	nc, up, over := s.nc, s.up, s.cause != nil
 	s.mu.Unlock()
 	switch {
 	case over:

@@ -39,7 +39,7 @@ func (s *Session) BeginBehindGet(ctx context.Context, path string, ops ...any) (
 	t, err = s.BeginBy(ctx, func(ops ...any) (*Transaction, error) {
 		return s.start(ops, 0, func(nc *wire.Conn, op int32, frame []byte, ended func(*wire.Call)) *wire.Call {
 			get, call := nc.CallBoth(jute.OpGetData, readFrame(jute.OpGetData, path), op, frame, func(_, call *wire.Call) { ended(call) })
-			r = &Reading{get}
+			r = &Reading{call: get}
 			return call
 		})
 	}, ops...)
@@ -427,11 +427,9 @@ func (o Outcome) Results() []zk.MultiResponse { return o.results }
 // Created returns the path of the znode that op, of this transaction, created.
 func (o Outcome) Created(op *zk.CreateRequest) string { return o.results[o.index(op)].String }
 
-// Stat returns the Stat of the znode to which op, of this transaction, set data.
-func (o Outcome) Stat(op *zk.SetDataRequest) *zk.Stat { return o.results[o.index(op)].Stat }
-
-// StatOfCreated returns the Stat of the znode that op, the only operation of this transaction, created.
-func (o Outcome) StatOfCreated(op *zk.CreateRequest) *zk.Stat { return o.results[o.index(op)].Stat }
+// Stat returns the Stat of the znode to which op, of this transaction, set data, or which op, its only
+// operation, created.
+func (o Outcome) Stat(op any) *zk.Stat { return o.results[o.index(op)].Stat }
 
 // Has reports whether op is one of this transaction.
 func (o Outcome) Has(op any) bool { return o.index(op) >= 0 }

@@ -166,7 +166,7 @@ func (s *Session) arm(w *Watch) {
 		return
 	}
 	nc.CallThen(armedBy[w.key.kind], frame, func(call *wire.Call) {
-		err := w.answered(&Reading{call})
+		err := w.answered(&Reading{call: call})
 		if errors.Is(err, errMalformed) { // Z2
 			call.Reject(err)
 			err = fmt.Errorf("%w: %w", zk.ErrConnectionClosed, err)

@@ -143,3 +143,16 @@ func TestTheGateStaysClosedIfANewEpochShowsBeforeItHasOpened(t *testing.T) {
 		require.Equal(t, []string{"ephemerals [/a], may have lost: true", "up 2"}, r.reported())
 	})
 }
+
+func TestAReplyThatNobodyAskedForDoesNotAnswerTheQuestionThatItRaises(t *testing.T) {
+	inBubble(t, nil, func(t *testing.T, r *rig) {
+		l := r.resumeAlone(r.connect())
+		l.answer(ephemerals(7, "/a"))
+		l.conn.kernelBuffer = true // it asks while it reads
+		l.sent()
+		r.reported()
+		l.answer(ephemerals(1<<32|1, "/b"))
+		require.Contains(t, l.sent(), "getEphemerals -1000")
+		require.NotContains(t, r.reported(), "ephemerals [/b], may have lost: true")
+	})
+}

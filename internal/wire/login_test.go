@@ -162,3 +162,13 @@ func TestAHandshakeWithALoginThatIsCutAtAnyByteDoesNotChangeTheSession(t *testin
 		})
 	}
 }
+
+func TestAPingThatAServerWithSASLRefusesNamesTheReason(t *testing.T) {
+	inBubble(t, nil, func(t *testing.T, r *rig) {
+		l := r.resumeAlone(r.connect())
+		l.write(ping())
+		l.answer(reply(jute.XidPing, 0, jute.ErrSASL))
+		require.ErrorIs(t, l.down(), errRequiresSASL)
+		require.NotContains(t, r.reported(), "up 2")
+	})
+}

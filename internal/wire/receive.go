@@ -99,13 +99,13 @@ func (c *Conn) dispatch(frame []byte) error {
 			return err
 		}
 	default:
-		c.sawEpoch(zxid)
 		r, ok := c.removePending(xid, code, frame[20:])
+		c.sawEpoch(zxid) // it may send, and close the connection: the reply is no longer pending then
 		if xid <= xidEphemerals {
 			if !ok { // closeWith has failed it, or nobody made it
 				return nil
 			}
-			if r.op != jute.OpSetWatches && r.op != jute.OpGetEphemerals { // W6
+			if r.op != jute.OpSetWatches && xid != xidEphemerals { // W6
 				c.session.sawReply(zxid)
 			}
 			r.call.complete(zxid, code, frame[20:])

@@ -229,7 +229,7 @@ var errLeaderDeleted = fmt.Errorf("%q was deleted by somebody else", LeaderName[
 // watched once the grant has lasted for a while. The watch is one on children, of which
 // there are none: it fires when the znode is deleted, and not when its data change.
 func (c *candidate) watchLeader(g *hold.Grant) {
-	age := time.NewTimer(hold.WatchAge(c.Session))
+	age := time.NewTimer(hold.WatchDelay(c.Session))
 	defer age.Stop()
 	select {
 	case <-age.C:

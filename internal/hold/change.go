@@ -188,7 +188,7 @@ func (g *Grant) replace(by Thing, err error) error {
 	if err != nil || over {
 		watchdogOf(g.Session).forget(g, by.Node().Path)
 	} else { // watched once it has lived for a while, like other grants
-		time.AfterFunc(WatchAge(g.Session), func() { g.At.Client.Tasks.Start(g.watch) })
+		time.AfterFunc(WatchDelay(g.Session), func() { g.At.Client.Tasks.Start(g.watch) })
 	}
 	switch {
 	case over:

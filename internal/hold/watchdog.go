@@ -64,7 +64,7 @@ func (w *watchdog) add(g *Grant) error {
 	for _, path := range g.Thing().Paths() {
 		w.all[path] = g
 	}
-	w.tickBy(time.Now().Add(WatchAge(s)))
+	w.tickBy(time.Now().Add(WatchDelay(s)))
 	w.tickBy(s.ValidUntil()) // a place may be granted late, by an event
 	return nil
 }
@@ -142,9 +142,10 @@ func (w *watchdog) onEvent(e wire.Event) {
 	}
 }
 
-// WatchAge is how long a grant has lasted when its znodes are watched: short critical
-// sections do not pay for the watch, and long ones learn that a znode was deleted.
-func WatchAge(s *session.Session) time.Duration { return s.Timeout() / 10 }
+// WatchDelay is for how long a grant is held before its znodes are watched: short critical
+// sections do not pay for the watch, and long ones learn that a znode was deleted. A waiter before
+// ZooKeeper 3.9 lets as much time pass before it watches its own place.
+func WatchDelay(s *session.Session) time.Duration { return s.Timeout() / 10 }
 
 // tick ends the grants when the session's clock runs out, and watches the znodes that
 // were held for long enough. One timer serves all grants. It runs on until it finds
@@ -156,7 +157,7 @@ func (w *watchdog) tick() {
 		w.mu.Unlock()
 		return
 	}
-	now, age := time.Now(), WatchAge(w.session)
+	now, age := time.Now(), WatchDelay(w.session)
 	next := w.session.ValidUntil()
 	silent := !now.Before(next)
 	if silent {

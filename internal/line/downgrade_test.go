@@ -148,7 +148,7 @@ func TestOnlyAHeldWritersLeaseOfThisLockCanBeDowngraded(t *testing.T) {
 func TestADowngradedLeaseOutlivesTheEventsOfTheWritersPlace(t *testing.T) {
 	recipetest.InRWBubble(t, func(t *testing.T, w *recipetest.RWWorld) {
 		l := recipetest.Held(t, w.OurLock.Lock)
-		time.Sleep(2 * hold.WatchAge(recipetest.HandleOf(l).Grant.Session))
+		time.Sleep(2 * hold.WatchDelay(recipetest.HandleOf(l).Grant.Session))
 		synctest.Wait()
 		require.Len(t, recipetest.Watched(w.C), 1)
 		writer := w.MustWait(w.TheirLock.Lock)

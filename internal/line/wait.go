@@ -92,7 +92,7 @@ func (p *Place) predecessor(ctx context.Context) (pred *layout.PlaceName, ahead 
 //
 // The own watch must be answered, too, before an event is taken for a release (I2). After a reconnect it
 // is set again before the predecessor's is set. Servers before 3.9 tell no zxids, so there no event is
-// taken for a release, and awaitPredecessor sets the own watch later, after hold.WatchAge.
+// taken for a release, and awaitPredecessor sets the own watch later, after hold.WatchDelay.
 func (p *Place) watchPredecessor(ctx context.Context, pred layout.PlaceName) (*zkconn.PredecessorWatch, error) {
 	if p.Own != nil && p.Own.HasFired() {
 		p.Own = nil
@@ -130,7 +130,7 @@ func (p *Place) predecessorHadLeft(pred layout.PlaceName, ahead int, guessed boo
 // the line to this place. Otherwise the caller must look again.
 func (p *Place) awaitPredecessor(ctx context.Context, before *zkconn.PredecessorWatch) error {
 	p.Line.Client.Log(slog.LevelDebug, "place waits", "session", p.Session.Name(), "place", p.Path, "predecessor", p.WaitedFor)
-	late := time.NewTimer(hold.WatchAge(p.Session))
+	late := time.NewTimer(hold.WatchDelay(p.Session))
 	defer late.Stop()
 	for waits := true; waits; {
 		waits = false

@@ -213,7 +213,7 @@ func (a *claimTransaction) run(ctx context.Context) (done bool, err error) {
 			parts.setCzxid(a.claims, o)
 		} else if err := a.whyRefused(ctx, parts, x, o); err != nil {
 			if x.Unknown() {
-				a.release(a.claims...)
+				a.withdraw(a.claims...)
 			}
 			return false, err
 		} else {
@@ -331,12 +331,12 @@ func (a *claimTransaction) read(ctx context.Context, readings []*zkconn.Reading)
 		case !errors.Is(err, ErrLostAtOnce) && !errors.Is(err, zkconn.ErrSessionOver):
 			a.errs[i] = err
 		}
-		a.release(c)
+		a.withdraw(c)
 	}
 }
 
-// release deletes claims in the background.
-func (a *claimTransaction) release(claims ...*claim) {
+// withdraw deletes claims in the background.
+func (a *claimTransaction) withdraw(claims ...*claim) {
 	for _, c := range claims {
 		c.at.Client.Tasks.Start(func() { hold.Withdraw(c) })
 	}

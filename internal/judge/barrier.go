@@ -31,6 +31,8 @@ type member struct {
 	who     caller
 	begin   time.Duration
 	end     time.Duration // when its znode was gone for certain; 0: not yet
+	dead    bool          // its client is gone, so the znode stands longer than that by all later outages
+	outages time.Duration // before it was dead
 	fellows []*member     // those the barrier was opened for, if that is certain
 	left    time.Duration // when its Leave returned
 }
@@ -56,25 +58,40 @@ func (j *Judge) takeMember(e Event) {
 	}
 }
 
-// zombie is how long a member whose client is gone may still be there.
+// zombie is how long a member whose client is gone may still be there, without outages: no session
+// expires in one.
 func (j *Judge) zombie() time.Duration { return 3 * j.cfg.Timeout }
+
+// dies notes that a member whose client is gone from then on may still be there.
+func (m *member) dies(j *Judge, at time.Duration) {
+	m.end, m.dead, m.outages = at+j.zombie(), true, j.served.outages
+}
+
+// there reports whether its znode may be there at that time.
+func (m *member) there(j *Judge, at time.Duration) bool {
+	end := m.end
+	if m.dead {
+		end += j.served.outages - m.outages
+	}
+	return m.end == 0 || end >= at
+}
 
 func (b *barrier) take(j *Judge, e Event) {
 	m := b.member(e)
 	switch {
 	case e.Kind == Begin && e.Recipe != RecipeLeave:
 		b.members = append(b.members, &member{who: e.caller(), begin: e.At})
-		b.forget(e.At)
+		b.forget(j, e.At)
 	case m == nil:
 	case e.Kind == Granted && e.Recipe == RecipeLeave:
 		m.left, m.end = e.At, e.At
 	case e.Kind == Failed && e.Recipe == RecipeLeave:
-		m.end = e.At + j.zombie()
+		m.dies(j, e.At)
 	case e.Kind == Granted:
 		b.passed(j, m, e)
 	case e.Kind == Failed:
 		b.failed++
-		m.end = e.At + j.zombie()
+		m.dies(j, e.At)
 	case e.Kind == Gone:
 		m.end = e.At
 	case e.Kind == Leaving: // its znode stands until the servers have carried that out
@@ -97,7 +114,7 @@ func (b *barrier) process(j *Judge, e Event) {
 	case Killed, Ended:
 		for _, m := range b.members {
 			if m.who.process == e.Process && m.end == 0 {
-				m.end = e.At + j.zombie()
+				m.dies(j, e.At)
 				b.failed++
 			}
 		}
@@ -108,12 +125,12 @@ func (b *barrier) process(j *Judge, e Event) {
 
 // passed judges that n members were there at one moment of the call.
 func (b *barrier) passed(j *Judge, m *member, e Event) {
-	there := b.overlapping(m.begin, e.At)
+	there := b.overlapping(j, m.begin, e.At)
 	most := 0
 	for _, first := range there { // the most are there when somebody has just come
 		at, n := max(first.begin, m.begin), 0
 		for _, other := range there {
-			if other.begin <= at && (other.end == 0 || other.end >= at) {
+			if other.begin <= at && other.there(j, at) {
 				n++
 			}
 		}
@@ -135,10 +152,10 @@ func (b *barrier) passed(j *Judge, m *member, e Event) {
 }
 
 // overlapping returns the members that were there at any time of an interval.
-func (b *barrier) overlapping(from, to time.Duration) []*member {
+func (b *barrier) overlapping(j *Judge, from, to time.Duration) []*member {
 	var there []*member
 	for _, m := range b.members {
-		if m.begin <= to && (m.end == 0 || m.end >= from) {
+		if m.begin <= to && m.there(j, from) {
 			there = append(there, m)
 		}
 	}
@@ -161,8 +178,8 @@ func (b *barrier) leaving(j *Judge, m *member, e Event) {
 }
 
 // forget drops members that nothing can overlap any more.
-func (b *barrier) forget(now time.Duration) {
-	b.members = slices.DeleteFunc(b.members, func(m *member) bool { return m.end != 0 && m.end < now-late })
+func (b *barrier) forget(j *Judge, now time.Duration) {
+	b.members = slices.DeleteFunc(b.members, func(m *member) bool { return !m.there(j, now-late) })
 	b.stops = slices.DeleteFunc(b.stops, func(s stop) bool { return s.at < now-late })
 }
 

@@ -39,6 +39,13 @@ func TestABarrierThatOpensEarlyIsFound(t *testing.T) {
 			h.by(0.9, 2, "", Event{Kind: Killed})
 			h.member(1, 21, 23, RecipeBarrier, "b", 0)
 		}, []string{"barrier"}},
+		"long after a process was killed, behind an outage": {func(h *trial) { // in which its session did not expire
+			h.serves(0, 1)
+			h.serves(20, 30)
+			h.member(2, 0.5, 0, RecipeBarrier, "b", 0)
+			h.by(0.9, 2, "", Event{Kind: Killed})
+			h.member(1, 21, 23, RecipeBarrier, "b", 0)
+		}, nil},
 		"with an index of another barrier": {func(h *trial) {
 			h.member(1, 1, 3, RecipeBarrier, "b", 2)
 			h.member(2, 2, 3.1, RecipeBarrier, "b", 0)

@@ -23,7 +23,7 @@ type callWorld struct {
 	t *testing.T
 	// c is the process of the call, and other is another one.
 	c, other *zkrecipes.Client
-	// Of the call itself: who makes it, and where. An empty path is the one that it has in the table.
+	// by makes the call, on a recipe with that path. If path is empty, the call uses its own.
 	by   *zkrecipes.Client
 	path string
 	// none: the recipe is not made by its constructor: "nil" or "zero".

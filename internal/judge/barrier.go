@@ -64,14 +64,14 @@ func (j *Judge) zombie() time.Duration { return 3 * j.cfg.Timeout }
 
 // dies notes that a member whose client is gone from then on may still be there.
 func (m *member) dies(j *Judge, at time.Duration) {
-	m.end, m.dead, m.outages = at+j.zombie(), true, j.served.outages
+	m.end, m.dead, m.outages = at+j.zombie(), true, j.served.outagesBy(at)
 }
 
 // there reports whether its znode may be there at that time.
 func (m *member) there(j *Judge, at time.Duration) bool {
 	end := m.end
 	if m.dead {
-		end += j.served.outages - m.outages
+		end += j.served.outagesBy(at) - m.outages
 	}
 	return m.end == 0 || end >= at
 }

@@ -35,6 +35,7 @@ func TestABarrierThatOpensEarlyIsFound(t *testing.T) {
 			h.rounds()
 		}, nil},
 		"long after a process was killed": {func(h *trial) {
+			h.serves(0, 21)
 			h.member(2, 0.5, 0, RecipeBarrier, "b", 0)
 			h.by(0.9, 2, "", Event{Kind: Killed})
 			h.member(1, 21, 23, RecipeBarrier, "b", 0)
@@ -42,6 +43,12 @@ func TestABarrierThatOpensEarlyIsFound(t *testing.T) {
 		"long after a process was killed, behind an outage": {func(h *trial) { // in which its session did not expire
 			h.serves(0, 1)
 			h.serves(20, 30)
+			h.member(2, 0.5, 0, RecipeBarrier, "b", 0)
+			h.by(0.9, 2, "", Event{Kind: Killed})
+			h.member(1, 21, 23, RecipeBarrier, "b", 0)
+		}, nil},
+		"the first to be served after an outage": {func(h *trial) { // before it is over for the plain writes
+			h.serves(0, 1)
 			h.member(2, 0.5, 0, RecipeBarrier, "b", 0)
 			h.by(0.9, 2, "", Event{Kind: Killed})
 			h.member(1, 21, 23, RecipeBarrier, "b", 0)

@@ -125,9 +125,17 @@ func (s *served) servable(c *contest) bool {
 	return !c.shut && n >= max(1, c.members)
 }
 
-func (s *served) wrote(at time.Duration) {
+// outagesBy returns how long all outages were until at, with one that may not be over yet.
+func (s *served) outagesBy(at time.Duration) time.Duration {
 	if gap := at - s.lastWrite; gap > outageFrom {
-		s.outages += gap
+		return s.outages + gap
+	}
+	return s.outages
+}
+
+func (s *served) wrote(at time.Duration) {
+	if outages := s.outagesBy(at); outages > s.outages {
+		s.outages = outages
 		s.renew(at)
 	}
 	s.longest = max(s.longest, at-s.lastWrite)

@@ -61,6 +61,7 @@ func (w World) Measure(e Exporter, check func()) {
 	failing, end := context.WithCancel(ctx)
 	require.NoError(t, jobs.Serve(failing, func(context.Context, *zkrecipes.Item) error {
 		end()
+		synctest.Wait() // else it depends on the order of events whether Serve asks for another item
 		return errors.New("no paper")
 	}))
 	polled := make(chan error, 1)

@@ -44,7 +44,7 @@ func (rep *report) judgeQueue() {
 	for _, c := range []struct {
 		scenario string
 		bound    float64
-	}{{nameTake(1), 0.8}, {nameTake(16), 1.1}, {nameTakeN, 2.5}, {nameWorkers, 2.5}} {
+	}{{nameTake(1), 0.7}, {nameTake(16), 2}, {nameTakeN, 2.5}, {nameWorkers, 2.5}} {
 		rep.atLeast("Items/s beside plain, "+c.scenario, c.bound, rep.compare(c.scenario, ours, plain, (*row).speedBeside))
 	}
 	var bytes, requests, commits *spread
@@ -59,7 +59,7 @@ func (rep *report) judgeQueue() {
 
 // judgeLocks is about time.
 func (rep *report) judgeLocks() {
-	rep.atMost("Time of a free lock and its release, beside raw", 1.10, rep.compare(nameFree, ours, raw, (*row).timeBeside))
+	rep.atMost("Time of a free lock and its release, beside raw", 1.20, rep.compare(nameFree, ours, raw, (*row).timeBeside))
 	beside := func(text, scenario string, bound float64) {
 		rep.atLeast(text+", beside zk.Lock", bound, rep.compare(scenario, ours, theirs, (*row).speedBeside))
 	}

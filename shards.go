@@ -194,8 +194,9 @@ func (s *Shard) Check() *zk.CheckVersionRequest { return s.held().Check() }
 // Lock of the same shard's path, is one of the holder's (ErrDeadlock).
 //
 // If the session expires, all shards are lost. Serve goes on in the next session, and takes a shard
-// again when the f that has lost it has returned. It goes on with the other shards before that, even
-// if the number of shards has changed meanwhile: only the Token fences an f that works on.
+// again when the f that has lost it has returned. Another process may take it before that. Serve goes on
+// with the other shards, even if the number of shards has changed meanwhile: only the Token fences an f
+// that works on.
 //
 // When ctx has ended, Serve leaves, so that other processes can wait for its shards, and returns nil
 // when each f has returned. It returns ErrClosed after a Shutdown or Close, ErrSize if the path holds

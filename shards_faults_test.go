@@ -183,6 +183,60 @@ func TestServeGoesOnIfItsSessionExpiresWhileAFunctionHoldsAResizeUp(t *testing.T
 	})
 }
 
+// areHeld requires that somebody stands in the line of each of n shards.
+func (w *shardWorld) areHeld(n int) {
+	w.T.Helper()
+	for number := range n {
+		require.NotEmpty(w.T, w.Srv.Children(fmt.Sprintf("/shards/shard-%05d", number)), "shard %d", number)
+	}
+}
+
+// Functions hang that have lost their shards with the session. Another process has these, and does not
+// give them back before the functions have returned.
+func TestAShardThatAHungFunctionHasLostHasAnotherOwner(t *testing.T) {
+	inShards(t, func(t *testing.T, w *shardWorld) {
+		a := w.Stranger(nil)
+		w.process(a, "a", 16, nil)
+		w.serves("b", 16)
+		time.Sleep(time.Minute)
+		w.hang("a", true)
+		defer w.hang("a", false)
+		w.Srv.Expire(recipetest.SessionID(a))
+		time.Sleep(time.Minute)
+		w.areHeld(16)
+		w.hang("a", false)
+		time.Sleep(time.Minute)
+		w.sharesAre(map[string]int{"a": 8, "b": 8})
+	})
+}
+
+// An operator takes a shard from a process whose function hangs.
+func TestAShardThatIsEvictedFromAHungFunctionHasAnotherOwner(t *testing.T) {
+	inShards(t, func(t *testing.T, w *shardWorld) {
+		var log recipetest.Warnings
+		w.process(w.Stranger(&zkrecipes.Options{Logger: log.Logger()}), "a", 1, nil)
+		time.Sleep(time.Minute)
+		w.hang("a", true)
+		defer w.hang("a", false)
+		w.serves("b", 1)
+		lock := zkrecipes.NewMutex(w.Stranger(nil), "/shards/shard-00000")
+		cs, err := lock.Contenders(t.Context())
+		require.NoError(t, err)
+		require.Len(t, cs, 1)
+		require.NoError(t, w.Bare().Delete(cs[0].Path, -1))
+		time.Sleep(time.Minute)
+		require.NotEmpty(t, log.With("the function of a shard that is to be given up has not returned"))
+		all, err := w.of(1).Owners(t.Context())
+		require.NoError(t, err)
+		require.Len(t, all, 2)
+		require.NotEqual(t, all[0].Leaves, all[1].Leaves)
+		w.areHeld(1)
+		w.hang("a", false)
+		time.Sleep(time.Minute)
+		w.sharesAre(map[string]int{"a": 1})
+	})
+}
+
 func TestAProcessWhoseNumberOfShardsMayChangeWaitsForFunctionsThatHaveTheirShards(t *testing.T) {
 	inShards(t, func(t *testing.T, w *shardWorld) {
 		w.hang("a", true)

@@ -1,6 +1,7 @@
 package zkrecipes
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -41,8 +42,12 @@ type shardWork struct {
 	// Of the server's mutex:
 	lease  *Lease    // nil: it stands in line
 	leaves time.Time // since when it is to give the shard up; zero: it is not
-	logged time.Time // when there was a warning of that
+	lost   time.Time // since when its function works on although the shard is lost; zero: it is not
+	logged time.Time // when there was a warning of either
 }
+
+// ends returns since when the function should have returned; zero: it works.
+func (w *shardWork) ends() time.Time { return cmp.Or(w.leaves, w.lost) }
 
 const (
 	// hungAfter is how long a function may take to return before, and between, warnings.
@@ -213,7 +218,7 @@ func (sv *shardServer) claims() (c shards.Claims) {
 	defer sv.mu.Unlock()
 	for number, w := range sv.works {
 		switch {
-		case w.lease != nil && w.leaves.IsZero():
+		case w.lease != nil && w.ends().IsZero():
 			c.Held = append(c.Held, number)
 		case w.lease != nil:
 			c.Leaving = append(c.Leaving, number)
@@ -238,7 +243,7 @@ func (sv *shardServer) followMembers(ctx context.Context, views chan<- []shards.
 				var members []shards.Member
 				for _, p := range present {
 					if claims, ok := shards.ParseClaims(p.Data); ok {
-						members = append(members, shards.Member{ID: p.ID, Session: p.Stat.EphemeralOwner, Joined: p.Stat.Czxid, Held: claims.Held})
+						members = append(members, shards.Member{ID: p.ID, Session: p.Stat.EphemeralOwner, Joined: p.Stat.Czxid, Claims: claims})
 					}
 				}
 				select {
@@ -315,8 +320,8 @@ func (sv *shardServer) carryOut(ctx context.Context, n int, members []shards.Mem
 		}
 		return
 	}
-	members[me].Held = sv.claims().Held // what others have read may be older
-	owner := shards.Plan(n, members)    // which sorts members
+	members[me].Claims = sv.claims() // what others have read may be older
+	owner := shards.Plan(n, members) // which sorts members
 	sv.mu.Lock()
 	defer sv.mu.Unlock()
 	for number, i := range owner {
@@ -349,13 +354,14 @@ func (sv *shardServer) warn() (again time.Duration) {
 	defer sv.mu.Unlock()
 	again = time.Hour
 	for _, w := range sv.works {
-		if w.lease == nil || w.leaves.IsZero() {
+		since := w.ends()
+		if w.lease == nil || since.IsZero() {
 			continue
 		}
 		if time.Since(w.logged) >= hungAfter {
 			w.logged = time.Now()
 			sv.c.Log(slog.LevelWarn, "the function of a shard that is to be given up has not returned",
-				"path", sv.path, "shard", w.number, "since", w.leaves)
+				"path", sv.path, "shard", w.number, "since", since)
 		}
 		again = min(again, time.Until(w.logged.Add(hungAfter)))
 	}
@@ -457,7 +463,9 @@ func (sv *shardServer) workOnce(ctx context.Context, w *shardWork, n int) (lost 
 		return errors.Is(err, ErrEvicted), err
 	}
 	sv.hold(w, l)
+	stop := context.AfterFunc(l.Context(context.Background()), func() { sv.noteLost(w, l) })
 	defer func() {
+		stop()
 		sv.hold(w, nil)
 		lost = errors.Is(l.Err(), ErrLost)
 		released := l.releaseWithin(ctx, l.Release)
@@ -471,7 +479,22 @@ func (sv *shardServer) workOnce(ctx context.Context, w *shardWork, n int) (lost 
 func (sv *shardServer) hold(w *shardWork, l *Lease) {
 	sv.mu.Lock()
 	defer sv.mu.Unlock()
-	w.lease = l
+	w.lease, w.lost = l, time.Time{}
+	wakeUp(sv.wake)
+	wakeUp(sv.tell)
+}
+
+// noteLost notes that a lease has ended. If the function works on, the shard is lost.
+func (sv *shardServer) noteLost(w *shardWork, l *Lease) {
+	sv.mu.Lock()
+	defer sv.mu.Unlock()
+	if w.lease != l {
+		return
+	}
+	w.lost = time.Now()
+	if w.leaves.IsZero() {
+		w.logged = w.lost
+	}
 	wakeUp(sv.wake)
 	wakeUp(sv.tell)
 }

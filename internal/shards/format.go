@@ -14,7 +14,7 @@ import (
 //	has 0-3,7 leaves 9
 type Claims struct {
 	Held    []int
-	Leaving []int // that it has, too, and is about to give up
+	Leaving []int // on which it works, too, and which it is about to give up, or has lost
 }
 
 // Bytes returns the data of the member's znode.

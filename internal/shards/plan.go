@@ -14,7 +14,7 @@ type Member struct {
 	ID      string
 	Session int64
 	Joined  int64 // zxid of the transaction that created its znode: no two members have the same
-	Held    []int // the shards that it has
+	Claims        // it cannot take what it is leaving, since a function has not returned
 }
 
 // Plan returns for each of n shards the member that is to have it, as an index into members, which it
@@ -26,6 +26,9 @@ type Member struct {
 // keeps goes to the member with room that scores highest for it (rendezvous hashing), so that
 // clients with slightly different views agree on most shards. If it were planned for weights, only
 // shares would change.
+//
+// A member that cannot take a shard does not get it, if there is another one. So the others may have
+// more than their shares meanwhile.
 func Plan(n int, members []Member) (owner []int) {
 	owner = slices.Repeat([]int{-1}, n)
 	if len(members) == 0 {
@@ -34,24 +37,51 @@ func Plan(n int, members []Member) (owner []int) {
 	slices.SortFunc(members, func(a, b Member) int {
 		return cmp.Or(cmp.Compare(a.Joined, b.Joined), cmp.Compare(a.ID, b.ID))
 	})
-	room := make([]int, len(members))
+	p := newPlanning(n, members)
 	for i, m := range members {
-		room[i] = Share(n, len(members), i)
-		for _, shard := range byScore(m) {
-			// Two may say so of one shard for a moment: the older one is taken at its word.
-			if room[i] > 0 && shard < n && owner[shard] < 0 {
+		for _, shard := range p.byScore(m) {
+			switch {
+			case shard >= n || owner[shard] >= 0:
+				// Two may say so of one shard for a moment: the older one is taken at its word.
+			case p.room[i] > 0:
 				owner[shard] = i
-				room[i]--
+				p.room[i]--
+			default:
+				p.above[shard] = i
 			}
 		}
 	}
 	for shard := range owner {
 		if owner[shard] < 0 {
-			owner[shard] = choose(shard, members, room)
-			room[owner[shard]]--
+			owner[shard] = p.choose(shard)
+			p.room[owner[shard]]--
 		}
 	}
 	return owner
+}
+
+// planning is what a plan is made from.
+type planning struct {
+	members []Member
+	room    []int          // how many shards are left of each member's share; less than 0: it has more
+	leaving []map[int]bool // the shards that each member cannot take
+	left    map[int]bool   // those that any member cannot take
+	above   map[int]int    // who has a shard above its share
+}
+
+func newPlanning(n int, members []Member) *planning {
+	p := &planning{
+		members: members, room: make([]int, len(members)), leaving: make([]map[int]bool, len(members)),
+		left: map[int]bool{}, above: map[int]int{},
+	}
+	for i, m := range members {
+		p.room[i] = Share(n, len(members), i)
+		p.leaving[i] = make(map[int]bool, len(m.Leaving))
+		for _, shard := range m.Leaving {
+			p.leaving[i][shard], p.left[shard] = true, true
+		}
+	}
+	return p
 }
 
 // Share returns how many of n shards the member of that rank by age has, of so many members.
@@ -63,23 +93,50 @@ func Share(n, members, rank int) int {
 	return share
 }
 
-// byScore returns what a member has, what it scores highest for first.
-func byScore(m Member) []int {
+// byScore returns what a member has: first what another one cannot take, and in each part what it
+// scores highest for first.
+func (p *planning) byScore(m Member) []int {
 	scores := make(map[int]uint64, len(m.Held))
 	for _, shard := range m.Held {
 		scores[shard] = score(m, shard)
 	}
 	held := slices.Clone(m.Held)
-	slices.SortFunc(held, func(a, b int) int { return cmp.Compare(scores[b], scores[a]) })
+	slices.SortFunc(held, func(a, b int) int {
+		switch {
+		case p.left[a] == p.left[b]:
+			return cmp.Compare(scores[b], scores[a])
+		case p.left[a]:
+			return -1
+		}
+		return 1
+	})
 	return held
 }
 
-// choose returns the member with room that scores highest for the shard.
-func choose(shard int, members []Member, room []int) (best int) {
+// choose returns the member that is to have a shard that nobody keeps: one with room that can take it.
+// If there is none, it stays where it is, or goes to another one that can take it, or to one that
+// will be able to.
+func (p *planning) choose(shard int) (best int) {
+	hasRoom := func(i int) bool { return p.room[i] > 0 }
+	canTake := func(i int) bool { return !p.leaving[i][shard] }
+	if best = p.highest(shard, func(i int) bool { return hasRoom(i) && canTake(i) }); best >= 0 {
+		return best
+	}
+	if has, ok := p.above[shard]; ok {
+		return has
+	}
+	if best = p.highest(shard, canTake); best >= 0 {
+		return best
+	}
+	return p.highest(shard, hasRoom)
+}
+
+// highest returns the member that scores highest for the shard, of those that fit; -1: none does.
+func (p *planning) highest(shard int, fits func(i int) bool) (best int) {
 	best = -1
 	var most uint64
-	for i, m := range members {
-		if room[i] == 0 {
+	for i, m := range p.members {
+		if !fits(i) {
 			continue
 		}
 		if s := score(m, shard); best < 0 || s > most {

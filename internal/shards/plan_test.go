@@ -75,7 +75,7 @@ func TestAPlanStaysWhatItIsWhileItIsCarriedOut(t *testing.T) {
 		free := r.Perm(n)
 		for i := range 1 + r.IntN(8) {
 			k := r.IntN(len(free) + 1)
-			members = append(members, Member{ID: fmt.Sprint(i), Joined: int64(i), Held: free[:k]})
+			members = append(members, Member{ID: fmt.Sprint(i), Joined: int64(i), Claims: Claims{Held: free[:k]}})
 			free = free[k:]
 		}
 		want := Plan(n, members)
@@ -88,6 +88,48 @@ func TestAPlanStaysWhatItIsWhileItIsCarriedOut(t *testing.T) {
 				members[i].Held = append(members[i].Held, shard)
 			}
 			require.Equal(t, want, Plan(n, members))
+		}
+	}
+}
+
+// A member gets a shard that it cannot take only if nobody can, and plans that are carried out come to
+// an end.
+func TestAMemberGetsNoShardThatItCannotTake(t *testing.T) {
+	for seed := range uint64(300) {
+		r := rand.New(rand.NewPCG(seed, 3))
+		n := 1 + r.IntN(60)
+		var members []Member
+		free := r.Perm(n)
+		for i := range 1 + r.IntN(6) {
+			k := r.IntN(len(free) + 1)
+			m := Member{ID: fmt.Sprint(i), Joined: int64(i), Claims: Claims{Held: free[:k]}}
+			free = free[k:]
+			m.Leaving = slices.DeleteFunc(r.Perm(n)[:r.IntN(n+1)], func(s int) bool { return slices.Contains(m.Held, s) })
+			members = append(members, m)
+		}
+		var last []int
+		for steps := 0; ; steps++ {
+			require.Less(t, steps, 5, "seed %d", seed)
+			owner := Plan(n, members)
+			for shard, i := range owner {
+				if slices.Contains(members[i].Leaving, shard) {
+					for _, m := range members {
+						require.Contains(t, m.Leaving, shard, "seed %d", seed)
+					}
+				}
+			}
+			if slices.Equal(owner, last) {
+				break
+			}
+			last = owner
+			for i := range members {
+				members[i].Held = nil
+			}
+			for shard, i := range owner {
+				if !slices.Contains(members[i].Leaving, shard) {
+					members[i].Held = append(members[i].Held, shard)
+				}
+			}
 		}
 	}
 }

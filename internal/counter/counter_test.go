@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/zkrecipes/zkrecipes"
+	"github.com/zkrecipes/zkrecipes/internal/counter"
 	"github.com/zkrecipes/zkrecipes/internal/harness"
 	"github.com/zkrecipes/zkrecipes/internal/recipetest"
 	"github.com/zkrecipes/zkrecipes/zktest"
@@ -82,6 +83,18 @@ func TestAddsOfOneProcessAreWrittenTogether(t *testing.T) {
 		})
 		require.Equal(t, 2, recipetest.Writes(requests))
 		require.Equal(t, "65", w.Text("/c"))
+	})
+}
+
+// After 2^32 writes the data have the version that stands for any.
+func TestAddDoesNotRelyOnAVersionThatStandsForAny(t *testing.T) {
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		c := w.Stranger(nil)
+		x := zkrecipes.NewCounter(c, "/c")
+		recipetest.Count(t, x, 1)
+		w.Write("/c", "100")
+		counter.SetKnownVersion(recipetest.Core(c), "/c", -1)
+		require.Equal(t, int64(101), recipetest.Count(t, x, 1))
 	})
 }
 

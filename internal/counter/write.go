@@ -268,7 +268,7 @@ func (w *writer) writeIn(ctx context.Context, s *session.Session, p *line.Place)
 
 // read reads the value, unless it is known, and creates the znode if there is none.
 func (w *writer) read(ctx context.Context, s *session.Session) error {
-	if w.base.on != s.On() {
+	if w.base.on != s.On() || w.base.version == -1 { // which stands for any, in a request
 		w.base.known = false
 	}
 	for range zkconn.MaxTries {
@@ -290,7 +290,7 @@ func (w *writer) read(ctx context.Context, s *session.Session) error {
 		if b.value, err = w.parse(ctx, s, data, stat); err != nil {
 			return err
 		}
-		if stat.Version == -1 { // which stands for any, in a request
+		if stat.Version == -1 {
 			return zkconn.Errorf(errs.ErrExhausted, "the version of the data is -1: write them by hand, and so raise it")
 		}
 		if len(data) == 0 {

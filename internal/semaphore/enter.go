@@ -37,6 +37,10 @@ type view struct {
 	taken map[string]int32
 }
 
+// anyVersion stands for any version in a request, and a line of 2^32 takings has it. By it nobody could
+// tell whether others have come since.
+const anyVersion = -1
+
 // lowest returns the k lowest numbers that are free. The slots beyond n, which a smaller n has
 // left over, count as taken, too.
 func (v *view) lowest(k int) (numbers []int32, ok bool) {
@@ -203,7 +207,7 @@ func (x *Semaphore) lookOnce(ctx context.Context, s *session.Session, k int) (*v
 		return nil, tooMany(k, n)
 	case waiters.err != nil && !errors.Is(waiters.err, zk.ErrNoNode):
 		return nil, waiters.err
-	case waiters.err != nil, waiters.stat.Version == 0:
+	case waiters.err != nil, waiters.stat.Version == 0, waiters.stat.Version == anyVersion:
 		return nil, errUnused
 	}
 	m, ok := layout.ParseMark(x.Line.Recipe, waiters.data)
@@ -287,7 +291,7 @@ func (x *Semaphore) takeKnown(s *session.Session) *view {
 	defer x.mu.Unlock()
 	v := x.Known
 	x.Known = nil
-	if v != nil && v.on != on {
+	if v != nil && (v.on != on || v.line == anyVersion) {
 		return nil
 	}
 	return v

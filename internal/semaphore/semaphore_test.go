@@ -71,6 +71,19 @@ func TestSemaphoreThatRemembersAnotherLineDoesNotOvertake(t *testing.T) {
 	})
 }
 
+// After 2^32 takings the line's data have the version that stands for any.
+func TestSemaphoreDoesNotRelyOnAVersionThatStandsForAny(t *testing.T) {
+	recipetest.InSemaphoreBubble(t, func(t *testing.T, w *recipetest.World) {
+		x := w.WarmSemaphore(1)
+		held := recipetest.Acquire(t, w.Semaphore(1), 1)
+		recipetest.SlotsOf(x).SetKnownLine(-1)
+		recipetest.RequireLocked(t, x, 1)
+		require.Equal(t, []int{0}, w.Taken())
+		recipetest.ReleaseSlots(t, held)
+		recipetest.ReleaseSlots(t, recipetest.Acquire(t, x, 1))
+	})
+}
+
 // untilReturned has others use a slot until a call returns, and tells how often.
 func untilReturned[R any](t *testing.T, a *harness.Call[R], use func()) (uses int) {
 	t.Helper()

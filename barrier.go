@@ -17,9 +17,9 @@ import (
 // Barrier holds its members back until n of them are there, and then lets those n go,
 // round after round on one path. A member that arrives early for the next round waits
 // until the last member of the open one has left. Surplus arrivals wait for the next
-// round. A member that cancels, or whose process dies, before the round is opened is
-// not counted. A Barrier is only a name. Values are safe for concurrent use, and each
-// call of Wait is a member of its own.
+// round. A member that cancels, or whose session ends, before the round is opened is
+// not counted. One whose process has died is, until its session has expired. A Barrier is
+// only a name. Values are safe for concurrent use, and each call of Wait is a member of its own.
 //
 // The znode at the path holds n as decimal text. A member with another n gets ErrSize, and is
 // not counted. The znode is a container, which the servers delete when it has been idle. They do
@@ -137,8 +137,8 @@ func (b *Barrier) check(ctx context.Context) error {
 //
 // The path is a container. A Client that has made or used it deletes it once it has not used it
 // for half a minute, and the servers delete what Clients leave. Neither does if all members
-// crashed inside: ready remains then, and the next use replaces it. If there is none to come,
-// delete the path. A path that holds a user's own data is reported on first use.
+// crashed inside or lost their visits: ready remains then, and the next use replaces it. If there
+// is none to come, delete the path. A path that holds a user's own data is reported on first use.
 type DoubleBarrier struct{ doubles *barrier.DoubleBarrier }
 
 // NewDoubleBarrier returns the double barrier with that threshold and path. It sends

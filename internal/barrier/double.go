@@ -156,13 +156,16 @@ func (d *DoubleBarrier) depart(p *line.Place) <-chan struct{} {
 	return d.Background(func() {
 		s, path := p.Session, d.mark(p, -1)
 		o := s.Multi(s.UntilAnswered(), &zk.DeleteRequest{Path: p.Path, Version: -1}, path)
-		if !o.Applied() {
+		var left *zk.Stat
+		if o.Applied() {
+			left = o.Stat(path)
+			d.NoteWritten(p.ACL, left)
+		} else { // then it is not known whether it was the last
 			p.Withdraw()
-			return
+			left, _ = s.Exists(s.UntilAnswered(), d.Abs())
 		}
-		d.NoteWritten(p.ACL, o.Stat(path))
-		if o.Stat(path).NumChildren == 1 {
-			s.Multi(s.UntilAnswered(), &zk.CheckVersionRequest{Path: d.Abs(), Version: o.Stat(path).Version}, &zk.DeleteRequest{Path: d.Ready(), Version: -1})
+		if left != nil && left.NumChildren == 1 {
+			settle(s.UntilAnswered(), s, &zk.CheckVersionRequest{Path: d.Abs(), Version: left.Version}, &zk.DeleteRequest{Path: d.Ready(), Version: -1})
 		}
 	})
 }

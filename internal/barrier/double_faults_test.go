@@ -92,6 +92,25 @@ func TestLeaveThatIsCancelledAtEveryStepHasLeft(t *testing.T) {
 	})
 }
 
+// The last member has left in the background: as the connection breaks, it does not know that it was
+// the last, or has not deleted ready yet.
+func TestTheLastMemberDeletesReadyAlthoughItsConnectionBreaks(t *testing.T) {
+	each(t, map[string]zktest.Fault{
+		"as it leaves":         {Do: zktest.Drop, After: true, Op: recipetest.OpDepart},
+		"as it deletes ready":  {Do: zktest.Drop, Op: "multi(check,delete)"},
+		"as ready was deleted": {Do: zktest.Drop, After: true, Op: "multi(check,delete)"},
+	}, func(t *testing.T, w *world, fault zktest.Fault) {
+		v := w.visits(1)[0]
+		w.Plan.Add(fault)
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		require.ErrorIs(t, v.Leave(ctx), context.Canceled)
+		time.Sleep(5 * time.Second)
+		require.True(t, w.Met())
+		require.Empty(t, w.Srv.Children("/d"))
+	})
+}
+
 func TestLeavingTwiceAndAtOnceIsLeavingOnce(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		vs := w.visits(2)

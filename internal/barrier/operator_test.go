@@ -32,6 +32,19 @@ func TestEvictedMemberWhoseJoinWasSearchedForGetsErrEvicted(t *testing.T) {
 	})
 }
 
+// A member that has come a moment ago does not watch its znode yet. The round is opened without it.
+func TestMemberEvictedBeforeTheOpeningGetsErrEvicted(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		a := w.waits(2)
+		require.NoError(t, w.Bare().Delete(w.member(), -1))
+		recipetest.Indexes(t, w.waits(2), w.waits(2))
+		synctest.Wait()
+		require.False(t, a.Waiting())
+		recipetest.Fails(t, a, zkrecipes.ErrEvicted)
+		w.empty()
+	})
+}
+
 // The round was opened with a member whose znode, or whose round, is deleted before its
 // client has read of the opening. The event, which is on its way, proves the index.
 func TestMemberEvictedAfterTheOpeningGetsItsIndex(t *testing.T) {

@@ -174,7 +174,9 @@ func (a *participant) finish(p *line.Place, index int, why error) (int, error) {
 		return index, nil
 	case why == ErrExcluded:
 		a.exposed.Store(false)
-		<-a.leave(p)
+		if gone := <-a.leave(p); errors.Is(gone, errs.ErrEvicted) {
+			return 0, gone
+		}
 		return 0, why
 	case errs.IsContextErr(a.ctx, why):
 	case errors.Is(why, zk.ErrNoNode): // as is the member, as a rule, which is deleted otherwise
@@ -203,18 +205,23 @@ func (a *participant) finish(p *line.Place, index int, why error) (int, error) {
 	}
 }
 
-// leave deletes the member in the background, and then closes the channel. A member that sees
-// that it was the last deletes the round. While connected, leave sends the request before it
-// returns. Otherwise the Client's next join could come first, and wait for this member.
-func (a *participant) leave(p *line.Place) <-chan struct{} {
+// leave deletes the member in the background, and then sends why it was gone before, nil if it was not.
+// A member that sees that it was the last deletes the round. While connected, leave sends the request
+// before it returns. Otherwise the Client's next join could come first, and wait for this member.
+func (a *participant) leave(p *line.Place) <-chan error {
 	s, round := p.Session, &zk.SetDataRequest{Path: a.Abs(), Data: []byte{}, Version: -1}
-	t, err := s.Start(&zk.DeleteRequest{Path: p.Path, Version: -1}, round)
-	gone := make(chan struct{})
+	member := &zk.DeleteRequest{Path: p.Path, Version: -1}
+	t, err := s.Start(member, round)
+	gone := make(chan error, 1)
 	a.Client.Tasks.Start(func() {
-		defer close(gone)
+		var why error
+		defer func() { gone <- why }()
 		o := zkconn.Failure(err)
 		if err == nil {
 			o = t.Wait(s.UntilAnswered())
+		}
+		if o.RefusedAt(member, zk.ErrNoNode) {
+			why = p.WhyGone(s.UntilAnswered())
 		}
 		if !o.Applied() { // then it is not known whether it was the last
 			p.Withdraw()

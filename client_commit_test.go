@@ -55,6 +55,16 @@ func TestParentsThatExistCostOneRequest(t *testing.T) {
 	})
 }
 
+func TestAZnodeRightBelowTheRootHasNoParentsToCreate(t *testing.T) {
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		c := w.Client(nil)
+		for _, op := range []zkrecipes.Op{zkrecipes.OpCreate("/a", nil, 0, nil), zkrecipes.OpCreate("/", nil, zk.FlagSequence, nil)} {
+			requests := w.Requests(func() { require.NoError(t, first(c.Commit(t.Context(), op.WithParents()))) })
+			require.Equal(t, map[string]int{"create2": 1}, requests)
+		}
+	})
+}
+
 func TestAParentThatAnOperationBeforeCreatesIsNotCreatedAhead(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		c := w.Client(nil)

@@ -120,7 +120,7 @@ func (c *Client) commit(ctx context.Context, given []Op) ([]OpResult, error) {
 			if !op.parents || creates(ops[:i], parentOf(ops[i])) {
 				continue
 			}
-			for above := zkconn.Parent(parentOf(ops[i])); above != ""; above = zkconn.Parent(above) {
+			for above := parentOf(ops[i]); above != ""; above = zkconn.Parent(above) {
 				if creates(ops[:i], above) {
 					return nil, fmt.Errorf("operation %d: parents are created before the transaction, and one before it creates %s", i, strings.TrimPrefix(above, c.client.Prefix))
 				}

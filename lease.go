@@ -189,16 +189,17 @@ func leaseRead[A any](ctx context.Context, l *Lease, op, path string, read func(
 // Release gives the lock up. With re-entries, the lock is given up by the last
 // Release.
 //
-// While connected, Release blocks until the znode is deleted or the connection is
-// lost. While disconnected it returns at once, and the znode is deleted in the
-// background or with its session. It also returns at once while a Downgrade is under
-// way. It takes no context on purpose: a canceled release would leave the lock held.
+// While connected, Release blocks until a server answers or the connection is lost. While
+// disconnected it returns at once. If the znode is not deleted by then, as when the server is
+// overloaded, it is deleted in the background or with its session. Release also returns at once
+// while a Downgrade is under way. It takes no context on purpose: a canceled release would leave
+// the lock held.
 //
-// nil means that this lease is over. If the connection was lost before a server answered,
-// nil does not mean that the lock was held until now. ErrLost or ErrClosed is returned if the
-// lease had ended before, even if only the servers knew and one of them answers Release (with
-// KeepFor not always). Any other error means that the servers refuse to delete the znode,
-// because the line's ACL was changed. The client then tries again until the session ends. A
+// nil means that this lease is over. If the connection was lost before a server answered, or the
+// server was overloaded, nil does not mean that the lock was held until now. ErrLost or ErrClosed
+// is returned if the lease had ended before, even if only the servers knew and one of them answers
+// Release (with KeepFor not always). Any other error means that the servers refuse to delete the
+// znode, because the line's ACL was changed. The client then tries again until the session ends. A
 // second Release, even a concurrent one, does nothing and returns the same.
 //
 // It costs one request. With KeepFor it costs none if the lock is kept or given to the

@@ -177,8 +177,10 @@ func (m *Mutex) self() lock {
 //   - While the lock is held or delayed, a persistent znode stands beside the places, and its data
 //     name the holder's place. If somebody deletes it, the delay is over, or never begins.
 //   - Times are the servers'. If their clocks disagree or are set, a delay is as much shorter.
-//   - A grant can be delayed although the last holder has released: if its session expired before
-//     the servers had carried out the release, or a waiter's did right when it was granted.
+//   - A grant can be delayed although the last holder has released: if its session ended before
+//     the servers had carried out the release, or a waiter's did right when it was granted. With
+//     KeepFor, they carry it out when the process leaves the lock. Client.Shutdown leaves it,
+//     Client.Close does not.
 //   - Contenders shows a waiter in the delay as Held. Reentrant calls are not delayed.
 //
 // Cost: one request and one commit more before each grant.

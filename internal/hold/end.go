@@ -129,6 +129,10 @@ func (g *Grant) releaseHandle(l *Handle) error {
 	c := g.At.Client
 	c.Tasks.Add()
 	defer c.Tasks.End()
+	if g.kept != nil { // Shutdown must not end the next grant before PassOn has decided
+		c.Held.Add()
+		defer c.Held.End()
+	}
 	last, err := g.RemoveHandle(l)
 	if err != nil || !last {
 		return err

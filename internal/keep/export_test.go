@@ -22,3 +22,26 @@ func HoldUnchecked(at session.At) *hold.Grant {
 	k.become(held, g)
 	return g
 }
+
+// BeforePassOn calls f with the next grant of the place right before it is decided what becomes of
+// that, when the lock, which is held, is released.
+func BeforePassOn(at session.At, f func(next *hold.Grant)) {
+	k := keptBy(at.Client).locks[at]
+	k.mu.Lock()
+	g := k.current
+	k.mu.Unlock()
+	g.KeepBy(interposed{k, f})
+}
+
+type interposed struct {
+	*keptLock
+	f func(next *hold.Grant)
+}
+
+func (i interposed) PassOn(g *hold.Grant) error {
+	i.mu.Lock()
+	next := i.current
+	i.mu.Unlock()
+	i.f(next)
+	return i.keptLock.PassOn(g)
+}

@@ -42,8 +42,8 @@ const (
 	taking
 	// held: a caller has the current grant.
 	held
-	// passing: the current grant is the successor of one that was just released. Nobody has it
-	// until PassOn has found out whether the place may be used again.
+	// passing: the current grant is the successor of one that was just released, or nil if that
+	// successor was lost. Nobody has it until PassOn has found out whether the place may be used again.
 	passing
 	// idle: the current grant is for the next caller.
 	idle
@@ -104,7 +104,8 @@ func keptBy(c *session.Client) *keptLocks {
 	return session.Attached(c, func() *keptLocks { return &keptLocks{locks: map[session.At]*keptLock{}} })
 }
 
-// LeaveIdle leaves, in the background, the places that are kept and that nobody holds.
+// LeaveIdle leaves, in the background, the places that are kept and that nobody holds. When it
+// returns, their grants are released: if the Client ended them first, that would be no release.
 // Places that are given back from now on are not kept: they get no further grant.
 func LeaveIdle(c *session.Client) {
 	all := keptBy(c)
@@ -112,7 +113,10 @@ func LeaveIdle(c *session.Client) {
 	kept := slices.Collect(maps.Values(all.locks))
 	all.mu.Unlock()
 	for _, k := range kept {
-		c.Tasks.Start(func() { k.leaveIdle(func(*hold.Grant) bool { return true }) })
+		if g := k.beginLeave(func(*hold.Grant) bool { return true }); g != nil {
+			c.Tasks.Start(func() { k.leave(g) })
+			<-g.Over
+		}
 	}
 }
 
@@ -351,8 +355,10 @@ func (k *keptLock) Ended(g *hold.Grant, cause error) {
 		} else {
 			k.become(leaving, nil)
 		}
-	case k.phase == passing: // PassOn runs, and makes it vacant
+	case k.phase == passing && errors.Is(cause, errs.ErrClosed): // PassOn runs, and deletes the place
 		k.become(leaving, nil)
+	case k.phase == passing: // PassOn runs, and makes it vacant; the place is deleted without it
+		k.become(passing, nil)
 	default:
 		k.become(vacant, nil)
 	}
@@ -363,7 +369,12 @@ func (k *keptLock) Ended(g *hold.Grant, cause error) {
 func (k *keptLock) PassOn(g *hold.Grant) error {
 	k.mu.Lock()
 	next := k.current
-	if next == nil {
+	switch {
+	case next == nil && k.phase == passing: // it was lost
+		k.become(vacant, nil)
+		k.unlock()
+		return nil
+	case next == nil:
 		k.mu.Unlock()
 		err := g.ReleaseThing()
 		k.left()
@@ -494,14 +505,24 @@ func (k *keptLock) goesOn(next *hold.Grant, stands bool) bool {
 
 // leaveIdle leaves the place if nobody has it, and if the condition holds.
 func (k *keptLock) leaveIdle(holds func(*hold.Grant) bool) {
+	if g := k.beginLeave(holds); g != nil {
+		k.leave(g)
+	}
+}
+
+// beginLeave is the first half of leaveIdle. It returns the grant for leave, nil if the place stays.
+func (k *keptLock) beginLeave(holds func(*hold.Grant) bool) *hold.Grant {
 	k.mu.Lock()
+	defer k.mu.Unlock()
 	g := k.current
 	if k.phase != idle || !holds(g) {
-		k.mu.Unlock()
-		return
+		return nil
 	}
 	k.become(leaving, nil)
-	k.mu.Unlock()
+	return g
+}
+
+func (k *keptLock) leave(g *hold.Grant) {
 	_ = g.Release()
 	k.left()
 }

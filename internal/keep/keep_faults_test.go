@@ -12,6 +12,7 @@ import (
 	"github.com/zkrecipes/zkrecipes"
 	"github.com/zkrecipes/zkrecipes/internal/errs"
 	"github.com/zkrecipes/zkrecipes/internal/harness"
+	"github.com/zkrecipes/zkrecipes/internal/hold"
 	"github.com/zkrecipes/zkrecipes/internal/jute"
 	"github.com/zkrecipes/zkrecipes/internal/keep"
 	"github.com/zkrecipes/zkrecipes/internal/line"
@@ -390,6 +391,26 @@ func TestDeletionHeardOfDuringAReleaseIsNotForgotten(t *testing.T) {
 	})
 }
 
+// What ends the next grant deletes the place, and so must not the release.
+func TestPlaceWhoseNextGrantIsLostDuringAReleaseIsDeletedOnce(t *testing.T) {
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		c := w.Client(nil)
+		m := zkrecipes.NewMutex(c, w.Path, zkrecipes.KeepFor(time.Hour))
+		w.Keep(m)
+		l := recipetest.LockOn(t, m)
+		waiting := w.Waits(m)
+		keep.BeforePassOn(mutexAt(c, w.Path), func(next *hold.Grant) { next.End(errs.Lost(errs.ErrSilent)) })
+		requests := w.Requests(func() { require.NoError(t, l.Release()) })
+		require.Zero(t, requests[recipetest.OpRelease])
+		require.Equal(t, 1, requests[recipetest.OpDelete])
+		next := waiting.Get()
+		require.Greater(t, next.Token(), l.Token())
+		w.Stands(next)
+		require.NoError(t, next.Release())
+		require.Len(t, w.Line(), 1, "kept")
+	})
+}
+
 // The release that asks whether the place is alone still runs then.
 func TestPlaceThatIsDeletedWhileItIsPassedOnIsReplacedOnce(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
@@ -414,6 +435,36 @@ func TestPlaceThatIsDeletedWhileItIsPassedOnIsReplacedOnce(t *testing.T) {
 		require.NoError(t, first.Release())
 		require.NoError(t, calls[1].Get().Release())
 	})
+}
+
+// What Shutdown leaves was released: the end of the session before that would cause a lock delay.
+func TestShutdownReleasesAKeptLock(t *testing.T) {
+	const lockDelay = 15 * time.Second
+	for name, shutDown := range map[string]func(t *testing.T, w *recipetest.World, c *zkrecipes.Client, m *zkrecipes.Mutex){
+		"that is idle": func(t *testing.T, w *recipetest.World, c *zkrecipes.Client, m *zkrecipes.Mutex) {
+			w.Keep(m)
+			require.NoError(t, c.Shutdown(t.Context()))
+		},
+		"while a release asks whether it is alone": func(t *testing.T, w *recipetest.World, c *zkrecipes.Client, m *zkrecipes.Mutex) {
+			l := recipetest.LockOn(t, m)
+			w.Plan.Add(zktest.Fault{Do: zktest.Delay, For: time.Second, Op: opAlone})
+			released := harness.GoErr(t, func(context.Context) error { return l.Release() })
+			synctest.Wait()
+			require.True(t, released.Waiting())
+			require.NoError(t, c.Shutdown(t.Context()))
+			released.Get()
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+				c, other := w.Stranger(nil), w.Stranger(nil)
+				shutDown(t, w, c, zkrecipes.NewMutex(c, w.Path, zkrecipes.KeepFor(time.Hour), zkrecipes.LockDelay(lockDelay)))
+				began := time.Now()
+				require.NoError(t, recipetest.LockOn(t, zkrecipes.NewMutex(other, w.Path, zkrecipes.LockDelay(lockDelay))).Release())
+				require.Less(t, time.Since(began), lockDelay)
+			})
+		})
+	}
 }
 
 // A signal gave the place its turn. That says nothing about what comes after the grant.

@@ -135,11 +135,13 @@ func (q *Queue) Path() string {
 // Put costs one request and one commit. With MaxLen it costs one request and one commit
 // more, a listing of each segment that has changed, and two requests more if other
 // producers are ahead. If it waits for them for longer than 300 ms, it costs a listing of the
-// line and two requests more. Neither depends on how many items there are. Each time that other
+// line and up to four requests more. Neither depends on how many items there are. Each time that other
 // producers fill the open segment, of about a hundred items, first, Put costs one request more.
 // While they do so faster than requests travel, Put does not get through. The first use
 // of a queue in a session costs three reads, and the first put one request and one commit
-// more.
+// more. The first put with MaxLen in a session also lists each segment, of about a hundred items,
+// one after the other. While the session is more than half full (ErrSessionFull), each put costs
+// two requests and two commits more.
 func (q *Queue) Put(ctx context.Context, data []byte) (ItemID, error) {
 	ids, err := q.putTraced(ctx, [][]byte{data})
 	if len(ids) == 0 {
@@ -192,18 +194,21 @@ func (q *Queue) putTraced(ctx context.Context, datas [][]byte) ([]ItemID, error)
 //     consumers' line.
 //
 // On any error nothing is claimed, or what was claimed is given back. If ctx ends while a claim is
-// under way, what it claims goes to the next call of the Client that takes from the queue. If none
+// under way, what it claims goes to the Client's next Take, TakeN or worker of Serve. If none
 // comes within 50 ms, it is given back, and that counts as no attempt.
 //
 // The item is the caller's until Ack or Nack, or until the claim is lost. The items of a
 // process that dies are given back when its session ends.
 //
 // Take costs four requests and one commit if there are more items than consumers that wait in
-// line, and three requests and one commit more if another consumer was quicker. A consumer that
+// line, and three requests and one commit more if another consumer was quicker. Each segment, of
+// about a hundred items, in which no item is free, and that has changed since the session's last
+// take, costs one request more. A consumer that
 // has to wait in line costs five requests and one commit more, and one request for each time that
 // it wakes as the first. The second and third in line look for items, too, once they have waited
 // for 300 ms: so a consumer that dies at the head of the line holds up an item for less than a
-// second.
+// second. Where consumers wait for longer than that, an item costs 9 requests in all, its put and its
+// ack included, if there is one of them, and up to 23 if there are several.
 func (q *Queue) Take(ctx context.Context) (*Item, error) {
 	return theOne(q.TakeN(ctx, 1))
 }
@@ -216,7 +221,8 @@ func theOne(items []*Item, err error) (*Item, error) {
 }
 
 // TakeN is like Take but claims several items at once, in one transaction: as many as are
-// free, at least one and at most n. However large n is, they are at most 100.
+// free, at least one and at most n. However large n is, they are at most 100. Each item after the
+// first costs one request more.
 func (q *Queue) TakeN(ctx context.Context, n int) ([]*Item, error) {
 	return q.acquire(ctx, "take", n, (*queue.Queue).Take)
 }

@@ -33,7 +33,7 @@ var stated = map[string]statement{
 	"A change of leader ... before ZooKeeper 3.9": {
 		rows: "Election" + on38 + ": Resign with one candidate, which leads | Election" + on38 + ": Resign with 20 candidates, one of which leads",
 	},
-	"An item: put, take and ack": {
+	"An item of a backlog: put, take and ack": {
 		rows: "Queue: Put + Queue: Take, an item is there + Queue: Ack",
 		says: map[string]int{"4 to 6": 6, "2 to 3": 3},
 	},
@@ -110,6 +110,7 @@ var uncounted = []string{
 	"Acquire and Release, in line, with one departure",
 	"Watch, WatchChildren: to begin, and in each new session ... a change",
 	"Group.Members; Group.Watch in each session ... a change",
+	"An item for which consumers have waited",
 	"Put ... with MaxLen",
 	"Take and Ack, an item is there and no consumer waits ... in line",
 	"Take and Ack, an item is there and no consumer waits ... where several Clients take, and there are plenty",

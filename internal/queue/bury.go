@@ -37,9 +37,8 @@ func (q *Queue) Bury(ctx context.Context, id string) error {
 	}
 	ctx, done := q.Client.Bind(ctx)
 	defer done()
-	moved, err := r.move(ctx, q.DeadLetters(), func(s *session.Session, data []byte, stat *zk.Stat) (queuelog.Item, bool, error) {
-		consumer, err := r.readClaim(ctx, s)
-		return q.buried(s, r, data, stat, consumer), true, err
+	moved, err := r.move(ctx, q.DeadLetters(), func(s *session.Session, data []byte, stat *zk.Stat) (queuelog.Item, bool) {
+		return q.buried(s, r, data, stat), true
 	})
 	switch {
 	case err != nil:
@@ -55,13 +54,13 @@ func (q *Queue) Bury(ctx context.Context, id string) error {
 	return nil
 }
 
-// buried returns the dead letter of an item that consumer has, or nobody if that is empty.
-func (q *Queue) buried(s *session.Session, r *removal, data []byte, stat *zk.Stat, consumer string) queuelog.Item {
+// buried returns the dead letter of the item that r removes.
+func (q *Queue) buried(s *session.Session, r *removal, data []byte, stat *zk.Stat) queuelog.Item {
 	name := path.Base(r.item)
 	data, _ = CutNote(name, data)
 	f := Failure{Queue: q.Abs(), Attempts: queuelog.Claims(stat, r.taken), Text: "buried by " + q.Client.Identity}
-	if consumer != "" {
-		f.Text += fmt.Sprintf(" while %s had it", consumer)
+	if r.consumer != "" {
+		f.Text += fmt.Sprintf(" while %s had it", r.consumer)
 	}
 	letters := NewQueueLog(s, q.DeadLettersPath())
 	beside := slices.Concat(letters.LargestReceipt().Write(name), r.ops(s))

@@ -155,6 +155,21 @@ func TestBuryOfAnItemThatChangesHandsMeanwhile(t *testing.T) {
 	})
 }
 
+// A consumer takes the item between Bury's reads. The letter counts that claim, too, which Bury ends.
+func TestBuryCountsTheClaimThatItEnds(t *testing.T) {
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		q, operator := w.Queue(w.Stranger(&zkrecipes.Options{Identity: "consumer"})), w.Queue(w.Stranger(&zkrecipes.Options{Identity: "operator"}))
+		ids := recipetest.PutOn(t, q, "x")
+		w.Plan.Add(zktest.Fault{Do: zktest.Delay, Op: "getData", Path: w.Items()[0] + "*", Skip: 1, For: time.Second})
+		a := harness.GoErr(t, func(ctx context.Context) error { return operator.Bury(ctx, ids[0]) })
+		time.Sleep(time.Second / 2)
+		recipetest.TakeOn(t, q)
+		_, err := a.Wait()
+		require.NoError(t, err)
+		require.Equal(t, []zkrecipes.Failure{{Queue: w.Path, Attempts: 1, Text: "buried by operator while consumer had it"}}, failures(t, q))
+	})
+}
+
 // Somebody has deleted a consumer's flag. What is left of its claim could be the next one's by the
 // time that it is deleted.
 func TestBuryWaitsForTheRestOfAClaim(t *testing.T) {

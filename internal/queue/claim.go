@@ -54,9 +54,14 @@ func (q *queueState) choice() int {
 	return int(q.spread.Load())
 }
 
-func (q *queueState) noteLate() {
-	q.lateAt.Store(time.Now().UnixNano())
-	q.spread.Store(min(2*q.spread.Load()+4, maxSpread))
+// noteLate notes that a claim was refused. If the item was taken, another consumer is there. If it was
+// gone, an operator may have removed it, and a consumer that is alone must go on in order. So it
+// takes two of these to make a crowd.
+func (q *queueState) noteLate(taken bool) {
+	now := time.Now().UnixNano()
+	if last := q.lateAt.Swap(now); taken || now-last <= int64(crowdLasts) {
+		q.spread.Store(min(2*q.spread.Load()+4, maxSpread))
+	}
 }
 
 func (q *queueState) noteClaim() { q.spread.Store(q.spread.Load() * 15 / 16) }

@@ -72,6 +72,38 @@ func TestPutWakesTwoOf200ConsumersAndAnAckOneAtMost(t *testing.T) {
 	})
 }
 
+// Items come slowly, and workers wait for them. The second and third in line look for each item, too, and
+// a fourth begins to.
+func TestItemForWhichWorkersWaitCostsNoMoreThanStated(t *testing.T) {
+	eachOf(t, []int{1, 2, 20}, func(t *testing.T, w *recipetest.World, workers int) {
+		producer := w.Queue(w.Stranger(nil))
+		recipetest.Warm(t, producer)
+		cr := &recipetest.Crowd{W: w}
+		for range workers {
+			recipetest.ServeLater(t, w.Queue(cr.Client()), func(context.Context, *zkrecipes.Item) error { return nil })
+			time.Sleep(time.Second)
+		}
+		item := func() {
+			recipetest.PutOn(t, producer, "x")
+			time.Sleep(2 * time.Second) // those that look have looked
+		}
+		const items = 20
+		for range workers {
+			item()
+		}
+		woken, before := 0, w.Srv.Counts()
+		for range items {
+			woken += cr.Woken(item)
+		}
+		counts := w.Srv.Counts().Sub(before)
+		requests := float64(recipetest.Sum(counts.Requests)) / items
+		t.Logf("%d workers: %.2f requests an item, %d commits, %d sessions woken, for %d items", workers, requests, counts.Transactions, woken, items)
+		require.LessOrEqual(t, requests, map[int]float64{1: 9, 2: 15, 20: 23}[workers])
+		require.LessOrEqual(t, counts.Transactions, 4*items+2)
+		require.LessOrEqual(t, woken, min(workers, 4)*items)
+	})
+}
+
 // The bytes received for each item do not grow with the backlog. How often the consumers list
 // depends on how their turns meet.
 func TestDrainReceivesNoMoreForAnItemOfALongBacklog(t *testing.T) {

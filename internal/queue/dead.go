@@ -195,9 +195,9 @@ func (q *Queue) Redrive(ctx context.Context, n int) (moved int, err error) {
 func (q *Queue) redriveOne(ctx context.Context, letter string) (moved bool, err error) {
 	r := &removal{q: q.DeadLetters(), item: letter}
 	name := letter[strings.LastIndexByte(letter, '/')+1:]
-	return r.move(ctx, q, func(_ *session.Session, data []byte, _ *zk.Stat) (_ queuelog.Item, ok bool, _ error) {
+	return r.move(ctx, q, func(_ *session.Session, data []byte, _ *zk.Stat) (_ queuelog.Item, ok bool) {
 		data, failure := CutNote(name, data)
 		ok = failure == (Failure{}) || failure.Queue == q.Abs()
-		return queuelog.Item{ID: name[:queuelog.IDLength], Data: data}, ok, nil
+		return queuelog.Item{ID: name[:queuelog.IDLength], Data: data}, ok
 	})
 }

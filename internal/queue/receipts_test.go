@@ -2,6 +2,7 @@ package queue_test
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -99,6 +100,22 @@ func TestReceiptsOfManyPutsAtOnceAreDeletedSaveForSome(t *testing.T) {
 		require.Len(t, w.Srv.Children(w.Path+"/puts"), 32)
 		recipetest.PutOn(t, q, "x")
 		require.Len(t, w.Srv.Children(w.Path+"/puts"), 32)
+	})
+}
+
+// A Client that has put items into many queues holds nothing. Its receipts leave half of the session's
+// room to what it takes later.
+func TestReceiptsOfManyQueuesLeaveRoomInTheSession(t *testing.T) {
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		c := w.Stranger(&zkrecipes.Options{MaxBuffer: 8 << 10})
+		for i := range 300 {
+			recipetest.PutOn(t, zkrecipes.NewQueue(c, fmt.Sprintf("/customer%03d", i), nil), "x")
+		}
+		w.Accounted(c)
+		load := recipetest.Load(c)
+		require.Less(t, load.Bytes, load.Bound*6/10)
+		require.Greater(t, load.Bytes, load.Bound*4/10)
+		w.LockMany(c, 40)
 	})
 }
 

@@ -141,6 +141,8 @@ type removal struct {
 	buries bool
 	flag   string // its path; empty: none was seen
 	taken  bool   // there is the exclusion to which the flag belongs
+	// consumer has the item, as it was read last; empty: nobody.
+	consumer string
 
 	// stays is ErrItemTaken or ErrItemGone if the item was not removed.
 	stays error
@@ -226,12 +228,12 @@ func errNotAClaim(exclusion string) error {
 
 // replacement returns what a removal puts into another queue for the item that was read, in that
 // session. ok is false if the item is to stay.
-type replacement func(s *session.Session, data []byte, stat *zk.Stat) (_ queuelog.Item, ok bool, _ error)
+type replacement func(s *session.Session, data []byte, stat *zk.Stat) (_ queuelog.Item, ok bool)
 
 // move removes the item and puts another one into the queue to for it, in one transaction.
 func (r *removal) move(ctx context.Context, to *Queue, replace replacement) (moved bool, err error) {
 	for range zkconn.MaxTries {
-		data, stat, s, err := readAgain(ctx, r.q.Client, r.item)
+		data, stat, s, err := r.read(ctx)
 		if errors.Is(err, zk.ErrNoNode) {
 			r.stays = ErrItemGone
 			return false, nil
@@ -239,12 +241,9 @@ func (r *removal) move(ctx context.Context, to *Queue, replace replacement) (mov
 		if err != nil {
 			return false, err
 		}
-		item, ok, err := replace(s, data, stat)
-		switch {
-		case errors.Is(err, zkconn.ErrSessionOver):
-			continue
-		case err != nil || !ok:
-			return false, err
+		item, ok := replace(s, data, stat)
+		if !ok {
+			return false, nil
 		}
 		err = to.putItems(ctx, []queuelog.Item{item}, r.ops(s)...)
 		refused := refusedOp{}
@@ -259,11 +258,17 @@ func (r *removal) move(ctx context.Context, to *Queue, replace replacement) (mov
 	return false, zkconn.ErrContended
 }
 
-// readAgain reads a znode, in the next session if this one ends, and returns the session.
-func readAgain(ctx context.Context, c *session.Client, path string) (data []byte, stat *zk.Stat, s *session.Session, err error) {
-	err = c.InSessions(ctx, func(live *session.Session) error {
+// read reads the item, in the next session if this one ends, and returns the session. If the removal ends
+// a claim, too, it reads that before: so the Stat counts a claim that still stands when it is ended.
+func (r *removal) read(ctx context.Context) (data []byte, stat *zk.Stat, s *session.Session, err error) {
+	err = r.q.Client.InSessions(ctx, func(live *session.Session) (err error) {
 		s = live
-		data, stat, err = s.Get(ctx, path)
+		if r.buries {
+			r.consumer, err = r.readClaim(ctx, s)
+		}
+		if err == nil {
+			data, stat, err = s.Get(ctx, r.item)
+		}
 		return err
 	})
 	return data, stat, s, err

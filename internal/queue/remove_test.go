@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -127,5 +128,25 @@ func TestRemovalThatIsRefusedIsAnError(t *testing.T) {
 		require.EqualError(t, err, "zkrecipes: purge "+w.Path+": "+want)
 		require.ErrorIs(t, err, zk.ErrNoAuth)
 		require.Zero(t, removed)
+	})
+}
+
+// An operator removes the item that a consumer is about to claim. The consumer is alone, so it goes on
+// in order.
+func TestOneWorkerGoesOnInOrderAfterTheItemThatItClaimsWasRemoved(t *testing.T) {
+	eachInBubble(t, map[string]func(ctx context.Context, q *zkrecipes.Queue, id zkrecipes.ItemID) error{
+		"Remove": func(ctx context.Context, q *zkrecipes.Queue, id zkrecipes.ItemID) error { return q.Remove(ctx, id) },
+		"Bury":   func(ctx context.Context, q *zkrecipes.Queue, id zkrecipes.ItemID) error { return q.Bury(ctx, id) },
+	}, func(t *testing.T, w *recipetest.World, remove func(context.Context, *zkrecipes.Queue, zkrecipes.ItemID) error) {
+		q, operator := w.Queue(w.Stranger(nil)), w.Queue(w.Stranger(nil))
+		recipetest.Warm(t, q)
+		ids := recipetest.PutOn(t, operator, recipetest.Names(20)...)
+		w.Plan.Add(zktest.Fault{Do: zktest.Delay, Op: recipetest.OpClaimAlone, For: time.Second})
+		h := serve(t, q, nil)
+		require.NoError(t, remove(t.Context(), operator, ids[0]))
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		require.Equal(t, recipetest.Names(20)[1:], h.got)
+		require.NoError(t, stop(h.Call))
 	})
 }

@@ -156,13 +156,21 @@ func (s *serving) next(ctx context.Context) (*Item, error) {
 func (s *serving) serve(ctx context.Context, it *Item) {
 	handling, overdue, end := s.handlingOf(it)
 	defer end()
-	result := guard("handler", func() error { return s.handler(handling, it) })
+	result := guard("handler", func() error {
+		defer s.noteReturn()
+		return s.handler(handling, it)
+	})
 	select {
 	case err := <-result:
 		s.finish(ctx, it, err)
 	case <-overdue:
 		s.overrun(ctx, it, result)
 	}
+}
+
+// noteReturn notes that a handler returns. Its ack, which follows, may last until DrainTimeout has passed:
+// that cuts nothing short.
+func (s *serving) noteReturn() {
 	if s.handling.Err() != nil {
 		s.cutShort.Store(true)
 	}

@@ -96,6 +96,29 @@ func TestServeEndsTheHandlersContextsAfterTheDrainTimeout(t *testing.T) {
 	})
 }
 
+// The handler returns at once, and its ack is under way for longer than DrainTimeout. That ends no
+// handler's context, so it is no error.
+func TestServeReturnsNilIfOnlyAnAckOutlastsTheDrainTimeout(t *testing.T) {
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		q := w.QueueWith(w.Stranger(nil), &zkrecipes.QueueOptions{DrainTimeout: time.Second})
+		recipetest.PutOn(t, q, "x")
+		w.Plan.Add(zktest.Fault{Do: zktest.Delay, Op: recipetest.OpAck, For: 2 * time.Second})
+		finish := make(chan struct{})
+		a := recipetest.ServeLater(t, q, func(context.Context, *zkrecipes.Item) error {
+			<-finish
+			return nil
+		})
+		synctest.Wait()
+		began := time.Now()
+		a.Cancel(nil)
+		close(finish)
+		_, err := a.Wait()
+		require.NoError(t, err)
+		require.Equal(t, 2*time.Second, time.Since(began))
+		require.Empty(t, w.Items())
+	})
+}
+
 // An item whose handler fails stays claimed for the back-off, and is then delivered again, before
 // those behind it. Meanwhile it does not hold them up, although there is one worker. After MaxAttempts
 // it becomes a dead letter, as it was put: the exported fields are the handler's to change.

@@ -233,7 +233,7 @@ func (s *scanner) sendClaim(ctx context.Context, items []string, n int, q *Queue
 		return a, nil
 	}
 	if u := (*unclaimable)(nil); errors.As(err, &u) {
-		s.queue.noteLate()
+		s.queue.noteLate(u.taken)
 	}
 	return nil, cmp.Or(s.notClaimed(ctx, err), queuelog.ErrStale)
 }

@@ -145,6 +145,30 @@ func TestTwoDeadHoldUpNobodyThatHasWaitedInALongLine(t *testing.T) {
 	})
 }
 
+// The second in a line of four gives up, and the first and the third die. The fourth was too far behind to
+// look before.
+func TestTwoDeadHoldUpNobodyAlthoughOneBetweenThemHasLeft(t *testing.T) {
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		var calls []*harness.Call[*zkrecipes.Item]
+		var links []*harness.Link
+		for range queue.Lookers + 1 {
+			q, link := w.ConsumerWithLink()
+			calls, links = append(calls, w.TakeLater(q)), append(links, link)
+		}
+		time.Sleep(time.Second)
+		recipetest.Cancels(t, calls[1])
+		time.Sleep(time.Second)
+		links[0].Stop()
+		links[2].Stop()
+		began := time.Now()
+		recipetest.PutOn(t, w.Queue(w.Stranger(nil)), "x")
+		recipetest.AckOn(t, calls[3].Get())
+		require.LessOrEqual(t, time.Since(began), time.Second)
+		links[0].Resume()
+		links[2].Resume()
+	})
+}
+
 // A head that is alive gets its items before the second in line takes them.
 func TestSecondInLineLeavesItemsToTheFirstForAGrace(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {

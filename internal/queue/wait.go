@@ -52,7 +52,7 @@ type lineWait struct {
 	// line must be listed.
 	rivals []rival
 	// far: there are more ahead than those who look, or the last rival is another place of the
-	// own session, which looks. This place does not look until that one has left.
+	// own session, which looks. This place does not look until one of the rivals has left.
 	far  bool
 	head layout.PlaceName
 	// unused is what the head leaves unused, and since when.
@@ -178,13 +178,14 @@ func (w *lineWait) step(ctx context.Context) (ahead []layout.PlaceName, err erro
 	return ahead, err
 }
 
-// watchRivals watches the place itself, the one right ahead, and the one after whose departure it
-// looks. If one of them has gone, there are no rivals any more.
+// watchRivals watches the place itself and the one right ahead. While it does not look, it watches all
+// rivals: when any of them leaves, it may have to look. If one of them has gone, there are no rivals any
+// more.
 func (w *lineWait) watchRivals(ctx context.Context) (watches []watch, err error) {
 	for i := range w.rivals {
 		r := &w.rivals[i]
-		if i > 0 && !(w.far && i == len(w.rivals)-1) {
-			continue
+		if i > 0 && !w.far {
+			break
 		}
 		if r.watch == nil {
 			r.watch, err = w.p.Session.WatchPredecessor(ctx, w.p.Line.Abs()+"/"+r.Name)

@@ -108,13 +108,15 @@ func (r *Receipt) used() {
 	r.unused()
 }
 
-// maxFree is how many receipts are kept for later transactions.
+// maxFree is how many receipts of a queue are kept for later transactions.
 const maxFree = 32
 
-// unused returns a receipt whose transaction was not carried out.
+// unused returns a receipt whose transaction was not carried out. It is not kept if the session is more
+// than half full: a Client may use thousands of queues, and receipts must leave room for what it holds.
 func (r *Receipt) unused() {
+	load := r.l.s.Load()
 	r.l.mu.Lock()
-	keep := !r.l.closed && len(r.l.free) < maxFree
+	keep := !r.l.closed && len(r.l.free) < maxFree && load.Bytes <= load.Bound/2
 	if keep {
 		r.l.free = append(r.l.free, r)
 	}

@@ -46,8 +46,8 @@ func (c *Client) core() *session.Client {
 //	client, err := zkrecipes.Dial(dialing, servers, nil)
 //
 // Unless Options.Dialer is set, each address of each name is a server of its own. They are
-// tried in random order. One that does not answer costs a sixth of the session timeout, or a
-// second if that is longer. The names are looked up in the background, and again whenever
+// tried in random order. One that does not answer costs a sixth of the session timeout, and at least a
+// second, or a quarter of a timeout below 4 s. The names are looked up in the background, and again whenever
 // all servers were tried. While a name cannot be looked up, its last addresses are used. Dial
 // waits for the first name that has an address, and at most 50 ms for the others.
 //

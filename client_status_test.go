@@ -2,7 +2,9 @@ package zkrecipes_test
 
 import (
 	"context"
+	"log/slog"
 	"runtime"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -87,6 +89,29 @@ func TestPingWaitsForAnAnswerThroughTheEndOfTheSession(t *testing.T) {
 		require.EqualError(t, new(zkrecipes.Client).Ping(t.Context()), `zkrecipes: ping "": client was not made by Dial`)
 		_ = c.Close()
 		require.EqualError(t, c.Ping(t.Context()), "zkrecipes: ping "+w.Srv.Addr()+": client closed")
+	})
+}
+
+// asking is the handler of a Logger that asks for the Client's Status, to decide which records it wants.
+type asking struct {
+	slog.Handler
+	c atomic.Pointer[zkrecipes.Client]
+}
+
+func (h *asking) Enabled(_ context.Context, level slog.Level) bool {
+	c := h.c.Load()
+	return level >= slog.LevelInfo || c != nil && !c.Status().Connected
+}
+
+func TestALoggersHandlerCanAskForTheStatus(t *testing.T) {
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		h := &asking{Handler: slog.DiscardHandler}
+		c := w.Stranger(&zkrecipes.Options{Logger: slog.New(h)})
+		h.c.Store(c)
+		w.Plan.Add(zktest.Fault{Do: zktest.Drop, Op: "connect", Times: 3}, zktest.Fault{Do: zktest.Refuse, Skip: 3, Times: 3})
+		w.Srv.Disconnect(recipetest.SessionID(c))
+		time.Sleep(10 * time.Second)
+		require.True(t, c.Status().Connected)
 	})
 }
 

@@ -3,14 +3,13 @@ package session_test
 import (
 	"bytes"
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"log/slog"
-	"math"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -77,17 +76,14 @@ func TestServersThatAreBehindASessionAreReportedAndTheSessionEnds(t *testing.T) 
 		t.Run(name, func(t *testing.T) {
 			recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 				var said report
-				opts, taps := said.options(), harness.NewTapsVia(w.Srv.DialContext)
-				opts.Dialer = taps.Dial
+				var ahead atomic.Bool
+				ahead.Store(true)
+				opts := said.options()
+				opts.Dialer = w.Ahead(&ahead)
 				c := w.Client(opts)
 				l := recipetest.LockOn(t, zkrecipes.NewMutex(c, w.Path))
 				s := recipetest.HandleOf(l).Grant.Session
-				taps.OnWrite(func(_ *harness.Tap, op string, frame []byte) (bool, error) {
-					if op == "connect" && binary.BigEndian.Uint64(frame[8:]) != 0 {
-						binary.BigEndian.PutUint64(frame[8:], math.MaxInt64) // it has seen more than the server has
-					}
-					return false, nil
-				})
+				ahead.Store(false)
 				w.Srv.Disconnect(s.ID())
 				for range 6 { // half a session timeout each
 					if synctest.Wait(); restarts && !s.IsOver() {

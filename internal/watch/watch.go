@@ -84,6 +84,9 @@ func (f *Follower) Next(ctx context.Context, s *zkconn.Session) (now State, isNe
 			return now, false, nil, err
 		case !f.isOld(now, s.History()):
 			f.last = w
+			if now.Stat != nil && now.Stat.EphemeralOwner != 0 { // another session may have had one at this path
+				w.FireInNewHistory()
+			}
 			return now, f.note(now, s.History()), w, nil
 		case old == zkconn.MaxTries:
 			return now, false, nil, ErrWentBack

@@ -160,17 +160,25 @@ func TestAWatchThatMayNotReadGetsNoAuth(t *testing.T) {
 }
 
 func TestWatchYieldsWhatServersHaveThatWereRestoredWithLowerZxids(t *testing.T) {
-	recipetest.InWatchBubble(t, func(t *testing.T, w *recipetest.WatchWorld, _, _ *zkrecipes.Client) {
-		opts, switchOver := w.Restored()
-		w.Creates(w.Path, "0")
-		for i := range 100 {
-			w.Sets(w.Path, fmt.Sprint(i))
-		}
-		r := recipetest.WatchesAt(t, w.Stranger(opts), w.Path)
-		switchOver(w.Path)
-		time.Sleep(time.Minute) // the session is refused, and given up
-		require.Equal(t, []string{"99", "restored"}, r.Texts())
-	})
+	for name, epochs := range map[string]int{"of the same epoch": 0, "of an earlier epoch": 2} {
+		t.Run(name, func(t *testing.T) {
+			recipetest.InWatchBubble(t, func(t *testing.T, w *recipetest.WatchWorld, _, _ *zkrecipes.Client) {
+				for range epochs {
+					w.Srv.Restore(w.Srv.Snapshot())
+					time.Sleep(3 * time.Second) // the operator is connected again
+				}
+				opts, switchOver := w.Restored()
+				w.Creates(w.Path, "0")
+				for i := range 100 {
+					w.Sets(w.Path, fmt.Sprint(i))
+				}
+				r := recipetest.WatchesAt(t, w.Stranger(opts), w.Path)
+				switchOver(w.Path)
+				time.Sleep(time.Minute) // the session is refused, and given up
+				require.Equal(t, []string{"99", "restored"}, r.Texts())
+			})
+		})
+	}
 }
 
 func TestWatchYieldsWhatIsCreatedOnServersThatWereRestoredWithoutTheZnode(t *testing.T) {
@@ -194,6 +202,25 @@ func TestWatchYieldsWhatIsCreatedOnServersThatWereRestoredWithoutTheZnode(t *tes
 		time.Sleep(time.Minute)
 		require.Equal(t, []string{"99", "none", "new"}, r.Texts())
 		require.Equal(t, []string{"[]", "none", "[]"}, l.Texts())
+	})
+}
+
+// The session that had it before lives on.
+func TestWatchYieldsTheEphemeralZnodeOfAnotherSessionThatIsBack(t *testing.T) {
+	recipetest.InWatchBubble(t, func(t *testing.T, w *recipetest.WatchWorld, a, _ *zkrecipes.Client) {
+		before, after := w.Bare(), w.Bare()
+		creates := func(conn *zk.Conn, data string) {
+			_, err := conn.Create(w.Path, []byte(data), zk.FlagEphemeral, zk.WorldACL(zk.PermAll))
+			require.NoError(t, err)
+		}
+		creates(before, "before")
+		early := w.Srv.Snapshot()
+		require.NoError(t, before.Delete(w.Path, -1))
+		creates(after, "after")
+		r := recipetest.WatchesAt(t, a, w.Path)
+		w.Srv.Restore(early)
+		time.Sleep(3 * time.Second)
+		require.Equal(t, []string{"after", "before"}, r.Texts())
 	})
 }
 

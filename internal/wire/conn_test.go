@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"crypto/tls"
 	"net"
 	"testing"
 	"time"
@@ -71,4 +72,19 @@ func TestAServerSilentForHalfTheTimeoutIsDisconnected(t *testing.T) {
 		require.ErrorAs(t, l.down(), &late)
 		require.True(t, late.Timeout())
 	})
+}
+
+// wrapping is a connection that a Dialer has made.
+type wrapping struct{ net.Conn }
+
+func (c wrapping) NetConn() net.Conn { return c.Conn }
+
+func TestASocketIsKnownBelowWhatADialerAndTLSMakeOfIt(t *testing.T) {
+	socket, pipe := new(net.TCPConn), &breakableConn{}
+	for _, nc := range []net.Conn{socket, wrapping{socket}, tls.Client(socket, nil), tls.Client(wrapping{socket}, nil), wrapping{tls.Client(socket, nil)}} {
+		require.True(t, hasKernelBuffer(nc))
+	}
+	for _, nc := range []net.Conn{pipe, wrapping{pipe}, tls.Client(wrapping{pipe}, nil)} {
+		require.False(t, hasKernelBuffer(nc))
+	}
 }

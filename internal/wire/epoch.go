@@ -40,10 +40,13 @@ func (s *Session) NoteLoss() {
 
 // History returns a number that grows whenever the servers may have lost transactions, also from
 // one session to the next, if it has had a reply. It is noted before a reply is passed on.
+//
+// The times come first: servers that were restored from a backup may be in an earlier epoch. They have
+// refused the session by then.
 func (s *Session) History() int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return max(s.history.epoch, 0)<<31 | s.history.times
+	return s.history.times<<31 | max(s.history.epoch, 0)
 }
 
 // Losses returns how often the servers may have lost transactions without a new epoch, for the

@@ -16,7 +16,7 @@ import (
 // With sendZxid the handshake has the last zxid that the session has seen, as
 // the handshakes of its connections do. A server that has lost its data, or is
 // behind, then closes nc without an answer (see IsRejected). Without it any
-// server answers. Either way nc is of no use for requests, except that of
+// server answers. Either way nc is of no use for requests, except those of
 // CloseSession. Closing nc leaves the session alive.
 func (s *Session) Probe(nc net.Conn, sendZxid bool) (known bool, err error) {
 	s.mu.Lock()
@@ -48,16 +48,54 @@ func (s *Session) Probe(nc net.Conn, sendZxid bool) (known bool, err error) {
 	return true, nil
 }
 
-// CloseSession closes the session on a connection on which Probe returned true.
-// The server deletes the session's ephemeral znodes. A server that requires SASL refuses that, and
-// deletes them once the session has timed out: this process does not resume it any more.
-func (s *Session) CloseSession(nc net.Conn) error {
-	if _, err := nc.Write(jute.Frame(header(1, jute.OpClose))); err != nil {
-		return err
+// CloseSession closes the session on a connection on which Probe returned true, and reports whether it
+// did: with ifBehind, only if the servers are behind what the session has seen.
+// The server deletes the session's ephemeral znodes. A server that requires SASL refuses that and does
+// not tell whether it is behind. It deletes them once the session has timed out: this process does not
+// resume it any more.
+func (s *Session) CloseSession(nc net.Conn, ifBehind bool) (closed bool, err error) {
+	if ifBehind {
+		behind, err := s.isBehind(nc)
+		switch {
+		case err == errRequiresSASL:
+			s.markOver()
+			return true, nil
+		case err != nil || !behind:
+			return false, err
+		}
 	}
-	if _, err := jute.ReadFrame(nc, maxConnectResponse); err != nil && !errors.Is(err, io.EOF) {
-		return err
+	_, err = nc.Write(jute.Frame(header(1, jute.OpClose)))
+	if err == nil {
+		_, err = jute.ReadFrame(nc, maxConnectResponse)
+	}
+	if err != nil && !errors.Is(err, io.EOF) {
+		return false, err
 	}
 	s.markOver()
-	return nil
+	return true, nil
+}
+
+// isBehind asks by a sync, before which the server catches up with its leader.
+func (s *Session) isBehind(nc net.Conn) (bool, error) {
+	if _, err := nc.Write(jute.Frame(jute.AppendString(header(1, jute.OpSync), "/"))); err != nil {
+		return false, err
+	}
+	frame, err := jute.ReadFrame(nc, maxConnectResponse)
+	if err != nil {
+		return false, err
+	}
+	d := jute.NewDecoder(frame[4:])
+	d.Int32() // xid
+	zxid, code := d.Int64(), d.Int32()
+	switch {
+	case d.Err != nil:
+		return false, d.Err
+	case code == jute.ErrSASL:
+		return false, errRequiresSASL
+	case code != 0:
+		return false, fmt.Errorf("asking for the zxid: %s", jute.ErrorName(code))
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return zxid < s.seenZxid, nil
 }

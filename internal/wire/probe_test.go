@@ -102,6 +102,41 @@ func TestProbeDoesNotEndTheSessionWithoutAnAnswer(t *testing.T) {
 	})
 }
 
+func TestASessionIsClosedIfASyncShowsThatTheServersAreBehindIt(t *testing.T) {
+	type answers struct {
+		sync           []byte
+		closes, closed bool // it sends the request; the session is over
+		fails          bool
+	}
+	eachInBubble(t, nil, map[string]answers{
+		"as far":                {sync: reply(1, 70, 0, 0, 0, 0, 1, '/')},
+		"farther":               {sync: reply(1, 71, 0, 0, 0, 0, 1, '/')},
+		"behind":                {sync: reply(1, 69, 0, 0, 0, 0, 1, '/'), closes: true, closed: true},
+		"they require SASL":     {sync: reply(1, 0, jute.ErrSASL), closed: true},
+		"refused":               {sync: reply(1, 69, jute.ErrOperationTimeout), fails: true},
+		"not answered in full":  {sync: jute.Frame([]byte{0, 0, 0, 1}), fails: true},
+		"not answered, garbage": {sync: []byte{0xff, 0xff, 0xff, 0xff}, fails: true},
+	}, func(t *testing.T, r *rig, a answers) {
+		l := r.connect()
+		l.call()
+		l.answer(reply(xidFirstCall, 70, 0))
+		l.server.Close()
+		nc, sent := fakeServer(t, welcome(), a.sync)
+		known, err := r.Probe(nc, false)
+		require.NoError(t, err)
+		require.True(t, known)
+		closed, err := r.CloseSession(nc, true)
+		require.Equal(t, a.fails, err != nil, "%v", err)
+		require.Equal(t, a.closed, closed)
+		require.Equal(t, a.closed, r.Over())
+		want := []string{"sync 1"}
+		if a.closes {
+			want = append(want, "closeSession 1")
+		}
+		require.Equal(t, want, opNames(sent()[1:]))
+	})
+}
+
 func TestCloseSessionEndsTheSession(t *testing.T) {
 	eachInBubble(t, nil, map[string][][]byte{
 		"answered":       {welcome(), reply(1, 80, 0)},
@@ -112,7 +147,9 @@ func TestCloseSessionEndsTheSession(t *testing.T) {
 		known, err := r.Probe(nc, false)
 		require.NoError(t, err)
 		require.True(t, known)
-		require.NoError(t, r.CloseSession(nc))
+		closed, err := r.CloseSession(nc, false)
+		require.NoError(t, err)
+		require.True(t, closed)
 		require.True(t, r.Over())
 		require.Equal(t, requestFrame(1, jute.OpClose), sent()[1])
 	})
@@ -120,7 +157,9 @@ func TestCloseSessionEndsTheSession(t *testing.T) {
 		inBubble(t, nil, func(t *testing.T, r *rig) {
 			r.connect().server.Close()
 			nc, _ := fakeServer(t, []byte{0xff, 0xff, 0xff, 0xff})
-			require.Error(t, r.CloseSession(nc))
+			closed, err := r.CloseSession(nc, false)
+			require.Error(t, err)
+			require.False(t, closed)
 			require.False(t, r.Over())
 		})
 	})

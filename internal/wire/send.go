@@ -161,8 +161,10 @@ const maxBatch = 64 << 10
 // none, and for other types that a Dialer may return it is unknown. Without a
 // buffer every write may wait for the other end.
 func hasKernelBuffer(nc net.Conn) bool {
-	if over, ok := nc.(interface{ NetConn() net.Conn }); ok { // TLS
-		nc = over.NetConn()
+	for range 2 { // TLS, and what a Dialer has wrapped the socket in
+		if over, ok := nc.(interface{ NetConn() net.Conn }); ok {
+			nc = over.NetConn()
+		}
 	}
 	_, ok := nc.(syscall.Conn)
 	return ok

@@ -26,8 +26,8 @@ type Event struct {
 }
 
 // Config configures a Session. The functions are called in the order of what came over the connection,
-// before go-zookeeper has seen its end. They must not block. Only Up and Event can be called late, after
-// Down of the same connection.
+// before go-zookeeper has seen its end. They must not block. Only Up, Event and Ephemerals can be called
+// late, after Down of the same connection.
 type Config struct {
 	Timeout     time.Duration // requested; the server may change it
 	Credentials []Credential

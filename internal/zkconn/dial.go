@@ -40,10 +40,10 @@ func (s *Session) dial(_, _ string, _ time.Duration) (net.Conn, error) {
 		err = fmt.Errorf("%s: %w", server, err)
 		s.mu.Lock()
 		s.lastErr = err
-		if s.cause == nil {
+		s.mu.Unlock()
+		if !s.IsOver() {
 			s.cfg.Failed(server.String(), err)
 		}
-		s.mu.Unlock()
 		s.endIfRefused(err)
 		return nil, err
 	}
@@ -52,24 +52,30 @@ func (s *Session) dial(_, _ string, _ time.Duration) (net.Conn, error) {
 
 // attempt returns the context of one attempt to connect, or to learn of a first server.
 func (s *Session) attempt() (context.Context, context.CancelFunc) {
+	return context.WithTimeout(s.dialing, s.budget())
+}
+
+// budget returns how long an attempt may take.
+func (s *Session) budget() time.Duration {
 	budget := wire.HandshakeBudget(s.Timeout())
 	if !s.IsEstablished() { // nothing expires yet, and the server may grant far more
 		budget = max(budget, time.Second/2)
 	}
-	return context.WithTimeout(s.dialing, budget)
+	return budget
 }
 
 func (s *Session) connect(server Server) (net.Conn, error) {
 	number := s.wire.Attempt()
-	ctx, cancel := s.attempt()
-	defer cancel()
 	if hopeless, answers := s.isHopeless(server); hopeless {
-		if err := s.resolve(ctx, server, answers); err != nil {
+		if err := s.resolve(server, answers); err != nil {
 			return nil, err
 		}
 	}
+	ctx, cancel := s.attempt()
+	defer cancel()
 	login, err := s.cfg.SASL.begin(ctx, server)
 	if err != nil {
+		s.noteNoContact(server)
 		return nil, err
 	}
 	nc, err := s.dialServer(ctx, server)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"net"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -16,26 +17,29 @@ import (
 
 // contact is how a server has failed.
 type contact struct {
-	failed   bool // the last attempt has reached it
 	closed   spell
 	answered spell // closed, after it had answered the handshake
 }
 
 // spell is a time during which something has happened again and again.
-type spell struct{ first, last time.Time }
+type spell struct {
+	first, last time.Time
+	goesOn      bool // it has happened at the last attempt
+}
 
-// extend notes that it has happened from first to now. After a longer gap than that a
-// new spell begins: the server was down for a while.
+// extend notes that it has happened from first to now. If it has not at the attempt before, and the gap
+// is longer than that, a new spell begins: the server was down for a while. Attempts at other servers
+// may take any time.
 func (p *spell) extend(first, now time.Time, gap time.Duration) {
-	if now.Sub(p.last) > gap {
+	if !p.goesOn && now.Sub(p.last) > gap {
 		p.first = first
 	}
-	p.last = now
+	p.last, p.goesOn = now, true
 }
 
 // lasts reports whether the spell goes on, and has lasted for longer than twice the gap.
 func (p spell) lasts(gap time.Duration) bool {
-	return time.Since(p.first) > 2*gap && time.Since(p.last) <= gap
+	return time.Since(p.first) > 2*gap && (p.goesOn || time.Since(p.last) <= gap)
 }
 
 // noteContact notes how a connection has ended. s.mu must be held.
@@ -44,34 +48,53 @@ func (s *Session) noteContact(err error) {
 	if lasted {
 		s.failures = 0
 	}
-	answered := s.nc.Answered()
 	switch {
 	case lasted || s.nc.Served():
 		clear(s.unserved)
-		return
-	case !answered && !wire.IsRejected(err): // it has sent nothing
-		return
-	}
-	c := s.unserved[s.server]
-	if c == nil {
-		c = &contact{}
-		s.unserved[s.server] = c
-	}
-	now, gap := time.Now(), s.Timeout()
-	c.failed = true
-	c.closed.extend(s.ncSince, now, gap)
-	if answered {
-		c.answered.extend(s.ncSince, now, gap)
+	case s.nc.Answered():
+		s.noteClosed(s.server, s.ncSince, true)
+	default:
+		s.noteUnanswered(s.server, s.ncSince, err)
 	}
 }
 
-// noteNoContact notes that a server cannot be reached. If it can be again, it gets
-// another chance.
+// noteUnanswered notes the error of a handshake that began at that time. s.mu must be held.
+func (s *Session) noteUnanswered(server Server, began time.Time, err error) {
+	if wire.IsRejected(err) {
+		s.noteClosed(server, began, false)
+	} else { // the server has sent nothing
+		s.breakSpells(server)
+	}
+}
+
+// noteClosed notes that a server has closed a connection, made at that time, that was of no use, and
+// whether it had answered the handshake. s.mu must be held.
+func (s *Session) noteClosed(server Server, since time.Time, answered bool) {
+	c := s.unserved[server]
+	if c == nil {
+		c = &contact{}
+		s.unserved[server] = c
+	}
+	now, gap := time.Now(), s.Timeout()
+	c.closed.extend(since, now, gap)
+	if answered {
+		c.answered.extend(since, now, gap)
+	} else {
+		c.answered.goesOn = false
+	}
+}
+
+// noteNoContact notes that a server cannot be reached.
 func (s *Session) noteNoContact(server Server) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.breakSpells(server)
+}
+
+// breakSpells gives a server another chance. s.mu must be held.
+func (s *Session) breakSpells(server Server) {
 	if c := s.unserved[server]; c != nil {
-		c.failed = false
+		c.closed.goesOn, c.answered.goesOn = false, false
 	}
 }
 
@@ -86,7 +109,7 @@ func (s *Session) isHopeless(server Server) (hopeless, answers bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	c := s.unserved[server]
-	if c == nil || !c.failed || !s.IsEstablished() || time.Now().Before(s.ValidUntil()) {
+	if c == nil || !c.closed.goesOn || !s.IsEstablished() || time.Now().Before(s.ValidUntil()) {
 		return false, false
 	}
 	return c.closed.lasts(s.Timeout()), c.answered.lasts(s.Timeout())
@@ -94,41 +117,8 @@ func (s *Session) isHopeless(server Server) (hopeless, answers bool) {
 
 // resolve ends the session if no connection to this server can use it. It returns
 // nil if one can.
-//
-// A handshake of its own tells whether the session still exists. A server that answers
-// handshakes and then refuses a credential, or cannot arm the watches again, would keep
-// the session for ever, and with it the places that nobody can release. A server that
-// knows the session but not the zxid that the client has seen has lost data. In
-// both cases the session is closed there, and the servers delete what it owns.
-func (s *Session) resolve(ctx context.Context, server Server, answers bool) error {
-	ask := func(seen, end bool) (known bool, err error) {
-		nc, err := s.dialServer(ctx, server)
-		if err != nil {
-			s.noteNoContact(server)
-			return false, err
-		}
-		defer nc.Close()
-		defer context.AfterFunc(ctx, func() { nc.Close() })()
-		known, err = s.wire.Probe(nc, seen)
-		if known && end {
-			err = s.wire.CloseSession(nc)
-		}
-		return known, err
-	}
-	known, err := ask(false, answers)
-	closed := known && answers
-	if err == nil && !closed { // the server serves; now with the zxid that was seen
-		if still, refused := ask(true, false); wire.IsRejected(refused) {
-			s.cfg.Log(slog.LevelError, "servers are behind what this session has seen; they have lost data",
-				"session", wire.SessionName(s.ID()), "server", server.String())
-			if known {
-				known, err = ask(false, true)
-				closed = known
-			}
-		} else if known {
-			known, err = still, refused
-		}
-	}
+func (s *Session) resolve(server Server, answers bool) error {
+	known, closed, err := s.findSession(server, answers)
 	switch {
 	case err != nil:
 		return err
@@ -141,4 +131,62 @@ func (s *Session) resolve(ctx context.Context, server Server, answers bool) erro
 	}
 	s.finish(cause)
 	return errStopped
+}
+
+// findSession asks a server, by handshakes of its own, whether the session still exists, and closes it
+// there if it is of no use. Then the servers delete what it owns.
+//
+// A server that answers handshakes and then refuses a credential, or cannot arm the watches again, would
+// keep the session for ever, and with it the places that nobody can release. Servers that know the
+// session but are behind the zxid that the client has seen have lost data.
+func (s *Session) findSession(server Server, answers bool) (known, closed bool, err error) {
+	end := func(ifBehind bool) (known, closed bool, err error) {
+		return s.ask(server, false, func(nc net.Conn) (bool, error) { return s.wire.CloseSession(nc, ifBehind) })
+	}
+	if answers {
+		return end(false)
+	}
+	if known, _, err = s.ask(server, false, nil); err != nil {
+		return known, false, err
+	}
+	still, _, refused := s.ask(server, true, nil) // the server serves; now with the zxid that was seen
+	behind := wire.IsRejected(refused)
+	switch {
+	case behind && known: // or an election has begun, or it was another server behind the same address
+		known, closed, err = end(true)
+		behind = closed
+	case known:
+		known, err = still, refused
+	}
+	if behind && err == nil {
+		s.cfg.Log(slog.LevelError, "servers are behind what this session has seen; they have lost data",
+			"session", wire.SessionName(s.ID()), "server", server.String())
+	}
+	return known, closed, err
+}
+
+// ask makes a handshake, with the zxid that was seen or without one, and reports whether the server
+// knows the session. If so, and if end is not nil, end may close it on that connection.
+func (s *Session) ask(server Server, seen bool, end func(net.Conn) (bool, error)) (known, closed bool, err error) {
+	ctx, cancel := context.WithTimeout(s.dialing, 2*s.budget()) // for the handshake, and for end
+	defer cancel()
+	began := time.Now()
+	nc, err := s.dialServer(ctx, server)
+	if err != nil {
+		s.noteNoContact(server)
+		return false, false, err
+	}
+	defer nc.Close()
+	defer context.AfterFunc(ctx, func() { nc.Close() })()
+	known, err = s.wire.Probe(nc, seen)
+	if err != nil {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.noteUnanswered(server, began, err)
+		return false, false, err
+	}
+	if known && end != nil {
+		closed, err = end(nc)
+	}
+	return known, closed, err
 }

@@ -145,6 +145,15 @@ func TestSessionIsNotGivenUpWhereServersMayServeAgain(t *testing.T) {
 			w.Plan.Add(zktest.Fault{Do: zktest.Refuse, Times: -1})
 			time.Sleep(4 * time.Second)
 		},
+		// Another server behind the same address, for example, which does not serve yet.
+		"a long election, and another handshake without an answer": func(w *recipetest.World, id int64) {
+			w.Plan.Add(zktest.Fault{Do: zktest.Drop, After: true, Op: "connect", Times: -1})
+			w.Srv.Disconnect(id)
+			time.Sleep(21 * time.Second)
+			w.Plan.Stop()
+			w.Plan.Add(zktest.Fault{Do: zktest.Drop, After: true, Op: "connect", Skip: 1})
+			time.Sleep(4 * time.Second)
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
@@ -157,6 +166,65 @@ func TestSessionIsNotGivenUpWhereServersMayServeAgain(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A server that has lost transactions closes each connection without a word.
+func TestSessionIsGivenUpAtServersThatAreBehindIt(t *testing.T) {
+	for name, latency := range map[string]time.Duration{"near": 0, "far": 600 * time.Millisecond} { // an attempt may take 1.67 s
+		t.Run(name, func(t *testing.T) {
+			recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+				var lost atomic.Bool
+				var on atomic.Bool
+				on.Store(true)
+				link, before := harness.NewLink(w.Srv), w.Ahead(&on)
+				link.SetLatency(latency)
+				c := w.Client(&zkrecipes.Options{Dialer: func(ctx context.Context, network, addr string) (net.Conn, error) {
+					if lost.Load() {
+						return link.Dial(ctx, network, addr)
+					}
+					return before(ctx, network, addr)
+				}})
+				l := recipetest.Held(t, zkrecipes.NewMutex(c, w.Path).Lock)
+				s := recipetest.HandleOf(l).Grant.Session
+				lost.Store(true)
+				w.Srv.Disconnect(s.ID())
+				for range 10 { // half a session timeout each
+					if !s.IsOver() {
+						w.Srv.Restore(w.Srv.Snapshot()) // its sessions live for their timeouts from now on
+					}
+					time.Sleep(s.Timeout() / 2)
+				}
+				require.True(t, s.IsOver())
+				require.ErrorContains(t, s.Cause(), "given up")
+				require.False(t, w.Has(l.Check().Path))
+				recipetest.RequireUsable(t, c)
+			})
+		})
+	}
+}
+
+// The server is seen once in more than a session timeout then.
+func TestSessionIsGivenUpAtAServerThatIsBehindItThoughManyAddressesDoNotAnswer(t *testing.T) {
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		var on atomic.Bool
+		on.Store(true)
+		n := newNetwork(w, map[string][]string{"zk.example": nil})
+		for i := range 8 {
+			addr := fmt.Sprint("10.0.0.", i)
+			n.names["zk.example"] = append(n.names["zk.example"], addr)
+			n.become(w.Ahead(&on), addr+":2181")
+		}
+		c := n.client("zk.example")
+		l := recipetest.Held(t, zkrecipes.NewMutex(c, w.Path).Lock)
+		s := recipetest.HandleOf(l).Grant.Session
+		on.Store(false)
+		for i := range 7 {
+			n.become(drops, fmt.Sprintf("10.0.0.%d:2181", i+1))
+		}
+		time.Sleep(2 * time.Minute)
+		require.True(t, s.IsOver())
+		recipetest.RequireUsable(t, c)
+	})
 }
 
 // One refused connection now and then, by one of the servers behind a name for

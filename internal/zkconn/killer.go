@@ -20,11 +20,13 @@ const (
 	killersFor = time.Minute
 	// maxDeparture is how many operations a transaction has at most that lets go of a place.
 	maxDeparture = 8
+	// smallestFrame is the frame of a request that every server accepts, with its length.
+	smallestFrame = 4 + smallestBuffer
 )
 
 // killers finds out at which requests the servers close the connection. Only their size can
 // be the reason, so the suspect is the largest that was under way, if none as large was ever
-// answered. What has smallestBuffer bytes or less is none.
+// answered. What has smallestFrame bytes or less is none.
 type killers struct {
 	mu     sync.Mutex
 	killed int // connections in a row
@@ -38,7 +40,7 @@ type killers struct {
 func (k *killers) note(size, answered int) int {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if size <= max(answered, smallestBuffer) {
+	if size <= max(answered, smallestFrame) {
 		k.killed = 0
 		return 0
 	}

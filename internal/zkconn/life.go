@@ -68,16 +68,20 @@ func (s *Session) onDown(conn uint64, err error) {
 	}
 	s.noteContact(err)
 	s.noteKiller(err)
+	server, failed := s.server.String(), false
 	switch {
 	case s.up && s.cause == nil: // else the owner has closed the session, and knows
-		s.cfg.Down(s.server.String(), err)
+		s.cfg.Down(server, err)
 	case s.cause == nil && !s.wire.Over(): // else the server is not at fault
-		s.cfg.Failed(s.server.String(), err)
+		failed = true
 	}
 	s.setUp(false)
 	s.nc = nil
 	s.lastErr = fmt.Errorf("%s: %w", s.server, err)
 	s.mu.Unlock()
+	if failed {
+		s.cfg.Failed(server, err)
+	}
 	if s.wire.Over() {
 		s.finish(zk.ErrSessionExpired)
 		return

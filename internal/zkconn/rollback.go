@@ -224,7 +224,8 @@ func (s *Session) fireAnew(w *Watch) {
 }
 
 // mayGoBack reports whether the znode can be in an earlier state without being gone. An
-// ephemeral one that was never written is there, or it is not.
+// ephemeral one that was never written is there, or it is not. That another had its name before is left
+// to FireInNewHistory.
 func (w *Watch) mayGoBack() bool {
 	return !w.Absent && (w.key.kind == ofChildren || w.Stat.EphemeralOwner == 0 || w.Stat.Version > 0)
 }

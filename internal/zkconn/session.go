@@ -15,7 +15,7 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/wire"
 )
 
-// Config is what a Session needs of its owner. No function may block. Event and OnShortened
+// Config is what a Session needs of its owner. No function may block. Event, OnShortened and Failed
 // are called without the session's lock. Up and Down are called with it, in the
 // order of what happened: they must not call the Session's methods, except ID and Timeout.
 type Config struct {
@@ -38,8 +38,7 @@ type Config struct {
 	// RolledBack: the servers have lost transactions, and the session goes on. These znodes, which
 	// it had deleted, are back, and so many are missing.
 	RolledBack func(returned []string, lost int)
-	// Failed: an attempt to connect to that server has failed. Like Down, it must not
-	// call the Session's methods, except ID and Timeout.
+	// Failed: an attempt to connect to that server has failed.
 	Failed func(server string, err error)
 	// Refused: servers have begun to refuse an operation for now, for a reason that may pass.
 	// It must not block.

@@ -73,7 +73,7 @@ func (s *Session) StartSpare(ops ...any) (*Transaction, error) {
 
 func (s *Session) start(ops []any, spare int, send func(*wire.Conn, int32, []byte, func(*wire.Call)) *wire.Call) (*Transaction, error) {
 	op, frame := requestOf(ops)
-	if len(frame) > smallestBuffer && !isDeparture(ops) {
+	if len(frame) > smallestFrame && !isDeparture(ops) {
 		if err := s.killers.check(frame); err != nil {
 			return nil, err
 		}

@@ -215,3 +215,18 @@ func TestAnAnswerToASingleOperationIsAsInAMulti(t *testing.T) {
 	code, _ := requestOf([]any{&zk.CheckVersionRequest{Path: "/a"}})
 	require.Equal(t, jute.OpMulti, code, "no request only checks")
 }
+
+// Options.MaxBuffer promises 4,096 bytes, whatever the servers do.
+func TestARequestOfTheSmallestBufferIsNeverGivenUp(t *testing.T) {
+	var k killers
+	for range 2 * maxKilled {
+		require.Zero(t, k.note(4+4096, 0))
+	}
+	require.NoError(t, k.check(make([]byte, 4+4096)))
+	for range maxKilled - 1 {
+		require.Zero(t, k.note(4+4097, 0))
+	}
+	require.NotZero(t, k.note(4+4097, 0))
+	require.NoError(t, k.check(make([]byte, 4+4096)))
+	require.ErrorIs(t, k.check(make([]byte, 4+4097)), ErrTooLarge)
+}

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/zkrecipes/zkrecipes"
+	"github.com/zkrecipes/zkrecipes/internal/recipetest"
 )
 
 // object is a line of JSON output.
@@ -52,8 +53,7 @@ func places(t *testing.T, server, path string) (names []string, states map[strin
 func TestEvict(t *testing.T) {
 	t.Parallel()
 	srv := newServer(t)
-	holder := start(t, srv.Addr(), "lock", "/a", "-c", "echo held; sleep 600")
-	holder.await("held")
+	holder := hold(t, srv.Addr(), "/a", "--lost-exit-code", "3")
 	waiter := start(t, srv.Addr(), "lock", "/a", "--", "echo", "ran")
 	awaitLine(t, srv, "/a", 2)
 	names, states := places(t, srv.Addr(), "/a")
@@ -81,7 +81,7 @@ func TestEvict(t *testing.T) {
 
 	code, stderr = evict("", names[0], "--holder", "--yes")
 	require.Zero(t, code, stderr)
-	require.Equal(t, 76, holder.wait(), holder.stderr.String())
+	require.Equal(t, 3, holder.wait(), holder.stderr.String())
 	code, stderr = evict("", names[0], "--holder", "--yes")
 	require.Equal(t, 1, code)
 	require.Contains(t, stderr, "has no place")
@@ -100,9 +100,8 @@ func TestQueue(t *testing.T) {
 	p.cmd.Stdin = strings.NewReader("\xff\x00")
 	require.Zero(t, p.start().wait(), p.stderr.String())
 
-	q := zkrecipes.NewQueue(dial(t, srv), "/q", nil)
-	taken, err := q.Take(t.Context())
-	require.NoError(t, err)
+	q := zkrecipes.NewQueue(dial(t, srv, ""), "/q", nil)
+	taken := recipetest.TakeOn(t, q)
 	require.Equal(t, "first", string(taken.Data))
 
 	items := objects(t, run("ls", "/q", "-o", "json"))
@@ -114,19 +113,14 @@ func TestQueue(t *testing.T) {
 	require.Equal(t, "/wA=", items[3]["binary"])
 	require.Equal(t, "second", run("peek", "/q"))
 	require.Equal(t, "third", run("peek", "/q", items[2]["id"].(string)))
-	code, _, stderr := zkr(t, srv.Addr(), "queue", "peek", "/q", "none")
-	require.Equal(t, 1, code)
-	require.Contains(t, stderr, "no such item")
+	require.Contains(t, refused(t, 1, srv.Addr(), "queue", "peek", "/q", "none"), "no such item")
 	_, states := places(t, srv.Addr(), "/q")
 	require.Equal(t, map[string]string{id: "holds"}, states)
 
-	code, _, stderr = zkr(t, srv.Addr(), "queue", "remove", "/q", id)
-	require.Equal(t, 1, code)
-	require.Contains(t, stderr, "taken")
+	require.Contains(t, refused(t, 1, srv.Addr(), "queue", "remove", "/q", id), "taken")
 	require.Equal(t, "removed 1\n", run("remove", "/q", items[1]["id"].(string)))
 	require.Equal(t, "third", run("peek", "/q"))
-	code, _, _ = zkr(t, srv.Addr(), "queue", "purge", "/q")
-	require.Equal(t, 1, code, "nobody has answered")
+	refused(t, 1, srv.Addr(), "queue", "purge", "/q") // nobody has answered
 	require.Equal(t, "removed 2\n", run("purge", "/q", "--yes"))
 	require.Len(t, objects(t, run("ls", "/q", "-o", "json")), 1, "the one that is taken stays")
 
@@ -149,9 +143,7 @@ func TestDeadLettersAreRedriven(t *testing.T) {
 	dead := func() []object {
 		return objects(t, succeed(t, srv.Addr(), "queue", "ls", "/q", "--dead", "-o", "json"))
 	}
-	letters := zkrecipes.NewQueue(dial(t, srv), "/q", nil).DeadLetters()
-	_, err := letters.PutAll(t.Context(), []byte("one"), []byte("two"))
-	require.NoError(t, err)
+	recipetest.PutOn(t, zkrecipes.NewQueue(dial(t, srv, ""), "/q", nil).DeadLetters(), "one", "two")
 	require.Len(t, dead(), 2)
 	require.Equal(t, "moved 1\n", succeed(t, srv.Addr(), "queue", "redrive", "/q", "-n", "1"))
 	require.Equal(t, "one", succeed(t, srv.Addr(), "queue", "peek", "/q"))
@@ -168,10 +160,8 @@ func TestAGateInAScript(t *testing.T) {
 	require.Equal(t, 75, code)
 	require.Equal(t, "/g is shut\n", stdout)
 	require.Empty(t, stderr)
-	for wait, want := range map[string]int{"1": 75, "0": 64} {
-		code, _, _ := zkr(t, srv.Addr(), "gate", "wait", "-w", wait, "/g")
-		require.Equal(t, want, code, wait)
-	}
+	refused(t, 75, srv.Addr(), "gate", "wait", "-w", "1", "/g")
+	refused(t, 64, srv.Addr(), "gate", "wait", "-w", "0", "/g")
 	patient, bounded := start(t, srv.Addr(), "gate", "wait", "/g"), start(t, srv.Addr(), "gate", "wait", "-w", "1h", "/g")
 	require.Equal(t, "/g is open\n", succeed(t, srv.Addr(), "gate", "open", "/g"))
 	require.Zero(t, patient.wait())
@@ -181,8 +171,7 @@ func TestAGateInAScript(t *testing.T) {
 func TestASemaphoreIsResized(t *testing.T) {
 	t.Parallel()
 	srv := newServer(t)
-	holder := start(t, srv.Addr(), "lock", "/s", "-k", "1", "-c", "echo held; sleep 600")
-	holder.await("held")
+	hold(t, srv.Addr(), "/s", "-k", "1")
 	second := start(t, srv.Addr(), "lock", "/s", "-k", "1", "-c", "echo held; sleep 600")
 	eventually(t, "the second waits", func() bool { return len(srv.Children("/s/line")) == 1 })
 	_, states := places(t, srv.Addr(), "/s")
@@ -190,6 +179,34 @@ func TestASemaphoreIsResized(t *testing.T) {
 	require.Equal(t, "/s has 2 slots\n", succeed(t, srv.Addr(), "sem", "resize", "/s", "2"))
 	second.await("held")
 	require.Equal(t, "/s has 1 slot\n", succeed(t, srv.Addr(), "sem", "resize", "/s", "1"))
-	code, _, _ := zkr(t, srv.Addr(), "sem", "resize", "/s", "none")
-	require.Equal(t, 64, code)
+	refused(t, 64, srv.Addr(), "sem", "resize", "/s", "none")
+}
+
+// As an operator has it at hand: from a log, a ps, or zkr who.
+func TestAPlaceIsEvictedByWhateverNamesIt(t *testing.T) {
+	t.Parallel()
+	srv := newServer(t)
+	holder := start(t, srv.Addr(), "lock", "/a", "-c", `echo "held $ZKR_PLACE."; sleep 600`)
+	holder.await(".")
+	for _, name := range []string{"identity", "session", "number", "nested"} {
+		waiting := prepare(t, srv.Addr(), "lock", "/a", "--identity", "stuck:1", "--", "true")
+		if name == "nested" {
+			waiting.cmd.Env = append(waiting.cmd.Env, "ZKR_SESSION=0x123") // zkr who shows "stuck:1 in 0x123"
+		}
+		waiter := waiting.start()
+		awaitLine(t, srv, "/a", 2)
+		fields := strings.Fields(strings.Split(succeed(t, srv.Addr(), "who", "/a"), "\n")[2])
+		require.Equal(t, "stuck:1", fields[1])
+		place := map[string]string{"identity": fields[1], "session": fields[3], "number": "2", "nested": "stuck:1"}[name]
+		succeed(t, srv.Addr(), "evict", "--yes", "/a", place)
+		require.Equal(t, 75, waiter.wait(), name)
+	}
+	for range 2 {
+		start(t, srv.Addr(), "lock", "/a", "--identity", "twin:1", "--", "true")
+	}
+	awaitLine(t, srv, "/a", 3)
+	require.Contains(t, refused(t, 1, srv.Addr(), "evict", "--yes", "/a", "twin:1"), "2 places")
+	place := strings.TrimSuffix(strings.Fields(holder.stdout.String())[1], ".")
+	succeed(t, srv.Addr(), "evict", "--yes", "--holder", "/a", place)
+	require.Equal(t, 76, holder.wait())
 }

@@ -19,7 +19,7 @@ import (
 func TestElectRunsTheCommandWhileItLeads(t *testing.T) {
 	t.Parallel()
 	srv := newServer(t)
-	election := zkrecipes.NewElection(dial(t, srv), "/e")
+	election := zkrecipes.NewElection(dial(t, srv, ""), "/e")
 	first := start(t, srv.Addr(), "elect", "/e", "--value", "one:80", "-c", "echo leads; sleep 600")
 	first.await("leads")
 	leader, err := election.Leader(t.Context())
@@ -34,7 +34,11 @@ func TestElectRunsTheCommandWhileItLeads(t *testing.T) {
 	third.signal(syscall.SIGINT)
 	require.Equal(t, 130, third.wait(), third.stderr.String())
 	require.Len(t, srv.Children("/e"), 3, "it has withdrawn")
-	require.Empty(t, third.stdout.String())
+	fourth := start(t, srv.Addr(), "elect", "/e", "--identity", "fourth", "--", "echo", "leads")
+	eventually(t, "the fourth waits", func() bool { return len(srv.Children("/e")) == 4 })
+	succeed(t, srv.Addr(), "evict", "--yes", "/e", "fourth")
+	require.Equal(t, 75, fourth.wait(), fourth.stderr.String())
+	require.Empty(t, third.stdout.String()+fourth.stdout.String())
 	first.signal(syscall.SIGTERM)
 	require.Equal(t, 143, first.wait())
 	require.Equal(t, 6, second.wait(), second.stderr.String())
@@ -89,7 +93,7 @@ func TestJobRunsOnceInEachPeriod(t *testing.T) {
 	srv := newServer(t)
 	count := filepath.Join(t.TempDir(), "count")
 	job := func(every string, args ...string) *program {
-		return start(t, srv.Addr(), append([]string{"job", "/j", "--every", every}, args...)...)
+		return start(t, srv.Addr(), append([]string{"job", "/j", "--every", every, "--identity", "db-7:1"}, args...)...)
 	}
 	run := `echo "$ZKR_PERIOD" >>` + count + "; exit $0"
 	failed := job("876000h", "-c", run, "--", "3")
@@ -114,6 +118,9 @@ func TestJobRunsOnceInEachPeriod(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, strings.Fields(string(text)), 3, "a later period")
 	require.Equal(t, []string{"done", "lock"}, srv.Children("/j"))
+	for _, path := range []string{"/j", "/j/lock"} {
+		require.Regexp(t, `(?m)^/j/lock  mutex, last done: the period of \S+Z, at \S+Z by db-7:1$`, succeed(t, srv.Addr(), "who", path))
+	}
 }
 
 func TestAJobWhoseLockWasLostIsNotDone(t *testing.T) {

@@ -5,10 +5,8 @@ package main
 import (
 	"encoding/json"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -31,12 +29,12 @@ func TestWrongInputIsRefusedByName(t *testing.T) {
 		{[]string{"lock", "/a", "-E", "256", "--", "echo", "ran"}, `"256"`}, // the system would make 0 of it
 		{[]string{"lock", "/a", "-E", "-1", "--", "echo", "ran"}, `"-1"`},
 		{[]string{"lock", "/a", "--lost-exit-code", "300", "--", "echo", "ran"}, `"300"`},
-		{[]string{"lock", "/a", "-w", "0", "--", "echo", "ran"}, "-w is 0s"},
-		{[]string{"lock", "/a", "-w", "-5s", "--", "echo", "ran"}, "-w is -5s"},
+		{[]string{"lock", "/a", "-w", "0", "--", "echo", "ran"}, `"0"`},
+		{[]string{"lock", "/a", "-w", "-5s", "--", "echo", "ran"}, `"-5s"`},
 		{[]string{"lock", "/a", "-w", "soon", "--", "echo", "ran"}, `"soon"`},
-		{[]string{"lock", "/a", "-k", "0", "--", "echo", "ran"}, "-k is 0"},
+		{[]string{"lock", "/a", "-k", "0", "--", "echo", "ran"}, `"0"`},
 		{[]string{"lock", "/a", "-k", "many", "--", "echo", "ran"}, `"many"`},
-		{[]string{"lock", "/a", "--grace", "-1s", "--", "echo", "ran"}, "--grace is -1s"},
+		{[]string{"lock", "/a", "--grace", "-1s", "--", "echo", "ran"}, `"-1s"`},
 		{[]string{"lock", "/a", "--grace", "8s", "--", "echo", "ran"}, "--grace is 8s"},
 		{[]string{"lock", "/a", "-n", "-w", "1s", "--", "echo", "ran"}, "nonblock"},
 		{[]string{"lock", "--", "/a", "echo", "ran"}, "before --"},
@@ -50,19 +48,24 @@ func TestWrongInputIsRefusedByName(t *testing.T) {
 		{[]string{"lock", "/a", "-S", "zk1:0:0", "--", "echo", "ran"}, "zk1:0:0"},
 		{[]string{"lock", "/a", "-o", "xml", "--", "echo", "ran"}, `"xml"`},
 		{[]string{"elect", "/a", "--grace", "1h", "--", "echo", "ran"}, "--grace is 1h"},
-		{[]string{"job", "/a", "--every", "1ms", "--", "echo", "ran"}, "--every is 1ms"},
+		{[]string{"job", "/a", "--every", "1ms", "--", "echo", "ran"}, `"1ms"`},
 		{[]string{"job", "/a", "--", "echo", "ran"}, `"every"`},
-		{[]string{"job", "/a", "--every", "1h", "-w", "0s", "--", "echo", "ran"}, "-w is 0s"},
+		{[]string{"job", "/a", "--every", "1h", "-w", "0s", "--", "echo", "ran"}, `"0s"`},
 		{[]string{"nonsense"}, `"nonsense"`},
 		{[]string{"queue", "nonsense"}, `"nonsense" for "zkr queue"`},
 		{[]string{"gate", "ajar", "/a"}, `"ajar" for "zkr gate"`},
 		{[]string{"queue", "put", "/a", "data", "--lines"}, "--lines"},
-		{[]string{"queue", "redrive", "/a", "-n", "0"}, "-n is 0"},
+		{[]string{"queue", "redrive", "/a", "-n", "0"}, `"0"`},
 		{[]string{"sem", "resize", "/a", "-1"}, "-1"},
 		{[]string{"graph", "--format", "png"}, `"png"`},
 		{[]string{"ls", "relative"}, "relative"},
-		{[]string{"ls", "--watch", "--interval", "1ms"}, "--interval is 1ms"},
+		{[]string{"ls", "--watch", "--interval", "1ms"}, `"1ms"`},
 		{[]string{"top"}, "terminal"},
+		{[]string{"ls", "--tls=perhaps"}, `"perhaps"`},
+		{[]string{"serve", "--stale", "0s"}, `"0s"`},
+		{[]string{"serve", "--refresh", "1ms"}, `"1ms"`},
+		{[]string{"serve", "--requests", "3"}, `"3"`},
+		{[]string{"serve", "--lines", "0"}, `"0"`},
 	} {
 		code, stdout, stderr := zkr(t, srv.Addr(), row.args...)
 		require.Equal(t, 64, code, "%v: %s", row.args, stderr)
@@ -71,22 +74,6 @@ func TestWrongInputIsRefusedByName(t *testing.T) {
 		require.Contains(t, stderr, row.want, row.args)
 	}
 	require.Equal(t, []string{"zookeeper"}, srv.Children("/"), "nothing was created")
-}
-
-// Each user of a machine sees the arguments of all processes.
-func TestNoProcessHasASecretAmongItsArguments(t *testing.T) {
-	t.Parallel()
-	srv := newServer(t)
-	p := prepare(t, srv.Addr(), "lock", "/a", "-c", "echo held; sleep 600")
-	p.cmd.Env = append(p.cmd.Env, "ZKR_AUTH=digest:user:tell-nobody")
-	p.start().await("held")
-	out, err := exec.Command("ps", "-A", "-ww", "-o", "args").Output()
-	require.NoError(t, err)
-	require.Contains(t, string(out), "__guard", "the guard is among them")
-	require.Contains(t, string(out), "lock /a -c echo held")
-	require.NotContains(t, string(out), "tell-nobody")
-	p.signal(syscall.SIGTERM)
-	require.Equal(t, 143, p.wait())
 }
 
 // What a user with credentials owns is shown to that user only.
@@ -98,22 +85,31 @@ func TestCredentials(t *testing.T) {
 	}), "/private"))
 	file := filepath.Join(t.TempDir(), "auth")
 	require.NoError(t, os.WriteFile(file, []byte("digest:user:secret\n"), 0o600))
-	for _, row := range []struct {
-		env   string
-		flags []string
-		want  int
-	}{
+	for _, row := range []credentials{
 		{"ZKR_AUTH=digest:user:secret", nil, 0},
 		{"OTHER=1", []string{"--auth-file", file}, 0},
 		{"ZKR_AUTH_FILE=" + file, nil, 0},
 		{"OTHER=1", nil, 77},
-		{"ZKR_AUTH=digest:user:wrong", nil, 77},
+		{"ZKR_AUTH=digest:user:wr0ng", nil, 77},
 		{"ZKR_AUTH=digest", nil, 78},
 	} {
-		code, _, stderr := zkrWith(t, srv.Addr(), []string{row.env}, append([]string{"who", "/private"}, row.flags...)...)
-		require.Equal(t, row.want, code, "%v: %s", row, stderr)
-		require.NotContains(t, stderr, "wrong", "no error shows a secret")
+		row.check(t, srv.Addr(), "who", "/private")
 	}
+}
+
+// credentials are a variable and flags, with which zkr ends with a status.
+type credentials struct {
+	env   string
+	flags []string
+	want  int
+}
+
+func (c credentials) check(t *testing.T, server string, args ...string) {
+	t.Helper()
+	code, stdout, stderr := zkrWith(t, server, []string{c.env}, append(args, c.flags...)...)
+	require.Equal(t, c.want, code, "%v: %s", c, stderr)
+	require.Equal(t, c.want == 0, stdout != "")
+	require.NotContains(t, stderr, "wr0ng", "no error shows a secret")
 }
 
 // The server requires SASL.
@@ -122,11 +118,7 @@ func TestSASL(t *testing.T) {
 	srv := zktest.NewServer(t, zktest.TickTime(time.Second), zktest.SASL(map[string]string{"alice": "secret"}), zktest.RequireSASL())
 	file := filepath.Join(t.TempDir(), "password")
 	require.NoError(t, os.WriteFile(file, []byte("secret\n"), 0o600))
-	for _, row := range []struct {
-		env   string
-		flags []string
-		want  int
-	}{
+	for _, row := range []credentials{
 		{"ZKR_SASL_PASSWORD=secret", []string{"--sasl-user", "alice"}, 0},
 		{"ZKR_SASL_USER=alice", []string{"--sasl-password-file", file}, 0},
 		{"ZKR_SASL_PASSWORD_FILE=" + file, []string{"--sasl-user", "alice"}, 0},
@@ -135,10 +127,7 @@ func TestSASL(t *testing.T) {
 		{"ZKR_SASL_PASSWORD=secret", nil, 77},
 		{"OTHER=1", []string{"--sasl-user", "alice"}, 78},
 	} {
-		code, stdout, stderr := zkrWith(t, srv.Addr(), []string{row.env}, append([]string{"lock", "/a", "-c", "echo ran"}, row.flags...)...)
-		require.Equal(t, row.want, code, "%v: %s", row, stderr)
-		require.Equal(t, row.want == 0, stdout == "ran\n")
-		require.NotContains(t, stderr, "wr0ng", "no error shows a secret")
+		row.check(t, srv.Addr(), "lock", "/a", "-c", "echo ran")
 	}
 }
 
@@ -146,8 +135,7 @@ func TestSASL(t *testing.T) {
 func TestEachCommandPrintsJSON(t *testing.T) {
 	t.Parallel()
 	srv := newServer(t)
-	holder := start(t, srv.Addr(), "lock", "/a", "-c", "echo held; sleep 600")
-	holder.await("held")
+	hold(t, srv.Addr(), "/a")
 	waiter := start(t, srv.Addr(), "lock", "/a", "-E", "7", "--", "true")
 	awaitLine(t, srv, "/a", 2)
 	names, _ := places(t, srv.Addr(), "/a")
@@ -176,5 +164,26 @@ func TestEachCommandPrintsJSON(t *testing.T) {
 		require.NoError(t, json.Unmarshal([]byte(stderr), &failure), "%v: %s", args, stderr)
 		require.NotEmpty(t, failure.Error)
 		require.Equal(t, code, failure.Exit, args)
+	}
+}
+
+func TestAShellCompletesWhatIsOnTheServers(t *testing.T) {
+	t.Parallel()
+	srv := newServer(t)
+	holder := start(t, srv.Addr(), "lock", "/locks/a", "--identity", "holder:1", "-c", `echo "$ZKR_PLACE."; sleep 600`)
+	holder.await(".")
+	place := strings.TrimSuffix(strings.TrimSpace(holder.stdout.String()), ".")
+	id := strings.TrimSpace(succeed(t, srv.Addr(), "queue", "put", "/jobs", "data"))
+	for want, args := range map[string][]string{
+		"/locks":                   {"who", "/l"},
+		"/locks/a":                 {"lock", "/locks/"},
+		"/jobs":                    {"queue", "ls", ""},
+		place + "\tholds holder:1": {"evict", "/locks/a", ""},
+		id + "\tdata":              {"queue", "bury", "/jobs", ""},
+		"json":                     {"ls", "-o", ""},
+	} {
+		code, stdout, stderr := zkr(t, srv.Addr(), append([]string{"__complete"}, args...)...)
+		require.Zero(t, code, args)
+		require.Contains(t, strings.Split(stdout, "\n"), want, "%v: %s", args, stderr)
 	}
 }

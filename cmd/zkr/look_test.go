@@ -13,13 +13,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/zkrecipes/zkrecipes"
+	"github.com/zkrecipes/zkrecipes/internal/recipetest"
 )
 
 func TestLsShowsWhatIsInUse(t *testing.T) {
 	t.Parallel()
 	srv := newServer(t)
-	holder := start(t, srv.Addr(), "lock", "/locks/a", "-c", "echo held; sleep 600")
-	holder.await("held")
+	hold(t, srv.Addr(), "/locks/a")
 	start(t, srv.Addr(), "lock", "/locks/a", "--", "true")
 	awaitLine(t, srv, "/locks/a", 2)
 	succeed(t, srv.Addr(), "queue", "put", "/jobs", "data")
@@ -34,12 +34,7 @@ func TestLsShowsWhatIsInUse(t *testing.T) {
 	require.Len(t, objects(t, succeed(t, srv.Addr(), "ls", "/locks", "-o", "json")), 1)
 	text := succeed(t, srv.Addr(), "ls")
 	require.Regexp(t, `(?m)^/locks/a +mutex +1 +1 `, text)
-}
 
-func TestLsWatchesUntilASignal(t *testing.T) {
-	t.Parallel()
-	srv := newServer(t)
-	succeed(t, srv.Addr(), "queue", "put", "/jobs", "data")
 	p := start(t, srv.Addr(), "ls", "--watch", "--interval", "100ms", "-o", "json")
 	p.await(`"len":1`)
 	succeed(t, srv.Addr(), "queue", "put", "/jobs", "data")
@@ -95,12 +90,10 @@ func TestGraphNamesADeadlockOfTwoPrograms(t *testing.T) {
 func TestWhoTellsOfEachRecipe(t *testing.T) {
 	t.Parallel()
 	srv := newServer(t)
-	client := dial(t, srv)
+	client := dial(t, srv, "")
 	who := func(path string) string { return succeed(t, srv.Addr(), "who", path) }
 
-	counter := zkrecipes.NewCounter(client, "/counter")
-	_, err := counter.Add(t.Context(), -5)
-	require.NoError(t, err)
+	recipetest.Count(t, zkrecipes.NewCounter(client, "/counter"), -5)
 	require.Contains(t, who("/counter"), "/counter  counter, value -5\n")
 
 	group := zkrecipes.NewGroup(client, "/group")
@@ -119,21 +112,17 @@ func TestWhoTellsOfEachRecipe(t *testing.T) {
 	require.Equal(t, "group", l.Recipe)
 	require.Len(t, l.Places, 2)
 	require.Equal(t, "one", l.Places[0].Place)
-	code, _, stderr := zkr(t, srv.Addr(), "evict", "/group", "one", "--yes", "--holder")
-	require.Equal(t, 1, code)
-	require.Contains(t, stderr, "back at once")
+	require.Contains(t, refused(t, 1, srv.Addr(), "evict", "/group", "one", "--yes", "--holder"), "back at once")
 
 	gate := zkrecipes.NewGate(client, "/gate")
 	require.NoError(t, gate.Shut(t.Context()))
 	require.Contains(t, who("/gate"), "/gate  gate, shut\n")
 
-	_, err = zkrecipes.NewQueue(client, "/queue", nil).PutAll(t.Context(), []byte("1"), []byte("2"))
-	require.NoError(t, err)
+	recipetest.PutOn(t, zkrecipes.NewQueue(client, "/queue", nil), "1", "2")
 	require.Contains(t, who("/queue"), "/queue  queue, 2 items, 0 consumers wait for one\n")
 
 	rw := zkrecipes.NewRWLock(client, "/rw")
-	lease, err := rw.RLock(t.Context())
-	require.NoError(t, err)
+	lease := recipetest.Held(t, rw.RLock)
 	require.Contains(t, who("/rw"), "holds (shared)")
 	require.NoError(t, lease.Release())
 
@@ -144,9 +133,18 @@ func TestWhoTellsOfEachRecipe(t *testing.T) {
 	require.Contains(t, succeed(t, srv.Addr(), "who", "/leader", "-o", "json"), `"leader":"one:80"`)
 
 	for path, want := range map[string]string{"/nothing": "does not exist", "/zookeeper": "nobody uses"} {
-		code, _, stderr := zkr(t, srv.Addr(), "who", path)
-		require.Equal(t, 1, code)
+		stderr := refused(t, 1, srv.Addr(), "who", path)
 		require.Contains(t, stderr, path)
 		require.Contains(t, stderr, want)
 	}
+}
+
+func TestNoHeaderComesBeforeAnError(t *testing.T) {
+	t.Parallel()
+	srv := newServer(t)
+	code, stdout, stderr := zkr(t, srv.Addr(), "ls", "/nothing")
+	require.Equal(t, 1, code)
+	require.Contains(t, stderr, "/nothing")
+	require.Empty(t, stdout)
+	require.Contains(t, succeed(t, srv.Addr(), "ls"), "RECIPE", "if there is nothing, it says of what")
 }

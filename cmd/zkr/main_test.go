@@ -3,8 +3,8 @@
 package main
 
 import (
-	"bytes"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -15,7 +15,10 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 
+	"github.com/zkrecipes/zkrecipes"
+	"github.com/zkrecipes/zkrecipes/internal/recipetest"
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
@@ -48,20 +51,21 @@ func heedSignals() {
 	}
 }
 
-// printSignals is a program without children. It prints the signals that it gets, until SIGTERM.
+// printSignals is a program without children. It prints the signals that it gets, until its input ends.
 func printSignals() {
 	got := make(chan os.Signal, 16)
-	signal.Notify(got, syscall.SIGTERM, syscall.SIGCHLD, syscall.SIGCONT)
+	signal.Notify(got)
+	signal.Reset(syscall.SIGURG, syscall.SIGPIPE) // with the first, Go's runtime interrupts goroutines
 	fmt.Println("ready")
-	for s := range got {
-		fmt.Println("got", s)
-		if s == syscall.SIGTERM {
-			return
+	go func() {
+		for s := range got {
+			fmt.Println("got", unix.SignalName(s.(syscall.Signal)))
 		}
-	}
+	}()
+	_, _ = io.Copy(io.Discard, os.Stdin)
 }
 
-// write is a program that ignores SIGTERM. It appends its name and the time to a file until
+// write is a program that ignores SIGTERM. It appends its name to a file again and again, until
 // it has done so 20 times, if told "few", or until it is killed. If told "spread", it first
 // starts another one, in a session of its own.
 func write(file, name string, how []string) {
@@ -80,7 +84,7 @@ func write(file, name string, how []string) {
 		}
 	}
 	for i := 0; i < 60000 && (mode != "few" || i < 20); i++ {
-		fmt.Fprintf(f, "%s %d\n", name, time.Now().UnixNano())
+		fmt.Fprintln(f, name)
 		time.Sleep(time.Millisecond)
 	}
 	os.Exit(0)
@@ -168,6 +172,22 @@ func succeed(t *testing.T, server string, args ...string) string {
 	return stdout
 }
 
+// refused runs zkr, which must fail with the exit status, and returns what it says.
+func refused(t *testing.T, want int, server string, args ...string) string {
+	t.Helper()
+	code, _, stderr := zkr(t, server, args...)
+	require.Equal(t, want, code, "zkr %v: %s", args, stderr)
+	return stderr
+}
+
+// hold starts a zkr lock whose command runs until it is ended.
+func hold(t *testing.T, server string, args ...string) *program {
+	t.Helper()
+	p := start(t, server, append(append([]string{"lock"}, args...), "-c", "echo held; sleep 600")...)
+	p.await("held")
+	return p
+}
+
 // wait returns the exit status, and -1 if a signal ended zkr.
 func (p *program) wait() int {
 	p.t.Helper()
@@ -204,30 +224,29 @@ type record string
 
 func newRecord(t *testing.T) record { return record(filepath.Join(t.TempDir(), "record")) }
 
-// count returns how many lines the writer has written.
-func (r record) count(name string) int {
+func (r record) text() string {
 	text, _ := os.ReadFile(string(r))
-	return bytes.Count(text, []byte(name+" "))
+	return string(text)
 }
 
-// span returns when the writer has written first and last.
-func (r record) span(t *testing.T, name string) (first, last int64) {
+// count returns how many lines the writer has written.
+func (r record) count(name string) int { return strings.Count(r.text(), name) }
+
+// requireOrder checks that all that the first writer has written comes before the second's.
+func (r record) requireOrder(t *testing.T) {
 	t.Helper()
-	text, err := os.ReadFile(string(r))
-	require.NoError(t, err)
-	for line := range strings.Lines(string(text)) {
-		var who string
-		var at int64
-		_, err := fmt.Sscanf(line, "%s %d", &who, &at)
-		require.NoError(t, err)
-		if who != name {
-			continue
-		}
-		if first == 0 {
-			first = at
-		}
-		last = max(last, at)
+	require.Less(t, strings.LastIndex(r.text(), "first"), strings.Index(r.text(), "second"))
+}
+
+// dial connects the test itself.
+func dial(t *testing.T, srv *zktest.Server, identity string) *zkrecipes.Client {
+	t.Helper()
+	return recipetest.DialTo(t, []string{srv.Addr()}, &zkrecipes.Options{Identity: identity})
+}
+
+// expireAll expires all sessions.
+func expireAll(srv *zktest.Server) {
+	for _, s := range srv.Sessions() {
+		srv.Expire(s.ID)
 	}
-	require.NotZero(t, first, "%s has not written", name)
-	return first, last
 }

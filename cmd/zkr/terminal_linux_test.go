@@ -142,8 +142,7 @@ func TestTheCommandHasTheTerminalWhenItReadsIt(t *testing.T) {
 func TestTopShowsLinesUntilTheUserQuits(t *testing.T) {
 	t.Parallel()
 	srv := newServer(t)
-	holder := start(t, srv.Addr(), "lock", "/locks/a", "-c", "echo held; sleep 600")
-	holder.await("held")
+	hold(t, srv.Addr(), "/locks/a")
 	p := prepare(t, srv.Addr(), "top", "--interval", "100ms")
 	p.cmd.Env = append(p.cmd.Env, "TERM=xterm")
 	term := startOn(t, p)
@@ -158,8 +157,7 @@ func TestTopShowsLinesUntilTheUserQuits(t *testing.T) {
 func TestAWaiterSaysOnATerminalWhoHolds(t *testing.T) {
 	t.Parallel()
 	srv := newServer(t)
-	holder := prepare(t, srv.Addr(), "lock", "/a", "--identity", "backup-host:77", "-c", "echo held; sleep 600")
-	holder.start().await("held")
+	holder := hold(t, srv.Addr(), "/a", "--identity", "backup-host:77")
 	first := start(t, srv.Addr(), "lock", "/a", "true") // not on a terminal: it says nothing
 	awaitLine(t, srv, "/a", 2)
 	p := prepare(t, srv.Addr(), "lock", "/a", "echo", "has run")
@@ -195,9 +193,8 @@ func TestALostConnectionIsSaidWithTheReason(t *testing.T) {
 
 func TestEachServerIsNamedWhenTheTimeIsOver(t *testing.T) {
 	t.Parallel()
-	code, _, stderr := zkr(t, "127.0.0.1:1,127.0.0.1:2", "ls", "--connect-timeout", "100ms")
-	require.Equal(t, 69, code)
-	require.Regexp(t, `^zkr: no connection in 100ms: 127.0.0.1:[12]: connect: connection refused; 127.0.0.1:[12]: connect: connection refused\n$`, stderr)
+	require.Regexp(t, `^zkr: no connection in 100ms: 127.0.0.1:[12]: connect: connection refused; 127.0.0.1:[12]: connect: connection refused\n$`,
+		refused(t, 69, "127.0.0.1:1,127.0.0.1:2", "ls", "--connect-timeout", "100ms"))
 }
 
 func TestAServerThatDoesNotAnswerIsNamedBeforeTheTimeIsOver(t *testing.T) {
@@ -208,4 +205,20 @@ func TestAServerThatDoesNotAnswerIsNamedBeforeTheTimeIsOver(t *testing.T) {
 	})
 	p.signal(syscall.SIGTERM)
 	require.Equal(t, 143, p.wait())
+}
+
+func TestOutputThatCannotBeWrittenIsAnError(t *testing.T) {
+	t.Parallel()
+	srv := newServer(t)
+	succeed(t, srv.Addr(), "queue", "put", "/jobs", "data")
+	for _, args := range [][]string{{"ls"}, {"ls", "-o", "json"}, {"who", "/jobs"}, {"queue", "peek", "/jobs"}, {"graph", "--format", "dot"}, {"version"}, {"describe", "/jobs"}, {"who", "--watch", "/jobs"}} {
+		full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+		require.NoError(t, err)
+		p := prepare(t, srv.Addr(), args...)
+		p.cmd.Stdout = full
+		code := p.start().wait()
+		full.Close()
+		require.Equal(t, 74, code, "%v: %s", args, p.stderr.String())
+		require.Contains(t, p.stderr.String(), "no space left", args)
+	}
 }

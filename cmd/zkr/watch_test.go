@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/zkrecipes/zkrecipes"
+	"github.com/zkrecipes/zkrecipes/internal/recipetest"
 )
 
 // eventsSeen returns the events that zkr events has printed, as "event identity".
@@ -25,20 +26,15 @@ func eventsSeen(t *testing.T, text string) (seen []string) {
 func TestEventsTellWhoComesHoldsAndGoes(t *testing.T) {
 	t.Parallel()
 	srv := newServer(t)
-	first, second := dialAs(t, srv, "first"), dialAs(t, srv, "second")
-	l, err := zkrecipes.NewMutex(first, "/a").Lock(t.Context())
-	require.NoError(t, err)
+	first, second := dial(t, srv, "first"), dial(t, srv, "second")
+	l := recipetest.LockOn(t, zkrecipes.NewMutex(first, "/a"))
 	watch := start(t, srv.Addr(), "events", "/a")
 	watch.await(`"holds"`)
-	granted := make(chan *zkrecipes.Lease, 1)
-	go func() {
-		l, _ := zkrecipes.NewMutex(second, "/a").Lock(t.Context())
-		granted <- l
-	}()
+	granted := recipetest.LockLater(t, zkrecipes.NewMutex(second, "/a"))
 	watch.await(`"joined"`)
 	require.NoError(t, l.Release())
 	watch.await(`"granted"`)
-	require.NoError(t, (<-granted).Release())
+	require.NoError(t, granted.Get().Release())
 	eventually(t, "all is told", func() bool { return strings.Count(watch.stdout.String(), `"released"`) == 2 })
 	require.Equal(t, []string{"holds first", "joined second", "released first", "granted second", "released second"}, eventsSeen(t, watch.stdout.String()))
 }
@@ -47,13 +43,12 @@ func TestEventsTellOfADeadlockAndOfMembers(t *testing.T) {
 	t.Parallel()
 	srv := newServer(t)
 	watch := start(t, srv.Addr(), "events", "/a", "--deadlocks", "/", "--every", "1s")
-	one, two := dialAs(t, srv, "one"), dialAs(t, srv, "two")
+	one, two := dial(t, srv, "one"), dial(t, srv, "two")
 	for path, c := range map[string]*zkrecipes.Client{"/a": one, "/b": two} {
-		_, err := zkrecipes.NewMutex(c, path).Lock(t.Context())
-		require.NoError(t, err)
+		recipetest.LockOn(t, zkrecipes.NewMutex(c, path))
 	}
 	for path, c := range map[string]*zkrecipes.Client{"/b": one, "/a": two} {
-		go func() { _, _ = zkrecipes.NewMutex(c, path).Lock(t.Context()) }()
+		recipetest.LockLater(t, zkrecipes.NewMutex(c, path))
 	}
 	watch.await(`"deadlock"`)
 	require.Contains(t, watch.stdout.String(), "waits for /a, which one (0x")
@@ -78,30 +73,19 @@ func TestWhoListsAgainAfterEachChange(t *testing.T) {
 	srv := newServer(t)
 	watch := start(t, srv.Addr(), "who", "/a", "--watch")
 	watch.await("STATE")
-	l, err := zkrecipes.NewMutex(dialAs(t, srv, "first"), "/a").Lock(t.Context())
-	require.NoError(t, err)
+	l := recipetest.LockOn(t, zkrecipes.NewMutex(dial(t, srv, "first"), "/a"))
 	watch.await("holds  first")
 	before := strings.Count(watch.stdout.String(), "STATE")
 	require.NoError(t, l.Release())
 	eventually(t, "it lists again", func() bool { return strings.Count(watch.stdout.String(), "STATE") > before })
 }
 
-func TestTheLastPeriodOfAJobIsShown(t *testing.T) {
-	t.Parallel()
-	srv := newServer(t)
-	succeed(t, srv.Addr(), "job", "/jobs/report", "--every", "1h", "--identity", "db-7:1", "true")
-	for _, path := range []string{"/jobs/report", "/jobs/report/lock"} {
-		require.Regexp(t, `(?m)^/jobs/report/lock  mutex, last done: the period of \S+:00:00Z, at \S+Z by db-7:1$`, succeed(t, srv.Addr(), "who", path))
-	}
-}
-
 func TestDescribe(t *testing.T) {
 	t.Parallel()
 	srv := newServer(t)
-	_, err := zkrecipes.NewMutex(dialAs(t, srv, "first"), "/a").Lock(t.Context())
-	require.NoError(t, err)
-	second := dialAs(t, srv, "second")
-	go func() { _, _ = zkrecipes.NewMutex(second, "/a").Lock(t.Context()) }()
+	recipetest.LockOn(t, zkrecipes.NewMutex(dial(t, srv, "first"), "/a"))
+	second := dial(t, srv, "second")
+	recipetest.LockLater(t, zkrecipes.NewMutex(second, "/a"))
 	awaitLine(t, srv, "/a", 2)
 	text := succeed(t, srv.Addr(), "describe", "/a")
 	for _, want := range []string{`(?m)^holds +first `, `(?m)^waits +second `, `(?m)^znode +version \d+, created 2`, `(?m)^data +\d+ bytes: zkrecipes/1 mutex`, `(?m)^acl +world:anyone:rwcda$`, `(?m)^advice .*zkr evict --holder /a PLACE$`} {
@@ -112,13 +96,9 @@ func TestDescribe(t *testing.T) {
 	require.Equal(t, []any{"world:anyone:rwcda"}, d["acl"])
 	require.Len(t, d["places"], 2)
 	require.Contains(t, succeed(t, srv.Addr(), "describe", "/"), "used by no recipe")
-	q := zkrecipes.NewQueue(second, "/jobs", nil)
-	_, err = q.Put(t.Context(), []byte("job"))
-	require.NoError(t, err)
+	recipetest.PutOn(t, zkrecipes.NewQueue(second, "/jobs", nil), "job")
 	text = succeed(t, srv.Addr(), "describe", "/jobs")
 	require.Contains(t, text, "/jobs  queue, 1 item, 0 consumers wait for one\n")
 	require.Contains(t, text, "1 item is free, and no consumer waits for one: ")
-	code, _, stderr := zkr(t, srv.Addr(), "describe", "/none")
-	require.Equal(t, 1, code)
-	require.Contains(t, stderr, "/none")
+	require.Contains(t, refused(t, 1, srv.Addr(), "describe", "/none"), "/none")
 }

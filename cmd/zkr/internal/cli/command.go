@@ -14,147 +14,76 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/zkrecipes/zkrecipes"
 	"github.com/zkrecipes/zkrecipes/cmd/zkr/internal/guard"
 	"github.com/zkrecipes/zkrecipes/cmd/zkr/internal/view"
 )
 
-// held is what a command holds while it runs.
-type held struct {
-	guard.Hold
-	path    string
-	token   zkrecipes.Token
-	session int64
-	place   string // the znode
-	slots   []int
-	err     func() error
-	release func() error
-}
-
-func heldLease(l *zkrecipes.Lease) *held {
-	return &held{Hold: l, path: l.Path(), token: l.Token(), place: l.Check().Path, err: l.Err, release: l.Release}
-}
-
-func heldSlots(l *zkrecipes.SlotLease) *held {
-	return &held{
-		Hold: l, path: l.Path(), token: l.Token(), place: l.Checks()[0].Path, slots: l.Slots(),
-		err: l.Err, release: l.Release,
-	}
-}
-
-func heldTerm(t *zkrecipes.Term) *held {
-	return &held{Hold: t, path: t.Path(), token: t.Token(), place: t.Check().Path, err: t.Err, release: t.Resign}
-}
-
-// environ returns the environment with what the command should know of the hold. It replaces
-// what a zkr around this one has set, and leaves out secrets that are zkr's.
-func (h *held) environ(more ...string) []string {
-	env := slices.DeleteFunc(os.Environ(), func(v string) bool {
-		name, _, _ := strings.Cut(v, "=")
-		return slices.Contains([]string{"ZKR_PATH", "ZKR_TOKEN", "ZKR_PLACE", "ZKR_SLOT", "ZKR_SESSION", "ZKR_PERIOD", "ZKR_AUTH", "ZKR_SASL_PASSWORD"}, name)
-	})
-	env = append(env,
-		"ZKR_PATH="+h.path,
-		"ZKR_SESSION="+view.Session(h.session).String(),
-		"ZKR_TOKEN="+strconv.FormatInt(int64(h.token), 10),
-		"ZKR_PLACE="+path.Base(h.place))
-	if len(h.slots) > 0 {
-		env = append(env, "ZKR_SLOT="+strconv.Itoa(h.slots[0]))
-	}
-	return append(env, more...)
-}
-
-// command is the command line of zkr lock, elect and job that is to be run.
+// command is the command line of zkr lock, elect and job: a path, and a command that is to be run.
 type command struct {
 	shell    string // -c
 	grace    time.Duration
 	isGrace  bool // --grace was given
-	lostCode status
-	path     string
+	lostCode int
+	at       string // the path
+	path     string // of the executable
 	args     []string
 }
 
-func (m *command) addFlags(c *cobra.Command) {
-	c.Annotations = map[string]string{runsCommand: ""}
-	c.Flags().StringVarP(&m.shell, "command", "c", "", "run this string with /bin/sh; arguments after -- are $0, $1, ..")
-	c.Flags().DurationVar(&m.grace, "grace", 0, "time from SIGTERM to SIGKILL if the connection is lost (default: a quarter of the session timeout)")
-	m.lostCode = exitLost
-	c.Flags().Var(&m.lostCode, "lost-exit-code", "exit status if the lock is lost while the command runs")
-}
-
-// runsCommand is the annotation of commands of zkr whose second argument is a command to run.
+// runsCommand is the annotation of commands of zkr that run one.
 const runsCommand = "runs a command"
 
-// withDash returns the arguments of zkr with -- before those of a command to run. They are not zkr's,
-// whatever they look like.
-func withDash(root *cobra.Command, args []string) []string {
-	c, rest, err := root.Find(args)
-	if err != nil {
-		return args
-	}
-	if _, runs := c.Annotations[runsCommand]; !runs {
-		return args
-	}
-	operands := 0
-	for i := 0; i < len(rest); i++ {
-		switch arg := rest[i]; {
-		case arg == "--":
-			return args
-		case len(arg) > 1 && arg[0] == '-':
-			if takesNext(c, arg) {
-				i++
-			}
-		case operands == 1:
-			return slices.Concat([]string{c.Name()}, rest[:i], []string{"--"}, rest[i:])
-		default:
-			operands++
-		}
-	}
-	return args
+func (m *command) addFlags(c *cobra.Command) {
+	c.Annotations = map[string]string{runsCommand: ""}
+	c.Args = m.parse
+	c.Flags().StringVarP(&m.shell, "command", "c", "", "run this string with /bin/sh; arguments after -- are $0, $1, ..")
+	c.Flags().Var(durationFrom(0, &m.grace), "grace", "time from SIGTERM to SIGKILL if the connection is lost (default: a quarter of the session timeout)")
+	m.lostCode = exitLost
+	c.Flags().Var(exitStatus(&m.lostCode), "lost-exit-code", "exit status if the lock is lost while the command runs")
 }
 
-// takesNext reports whether the value of the flag, or of the last one of several short ones, is the
-// next argument.
-func takesNext(c *cobra.Command, arg string) bool {
-	if name, isLong := strings.CutPrefix(arg, "--"); isLong {
-		f := c.Flag(name) // none with =
-		return f != nil && f.NoOptDefVal == ""
-	}
-	for i := 1; i < len(arg); i++ {
-		f := cmp.Or(c.Flags().ShorthandLookup(arg[i:i+1]), c.InheritedFlags().ShorthandLookup(arg[i:i+1]))
-		if f == nil || f.NoOptDefVal == "" {
-			return f != nil && i == len(arg)-1
+// setArgs sets the arguments of zkr. If they have a command to run, flags end at PATH, and go on in parse.
+func setArgs(root *cobra.Command, args []string) {
+	root.SetArgs(args)
+	if c, _, err := root.Find(args); err == nil {
+		if _, runs := c.Annotations[runsCommand]; runs {
+			c.Flags().SetInterspersed(false)
 		}
 	}
-	return false
 }
 
-// parse splits "PATH -- command args" and looks for the command, before anything is locked.
-func (m *command) parse(c *cobra.Command, args []string) (path string, err error) {
-	dash := c.ArgsLenAtDash()
-	if dash < 0 {
-		dash = len(args)
+// parse parses "PATH [flags] [--] COMMAND [ARG..]", and looks for the command, before anything is
+// locked. What comes behind COMMAND is not zkr's, whatever it looks like.
+func (m *command) parse(c *cobra.Command, args []string) (err error) {
+	if len(args) == 0 || c.ArgsLenAtDash() == 0 {
+		return failf(exitUsage, "PATH comes first, before -- (usage: %s)", c.UseLine())
 	}
-	m.args = args[dash:]
+	m.at, m.args = args[0], args[1:]
+	if len(m.args) > 0 {
+		if err := c.ParseFlags(m.args); err != nil {
+			return err
+		}
+		m.args = c.Flags().Args()
+	}
+	if help, _ := c.Flags().GetBool("help"); help {
+		return pflag.ErrHelp
+	}
 	m.isGrace = c.Flags().Changed("grace")
 	if c.Flags().Changed("command") {
 		m.args = append([]string{"/bin/sh", "-c", m.shell}, m.args...)
 	}
-	switch {
-	case dash != 1:
-		return "", failf(exitUsage, "one path comes before --, not %d (usage: %s)", dash, c.UseLine())
-	case len(m.args) == 0:
-		return "", failf(exitUsage, "there is no command after -- (usage: %s)", c.UseLine())
+	if len(m.args) == 0 {
+		return failf(exitUsage, "there is no command after PATH (usage: %s)", c.UseLine())
 	}
 	if m.path, err = exec.LookPath(m.args[0]); err != nil {
-		return "", cannotRun(m.args[0], err)
+		return cannotRun(m.args[0], err)
 	}
-	return args[0], nil
+	return nil
 }
 
 // cannotRun returns a failure with the exit status that shells use.
@@ -169,17 +98,67 @@ func cannotRun(name string, err error) error {
 	return failf(code, "%q: %w", name, err)
 }
 
-// graceFor returns the grace in a session with that timeout. While all is well, a session is
-// known to live for two thirds of its timeout at least, so a longer grace would end commands
-// for nothing.
-func (m *command) graceFor(timeout time.Duration) (time.Duration, error) {
-	switch {
-	case !m.isGrace:
-		return timeout / 4, nil
-	case m.grace < 0 || m.grace > timeout/2:
-		return 0, failf(exitUsage, "--grace is %v, and must be from 0 to half of the session timeout, which is %v", m.grace, timeout)
+// connect connects, unless a signal comes, and checks the grace: while all is well, a session is known to
+// live for two thirds of its timeout at least, so a longer grace would end commands for nothing.
+func (a *app) connect(ctx context.Context, m *command) (client *zkrecipes.Client, err error) {
+	err = a.waiting(ctx, func(ctx context.Context) error {
+		if client, err = a.dial(ctx); err != nil {
+			return err
+		}
+		if timeout := client.Status().Timeout; timeout > 0 && m.grace > timeout/2 {
+			return failf(exitUsage, "--grace is %v, and must be from 0 to half of the session timeout, which is %v", m.grace, timeout)
+		}
+		return nil
+	})
+	if err != nil {
+		client.Close()
+		return nil, err
 	}
-	return m.grace, nil
+	return client, nil
+}
+
+// graceIn returns the grace in a session with that timeout, which may be shorter than that of the first.
+func (m *command) graceIn(timeout time.Duration) time.Duration {
+	if !m.isGrace {
+		return timeout / 4
+	}
+	return min(m.grace, timeout/2)
+}
+
+// lease is what a recipe grants: a Lease, a SlotLease or a Term.
+type lease interface {
+	guard.Hold
+	Path() string
+	Token() zkrecipes.Token
+	Err() error
+}
+
+// held is what a command holds while it runs.
+type held struct {
+	lease
+	place   string // its znode
+	release func() error
+	env     []string     // what else the command finds in its environment
+	done    func() error // called before release if the command has succeeded, unless nil
+}
+
+func heldLease(l *zkrecipes.Lease) *held {
+	return &held{lease: l, place: l.Check().Path, release: l.Release}
+}
+
+// environ returns the environment with what the command should know of the hold. It replaces
+// what a zkr around this one has set, and leaves out secrets that are zkr's.
+func (h *held) environ(session view.Session) []string {
+	env := slices.DeleteFunc(os.Environ(), func(v string) bool {
+		name, _, _ := strings.Cut(v, "=")
+		return slices.Contains([]string{"ZKR_PATH", "ZKR_TOKEN", "ZKR_PLACE", "ZKR_SLOT", "ZKR_SESSION", "ZKR_PERIOD", "ZKR_AUTH", "ZKR_SASL_PASSWORD"}, name)
+	})
+	env = append(env,
+		"ZKR_PATH="+h.Path(),
+		"ZKR_SESSION="+session.String(),
+		"ZKR_TOKEN="+strconv.FormatInt(int64(h.Token()), 10),
+		"ZKR_PLACE="+path.Base(h.place))
+	return append(env, h.env...)
 }
 
 // outcome says how a command that was held has ended.
@@ -196,78 +175,67 @@ func (o outcome) code() int {
 	return o.Code
 }
 
-// hold runs the command while h is held. after, if not nil, is called before the release if
-// the command has succeeded.
-func (a *app) hold(client *zkrecipes.Client, g *guard.Guard, h *held, m *command, env []string, after func() error) (outcome, error) {
-	h.session = client.Status().Session
-	timeout := client.Status().Timeout
-	if timeout == 0 { // between two sessions: the hold is over
-		timeout = time.Second
-	}
-	grace, err := m.graceFor(timeout)
+// underHold has take wait for something at the path, and runs the command while that is held.
+func (a *app) underHold(ctx context.Context, client *zkrecipes.Client, m *command, path string, take func(context.Context) (*held, error)) (outcome, error) {
+	g, err := guard.Start() // so it is ready by the time that the lock is held
 	if err != nil {
-		g.Close()
-		return outcome{}, errors.Join(err, h.release())
+		return outcome{}, &failure{exitSoftware, err}
 	}
+	var h *held
+	err = a.waiting(ctx, func(ctx context.Context) (err error) {
+		defer a.sayWhoHolds(ctx, client, path)()
+		h, err = take(ctx)
+		return err
+	})
+	if err == nil {
+		return a.hold(client, g, h, m)
+	}
+	g.Close()
+	if h != nil { // a signal came as it was granted
+		_ = h.release()
+	}
+	return outcome{}, err
+}
+
+// hold runs the command while h is held.
+func (a *app) hold(client *zkrecipes.Client, g *guard.Guard, h *held, m *command) (outcome, error) {
+	status := client.Status()
+	timeout := cmp.Or(status.Timeout, time.Second) // between two sessions: the hold is over
 	res, err := g.Run(h, guard.Command{
-		Path: m.path, Args: m.args, Env: h.environ(env...),
-		Grace: grace, Margin: timeout / 50, Signals: a.signals,
-		Say: func(text string) { fmt.Fprintf(a.stderr, "\r\nzkr: %s: %s\r\n", h.path, text) },
+		Path: m.path, Args: m.args, Env: h.environ(view.Session(status.Session)),
+		Grace: m.graceIn(timeout), Margin: timeout / 50, Signals: a.signals,
+		Say: func(text string) { fmt.Fprintf(a.stderr, "\r\nzkr: %s: %s\r\n", h.Path(), text) },
 	})
 	if err != nil {
 		_ = h.release()
 		return outcome{}, cannotRun(m.args[0], err)
 	}
-	o := outcome{Result: res, lost: h.err()}
+	o := outcome{Result: res, lost: h.Err()}
 	if o.lost == nil && res.Late {
 		o.lost = errors.New("the servers did not answer for so long that the lock could be lost")
 	}
-	if after != nil && o.lost == nil && o.code() == 0 {
-		if err := after(); errors.Is(err, zkrecipes.ErrLost) {
-			o.lost = err
-		} else if err != nil {
-			_ = h.release()
-			return o, err
-		}
+	if h.done != nil && o.lost == nil && o.code() == 0 {
+		err = h.done()
 	}
-	if err := h.release(); errors.Is(err, zkrecipes.ErrLost) {
+	released := h.release()
+	switch {
+	case errors.Is(err, zkrecipes.ErrLost):
 		o.lost = err
-	} else if err != nil && o.lost == nil {
-		a.complain(exitFailure, fmt.Errorf("release %s: %w", h.path, err))
+	case err != nil:
+		return o, err
+	case errors.Is(released, zkrecipes.ErrLost):
+		o.lost = released
+	case released != nil && o.lost == nil:
+		a.complain(exitFailure, fmt.Errorf("release %s: %w", h.Path(), released))
 	}
 	return o, nil
 }
 
-// end returns the error that leads to the exit status of a command that was held.
-func (m *command) end(path string, o outcome, err error) error {
-	switch {
-	case err != nil:
-		return err
-	case o.lost != nil:
-		return m.failLost(path, o)
-	}
-	return exit(o.code())
-}
-
 // failLost returns the failure of a command whose lock was lost.
-func (m *command) failLost(path string, o outcome) error {
+func (m *command) failLost(o outcome) error {
 	err := o.lost
 	if e := (*zkrecipes.Error)(nil); errors.As(err, &e) {
 		err = e.Err // the path is named once
 	}
-	return failf(int(m.lostCode), "%s: lost while the command ran: %w", path, err)
-}
-
-// waiting calls f, whose context ends with a signal that ends a process. Signals that come
-// later are left to the caller.
-func (a *app) waiting(ctx context.Context, f func(context.Context) error) error {
-	ctx, stop := context.WithCancelCause(ctx)
-	ended := make(chan syscall.Signal, 1)
-	go func() { ended <- a.endBySignal(ctx, stop) }()
-	err := f(ctx)
-	stop(nil)
-	if sig := <-ended; sig != 0 { // perhaps taken as f returned: nobody else will see it
-		return exit(exitSignal + int(sig))
-	}
-	return err
+	return failf(m.lostCode, "%s: lost while the command ran: %w", m.at, err)
 }

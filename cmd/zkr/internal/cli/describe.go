@@ -8,12 +8,10 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"net"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"text/tabwriter"
 	"time"
 
@@ -82,7 +80,7 @@ func (a *app) readDescription(ctx context.Context, client *zkrecipes.Client, pat
 	if d.Recipe == zkrecipes.RecipeQueue {
 		d.Dead, _ = zkrecipes.NewQueue(client, path, nil).DeadLetters().Len(ctx) // none if there is no such queue
 	}
-	known := addresses(ctx, a.servers, a.isTLS)
+	known := a.addresses(ctx)
 	for _, p := range d.Places {
 		if address := known[p.Session]; address != "" {
 			d.Addresses[p.Session.String()] = address
@@ -104,48 +102,23 @@ func entryText(e zk.ACL) string {
 }
 
 // addresses returns where the clients of sessions are, as far as the servers tell.
-func addresses(ctx context.Context, servers []string, isTLS bool) map[view.Session]string {
+func (a *app) addresses(ctx context.Context) map[view.Session]string {
 	found := map[view.Session]string{}
-	if isTLS {
+	if a.isTLS {
 		return found
 	}
-	ctx, cancel := context.WithTimeout(ctx, lookTime)
-	defer cancel()
-	var mu sync.Mutex
-	var all sync.WaitGroup
-	for _, server := range servers {
-		all.Go(func() {
-			text, _ := ask(ctx, server, "cons")
-			mu.Lock()
-			defer mu.Unlock()
-			for _, m := range connection.FindAllStringSubmatch(text, -1) {
-				if id, err := strconv.ParseUint(m[2], 0, 64); err == nil {
-					found[view.Session(id)] = m[1]
-				}
+	for _, r := range a.ask(ctx, lookTime, "cons") {
+		for _, m := range connection.FindAllStringSubmatch(r.text, -1) {
+			if id, err := strconv.ParseUint(m[2], 0, 64); err == nil {
+				found[view.Session(id)] = m[1]
 			}
-		})
+		}
 	}
-	all.Wait()
 	return found
 }
 
 // connection is a line of cons (org.apache.zookeeper.server.ServerCnxn, dumpConnectionInfo).
 var connection = regexp.MustCompile(`(?m)^ ?/(\S+?)\[\d+\]\(.*\bsid=(0x[0-9a-f]+)`)
-
-// ask sends a command of four letters, and returns what the server answers.
-func ask(ctx context.Context, server, command string) (string, error) {
-	nc, err := (&net.Dialer{}).DialContext(ctx, "tcp", server)
-	if err != nil {
-		return "", err
-	}
-	defer nc.Close()
-	if deadline, ok := ctx.Deadline(); ok {
-		_ = nc.SetDeadline(deadline)
-	}
-	_, _ = io.WriteString(nc, command)
-	reply, err := io.ReadAll(io.LimitReader(nc, 16<<20))
-	return string(reply), err
-}
 
 // advice says what one can do about a line.
 func advice(l view.Line, dead int) (lines []string) {

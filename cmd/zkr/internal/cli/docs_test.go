@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/spf13/pflag"
 	"github.com/stretchr/testify/require"
 )
 
@@ -27,22 +28,20 @@ func TestCommandsInTheDocumentsHaveTheseFlags(t *testing.T) {
 			root := (&app{}).root()
 			root.InitDefaultHelpCmd()
 			root.InitDefaultCompletionCmd()
-			args := withDash(root, strings.Fields(strings.ReplaceAll(m[1], ",", "")))
-			c, rest, err := root.Find(args)
+			args := strings.Fields(strings.ReplaceAll(m[1], ",", ""))
+			setArgs(root, args)
+			c, args, err := root.Find(args)
 			require.NoError(t, err, "%s: zkr %s", file, m[1])
 			require.NotSame(t, root, c, "%s: zkr %s", file, m[1])
-			for _, arg := range rest {
-				if arg == "--" {
-					break
-				}
-				if name, long := strings.CutPrefix(arg, "--"); long {
-					require.NotNil(t, c.Flag(name), "%s: zkr %s", file, m[1])
-					flags++
-				} else if len(arg) == 2 && arg[0] == '-' {
-					c.InheritedFlags() // adds them
-					require.NotNil(t, c.Flags().ShorthandLookup(arg[1:]), "%s: zkr %s", file, m[1])
-					flags++
-				}
+			c.InheritedFlags() // adds them
+			parse := func(args []string) []string {
+				err := c.Flags().ParseAll(args, func(*pflag.Flag, string) error { flags++; return nil })
+				require.NoError(t, err, "%s: zkr %s", file, m[1])
+				return c.Flags().Args()
+			}
+			operands := parse(args)
+			if _, runs := c.Annotations[runsCommand]; runs && len(operands) > 0 {
+				parse(operands[1:]) // flags go on behind PATH
 			}
 		}
 	}

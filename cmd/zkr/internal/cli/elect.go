@@ -10,7 +10,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/zkrecipes/zkrecipes"
-	"github.com/zkrecipes/zkrecipes/cmd/zkr/internal/guard"
 )
 
 const longElect = `Elect campaigns at PATH, and runs a command while it leads. If the leadership is lost, the command
@@ -29,13 +28,7 @@ func (a *app) elect() *cobra.Command {
 		Short:   "Run a command while being the leader",
 		Long:    longElect,
 		Example: "  zkr elect /services/billing --value \"$HOSTNAME:8080\" -- billing --listen :8080",
-		RunE: func(c *cobra.Command, args []string) error {
-			path, err := m.parse(c, args)
-			if err != nil {
-				return err
-			}
-			return a.runElect(c.Context(), path, value, m)
-		},
+		RunE:    func(c *cobra.Command, _ []string) error { return a.runElect(c.Context(), m, value) },
 	}
 	m.addFlags(c)
 	c.Flags().StringVar(&value, "value", "", "what others see of the leader, such as an address")
@@ -43,23 +36,21 @@ func (a *app) elect() *cobra.Command {
 }
 
 // runElect leads until the command ends by itself.
-func (a *app) runElect(ctx context.Context, path, value string, m *command) error {
-	var client *zkrecipes.Client
-	err := a.waiting(ctx, func(ctx context.Context) (err error) {
-		if client, err = a.dial(ctx); err == nil {
-			_, err = m.graceFor(client.Status().Timeout)
-		}
-		return err
-	})
-	if client != nil {
-		defer client.Close()
-	}
+func (a *app) runElect(ctx context.Context, m *command, value string) error {
+	client, err := a.connect(ctx, m)
 	if err != nil {
 		return err
 	}
-	election := zkrecipes.NewElection(client, path)
+	defer client.Close()
+	election := zkrecipes.NewElection(client, m.at)
 	for {
-		o, err := a.lead(ctx, client, election, value, m)
+		o, err := a.underHold(ctx, client, m, m.at, func(ctx context.Context) (*held, error) {
+			t, err := election.Campaign(ctx, []byte(value))
+			if err != nil {
+				return nil, err
+			}
+			return &held{lease: t, place: t.Check().Path, release: t.Resign}, nil
+		})
 		switch {
 		case err != nil:
 			return err
@@ -68,7 +59,7 @@ func (a *app) runElect(ctx context.Context, path, value string, m *command) erro
 		case o.isToldToEnd():
 			return exit(exitSignal + int(o.Told))
 		}
-		a.complain(int(m.lostCode), m.failLost(path, o))
+		a.complain(m.lostCode, m.failLost(o))
 	}
 }
 
@@ -77,26 +68,4 @@ func (a *app) runElect(ctx context.Context, path, value string, m *command) erro
 func (o outcome) isToldToEnd() bool {
 	return o.Told == syscall.SIGTERM ||
 		!o.Late && slices.Contains([]syscall.Signal{syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT}, o.Told)
-}
-
-// lead runs the command for one term.
-func (a *app) lead(ctx context.Context, client *zkrecipes.Client, election *zkrecipes.Election, value string, m *command) (outcome, error) {
-	g, err := guard.Start()
-	if err != nil {
-		return outcome{}, &failure{exitSoftware, err}
-	}
-	var term *zkrecipes.Term
-	err = a.waiting(ctx, func(ctx context.Context) (err error) {
-		defer a.sayWhoHolds(ctx, client, election.Path())()
-		term, err = election.Campaign(ctx, []byte(value))
-		return err
-	})
-	if err != nil {
-		g.Close()
-		if term != nil { // a signal came as the election was won
-			_ = term.Resign()
-		}
-		return outcome{}, err
-	}
-	return a.hold(client, g, heldTerm(term), m, nil, nil)
 }

@@ -5,9 +5,6 @@ package cli
 import (
 	"context"
 	"errors"
-	"fmt"
-	"io"
-	"path"
 	"slices"
 	"strings"
 	"sync"
@@ -28,14 +25,19 @@ const (
 // watchLine calls tell with the line at the path, and again after each change, until ctx ends or
 // tell returns an error. A line that nobody uses has no places.
 func watchLine(ctx context.Context, client *zkrecipes.Client, at string, tell func(view.Line) error) error {
-	ctx, stop := context.WithCancel(ctx)
-	var all sync.WaitGroup
-	defer all.Wait()
-	defer stop()
-	changed := changesOf(ctx, client, at, &all)
+	changed := make(chan struct{}, 1)
+	defer beside(ctx, watches(client, at, func() {
+		select {
+		case changed <- struct{}{}:
+		default:
+		}
+	})...)()
 	for {
 		began := time.Now()
-		l, err := readUnused(ctx, client, at)
+		l, err := view.ReadPath(ctx, client, at)
+		if errors.Is(err, zkrecipes.ErrUnused) || errors.Is(err, zk.ErrNoNode) {
+			l, err = view.Line{Path: at, Places: []view.Place{}}, nil
+		}
 		if err == nil {
 			err = tell(l)
 		}
@@ -60,37 +62,22 @@ func watchLine(ctx context.Context, client *zkrecipes.Client, at string, tell fu
 	}
 }
 
-// readUnused is like view.ReadPath, but a line that nobody uses has no places.
-func readUnused(ctx context.Context, client *zkrecipes.Client, at string) (view.Line, error) {
-	l, err := view.ReadPath(ctx, client, at)
-	if errors.Is(err, zkrecipes.ErrUnused) || errors.Is(err, zk.ErrNoNode) {
-		return view.Line{Path: at, Places: []view.Place{}}, nil
-	}
-	return l, err
-}
-
-// changesOf watches what can change in the line at a path, of whatever recipe it is, until ctx ends.
-func changesOf(ctx context.Context, client *zkrecipes.Client, at string, all *sync.WaitGroup) <-chan struct{} {
-	changed := make(chan struct{}, 1)
-	nudge := func() {
-		select {
-		case changed <- struct{}{}:
-		default:
-		}
-	}
-	all.Go(func() {
+// watches returns functions that call changed after what can be a change in the line at a path, of
+// whatever recipe it is.
+func watches(client *zkrecipes.Client, at string, changed func()) []func(context.Context) {
+	all := []func(context.Context){func(ctx context.Context) {
 		for range client.Watch(ctx, at) {
-			nudge()
+			changed()
 		}
-	})
+	}}
 	for _, dir := range []string{"", "/line", "/slots", "/round", "/members"} {
-		all.Go(func() {
+		all = append(all, func(ctx context.Context) {
 			for range client.WatchChildren(ctx, strings.TrimSuffix(at, "/")+dir) {
-				nudge()
+				changed()
 			}
 		})
 	}
-	return changed
+	return all
 }
 
 // event is what has happened to a place, as it is printed.
@@ -100,8 +87,8 @@ type event struct {
 	Path     string          `json:"path"`
 	Place    string          `json:"place,omitempty"`
 	Identity string          `json:"identity,omitempty"`
-	Session  *view.Session   `json:"session,omitempty"`
-	Since    *time.Time      `json:"since,omitempty"` // when it joined, by the servers' clock
+	Session  view.Session    `json:"session,omitzero"`
+	Since    time.Time       `json:"since,omitzero"` // when it joined, by the servers' clock
 	Token    zkrecipes.Token `json:"token,omitempty"`
 	Sentence string          `json:"sentence,omitempty"` // of a deadlock
 }
@@ -109,9 +96,8 @@ type event struct {
 // eventsBetween returns what has happened between two looks. before is nil at the first.
 func eventsBetween(now time.Time, before *view.Line, l view.Line) (events []event) {
 	add := func(what string, p view.Place) {
-		session, since := p.Session, p.Since
 		events = append(events, event{
-			Time: now.UTC(), Event: what, Path: l.Path, Place: p.Name, Identity: p.Identity, Session: &session, Since: &since, Token: p.Token,
+			Time: now.UTC(), Event: what, Path: l.Path, Place: p.Name, Identity: p.Identity, Session: p.Session, Since: p.Since, Token: p.Token,
 		})
 	}
 	if before == nil {
@@ -145,7 +131,7 @@ func eventsBetween(now time.Time, before *view.Line, l view.Line) (events []even
 
 func (a *app) events() *cobra.Command {
 	var deadlocks string
-	var every time.Duration
+	every := 10 * time.Second
 	c := &cobra.Command{
 		Use:   "events PATH",
 		Short: "Print what happens at a path, one JSON object a line",
@@ -156,17 +142,12 @@ func (a *app) events() *cobra.Command {
 			"With --deadlocks it also looks at all lines below a path every so often, and prints \"deadlock\" for\n" +
 			"one in which PATH is.",
 		Args: cobra.ExactArgs(1),
-		RunE: func(c *cobra.Command, args []string) error {
-			if every < time.Second {
-				return failf(exitUsage, "--every is %v, and must be at least 1s", every)
-			}
-			return a.with(c, func(ctx context.Context, client *zkrecipes.Client) error {
-				return a.printEvents(ctx, client, args[0], deadlocks, every)
-			})
-		},
+		RunE: a.on(func(ctx context.Context, client *zkrecipes.Client, args []string) error {
+			return a.printEvents(ctx, client, args[0], deadlocks, every)
+		}),
 	}
 	c.Flags().StringVar(&deadlocks, "deadlocks", "", "look for deadlocks below this path, which costs what zkr graph does")
-	c.Flags().DurationVar(&every, "every", 10*time.Second, "time between two looks of --deadlocks")
+	c.Flags().Var(durationFrom(time.Second, &every), "every", "time between two looks of --deadlocks")
 	return c
 }
 
@@ -174,34 +155,29 @@ func (a *app) printEvents(ctx context.Context, client *zkrecipes.Client, at, dea
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	var mu sync.Mutex // of standard output
-	lines := encoder{a.stdout}
 	print := func(events ...event) error {
 		mu.Lock()
 		defer mu.Unlock()
 		for _, e := range events {
-			if err := lines.Encode(e); err != nil {
+			if err := writeJSON(a.stdout, e); err != nil {
 				return err
 			}
 		}
 		return nil
 	}
-	var looking sync.WaitGroup
-	defer looking.Wait()
 	if deadlocks != "" {
-		looking.Go(func() {
+		defer beside(ctx, func(ctx context.Context) {
 			if err := a.watchDeadlocks(ctx, client, at, deadlocks, every, print); err != nil {
 				stop(err)
 			}
-		})
+		})()
 	}
 	var before *view.Line
-	err := watchLine(ctx, client, at, func(l view.Line) error {
+	return watchLine(ctx, client, at, func(l view.Line) error {
 		events := eventsBetween(time.Now(), before, l)
 		before = &l
 		return print(events...)
 	})
-	stop(err)
-	return err
 }
 
 // watchDeadlocks prints the deadlocks in which the path is, each once.
@@ -233,14 +209,4 @@ func (a *app) watchDeadlocks(ctx context.Context, client *zkrecipes.Client, at, 
 		}
 		known = found
 	}
-}
-
-// watchWho prints who is there after each change.
-func (a *app) watchWho(ctx context.Context, client *zkrecipes.Client, at string) error {
-	return watchLine(ctx, client, at, func(l view.Line) error {
-		return a.print(l, func(w io.Writer) {
-			fmt.Fprintf(w, "%s  %s\n", time.Now().Format(time.TimeOnly), view.Clean(path.Clean(at)))
-			printPlaces(w, l)
-		})
-	})
 }

@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
 
 	"github.com/go-zookeeper/zk"
 
@@ -36,12 +35,7 @@ type failure struct {
 	err  error
 }
 
-func (f *failure) Error() string {
-	if f.err == nil {
-		return fmt.Sprintf("exit status %d", f.code)
-	}
-	return f.err.Error()
-}
+func (f *failure) Error() string { return fmt.Sprint(f.err) }
 
 func (f *failure) Unwrap() error { return f.err }
 
@@ -58,22 +52,6 @@ func failf(code int, format string, args ...any) error {
 	return &failure{code, fmt.Errorf(format, args...)}
 }
 
-// status is the value of a flag: an exit status. The system keeps the lowest eight bits of one, so
-// 256 would be a success.
-type status int
-
-func (s *status) String() string { return strconv.Itoa(int(*s)) }
-func (s *status) Type() string   { return "status" }
-
-func (s *status) Set(text string) error {
-	n, err := strconv.ParseUint(text, 10, 8)
-	if err != nil {
-		return errors.New("must be from 0 to 255")
-	}
-	*s = status(n)
-	return nil
-}
-
 // exitCode returns the exit status of an error.
 func exitCode(err error) int {
 	var f *failure
@@ -86,6 +64,8 @@ func exitCode(err error) int {
 		return exitUsage
 	case errors.Is(err, zk.ErrNoAuth), errors.Is(err, zk.ErrAuthFailed):
 		return exitNoPerm
+	case errors.Is(err, zkrecipes.ErrEvicted):
+		return exitNotAcquired
 	case errors.Is(err, context.DeadlineExceeded):
 		return exitUnavailable
 	}

@@ -3,11 +3,14 @@
 package cli
 
 import (
-	"bytes"
+	"cmp"
 	"context"
 	"fmt"
+	"io"
 	"os"
+	"path"
 	"path/filepath"
+	"runtime/debug"
 	"strings"
 	"time"
 
@@ -38,37 +41,23 @@ const files = `zkr/zkr.env in $XDG_CONFIG_HOME or ~/.config: lines of NAME=value
 Another file: --config, or $ZKR_CONFIG. It must belong to you or root. Others must not be able to
 write it, nor to read it if it has secrets.`
 
-// environment describes the variables.
-func environment() string {
-	var b strings.Builder
-	for _, s := range settings {
-		fmt.Fprintf(&b, "%s\n    %s", s.env, s.usage)
-		if s.flag != "" {
-			fmt.Fprintf(&b, " (--%s)", s.flag)
-		}
-		if s.preset != "" {
-			fmt.Fprintf(&b, "; default %s", s.preset)
-		}
-		b.WriteByte('\n')
-	}
-	b.WriteString("ZKR_PATH, ZKR_TOKEN, ZKR_PLACE, ZKR_SESSION, ZKR_SLOT, ZKR_PERIOD\n    zkr sets them for the command that it runs.")
-	return b.String()
-}
+const environment = `The flags of all commands (zkr help settings) are also variables: --session-timeout is
+ZKR_SESSION_TIMEOUT. These have no flag:
+ZKR_AUTH           credential, scheme:data, as digest:user:password
+ZKR_SASL_PASSWORD  password of --sasl-user
+zkr sets ZKR_PATH, ZKR_TOKEN, ZKR_PLACE, ZKR_SESSION, ZKR_SLOT and ZKR_PERIOD for the command that it runs.`
 
 // addTopics adds help topics, and takes what they say out of the help of each command.
-func (a *app) addTopics(root *cobra.Command) {
+func addTopics(root *cobra.Command) {
 	root.AddCommand(
 		&cobra.Command{Use: "settings", Short: "Flags of all commands, the environment and the file", Long: "Settings come from flags, the environment and a file, in this order. There is no flag for a secret.\n\n" +
-			root.PersistentFlags().FlagUsagesWrapped(100) + "\n" + environment() + "\n\n" + files},
+			root.PersistentFlags().FlagUsagesWrapped(100) + "\n" + environment + "\n\n" + files},
 		&cobra.Command{Use: "exit-status", Short: "Exit statuses", Long: exitStatuses},
 	)
-	usage := strings.Replace(root.UsageTemplate(), "{{if .HasAvailableLocalFlags}}",
-		"{{if not .HasParent}}\n\nFlags of all commands: zkr help settings{{else if .HasAvailableLocalFlags}}", 1)
-	begin := strings.Index(usage, "{{if .HasAvailableInheritedFlags}}")
-	end := begin + strings.Index(usage[max(0, begin):], "{{end}}") + len("{{end}}")
-	if begin >= 0 {
-		root.SetUsageTemplate(usage[:begin] + "{{if .HasAvailableInheritedFlags}}\n\nFlags of all commands: zkr help settings{{end}}" + usage[end:])
-	}
+	const elsewhere = "Flags of all commands: zkr help settings"
+	root.SetUsageTemplate(strings.NewReplacer(
+		"{{if .HasAvailableLocalFlags}}", "{{if not .HasParent}}\n\n"+elsewhere+"{{else if .HasAvailableLocalFlags}}",
+		"Global Flags:\n{{.InheritedFlags.FlagUsages | trimTrailingWhitespaces}}", elsewhere).Replace(root.UsageTemplate()))
 }
 
 // man returns the hidden command that writes the man pages.
@@ -80,30 +69,23 @@ func (a *app) man() *cobra.Command {
 		Args:   cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			c.Root().DisableAutoGenTag = true
-			return writeMan(c.Root(), args[0])
+			if err := doc.GenManTree(c.Root(), &doc.GenManHeader{Title: "ZKR", Section: "1", Source: "zkrecipes"}, args[0]); err != nil {
+				return err
+			}
+			end := "" // of each page: what concerns all commands
+			for _, s := range [][2]string{{"EXIT STATUS", exitStatuses}, {"ENVIRONMENT", environment}, {"FILES", files}} {
+				end += fmt.Sprintf(".SH %s\n.nf\n%s\n.fi\n", s[0], strings.NewReplacer(`\`, `\e`, "-", `\-`).Replace(s[1]))
+			}
+			pages, err := filepath.Glob(filepath.Join(args[0], "zkr*.1"))
+			for _, page := range pages {
+				text, e := os.ReadFile(page)
+				if err = cmp.Or(err, e); err == nil {
+					err = os.WriteFile(page, append(text, end...), 0o644)
+				}
+			}
+			return err
 		},
 	}
-}
-
-// writeMan writes the page of a command, and those of its commands.
-func writeMan(c *cobra.Command, dir string) error {
-	for _, sub := range c.Commands() {
-		if !sub.IsAvailableCommand() {
-			continue
-		}
-		if err := writeMan(sub, dir); err != nil {
-			return err
-		}
-	}
-	var page bytes.Buffer
-	if err := doc.GenMan(c, &doc.GenManHeader{Title: "ZKR", Section: "1", Source: "zkrecipes"}, &page); err != nil {
-		return err
-	}
-	for _, s := range [][2]string{{"EXIT STATUS", exitStatuses}, {"ENVIRONMENT", environment()}, {"FILES", files}} {
-		text := strings.ReplaceAll(strings.ReplaceAll(s[1], `\`, `\e`), "-", `\-`)
-		fmt.Fprintf(&page, ".SH %s\n.nf\n%s\n.fi\n", s[0], text)
-	}
-	return os.WriteFile(filepath.Join(dir, strings.ReplaceAll(c.CommandPath(), " ", "-")+".1"), page.Bytes(), 0o644)
 }
 
 const completionTime = 2 * time.Second
@@ -111,6 +93,9 @@ const completionTime = 2 * time.Second
 // addCompletion has a shell complete paths, places and items from the servers, which it asks for
 // at most completionTime.
 func (a *app) addCompletion(c *cobra.Command) {
+	for _, sub := range c.Commands() {
+		a.addCompletion(sub)
+	}
 	_, operands, _ := strings.Cut(c.Use, " ")
 	if !strings.Contains(operands, "PATH") && !strings.Contains(operands, "ROOT") {
 		return
@@ -119,46 +104,37 @@ func (a *app) addCompletion(c *cobra.Command) {
 		_, runs := c.Annotations[runsCommand]
 		switch {
 		case len(args) == 0:
-			return a.complete(func(ctx context.Context, client *zkrecipes.Client) []string { return znodes(ctx, client, begun) }), cobra.ShellCompDirectiveNoSpace | cobra.ShellCompDirectiveNoFileComp
+			return a.complete(znodes, begun), cobra.ShellCompDirectiveNoSpace | cobra.ShellCompDirectiveNoFileComp
 		case runs:
 			return nil, cobra.ShellCompDirectiveDefault
 		case strings.Contains(operands, "PLACE") && len(args) == 1:
-			return a.complete(func(ctx context.Context, client *zkrecipes.Client) []string { return placesAt(ctx, client, args[0]) }), cobra.ShellCompDirectiveNoFileComp
+			return a.complete(placesAt, args[0]), cobra.ShellCompDirectiveNoFileComp
 		case strings.Contains(operands, "ID"):
-			return a.complete(func(ctx context.Context, client *zkrecipes.Client) []string { return itemsOf(ctx, client, args[0]) }), cobra.ShellCompDirectiveNoFileComp
+			return a.complete(itemsOf, args[0]), cobra.ShellCompDirectiveNoFileComp
 		}
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
 }
 
-// complete returns what f finds on the servers, and nothing if they cannot be asked.
-func (a *app) complete(f func(context.Context, *zkrecipes.Client) []string) []string {
+// complete returns what f finds on the servers at a path, and nothing if they cannot be asked.
+func (a *app) complete(f func(context.Context, *zkrecipes.Client, string) []string, path string) []string {
 	ctx, cancel := context.WithTimeout(context.Background(), completionTime)
 	defer cancel()
-	if a.config.load() != nil {
+	if a.config.load(ctx) != nil {
 		return nil
 	}
-	servers, opts, err := a.options(ctx)
-	if err != nil {
-		return nil
-	}
-	opts.Logger = nil
-	client, err := zkrecipes.Dial(ctx, servers, opts)
+	client, err := a.dial(ctx)
 	if err != nil {
 		return nil
 	}
 	defer client.Close()
-	return f(ctx, client)
+	return f(ctx, client, path)
 }
 
 // znodes returns the paths that begin so.
 func znodes(ctx context.Context, client *zkrecipes.Client, begun string) (paths []string) {
 	dir := "/" + strings.TrimPrefix(begun[:strings.LastIndex(begun, "/")+1], "/")
-	at := strings.TrimSuffix(dir, "/")
-	if at == "" {
-		at = "/"
-	}
-	names, _, _ := client.Children(ctx, at)
+	names, _, _ := client.Children(ctx, path.Clean(dir))
 	for _, name := range names {
 		if p := dir + name; strings.HasPrefix(p, begun) && view.Clean(p) == p && p != "/zookeeper" {
 			paths = append(paths, p)
@@ -183,4 +159,26 @@ func itemsOf(ctx context.Context, client *zkrecipes.Client, path string) (ids []
 		ids = append(ids, string(e.ID)+"\t"+brief(e.Data, 40))
 	}
 	return ids
+}
+
+// version returns the command that prints the program's version.
+func (a *app) version() *cobra.Command {
+	return &cobra.Command{
+		Use:   "version",
+		Short: "Print the version",
+		Long: "Print the version of zkr. A binary that was not built from a tag has a pseudo-version, or\n" +
+			"(devel) if it was built without version control.",
+		Args: cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			return a.print(map[string]string{"version": built()}, func(w io.Writer) { fmt.Fprintln(w, built()) })
+		},
+	}
+}
+
+// built returns the version.
+func built() string {
+	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
+		return info.Main.Version
+	}
+	return "(devel)"
 }

@@ -3,6 +3,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -35,8 +36,7 @@ The exit statuses are those of zkr lock.`
 
 // jobbing is a command line of zkr job.
 type jobbing struct {
-	command
-	waitFlags
+	lockCommand
 	every, offset time.Duration
 }
 
@@ -47,23 +47,14 @@ func (a *app) job() *cobra.Command {
 		Short:   "Run a command once in each period, on one of several machines",
 		Long:    longJob,
 		Example: "  0 * * * *  zkr job /periodic/report --every 24h --offset 2h -- report",
-		RunE: func(c *cobra.Command, args []string) error {
-			path, err := j.parse(c, args)
-			if err == nil {
-				err = j.waitFlags.check(c)
-			}
-			if err != nil {
-				return err
-			}
-			if j.every < time.Second {
-				return failf(exitUsage, "--every is %v, and must be at least 1s", j.every)
-			}
-			return a.runJob(c.Context(), path, j)
+		RunE: func(c *cobra.Command, _ []string) error {
+			return a.runUnder(c.Context(), &j.lockCommand, j.at+"/lock", func(ctx context.Context, client *zkrecipes.Client) (*held, error) {
+				return a.takeJob(ctx, client, j)
+			})
 		},
 	}
-	j.command.addFlags(c)
-	j.waitFlags.addFlags(c)
-	c.Flags().DurationVar(&j.every, "every", 0, "length of a period, such as 24h")
+	j.addFlags(c)
+	c.Flags().Var(durationFrom(time.Second, &j.every), "every", "length of a period, such as 24h")
 	c.Flags().DurationVar(&j.offset, "offset", 0, "how much later than the multiples of --every a period begins")
 	_ = c.MarkFlagRequired("every")
 	return c
@@ -75,67 +66,62 @@ func (j *jobbing) period(t time.Time) time.Time {
 	return time.Unix(0, since-((since%every)+every)%every+int64(j.offset)).UTC()
 }
 
-// runJob takes the lock, and runs the command unless the period is done.
-func (a *app) runJob(ctx context.Context, job string, j *jobbing) error {
-	var lease *zkrecipes.Lease
-	client, g, h, err := acquire(ctx, a, job+"/lock", &j.command, &j.waitFlags, func(ctx context.Context, client *zkrecipes.Client) (*held, error) {
-		m := zkrecipes.NewMutex(client, job+"/lock")
-		var err error
-		if lease, err = pick(j.try, m.TryLock, m.Lock)(ctx); err != nil {
-			return nil, err
-		}
-		return heldLease(lease), nil
-	})
+// errDone ends zkr job with success: the period is done.
+var errDone = &failure{}
+
+// takeJob takes the lock. It returns errDone if there is nothing to do.
+func (a *app) takeJob(ctx context.Context, client *zkrecipes.Client, j *jobbing) (*held, error) {
+	m := zkrecipes.NewMutex(client, j.at+"/lock")
+	lease, err := pick(j.try, m.TryLock, m.Lock)(ctx)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	defer client.Close()
-	r := &jobRun{lease: lease, path: job + "/done"}
-	due, err := r.look(ctx, j)
-	if err != nil || !due {
-		g.Close()
-		return errors.Join(err, h.release())
+	record, err := j.look(ctx, lease)
+	if err != nil {
+		return nil, cmp.Or(lease.Release(), err)
 	}
-	r.next.Identity = a.identity()
-	o, err := a.hold(client, g, h, &j.command, []string{"ZKR_PERIOD=" + r.next.Period.Format(time.RFC3339)},
-		func() error { return r.record(ctx) })
-	return j.end(job, o, err)
+	record.next.Identity = a.identity()
+	h := heldLease(lease)
+	h.env = []string{"ZKR_PERIOD=" + record.next.Period.Format(time.RFC3339)}
+	h.done = func() error { return record.write(context.Background(), lease) }
+	return h, nil
 }
 
-// jobRun is a job in one period.
-type jobRun struct {
-	lease   *zkrecipes.Lease
-	path    string    // of the record
-	version int32     // of the record; -1 if there is none
+// record is the znode PATH/done, which records the last period that is done.
+type record struct {
+	path    string
+	version int32     // -1 if there is none
 	next    view.Done // what is to be recorded
 }
 
-// look reports whether the period is still to be done. It is the period in which this call
-// joined the line, by the servers' clock: machines whose clocks differ agree on it.
-func (r *jobRun) look(ctx context.Context, j *jobbing) (due bool, err error) {
-	_, place, err := r.lease.Get(ctx, r.lease.Path()+"/"+path.Base(r.lease.Check().Path))
+// look returns errDone if the period is done. It is the period in which the lease's call joined the
+// line, by the servers' clock: machines whose clocks differ agree on it.
+func (j *jobbing) look(ctx context.Context, lease *zkrecipes.Lease) (*record, error) {
+	_, place, err := lease.Get(ctx, lease.Path()+"/"+path.Base(lease.Check().Path))
 	if err != nil {
-		return false, err
+		return nil, err
 	}
-	r.next = view.Done{Period: j.period(time.UnixMilli(place.Ctime)), Token: r.lease.Token()}
-	data, stat, err := r.lease.Get(ctx, r.path)
+	r := &record{path: j.at + "/done", version: -1, next: view.Done{Period: j.period(time.UnixMilli(place.Ctime)), Token: lease.Token()}}
+	data, stat, err := lease.Get(ctx, r.path)
 	if errors.Is(err, zk.ErrNoNode) {
-		r.version = -1
-		return true, nil
+		return r, nil
 	}
 	if err != nil {
-		return false, err
+		return nil, err
 	}
 	var last view.Done
 	if err := json.Unmarshal(data, &last); err != nil {
-		return false, fmt.Errorf("%s is no record of zkr job: %w", r.path, err)
+		return nil, fmt.Errorf("%s is no record of zkr job: %w", r.path, err)
+	}
+	if !r.next.Period.After(last.Period) {
+		return nil, errDone
 	}
 	r.version = stat.Version
-	return r.next.Period.After(last.Period), nil
+	return r, nil
 }
 
-// record records that the period is done, if the lock is still held.
-func (r *jobRun) record(ctx context.Context) error {
+// write records that the period is done, if the lock is still held.
+func (r *record) write(ctx context.Context, lease *zkrecipes.Lease) error {
 	r.next.Ended = time.Now().UTC()
 	data, err := json.Marshal(r.next)
 	if err != nil {
@@ -145,7 +131,7 @@ func (r *jobRun) record(ctx context.Context) error {
 	if r.version < 0 {
 		op = zkrecipes.OpCreate(r.path, data, 0, nil)
 	}
-	_, err = r.lease.Commit(ctx, op)
+	_, err = lease.Commit(ctx, op)
 	if errors.Is(err, zkrecipes.ErrUncertain) {
 		return fmt.Errorf("the command has succeeded, and whether that was recorded is not known: %w", err)
 	}

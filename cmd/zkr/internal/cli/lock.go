@@ -3,6 +3,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,61 +12,30 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/zkrecipes/zkrecipes"
-	"github.com/zkrecipes/zkrecipes/cmd/zkr/internal/guard"
 )
 
 // locking is a command line of zkr lock.
 type locking struct {
-	command
-	waitFlags
+	lockCommand
 	shared, exclusive bool
 	slots             int
 }
 
-// waitFlags say how long to wait for a lock.
-type waitFlags struct {
+// lockCommand is a command that is to be run under a lock, and how long to wait for that.
+type lockCommand struct {
+	command
 	try    bool
 	wait   time.Duration
-	failed status
+	failed int // exit status
 }
 
-func (f *waitFlags) addFlags(c *cobra.Command) {
-	c.Flags().BoolVarP(&f.try, "nonblock", "n", false, "do not wait")
-	c.Flags().VarP((*seconds)(&f.wait), "wait", "w", "wait so long at most, connecting included: 30 (seconds), 1m30s (default: for ever)")
-	f.failed = exitNotAcquired
-	c.Flags().VarP(&f.failed, "conflict-exit-code", "E", "exit status if the lock was not acquired")
+func (l *lockCommand) addFlags(c *cobra.Command) {
+	l.command.addFlags(c)
+	c.Flags().BoolVarP(&l.try, "nonblock", "n", false, "do not wait")
+	c.Flags().VarP(waitTime(&l.wait), "wait", "w", "wait so long at most, connecting included: 30 (seconds), 1m30s (default: for ever)")
+	l.failed = exitNotAcquired
+	c.Flags().VarP(exitStatus(&l.failed), "conflict-exit-code", "E", "exit status if the lock was not acquired")
 	c.MarkFlagsMutuallyExclusive("nonblock", "wait")
-}
-
-// seconds is the value of a flag: a duration, or a number of seconds, as flock -w takes it.
-type seconds time.Duration
-
-func (s *seconds) String() string {
-	if *s == 0 {
-		return ""
-	}
-	return time.Duration(*s).String()
-}
-
-func (s *seconds) Type() string { return "duration" }
-
-func (s *seconds) Set(text string) error {
-	d, err := time.ParseDuration(text)
-	if err != nil {
-		if d, err = time.ParseDuration(text + "s"); err != nil {
-			return errors.New("must be seconds, or a duration such as 1m30s")
-		}
-	}
-	*s = seconds(d)
-	return nil
-}
-
-// check returns an error if the time to wait is none. Without -w it is for ever.
-func (f *waitFlags) check(c *cobra.Command) error {
-	if c.Flags().Changed("wait") && f.wait <= 0 {
-		return failf(exitUsage, "-w is %v, and must be above 0 (-n does not wait)", f.wait)
-	}
-	return nil
 }
 
 const longLock = `Lock runs a command while it holds the lock at PATH, and exits as the command does. It waits for
@@ -87,9 +57,8 @@ needs a path of its own, and so does a semaphore.
 On a terminal zkr names the holder after a second, and how many are ahead. With -n the error names
 the holder. Flags of zkr come before the command.
 
-Exit status: the command's, or 128 and the number of the signal that ended it or zkr's wait;
-64 wrong usage; 69 no server; 75 not acquired; 76 lost while the command ran, even if it
-succeeded; 126 and 127 the command cannot be run or was not found.`
+Exit status: the command's, or 128 and the number of the signal that ended it or zkr's wait, or
+that of a failure: see zkr help exit-status.`
 
 func (a *app) lock() *cobra.Command {
 	l := &locking{}
@@ -98,53 +67,32 @@ func (a *app) lock() *cobra.Command {
 		Short:   "Run a command while holding a lock or a semaphore's slot",
 		Long:    longLock,
 		Example: "  zkr lock /locks/backup -n -- pg_dump -f /backup/db.sql db\n  zkr lock /slots/export -k 3 -w 1m -c 'export --worker \"$ZKR_SLOT\"'",
-		RunE: func(c *cobra.Command, args []string) error {
-			path, err := l.parse(c, args)
-			if err == nil {
-				err = l.waitFlags.check(c)
-			}
-			if err != nil {
-				return err
-			}
-			if c.Flags().Changed("slots") && l.slots < 1 { // without -k it is a lock
-				return failf(exitUsage, "-k is %d, and must be above 0", l.slots)
-			}
-			return a.runLock(c.Context(), path, l)
+		RunE: func(c *cobra.Command, _ []string) error {
+			return a.runUnder(c.Context(), &l.lockCommand, l.at, l.take)
 		},
 	}
-	l.command.addFlags(c)
-	l.waitFlags.addFlags(c)
+	l.addFlags(c)
 	c.Flags().BoolVarP(&l.shared, "shared", "s", false, "a lock that others share: a reader of an RWLock")
 	c.Flags().BoolVarP(&l.exclusive, "exclusive", "x", false, "the exclusive side of -s: a writer of an RWLock")
-	c.Flags().IntVarP(&l.slots, "slots", "k", 0, "one of so many slots of a semaphore")
+	c.Flags().VarP(numberFrom(1, &l.slots), "slots", "k", "one of so many slots of a semaphore")
 	c.MarkFlagsMutuallyExclusive("shared", "exclusive", "slots")
 	return c
 }
 
-// runLock acquires, runs the command and releases.
-func (a *app) runLock(ctx context.Context, path string, l *locking) error {
-	client, g, h, err := acquire(ctx, a, path, &l.command, &l.waitFlags, func(ctx context.Context, client *zkrecipes.Client) (*held, error) {
-		return l.take(ctx, client, path)
-	})
-	if err != nil {
-		return err
-	}
-	defer client.Close()
-	o, err := a.hold(client, g, h, &l.command, nil, nil)
-	return l.end(path, o, err)
-}
-
 // take takes what the flags say.
-func (l *locking) take(ctx context.Context, client *zkrecipes.Client, path string) (*held, error) {
+func (l *locking) take(ctx context.Context, client *zkrecipes.Client) (*held, error) {
 	if l.slots > 0 {
-		s := zkrecipes.NewSemaphore(client, path, l.slots)
+		s := zkrecipes.NewSemaphore(client, l.at, l.slots)
 		slot, err := pick(l.try, s.TryAcquire, s.Acquire)(ctx)
 		if err != nil {
 			return nil, err
 		}
-		return heldSlots(slot), nil
+		return &held{
+			lease: slot, place: slot.Checks()[0].Path, release: slot.Release,
+			env: []string{fmt.Sprint("ZKR_SLOT=", slot.Slot())},
+		}, nil
 	}
-	m, rw := zkrecipes.NewMutex(client, path), zkrecipes.NewRWLock(client, path)
+	m, rw := zkrecipes.NewMutex(client, l.at), zkrecipes.NewRWLock(client, l.at)
 	take := pick(l.try, m.TryLock, m.Lock)
 	switch {
 	case l.shared:
@@ -169,59 +117,40 @@ func pick[F any](first bool, a, b F) F {
 // errWaited is the cause of a context whose -w has passed.
 var errWaited = errors.New("the time to wait has passed")
 
-// bounded returns a context that ends after the time to wait, if that is not 0.
-func bounded(ctx context.Context, wait time.Duration) (context.Context, context.CancelFunc) {
-	if wait == 0 {
-		return ctx, func() {}
-	}
-	return context.WithTimeoutCause(ctx, wait, errWaited)
-}
+const forEver = 100 * 365 * 24 * time.Hour // without -w
 
-// acquire starts a guard, connects and calls take, which takes what is at the path, within the bounds of
-// the flags. Without an error the caller must use or close the guard, and close the Client.
-func acquire(ctx context.Context, a *app, path string, m *command, f *waitFlags, take func(context.Context, *zkrecipes.Client) (*held, error)) (client *zkrecipes.Client, g *guard.Guard, h *held, err error) {
-	if g, err = guard.Start(); err != nil { // it is ready by the time that the lock is held
-		return nil, nil, nil, &failure{exitSoftware, err}
+// runUnder connects, and runs the command while it holds what take takes at the path, within the bounds
+// of the flags.
+func (a *app) runUnder(ctx context.Context, l *lockCommand, path string, take func(context.Context, *zkrecipes.Client) (*held, error)) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, cmp.Or(l.wait, forEver), errWaited)
+	defer cancel()
+	client, err := a.connect(ctx, &l.command)
+	if err != nil {
+		return err
 	}
-	err = a.waiting(ctx, func(ctx context.Context) error {
-		ctx, cancel := bounded(ctx, f.wait)
-		defer cancel()
-		if client, err = a.dial(ctx); err != nil {
-			return err
-		}
-		if _, err := m.graceFor(client.Status().Timeout); err != nil {
-			return err // before it waits for hours
-		}
-		if f.try { // it waits for a reply only
-			patience, err := a.duration("ZKR_CONNECT_TIMEOUT")
-			if err != nil {
-				return err
-			}
-			ctx, cancel = context.WithTimeout(ctx, patience)
+	defer client.Close()
+	o, err := a.underHold(ctx, client, &l.command, path, func(ctx context.Context) (*held, error) {
+		if l.try { // it waits for a reply only
+			var cancel context.CancelFunc
+			ctx, cancel = context.WithTimeout(ctx, a.config.connectTimeout)
 			defer cancel()
 		}
-		done := a.sayWhoHolds(ctx, client, path)
-		h, err = take(ctx, client)
-		done()
+		h, err := take(ctx, client)
 		if errors.Is(err, zkrecipes.ErrLocked) {
 			if who := a.whoHolds(ctx, client, path); who != "" {
 				err = fmt.Errorf("%w: %s", err, who)
 			}
 		}
-		if errors.Is(err, zkrecipes.ErrLocked) || errors.Is(err, zkrecipes.ErrEvicted) || errors.Is(context.Cause(ctx), errWaited) && err != nil {
-			return &failure{int(f.failed), err}
+		if errors.Is(err, zkrecipes.ErrLocked) || errors.Is(err, zkrecipes.ErrEvicted) || err != nil && errors.Is(context.Cause(ctx), errWaited) {
+			err = &failure{l.failed, err}
 		}
-		return err
+		return h, err
 	})
-	if err == nil {
-		return client, g, h, nil
+	switch {
+	case err != nil:
+		return err
+	case o.lost != nil:
+		return l.failLost(o)
 	}
-	if h != nil { // a signal came as the lock was granted
-		_ = h.release()
-	}
-	g.Close()
-	if client != nil {
-		client.Close()
-	}
-	return nil, nil, nil, err
+	return exit(o.code())
 }

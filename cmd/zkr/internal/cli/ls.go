@@ -7,7 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strings"
+	"sync"
 	"text/tabwriter"
 	"time"
 
@@ -26,29 +26,19 @@ type used struct {
 	Waiters      int              `json:"waiters"`
 	Len          int              `json:"len,omitempty"`
 	Size         int              `json:"size,omitempty"`
-	HeldSince    *time.Time       `json:"heldSince,omitempty"`
-	WaitingSince *time.Time       `json:"waitingSince,omitempty"`
-	ItemSince    *time.Time       `json:"itemSince,omitempty"`
+	HeldSince    time.Time        `json:"heldSince,omitzero"`
+	WaitingSince time.Time        `json:"waitingSince,omitzero"`
+	ItemSince    time.Time        `json:"itemSince,omitzero"`
 }
 
-func newUsed(u zkrecipes.Usage) used {
-	return used{
-		u.Path, u.Recipe, u.Holders, u.Waiters, u.Len, u.Size,
-		utc(u.HeldSince), utc(u.WaitingSince), utc(u.ItemSince),
-	}
-}
+// rootOf returns the argument [ROOT].
+func rootOf(args []string) string { return append(args, "/")[0] }
 
-func utc(t time.Time) *time.Time {
-	if t.IsZero() {
-		return nil
-	}
-	t = t.UTC()
-	return &t
-}
+const leastInterval = 100 * time.Millisecond // between two looks, which cost the servers the same each time
 
 func (a *app) ls() *cobra.Command {
 	var watch bool
-	var interval time.Duration
+	interval := 2 * time.Second
 	c := &cobra.Command{
 		Use:   "ls [ROOT]",
 		Short: "List the recipes below a path, their holders and waiters",
@@ -58,21 +48,15 @@ func (a *app) ls() *cobra.Command {
 			"lists them again and again, which costs the servers the same each time: two reads and more for\n" +
 			"each recipe.",
 		Args: cobra.MaximumNArgs(1),
-		RunE: func(c *cobra.Command, args []string) error {
-			root := strings.Join(append(args, "/")[:1], "")
-			if interval < 100*time.Millisecond {
-				return failf(exitUsage, "--interval is %v, and must be at least 100ms", interval)
+		RunE: a.on(func(ctx context.Context, client *zkrecipes.Client, args []string) error {
+			if watch {
+				return a.watchList(ctx, client, rootOf(args), interval)
 			}
-			return a.with(c, func(ctx context.Context, client *zkrecipes.Client) error {
-				if !watch {
-					return a.list(ctx, client, root)
-				}
-				return a.watchList(ctx, client, root, interval)
-			})
-		},
+			return a.list(ctx, client, rootOf(args))
+		}),
 	}
 	c.Flags().BoolVar(&watch, "watch", false, "list again and again, until a signal")
-	c.Flags().DurationVar(&interval, "interval", 2*time.Second, "time between two lists of --watch")
+	c.Flags().Var(durationFrom(leastInterval, &interval), "interval", "time between two lists of --watch")
 	return c
 }
 
@@ -98,28 +82,27 @@ func (a *app) watchList(ctx context.Context, client *zkrecipes.Client, root stri
 // list prints the recipes, and on stderr what it could not see.
 func (a *app) list(ctx context.Context, client *zkrecipes.Client, root string) error {
 	t := tabwriter.NewWriter(a.stdout, 0, 8, 2, ' ', 0)
-	lines := encoder{a.stdout}
+	header := sync.OnceFunc(func() { fmt.Fprintln(t, "PATH\tRECIPE\tHOLD\tWAIT\tHELD\tWAITING\tSIZE\tITEMS\tOLDEST") })
 	now := time.Now()
-	const header = "PATH\tRECIPE\tHOLD\tWAIT\tHELD\tWAITING\tSIZE\tITEMS\tOLDEST"
-	rows := 0
 	for u, err := range client.Recipes(ctx, root, nil) {
 		switch {
 		case err != nil && a.isSkipped(err):
 		case err != nil:
 			return errors.Join(err, t.Flush())
 		case a.isJSON():
-			if err := lines.Encode(newUsed(u)); err != nil {
+			err := writeJSON(a.stdout, used{
+				u.Path, u.Recipe, u.Holders, u.Waiters, u.Len, u.Size, u.HeldSince.UTC(), u.WaitingSince.UTC(), u.ItemSince.UTC(),
+			})
+			if err != nil {
 				return err
 			}
 		default:
-			if rows++; rows == 1 {
-				fmt.Fprintln(t, header)
-			}
+			header()
 			printUsage(t, now, u)
 		}
 	}
-	if rows == 0 && !a.isJSON() {
-		fmt.Fprintln(t, header)
+	if !a.isJSON() {
+		header()
 	}
 	return t.Flush()
 }
@@ -159,7 +142,6 @@ func (a *app) graph() *cobra.Command {
 		Example: "  zkr graph --format svg > waits.svg",
 		Args:    cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			root := strings.Join(append(args, "/")[:1], "")
 			draw, ok := map[string]func(*view.Graph, io.Writer){
 				"text": (*view.Graph).Text, "dot": (*view.Graph).Dot, "svg": (*view.Graph).SVG,
 			}[format]
@@ -167,7 +149,7 @@ func (a *app) graph() *cobra.Command {
 				return failf(exitUsage, "--format is %q, not text, dot or svg", format)
 			}
 			return a.with(c, func(ctx context.Context, client *zkrecipes.Client) error {
-				g, err := a.readGraph(ctx, client, root)
+				g, err := a.readGraph(ctx, client, rootOf(args))
 				if err != nil {
 					return err
 				}
@@ -210,7 +192,7 @@ func (a *app) readLines(ctx context.Context, client *zkrecipes.Client, root stri
 }
 
 func (a *app) top() *cobra.Command {
-	var interval time.Duration
+	interval := time.Second
 	c := &cobra.Command{
 		Use:         "top [ROOT]",
 		Annotations: map[string]string{drawsScreen: ""},
@@ -222,21 +204,17 @@ func (a *app) top() *cobra.Command {
 			"With -o json it prints what zkr ls --watch does.",
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			root := strings.Join(append(args, "/")[:1], "")
-			if interval < 100*time.Millisecond {
-				return failf(exitUsage, "--interval is %v, and must be at least 100ms", interval)
-			}
-			if !a.isJSON() && !(isTerminal(a.stdin) && isTerminal(a.stdout)) {
+			if !a.isJSON() && !(isTerminal(a.stdin) && isTerminal(a.stdout.Writer)) {
 				return failf(exitUsage, "top needs a terminal for its input and its output (zkr ls --watch does not)")
 			}
 			return a.with(c, func(ctx context.Context, client *zkrecipes.Client) error {
 				if a.isJSON() {
-					return a.watchList(ctx, client, root, interval)
+					return a.watchList(ctx, client, rootOf(args), interval)
 				}
-				return top.Run(ctx, client, top.Options{Root: root, Interval: interval, In: a.stdin, Out: unchecked(a.stdout), Age: age})
+				return top.Run(ctx, client, top.Options{Root: rootOf(args), Interval: interval, In: a.stdin, Out: a.stdout.Writer, Age: age})
 			})
 		},
 	}
-	c.Flags().DurationVar(&interval, "interval", time.Second, "time between two looks")
+	c.Flags().Var(durationFrom(leastInterval, &interval), "interval", "time between two looks")
 	return c
 }

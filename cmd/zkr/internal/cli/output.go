@@ -33,46 +33,30 @@ func (c *checked) Write(data []byte) (int, error) {
 	return n, err
 }
 
-// unchecked returns standard output itself, for what must find a file.
-func unchecked(w io.Writer) io.Writer {
-	if c, ok := w.(*checked); ok {
-		return c.Writer
-	}
-	return w
-}
-
-// encoder writes JSON, one value a line, in which nothing controls a terminal: what is not printable
+// writeJSON writes a value as a line of JSON in which nothing controls a terminal: what is not printable
 // is escaped.
-type encoder struct{ io.Writer }
-
-// Encode writes a value.
-func (e encoder) Encode(v any) error {
+func writeJSON(w io.Writer, v any) error {
 	data, err := json.Marshal(v)
 	if err != nil {
 		return err
 	}
 	var b strings.Builder
 	for _, r := range string(data) {
-		switch {
-		case unicode.IsPrint(r):
+		if unicode.IsPrint(r) {
 			b.WriteRune(r)
-		case r > 0xffff:
-			high, low := utf16.EncodeRune(r)
-			fmt.Fprintf(&b, `\u%04x\u%04x`, high, low)
-		default:
-			fmt.Fprintf(&b, `\u%04x`, r)
+			continue
+		}
+		for _, unit := range utf16.AppendRune(nil, r) {
+			fmt.Fprintf(&b, `\u%04x`, unit)
 		}
 	}
 	b.WriteByte('\n')
-	_, err = io.WriteString(e, b.String())
+	_, err = io.WriteString(w, b.String())
 	return err
 }
 
 // isTerminal reports whether f, a reader or a writer, is a terminal.
 func isTerminal(f any) bool {
-	if w, ok := f.(io.Writer); ok {
-		f = unchecked(w)
-	}
 	file, ok := f.(*os.File)
 	if !ok {
 		return false

@@ -52,7 +52,7 @@ func TestPeriodsAreMultiplesPlusTheOffset(t *testing.T) {
 func TestJSONOnATerminalCannotControlIt(t *testing.T) {
 	for _, text := range []string{"ä <b> \"q\" \\", "\x1b[2J\u202e\u009b31m\u2028", "\U000e0001\U0001f600"} {
 		var out strings.Builder
-		require.NoError(t, encoder{&out}.Encode(text))
+		require.NoError(t, writeJSON(&out, text))
 		require.Equal(t, -1, strings.IndexFunc(strings.TrimSuffix(out.String(), "\n"), func(r rune) bool { return !unicode.IsPrint(r) }), out.String())
 		var back string
 		require.NoError(t, json.Unmarshal([]byte(out.String()), &back))

@@ -20,37 +20,30 @@ import (
 )
 
 func (a *app) queue() *cobra.Command {
-	c := &cobra.Command{
-		Use:   "queue",
-		Short: "Look at the items of a queue, and put, move and remove some",
-		Long: "Queue looks at the items of a queue, and puts, moves and removes some. Its dead letters are in\n" +
-			"PATH-dead unless the service has chosen another path. With --dead, ls and peek show them, and\n" +
+	return group("queue", "Look at the items of a queue, and put, move and remove some",
+		"Queue looks at the items of a queue, and puts, moves and removes some. Its dead letters are in\n"+
+			"PATH-dead unless the service has chosen another path. With --dead, ls and peek show them, and\n"+
 			"purge and remove remove them.",
+		a.queueList(), a.queuePut(), a.queuePeek(), a.queueRedrive(), a.queuePurge(), a.queueRemove(), a.queueBury())
+}
+
+// onQueue has a command do something with a queue, or with --dead, which not all have, with its dead
+// letters. do gets the arguments behind PATH.
+func (a *app) onQueue(c *cobra.Command, hasDead bool, do func(ctx context.Context, q *zkrecipes.Queue, args []string) error) *cobra.Command {
+	var isDead bool
+	var deadLetter string
+	c.Flags().StringVar(&deadLetter, "dead-letter", "", "the service's QueueOptions.DeadLetter, if it has set that")
+	if hasDead {
+		c.Flags().BoolVar(&isDead, "dead", false, "the queue's dead letters")
 	}
-	c.AddCommand(a.queueList(), a.queuePut(), a.queuePeek(), a.queueRedrive(), a.queuePurge(), a.queueRemove(), a.queueBury())
+	c.RunE = a.on(func(ctx context.Context, client *zkrecipes.Client, args []string) error {
+		q := zkrecipes.NewQueue(client, args[0], &zkrecipes.QueueOptions{DeadLetter: deadLetter})
+		if isDead {
+			q = q.DeadLetters()
+		}
+		return do(ctx, q, args[1:])
+	})
 	return c
-}
-
-// queueFlags say which queue is meant.
-type queueFlags struct {
-	dead       bool
-	deadLetter string
-}
-
-func (f *queueFlags) add(c *cobra.Command, dead bool) *cobra.Command {
-	c.Flags().StringVar(&f.deadLetter, "dead-letter", "", "the service's QueueOptions.DeadLetter, if it has set that")
-	if dead {
-		c.Flags().BoolVar(&f.dead, "dead", false, "the queue's dead letters")
-	}
-	return c
-}
-
-func (f *queueFlags) open(client *zkrecipes.Client, path string) *zkrecipes.Queue {
-	q := zkrecipes.NewQueue(client, path, &zkrecipes.QueueOptions{DeadLetter: f.deadLetter})
-	if f.dead {
-		return q.DeadLetters()
-	}
-	return q
 }
 
 // item is an Entry as it is printed.
@@ -61,9 +54,9 @@ type item struct {
 	Since    time.Time        `json:"since"`
 	Attempts int              `json:"attempts"`
 	Consumer string           `json:"consumer,omitempty"`
-	Session  *view.Session    `json:"session,omitempty"`
-	Taken    *time.Time       `json:"taken,omitempty"`
-	Failure  *failed          `json:"failure,omitempty"`
+	Session  view.Session     `json:"session,omitzero"`
+	Taken    time.Time        `json:"taken,omitzero"`
+	Failure  failed           `json:"failure,omitzero"`
 }
 
 type failed struct {
@@ -73,38 +66,29 @@ type failed struct {
 }
 
 func newItem(e zkrecipes.Entry) item {
-	i := item{ID: e.ID, Since: e.Since.UTC(), Attempts: e.Attempts}
+	i := item{
+		ID: e.ID, Since: e.Since.UTC(), Attempts: e.Attempts, Consumer: e.Consumer, Session: view.Session(e.Session),
+		Taken: e.TakenSince.UTC(), Failure: failed(e.Failure),
+	}
 	if utf8.Valid(e.Data) {
 		i.Data = string(e.Data)
 	} else {
 		i.Binary = e.Data
 	}
-	if e.Taken {
-		session, taken := view.Session(e.Session), e.TakenSince.UTC()
-		i.Consumer, i.Session, i.Taken = e.Consumer, &session, &taken
-	}
-	if f := e.Failure; f.Queue != "" {
-		i.Failure = &failed{f.Queue, f.Attempts, f.Text}
-	}
 	return i
 }
 
 func (a *app) queueList() *cobra.Command {
-	f := &queueFlags{}
-	return f.add(&cobra.Command{
+	return a.onQueue(&cobra.Command{
 		Use:   "ls PATH",
 		Short: "List the items, the oldest first; with -o json one object a line",
 		Args:  cobra.ExactArgs(1),
-		RunE: a.on(func(ctx context.Context, client *zkrecipes.Client, args []string) error {
-			return a.listItems(ctx, f.open(client, args[0]))
-		}),
-	}, true)
+	}, true, a.listItems)
 }
 
 // listItems prints items as they come: there may be many.
-func (a *app) listItems(ctx context.Context, q *zkrecipes.Queue) error {
+func (a *app) listItems(ctx context.Context, q *zkrecipes.Queue, _ []string) error {
 	text := tabwriter.NewWriter(a.stdout, 0, 8, 2, ' ', 0)
-	lines := encoder{a.stdout}
 	now := time.Now()
 	if !a.isJSON() {
 		fmt.Fprintln(text, "ID\tAGE\tATTEMPTS\tTAKEN BY\tBYTES\tDATA")
@@ -114,7 +98,7 @@ func (a *app) listItems(ctx context.Context, q *zkrecipes.Queue) error {
 			return errors.Join(err, text.Flush())
 		}
 		if a.isJSON() {
-			if err := lines.Encode(newItem(e)); err != nil {
+			if err := writeJSON(a.stdout, newItem(e)); err != nil {
 				return err
 			}
 			continue
@@ -179,120 +163,99 @@ func (a *app) put(ctx context.Context, q *zkrecipes.Queue, data []byte) error {
 	if err != nil {
 		return err
 	}
-	return a.print(struct {
-		ID zkrecipes.ItemID `json:"id"`
-	}{id}, func(w io.Writer) { fmt.Fprintln(w, id) })
+	return a.print(map[string]zkrecipes.ItemID{"id": id}, func(w io.Writer) { fmt.Fprintln(w, id) })
 }
 
 func (a *app) queuePeek() *cobra.Command {
-	f := &queueFlags{}
-	return f.add(&cobra.Command{
+	return a.onQueue(&cobra.Command{
 		Use:   "peek PATH [ID]",
 		Short: "Print the data of an item, or of the one that is taken next (escaped on a terminal)",
 		Args:  cobra.RangeArgs(1, 2),
-		RunE: a.on(func(ctx context.Context, client *zkrecipes.Client, args []string) error {
-			q := f.open(client, args[0])
-			e, err := peek(ctx, q, args[1:])
-			if err != nil {
-				return err
+	}, true, func(ctx context.Context, q *zkrecipes.Queue, ids []string) (err error) {
+		var e zkrecipes.Entry
+		if len(ids) == 0 {
+			e, err = q.Peek(ctx)
+		} else {
+			e, err = q.Find(ctx, zkrecipes.ItemID(ids[0]))
+		}
+		if err != nil {
+			return err
+		}
+		return a.print(newItem(e), func(w io.Writer) {
+			if isTerminal(a.stdout.Writer) {
+				fmt.Fprintln(w, view.Printable(e.Data))
+				return
 			}
-			return a.print(newItem(e), func(w io.Writer) {
-				if isTerminal(w) {
-					fmt.Fprintln(w, view.Printable(e.Data))
-					return
-				}
-				_, _ = w.Write(e.Data)
-			})
-		}),
-	}, true)
-}
-
-// peek reads the item with an ID, or without one the item that is taken next.
-func peek(ctx context.Context, q *zkrecipes.Queue, ids []string) (zkrecipes.Entry, error) {
-	if len(ids) == 0 {
-		return q.Peek(ctx)
-	}
-	return q.Find(ctx, zkrecipes.ItemID(ids[0]))
+			_, _ = w.Write(e.Data)
+		})
+	})
 }
 
 func (a *app) queueRedrive() *cobra.Command {
-	f, n := &queueFlags{}, 0
-	c := f.add(&cobra.Command{
+	n := math.MaxInt32
+	c := a.onQueue(&cobra.Command{
 		Use:   "redrive PATH",
 		Short: "Move dead letters back to the end of their queue",
 		Args:  cobra.ExactArgs(1),
-		RunE: func(c *cobra.Command, args []string) error {
-			if n < 1 {
-				return failf(exitUsage, "-n is %d, and must be above 0", n)
-			}
-			return a.with(c, func(ctx context.Context, client *zkrecipes.Client) error {
-				moved, err := f.open(client, args[0]).Redrive(ctx, n)
-				return errors.Join(err, a.printCount("moved", moved))
-			})
-		},
-	}, false)
-	c.Flags().IntVarP(&n, "number", "n", math.MaxInt32, "how many at most, the oldest first")
+	}, false, func(ctx context.Context, q *zkrecipes.Queue, _ []string) error {
+		moved, err := q.Redrive(ctx, n)
+		return errors.Join(err, a.printCount("moved", moved))
+	})
+	c.Flags().VarP(numberFrom(1, &n), "number", "n", "how many at most, the oldest first")
 	return c
 }
 
 func (a *app) queuePurge() *cobra.Command {
-	f, yes := &queueFlags{}, false
-	c := f.add(&cobra.Command{
+	yes := false
+	c := a.onQueue(&cobra.Command{
 		Use:   "purge PATH",
 		Short: "Remove all items that no consumer has, for good",
 		Args:  cobra.ExactArgs(1),
-		RunE: a.on(func(ctx context.Context, client *zkrecipes.Client, args []string) error {
-			q := f.open(client, args[0])
-			n, err := q.Len(ctx)
-			if err != nil {
-				return err
-			}
-			if err := a.confirm(ctx, yes, fmt.Sprintf("Remove up to %s of %s for good?", view.Count(n, "item", "items"), q.Path())); err != nil {
-				return err
-			}
-			removed, err := q.Purge(ctx)
-			return errors.Join(err, a.printCount("removed", removed))
-		}),
-	}, true)
+	}, true, func(ctx context.Context, q *zkrecipes.Queue, _ []string) error {
+		n, err := q.Len(ctx)
+		if err != nil {
+			return err
+		}
+		if err := a.confirm(ctx, yes, fmt.Sprintf("Remove up to %s of %s for good?", view.Count(n, "item", "items"), q.Path())); err != nil {
+			return err
+		}
+		removed, err := q.Purge(ctx)
+		return errors.Join(err, a.printCount("removed", removed))
+	})
 	c.Flags().BoolVar(&yes, "yes", false, "do not ask")
 	return c
 }
 
 func (a *app) queueRemove() *cobra.Command {
-	f := &queueFlags{}
-	return f.add(a.eachItem(&cobra.Command{
+	return a.eachItem(&cobra.Command{
 		Use:   "remove [flags] PATH ID..",
 		Short: "Remove items that no consumer has, for good; flags come before PATH",
-	}, f, "removed", (*zkrecipes.Queue).Remove), true)
+	}, true, "removed", (*zkrecipes.Queue).Remove)
 }
 
 func (a *app) queueBury() *cobra.Command {
-	f := &queueFlags{}
-	return f.add(a.eachItem(&cobra.Command{
+	return a.eachItem(&cobra.Command{
 		Use:   "bury [flags] PATH ID..",
 		Short: "Move items to the dead letters, also those that consumers have; flags come before PATH",
 		Long: "Bury moves items to the dead letters, also those that consumers have. Use it for an item that hangs\n" +
 			"each consumer. A consumer that has it learns of that, and what it has begun goes on until it stops by itself:\n" +
 			"end its process if it does not. Redrive moves the items back.",
-	}, f, "buried", (*zkrecipes.Queue).Bury), false)
+	}, false, "buried", (*zkrecipes.Queue).Bury)
 }
 
 // eachItem has a command do something with each item whose ID is among its arguments, and print
 // with how many it did so.
-func (a *app) eachItem(c *cobra.Command, f *queueFlags, done string, do func(*zkrecipes.Queue, context.Context, zkrecipes.ItemID) error) *cobra.Command {
+func (a *app) eachItem(c *cobra.Command, hasDead bool, done string, do func(*zkrecipes.Queue, context.Context, zkrecipes.ItemID) error) *cobra.Command {
 	c.Args = cobra.MinimumNArgs(2)
-	c.RunE = a.on(func(ctx context.Context, client *zkrecipes.Client, args []string) error {
-		q, n := f.open(client, args[0]), 0
-		for _, id := range args[1:] {
+	c.Flags().SetInterspersed(false) // an ID may begin with -
+	return a.onQueue(c, hasDead, func(ctx context.Context, q *zkrecipes.Queue, ids []string) error {
+		for n, id := range ids {
 			if err := do(q, ctx, zkrecipes.ItemID(id)); err != nil {
 				return errors.Join(fmt.Errorf("%s: %w", id, err), a.printCount(done, n))
 			}
-			n++
 		}
-		return a.printCount(done, n)
+		return a.printCount(done, len(ids))
 	})
-	c.Flags().SetInterspersed(false) // an ID may begin with -
-	return c
 }
 
 func (a *app) printCount(what string, n int) error {

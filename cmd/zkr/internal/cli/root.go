@@ -4,6 +4,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -23,57 +24,55 @@ import (
 
 // app is one run of the program.
 type app struct {
-	config         config
-	stdin          io.Reader
-	stdout, stderr io.Writer
-	signals        chan os.Signal // those of guard.Forwarded
-	runs           bool           // a command runs; errors before that are about its arguments
-	krb5           *zkkrb5.Credentials
-	servers        []string // that dial has tried
-	isTLS          bool
+	config  config
+	stdin   io.Reader
+	stdout  *checked
+	stderr  io.Writer
+	signals chan os.Signal // those of guard.Forwarded
+	runs    bool           // a command runs; errors before that are about its arguments
+	krb5    *zkkrb5.Credentials
+	servers []string // that dial has tried
+	isTLS   bool
 }
 
 // Main runs the command line, and returns the exit status.
 func Main(args []string) int {
 	signals := make(chan os.Signal, 16)
 	signal.Notify(signals, guard.Forwarded()...)
-	a := &app{stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr, signals: signals}
+	a := &app{stdin: os.Stdin, stdout: &checked{Writer: os.Stdout}, stderr: os.Stderr, signals: signals}
 	return a.run(args)
 }
 
 func (a *app) run(args []string) int {
-	out := &checked{Writer: a.stdout}
-	a.stdout = out
 	root := a.root()
-	root.SetArgs(withDash(root, args))
+	setArgs(root, args)
 	err := root.ExecuteContext(context.Background())
 	if a.krb5 != nil {
 		_ = a.krb5.Close()
 	}
-	if out.err != nil && exitCode(err) <= exitFailure { // the command may be what has failed because of it
-		err = failf(exitIO, "write the output: %w", out.err)
+	if a.stdout.err != nil && exitCode(err) <= exitFailure { // the command may be what has failed because of it
+		err = failf(exitIO, "write the output: %w", a.stdout.err)
 	}
 	if err == nil {
 		return 0
 	}
-	code := exitCode(err)
+	if !a.runs {
+		_ = a.config.set(os.LookupEnv) // it may say in which form to complain
+	}
 	var f *failure
-	if !a.runs && !errors.As(err, &f) {
-		code = exitUsage
+	if !errors.As(err, &f) {
+		f = &failure{pick(a.runs, exitCode(err), exitUsage), err}
 	}
-	if !errors.As(err, &f) || f.err != nil {
-		a.complain(code, err)
+	if f.err != nil {
+		a.complain(f.code, err)
 	}
-	return code
+	return f.code
 }
 
 // complain writes about an error, which may quote what others have written.
 func (a *app) complain(code int, err error) {
 	if a.isJSON() {
-		_ = encoder{a.stderr}.Encode(struct {
-			Error string `json:"error"`
-			Exit  int    `json:"exit"`
-		}{err.Error(), code})
+		_ = writeJSON(a.stderr, map[string]any{"error": err.Error(), "exit": code})
 		return
 	}
 	fmt.Fprintln(a.stderr, "zkr:", view.Printable([]byte(strings.TrimPrefix(err.Error(), "zkrecipes: "))))
@@ -91,77 +90,60 @@ func (a *app) root() *cobra.Command {
 		Version:       built(),
 		SilenceErrors: true,
 		SilenceUsage:  true,
-		PersistentPreRunE: func(*cobra.Command, []string) error {
-			if err := a.config.load(); err != nil {
+		PersistentPreRunE: func(c *cobra.Command, _ []string) error {
+			if err := cmp.Or(c.ValidateRequiredFlags(), c.ValidateFlagGroups()); err != nil {
 				return err
 			}
-			if out := a.config.get("ZKR_OUTPUT"); out != "text" && out != "json" {
-				return failf(exitUsage, "output is %q, not text or json", out)
+			a.runs = true
+			if err := a.waiting(c.Context(), a.config.load); err != nil {
+				return err
+			}
+			if a.config.output != "text" && !a.isJSON() {
+				return failf(exitUsage, "output is %q, not text or json", a.config.output)
 			}
 			return nil
 		},
 	}
 	root.SetVersionTemplate("{{.Version}}\n")
-	root.SetIn(a.stdin)
 	root.SetOut(a.stdout)
 	root.SetErr(a.stderr)
 	a.config.addFlags(root.PersistentFlags())
-	for _, g := range []struct {
-		id, title string
-		commands  []*cobra.Command
-	}{
-		{"look", "Look:", []*cobra.Command{a.ls(), a.top(), a.serve(), a.graph(), a.who(), a.describe(), a.events()}},
-		{"run", "Run a command:", []*cobra.Command{a.lock(), a.elect(), a.job()}},
-		{"change", "Look and change:", []*cobra.Command{a.evict(), a.queue(), a.gate(), a.sem()}},
-	} {
-		root.AddGroup(&cobra.Group{ID: g.id, Title: g.title})
-		for _, c := range g.commands {
-			c.GroupID = g.id
+	add := func(title string, commands ...*cobra.Command) {
+		root.AddGroup(&cobra.Group{ID: title, Title: title})
+		for _, c := range commands {
+			c.GroupID = title
 			root.AddCommand(c)
 		}
 	}
+	add("Look:", a.ls(), a.top(), a.serve(), a.graph(), a.who(), a.describe(), a.events())
+	add("Run a command:", a.lock(), a.elect(), a.job())
+	add("Look and change:", a.evict(), a.queue(), a.gate(), a.sem())
 	root.AddCommand(a.version(), a.man())
-	a.note(root)
-	a.addTopics(root)
+	a.addCompletion(root)
+	addTopics(root)
 	_ = root.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{"text", "json"}, cobra.ShellCompDirectiveNoFileComp))
 	return root
 }
 
-// note notes in each command that its arguments were right and that it runs.
-func (a *app) note(c *cobra.Command) {
-	a.addCompletion(c)
-	if run := c.RunE; run != nil {
-		c.RunE = func(c *cobra.Command, args []string) error {
-			a.runs = true
-			return run(c, args)
-		}
+// group returns a command that has commands.
+func group(use, short, long string, commands ...*cobra.Command) *cobra.Command {
+	c := &cobra.Command{
+		Use: use, Short: short, Long: long, Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
-	if c.HasSubCommands() && c.HasParent() && c.RunE == nil {
-		c.Args = cobra.ArbitraryArgs
-		c.RunE = func(c *cobra.Command, args []string) error {
-			if len(args) > 0 {
-				return failf(exitUsage, "unknown command %q for %q", args[0], c.CommandPath())
-			}
-			return c.Help()
-		}
-	}
-	for _, sub := range c.Commands() {
-		a.note(sub)
-	}
+	c.AddCommand(commands...)
+	return c
 }
 
-func (a *app) isJSON() bool { return a.config.flags != nil && a.config.get("ZKR_OUTPUT") == "json" }
+func (a *app) isJSON() bool { return a.config.output == "json" }
 
 // print writes v as JSON, or has text write it.
 func (a *app) print(v any, text func(w io.Writer)) error {
 	if a.isJSON() {
-		return encoder{a.stdout}.Encode(v)
+		return writeJSON(a.stdout, v)
 	}
 	text(a.stdout)
-	if out, ok := a.stdout.(*checked); ok {
-		return out.err
-	}
-	return nil
+	return a.stdout.err
 }
 
 // with connects, runs f and closes the Client. f's context ends with the signals that end
@@ -187,23 +169,29 @@ func (a *app) on(f func(context.Context, *zkrecipes.Client, []string) error) fun
 	}
 }
 
-// signaled is the cause of a context that a signal has ended.
-type signaled struct{ signal syscall.Signal }
-
-func (s *signaled) Error() string { return s.signal.String() }
-
-// endBySignal ends ctx at the first signal that ends a process, and returns it, or 0 if ctx ended
-// before one came.
-func (a *app) endBySignal(ctx context.Context, stop context.CancelCauseFunc) syscall.Signal {
-	for {
-		select {
-		case s := <-a.signals:
-			if sig := s.(syscall.Signal); sig != syscall.SIGWINCH && sig != syscall.SIGCONT {
-				stop(&signaled{sig})
-				return sig
+// waiting calls f, whose context ends with a signal that ends a process. Signals that come
+// later are left to the caller.
+func (a *app) waiting(ctx context.Context, f func(context.Context) error) error {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	var got syscall.Signal
+	done := beside(ctx, func(ctx context.Context) {
+		for got == 0 {
+			select {
+			case s := <-a.signals:
+				if s != syscall.SIGWINCH && s != syscall.SIGCONT {
+					got = s.(syscall.Signal)
+					stop()
+				}
+			case <-ctx.Done():
+				return
 			}
-		case <-ctx.Done():
-			return 0
 		}
+	})
+	err := f(ctx)
+	done()
+	if got != 0 { // perhaps taken as f returned: nobody else will see it
+		return exit(exitSignal + int(got))
 	}
+	return err
 }

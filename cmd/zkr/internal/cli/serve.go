@@ -28,7 +28,7 @@ type serveFlags struct {
 }
 
 func (a *app) serve() *cobra.Command {
-	f := &serveFlags{}
+	f := &serveFlags{opts: serve.Options{Stale: time.Minute, Refresh: 10 * time.Second, Requests: 80, Lines: 1000}}
 	c := &cobra.Command{
 		Use:   "serve [ROOT]",
 		Short: "Show recipes live on a page in the browser",
@@ -43,8 +43,8 @@ func (a *app) serve() *cobra.Command {
 		Example: "  zkr serve /locks --listen 127.0.0.1:8080",
 		Args:    cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			f.opts.Root = strings.Join(append(args, "/")[:1], "")
-			if err := a.prepareServe(c.Context(), f); err != nil {
+			f.opts.Root = rootOf(args)
+			if err := a.waiting(c.Context(), func(ctx context.Context) error { return a.prepareServe(ctx, f) }); err != nil {
 				return err
 			}
 			defer f.opts.Listener.Close()
@@ -60,47 +60,31 @@ func (a *app) serve() *cobra.Command {
 	c.Flags().BoolVar(&f.allowActions, "allow-actions", false, "let the page evict places, with a token")
 	c.Flags().StringVar(&f.tokenFile, "token-file", "", "file with the token (default: zkr makes one and prints it)")
 	c.Flags().BoolVar(&f.opts.Data, "show-data", false, "let the page show what is in items, on request")
-	c.Flags().DurationVar(&f.opts.Stale, "stale", time.Minute, "mark what was held or taken for longer")
-	c.Flags().DurationVar(&f.opts.Refresh, "refresh", 10*time.Second, "how often to look at all znodes again, at most")
-	c.Flags().IntVar(&f.opts.Requests, "requests", 80, "requests a second, at most")
-	c.Flags().IntVar(&f.opts.Lines, "lines", 1000, "recipes to show, at most")
+	c.Flags().Var(durationFrom(time.Millisecond, &f.opts.Stale), "stale", "mark what was held or taken for longer")
+	c.Flags().Var(durationFrom(leastInterval, &f.opts.Refresh), "refresh", "how often to look at all znodes again, at most")
+	c.Flags().Var(numberFrom(4, &f.opts.Requests), "requests", "requests a second, at most")
+	c.Flags().Var(numberFrom(1, &f.opts.Lines), "lines", "recipes to show, at most")
 	return c
 }
 
-// check returns an error if a flag is wrong by itself.
-func (f *serveFlags) check() error {
+// prepareServe checks the flags, makes the token and listens.
+func (a *app) prepareServe(ctx context.Context, f *serveFlags) error {
 	switch {
-	case f.opts.Stale <= 0, f.opts.Refresh < 100*time.Millisecond:
-		return failf(exitUsage, "--stale is %v, and must be above 0; --refresh is %v, and must be at least 100ms", f.opts.Stale, f.opts.Refresh)
-	case f.opts.Requests < 4, f.opts.Lines < 1:
-		return failf(exitUsage, "--requests is %d, and must be at least 4; --lines is %d, and must be above 0", f.opts.Requests, f.opts.Lines)
 	case f.tokenFile != "" && !f.allowActions:
 		return failf(exitUsage, "--token-file needs --allow-actions")
 	case !strings.HasPrefix(f.opts.Root, "/"):
 		return failf(exitUsage, "ROOT is %q, and must begin with /", f.opts.Root)
 	}
-	return nil
-}
-
-// prepareServe checks the flags, makes the token and listens.
-func (a *app) prepareServe(ctx context.Context, f *serveFlags) (err error) {
-	if err := f.check(); err != nil {
-		return err
-	}
 	isTLS, err := f.checkPublicURL()
 	if err != nil {
 		return err
 	}
-	host, _, err := net.SplitHostPort(f.listen)
+	host, err := f.checkListen()
 	if err != nil {
-		return failf(exitUsage, "--listen: %w", err)
+		return err
 	}
-	if ip := net.ParseIP(host); ip != nil && !ip.IsUnspecified() {
-		f.opts.Hosts = append(f.opts.Hosts, host)
-	} else if host != "localhost" && len(f.opts.Hosts) == 0 {
-		return failf(exitUsage, "--listen %s needs --host, the name under which browsers ask for the page", f.listen)
-	}
-	if f.allowActions && !isTLS && !isLoopback(host) {
+	isLocal := host == "localhost" || net.ParseIP(host).IsLoopback()
+	if f.allowActions && !isTLS && !isLocal {
 		fmt.Fprintf(a.stderr, "zkr: warning: the token for actions passes unencrypted to %s; put TLS before it, and set --public-url\n", f.listen)
 	}
 	if f.allowActions {
@@ -114,9 +98,18 @@ func (a *app) prepareServe(ctx context.Context, f *serveFlags) (err error) {
 	return nil
 }
 
-func isLoopback(host string) bool {
-	ip := net.ParseIP(host)
-	return host == "localhost" || ip != nil && ip.IsLoopback()
+// checkListen returns the host of --listen, which is a name of the page if it is that of one address.
+func (f *serveFlags) checkListen() (host string, err error) {
+	host, _, err = net.SplitHostPort(f.listen)
+	if err != nil {
+		return "", failf(exitUsage, "--listen: %w", err)
+	}
+	if ip := net.ParseIP(host); ip != nil && !ip.IsUnspecified() {
+		f.opts.Hosts = append(f.opts.Hosts, host)
+	} else if host != "localhost" && len(f.opts.Hosts) == 0 {
+		return "", failf(exitUsage, "--listen %s needs --host, the name under which browsers ask for the page", f.listen)
+	}
+	return host, nil
 }
 
 // checkPublicURL takes the host of --public-url, and reports whether it is one of TLS.

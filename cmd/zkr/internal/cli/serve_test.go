@@ -5,10 +5,8 @@ package cli
 import (
 	"bytes"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -20,7 +18,7 @@ func prepared(t *testing.T, change func(*serveFlags)) (f *serveFlags, stderr str
 	t.Helper()
 	var out bytes.Buffer
 	a := &app{stderr: &out}
-	f = &serveFlags{listen: "127.0.0.1:0", opts: serve.Options{Root: "/", Stale: time.Minute, Refresh: time.Second, Requests: 80, Lines: 10}}
+	f = &serveFlags{listen: "127.0.0.1:0", opts: serve.Options{Root: "/"}}
 	change(f)
 	err = a.prepareServe(t.Context(), f)
 	if err == nil {
@@ -32,10 +30,6 @@ func prepared(t *testing.T, change func(*serveFlags)) (f *serveFlags, stderr str
 func TestServeRefusesFlagsThatAreWrong(t *testing.T) {
 	for name, change := range map[string]func(*serveFlags){
 		"must begin with /":     func(f *serveFlags) { f.opts.Root = "locks" },
-		"--stale is 0s":         func(f *serveFlags) { f.opts.Stale = 0 },
-		"--refresh is 1ns":      func(f *serveFlags) { f.opts.Refresh = 1 },
-		"--requests is 3":       func(f *serveFlags) { f.opts.Requests = 3 },
-		"--lines is 0":          func(f *serveFlags) { f.opts.Lines = 0 },
 		"needs --allow-actions": func(f *serveFlags) { f.tokenFile = "token" },
 		"--listen":              func(f *serveFlags) { f.listen = "8080" },
 		":0 needs --host":       func(f *serveFlags) { f.listen = ":0" },
@@ -52,33 +46,33 @@ func TestServeRefusesFlagsThatAreWrong(t *testing.T) {
 func TestServeMakesATokenOnlyForActions(t *testing.T) {
 	f, stderr, err := prepared(t, func(*serveFlags) {})
 	require.NoError(t, err)
-	require.Empty(t, f.opts.Token)
-	require.Empty(t, stderr)
-	one, stderr, err := prepared(t, func(f *serveFlags) { f.allowActions = true })
-	require.NoError(t, err)
-	require.GreaterOrEqual(t, len(one.opts.Token), 26, "130 bits")
-	require.Contains(t, stderr, one.opts.Token)
-	other, _, err := prepared(t, func(f *serveFlags) { f.allowActions = true })
-	require.NoError(t, err)
-	require.NotEqual(t, one.opts.Token, other.opts.Token)
+	require.Empty(t, f.opts.Token+stderr)
+	tokens := map[string]bool{}
+	for range 2 {
+		f, stderr, err := prepared(t, func(f *serveFlags) { f.allowActions = true })
+		require.NoError(t, err)
+		require.GreaterOrEqual(t, len(f.opts.Token), 26, "130 bits")
+		require.Contains(t, stderr, f.opts.Token)
+		tokens[f.opts.Token] = true
+	}
+	require.Len(t, tokens, 2)
 }
 
 func TestServeReadsATokenThatOthersCannotRead(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "token")
-	read := func(text string, mode os.FileMode) (string, string, error) {
-		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
-		require.NoError(t, os.Chmod(path, mode))
+	for _, row := range []struct {
+		text string
+		mode os.FileMode
+		want string
+	}{
+		{"a token of enough bytes\n", 0o600, "a token of enough bytes"},
+		{"a token of enough bytes\n", 0o644, ""}, {"short", 0o600, ""}, {"", 0o600, ""}, {strings.Repeat(" ", 50), 0o600, ""},
+	} {
+		path := newFile(t, row.text)
+		require.NoError(t, os.Chmod(path, row.mode))
 		f, stderr, err := prepared(t, func(f *serveFlags) { f.allowActions, f.tokenFile = true, path })
-		return f.opts.Token, stderr, err
-	}
-	token, stderr, err := read("a token of enough bytes\n", 0o600)
-	require.NoError(t, err)
-	require.Equal(t, "a token of enough bytes", token)
-	require.Empty(t, stderr, "it is not printed")
-	for text, mode := range map[string]os.FileMode{"a token of enough bytes": 0o644, "short": 0o600, "": 0o600, strings.Repeat(" ", 50): 0o600} {
-		token, _, err := read(text, mode)
-		require.Equal(t, exitConfig, exitCode(err), text)
-		require.Empty(t, token)
+		require.Equal(t, pick(row.want == "", exitConfig, 0), exitCode(err), row)
+		require.Equal(t, row.want, f.opts.Token)
+		require.Empty(t, stderr, "it is not printed")
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"slices"
@@ -45,11 +46,13 @@ func (a *app) sayWhoHolds(ctx context.Context, client *zkrecipes.Client, path st
 	})
 }
 
-// beside calls f in a goroutine. done ends its context, and waits for it.
-func beside(ctx context.Context, f func(context.Context)) (done func()) {
+// beside calls functions in goroutines of their own. done ends their context, and waits for them.
+func beside(ctx context.Context, all ...func(context.Context)) (done func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	var running sync.WaitGroup
-	running.Go(func() { f(ctx) })
+	for _, f := range all {
+		running.Go(func() { f(ctx) })
+	}
 	return func() {
 		cancel()
 		running.Wait()
@@ -70,32 +73,22 @@ func (a *app) whoHolds(ctx context.Context, client *zkrecipes.Client, path strin
 
 // holdersOf says who holds a line, and how many wait ahead of a session.
 func holdersOf(now time.Time, l view.Line, own view.Session) string {
-	var holders []view.Place
-	ahead := 0
-	for _, p := range l.Places {
-		switch {
-		case p.Held:
-			if !slices.ContainsFunc(holders, func(h view.Place) bool { return h.Session == p.Session }) {
-				holders = append(holders, p)
-			}
-			continue
-		case p.Session != own:
-			ahead++
-			continue
-		}
-		break
-	}
-	if len(holders) == 0 {
+	if l.Held() == 0 {
 		return ""
 	}
-	h := holders[0]
+	h := l.Places[0]
 	since := h.Contender.HeldSince
 	if since.IsZero() {
 		since = h.Since
 	}
 	text := fmt.Sprintf("held by %s for %s, session %s", cmp.Or(view.Clean(view.Brief(h.Identity)), "?"), age(now, since), h.Session)
-	if more := len(holders) - 1; more > 0 {
+	if more := len(l.Holders()) - 1; more > 0 {
 		text += fmt.Sprintf(", and %d more", more)
+	}
+	waiters := l.Places[l.Held():]
+	ahead := slices.IndexFunc(waiters, func(p view.Place) bool { return p.Session == own })
+	if ahead < 0 {
+		ahead = len(waiters)
 	}
 	if ahead > 0 {
 		text += fmt.Sprintf("; %d ahead in the line", ahead)
@@ -128,7 +121,7 @@ func (a *app) sayLoss(ctx context.Context, client *zkrecipes.Client) (done func(
 				fmt.Fprintf(a.stderr, "zkr: connected again, to %s\n", s.Server)
 			case !s.Connected && !isLost && time.Since(s.Since) > lossSilence:
 				isLost = true
-				fmt.Fprintf(a.stderr, "zkr: the connection is lost: %s\n", view.Clean(noConnection(ctx, a.servers, a.isTLS, nil)))
+				fmt.Fprintf(a.stderr, "zkr: the connection is lost: %s\n", view.Clean(a.noConnection(ctx, nil)))
 			}
 		}
 	})
@@ -136,7 +129,7 @@ func (a *app) sayLoss(ctx context.Context, client *zkrecipes.Client) (done func(
 
 // noConnection says why there is no connection. err is that of Dial, if that has failed. It asks each
 // server by a connection of its own, unless they speak TLS.
-func noConnection(ctx context.Context, servers []string, isTLS bool, err error) string {
+func (a *app) noConnection(ctx context.Context, err error) string {
 	why := ""
 	if err != nil && !errors.Is(err, context.DeadlineExceeded) {
 		why = err.Error()
@@ -146,40 +139,65 @@ func noConnection(ctx context.Context, servers []string, isTLS bool, err error) 
 			why = strings.TrimSuffix(last, ")")
 		}
 	}
-	if isTLS {
+	if a.isTLS {
 		return cmp.Or(why, "no server answers")
 	}
 	serves := "it serves, but there is no session"
 	if why != "" {
 		serves += ": " + why
 	}
-	ctx, cancel := context.WithTimeout(ctx, probeTime)
-	defer cancel()
-	found := make([]string, len(servers))
-	var all sync.WaitGroup
-	for i, server := range servers {
-		all.Go(func() {
-			found[i] = server + ": " + cmp.Or(probe(ctx, server), serves)
-		})
+	var found []string
+	for i, r := range a.ask(ctx, probeTime, "srvr") {
+		found = append(found, a.servers[i]+": "+cmp.Or(r.problem(), serves))
 	}
-	all.Wait()
 	return strings.Join(found, "; ")
 }
 
-// probe asks a server by srvr, which servers answer without a session, and returns what is wrong
-// with it, or nothing. ZooKeeper's NIOServerCnxn and NettyServerCnxnFactory close a connection beyond
-// maxClientCnxns before they read from it.
-func probe(ctx context.Context, server string) string {
-	text, err := ask(ctx, server, "srvr")
+// reply is what a server says to a command of four letters, which it answers without a session.
+type reply struct {
+	text string
+	err  error
+}
+
+// ask sends a command to all servers, which have that time for it.
+func (a *app) ask(ctx context.Context, patience time.Duration, command string) []reply {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	replies := make([]reply, len(a.servers))
+	var all sync.WaitGroup
+	for i, server := range a.servers {
+		all.Go(func() { replies[i].text, replies[i].err = ask(ctx, server, command) })
+	}
+	all.Wait()
+	return replies
+}
+
+func ask(ctx context.Context, server, command string) (string, error) {
+	nc, err := (&net.Dialer{}).DialContext(ctx, "tcp", server)
+	if err != nil {
+		return "", err
+	}
+	defer nc.Close()
+	deadline, _ := ctx.Deadline()
+	_ = nc.SetDeadline(deadline)
+	_, _ = io.WriteString(nc, command)
+	text, err := io.ReadAll(io.LimitReader(nc, 16<<20))
+	return string(text), err
+}
+
+// problem returns what is wrong with a server that has answered srvr so, or nothing. ZooKeeper's
+// NIOServerCnxn and NettyServerCnxnFactory close a connection beyond maxClientCnxns before they read
+// from it.
+func (r reply) problem() string {
 	op := (*net.OpError)(nil)
 	switch {
-	case errors.As(err, &op) && op.Op == "dial":
+	case errors.As(r.err, &op) && op.Op == "dial":
 		return op.Err.Error()
-	case strings.Contains(text, "not currently serving requests"):
+	case strings.Contains(r.text, "not currently serving requests"):
 		return "it serves nobody at the moment: it has no quorum, or is starting"
-	case text != "": // its version, or that srvr is not allowed
+	case r.text != "": // its version, or that srvr is not allowed
 		return ""
-	case errors.Is(err, os.ErrDeadlineExceeded):
+	case errors.Is(r.err, os.ErrDeadlineExceeded):
 		return "it accepts connections, and does not answer"
 	}
 	return "it closes connections at once: maxClientCnxns from this address, or it speaks TLS (--tls)"

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/spf13/cobra"
 	"github.com/stretchr/testify/require"
 
 	"github.com/zkrecipes/zkrecipes/cmd/zkr/internal/view"
@@ -65,19 +66,21 @@ func TestAServerThatDoesNotServeIsNamedWithTheReason(t *testing.T) {
 		"there is no session: z": zktest.NewServer(t).Addr(),
 		"no session: z":          answering(t, say("srvr is not executed because it is not in the whitelist.\n")),
 	} {
-		why := noConnection(t.Context(), []string{addr}, false, io.EOF)
+		a := &app{servers: []string{addr}}
+		why := a.noConnection(t.Context(), io.EOF)
 		if strings.HasSuffix(want, "z") {
-			why = noConnection(t.Context(), []string{addr}, false, errText("dial: context deadline exceeded (z)"))
+			why = a.noConnection(t.Context(), errText("dial: context deadline exceeded (z)"))
 		}
 		require.True(t, strings.HasPrefix(why, addr+": "), why)
 		require.Contains(t, why, want)
 	}
-	addr := zktest.NewServer(t).Addr()
+	a := &app{servers: []string{zktest.NewServer(t).Addr()}}
+	withTLS := &app{servers: a.servers, isTLS: true}
 	for _, err := range []error{nil, context.DeadlineExceeded} {
-		require.Equal(t, addr+": it serves, but there is no session", noConnection(t.Context(), []string{addr}, false, err))
-		require.Equal(t, "no server answers", noConnection(t.Context(), []string{addr}, true, err))
+		require.Equal(t, a.servers[0]+": it serves, but there is no session", a.noConnection(t.Context(), err))
+		require.Equal(t, "no server answers", withTLS.noConnection(t.Context(), err))
 	}
-	require.Equal(t, "z", noConnection(t.Context(), []string{"127.0.0.1:1"}, true, errText("dial: context deadline exceeded (z)")))
+	require.Equal(t, "z", withTLS.noConnection(t.Context(), errText("dial: context deadline exceeded (z)")))
 }
 
 type errText string
@@ -85,34 +88,50 @@ type errText string
 func (e errText) Error() string { return string(e) }
 
 func TestWhatComesBehindThePathIsTheCommands(t *testing.T) {
-	root := (&app{}).root()
 	for line, want := range map[string]string{
-		"lock /a true":                 "lock /a -- true",
-		"lock /a ls -l":                "lock /a -- ls -l",
-		"lock /a -n ls -n":             "lock /a -n -- ls -n",
-		"lock -w 30 /a ls":             "lock -w 30 /a -- ls",
-		"lock /a -w30 ls":              "lock /a -w30 -- ls",
-		"lock /a --wait=30 ls":         "lock /a --wait=30 -- ls",
-		"lock -nE 4 /a ls -E":          "lock -nE 4 /a -- ls -E",
-		"lock -S zk:1 /a ls":           "lock -S zk:1 /a -- ls",
-		"-S zk:1 lock /a --tls ls":     "lock -S zk:1 /a --tls -- ls",
-		"lock /a -- ls":                "lock /a -- ls",
-		"lock /a ls -- x":              "lock /a -- ls -- x",
-		"elect /a --value v serve -v":  "elect /a --value v -- serve -v",
-		"job /a --every 24h report -n": "job /a --every 24h -- report -n",
-		"queue put /q data":            "queue put /q data",
-		"lock /a":                      "lock /a",
-		"nonsense /a b":                "nonsense /a b",
+		"lock /a true":               "true",
+		"lock /a ls -l":              "ls -l",
+		"lock /a -n ls -n":           "ls -n",
+		"lock -w 30 /a ls":           "ls",
+		"lock /a -w30 ls":            "ls",
+		"lock /a --wait=30 ls":       "ls",
+		"lock -nE 4 /a ls -E":        "ls -E",
+		"lock -S zk:1 /a ls":         "ls",
+		"-S zk:1 lock /a --tls ls":   "ls",
+		"lock /a -- ls":              "ls",
+		"lock /a ls -- x":            "ls -- x",
+		"lock /a -c true x -n":       "x -n",
+		"elect /a --value v ls -v":   "ls -v",
+		"job /a --every 24h true -n": "true -n",
 	} {
-		require.Equal(t, want, strings.Join(withDash(root, strings.Fields(line)), " "), line)
+		root := (&app{}).root()
+		root.PersistentPreRunE = nil
+		setArgs(root, strings.Fields(line))
+		c, _, err := root.Find(strings.Fields(line))
+		require.NoError(t, err)
+		got := ""
+		c.RunE = func(c *cobra.Command, _ []string) error {
+			got = strings.Join(c.Flags().Args(), " ")
+			return nil
+		}
+		require.NoError(t, root.Execute(), line)
+		require.Equal(t, want, got, line)
 	}
+	require.Contains(t, output(t, "lock", "/a", "--help"), "Usage:")
 }
 
 func TestTheTimeToWaitIsInSecondsUnlessItSays(t *testing.T) {
 	for text, want := range map[string]time.Duration{"30": 30 * time.Second, "0.5": 500 * time.Millisecond, "1m30s": 90 * time.Second} {
-		var s seconds
-		require.NoError(t, s.Set(text))
-		require.Equal(t, want, time.Duration(s))
+		got, err := parseSeconds(text)
+		require.NoError(t, err)
+		require.Equal(t, want, got)
 	}
-	require.Error(t, new(seconds).Set("soon"))
+}
+
+// The session in which the lock is granted may be another one than that in which zkr has checked it.
+func TestTheGraceIsAtMostHalfOfTheSessionTimeout(t *testing.T) {
+	for grace, want := range map[time.Duration]time.Duration{0: 0, time.Second: time.Second, 9 * time.Second: 5 * time.Second} {
+		require.Equal(t, want, (&command{grace: grace, isGrace: true}).graceIn(10*time.Second))
+	}
+	require.Equal(t, 2500*time.Millisecond, (&command{}).graceIn(10*time.Second))
 }

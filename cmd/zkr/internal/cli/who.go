@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"path"
 	"strconv"
 	"text/tabwriter"
 	"time"
@@ -30,7 +31,12 @@ func (a *app) who() *cobra.Command {
 		Args: cobra.ExactArgs(1),
 		RunE: a.on(func(ctx context.Context, client *zkrecipes.Client, args []string) error {
 			if watch {
-				return a.watchWho(ctx, client, args[0])
+				return watchLine(ctx, client, args[0], func(l view.Line) error {
+					return a.print(l, func(w io.Writer) {
+						fmt.Fprintf(w, "%s  %s\n", time.Now().Format(time.TimeOnly), view.Clean(path.Clean(args[0])))
+						printPlaces(w, l)
+					})
+				})
 			}
 			l, err := view.ReadPath(ctx, client, args[0])
 			if err != nil {
@@ -99,10 +105,7 @@ func (a *app) evict() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.print(struct {
-				Place   string `json:"place"`
-				Evicted bool   `json:"evicted"`
-			}{p.Name, evicted}, func(w io.Writer) { fmt.Fprintln(w, pick(evicted, "evicted", "it had left before")) })
+			return a.print(map[string]any{"place": p.Name, "evicted": evicted}, func(w io.Writer) { fmt.Fprintln(w, pick(evicted, "evicted", "it had left before")) })
 		}),
 	}
 	c.Flags().BoolVar(&yes, "yes", false, "do not ask")
@@ -128,23 +131,17 @@ func findPlace(ctx context.Context, client *zkrecipes.Client, path, name string)
 
 // placesNamed returns the place of that name, or else those of that session, or identity, or the one
 // of that number.
-func placesNamed(places []view.Place, name string) []view.Place {
-	for _, is := range []func(int, view.Place) bool{
-		func(_ int, p view.Place) bool { return p.Name == name },
-		func(_ int, p view.Place) bool { return p.Session.String() == name },
-		func(_ int, p view.Place) bool { return p.Identity == name },
-		func(_ int, p view.Place) bool { return view.WithoutOuter(p.Identity) == name },
-		func(i int, _ view.Place) bool { return strconv.Itoa(i+1) == name },
-	} {
-		var found []view.Place
+func placesNamed(places []view.Place, name string) (found []view.Place) {
+	for kind := range 5 {
 		for i, p := range places {
-			if is(i, p) {
+			names := [5]string{p.Name, p.Session.String(), p.Identity, view.WithoutOuter(p.Identity), strconv.Itoa(i + 1)}
+			if names[kind] == name {
 				found = append(found, p)
 			}
 		}
 		if len(found) > 0 {
-			return found
+			break
 		}
 	}
-	return nil
+	return found
 }

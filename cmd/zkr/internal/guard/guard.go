@@ -3,7 +3,7 @@
 package guard
 
 import (
-	"encoding/json"
+	"encoding/gob"
 	"errors"
 	"os"
 	"os/signal"
@@ -32,13 +32,14 @@ func Main(args []string) int {
 	// Pdeathsig counts the end of the thread that starts the command. The thread of a locked
 	// goroutine that never returns before the process ends lives as long as the process.
 	runtime.LockOSThread()
-	in, err := descriptor(args[2])
-	if err != nil {
-		return 1
-	}
-	out, err := descriptor(args[3])
-	if err != nil {
-		return 1
+	var pipes [2]*os.File
+	for i, arg := range args[2:] {
+		fd, err := strconv.Atoi(arg)
+		if err != nil {
+			return 1
+		}
+		syscall.CloseOnExec(fd)
+		pipes[i] = os.NewFile(uintptr(fd), "caller")
 	}
 	if err := adoptOrphans(); err != nil {
 		return 1
@@ -50,35 +51,9 @@ func Main(args []string) int {
 	children := make(chan os.Signal, 1)
 	signal.Notify(children, syscall.SIGCHLD)
 
-	g := &guard{out: json.NewEncoder(out)}
-	g.serve(requests(in), caught, children)
+	g := &guard{out: gob.NewEncoder(pipes[1])}
+	g.serve(receive[request](pipes[0]), caught, children)
 	return 0
-}
-
-// descriptor returns an inherited descriptor that the command will not inherit.
-func descriptor(arg string) (*os.File, error) {
-	fd, err := strconv.Atoi(arg)
-	if err != nil {
-		return nil, err
-	}
-	syscall.CloseOnExec(fd)
-	return os.NewFile(uintptr(fd), "caller"), nil
-}
-
-// requests decodes what the caller sends. The channel is closed when the caller has ended.
-func requests(in *os.File) <-chan request {
-	ch := make(chan request)
-	go func() {
-		defer close(ch)
-		for d := json.NewDecoder(in); ; {
-			var r request
-			if d.Decode(&r) != nil {
-				return
-			}
-			ch <- r
-		}
-	}()
-	return ch
 }
 
 // phase is how far the end of the command has come.
@@ -94,13 +69,13 @@ const (
 
 // guard is the state of a guard process.
 type guard struct {
-	out      *json.Encoder
+	out      *gob.Encoder
 	phase    phase
 	group    int  // the command's process, and its group
 	reaped   bool // the command itself has ended, and its pid may be taken
 	deadline int64
-	grace    int64
-	end      ended
+	grace    time.Duration
+	end      Result
 }
 
 // serve obeys the caller until the command and all that it has started have ended.
@@ -109,12 +84,14 @@ func (g *guard) serve(requests <-chan request, caught, children <-chan os.Signal
 	for g.phase != over {
 		select {
 		case r, ok := <-requests:
-			if !ok {
-				requests = nil
-				g.orphaned()
-				break
+			switch {
+			case ok:
+				g.obey(r)
+			case g.phase == idle: // the caller has ended
+				g.phase = over
+			default:
+				requests, g.phase = nil, killing
 			}
-			g.obey(r)
 		case <-caught:
 		case <-children:
 			g.reap()
@@ -126,19 +103,10 @@ func (g *guard) serve(requests <-chan request, caught, children <-chan os.Signal
 	}
 }
 
-// orphaned notes that the caller has died.
-func (g *guard) orphaned() {
-	if g.phase == idle {
-		g.phase = over
-		return
-	}
-	g.phase = killing
-}
-
 func (g *guard) obey(r request) {
 	switch {
 	case r.Run != nil:
-		g.start(r.Run)
+		g.start(r)
 	case r.Deadline != 0:
 		g.deadline = r.Deadline
 	case r.Signal != 0:
@@ -150,14 +118,14 @@ func (g *guard) obey(r request) {
 }
 
 // start starts the command, unless its time is over.
-func (g *guard) start(r *run) {
-	if r.Deadline-now() <= r.Grace {
+func (g *guard) start(r request) {
+	if time.Duration(r.Deadline-now()) <= r.Run.Grace {
 		g.end.Late = true
 		g.finish()
 		return
 	}
-	pid, err := syscall.ForkExec(string(r.Path), convert[string](r.Args), &syscall.ProcAttr{
-		Env:   convert[string](r.Env),
+	pid, err := syscall.ForkExec(r.Run.Path, r.Run.Args, &syscall.ProcAttr{
+		Env:   r.Run.Env,
 		Files: []uintptr{0, 1, 2},
 		Sys:   attributes(r.Foreground),
 	})
@@ -168,7 +136,7 @@ func (g *guard) start(r *run) {
 		_ = g.out.Encode(report{Failed: int(code)})
 		return
 	}
-	g.phase, g.group, g.deadline, g.grace = running, pid, r.Deadline, r.Grace
+	g.phase, g.group, g.deadline, g.grace = running, pid, r.Deadline, r.Run.Grace
 	_ = g.out.Encode(report{Started: pid})
 }
 
@@ -184,9 +152,11 @@ func (g *guard) signal(sig syscall.Signal) {
 	}
 }
 
+func (g *guard) left() time.Duration { return time.Duration(g.deadline - now()) }
+
 // advance does what the deadline demands.
 func (g *guard) advance() {
-	left := g.deadline - now()
+	left := g.left()
 	if g.phase == running && left <= g.grace {
 		g.phase, g.end.Late = ending, true
 		g.signal(syscall.SIGTERM)
@@ -197,19 +167,19 @@ func (g *guard) advance() {
 	}
 	if g.phase == killing {
 		g.signal(syscall.SIGKILL) // the whole group at once, which no fork escapes
-		signalTree(syscall.SIGKILL, 0)
+		killTree(g.group)
 		g.reap()
 	}
 }
 
 // pause returns for how long nothing is due.
 func (g *guard) pause() time.Duration {
-	left := time.Duration(g.deadline - now())
+	left := g.left()
 	switch g.phase {
 	case idle:
 		return time.Hour // a request is the next that happens
 	case running:
-		left -= time.Duration(g.grace)
+		left -= g.grace
 	case killing:
 		return kill
 	}

@@ -1,12 +1,10 @@
 package guard
 
 import (
-	"bytes"
 	"context"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -76,7 +74,7 @@ func (g *Guard) runScript(t *testing.T, h Hold, script string, change func(*Comm
 		r.res, r.err = g.Run(h, cmd)
 	}()
 	t.Cleanup(func() {
-		_ = syscall.Kill(g.pid, syscall.SIGKILL)
+		_ = syscall.Kill(g.process.Pid, syscall.SIGKILL)
 		<-r.done
 	})
 	return r
@@ -135,33 +133,13 @@ func TestACommandWhoseTimeIsOverIsNotStarted(t *testing.T) {
 }
 
 func TestSignalsReachTheGroupAlsoWithoutItsFirstProcess(t *testing.T) {
-	r := runScript(t, holdFor(t, time.Hour), `{ (trap "echo got; exit" USR1; echo ready; while :; do sleep 0.01; done) & :; }`, nil)
-	r.await("ready")
-	require.Eventually(t, func() bool { return syscall.Kill(-r.group(), 0) == nil }, time.Minute, time.Millisecond)
+	r := runScript(t, holdFor(t, time.Hour), `{ (trap "echo got; exit" USR1; while [ -e /proc/$$ ]; do sleep 0.01; done; echo alone; while :; do sleep 0.01; done) & :; }`, nil)
+	r.await("alone")
+	require.NoError(t, syscall.Kill(r.guard.process.Pid, syscall.SIGTERM), "which ends no guard")
 	r.signals <- syscall.SIGWINCH // ends nothing, and is not noted
 	r.signals <- syscall.SIGUSR1
 	require.Equal(t, Result{Told: syscall.SIGUSR1}, r.wait())
 	require.Contains(t, r.output(), "got")
-}
-
-// group returns the process group of the command.
-func (r *proc) group() int {
-	r.t.Helper()
-	entries, err := filepath.Glob("/proc/[0-9]*/cmdline")
-	require.NoError(r.t, err)
-	for _, e := range entries {
-		text, err := os.ReadFile(e)
-		if err != nil || !bytes.Contains(text, []byte(r.dir)) {
-			continue
-		}
-		pid, err := strconv.Atoi(filepath.Base(filepath.Dir(e)))
-		require.NoError(r.t, err)
-		if group, err := syscall.Getpgid(pid); err == nil {
-			return group
-		}
-	}
-	require.Fail(r.t, "the command does not run")
-	return 0
 }
 
 // The pipe to a guard that is stopped for long is full one day. The caller must still see that the
@@ -169,7 +147,7 @@ func (r *proc) group() int {
 func TestAGuardThatDoesNotReadBlocksNothing(t *testing.T) {
 	r := runScript(t, holdFor(t, time.Hour), deaf, nil)
 	r.await("began")
-	require.NoError(t, syscall.Kill(r.guard.pid, syscall.SIGSTOP))
+	require.NoError(t, syscall.Kill(r.guard.process.Pid, syscall.SIGSTOP))
 	for range 100_000 {
 		select {
 		case r.signals <- syscall.SIGWINCH:
@@ -184,7 +162,7 @@ func runLong(t *testing.T, h Hold) *proc {
 	t.Helper()
 	g, err := Start()
 	require.NoError(t, err)
-	require.NoError(t, syscall.Kill(g.pid, syscall.SIGSTOP))
+	require.NoError(t, syscall.Kill(g.process.Pid, syscall.SIGSTOP))
 	return g.runScript(t, h, "echo began", func(c *Command) {
 		c.Env = append(c.Env, "LONG="+strings.Repeat("x", 100_000))
 	})
@@ -194,7 +172,7 @@ func runLong(t *testing.T, h Hold) *proc {
 func TestAGuardThatReadsLateRunsALongCommand(t *testing.T) {
 	r := runLong(t, holdFor(t, time.Hour))
 	_ = exec.Command("sleep", "0.5").Run() // longer than answer; if the guard is killed, so is this
-	_ = syscall.Kill(r.guard.pid, syscall.SIGCONT)
+	_ = syscall.Kill(r.guard.process.Pid, syscall.SIGCONT)
 	require.Equal(t, Result{}, r.wait())
 	require.Equal(t, "began\n", r.output())
 }
@@ -223,28 +201,9 @@ func TestSIGTERMIsRemembered(t *testing.T) {
 func TestAGuardThatRanNothingEndsWithClose(t *testing.T) {
 	g, err := Start()
 	require.NoError(t, err)
-	require.NoError(t, syscall.Kill(g.pid, 0))
-	require.NoError(t, syscall.Kill(g.pid, syscall.SIGTERM)) // which ends no guard
+	require.NoError(t, syscall.Kill(g.process.Pid, 0))
 	g.Close()
-	require.ErrorIs(t, syscall.Kill(g.pid, 0), syscall.ESRCH)
-}
-
-func TestAGuardGoesWithItsCaller(t *testing.T) {
-	for before, after := range map[phase]phase{idle: over, running: killing, ending: killing} {
-		g := &guard{phase: before}
-		g.orphaned()
-		require.Equal(t, after, g.phase)
-	}
-	require.False(t, IsGuard([]string{"zkr", "lock", role, "/a"}))
-	require.Equal(t, 1, Main([]string{"zkr", role, "no", "descriptor"}))
-}
-
-func TestDeadlinesAreByAClockThatAllShare(t *testing.T) {
-	require.NotZero(t, now())
-	require.Less(t, at(time.Time{}), now(), "a hold that has ended")
-	left := at(time.Now().Add(time.Minute)) - now()
-	require.Greater(t, left, int64(50*time.Second))
-	require.LessOrEqual(t, left, int64(time.Minute))
+	require.ErrorIs(t, syscall.Kill(g.process.Pid, 0), syscall.ESRCH)
 }
 
 // The guard sleeps until something is due, but never so long that a suspended machine makes it late.
@@ -252,7 +211,7 @@ func TestPauses(t *testing.T) {
 	in := func(d time.Duration) int64 { return now() + int64(d) }
 	require.Equal(t, time.Hour, (&guard{}).pause(), "it waits for its command")
 	require.Equal(t, look, (&guard{phase: running, deadline: in(time.Hour)}).pause())
-	near := (&guard{phase: running, deadline: in(time.Second), grace: int64(900 * time.Millisecond)}).pause()
+	near := (&guard{phase: running, deadline: in(time.Second), grace: 900 * time.Millisecond}).pause()
 	require.LessOrEqual(t, near, 100*time.Millisecond, "SIGTERM is due")
 	require.LessOrEqual(t, (&guard{phase: ending, deadline: in(50 * time.Millisecond)}).pause(), 50*time.Millisecond)
 	require.Zero(t, (&guard{phase: ending, deadline: in(-time.Second)}).pause())

@@ -4,12 +4,12 @@ package guard
 
 import (
 	"context"
-	"encoding/json"
+	"encoding/gob"
 	"errors"
 	"fmt"
 	"os"
 	"os/signal"
-	"strconv"
+	"sync"
 	"syscall"
 	"time"
 
@@ -38,8 +38,8 @@ type Command struct {
 type Result struct {
 	Code   int // exit status, if Signal is 0
 	Signal int // that ended the command, or 0
-	// Late: the command was ended, or not even started, because the hold was over or about to
-	// be.
+	// Late: the guard has ended the command, or not even started it, because the hold was over or about
+	// to be.
 	Late bool
 	// Told is the last signal of Ending that was passed on, or 0. After SIGTERM it stays that.
 	Told syscall.Signal
@@ -50,11 +50,9 @@ const answer = 200 * time.Millisecond
 
 // Guard is a guard process that has not run its command yet, or runs it.
 type Guard struct {
-	pid     int
+	process *os.Process
 	to      *os.File
-	encoder *json.Encoder
-	reports <-chan report
-	exited  <-chan struct{}
+	reports <-chan report // closed when it has ended
 }
 
 // Start starts a guard. It does nothing yet, so it can be started while the caller waits for
@@ -67,84 +65,45 @@ func Start() (*Guard, error) {
 	if err != nil {
 		return nil, err
 	}
-	theirIn, ourOut, err := os.Pipe()
+	theirIn, to, err := os.Pipe()
 	if err != nil {
 		return nil, err
 	}
 	defer theirIn.Close()
-	ourIn, theirOut, err := os.Pipe()
+	from, theirOut, err := os.Pipe()
 	if err != nil {
-		ourOut.Close()
-		return nil, err
+		return nil, errors.Join(err, to.Close())
 	}
 	defer theirOut.Close()
-	pid, err := fork(self, theirIn, theirOut)
+	process, err := fork(self, theirIn, theirOut)
 	if err != nil {
-		ourOut.Close()
-		ourIn.Close()
-		return nil, fmt.Errorf("start the guard: %w", err)
+		return nil, fmt.Errorf("start the guard: %w", errors.Join(err, to.Close(), from.Close()))
 	}
-	g := &Guard{pid: pid, to: ourOut, encoder: json.NewEncoder(ourOut)}
-	g.listen(ourIn)
-	return g, nil
+	return &Guard{process, to, receive[report](from)}, nil
 }
 
-// fork starts the guard process. It inherits the two descriptors under their numbers, so that
-// the numbers of those that the user has opened for the command stay.
-func fork(self string, in, out *os.File) (pid int, err error) {
-	syscall.ForkLock.Lock() // no other child may inherit them
-	fds := []uintptr{in.Fd(), out.Fd()}
-	for _, fd := range fds {
-		if _, err := unix.FcntlInt(fd, unix.F_SETFD, 0); err != nil {
-			syscall.ForkLock.Unlock()
-			return 0, err
+// fork starts the guard process. It inherits the files under their numbers, so that the numbers
+// of those that the user has opened for the command stay.
+func fork(self string, files ...*os.File) (*os.Process, error) {
+	args := []string{"zkr", role}
+	for _, f := range files {
+		if _, err := unix.FcntlInt(f.Fd(), unix.F_SETFD, 0); err != nil {
+			return nil, err
 		}
+		args = append(args, fmt.Sprint(f.Fd()))
 	}
-	syscall.ForkLock.Unlock()
-	defer func() {
-		for _, fd := range fds {
-			syscall.CloseOnExec(int(fd))
-		}
-	}()
-	return syscall.ForkExec(self, []string{"zkr", role, strconv.Itoa(int(fds[0])), strconv.Itoa(int(fds[1]))},
-		&syscall.ProcAttr{
-			Env:   os.Environ(),
-			Files: []uintptr{0, 1, 2},
-			Sys:   &syscall.SysProcAttr{Setpgid: true},
-		})
-}
-
-// listen receives reports until the guard has ended.
-func (g *Guard) listen(in *os.File) {
-	reports, exited := make(chan report), make(chan struct{})
-	g.reports, g.exited = reports, exited
-	go func() {
-		defer in.Close()
-		defer close(exited)
-		for d := json.NewDecoder(in); ; {
-			var r report
-			if d.Decode(&r) != nil {
-				break
-			}
-			reports <- r
-		}
-		wait(g.pid)
-	}()
-}
-
-// wait reaps one process.
-func wait(pid int) {
-	for {
-		if _, err := syscall.Wait4(pid, nil, 0, nil); err != syscall.EINTR {
-			return
-		}
-	}
+	return os.StartProcess(self, args, &os.ProcAttr{
+		Files: []*os.File{os.Stdin, os.Stdout, os.Stderr},
+		Sys:   &syscall.SysProcAttr{Setpgid: true},
+	})
 }
 
 // Close ends a guard that has not run its command.
 func (g *Guard) Close() {
 	g.to.Close()
-	<-g.exited
+	for range g.reports {
+	}
+	_, _ = g.process.Wait()
 }
 
 // Run runs the command. It returns when the command, and all that it has started, have ended:
@@ -153,18 +112,21 @@ func (g *Guard) Close() {
 // The error is a syscall.Errno if the command could not be started. Call Run once, and while no other
 // guard runs: if the guard dies, Run kills all descendants of this process.
 func (g *Guard) Run(hold Hold, cmd Command) (Result, error) {
-	defer g.Close()
-	ctx := hold.Context(context.Background())
-	r := &runner{Guard: g, cmd: cmd, hold: hold}
-	defer r.terminal.takeBack()
-	first := r.validUntil()
-	r.sent = first
-	r.terminal.lent = r.terminal.isFree()
-	r.start(ctx, &run{
-		Path: []byte(cmd.Path), Args: convert[[]byte](cmd.Args), Env: convert[[]byte](cmd.Env),
-		Grace: int64(cmd.Grace), Deadline: at(first), Foreground: r.terminal.lent,
+	r := &runner{Guard: g, cmd: cmd, hold: hold, until: hold.ValidUntil(), requests: make(chan request, backlog)}
+	var writing sync.WaitGroup
+	writing.Go(func() {
+		e := gob.NewEncoder(g.to)
+		for q := range r.requests {
+			_ = e.Encode(q) // if the guard has died, its exit says so
+		}
 	})
-	return r.wait(ctx)
+	defer writing.Wait()
+	defer g.Close()
+	defer close(r.requests)
+	r.terminal.lent = r.terminal.isFree()
+	defer r.terminal.takeBack()
+	r.send(request{Run: &cmd, Deadline: r.deadline(), Foreground: r.terminal.lent})
+	return r.wait(hold.Context(context.Background()))
 }
 
 // runner is a call of Run.
@@ -172,48 +134,31 @@ type runner struct {
 	*Guard
 	cmd      Command
 	hold     Hold
-	sent     time.Time // the last end of the hold that the guard knows
-	group    int       // of the command
+	until    time.Time // the last end of the hold that the guard knows
+	requests chan request
+	group    int // of the command
 	terminal terminal
 	told     syscall.Signal
 	wants    bool      // the command was stopped because it wants the terminal
 	said     time.Time // when something was said last
-	deaf     bool      // the guard did not obey in time, and was killed
+	late     bool      // the hold is lost, or the guard did not obey in time, and was killed
 }
 
-// send sends a request. If the guard has died, its exit says so. One that has been stopped for so
-// long that the pipe is full must not block the caller, who has to watch the deadline.
+// backlog is how many requests a guard may leave unread, beside those that the pipe has room for: one
+// that has been stopped for long, or that reads a long command late on a loaded machine.
+const backlog = 1000
+
+// send sends a request. It does not wait, because the caller has to watch the deadline.
 func (r *runner) send(q request) {
-	_ = r.to.SetWriteDeadline(time.Now().Add(answer))
-	r.encode(q)
-}
-
-func (r *runner) encode(q request) {
-	if err := r.encoder.Encode(q); errors.Is(err, os.ErrDeadlineExceeded) {
+	select {
+	case r.requests <- q:
+	default:
 		r.killGuard()
 	}
 }
 
-// start sends the command. A long one does not fit into the pipe, and on a loaded machine the guard
-// reads late. Nothing runs before it has read all, so it may do so until the hold ends.
-func (r *runner) start(ctx context.Context, c *run) {
-	deadline := time.Now().Add(answer)
-	if r.sent.After(deadline) {
-		deadline = r.sent
-	}
-	_ = r.to.SetWriteDeadline(deadline)
-	expired := make(chan struct{})
-	stop := context.AfterFunc(ctx, func() {
-		defer close(expired)
-		_ = r.to.SetWriteDeadline(time.Now())
-	})
-	r.encode(request{Run: c})
-	if !stop() {
-		<-expired
-	}
-}
-
-func (r *runner) validUntil() time.Time { return r.hold.ValidUntil().Add(-r.cmd.Margin) }
+// deadline returns when the command must be dead.
+func (r *runner) deadline() int64 { return at(r.until.Add(-r.cmd.Margin)) }
 
 // wait passes signals and deadlines on until the command has ended.
 func (r *runner) wait(ctx context.Context) (Result, error) {
@@ -225,12 +170,24 @@ func (r *runner) wait(ctx context.Context) (Result, error) {
 	renew := time.NewTicker(max(time.Millisecond, min(r.cmd.Margin/4, 100*time.Millisecond)))
 	defer renew.Stop()
 	lost := ctx.Done()
-	var deaf <-chan time.Time
+	var overdue <-chan time.Time
 	for {
 		select {
-		case rep := <-r.reports:
-			if res, done, err := r.take(rep); done {
-				return res, err
+		case rep, ok := <-r.reports:
+			switch {
+			case !ok:
+				_, _ = r.process.Wait()
+				sweep(r.group)
+				return Result{Signal: int(syscall.SIGKILL), Late: r.late, Told: r.told}, nil
+			case rep.Ended != nil:
+				rep.Ended.Told = r.told
+				return *rep.Ended, nil
+			case rep.Failed != 0:
+				return Result{}, syscall.Errno(rep.Failed)
+			case rep.Started != 0:
+				r.group = rep.Started
+			case rep.Stopped != 0:
+				r.stopped(syscall.Signal(rep.Stopped))
 			}
 		case s := <-r.cmd.Signals:
 			r.forward(s.(syscall.Signal))
@@ -240,18 +197,15 @@ func (r *runner) wait(ctx context.Context) (Result, error) {
 		case <-renew.C:
 			r.renew()
 			r.satisfy()
-			if time.Since(r.sent) > r.cmd.Margin/2 {
+			if time.Until(r.until) < r.cmd.Margin/2 {
 				r.killGuard()
 			}
 		case <-lost:
-			lost = nil
+			lost, r.late = nil, true
 			r.send(request{Kill: true})
-			deaf = time.After(answer)
-		case <-deaf:
+			overdue = time.After(answer)
+		case <-overdue:
 			r.killGuard()
-		case <-r.exited:
-			sweep(r.group)
-			return Result{Signal: int(syscall.SIGKILL), Late: r.deaf || lost == nil, Told: r.told}, nil
 		}
 	}
 }
@@ -259,26 +213,8 @@ func (r *runner) wait(ctx context.Context) (Result, error) {
 // killGuard kills a guard that does not obey, because it is stopped for example. On Linux the
 // kernel kills the command then.
 func (r *runner) killGuard() {
-	if !r.deaf {
-		r.deaf = true
-		_ = syscall.Kill(r.pid, syscall.SIGKILL)
-	}
-}
-
-// take handles a report, and reports whether it is the last one.
-func (r *runner) take(rep report) (res Result, done bool, err error) {
-	switch {
-	case rep.Started != 0:
-		r.group = rep.Started
-	case rep.Failed != 0:
-		return Result{}, true, syscall.Errno(rep.Failed)
-	case rep.Stopped != 0:
-		r.stopped(syscall.Signal(rep.Stopped))
-	case rep.Ended != nil:
-		e := rep.Ended
-		return Result{Code: e.Code, Signal: e.Signal, Late: e.Late, Told: r.told}, true, nil
-	}
-	return Result{}, false, nil
+	r.late = true
+	_ = r.process.Kill()
 }
 
 // noSuspend is for a user who presses Ctrl-Z. A shell takes the terminal back from a job when all
@@ -340,18 +276,17 @@ func (r *runner) forward(s syscall.Signal) {
 // renew tells the guard until when the hold lasts, if that has changed. A hold that has ended
 // is told by its context.
 func (r *runner) renew() {
-	if until := r.validUntil(); !until.Equal(r.sent) && !r.hold.ValidUntil().IsZero() {
-		r.sent = until
-		r.send(request{Deadline: at(until)})
+	if until := r.hold.ValidUntil(); !until.Equal(r.until) && !until.IsZero() {
+		r.until = until
+		r.send(request{Deadline: r.deadline()})
 	}
 }
 
 // sweep kills and reaps all that a dead guard has left to this process. On systems other than
 // Linux that is the command's process group, which is not this process's to reap.
 func sweep(group int) {
-	killLeft(group)
 	for {
-		signalTree(syscall.SIGKILL, 0)
+		killTree(group)
 		switch pid, err := syscall.Wait4(-1, nil, syscall.WNOHANG, nil); {
 		case errors.Is(err, syscall.ECHILD):
 			return

@@ -6,7 +6,11 @@ import (
 	"os"
 	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
+
+const clock = unix.CLOCK_MONOTONIC
 
 // executable returns the path of this program.
 func executable() (string, error) { return os.Executable() }
@@ -24,17 +28,13 @@ func attributes(foreground bool) *syscall.SysProcAttr {
 
 // signalTree sends the signal to the process group. Other descendants are not known here.
 func signalTree(sig syscall.Signal, group int) {
-	if group != 0 {
+	if group != 0 { // which would be this process's own
 		_ = syscall.Kill(-group, sig)
 	}
 }
 
-// killLeft kills the process group of a command whose guard has died. It does not wait for its end.
-func killLeft(group int) {
-	if group != 0 {
-		_ = syscall.Kill(-group, syscall.SIGKILL)
-	}
-}
+// killTree kills what the command has started. Here that is its process group.
+func killTree(group int) { signalTree(syscall.SIGKILL, group) }
 
 // isAlone reports whether the group has no process left. Orphans are not children of this
 // process.

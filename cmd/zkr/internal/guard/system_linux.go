@@ -9,6 +9,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// clock goes on while the machine is suspended, which CLOCK_MONOTONIC does not.
+const clock = unix.CLOCK_BOOTTIME
+
 // executable returns the path of this program, which is the one that runs also after its file
 // was replaced by another version or deleted.
 func executable() (string, error) { return "/proc/self/exe", nil }
@@ -32,8 +35,8 @@ type process struct {
 	start              string // by which a later process with the same pid differs
 }
 
-// signalTree sends the signal to all descendants of this process, or to those of the process
-// group if group is not 0. It sends nothing to a process that has taken over the pid of
+// signalTree sends the signal to the descendants of this process in the process group, or to all if
+// group is 0. It sends nothing to a process that has taken over the pid of
 // another one meanwhile.
 func signalTree(sig syscall.Signal, group int) {
 	for _, p := range descendants(os.Getpid()) {
@@ -51,8 +54,8 @@ func signalTree(sig syscall.Signal, group int) {
 	}
 }
 
-// killLeft kills what signalTree does not know. Here there is nothing.
-func killLeft(int) {}
+// killTree kills what the command has started. Here that is all descendants of this process.
+func killTree(int) { signalTree(syscall.SIGKILL, 0) }
 
 // isAlone reports whether the group has no process left. Here it has none once this process,
 // which adopts orphans, has no child.

@@ -29,7 +29,6 @@ var allowedTimes = map[string]string{
 	// Nothing happens meanwhile.
 	"bench/tree_test.go compareTrees":                                        "a second without changes, after which the copies are awaited",
 	"cmd/zkr/internal/serve/hub_test.go TestAChangeIsReadOnceForAllBrowsers": "without a change nothing is read",
-	"cmd/zkr/internal/serve/hub_test.go TestNothingIsRenderedForNobody":      "nobody looks",
 
 	// How long something lasts. What follows has a minute.
 	"bench/bench_test.go TestAScenarioEndsWithItsContext":             "the context ends in the middle; if it ends sooner, the scenario does, too",

@@ -258,10 +258,15 @@ func TestThePageSaysWhatItCostsAndThatZkrHasEnded(t *testing.T) {
 	sees(p, true, `/\d+ watch(es)?, [\d.]+ requests\/s, at most 80\..*Read only\./.test(document.querySelector("#cost").textContent)`)
 	sees(p, 1, `document.querySelectorAll('tr[data-path="/locks/a"].busy').length`)
 	sees(p, true, `document.querySelector("#lost").hidden`)
+	is[bool](p, `(() => { take({now: Date.now(), rows: [{...rows.get("/locks/a"), recipe: "rwlock"}]}); return true; })()`)
+	sees(p, []string{"rwlock"}, texts("#tree .tag")) // somebody has made another recipe there
 	require.Equal(t, 128+15, s.ends(syscall.SIGTERM))
 	sees(p, false, `document.querySelector("#lost").hidden`)
 	sees(p, "off no connection to zkr", `document.querySelector("#connection").className + " " + document.querySelector("#connection").textContent`)
 	sees(p, 1, `document.querySelectorAll('tr[data-path="/locks/a"].busy').length`) // it stays
+	serve(t, srv, "--listen", strings.Split(s.url, "/")[2], "/jobs")
+	sees(p, []string{}, paths) // this zkr does not know it
+	sees(p, true, `document.querySelector("#lost").hidden`)
 	p.mu.Lock()
 	p.faults = nil // the browser notes each attempt to connect again
 	p.mu.Unlock()
@@ -277,9 +282,6 @@ func TestWhatIsLeftOutIsSaidWhereOneLooks(t *testing.T) {
 	p := open(t, serve(t, srv, "--lines", "1").url)
 	sees(p, true, `/^Not shown: 2 recipes or more beyond --lines 1/.test(document.querySelector("#left-out").textContent)`)
 	sees(p, true, `/Not shown: .* A deadlock may be missing/.test(document.querySelector("#calm").textContent)`)
-	all := open(t, serve(t, srv).url)
-	sees(all, "Nobody waits.", `document.querySelector("#calm").textContent`)
-	sees(all, true, `document.querySelector("#left-out").hidden && document.querySelector("#reading").hidden`)
 }
 
 // Before the first reading the answer is unknown, and none is given.
@@ -293,7 +295,7 @@ func TestAPageThatHasNotReadGivesNoAnswer(t *testing.T) {
 	sees(p, true, `/^Reading: \d+ of 200 recipes/.test(document.querySelector("#reading").textContent)`)
 	sees(p, true, `/Reading: \d+ of 200 recipes.*A deadlock may be missing/.test(document.querySelector("#calm").textContent)`)
 	sees(p, "Nobody waits.", `document.querySelector("#calm").textContent`)
-	sees(p, true, `document.querySelector("#reading").hidden`)
+	sees(p, true, `document.querySelector("#left-out").hidden && document.querySelector("#reading").hidden`)
 }
 
 func TestAMalformedFragmentDoesNotStopThePage(t *testing.T) {

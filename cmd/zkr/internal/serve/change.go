@@ -16,31 +16,31 @@ type change struct {
 	atOnce   int             // acquired, and did not wait, or less than the time between two looks
 }
 
-// count compares places, those of this look, with was, those of the last one by path. It counts those
-// that hold now and did not before, and those that waited before and have gone: as the line moves in order,
-// they have held in between, unless somebody whom they waited for is still there.
-func (l *line) count(now time.Time, was map[string]*place, places []*place) (c change) {
+// count compares this look with the last one: places are those of this one, and was and is have those of
+// both by path. It counts those that hold now and did not before, and those that waited before and have
+// gone: as the line moves in order, they have held in between, unless somebody whom they waited for is
+// still there.
+func (l *line) count(now time.Time, was, is map[string]*place, places []*place) (c change) {
 	isSemaphore := l.recipe == zkrecipes.RecipeSemaphore
-	stands, holds := map[string]bool{}, map[string]bool{}
+	leases := map[string]bool{} // of a semaphore: all slots of a lease are one acquisition
 	for _, p := range places {
-		stands[p.path] = true
-		old := was[p.path]
+		old := was[p.Path]
 		switch {
-		case !p.held || old != nil && old.held:
-		case isSemaphore: // all slots of a lease are one acquisition
-			_, lease, _ := strings.Cut(p.name, "-")
-			holds[lease] = true
+		case !p.Held || old != nil && old.Held:
+		case isSemaphore:
+			_, lease, _ := strings.Cut(p.Name, "-")
+			leases[lease] = true
 		default:
 			c.acquired++
 			c.waited(now, old)
 		}
 	}
-	c.acquired += len(holds)
+	c.acquired += len(leases)
 	aheadStands := false
 	for _, old := range l.places {
-		if stands[old.path] {
-			aheadStands = aheadStands || !isSemaphore || !old.held
-		} else if !old.held && !aheadStands {
+		if is[old.Path] != nil {
+			aheadStands = aheadStands || !isSemaphore || !old.Held
+		} else if !old.Held && !aheadStands {
 			if !isSemaphore { // there the slot is counted
 				c.acquired++
 			}
@@ -67,19 +67,14 @@ func (c *change) addUnseen(l *line, was map[string]*place, places []*place, dir 
 		return
 	}
 	for _, p := range places {
-		if old := was[p.path]; old != nil && (!p.held || !p.shared && l.recipe != zkrecipes.RecipeSemaphore) {
+		if old := was[p.Path]; old != nil && (!p.Held || !p.Shared && l.recipe != zkrecipes.RecipeSemaphore) {
 			return
 		}
 	}
-	known := map[string]bool{}
-	since := int64(0)
-	if before.czxid == seen.czxid {
-		since = before.creates
-		for _, name := range before.names {
-			known[name] = true
-		}
+	if before.czxid != seen.czxid { // another znode
+		before = listing{}
 	}
-	unseen := seen.creates - since
+	known, unseen := setOf(before.names), seen.creates-before.creates
 	for _, name := range seen.names {
 		if !known[name] {
 			unseen--
@@ -89,13 +84,4 @@ func (c *change) addUnseen(l *line, was map[string]*place, places []*place, dir 
 		c.acquired += int(unseen)
 		c.atOnce += int(unseen)
 	}
-}
-
-// add adds what has happened to a history.
-func (h *history) add(now time.Time, c change) {
-	h.acquire(now, c.acquired)
-	for _, waited := range c.waits {
-		h.wait(now, waited, 1)
-	}
-	h.wait(now, 0, c.atOnce)
 }

@@ -6,7 +6,6 @@ import (
 	"cmp"
 	"context"
 	"maps"
-	"path"
 	"slices"
 	"strings"
 
@@ -23,12 +22,11 @@ const (
 
 // graph is the wait graph as the page gets it.
 type graph struct {
-	Nodes     []node     `json:"nodes"`
-	Edges     []edge     `json:"edges"`
-	Deadlocks []deadlock `json:"deadlocks"`
-	Hidden    int        `json:"hidden"`   // nodes beyond mostNodes
-	Unread    int        `json:"unread"`   // places whose session is not known yet
-	Unlisted  int        `json:"unlisted"` // lines of which it is not known yet who stands in them
+	Nodes     []node       `json:"nodes"`
+	Edges     []view.Arrow `json:"edges"`
+	Deadlocks []deadlock   `json:"deadlocks"`
+	Hidden    int          `json:"hidden"` // nodes beyond mostNodes
+	Unread    int          `json:"unread"` // places whose session is not known yet
 }
 
 type node struct {
@@ -36,13 +34,6 @@ type node struct {
 	Identity string       `json:"identity"`
 	Waiters  int          `json:"waiters"` // sessions that hold nothing and wait for it
 	Holds    []string     `json:"holds"`
-}
-
-type edge struct {
-	From view.Session `json:"from"`
-	To   view.Session `json:"to"`
-	Path string       `json:"path"`
-	Red  bool         `json:"red,omitempty"`
 }
 
 type deadlock struct {
@@ -55,19 +46,18 @@ type deadlock struct {
 // known returns the lines in which somebody holds or waits, with the places whose session is
 // known, and how many places have yet to be read. The caller holds mu.
 func (h *hub) known() (lines []view.Line, unread int) {
-	for _, f := range h.sorted() {
+	for _, path := range slices.Sorted(maps.Keys(h.lines)) {
+		f := h.lines[path]
 		if len(f.places) == 0 || f.recipe == zkrecipes.RecipeGroup {
 			continue
 		}
-		l := view.Line{Path: f.path, Recipe: f.recipe, Size: f.usage.Size}
+		l := view.Line{Path: path, Recipe: f.recipe, Size: f.usage.Size}
 		for _, p := range f.places {
-			if isOverdue(p) {
+			if p.isOverdue() {
 				unread++
 			}
-			if p.session != 0 {
-				l.Places = append(l.Places, view.Place{
-					Name: p.name, Path: p.path, Identity: p.identity, Session: p.session, Since: p.since, Held: p.held,
-				})
+			if p.Session != 0 {
+				l.Places = append(l.Places, p.Place)
 			}
 		}
 		lines = append(lines, l)
@@ -75,70 +65,51 @@ func (h *hub) known() (lines []view.Line, unread int) {
 	return lines, unread
 }
 
-// suspect is a circle in the graph. The lines in it were listed at different times, so it may
-// never have been closed. If all its places are still there in listings that begin later, all
-// of them were there at once: a place never comes back, and nobody passes those ahead.
-type suspect struct {
-	key    string              // the same for the same places
-	places map[string][]string // names, by the directory
-}
-
-// suspectOf returns the places that a circle consists of: in each line the one that waits, and
-// those of the session for which it waits.
-func suspectOf(g *view.Graph, circle []view.Session) suspect {
-	s := suspect{places: map[string][]string{}}
-	var paths []string
+// suspects returns the places that a circle in the graph consists of: in each line the one that waits,
+// and those of the session for which it waits. The lines were listed at different times, so the circle
+// may never have been closed. If all its places are still there when they are read later, all of them
+// were there at once: a place never comes back, and nobody passes those ahead.
+func suspects(g *view.Graph, circle []view.Session) (paths []string) {
 	for _, w := range g.Edges(circle) {
-		for _, l := range g.Lines {
-			if l.Path != w.Path {
-				continue
-			}
-			for _, p := range l.Places {
-				if p.Name == w.Place || p.Held {
-					paths = append(paths, p.Path)
-					s.places[path.Dir(p.Path)] = append(s.places[path.Dir(p.Path)], p.Name)
-				}
+		l := g.Lines[slices.IndexFunc(g.Lines, func(l view.Line) bool { return l.Path == w.Path })]
+		for _, p := range l.Places {
+			if p.Name == w.Place || p.Held {
+				paths = append(paths, p.Path)
 			}
 		}
 	}
 	slices.Sort(paths)
-	s.key = strings.Join(paths, " ")
-	return s
+	return paths
 }
 
-// isConfirmed lists the directories of a suspect again.
-func (h *hub) isConfirmed(ctx context.Context, s suspect) bool {
-	if h.pay(ctx, h.places, 1+len(s.places)) != nil || h.client.Ping(ctx) != nil {
-		return false
-	}
-	for dir, places := range s.places {
-		names, _, err := h.client.Children(ctx, dir)
-		if err != nil {
-			return false
-		}
-		for _, name := range places {
-			if !slices.Contains(names, name) {
-				return false
-			}
-		}
-	}
-	return true
-}
-
-// confirm confirms suspects, one after the other.
+// confirm confirms circles, one after the other.
 func (h *hub) confirm(ctx context.Context) {
 	for {
 		select {
-		case s := <-h.suspects:
-			if h.isConfirmed(ctx, s) {
+		case paths := <-h.suspects:
+			if h.areThere(ctx, paths) {
 				h.mu.Lock()
-				h.confirmed[s.key], h.moved = true, true
+				h.confirmed[keyOf(paths)], h.moved = true, true
 				h.mu.Unlock()
 			}
 		case <-ctx.Done():
 			return
 		}
 	}
+}
+
+// keyOf returns what is the same for the same places.
+func keyOf(paths []string) string { return strings.Join(paths, " ") }
+
+// areThere reads places again.
+func (h *hub) areThere(ctx context.Context, paths []string) bool {
+	if h.pay(ctx, h.places, 1+len(paths)) != nil || h.client.Ping(ctx) != nil {
+		return false
+	}
+	return !slices.ContainsFunc(paths, func(path string) bool {
+		_, _, err := h.client.Get(ctx, path)
+		return err != nil
+	})
 }
 
 // newGraph returns the graph of what is known. Circles that are not confirmed are no deadlocks
@@ -148,13 +119,13 @@ func (h *hub) newGraph() graph {
 	g := view.NewGraph(lines)
 	known := map[string]bool{}
 	g.Deadlocks = slices.DeleteFunc(g.Deadlocks, func(circle []view.Session) bool {
-		s := suspectOf(g, circle)
-		if h.confirmed[s.key] {
-			known[s.key] = true
+		paths := suspects(g, circle)
+		if key := keyOf(paths); h.confirmed[key] {
+			known[key] = true
 			return false
 		}
 		select {
-		case h.suspects <- s:
+		case h.suspects <- paths:
 		default: // it is a suspect in the next graph, too
 			h.moved = true
 		}
@@ -163,36 +134,26 @@ func (h *hub) newGraph() graph {
 	h.confirmed = known
 	reduced := reduce(g)
 	reduced.Unread = unread
-	all, looked, _ := h.progress()
-	reduced.Unlisted = all - looked
 	return reduced
 }
 
 // reduce returns what the page shows of a graph: all deadlocks, sessions that hold and wait,
 // those for whom they wait, and some for whom many wait.
 func reduce(g *view.Graph) graph {
-	r := graph{Nodes: []node{}, Edges: []edge{}, Deadlocks: []deadlock{}}
-	holds := map[view.Session][]string{}
-	for _, l := range g.Lines {
-		for _, s := range l.Holders() {
-			s = g.Outermost(s)
-			if !slices.Contains(holds[s], l.Path) {
-				holds[s] = append(holds[s], view.Clean(l.Path))
-			}
-		}
-	}
+	r := graph{Nodes: []node{}, Edges: []view.Arrow{}, Deadlocks: []deadlock{}}
+	holds := holdsOf(g)
 	rank := map[view.Session]int{} // the lowest comes first
 	leaves := map[view.Session]map[view.Session]bool{}
 	for _, w := range g.Waits {
 		for _, holder := range w.For {
-			if holds[w.Session] == nil {
-				if leaves[holder] == nil {
-					leaves[holder] = map[view.Session]bool{}
-				}
-				leaves[holder][w.Session] = true
+			if holds[w.Session] != nil {
+				rank[w.Session], rank[holder] = 1, 1
 				continue
 			}
-			rank[w.Session], rank[holder] = 1, 1
+			if leaves[holder] == nil {
+				leaves[holder] = map[view.Session]bool{}
+			}
+			leaves[holder][w.Session] = true
 		}
 	}
 	for _, circle := range g.Deadlocks {
@@ -201,57 +162,50 @@ func reduce(g *view.Graph) graph {
 			rank[s] = 0
 		}
 	}
-	for i, s := range mostWaited(leaves, rank) {
-		if i == mostBlockers {
-			break
+	for s := range leaves {
+		if _, ok := rank[s]; !ok {
+			rank[s] = 2
 		}
-		rank[s] = 2
 	}
 	chosen := slices.SortedFunc(maps.Keys(rank), func(a, b view.Session) int {
 		return cmp.Or(cmp.Compare(rank[a], rank[b]), cmp.Compare(len(leaves[b]), len(leaves[a])), cmp.Compare(a, b))
 	})
+	if i := slices.IndexFunc(chosen, func(s view.Session) bool { return rank[s] == 2 }); i >= 0 {
+		chosen = chosen[:min(len(chosen), i+mostBlockers)]
+	}
 	r.Hidden = max(0, len(chosen)-mostNodes)
 	chosen = chosen[:len(chosen)-r.Hidden]
 	for _, s := range chosen {
 		r.Nodes = append(r.Nodes, node{s, view.Clean(g.Names[s]), len(leaves[s]), holds[s]})
 	}
-	r.Edges = edgesAmong(g, chosen)
+	isChosen := setOf(chosen)
+	for _, a := range g.Arrows() {
+		if isChosen[a.From] && isChosen[a.To] {
+			r.Edges = append(r.Edges, a)
+		}
+	}
 	return r
 }
 
-// mostWaited returns the sessions without a rank for which others wait, those with the most
-// first.
-func mostWaited(leaves map[view.Session]map[view.Session]bool, rank map[view.Session]int) []view.Session {
-	blockers := slices.Collect(maps.Keys(leaves))
-	blockers = slices.DeleteFunc(blockers, func(s view.Session) bool { _, ranked := rank[s]; return ranked })
-	slices.SortFunc(blockers, func(a, b view.Session) int {
-		return cmp.Or(cmp.Compare(len(leaves[b]), len(leaves[a])), cmp.Compare(a, b))
-	})
-	return blockers
+// holdsOf returns the paths that each session holds.
+func holdsOf(g *view.Graph) map[view.Session][]string {
+	holds := map[view.Session][]string{}
+	for _, l := range g.Lines {
+		for _, s := range l.Holders() {
+			s = g.Outermost(s)
+			if path := view.Clean(l.Path); !slices.Contains(holds[s], path) {
+				holds[s] = append(holds[s], path)
+			}
+		}
+	}
+	return holds
 }
 
 func newDeadlock(g *view.Graph, circle []view.Session) deadlock {
-	d := deadlock{Sentence: view.Clean(g.Sentence(circle)), Sessions: circle}
+	d := deadlock{Sentence: g.Sentence(circle), Sessions: circle}
 	for _, w := range g.Edges(circle) {
 		d.Paths = append(d.Paths, w.Path)
 		d.Since = max(d.Since, millis(w.Since))
 	}
 	return d
-}
-
-func edgesAmong(g *view.Graph, chosen []view.Session) []edge {
-	edges := []edge{}
-	among := map[view.Session]bool{}
-	for _, s := range chosen {
-		among[s] = true
-	}
-	for _, w := range g.Waits {
-		for _, holder := range w.For {
-			e := edge{From: w.Session, To: holder, Path: view.Clean(w.Path), Red: g.IsDeadlocked(w.Session, holder)}
-			if among[e.From] && among[e.To] && !slices.Contains(edges, e) {
-				edges = append(edges, e)
-			}
-		}
-	}
-	return edges
 }

@@ -28,7 +28,7 @@ type history struct {
 
 // cell is what happened in one interval.
 type cell struct {
-	number   int64 // of the interval since 1970; another one's numbers are out of date
+	number   int64 // of the interval since 1970; those of another one are out of date
 	acquired int
 	waits    *[classes]uint32
 	length   int // of a queue, the largest that was seen
@@ -43,111 +43,98 @@ type point struct {
 
 func cellNumber(t time.Time) int64 { return t.Unix() / int64(cellTime/time.Second) }
 
-// at returns the cell of a time, emptied if it was another interval's.
-func (h *history) at(t time.Time) *cell {
-	n := cellNumber(t)
-	c := &h.cells[n%cells]
-	if c.number != n {
-		*c = cell{number: n}
+// last returns the last n cells, the oldest first. The last one is still filling.
+func (h *history) last(now time.Time, n int64) (last []*cell) {
+	for number := cellNumber(now) - n + 1; number <= cellNumber(now); number++ {
+		c := &h.cells[number%cells]
+		if c.number != number {
+			*c = cell{number: number}
+		}
+		last = append(last, c)
 	}
-	return c
+	return last
 }
 
-// acquire counts n acquisitions.
-func (h *history) acquire(now time.Time, n int) {
-	if n > 0 {
-		h.at(now).acquired += n
-	}
-}
+// filling returns the last cell.
+func (h *history) filling(now time.Time) *cell { return h.last(now, 1)[0] }
 
-// wait counts how long one of the acquisitions has waited, or n of them.
-func (h *history) wait(now time.Time, waited time.Duration, n int) {
-	if n <= 0 {
+// add counts what has happened.
+func (h *history) add(now time.Time, happened change) {
+	c := h.filling(now)
+	c.acquired += happened.acquired
+	if happened.atOnce+len(happened.waits) == 0 {
 		return
 	}
-	c := h.at(now)
 	if c.waits == nil {
 		c.waits = new([classes]uint32)
 	}
-	c.waits[classOf(waited)] += uint32(n)
+	c.waits[0] += uint32(happened.atOnce)
+	for _, waited := range happened.waits {
+		c.waits[classOf(waited)]++
+	}
 }
 
 func (h *history) sawLength(now time.Time, n int) {
-	c := h.at(now)
+	c := h.filling(now)
 	c.length = max(c.length, n)
 }
 
-func classOf(d time.Duration) int {
-	if d <= firstClass {
-		return 0
+// classOf returns the first class that ends no earlier.
+func classOf(d time.Duration) (class int) {
+	for class < classes-1 && upTo(class) < d.Seconds() {
+		class++
 	}
-	class := math.Log(float64(d)/float64(firstClass)) / math.Log(widening)
-	return min(classes-1, int(math.Ceil(class-1e-9)))
+	return class
 }
 
 // upTo returns the upper end of a class, in seconds.
 func upTo(class int) float64 { return firstClass.Seconds() * math.Pow(widening, float64(class)) }
 
-// p99 returns the upper end of the class in which the 99th percentile is.
+// p99 returns the upper end of the class in which the 99th percentile is, and nil if there is none.
 func p99(waits *[classes]uint32) *float64 {
+	if waits == nil {
+		return nil
+	}
 	var n uint64
 	for _, count := range waits {
 		n += uint64(count)
 	}
-	if n == 0 {
-		return nil
-	}
-	rest := n / 100 // so many are above it
-	for class := classes - 1; ; class-- {
-		if count := uint64(waits[class]); count > rest {
-			p := upTo(class)
-			if class == 0 {
-				p = 0 // shorter than can be told
-			}
-			return &p
-		} else {
-			rest -= count
-		}
-	}
-}
-
-// points returns the cells, the oldest first. The last one is still filling.
-func (h *history) points(now time.Time) []point {
-	points := make([]point, 0, cells)
-	last := cellNumber(now)
-	for n := last - cells + 1; n <= last; n++ {
-		c := h.cells[n%cells]
-		if c.number != n {
-			points = append(points, point{})
+	above := uint64(0)
+	for class := classes - 1; class >= 0; class-- {
+		if above += uint64(waits[class]); above <= n/100 {
 			continue
 		}
-		p := point{Rate: float64(c.acquired) / cellTime.Seconds(), Length: c.length}
-		if c.waits != nil {
-			p.P99 = p99(c.waits)
+		p := upTo(class)
+		if class == 0 {
+			p = 0 // shorter than can be told
 		}
-		points = append(points, p)
+		return &p
+	}
+	return nil
+}
+
+// points returns the cells for the page.
+func (h *history) points(now time.Time) (points []point) {
+	for _, c := range h.last(now, cells) {
+		points = append(points, point{Rate: float64(c.acquired) / cellTime.Seconds(), P99: p99(c.waits), Length: c.length})
 	}
 	return points
 }
 
 // rate returns the acquisitions a second in the last minute and in the cell that is filling.
 func (h *history) rate(now time.Time) float64 {
-	n, last := 0, cellNumber(now)
-	for i := last - 6; i <= last; i++ {
-		if c := h.cells[i%cells]; c.number == i {
-			n += c.acquired
-		}
+	n := 0
+	for _, c := range h.last(now, 7) {
+		n += c.acquired
 	}
-	filling := now.Sub(time.Unix(last*int64(cellTime/time.Second), 0))
-	return float64(n) / (6*cellTime + filling).Seconds()
+	return float64(n) / (6*cellTime + now.Sub(now.Truncate(cellTime))).Seconds()
 }
 
 // waits returns the 99th percentile of the waits in all cells.
 func (h *history) waits(now time.Time) *float64 {
 	var all [classes]uint32
-	last := cellNumber(now)
-	for _, c := range h.cells {
-		if c.waits != nil && c.number > last-cells {
+	for _, c := range h.last(now, cells) {
+		if c.waits != nil {
 			for i, n := range c.waits {
 				all[i] += n
 			}

@@ -35,9 +35,11 @@ const (
 	// cannot send it: browsers ask the server first, which does not allow it.
 	tokenHeader  = "X-Zkr-Token"
 	mostBrowsers = 32
-	writeTimeout = 10 * time.Second
+	mostBody     = 1 << 12 // bytes of a request
+	costOfItem   = 5       // requests to the servers, or about that
 	statusEvery  = 5 * time.Second
-	evictTimeout = 15 * time.Second
+	requestTime  = 15 * time.Second // for what the servers are asked to answer one
+	writeTime    = 10 * time.Second
 )
 
 // policy lets the page load its own files and nothing else, and run no script within HTML.
@@ -46,37 +48,50 @@ const policy = "default-src 'none'; script-src 'self'; style-src 'self'; connect
 
 // web answers browsers.
 type web struct {
-	hub    *hub
-	client *zkrecipes.Client
-	opts   Options
-	hosts  []string // names under which browsers may ask
-	token  [sha256.Size]byte
+	*hub
+	hosts []string // names under which browsers may ask
+	token [sha256.Size]byte
 }
 
 // newHandler returns the handler of all requests.
-func newHandler(h *hub, client *zkrecipes.Client, opts Options) http.Handler {
-	w := &web{hub: h, client: client, opts: opts, token: sha256.Sum256([]byte(opts.Token))}
-	w.hosts = append([]string{"localhost", "127.0.0.1", "::1"}, opts.Hosts...)
-	files, err := fs.Sub(page, "page")
-	if err != nil {
-		panic(err) // not reached: the folder is embedded
-	}
+func newHandler(h *hub) http.Handler {
+	w := &web{h, append([]string{"localhost", "127.0.0.1", "::1"}, h.opts.Hosts...), sha256.Sum256([]byte(h.opts.Token))}
+	files, _ := fs.Sub(page, "page") // which is embedded
 	mux := http.NewServeMux()
 	mux.Handle("GET /", http.FileServerFS(files))
 	mux.HandleFunc("GET /healthz", w.health)
 	mux.HandleFunc("GET /events", w.events)
-	mux.HandleFunc("GET /find", w.find)
-	mux.HandleFunc("GET /item", w.item)
-	mux.HandleFunc("POST /evict", w.evict)
+	mux.HandleFunc("GET /find", asJSON(w.find))
+	mux.HandleFunc("GET /item", asJSON(w.item))
+	mux.HandleFunc("POST /evict", asJSON(w.evict))
 	return w.guard(mux)
 }
+
+// asJSON answers with what a function returns, or why it refuses.
+func asJSON(answer func(r *http.Request) (any, error)) http.HandlerFunc {
+	return func(rw http.ResponseWriter, r *http.Request) {
+		body, err := answer(r)
+		if err != nil {
+			http.Error(rw, view.Clean(err.Error()), statusOf(err))
+			return
+		}
+		rw.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(rw).Encode(body)
+	}
+}
+
+// refusal is an error with the status of the answer.
+type refusal struct {
+	status int
+	text   string
+}
+
+func (r refusal) Error() string { return r.text }
 
 // guard refuses requests that a page of another site may have made, and sets the headers of all
 // answers.
 func (w *web) guard(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
-		// A browser that reads nothing must not keep this goroutine.
-		_ = http.NewResponseController(rw).SetWriteDeadline(time.Now().Add(evictTimeout + writeTimeout))
 		header := rw.Header()
 		header.Set("Content-Security-Policy", policy)
 		header.Set("X-Content-Type-Options", "nosniff")
@@ -85,14 +100,13 @@ func (w *web) guard(next http.Handler) http.Handler {
 		header.Set("Cross-Origin-Resource-Policy", "same-origin")
 		header.Set("Cross-Origin-Opener-Policy", "same-origin")
 		header.Set("Cache-Control", "no-store")
+		isProbe := r.URL.Path == "/healthz"
 		switch {
-		case r.URL.Path == "/healthz":
-			next.ServeHTTP(rw, r)
-		case !w.isOwnHost(r.Host):
+		case !isProbe && !w.isOwnHost(r.Host):
 			// A name that an attacker resolves to this address would make his page one of this
 			// origin.
 			http.Error(rw, "unknown host: use localhost, or --host", http.StatusForbidden)
-		case !w.isSameSite(r):
+		case !isProbe && !w.isSameSite(r):
 			http.Error(rw, "request of another site", http.StatusForbidden)
 		default:
 			next.ServeHTTP(rw, r)
@@ -135,34 +149,34 @@ func isOrigin(origin, host string) bool {
 // health is for those who watch over zkr: 200 if it has read the recipes and is connected. Any name
 // will do, since a probe may use an address that nobody else does.
 func (w *web) health(rw http.ResponseWriter, _ *http.Request) {
-	w.hub.mu.Lock()
-	walked := !w.hub.walked.IsZero()
-	w.hub.mu.Unlock()
+	w.mu.Lock()
+	walked := w.walked
+	w.mu.Unlock()
 	switch {
 	case !w.client.Status().Connected:
 		http.Error(rw, "no connection to the servers", http.StatusServiceUnavailable)
-	case !walked:
+	case walked.IsZero():
 		http.Error(rw, "the recipes have not been read yet", http.StatusServiceUnavailable)
 	default:
 		_, _ = io.WriteString(rw, "ok\n")
 	}
 }
 
-// find answers with the paths of the recipes in which an identity or a session has the text.
-func (w *web) find(rw http.ResponseWriter, r *http.Request) {
+// find returns the paths of the recipes in which an identity or a session has the text.
+func (w *web) find(r *http.Request) (any, error) {
 	text := strings.ToLower(r.URL.Query().Get("text"))
 	paths := []string{}
-	w.hub.mu.Lock()
-	for _, f := range w.hub.sorted() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for path, f := range w.lines {
 		if slices.ContainsFunc(f.places, func(p *place) bool {
-			return strings.Contains(strings.ToLower(view.Clean(p.identity)), text) || p.session != 0 && strings.Contains(p.session.String(), text)
+			return strings.Contains(strings.ToLower(p.Identity), text) || strings.Contains(sessionText(p.Session), text)
 		}) {
-			paths = append(paths, f.path)
+			paths = append(paths, path)
 		}
 	}
-	w.hub.mu.Unlock()
-	rw.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(rw).Encode(paths)
+	slices.Sort(paths)
+	return paths, nil
 }
 
 // mostData is how much of an item's data the page shows, in bytes.
@@ -176,39 +190,34 @@ type itemData struct {
 }
 
 // item reads the item ?id= of the queue ?path=, each time that a browser asks for it.
-func (w *web) item(rw http.ResponseWriter, r *http.Request) {
+func (w *web) item(r *http.Request) (any, error) {
 	path, id := r.URL.Query().Get("path"), r.URL.Query().Get("id")
 	if !w.opts.Data {
-		http.Error(rw, "what is in items is not shown: start zkr serve with --show-data", http.StatusForbidden)
-		return
+		return nil, refusal{http.StatusForbidden, "what is in items is not shown: start zkr serve with --show-data"}
 	}
-	if !isBelow(path, w.opts.Root) {
-		http.Error(rw, "the path is not below "+w.opts.Root, http.StatusForbidden)
-		return
+	if err := w.checkPath(path); err != nil {
+		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(r.Context(), evictTimeout)
+	ctx, cancel := context.WithTimeout(r.Context(), requestTime)
 	defer cancel()
-	err := w.hub.pay(ctx, w.hub.looks, costOfItem)
-	var e zkrecipes.Entry
-	if err == nil {
-		e, err = zkrecipes.NewQueue(w.client, path, nil).Find(ctx, zkrecipes.ItemID(id))
+	if err := w.pay(ctx, w.looks, costOfItem); err != nil {
+		return nil, err
 	}
+	e, err := zkrecipes.NewQueue(w.client, path, nil).Find(ctx, zkrecipes.ItemID(id))
 	if err != nil {
-		http.Error(rw, view.Clean(err.Error()), statusOf(err))
-		return
+		return nil, err
 	}
 	n := min(len(e.Data), mostData)
 	for n < len(e.Data) && n > mostData-utf8.UTFMax && !utf8.RuneStart(e.Data[n]) {
 		n--
 	}
-	rw.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(rw).Encode(itemData{len(e.Data), view.Printable(e.Data[:n]), len(e.Data) - n})
+	return itemData{len(e.Data), view.Printable(e.Data[:n]), len(e.Data) - n}, nil
 }
 
 // events sends what changes in the tree, the graph and the line ?line= until the browser goes.
 func (w *web) events(rw http.ResponseWriter, r *http.Request) {
 	shown := r.URL.Query().Get("line")
-	hide, ok := w.hub.show(shown)
+	hide, ok := w.show(shown)
 	if !ok {
 		http.Error(rw, fmt.Sprintf("%d browsers are here already", mostBrowsers), http.StatusServiceUnavailable)
 		return
@@ -220,20 +229,18 @@ func (w *web) events(rw http.ResponseWriter, r *http.Request) {
 	defer tick.Stop()
 	edition, has, withStatus := 0, map[string]bool{}, true
 	for {
-		news := w.hub.news()
-		var m message
-		m, edition = w.hub.since(edition, has, shown, withStatus)
+		m, now, next := w.since(edition, has, shown, withStatus)
+		edition, withStatus = now, false
 		text, err := json.Marshal(m)
 		if err != nil {
 			return
 		}
-		_ = out.SetWriteDeadline(time.Now().Add(writeTimeout))
+		_ = out.SetWriteDeadline(time.Now().Add(writeTime))
 		if _, err := fmt.Fprintf(rw, "data: %s\n\n", text); err != nil || out.Flush() != nil {
 			return
 		}
-		withStatus = false
 		select {
-		case <-news:
+		case <-next:
 		case <-tick.C:
 			withStatus = true
 		case <-r.Context().Done():
@@ -250,70 +257,63 @@ type eviction struct {
 }
 
 // evict evicts a place. It needs the token.
-func (w *web) evict(rw http.ResponseWriter, r *http.Request) {
+func (w *web) evict(r *http.Request) (any, error) {
 	given := sha256.Sum256([]byte(r.Header.Get(tokenHeader)))
 	kind, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	var e eviction
 	switch {
 	case w.opts.Token == "":
-		http.Error(rw, "actions are not allowed: start zkr serve with --allow-actions", http.StatusForbidden)
-		return
+		return nil, refusal{http.StatusForbidden, "actions are not allowed: start zkr serve with --allow-actions"}
 	case subtle.ConstantTimeCompare(given[:], w.token[:]) != 1:
-		http.Error(rw, "wrong token", http.StatusForbidden)
-		return
+		return nil, refusal{http.StatusForbidden, "wrong token"}
 	case kind != "application/json":
-		http.Error(rw, "the body must be JSON", http.StatusUnsupportedMediaType)
-		return
+		return nil, refusal{http.StatusUnsupportedMediaType, "the body must be JSON"}
+	case json.NewDecoder(io.LimitReader(r.Body, mostBody)).Decode(&e) != nil:
+		return nil, refusal{http.StatusBadRequest, "the body must be JSON"}
 	}
-	if err := json.NewDecoder(http.MaxBytesReader(rw, r.Body, 1<<12)).Decode(&e); err != nil {
-		http.Error(rw, "the body must be JSON", http.StatusBadRequest)
-		return
+	if err := w.checkPath(e.Path); err != nil {
+		return nil, err
 	}
-	if !isBelow(e.Path, w.opts.Root) {
-		http.Error(rw, "the path is not below "+w.opts.Root, http.StatusForbidden)
-		return
-	}
-	ctx, cancel := context.WithTimeout(r.Context(), evictTimeout)
+	ctx, cancel := context.WithTimeout(r.Context(), requestTime)
 	defer cancel()
-	evicted, err := evict(ctx, w.client, e)
-	if err != nil {
-		http.Error(rw, view.Clean(err.Error()), statusOf(err))
-		return
+	evicted, err := w.evictPlace(ctx, e)
+	return map[string]bool{"evicted": evicted}, err
+}
+
+// checkPath refuses a path that is neither the root nor below it.
+func (w *web) checkPath(path string) error {
+	if path == w.opts.Root || strings.HasPrefix(path, strings.TrimSuffix(w.opts.Root, "/")+"/") {
+		return nil
 	}
-	rw.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(rw).Encode(map[string]bool{"evicted": evicted})
+	return refusal{http.StatusForbidden, "the path is not below " + w.opts.Root}
 }
 
-// isBelow reports whether a path is the root or below it.
-func isBelow(path, root string) bool {
-	return path == root || strings.HasPrefix(path, strings.TrimSuffix(root, "/")+"/")
-}
-
-var errNoPlace = errors.New("there is no such place any more")
-
-// evict reads the line anew, and evicts the place of that name.
-func evict(ctx context.Context, client *zkrecipes.Client, e eviction) (bool, error) {
-	u, err := view.Find(ctx, client, e.Path)
+// evictPlace reads the line anew, and evicts the place of that name.
+func (w *web) evictPlace(ctx context.Context, e eviction) (bool, error) {
+	u, err := view.Find(ctx, w.client, e.Path)
+	if err == nil {
+		err = view.Line{Recipe: u.Recipe}.CheckEvict() // before all items of a queue are read
+	}
 	if err != nil {
 		return false, err
 	}
-	if err := (view.Line{Recipe: u.Recipe}).CheckEvict(); err != nil {
-		return false, err
-	}
-	l, err := view.Read(ctx, client, u)
+	l, err := view.Read(ctx, w.client, u)
 	if err != nil {
 		return false, err
 	}
 	i := slices.IndexFunc(l.Places, func(p view.Place) bool { return p.Name == e.Place })
 	if i < 0 {
-		return false, errNoPlace
+		return false, refusal{http.StatusNotFound, "there is no such place any more"}
 	}
-	return client.Evict(ctx, l.Places[i].Contender, &zkrecipes.EvictOptions{Holder: e.Holder})
+	return w.client.Evict(ctx, l.Places[i].Contender, &zkrecipes.EvictOptions{Holder: e.Holder})
 }
 
 func statusOf(err error) int {
+	var r refusal
 	switch {
-	case errors.Is(err, errNoPlace), errors.Is(err, zkrecipes.ErrItemGone), errors.Is(err, zkrecipes.ErrUnused), errors.Is(err, zk.ErrNoNode):
+	case errors.As(err, &r):
+		return r.status
+	case errors.Is(err, zkrecipes.ErrItemGone), errors.Is(err, zkrecipes.ErrUnused), errors.Is(err, zk.ErrNoNode):
 		return http.StatusNotFound
 	case errors.Is(err, zkrecipes.ErrHolder):
 		return http.StatusConflict

@@ -4,8 +4,7 @@ package serve
 
 import (
 	"context"
-	"maps"
-	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -32,15 +31,18 @@ const (
 type hub struct {
 	client *zkrecipes.Client
 	opts   Options
-	count  atomic.Int64 // reads
+	all    sync.WaitGroup // goroutines
+	count  atomic.Int64   // requests, since they were last measured
 
-	// Each of these, and the walk, has a quarter of Options.Requests. So lines that change all the
-	// time keep nobody from seeing what is new.
+	// Each of these has a quarter of Options.Requests. So lines that change all the time keep nobody
+	// from seeing what is new.
+	walks  *rate.Limiter
 	firsts *rate.Limiter // the first looks at lines, directories, and what has come there
 	looks  *rate.Limiter // other looks at lines, and polls
 	places *rate.Limiter // places, and what confirms a deadlock
 
-	wake chan struct{} // for readPlaces: there may be something to read
+	wake     chan struct{} // for readPlaces: there may be something to read
+	suspects chan []string // for confirm: the places of a circle
 
 	mu      sync.Mutex
 	lines   map[string]*followed
@@ -59,59 +61,56 @@ type hub struct {
 	edition    int
 	next       chan struct{} // closed when another edition is published
 	graph      rendered
-	confirmed  map[string]bool // deadlocks, by the keys of suspects
+	drawn      time.Time       // when the graph was
+	confirmed  map[string]bool // circles, by keyOf
 	deadlocked map[string]bool // paths
-	perSecond  float64         // reads
-	suspects   chan suspect
-	arrivals   arrivals
+	measured   time.Time       // when perSecond was
+	perSecond  float64         // requests
 }
 
 // followed is a line and the goroutines that watch it.
 type followed struct {
 	line
-	stop    context.CancelFunc
-	watches int
-	isDeaf  bool // the servers may have dropped the watch without an event, so it is listed instead
-	row     rendered
-	detail  rendered
+	stop   context.CancelFunc
+	isDeaf bool // the servers may have dropped the watch without an event, so it is listed instead
+	row    rendered
+	detail rendered
 }
 
 func newHub(client *zkrecipes.Client, opts Options) *hub {
-	h := &hub{
+	share, burst := rate.Limit(opts.Requests)/shares, max(1, opts.Requests/6)
+	return &hub{
 		client: client, opts: opts,
+		walks:     rate.NewLimiter(rate.Inf, costOfLook),
+		firsts:    rate.NewLimiter(share*firstHaste, burst),
+		looks:     rate.NewLimiter(share, burst),
+		places:    rate.NewLimiter(share*firstHaste, burst),
 		wake:      make(chan struct{}, 1),
+		suspects:  make(chan []string, 1),
 		dirs:      map[string]bool{},
 		lines:     map[string]*followed{},
 		shown:     map[string]int{},
 		changed:   map[string]bool{},
+		moved:     true, // a browser that has another zkr's graph must get this one
 		next:      make(chan struct{}),
 		confirmed: map[string]bool{},
-		suspects:  make(chan suspect, 1),
-		arrivals:  arrivals{wake: make(chan struct{}, 1)},
+		measured:  time.Now(),
 	}
-	share, burst := rate.Limit(opts.Requests)/shares, max(1, opts.Requests/6)
-	h.firsts = rate.NewLimiter(share*firstHaste, burst)
-	h.places = rate.NewLimiter(share*firstHaste, burst)
-	h.looks = rate.NewLimiter(share, burst)
-	return h
 }
 
 // slowDown ends the haste of the first reading.
 func (h *hub) slowDown() {
-	share := rate.Limit(h.opts.Requests) / shares
-	h.firsts.SetLimit(share)
-	h.places.SetLimit(share)
+	for _, share := range []*rate.Limiter{h.walks, h.firsts, h.places} {
+		share.SetLimit(h.looks.Limit())
+	}
 }
 
 // run watches and publishes until ctx ends.
 func (h *hub) run(ctx context.Context) {
-	var all sync.WaitGroup
-	defer all.Wait()
-	all.Go(func() { h.walk(ctx, &all) })
-	all.Go(func() { h.readPlaces(ctx) })
-	all.Go(func() { h.poll(ctx) })
-	all.Go(func() { h.confirm(ctx) })
-	all.Go(func() { h.lookAtArrivals(ctx, &all) })
+	defer h.all.Wait()
+	for _, part := range []func(context.Context){h.walk, h.readPlaces, h.poll, h.confirm} {
+		h.all.Go(func() { part(ctx) })
+	}
 	h.publish(ctx)
 }
 
@@ -139,8 +138,30 @@ func sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// touch notes that a line has changed. The caller holds mu.
-func (h *hub) touch(path string) { h.changed[path] = true }
+func setOf[E comparable](elements []E) map[E]bool {
+	set := map[E]bool{}
+	for _, e := range elements {
+		set[e] = true
+	}
+	return set
+}
+
+// wakeReader has readPlaces look for what to read.
+func (h *hub) wakeReader() {
+	select {
+	case h.wake <- struct{}{}:
+	default: // it will
+	}
+}
+
+// touch notes that a line has changed, and the queue of which it has the dead letters. The caller
+// holds mu.
+func (h *hub) touch(path string) {
+	h.changed[path] = true
+	if queue, isDead := strings.CutSuffix(path, deadSuffix); isDead {
+		h.changed[queue] = true
+	}
+}
 
 // show notes that a browser shows a line, until the function that it returns is called. It
 // returns false if there are too many browsers.
@@ -158,32 +179,22 @@ func (h *hub) show(path string) (hide func(), ok bool) {
 		}
 	}
 	h.touch(path)
-	h.awaken()
-	return func() {
-		h.mu.Lock()
-		defer h.mu.Unlock()
-		h.browsers--
-		if h.shown[path]--; h.shown[path] == 0 {
-			delete(h.shown, path)
-			if f := h.lines[path]; f != nil {
-				f.entries, f.read, f.says, f.detail = nil, nil, "", rendered{}
-			}
-		}
-	}, true
+	h.wakeReader()
+	if h.browsers == 1 { // what is rendered is what the last browser has seen, perhaps long ago
+		h.render(time.Now())
+	}
+	return func() { h.hide(path) }, true
 }
 
-func (h *hub) awaken() {
-	select {
-	case h.wake <- struct{}{}:
-	default:
+func (h *hub) hide(path string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.browsers--
+	if h.shown[path]--; h.shown[path] > 0 {
+		return
 	}
-}
-
-// sorted returns the lines by path. The caller holds mu.
-func (h *hub) sorted() []*followed {
-	all := make([]*followed, 0, len(h.lines))
-	for _, path := range slices.Sorted(maps.Keys(h.lines)) {
-		all = append(all, h.lines[path])
+	delete(h.shown, path)
+	if f := h.lines[path]; f != nil {
+		f.polled, f.detail = polled{}, rendered{}
 	}
-	return all
 }

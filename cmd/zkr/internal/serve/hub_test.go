@@ -16,6 +16,7 @@ import (
 	"github.com/zkrecipes/zkrecipes"
 	"github.com/zkrecipes/zkrecipes/cmd/zkr/internal/view"
 	"github.com/zkrecipes/zkrecipes/internal/harness"
+	"github.com/zkrecipes/zkrecipes/internal/recipetest"
 )
 
 // raw is a client whose requests are other ones than those of the page: it only writes.
@@ -134,9 +135,8 @@ func TestTheWatchSeesWhatContendersSee(t *testing.T) {
 	s := serveOn(t, nil)
 	one, two := s.dial("one"), s.dial("two")
 	ctx := t.Context()
-	_, err := zkrecipes.NewMutex(one, "/mutex").Lock(ctx)
-	require.NoError(t, err)
-	_, err = zkrecipes.NewRWLock(one, "/rwlock").RLock(ctx)
+	recipetest.LockOn(t, zkrecipes.NewMutex(one, "/mutex"))
+	_, err := zkrecipes.NewRWLock(one, "/rwlock").RLock(ctx)
 	require.NoError(t, err)
 	_, err = zkrecipes.NewRWLock(two, "/rwlock").RLock(ctx)
 	require.NoError(t, err)
@@ -144,22 +144,14 @@ func TestTheWatchSeesWhatContendersSee(t *testing.T) {
 	require.NoError(t, err)
 	_, err = zkrecipes.NewElection(one, "/election").Campaign(ctx, nil)
 	require.NoError(t, err)
-	for _, wait := range []func(context.Context) error{
-		func(ctx context.Context) error { _, err := zkrecipes.NewMutex(two, "/mutex").Lock(ctx); return err },
-		func(ctx context.Context) error { _, err := zkrecipes.NewRWLock(two, "/rwlock").Lock(ctx); return err },
-		func(ctx context.Context) error {
-			_, err := zkrecipes.NewSemaphore(two, "/semaphore", 3).AcquireN(ctx, 2)
-			return err
-		},
-		func(ctx context.Context) error {
-			_, err := zkrecipes.NewElection(two, "/election").Campaign(ctx, nil)
-			return err
-		},
-	} {
-		done := make(chan struct{})
-		go func() { defer close(done); _ = wait(ctx) }()
-		t.Cleanup(func() { <-done })
-	}
+	recipetest.LockLater(t, zkrecipes.NewMutex(two, "/mutex"))
+	harness.Go(t, zkrecipes.NewRWLock(two, "/rwlock").Lock)
+	harness.Go(t, func(ctx context.Context) (*zkrecipes.SlotLease, error) {
+		return zkrecipes.NewSemaphore(two, "/semaphore", 3).AcquireN(ctx, 2)
+	})
+	harness.Go(t, func(ctx context.Context) (*zkrecipes.Term, error) {
+		return zkrecipes.NewElection(two, "/election").Campaign(ctx, nil)
+	})
 	for path, n := range map[string]int{"/mutex": 2, "/rwlock": 3, "/semaphore": 3, "/election": 2} {
 		b := s.browse(path)
 		var want []string
@@ -182,28 +174,6 @@ func TestTheWatchSeesWhatContendersSee(t *testing.T) {
 	}
 }
 
-func TestADeadlockIsShownOnceItIsConfirmed(t *testing.T) {
-	s := serveOn(t, nil)
-	a, b := s.raw("a"), s.raw("b")
-	a.create("/x", "", 0)
-	a.create("/y", "", 0)
-	a.join("/x")
-	b.join("/y")
-	page := s.browse("/x")
-	page.sees("a*")
-	b.join("/x")
-	page.until("that one waits", func() bool { return len(page.graph.Edges) == 1 })
-	require.Empty(t, page.graph.Deadlocks)
-	second := a.join("/y")
-	page.until("a deadlock", func() bool { return len(page.graph.Deadlocks) == 1 })
-	require.Contains(t, page.graph.Deadlocks[0].Sentence, "waits for /x, which a ")
-	require.ElementsMatch(t, []string{"/x", "/y"}, page.graph.Deadlocks[0].Paths)
-	require.True(t, page.graph.Edges[0].Red && page.graph.Edges[1].Red)
-	page.until("red rows", func() bool { return page.rows["/x"].Deadlock && page.rows["/y"].Deadlock })
-	a.leave(second)
-	page.until("none", func() bool { return len(page.graph.Deadlocks) == 0 && !page.rows["/x"].Deadlock })
-}
-
 // The lines of a circle were listed at different times. If a place has gone since, the circle
 // was perhaps never closed.
 func TestACircleWhosePlaceHasGoneIsNotConfirmed(t *testing.T) {
@@ -213,26 +183,21 @@ func TestACircleWhosePlaceHasGoneIsNotConfirmed(t *testing.T) {
 	a.create("/y", "", 0)
 	x, y := a.join("/x"), a.join("/y")
 	h := newHub(s.client, Options{Requests: 100})
-	circle := suspect{places: map[string][]string{"/x": {x[3:]}, "/y": {y[3:]}}}
-	require.True(t, h.isConfirmed(t.Context(), circle))
+	require.True(t, h.areThere(t.Context(), []string{x, y}))
 	a.leave(y)
-	require.False(t, h.isConfirmed(t.Context(), circle))
-	require.False(t, h.isConfirmed(t.Context(), suspect{places: map[string][]string{"/gone": {"p"}}}))
+	require.False(t, h.areThere(t.Context(), []string{x, y}))
 }
 
-func TestASuspectIsAllPlacesOnWhichACircleRests(t *testing.T) {
+func TestACircleRestsOnThoseWhoHoldAndThoseWhoWait(t *testing.T) {
 	place := func(path string, s view.Session, held bool) view.Place {
 		return view.Place{Name: path[3:], Path: path, Session: s, Held: held}
 	}
-	lines := []view.Line{
+	g := view.NewGraph([]view.Line{
 		{Path: "/x", Recipe: "mutex", Places: []view.Place{place("/x/1", 1, true), place("/x/2", 2, false), place("/x/3", 3, false)}},
 		{Path: "/y", Recipe: "mutex", Places: []view.Place{place("/y/1", 2, true), place("/y/2", 1, false)}},
-	}
-	g := view.NewGraph(lines)
+	})
 	require.Len(t, g.Deadlocks, 1)
-	s := suspectOf(g, g.Deadlocks[0])
-	require.Equal(t, map[string][]string{"/x": {"1", "2"}, "/y": {"1", "2"}}, s.places)
-	require.Equal(t, "/x/1 /x/2 /y/1 /y/2", s.key)
+	require.Equal(t, []string{"/x/1", "/x/2", "/y/1", "/y/2"}, suspects(g, g.Deadlocks[0]))
 	r := reduce(g)
 	require.Len(t, r.Edges, 2)
 	require.Equal(t, []node{{1, "", 1, []string{"/x"}}, {2, "", 0, []string{"/y"}}}, r.Nodes, "3 only waits, and is counted")
@@ -285,19 +250,6 @@ func TestALineThatIsDeletedAndMadeAgainIsWatched(t *testing.T) {
 	b.sees("a*")
 }
 
-func TestThePageGoesOnInTheNextSession(t *testing.T) {
-	s := serveOn(t, rarely)
-	a, b := s.raw("a"), s.raw("b")
-	a.create("/l", "", 0)
-	a.join("/l")
-	s.again(rarely)
-	page := s.browse("/l")
-	page.sees("a*")
-	s.srv.Expire(s.client.Status().Session)
-	b.join("/l")
-	page.sees("a* b")
-}
-
 func TestThereAreOnlySoManyLines(t *testing.T) {
 	s := serveOn(t, func(o *Options) { o.Lines = 2 })
 	a := s.raw("a")
@@ -324,19 +276,97 @@ func TestALineThatHasNotExistedForLongIsForgotten(t *testing.T) {
 	require.Len(t, h.lines, 2)
 	require.Equal(t, 1, stopped)
 	require.Equal(t, begin(), h.lines["/there"].last)
-	m, _ := h.since(0, map[string]bool{"/old": true}, "", false)
+	m, _, _ := h.since(0, map[string]bool{"/old": true}, "", false)
 	require.Equal(t, []string{"/old"}, m.Gone)
 }
 
-func TestNothingIsRenderedForNobody(t *testing.T) {
+// A browser that comes after a while must not see what the last one saw.
+func TestADeadlockIsShownUntilItHasEnded(t *testing.T) {
+	var one *zkrecipes.Client
+	inBubble(t, Options{Root: "/", Refresh: time.Hour, Requests: 80, Lines: 10}, func(w *world) {
+		one = w.deadlock("/x", "/y")
+	}, func(w *world) {
+		graph := func() (m message, edition int) {
+			m, edition, _ = w.hub.since(0, map[string]bool{}, "/x", false)
+			return m, edition
+		}
+		w.after(time.Minute, "a deadlock", hasDeadlock)
+		m, edition := graph()
+		require.Regexp(w.t, `"deadlocks":\[{"sentence":".*waits for /[xy], which (one|two) .*,"paths":\["/[xy]","/[xy]"\]}\]`, string(m.Graph))
+		require.Equal(w.t, 2, strings.Count(string(m.Graph), `"red":true`))
+		require.Equal(w.t, 2, strings.Count(fmt.Sprintf("%s", m.Rows), `"deadlock":true`))
+		w.hide()
+		require.NoError(w.t, one.Close())
+		time.Sleep(time.Minute)
+		_, later := graph()
+		require.Equal(w.t, edition, later, "nothing is rendered for nobody")
+		w.show("/x")
+		m, _ = graph()
+		require.Contains(w.t, string(m.Graph), `"deadlocks":[]`)
+		require.NotContains(w.t, fmt.Sprintf("%s", m.Rows), "deadlock")
+		require.Regexp(w.t, `"places":\[{.*"identity":"two".*}\]`, string(m.Line))
+		require.NotContains(w.t, string(m.Line), `"identity":"one"`)
+	})
+}
+
+func TestAPageWithoutRecipesHasAGraph(t *testing.T) {
+	h := newHub(nil, Options{Requests: 100})
+	_, ok := h.show("")
+	require.True(t, ok)
+	m, _, _ := h.since(0, map[string]bool{}, "", false)
+	require.NotEmpty(t, m.Graph, "the browser may have that of another zkr")
+}
+
+// No watch tells that a barrier has gone.
+func TestMembersOfABarrierThatHasGoneAreNotShown(t *testing.T) {
 	s := serveOn(t, nil)
+	h := newHub(s.client, Options{Requests: 100})
+	f := &followed{line: line{path: "/b", recipe: zkrecipes.RecipeBarrier, polled: polled{places: make([]*place, 2)}}}
+	h.lines["/b"], h.shown["/b"] = f, 1
+	h.pollOne(t.Context(), zkrecipes.Usage{Path: "/b", Recipe: zkrecipes.RecipeBarrier})
+	require.Empty(t, f.polled.places)
+}
+
+// A browser that shows a long line must not have thousands of znodes read at once.
+func TestPlacesWithoutAWatchAreReadIfTheyAreFew(t *testing.T) {
+	s := serveOn(t, rarely)
 	a := s.raw("a")
-	a.create("/l", "", 0)
-	a.join("/l")
-	time.Sleep(3 * publishGap)
-	b := s.browse("/l")
-	b.sees("a*")
-	require.LessOrEqual(t, b.events, 5)
+	_, err := zkrecipes.NewCounter(s.client, "/c").Add(t.Context(), 1)
+	require.NoError(t, err)
+	a.create("/c/line", "", 0)
+	join := func(n int) {
+		ops := make([]zkrecipes.Op, n)
+		for i := range ops {
+			ops[i] = zkrecipes.OpCreate("/c/line/_c_00000000-0000-4000-8000-000000000000-lock-", nil, zk.FlagEphemeral|zk.FlagSequence, nil)
+		}
+		_, err := s.client.Commit(t.Context(), ops...)
+		require.NoError(t, err)
+	}
+	h := newHub(s.client, Options{Requests: 100_000})
+	h.lines["/c"], h.shown["/c"] = &followed{line: line{path: "/c", recipe: zkrecipes.RecipeCounter}}, 1
+	for _, c := range []struct{ joined, read, more int }{{mostPlaces, mostPlaces, 0}, {1, 0, mostPlaces + 1}} {
+		join(c.joined)
+		now, err := h.read(t.Context(), zkrecipes.Usage{Path: "/c", Recipe: zkrecipes.RecipeCounter})
+		require.NoError(t, err)
+		require.Len(t, now.places, c.read)
+		require.Equal(t, c.more, now.more)
+	}
+}
+
+// Both directories of a semaphore have a watch. When one fails, the line is followed anew.
+func TestAWatchThatIsOverIsNotBelieved(t *testing.T) {
+	h := newHub(nil, Options{Requests: 100})
+	f := &followed{line: line{path: "/l", recipe: zkrecipes.RecipeMutex, listings: map[string]listing{}}}
+	ctx, stop := context.WithCancel(t.Context())
+	f.stop = stop
+	seen := zkrecipes.Children{Names: locks(1), Stat: &zk.Stat{Czxid: 7}}
+	_, ok := h.observed(ctx, f, "", seen, nil)
+	require.True(t, ok)
+	require.Len(t, f.places, 1)
+	h.failed(f, zk.ErrNoAuth)
+	_, ok = h.observed(ctx, f, "", seen, nil)
+	require.False(t, ok)
+	require.Empty(t, f.places)
 }
 
 func TestAQueueIsShownWithItsConsumersAndDeadLetters(t *testing.T) {

@@ -3,7 +3,6 @@
 package serve
 
 import (
-	"cmp"
 	"slices"
 	"strings"
 	"time"
@@ -18,18 +17,14 @@ import (
 const leader = "leader"
 
 // place is one that stands in a line, or has a slot. Its name tells who is next, and only its
-// znode who it is, which is read once.
+// znode who it is, which is read once. A leader has the name of its place in the line.
 type place struct {
-	name, path   string // the znode's; for a leader those of its place in the line
-	held, shared bool
-	arrived      time.Time // when it was first seen; zero if it was there at the first look
-	heldAt       time.Time // when it was first seen to hold; zero if it did at the first look
-	goneAt       time.Time // a member: when it was first seen to have gone
-
-	read     bool
-	identity string
-	session  view.Session
-	since    time.Time // by the servers' clock
+	view.Place
+	line    string    // its path
+	read    bool      // the identity, without what could control a terminal, the session and Since are known
+	arrived time.Time // when it was first seen; zero if it was there at the first look
+	heldAt  time.Time // when it was first seen to hold; zero if it did at the first look
+	goneAt  time.Time // a member: when it was first seen to have gone
 }
 
 // listing is what a watch has last seen of a directory.
@@ -60,11 +55,8 @@ type line struct {
 	last     time.Time          // when it was last seen to exist
 	failed   string             // why it is not watched
 	history  history
-
-	entries []zkrecipes.Entry // the first items of a queue that is shown
-	read    []view.Place      // those at a barrier that is shown
-	says    string            // what view.Line.Says, if it is shown
-	gone    []*place          // members of a group that have gone, the latest last
+	polled   polled   // if it is shown
+	gone     []*place // members of a group that have gone, the latest last
 }
 
 // watchedDirs returns the directories whose children tell who holds and who waits. Other recipes
@@ -79,42 +71,46 @@ func watchedDirs(recipe zkrecipes.Recipe) []string {
 	return nil
 }
 
-// standing returns the places that the listings show, holders first.
-func (l *line) standing() (places []*place) {
-	if l.recipe == zkrecipes.RecipeSemaphore {
+// standing returns the places that the listings show, holders first: readers may hold behind one that
+// waits.
+func (l *line) standing() []*place {
+	var holding, waiting []*place
+	add := func(dir, name string, isShared, holds bool) {
+		p := &place{line: l.path, Place: view.Place{Name: name, Path: l.path + dir + "/" + name, Shared: isShared, Held: holds}}
+		if holds {
+			holding = append(holding, p)
+		} else {
+			waiting = append(waiting, p)
+		}
+	}
+	switch names := l.listings[""].names; l.recipe {
+	case zkrecipes.RecipeSemaphore:
 		for _, name := range l.listings["/slots"].names {
 			if slot, _, ok := strings.Cut(name, "-"); ok && strings.Trim(slot, "0123456789") == "" {
-				places = append(places, &place{name: name, path: l.path + "/slots/" + name, held: true})
+				add("/slots", name, false, true)
 			}
 		}
 		for _, m := range inOrder(l.listings["/line"].names) {
-			places = append(places, &place{name: m.Name, path: l.path + "/line/" + m.Name})
+			add("/line", m.Name, false, false)
 		}
-		return places
-	}
-	names := l.listings[""].names
-	if l.recipe == zkrecipes.RecipeGroup {
+	case zkrecipes.RecipeGroup:
 		for _, name := range names {
-			places = append(places, &place{name: name, path: l.path + "/" + name, held: true})
+			add("", name, false, true)
 		}
-		return places
-	}
-	ms := inOrder(names)
-	leads := l.recipe == zkrecipes.RecipeElection && slices.Contains(names, leader)
-	for i, m := range ms {
-		p := &place{name: m.Name, path: l.path + "/" + m.Name, shared: m.Kind.Shared()}
-		if l.recipe == zkrecipes.RecipeElection {
-			p.held = leads && i == 0
-		} else {
-			p.held = !slices.ContainsFunc(ms[:i], func(ahead layout.PlaceName) bool {
+	case zkrecipes.RecipeElection:
+		for i, m := range inOrder(names) {
+			add("", m.Name, false, i == 0 && slices.Contains(names, leader))
+		}
+	default:
+		ms := inOrder(names)
+		for i, m := range ms {
+			waits := slices.ContainsFunc(ms[:i], func(ahead layout.PlaceName) bool {
 				return (m.Kind.Exclusive() || ahead.Kind.Exclusive()) && !m.SharesWith(ahead)
 			})
+			add("", m.Name, m.Kind.Shared(), !waits)
 		}
-		places = append(places, p)
 	}
-	// Readers may hold behind one that waits.
-	slices.SortStableFunc(places, func(a, b *place) int { return cmp.Compare(bit(b.held), bit(a.held)) })
-	return places
+	return append(holding, waiting...)
 }
 
 // inOrder returns the places of locks among names, in the order of the line.
@@ -124,6 +120,14 @@ func inOrder(names []string) []layout.PlaceName {
 	})
 	slices.SortFunc(ms, layout.PlaceName.Compare)
 	return ms
+}
+
+func byPath(places []*place) map[string]*place {
+	all := map[string]*place{}
+	for _, p := range places {
+		all[p.Path] = p
+	}
+	return all
 }
 
 // observe takes what a watch has seen, and returns what has happened since the last look.
@@ -136,59 +140,52 @@ func (l *line) observe(now time.Time, dir string, seen listing) (c change) {
 	if len(l.listings) < len(watchedDirs(l.recipe)) {
 		return c
 	}
-	was := map[string]*place{}
-	for _, p := range l.places {
-		was[p.path] = p
-	}
 	places := l.standing()
+	was, is := byPath(l.places), byPath(places)
 	switch {
 	case !l.looked:
 	case l.recipe == zkrecipes.RecipeGroup:
-		l.sawMembers(now, was, places, seen.creates-before.creates)
+		l.sawMembers(now, was, is, seen.creates-before.creates)
 	default:
-		c = l.count(now, was, places)
+		c = l.count(now, was, is, places)
 		c.addUnseen(l, was, places, dir, before, seen)
 	}
 	for i, p := range places {
-		old := was[p.path]
+		old := was[p.Path]
 		switch {
-		case old == nil && l.looked:
-			p.arrived = now
-			if p.held {
-				p.heldAt = now
-			}
 		case old != nil:
-			if p.held && !old.held {
+			if p.Held && !old.Held {
 				old.heldAt = now
 			}
-			old.held, old.shared = p.held, p.shared
+			old.Held = p.Held
 			places[i] = old
+		case l.looked:
+			p.arrived = now
+			if p.Held {
+				p.heldAt = now
+			}
 		}
 	}
 	l.places, l.looked = places, true
 	return c
 }
 
-// sawMembers notes which members of a group have gone since the last look. created is how many were
-// created since.
-func (l *line) sawMembers(now time.Time, was map[string]*place, places []*place, created int64) {
-	there := map[string]bool{}
-	for _, p := range places {
-		there[p.path] = true
-	}
+// sawMembers notes which members of a group have gone since the last look. was and is are the members
+// then and now by path, and created is how many were created since.
+func (l *line) sawMembers(now time.Time, was, is map[string]*place, created int64) {
 	for _, old := range l.places {
-		if !there[old.path] {
+		if is[old.Path] == nil {
 			old.goneAt = now
 			l.gone = append(l.gone, old)
 		}
 	}
-	for _, p := range places {
-		if was[p.path] != nil {
+	for path := range is {
+		if was[path] != nil {
 			continue
 		}
 		created--
 		if len(l.gone) > 0 { // it is back, or another one has taken its place
-			back := max(0, slices.IndexFunc(l.gone, func(g *place) bool { return g.path == p.path }))
+			back := max(0, slices.IndexFunc(l.gone, func(g *place) bool { return g.Path == path }))
 			l.gone = slices.Delete(l.gone, back, back+1)
 		}
 	}

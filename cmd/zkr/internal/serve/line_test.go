@@ -46,8 +46,8 @@ func (w *watched) sees(dir string, creates int, names ...string) change {
 func (w *watched) order() string {
 	var all []string
 	for _, p := range w.places {
-		text := strings.TrimLeft(p.name[len(p.name)-10:], "0")
-		if p.held {
+		text := strings.TrimLeft(p.Name[len(p.Name)-10:], "0")
+		if p.Held {
 			text += "*"
 		}
 		all = append(all, text)
@@ -97,7 +97,7 @@ func TestReadersHoldTogether(t *testing.T) {
 	read, write := "__READ__", "__WRIT__"
 	w.sees("", 4, lockName(read, 1), lockName(read, 2), lockName(write, 3), lockName(read, 4))
 	require.Equal(t, "1* 2* 3 4", w.order())
-	require.True(t, w.places[0].shared)
+	require.True(t, w.places[0].Shared)
 	require.Zero(t, w.sees("", 4, lockName(read, 2), lockName(write, 3), lockName(read, 4)))
 	require.Equal(t, "2* 3 4", w.order())
 	require.Equal(t, 1, w.sees("", 4, lockName(write, 3), lockName(read, 4)).acquired)
@@ -131,7 +131,7 @@ func TestASemaphoresSlotsAreHeld(t *testing.T) {
 
 func held(w *watched) (held []bool) {
 	for _, p := range w.places {
-		held = append(held, p.held)
+		held = append(held, p.Held)
 	}
 	return held
 }
@@ -140,18 +140,18 @@ func TestARowCountsWhatTheWatchHasSeen(t *testing.T) {
 	w := newWatched(zkrecipes.RecipeMutex)
 	w.sees("", 3, locks(1, 2, 3)...)
 	w.sees("", 3, locks(2, 3)...)
-	w.places[1].since = begin()
+	w.places[1].Since = begin()
 	r := row{Holders: 9, Waiters: 9, Held: 1, Waiting: 1}
 	w.countPlaces(&r)
 	require.Equal(t, row{Holders: 1, Waiters: 1, Held: w.now.UnixMilli(), Waiting: begin().UnixMilli()}, r)
-	require.True(t, slices.IsSortedFunc(w.places, func(a, b *place) int { return strings.Compare(a.name, b.name) }))
+	require.True(t, slices.IsSortedFunc(w.places, func(a, b *place) int { return strings.Compare(a.Name, b.Name) }))
 }
 
 func TestAMemberThatIsGoneIsMissedUntilAnotherComes(t *testing.T) {
 	w := newWatched(zkrecipes.RecipeGroup)
 	missing := func() (names []string) {
 		for _, p := range w.missing(w.now) {
-			names = append(names, p.name)
+			names = append(names, p.Name)
 		}
 		return names
 	}

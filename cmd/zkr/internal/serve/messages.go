@@ -4,6 +4,7 @@ package serve
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"slices"
 	"time"
@@ -52,7 +53,6 @@ type status struct {
 	Data      bool    `json:"data"`
 	Stale     int64   `json:"stale"`
 	Points    []point `json:"points"` // of all lines
-	Browsers  int     `json:"browsers"`
 }
 
 // row is a line in the tree.
@@ -75,14 +75,12 @@ type row struct {
 	Failed   string           `json:"failed,omitempty"`
 }
 
-// detail is the line that a browser shows.
+// detail is what the row does not have of the line that a browser shows.
 type detail struct {
-	Row     row          `json:"row"`
 	Places  []shownPlace `json:"places"`
 	More    int          `json:"more,omitempty"`
 	Says    string       `json:"says,omitempty"` // a value
 	Items   []shownItem  `json:"items,omitempty"`
-	Letters string       `json:"letters,omitempty"` // the path of the dead letters
 	Points  []point      `json:"points"`
 	Watched bool         `json:"watched"`
 }
@@ -129,6 +127,9 @@ func millis(t time.Time) int64 {
 	return t.UnixMilli()
 }
 
+// deadSuffix is what the path of a queue's dead letters ends with.
+const deadSuffix = "-dead"
+
 // newRow returns the row of a line. The caller holds mu.
 func (h *hub) newRow(f *followed, now time.Time) row {
 	u := f.usage
@@ -137,14 +138,13 @@ func (h *hub) newRow(f *followed, now time.Time) row {
 		Held: millis(u.HeldSince), Waiting: millis(u.WaitingSince), Len: u.Len, Item: millis(u.ItemSince),
 		Rate: f.history.rate(now), P99: f.history.waits(now), Deadlock: h.deadlocked[f.path], Failed: view.Clean(f.failed),
 	}
-	if f.recipe == zkrecipes.RecipeQueue {
-		if dead := h.lines[f.path+"-dead"]; dead != nil && dead.recipe == zkrecipes.RecipeQueue {
-			r.Dead = dead.usage.Len
-		}
+	dead := h.lines[f.path+deadSuffix]
+	if f.recipe == zkrecipes.RecipeQueue && dead != nil && dead.recipe == zkrecipes.RecipeQueue {
+		r.Dead = dead.usage.Len
 	}
 	for _, p := range f.missing(now) {
 		if len(r.Gone) < mostGone {
-			r.Gone = append(r.Gone, view.Clean(p.name))
+			r.Gone = append(r.Gone, view.Clean(p.Name))
 		}
 		r.GoneAt = millis(p.goneAt)
 	}
@@ -159,12 +159,12 @@ func (l *line) countPlaces(r *row) {
 	r.Holders, r.Waiters = 0, 0
 	var held, waiting time.Time
 	for _, p := range l.places {
-		if p.held {
+		if p.Held {
 			r.Holders++
-			held = earlier(held, p.holdsSince())
+			held = earlier(held, cmp.Or(p.heldAt, p.Since))
 		} else {
 			r.Waiters++
-			waiting = earlier(waiting, p.waitsSince())
+			waiting = earlier(waiting, cmp.Or(p.Since, p.arrived))
 		}
 	}
 	if r.Holders == 0 || !held.IsZero() {
@@ -182,61 +182,36 @@ func earlier(a, b time.Time) time.Time {
 	return a
 }
 
-// holdsSince returns since when the place was seen to hold. If it was not seen to get it, it is
-// when it joined.
-func (p *place) holdsSince() time.Time {
-	if !p.heldAt.IsZero() {
-		return p.heldAt
+func newDetail(f *followed, now time.Time) detail {
+	d := detail{
+		Places: []shownPlace{}, Says: f.polled.says, Items: f.polled.items, Points: f.history.points(now),
+		Watched: len(watchedDirs(f.recipe)) > 0 && f.recipe != zkrecipes.RecipeGroup,
 	}
-	return p.since
-}
-
-func (p *place) waitsSince() time.Time {
-	if !p.since.IsZero() {
-		return p.since
-	}
-	return p.arrived
-}
-
-// newDetail returns what the page shows of a line. The caller holds mu.
-func (h *hub) newDetail(f *followed, now time.Time) detail {
-	d := detail{Row: h.newRow(f, now), Places: []shownPlace{}, Points: f.history.points(now), Says: f.says,
-		Watched: len(watchedDirs(f.recipe)) > 0 && f.recipe != zkrecipes.RecipeGroup}
-	for _, p := range f.places[:min(len(f.places), mostShown)] {
+	places := slices.Concat(f.places, f.polled.places)
+	for _, p := range places[:min(len(places), mostShown)] {
 		d.Places = append(d.Places, f.shownPlace(p))
 	}
-	for _, p := range f.read[:min(len(f.read), mostShown)] {
-		d.Places = append(d.Places, shownPlace{
-			Place: p.Name, Identity: view.Clean(p.Identity), Session: p.Session.String(),
-			Since: millis(p.Since), Held: p.Held, Read: true,
-		})
-	}
-	d.More = len(f.places) + len(f.read) - len(d.Places)
-	for _, e := range f.entries {
-		i := shownItem{ID: string(e.ID), Since: millis(e.Since), Attempts: e.Attempts, Failure: view.Clean(e.Failure.Text)}
-		if e.Taken {
-			i.Consumer, i.Session, i.Taken = view.Clean(e.Consumer), view.Session(e.Session).String(), millis(e.TakenSince)
-		}
-		d.Items = append(d.Items, i)
-	}
-	if f.recipe == zkrecipes.RecipeQueue && d.Row.Dead > 0 {
-		d.Letters = f.path + "-dead"
-	}
+	d.More = len(places) - len(d.Places) + f.polled.more
 	return d
 }
 
 func (l *line) shownPlace(p *place) shownPlace {
 	s := shownPlace{
-		Place: p.name, Identity: view.Clean(p.identity), Since: millis(p.waitsSince()),
-		Held: p.held, HeldAt: millis(p.heldAt), Shared: p.shared, Read: p.read,
+		Place: p.Name, Identity: p.Identity, Session: sessionText(p.Session), Since: millis(cmp.Or(p.Since, p.arrived)),
+		Held: p.Held, HeldAt: millis(p.heldAt), Shared: p.Shared, Read: p.read,
 	}
-	if p.session != 0 {
-		s.Session = p.session.String()
-	}
-	if p.held && l.recipe == zkrecipes.RecipeElection {
+	if p.Held && l.recipe == zkrecipes.RecipeElection {
 		s.Place = leader // which Client.Evict deletes
 	}
 	return s
+}
+
+// sessionText returns a session as text, or "" if it is not known.
+func sessionText(s view.Session) string {
+	if s == 0 {
+		return ""
+	}
+	return s.String()
 }
 
 // newStatus returns what the page says of itself. The caller holds mu.
@@ -245,28 +220,30 @@ func (h *hub) newStatus(now time.Time) *status {
 	st := &status{
 		Root: h.opts.Root, Connected: s.Connected, Server: s.Server, Since: millis(s.Since),
 		Reads: h.perSecond, MostReads: h.opts.Requests, Walked: millis(h.walked), Skipped: h.skipped, Left: h.left,
+		Lines: h.opts.Lines, Dirs: len(h.dirs),
 		Error: view.Clean(h.lastErr), Actions: h.opts.Token != "", Data: h.opts.Data, Stale: h.opts.Stale.Milliseconds(),
-		Points: h.total.points(now), Browsers: h.browsers,
+		Points: h.total.points(now),
 	}
 	for _, f := range h.lines {
-		st.Watches += f.watches
+		if !f.isDeaf {
+			st.Watches += len(watchedDirs(f.recipe))
+		}
 	}
-	st.Lines, st.Dirs = h.opts.Lines, len(h.dirs)
 	st.Known, st.Looked, st.Unread = h.progress()
 	return st
 }
 
 // since returns what is new for a browser that has got all editions up to one, and has the rows
-// of these paths.
-func (h *hub) since(last int, has map[string]bool, shown string, withStatus bool) (m message, edition int) {
+// of these paths. next is closed when there is another edition.
+func (h *hub) since(last int, has map[string]bool, shown string, withStatus bool) (m message, edition int, next <-chan struct{}) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	now := time.Now()
 	m.Now = now.UnixMilli()
-	for _, f := range h.sorted() {
-		if f.row.edition > last || !has[f.path] && f.row.json != nil {
+	for path, f := range h.lines {
+		if f.row.edition > last {
 			m.Rows = append(m.Rows, f.row.json)
-			has[f.path] = true
+			has[path] = true
 		}
 	}
 	for path := range has {
@@ -275,7 +252,6 @@ func (h *hub) since(last int, has map[string]bool, shown string, withStatus bool
 			delete(has, path)
 		}
 	}
-	slices.Sort(m.Gone)
 	if f := h.lines[shown]; f != nil && f.detail.edition > last {
 		m.Line = f.detail.json
 	}
@@ -285,5 +261,5 @@ func (h *hub) since(last int, has map[string]bool, shown string, withStatus bool
 	if withStatus {
 		m.Status = h.newStatus(now)
 	}
-	return m, h.edition
+	return m, h.edition, h.next
 }

@@ -39,10 +39,11 @@ func Run(ctx context.Context, client *zkrecipes.Client, opts Options) error {
 	defer stop()
 	h := newHub(client, opts)
 	server := &http.Server{
-		Handler:           newHandler(h, client, opts),
+		Handler:           newHandler(h),
 		BaseContext:       func(net.Listener) context.Context { return ctx },
 		ReadHeaderTimeout: 5 * time.Second,
 		ReadTimeout:       30 * time.Second,
+		WriteTimeout:      requestTime + writeTime, // of all but the streams of events
 		IdleTimeout:       time.Minute,
 		MaxHeaderBytes:    1 << 14,
 	}

@@ -6,7 +6,6 @@ package top
 import (
 	"cmp"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/zkrecipes/zkrecipes"
@@ -80,9 +79,9 @@ func sortRows(rows []row, by order) {
 		c := 0
 		switch by {
 		case byHeld:
-			c = compareSince(a.holdsSince(), b.holdsSince())
+			c = orNever(a.holdsSince()).Compare(orNever(b.holdsSince()))
 		case byWaiting:
-			c = compareSince(a.WaitingSince, b.WaitingSince)
+			c = orNever(a.WaitingSince).Compare(orNever(b.WaitingSince))
 		case byItems:
 			c = cmp.Compare(b.Len, a.Len)
 		}
@@ -90,15 +89,12 @@ func sortRows(rows []row, by order) {
 	})
 }
 
-// compareSince compares times, the earliest first and none last.
-func compareSince(a, b time.Time) int {
-	if a.IsZero() != b.IsZero() {
-		if a.IsZero() {
-			return 1
-		}
-		return -1
+// orNever returns the time to sort by, which for none is after all others.
+func orNever(t time.Time) time.Time {
+	if t.IsZero() {
+		return time.Unix(1<<40, 0)
 	}
-	return a.Compare(b)
+	return t
 }
 
 // joins counts the joins of one line by the numbers of its places, which are counted by the
@@ -114,11 +110,7 @@ type joins struct {
 func (j *joins) perSecond(at time.Time, l view.Line) (rate float64, known bool) {
 	highest := int64(-1)
 	for _, p := range l.Places {
-		if n := len(p.Name); n > 10 {
-			if number, err := strconv.ParseInt(p.Name[n-10:], 10, 64); err == nil {
-				highest = max(highest, number)
-			}
-		}
+		highest = max(highest, p.Number())
 	}
 	switch {
 	case highest < 0:

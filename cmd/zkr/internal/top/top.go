@@ -68,18 +68,18 @@ func look(ctx context.Context, client *zkrecipes.Client, root, selected string) 
 
 // model is the state of the view.
 type model struct {
-	opts          Options
-	look          func(selected string) seen
-	status        func() zkrecipes.Status
-	rates         rates
-	joins         joins
-	rows          []row
-	seen          seen
-	selected      string // path
-	by            order
-	width, height int
-	rate          string // of the selected line
-	lost          string // says that the connection is lost
+	opts     Options
+	look     func(selected string) seen
+	status   func() zkrecipes.Status
+	rates    rates
+	joins    joins
+	rows     []row
+	seen     seen
+	selected string // path
+	by       order
+	height   int    // of the screen, beyond which nothing is drawn
+	rate     string // of the selected line
+	lost     string // says that the connection is lost
 }
 
 type due struct{}
@@ -105,7 +105,7 @@ func (m *model) lookNow() tea.Cmd {
 func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	switch msg := msg.(type) {
 	case tea.WindowSizeMsg:
-		m.width, m.height = msg.Width, msg.Height
+		m.height = msg.Height
 	case tea.KeyPressMsg:
 		return m, m.key(msg.String())
 	case beat:
@@ -186,7 +186,7 @@ func (m *model) text() string {
 	places := min(len(m.seen.line.Places), max(3, m.height/3))
 	m.table(&b, max(3, m.height-places-6))
 	m.places(&b, places)
-	return m.fit(b.String())
+	return b.String()
 }
 
 // table draws n rows, the selected one among them.
@@ -215,23 +215,9 @@ func (m *model) places(w io.Writer, n int) {
 	}
 	fmt.Fprintf(w, "\n%s  %s  %s\n", view.Clean(m.selected), m.rate, m.seen.line.Says())
 	for _, p := range m.seen.line.Places[:n] {
-		fmt.Fprintf(w, "  %-6s  %8s  %s (%s)\n", m.seen.line.Does(p), m.opts.Age(m.seen.at, p.Since), view.Clean(view.Brief(p.Identity)), p.Session)
+		fmt.Fprintf(w, "  %-6s  %8s  %s (%s)\n", m.seen.line.Does(p), m.opts.Age(m.seen.at, p.Since), view.Brief(p.Identity), p.Session)
 	}
 	if more := len(m.seen.line.Places) - n; more > 0 {
 		fmt.Fprintf(w, "  and %d more\n", more)
 	}
-}
-
-// fit cuts what does not fit on the screen.
-func (m *model) fit(text string) string {
-	if m.width == 0 {
-		return text
-	}
-	lines := strings.Split(text, "\n")
-	for i, line := range lines[:min(len(lines), m.height)] {
-		if runes := []rune(line); len(runes) > m.width {
-			lines[i] = string(runes[:m.width])
-		}
-	}
-	return strings.Join(lines[:min(len(lines), m.height)], "\n")
 }

@@ -5,7 +5,6 @@ package top
 import (
 	"errors"
 	"fmt"
-	"strings"
 	"testing"
 	"time"
 
@@ -95,15 +94,9 @@ func TestTheSelectedLineIsShownAndNothingControlsTheTerminal(t *testing.T) {
 		m.Update(tea.KeyPressMsg{Code: tea.KeyDown})
 	}
 	m.take(seen{at: begin(), usages: usages, line: l})
-	text := m.text()
-	require.Contains(t, text, "> /l19", "it is scrolled to")
-	require.Contains(t, text, "holds")
-	require.NotContains(t, text, "\x1b")
-	lines := strings.Split(text, "\n")
-	require.LessOrEqual(t, len(lines), 12)
-	for _, line := range lines {
-		require.LessOrEqual(t, len([]rune(line)), 60)
-	}
+	require.Contains(t, m.text(), "> /l19", "it is scrolled to")
+	require.Contains(t, m.text(), "holds")
+	require.NotContains(t, m.text(), "\x1b")
 	m.take(seen{at: begin(), err: errors.New("no server")})
 	require.Contains(t, m.text(), "ERROR: no server")
 	require.Contains(t, m.text(), "> /l19", "the last table stays")

@@ -9,48 +9,12 @@ import (
 	"maps"
 	"math"
 	"slices"
-	"strconv"
 	"strings"
-	"unicode"
 )
 
 // Name returns the identity and the session.
 func (g *Graph) Name(s Session) string {
-	return fmt.Sprintf("%s (%s)", Clean(Brief(g.Names[s])), s)
-}
-
-// Clean removes what could control a terminal: other clients have written it.
-func Clean(s string) string {
-	return strings.Map(func(r rune) rune {
-		if unicode.IsPrint(r) {
-			return r
-		}
-		return -1
-	}, s)
-}
-
-// Count returns a number with its noun, or with a noun and its verb.
-func Count(n int, one, many string) string {
-	if n == 1 {
-		return "1 " + one
-	}
-	return fmt.Sprint(n) + " " + many
-}
-
-// mostText is how much is kept of a text that another client has written, in bytes. lastText is how
-// much of that is the end: see Nested.
-const (
-	mostText = 256
-	lastText = 40
-)
-
-// Brief returns a text of another client without its middle, if it is long.
-func Brief[T string | []byte](s T) string {
-	if len(s) <= mostText {
-		return string(s)
-	}
-	first, last := s[:mostText-lastText], s[len(s)-lastText:]
-	return strings.ToValidUTF8(string(first), "") + "…" + strings.ToValidUTF8(string(last), "")
+	return fmt.Sprintf("%s (%s)", Brief(g.Names[s]), s)
 }
 
 // Sentence says of a deadlock who waits for whom.
@@ -67,7 +31,7 @@ func (g *Graph) Text(w io.Writer) {
 	for _, l := range g.Lines {
 		fmt.Fprintf(w, "%s  %s\n", Clean(l.Path), l.Recipe)
 		for _, p := range l.Places {
-			fmt.Fprintf(w, "  %s  %s (%s)\n", l.Does(p), Clean(Brief(p.Identity)), p.Session)
+			fmt.Fprintf(w, "  %s  %s (%s)\n", l.Does(p), Brief(p.Identity), p.Session)
 		}
 	}
 	for _, circle := range g.Deadlocks {
@@ -81,45 +45,17 @@ func (g *Graph) Text(w io.Writer) {
 	}
 }
 
-// shellWord returns a text as a word of a shell. Other clients choose paths and places.
-func shellWord(s string) string {
-	if s != "" && strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/_.:@-") == "" {
-		return s
-	}
-	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
-}
-
 // sessions returns those who hold or wait, in order.
 func (g *Graph) sessions() []Session { return slices.Sorted(maps.Keys(g.Names)) }
-
-// arrow is a line of the picture: who waits for whom, and where.
-type arrow struct {
-	from, to Session
-	path     string
-	red      bool // part of a deadlock
-}
-
-func (g *Graph) arrows() (arrows []arrow) {
-	for _, w := range g.Waits {
-		for _, holder := range w.For {
-			arrows = append(arrows, arrow{w.Session, holder, w.Path, g.IsDeadlocked(w.Session, holder)})
-		}
-	}
-	return arrows
-}
 
 // Dot writes the graph for Graphviz.
 func (g *Graph) Dot(w io.Writer) {
 	fmt.Fprintln(w, "digraph waits {\n\tnode [shape=box];")
 	for _, s := range g.sessions() {
-		fmt.Fprintf(w, "\t%q [label=%s];\n", s, strconv.Quote(g.Name(s)))
+		fmt.Fprintf(w, "\t%q [label=%q];\n", s, g.Name(s))
 	}
-	for _, a := range g.arrows() {
-		color := "black"
-		if a.red {
-			color = "red"
-		}
-		fmt.Fprintf(w, "\t%q -> %q [label=%s, color=%s];\n", a.from, a.to, strconv.Quote(a.path), color)
+	for _, a := range g.Arrows() {
+		fmt.Fprintf(w, "\t%q -> %q [label=%q, color=%s];\n", a.From, a.To, a.Path, a.color("black"))
 	}
 	fmt.Fprintln(w, "}")
 }
@@ -138,8 +74,8 @@ func (g *Graph) SVG(w io.Writer) {
 <defs><marker id="tip" viewBox="0 0 8 8" refX="8" refY="4" markerWidth="8" markerHeight="8" orient="auto"><path d="M0 0L8 4L0 8z" fill="context-stroke"/></marker></defs>
 <rect width="100%%" height="100%%" fill="white"/>
 `, width, height)
-	for _, a := range g.arrows() {
-		drawArrow(w, a, at)
+	for _, a := range g.Arrows() {
+		a.draw(w, at)
 	}
 	for _, s := range sessions {
 		x, y := at(s)
@@ -150,22 +86,25 @@ func (g *Graph) SVG(w io.Writer) {
 	fmt.Fprintln(w, "</svg>")
 }
 
-// drawArrow draws an arrow beside the straight line, so that two that point at each other are
-// two.
-func drawArrow(w io.Writer, a arrow, at func(Session) (x, y float64)) {
-	x1, y1 := at(a.from)
-	x2, y2 := at(a.to)
+// color returns the color of an arrow: red in a deadlock.
+func (a Arrow) color(otherwise string) string {
+	if a.Red {
+		return "red"
+	}
+	return otherwise
+}
+
+// draw draws an arrow beside the straight line, so that two that point at each other are two.
+func (a Arrow) draw(w io.Writer, at func(Session) (x, y float64)) {
+	x1, y1 := at(a.From)
+	x2, y2 := at(a.To)
 	length := max(1, math.Hypot(x2-x1, y2-y1))
 	dx, dy := (x2-x1)/length, (y2-y1)/length
 	bendX, bendY := (x1+x2)/2-40*dy, (y1+y2)/2+40*dx
-	color := "#446"
-	if a.red {
-		color = "red"
-	}
 	fmt.Fprintf(w, `<path d="M%.1f %.1fQ%.1f %.1f %.1f %.1f" fill="none" stroke="%s" marker-end="url(#tip)"/>`,
-		x1, y1, bendX, bendY, x2-60*dx, y2-24*dy, color)
+		x1, y1, bendX, bendY, x2-60*dx, y2-24*dy, a.color("#446"))
 	fmt.Fprintf(w, `<text x="%.1f" y="%.1f" text-anchor="middle" fill="%s">%s</text>`+"\n",
-		(x1+x2)/2-24*dy, (y1+y2)/2+24*dx, color, html.EscapeString(Clean(a.path)))
+		(x1+x2)/2-24*dy, (y1+y2)/2+24*dx, a.color("#446"), html.EscapeString(a.Path))
 }
 
 func shorten(s string, n int) string {

@@ -6,6 +6,8 @@ import (
 	"maps"
 	"slices"
 	"time"
+
+	"github.com/zkrecipes/zkrecipes"
 )
 
 // Wait is a session that waits in a line for those who hold there. Sessions of programs that
@@ -31,51 +33,68 @@ type Graph struct {
 	// Deadlocks are the circles of sessions that wait for each other and cannot go on.
 	Deadlocks [][]Session `json:"deadlocks"`
 
-	outermost func(Session) Session
+	within map[Session]Session // in whose command the process of a session runs
 }
-
-// Outermost returns the session as which this one counts: that of the zkr in whose command its
-// process runs, if there is one.
-func (g *Graph) Outermost(s Session) Session { return g.outermost(s) }
 
 // NewGraph returns the graph of the lines.
 func NewGraph(lines []Line) *Graph {
-	root := outermost(lines)
-	g := &Graph{Names: map[Session]string{}, Lines: lines, Waits: []Wait{}, outermost: root}
+	g := &Graph{Names: map[Session]string{}, Lines: lines, Waits: []Wait{}, within: map[Session]Session{}}
 	for _, l := range lines {
 		for _, p := range l.Places {
-			s := root(p.Session)
+			if _, outer := cutOuter(p.Identity); outer != 0 {
+				g.within[p.Session] = outer
+			}
+		}
+	}
+	for _, l := range lines {
+		for _, p := range l.Places {
+			s := g.Outermost(p.Session)
 			if s == p.Session || g.Names[s] == "" {
 				g.Names[s] = p.Identity
 			}
 		}
-		g.addWaits(l, root)
+		g.addWaits(l)
 	}
 	g.Deadlocks = circles(g.stuck())
 	return g
 }
 
+// Outermost returns the session as which this one counts: that of the zkr in whose command its
+// process runs, if there is one.
+func (g *Graph) Outermost(s Session) Session {
+	for range len(g.within) { // identities may lie, and name a circle
+		outer, ok := g.within[s]
+		if !ok {
+			break
+		}
+		s = outer
+	}
+	return s
+}
+
 // addWaits adds what the line's waiters wait for. Barriers are left out: their members wait
 // for somebody who has not come.
-func (g *Graph) addWaits(l Line, root func(Session) Session) {
-	if l.Recipe == "barrier" || l.Recipe == "doublebarrier" {
+func (g *Graph) addWaits(l Line) {
+	if l.Recipe == zkrecipes.RecipeBarrier || l.Recipe == zkrecipes.RecipeDoubleBarrier {
 		return
 	}
 	holders, taken := l.Holders(), l.Held()
-	isSemaphore := l.Recipe == "semaphore"
 	for _, p := range l.Places {
 		if p.Held {
 			continue
 		}
-		others := slices.DeleteFunc(slices.Clone(holders), func(s Session) bool { return s == p.Session })
-		own := len(others) < len(holders) // another call of the process holds, which goes on as a rule
-		for i, s := range others {
-			others[i] = root(s)
+		w := Wait{
+			Session: g.Outermost(p.Session), Path: l.Path, Place: p.Name, For: []Session{}, Since: p.Since,
+			any: l.Recipe == zkrecipes.RecipeSemaphore,
 		}
-		g.Waits = append(g.Waits, Wait{
-			Session: root(p.Session), Path: l.Path, Place: p.Name, For: others, Since: p.Since,
-			any: isSemaphore, free: len(others) == 0 || isSemaphore && (own || taken < l.Size),
-		})
+		for _, s := range holders {
+			if s != p.Session {
+				w.For = append(w.For, g.Outermost(s))
+			}
+		}
+		own := len(w.For) < len(holders) // another call of the process holds, which goes on as a rule
+		w.free = len(w.For) == 0 || w.any && (own || taken < l.Size)
+		g.Waits = append(g.Waits, w)
 	}
 }
 
@@ -89,28 +108,22 @@ func (g *Graph) stuck() map[Session][]Wait {
 			stuck[w.Session] = append(stuck[w.Session], w)
 		}
 	}
-	isStuck := func(s Session) bool { return len(stuck[s]) > 0 }
+	isStuck := func(s Session) bool { return stuck[s] != nil }
+	goesOn := func(s Session) bool { return stuck[s] == nil }
+	ends := func(w Wait) bool {
+		return w.any && slices.ContainsFunc(w.For, goesOn) || !slices.ContainsFunc(w.For, isStuck)
+	}
 	for moved := true; moved; {
 		moved = false
 		for s, waits := range stuck {
-			rest := slices.DeleteFunc(slices.Clone(waits), func(w Wait) bool {
-				if w.any {
-					return !all(w.For, isStuck)
-				}
-				return !slices.ContainsFunc(w.For, isStuck)
-			})
-			if len(rest) < len(waits) {
-				moved = true
-				stuck[s] = rest
+			rest := slices.DeleteFunc(waits, ends)
+			moved = moved || len(rest) < len(waits)
+			if stuck[s] = rest; len(rest) == 0 {
+				delete(stuck, s)
 			}
 		}
 	}
-	maps.DeleteFunc(stuck, func(_ Session, waits []Wait) bool { return len(waits) == 0 })
 	return stuck
-}
-
-func all(sessions []Session, f func(Session) bool) bool {
-	return !slices.ContainsFunc(sessions, func(s Session) bool { return !f(s) })
 }
 
 // circles returns a circle for each group of sessions that wait for each other. Each begins
@@ -119,15 +132,12 @@ func circles(stuck map[Session][]Wait) (found [][]Session) {
 	done := map[Session]bool{}
 	for _, start := range slices.Sorted(maps.Keys(stuck)) {
 		var path []Session
-		for s := start; !done[s]; s = next(stuck, s) {
-			if i := slices.Index(path, s); i >= 0 {
-				found = append(found, fromLowest(path[i:]))
-				break
-			}
-			path = append(path, s)
+		s := start
+		for ; !done[s]; s = next(stuck, s) {
+			path, done[s] = append(path, s), true
 		}
-		for _, s := range path {
-			done[s] = true
+		if i := slices.Index(path, s); i >= 0 {
+			found = append(found, fromLowest(path[i:]))
 		}
 	}
 	return found
@@ -137,7 +147,7 @@ func circles(stuck map[Session][]Wait) (found [][]Session) {
 func next(stuck map[Session][]Wait, s Session) Session {
 	for _, w := range stuck[s] {
 		for _, holder := range w.For {
-			if len(stuck[holder]) > 0 {
+			if stuck[holder] != nil {
 				return holder
 			}
 		}
@@ -160,8 +170,31 @@ func (g *Graph) Edges(circle []Session) (waits []Wait) {
 	return waits
 }
 
-// IsDeadlocked reports whether a deadlock has the wait of one session for the other.
-func (g *Graph) IsDeadlocked(waiter, holder Session) bool {
+// Arrow is the wait of a session for one that holds.
+type Arrow struct {
+	From Session `json:"from"`
+	To   Session `json:"to"`
+	Path string  `json:"path"`          // without what could control a terminal
+	Red  bool    `json:"red,omitempty"` // it is part of a deadlock
+}
+
+// Arrows returns who waits for whom, and where: several calls of a session are one arrow.
+func (g *Graph) Arrows() (arrows []Arrow) {
+	drawn := map[Arrow]bool{}
+	for _, w := range g.Waits {
+		for _, holder := range w.For {
+			a := Arrow{w.Session, holder, Clean(w.Path), g.isDeadlocked(w.Session, holder)}
+			if !drawn[a] {
+				drawn[a] = true
+				arrows = append(arrows, a)
+			}
+		}
+	}
+	return arrows
+}
+
+// isDeadlocked reports whether a deadlock has the wait of one session for the other.
+func (g *Graph) isDeadlocked(waiter, holder Session) bool {
 	return slices.ContainsFunc(g.Deadlocks, func(circle []Session) bool {
 		i := slices.Index(circle, waiter)
 		return i >= 0 && circle[(i+1)%len(circle)] == holder

@@ -23,43 +23,16 @@ func Nested(identity, session string) string {
 
 // WithoutOuter returns the identity without the session in whose command its process runs.
 func WithoutOuter(identity string) string {
-	if outer(identity) == 0 {
-		return identity
-	}
-	return identity[:strings.LastIndex(identity, in)]
+	inner, _ := cutOuter(identity)
+	return inner
 }
 
-// outer returns the session in whose command the process with that identity runs, or 0.
-func outer(identity string) Session {
-	i := strings.LastIndex(identity, in)
-	if i < 0 {
-		return 0
-	}
-	id, err := strconv.ParseUint(identity[i+len(in):], 0, 64)
-	if err != nil {
-		return 0
-	}
-	return Session(id)
-}
-
-// outermost returns the session for which each session stands in a graph.
-func outermost(lines []Line) func(Session) Session {
-	within := map[Session]Session{}
-	for _, l := range lines {
-		for _, p := range l.Places {
-			if s := outer(p.Identity); s != 0 {
-				within[p.Session] = s
-			}
+// cutOuter also returns that session, or 0 if there is none.
+func cutOuter(identity string) (inner string, outer Session) {
+	if i := strings.LastIndex(identity, in); i >= 0 {
+		if id, err := strconv.ParseUint(identity[i+len(in):], 0, 64); err == nil {
+			return identity[:i], Session(id)
 		}
 	}
-	return func(s Session) Session {
-		for range len(within) { // identities may lie, and name a circle
-			next, ok := within[s]
-			if !ok {
-				break
-			}
-			s = next
-		}
-		return s
-	}
+	return identity, 0
 }

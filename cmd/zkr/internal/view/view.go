@@ -4,6 +4,7 @@
 package view
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -11,6 +12,7 @@ import (
 	"iter"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -68,10 +70,10 @@ func (l Line) Says() string {
 	case l.Value != nil:
 		return fmt.Sprintf("value %d", *l.Value)
 	case l.Leads != nil:
-		return "value of the leader: " + Clean(Brief(*l.Leads))
+		return "value of the leader: " + Brief(*l.Leads)
 	case l.Done != nil:
 		return fmt.Sprintf("last done: the period of %s, at %s by %s", l.Done.Period.UTC().Format(time.RFC3339),
-			l.Done.Ended.UTC().Format(time.RFC3339), Clean(Brief(l.Done.Identity)))
+			l.Done.Ended.UTC().Format(time.RFC3339), Brief(l.Done.Identity))
 	}
 	return ""
 }
@@ -105,13 +107,13 @@ func (l Line) CheckEvict() error {
 // none of them.
 func ReadPath(ctx context.Context, client *zkrecipes.Client, path string) (Line, error) {
 	u, err := Find(ctx, client, path)
-	if !errors.Is(err, zkrecipes.ErrUnused) {
-		if err != nil {
-			return Line{}, err
-		}
+	switch {
+	case err == nil:
 		return Read(ctx, client, u)
+	case !errors.Is(err, zkrecipes.ErrUnused):
+		return Line{}, err
 	}
-	l, failed := readGroup(ctx, client, path)
+	l, failed := Read(ctx, client, zkrecipes.Usage{Path: path, Recipe: zkrecipes.RecipeGroup})
 	if failed != nil || len(l.Places) > 0 {
 		return l, failed
 	}
@@ -119,15 +121,6 @@ func ReadPath(ctx context.Context, client *zkrecipes.Client, path string) (Line,
 		return Read(ctx, client, zkrecipes.Usage{Path: path + "/lock", Recipe: zkrecipes.RecipeMutex})
 	}
 	return Line{}, err
-}
-
-func readGroup(ctx context.Context, client *zkrecipes.Client, path string) (l Line, err error) {
-	l = Line{Path: path, Recipe: zkrecipes.RecipeGroup}
-	l.Places, err = ephemerals(ctx, client, path)
-	for i := range l.Places {
-		l.Places[i].Held = true
-	}
-	return l, err
 }
 
 // lastDone returns the record of the job that has this lock, or nil if there is none.
@@ -146,19 +139,16 @@ func lastDone(ctx context.Context, client *zkrecipes.Client, lock string) (*Done
 	return &d, nil
 }
 
-// ephemerals returns the ephemeral children of the znode, in the order of their sequence numbers
-// if all have some, and else of their names.
-func ephemerals(ctx context.Context, client *zkrecipes.Client, dir string) ([]Place, error) {
+// ephemerals returns the ephemeral children of the znode: those without a sequence number by name, then
+// the others by number.
+func ephemerals(ctx context.Context, client *zkrecipes.Client, dir string, held bool) ([]Place, error) {
 	places := []Place{}
 	names, _, err := client.Children(ctx, dir)
-	if errors.Is(err, zk.ErrNoNode) {
-		return places, nil
-	}
-	if err != nil {
+	if err != nil && !errors.Is(err, zk.ErrNoNode) {
 		return nil, err
 	}
 	for _, name := range names {
-		p := Place{Name: name, Path: strings.TrimSuffix(dir, "/") + "/" + name}
+		p := Place{Name: name, Path: path.Join(dir, name), Held: held}
 		data, stat, err := client.Get(ctx, p.Path)
 		switch {
 		case errors.Is(err, zk.ErrNoNode):
@@ -171,17 +161,19 @@ func ephemerals(ctx context.Context, client *zkrecipes.Client, dir string) ([]Pl
 		p.Identity, p.Session, p.Since = string(data), Session(stat.EphemeralOwner), time.UnixMilli(stat.Ctime).UTC()
 		places = append(places, p)
 	}
-	slices.SortFunc(places, func(a, b Place) int { return strings.Compare(a.order(), b.order()) })
+	slices.SortFunc(places, func(a, b Place) int {
+		return cmp.Or(cmp.Compare(a.Number(), b.Number()), strings.Compare(a.Name, b.Name))
+	})
 	return places, nil
 }
 
-// order returns by what a place is sorted: its sequence number, or its name if it has none.
-func (p Place) order() string {
+// Number returns the sequence number with which the place's name ends, or -1.
+func (p Place) Number() int64 {
 	digits := p.Name[max(0, len(p.Name)-10):]
-	if len(digits) == 10 && strings.Trim(digits, "0123456789") == "" {
-		return digits
+	if n, err := strconv.ParseInt(digits, 10, 64); err == nil && len(digits) == 10 {
+		return max(n, -1)
 	}
-	return p.Name
+	return -1
 }
 
 // Find returns the recipe that uses the path. It returns ErrUnused if there is none.
@@ -224,18 +216,22 @@ func ReadValue(ctx context.Context, client *zkrecipes.Client, u zkrecipes.Usage)
 
 // Read returns the line that the usage is about.
 func Read(ctx context.Context, client *zkrecipes.Client, u zkrecipes.Usage) (Line, error) {
-	if u.Recipe == zkrecipes.RecipeGroup {
-		return readGroup(ctx, client, u.Path)
-	}
 	l, err := ReadValue(ctx, client, u)
 	if err != nil {
 		return l, err
 	}
 	switch u.Recipe {
-	case zkrecipes.RecipeShards:
-		return l, l.owners(ctx, client)
+	case zkrecipes.RecipeGroup:
+		l.Places, err = ephemerals(ctx, client, u.Path, true)
+		return l, err
+	case zkrecipes.RecipeShards: // each place is a process, with what it says of its shards
+		l.Places, err = ephemerals(ctx, client, path.Join(u.Path, "members"), true)
+		for i, p := range l.Places {
+			l.Places[i].Name, l.Places[i].Identity = p.Identity, p.Name
+		}
+		return l, err
 	case zkrecipes.RecipeCounter:
-		l.Places, err = ephemerals(ctx, client, strings.TrimSuffix(u.Path, "/")+"/line")
+		l.Places, err = ephemerals(ctx, client, path.Join(u.Path, "line"), false)
 		return l, err
 	}
 	cs, err := contenders(ctx, client, u)
@@ -246,15 +242,6 @@ func Read(ctx context.Context, client *zkrecipes.Client, u zkrecipes.Usage) (Lin
 		})
 	}
 	return l, err
-}
-
-// owners reads who has which shards. Each place is a process, with what it says of its shards.
-func (l *Line) owners(ctx context.Context, client *zkrecipes.Client) (err error) {
-	l.Places, err = ephemerals(ctx, client, strings.TrimSuffix(l.Path, "/")+"/members")
-	for i, p := range l.Places {
-		l.Places[i].Name, l.Places[i].Identity, l.Places[i].Held = p.Identity, p.Name, true
-	}
-	return err
 }
 
 // contenders lists those who hold or wait. A gate has none that one can see.

@@ -7,6 +7,7 @@ let picked = pathInAddress();
 let detail = null, graph = null, state = null, token = "";
 let ahead = 0; // of zkr's clock, in milliseconds
 let source = null;
+let isFirst = true; // the next message is the first one of a stream, and has all
 let isArriving = false; // the line that was picked may be out of sight
 
 const now = () => Date.now() + ahead;
@@ -27,6 +28,17 @@ function make(tag, className, text, ...children) {
   if (text !== undefined && text !== null) e.textContent = text;
   e.append(...children);
   return e;
+}
+
+// kept returns the element of a key, which is created once.
+function kept(elements, key, create) {
+  if (!elements.has(key)) elements.set(key, create());
+  return elements.get(key);
+}
+
+// keepOnly forgets the elements of other keys.
+function keepOnly(elements, keys) {
+  for (const key of elements.keys()) if (!keys.has(key)) elements.delete(key);
 }
 
 // button returns a button, which a label names if its text is too short for that.
@@ -63,7 +75,7 @@ const isOld = (since) => since && state && now() - since > state.stale;
 function connect() {
   if (source) source.close();
   source = new EventSource("events?line=" + encodeURIComponent(picked));
-  source.onopen = () => { $("lost").hidden = true; };
+  source.onopen = () => { isFirst = true; };
   source.onerror = () => {
     $("lost").hidden = false;
     drawConnection();
@@ -75,12 +87,15 @@ function connect() {
 function take(m) {
   ahead = m.now - Date.now();
   $("lost").hidden = true;
-  let isNew = !!m.gone;
+  let isNew = isFirst || !!m.gone;
+  if (isFirst) rows.clear(); // zkr may have been started anew, and what was there be gone
+  isFirst = false;
   for (const r of m.rows || []) {
     isNew = isNew || !rows.has(r.path);
     rows.set(r.path, r);
   }
   for (const path of m.gone || []) rows.delete(path);
+  if (!rows.has(picked)) detail = null;
   if (m.status) { state = m.status; drawStatus(); }
   if (m.line) detail = m.line;
   if (m.graph) { graph = m.graph; drawGraph(); }
@@ -208,53 +223,42 @@ function drawTree() {
     }
     elements.push(isTree ? treeRow(r, r.path.slice(parent.length), parent) : treeRow(r, r.path, "/"));
   }
-  for (const path of treeRows.keys()) if (!rows.has(path)) treeRows.delete(path);
-  let at = body.firstElementChild;
-  for (const e of elements) {
-    if (e === at) at = at.nextElementSibling;
-    else body.insertBefore(e, at);
-  }
-  while (at) {
-    const next = at.nextElementSibling;
-    at.remove();
-    at = next;
-  }
+  keepOnly(treeRows, rows);
+  fill(body, elements);
   drawEmpty();
 }
 
 function drawEmpty() {
   const isEmpty = !$("tree").tBodies[0].firstElementChild;
-  $("empty").hidden = !isEmpty;
-  if (isEmpty) setText($("empty"), filterText() && rows.size ? "Nothing matches." : missing() || "No recipe is in use here.");
+  tell("empty", !isEmpty ? "" : filterText() && rows.size ? "Nothing matches." : missing() || "No recipe is in use here.");
 }
 
 const directories = new Map();
 
 function directoryRow(path) {
-  if (!directories.has(path)) {
+  return kept(directories, path, () => {
     const cell = make("td", "name", path);
     cell.title = path;
     cell.colSpan = 5;
-    directories.set(path, make("tr", "directory", null, cell));
-  }
-  return directories.get(path);
+    return make("tr", "directory", null, cell);
+  });
 }
 
 function treeRow(r, name, parent) {
-  let e = treeRows.get(r.path);
-  if (!e) {
-    e = make("tr");
-    e.dataset.path = r.path;
-    e.addEventListener("click", () => pick(r.path));
-    // A press is a click on the row.
-    const first = make("td", "", null, make("div", "", null, button("pick name-box", null, () => {}), make("span", "tag", r.recipe)));
-    first.title = r.path;
-    e.append(first, make("td", "state"), make("td", "number"), make("td", "number"), make("td", "number"));
-    treeRows.set(r.path, e);
-  }
+  const e = kept(treeRows, r.path, () => newTreeRow(r));
   setClass(e.cells[0], "name" + (parent === "/" ? "" : " in1"));
   setName(e.cells[0].firstChild.firstChild, name);
   fillRow(e, r);
+  return e;
+}
+
+function newTreeRow(r) {
+  // A press is a click on the row.
+  const first = make("td", "", null, make("div", "", null, button("pick name-box", null, () => {}), make("span", "tag")));
+  first.title = r.path;
+  const e = make("tr", "", null, first, make("td", "state"), make("td", "number"), make("td", "number"), make("td", "number"));
+  e.dataset.path = r.path;
+  e.addEventListener("click", () => pick(r.path));
   return e;
 }
 
@@ -262,6 +266,7 @@ function fillRow(e, r) {
   setClass(e, classOf(r) + (r.path === picked ? " picked" : ""));
   const [first, what, hold, wait, rate] = e.cells;
   const b = first.firstChild.firstChild;
+  setText(first.firstChild.lastChild, r.recipe);
   if (r.path === picked) b.setAttribute("aria-current", "true");
   else if (b.hasAttribute("aria-current")) b.removeAttribute("aria-current");
   if (setText(what, stateOf(r))) what.title = r.failed || what.textContent;
@@ -301,35 +306,33 @@ function troubles() {
 const troubleItems = new Map(); // key -> element
 
 function drawTroubles() {
-  const all = troubles(), shown = all.slice(0, mostTroubles), keys = new Set(shown.map((t) => t.key));
+  const all = troubles(), shown = all.slice(0, mostTroubles);
   const more = all.length > shown.length ? "And " + (all.length - shown.length) + " more: filter by stale." : "";
   const unknown = missing();
   setText($("well"), [all.length ? "" : state && state.walked ? "Nothing, as far as the page knows." : "", unknown, more].filter((text) => text).join(" "));
-  for (const [key, e] of troubleItems) if (!keys.has(key)) { e.remove(); troubleItems.delete(key); }
-  shown.forEach((t, i) => {
-    let e = troubleItems.get(t.key);
-    if (!e) {
-      e = make("li", t.kind, null, make("span", "what"), " ", ...t.paths.flatMap((p) => [button("path", p, () => pick(p)), " "]), make("span"), " ", make("span", "advice"));
-      troubleItems.set(t.key, e);
-    }
-    setText(e.querySelector(".what"), t.what);
-    setText(e.querySelector("span:not(.what):not(.advice)"), t.text);
-    setText(e.querySelector(".advice"), t.advice);
-    if ($("troubles").children[i] !== e) $("troubles").insertBefore(e, $("troubles").children[i] || null);
-  });
+  keepOnly(troubleItems, new Set(shown.map((t) => t.key)));
+  fill($("troubles"), shown.map(troubleItem));
+}
+
+function troubleItem(t) {
+  const e = kept(troubleItems, t.key, () => make("li", t.kind, null, make("span", "what"), " ",
+    ...t.paths.flatMap((p) => [button("path", p, () => pick(p)), " "]), make("span"), " ", make("span", "advice")));
+  setText(e.querySelector(".what"), t.what);
+  setText(e.querySelector("span:not(.what):not(.advice)"), t.text);
+  setText(e.querySelector(".advice"), t.advice);
+  return e;
 }
 
 // --- a line
 
 function drawLine() {
-  const r = picked && (detail ? detail.row : rows.get(picked));
+  const r = rows.get(picked);
   $("title").textContent = picked || "All lines";
   $("kind").textContent = r ? r.recipe : "";
   setCopy($("copy"), picked);
   drawFacts(r);
   drawPlaces(detail ? detail.places : [], r);
-  $("more").hidden = !(detail && detail.more);
-  if (detail && detail.more) $("more").textContent = "and " + detail.more + " more behind them";
+  tell("more", detail && detail.more ? "and " + detail.more + " more behind them" : "");
   drawItems(detail && r.recipe === "queue" ? detail.items || [] : null);
 }
 
@@ -375,7 +378,7 @@ function drawPlaces(places, r) {
   for (const [place, e] of cards) {
     if (there.has(place)) continue;
     cards.delete(place);
-    if (e.classList.contains("holds")) { e.remove(); continue; } // the next holder has its place
+    if (e.classList.contains("holds")) continue; // the next holder has its place
     e.classList.add("left"); // it stays where it was while it fades
     setTimeout(() => e.remove(), 500);
   }
@@ -384,13 +387,19 @@ function drawPlaces(places, r) {
   $("behind").hidden = !held.length || !waiting.length;
 }
 
-// fill puts elements into a box, in order, among those that fade.
+// fill has a box contain elements, in order, and among them those that fade. It moves none that is
+// where it belongs.
 function fill(box, elements) {
   let at = box.firstElementChild;
   for (const e of elements) {
     while (at && at.classList.contains("left")) at = at.nextElementSibling;
     if (at === e) at = at.nextElementSibling;
     else box.insertBefore(e, at);
+  }
+  while (at) {
+    const next = at.nextElementSibling;
+    if (!at.classList.contains("left")) at.remove();
+    at = next;
   }
 }
 
@@ -411,15 +420,14 @@ function setName(e, name) {
   e.title = name;
 }
 
+function newCard() {
+  const e = make("div", "card new", null, make("div", "who"), make("div", "does", null, make("span"), make("span")), make("div", "session"), make("div", "acts", null, copyButton()));
+  requestAnimationFrame(() => requestAnimationFrame(() => e.classList.remove("new")));
+  return e;
+}
+
 function card(p, r, i) {
-  let e = cards.get(p.place);
-  if (!e) {
-    e = make("div", "card new", null, make("div", "who"), make("div", "does", null, make("span"), make("span")), make("div", "session"), make("div", "acts"));
-    e.dataset.place = p.place;
-    e.lastChild.append(copyButton());
-    requestAnimationFrame(() => requestAnimationFrame(() => e.classList.remove("new")));
-    cards.set(p.place, e);
-  }
+  const e = kept(cards, p.place, newCard);
   const [who, does, session, acts] = e.children, isMember = r.recipe === "group";
   e.classList.toggle("holds", !!p.held);
   e.classList.toggle("stuck", isStuck(p.session, r.path));
@@ -447,25 +455,21 @@ const opened = new Map(); // ID -> row with what the item says
 function drawItems(items) {
   $("items-box").hidden = !items || !items.length;
   const body = $("items").tBodies[0], elements = [], there = new Set((items || []).map((i) => i.id));
-  for (const all of [itemRows, opened]) for (const id of all.keys()) if (!there.has(id)) all.delete(id);
+  for (const all of [itemRows, opened]) keepOnly(all, there);
   for (const i of items || []) {
     elements.push(itemRow(i));
     if (opened.has(i.id)) elements.push(opened.get(i.id));
   }
   fill(body, elements);
-  for (const e of [...body.children]) if (!elements.includes(e)) e.remove();
+}
+
+function newItemRow(id) {
+  const more = state && state.data ? [dataButton(id)] : [];
+  return make("tr", "", null, make("td", "", id, ...more), make("td"), make("td", "number"), make("td", "", null, make("span"), copyButton()), make("td"), make("td"));
 }
 
 function itemRow(i) {
-  let e = itemRows.get(i.id);
-  if (!e) {
-    e = make("tr", "", null, make("td"), make("td"), make("td", "number"), make("td"), make("td"), make("td"));
-    e.dataset.item = i.id;
-    e.cells[0].append(i.id);
-    if (state && state.data) e.cells[0].append(dataButton(i.id));
-    e.cells[3].append(make("span"), copyButton());
-    itemRows.set(i.id, e);
-  }
+  const e = kept(itemRows, i.id, () => newItemRow(i.id));
   setClass(e, isOld(i.taken) ? "stale" : "");
   const [, put, attempts, consumer, taken, failure] = e.cells;
   setText(put, age(i.since));
@@ -570,7 +574,7 @@ function say(text) {
 // --- history
 
 function drawCharts() {
-  const r = picked && (detail ? detail.row : rows.get(picked));
+  const r = rows.get(picked);
   const points = detail ? detail.points : !picked && state ? state.points : [];
   const isQueue = r && r.recipe === "queue";
   $("charts").hidden = !points.length || r && !isQueue && !detail.watched;
@@ -679,6 +683,12 @@ function setText(e, text) {
   return true;
 }
 
+// tell shows a text, or hides where it stands if there is none.
+function tell(id, text) {
+  setText($(id), text);
+  $(id).hidden = !text;
+}
+
 function drawGraph() {
   const svg = $("graph"), at = layOut(graph);
   drawDeadlocks();
@@ -747,14 +757,10 @@ function drawStatus() {
   document.title = (graph && graph.deadlocks.length ? "DEADLOCK " : "") + "zkr " + state.root;
   drawConnection();
   drawCalm();
-  setText($("reading"), missing());
-  $("reading").hidden = !missing();
-  setText($("left-out"), leftOut());
-  $("left-out").hidden = !leftOut();
-  $("disconnected").hidden = state.connected;
-  $("disconnected").textContent = "zkr has had no connection to the servers for " + age(state.since) + ". The page shows what was known before.";
-  $("failed").hidden = !state.error;
-  $("failed").textContent = state.error || "";
+  tell("reading", missing());
+  tell("left-out", leftOut());
+  tell("disconnected", state.connected ? "" : "zkr has had no connection to the servers for " + age(state.since) + ". The page shows what was known before.");
+  tell("failed", state.error || "");
   const cost = ["Cost to the ensemble, for all browsers: " + count(state.watches + state.dirs, "watch", "watches") +
     ", " + perSecond(state.reads) + " requests/s, at most " + state.mostReads + "."];
   if (state.walked) cost.push("Looked at all znodes " + age(state.walked) + " ago.");
@@ -773,7 +779,7 @@ function ask(place) {
     "The next one holds at once, perhaps before this process knows. Evict a holder only if its process is dead or its writes are fenced." :
     "Its call returns an error.";
   $("token").value = token;
-  $("answer").hidden = true;
+  tell("answer", "");
   $("ask").showModal();
 }
 
@@ -792,8 +798,7 @@ async function evict() {
   } catch (e) {
     text = "zkr cannot be reached.";
   }
-  $("answer").textContent = text;
-  $("answer").hidden = false;
+  tell("answer", text);
 }
 
 $("confirm").addEventListener("click", evict);

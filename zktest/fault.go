@@ -1,6 +1,7 @@
 package zktest
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -88,46 +89,34 @@ type Fault struct {
 	Behind int           // for Lag
 }
 
+// onConnections reports whether the action acts on connections. Others act on requests.
+func (a Action) onConnections() bool { return a == Refuse || a == Silence || a == Lag }
+
 // check refuses an unknown action, fields that the action ignores, and what can do
 // nothing: a test with such a fault expects what does not happen.
 func (f Fault) check() error {
-	connects := false
-	after := true
-	var uses [3]bool // For, Code, Behind
 	switch f.Do {
-	case Drop, Withhold, Expire:
-	case Miscount:
-		after = false
-	case Delay:
-		uses[0] = true
-	case Answer:
-		uses[1] = true
-	case Refuse, Silence:
-		connects = true
-	case Lag:
-		connects = true
-		uses[0], uses[2] = true, true
+	case Drop, Withhold, Delay, Answer, Expire, Miscount, Refuse, Silence, Lag:
 	default:
 		return fmt.Errorf("unknown action %q", f.Do)
 	}
+	onRequests := !f.Do.onConnections()
 	missing := ""
 	for _, field := range []struct {
-		name  string
-		set   bool
-		used  bool
-		lacks bool
+		name             string
+		used, set, valid bool
 	}{
-		{"After", f.After, after && !connects, false},
-		{"Op", f.Op != "", !connects, false},
-		{"Path", f.Path != "", !connects, false},
-		{"For", f.For != 0, uses[0], f.For <= 0},
-		{"Code", f.Code != 0, uses[1], f.Code == 0},
-		{"Behind", f.Behind != 0, uses[2], f.Behind <= 0},
+		{"After", onRequests && f.Do != Miscount, f.After, true},
+		{"Op", onRequests, f.Op != "", true},
+		{"Path", onRequests, f.Path != "", true},
+		{"For", f.Do == Delay || f.Do == Lag, f.For != 0, f.For > 0},
+		{"Code", f.Do == Answer, f.Code != 0, f.Code != 0},
+		{"Behind", f.Do == Lag, f.Behind != 0, f.Behind > 0},
 	} {
 		if field.set && !field.used {
 			return fmt.Errorf("%s is of no use for the action %q", field.name, f.Do)
 		}
-		if field.used && field.lacks {
+		if field.used && !field.valid {
 			missing = field.name
 		}
 	}
@@ -178,19 +167,10 @@ func mayDelete(op string) bool {
 
 func (f Fault) String() string {
 	var b strings.Builder
-	when := "before"
-	if f.After {
-		when = "after"
-	}
-	switch f.Do {
-	case Refuse, Silence, Lag:
+	if f.Do.onConnections() {
 		fmt.Fprintf(&b, "%s connections", f.Do)
-	default:
-		op := f.Op
-		if op == "" {
-			op = "any"
-		}
-		fmt.Fprintf(&b, "%s %s %s", f.Do, when, op)
+	} else {
+		fmt.Fprintf(&b, "%s %s", f.kind(), cmp.Or(f.Op, "any"))
 		if f.Path != "" {
 			fmt.Fprintf(&b, " %s", f.Path)
 		}
@@ -203,18 +183,14 @@ func (f Fault) String() string {
 	case Lag:
 		fmt.Fprintf(&b, " behind=%d for=%v", f.Behind, f.For)
 	}
-	times := f.Times
-	if times == 0 {
-		times = 1
-	}
-	fmt.Fprintf(&b, " skip=%d times=%d", f.Skip, times)
+	fmt.Fprintf(&b, " skip=%d times=%d", f.Skip, cmp.Or(f.Times, 1))
 	return b.String()
 }
 
 // kind returns the key of the fault in Plan.Fired.
 func (f Fault) kind() string {
 	switch {
-	case f.Do == Refuse || f.Do == Silence || f.Do == Lag:
+	case f.Do.onConnections():
 		return string(f.Do)
 	case f.After:
 		return string(f.Do) + " after"
@@ -232,15 +208,9 @@ type requestInfo struct {
 
 // isIdle reports whether the action does nothing to a request.
 func (f *Fault) isIdle(e requestInfo) bool {
-	switch f.Do {
-	case Refuse, Silence, Lag:
-		return true
-	case Answer:
-		return e.op == "connect" // its reply has no error code
-	case Expire:
-		return e.sessionless
-	}
-	return false
+	return f.Do.onConnections() ||
+		f.Do == Answer && e.op == "connect" || // its reply has no error code
+		f.Do == Expire && e.sessionless
 }
 
 // matches reports whether the fault applies to a request.

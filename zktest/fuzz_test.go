@@ -1,43 +1,54 @@
-package zktest
+package zktest_test
 
 import (
 	"io"
-	"net"
 	"runtime"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/zkrecipes/zkrecipes/internal/conformance"
 	"github.com/zkrecipes/zkrecipes/internal/jute"
+	"github.com/zkrecipes/zkrecipes/zktest"
 )
+
+// hostile are requests with vectors that claim to be huge. Before the lengths are paths and numbers.
+var hostile = []conformance.Request{
+	{Op: jute.OpSetWatches, Body: jute.AppendInt32(make([]byte, 8), 1<<30)},
+	{Op: jute.OpCreate, Body: jute.AppendInt32(jute.AppendInt32(jute.AppendString(nil, "/a"), -1), 1<<30)},
+	{Op: jute.OpSetData, Body: jute.AppendInt32(jute.AppendString(nil, "/a"), 1<<30)},
+}
 
 // FuzzRequests sends arbitrary bytes after a handshake. The server must not
 // panic. It must reply or close the connection, and must still serve other
 // clients afterwards.
 func FuzzRequests(f *testing.F) {
 	for op := int32(-12); op < 110; op++ {
-		f.Add(frame(1, op, watchRecord("/a")))
+		f.Add(conformance.Request{Op: op, Body: conformance.Exists("/a", true).Body}.Frame(1))
 	}
-	f.Add(frame(1, jute.OpCreate, createRecord("/a/", jute.FlagEphemeralSequential)))
-	f.Add(frame(1, jute.OpSetData, dataRecord("/", "x", -1)))
-	b := append(appendHeader(nil, jute.OpSetData, false, -1), dataRecord("/", "x", -1)...)
-	f.Add(frame(1, jute.OpMulti, appendHeader(append(appendHeader(b, jute.OpCheck, false, -1), versionRecord("/", 3)...), -1, true, -1)))
-	f.Add(frame(1, jute.OpSetWatches2, append(make([]byte, 8), "\x7f\xff\xff\xff\x00\x00\x00\x00"...)))
+	for _, r := range append(hostile,
+		conformance.EphemeralSequential("/a/"), conformance.SetData("/", []byte("x"), -1),
+		conformance.Multi(conformance.SetData("/", []byte("x"), -1), conformance.Check("/", 3)),
+	) {
+		f.Add(r.Frame(1))
+	}
 	f.Add([]byte("\x7f\xff\xff\xff"))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		srv := NewServer(t, InMemory())
-		c := dialSession(t, srv, 0, nil, 0)
+		srv := zktest.NewServer(t, zktest.InMemory())
+		nc, err := srv.Dial("", "", time.Second)
+		require.NoError(t, err)
 		drained := make(chan struct{})
 		go func() {
 			defer close(drained)
-			io.Copy(io.Discard, c.nc)
+			io.Copy(io.Discard, nc)
 		}()
-		c.nc.Write(b)
-		c.nc.Write(frame(1, jute.OpClose, nil)) // closes the session if all frames before it are complete
-		c.nc.Close()
+		nc.Write(conformance.ConnectRequest{Timeout: 10000}.Frame())
+		nc.Write(b)
+		nc.Write(conformance.Close().Frame(1)) // closes the session if all frames before it are complete
+		nc.Close()
 		<-drained
-		require.Zero(t, dialSession(t, srv, 0, nil, 0).roundTrip(jute.OpExists, append(pathRecord("/"), 0)).err)
+		open(t, srv).Ok(conformance.Exists("/", false))
 	})
 }
 
@@ -47,7 +58,7 @@ func FuzzHandshake(f *testing.F) {
 	f.Add(jute.Frame(make([]byte, 45)))
 	f.Add([]byte("\x00\x0f\xff\xff\x00\x00\x00\x00"))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		srv := NewServer(t, InMemory())
+		srv := zktest.NewServer(t, zktest.InMemory())
 		nc, err := srv.Dial("", "", time.Second)
 		require.NoError(t, err)
 		go io.Copy(io.Discard, nc)
@@ -59,39 +70,23 @@ func FuzzHandshake(f *testing.F) {
 // FuzzDecode decodes arbitrary records. Memory use is bounded by the size of a
 // record, whatever lengths it claims.
 func FuzzDecode(f *testing.F) {
-	f.Add(frame(1, jute.OpCreate, createRecord("/a", 0))[4:])
-	f.Add(frame(1, jute.OpSetWatches, append(make([]byte, 8), "\x7f\xff\xff\xff\x00\x00\x00\x00"...))[4:])
+	f.Add(conformance.Plain("/a").Frame(1)[4:])
+	f.Add(hostile[0].Frame(1)[4:])
 	f.Fuzz(func(t *testing.T, b []byte) {
-		for _, v := range []Version{ZooKeeper38, ZooKeeper39} {
-			if q, ok := decode(b, v); ok {
-				_ = q.name()
-			}
-		}
+		zktest.Decode(b, zktest.ZooKeeper38)
+		zktest.Decode(b, zktest.ZooKeeper39)
 	})
 }
 
 func TestHugeClaimedLengthsAllocateLittle(t *testing.T) {
-	srv := NewServer(t, MaxFrame(1<<30))
-	var conns []net.Conn
+	srv := zktest.NewServer(t, zktest.MaxFrame(1<<30))
 	var before, after runtime.MemStats
 	runtime.GC()
 	runtime.ReadMemStats(&before)
-	for _, b := range [][]byte{
-		jute.AppendInt32(nil, 1<<30),
-		frame(1, jute.OpSetWatches, jute.AppendInt32(make([]byte, 8), 1<<30)),
-		frame(1, jute.OpCreate, jute.AppendInt32(jute.AppendInt32(pathRecord("/a"), -1), 1<<30)),
-		frame(1, jute.OpSetData, jute.AppendInt32(pathRecord("/a"), 1<<30)),
-	} {
-		c := dialSession(t, srv, 0, nil, 0)
-		c.write(b)
-		conns = append(conns, c.nc)
-		if len(b) > 4 {
-			require.Equal(t, jute.ErrMarshalling, c.read().err)
-		}
+	open(t, srv).Raw(jute.AppendInt32(nil, 1<<30))
+	for _, r := range hostile {
+		open(t, srv).Fails(jute.ErrMarshalling, r)
 	}
 	runtime.ReadMemStats(&after)
 	require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(4<<20))
-	for _, nc := range conns {
-		nc.Close()
-	}
 }

@@ -28,12 +28,12 @@ func PlanFromSeed(seed uint64, n, requests int, longest time.Duration) *Plan {
 	p := NewPlan()
 	for range n {
 		f := Fault{Do: actions[r.IntN(len(actions))], After: r.IntN(2) == 0}
-		switch f.Do {
-		case Refuse, Silence, Lag:
+		switch {
+		case f.Do.onConnections():
 			f.After = false
 			f.Skip = r.IntN(8)
 			f.Times = 1 + r.IntN(3)
-		case Miscount:
+		case f.Do == Miscount:
 			f.After = false
 			f.Op = []string{"multi", "delete"}[r.IntN(2)]
 			f.Skip = r.IntN(requests) / len(ops)

@@ -74,17 +74,15 @@ func (c *conn) readZnode(q *request, b []byte) []byte {
 		q.err = jute.ErrBadArguments
 		return b
 	}
-	n := r.tree.node(q.path)
+	perms := jute.PermRead
+	if q.op == jute.OpExists && c.server.opt.version < ZooKeeper39 {
+		perms = 0
+	}
+	n := c.nodeFor(q, perms)
 	if n == nil {
-		if q.op == jute.OpExists && q.watch {
+		if q.err == jute.ErrNoNode && q.op == jute.OpExists && q.watch {
 			r.dataWatches.add(q.path, c, oneShot)
 		}
-		q.err = jute.ErrNoNode
-		return b
-	}
-	unchecked := q.op == jute.OpExists && c.server.opt.version < ZooKeeper39
-	if !unchecked && !c.server.allowed(q.ids, n.acl, jute.PermRead) {
-		q.err = jute.ErrNoAuth
 		return b
 	}
 	if q.watch {
@@ -107,14 +105,23 @@ func (c *conn) readZnode(q *request, b []byte) []byte {
 	return b
 }
 
-func (c *conn) getACL(q *request, b []byte) []byte {
+// nodeFor returns the znode of a read that needs one of perms, or nil if it fails. 0 means that
+// any client may read it.
+func (c *conn) nodeFor(q *request, perms int32) *node {
 	n := c.replica.tree.node(q.path)
-	if n == nil {
+	switch {
+	case n == nil:
 		q.err = jute.ErrNoNode
-		return b
-	}
-	if !c.server.allowed(q.ids, n.acl, jute.PermRead|jute.PermAdmin) {
+	case perms != 0 && !c.server.allowed(q.ids, n.acl, perms):
 		q.err = jute.ErrNoAuth
+		return nil
+	}
+	return n
+}
+
+func (c *conn) getACL(q *request, b []byte) []byte {
+	n := c.nodeFor(q, jute.PermRead|jute.PermAdmin)
+	if n == nil {
 		return b
 	}
 	acl := n.acl
@@ -210,18 +217,11 @@ func (c *conn) getEphemerals(q *request, b []byte) []byte {
 
 // countDescendants serves getAllChildrenNumber.
 func (c *conn) countDescendants(q *request, b []byte) []byte {
-	r := c.replica
-	n := r.tree.node(q.path)
-	switch {
-	case n == nil:
-		q.err = jute.ErrNoNode
-		return b
-	case !c.server.allowed(q.ids, n.acl, jute.PermRead):
-		q.err = jute.ErrNoAuth
+	if c.nodeFor(q, jute.PermRead) == nil {
 		return b
 	}
 	below := 0
-	for path := range r.tree.nodes {
+	for path := range c.replica.tree.nodes {
 		if strings.HasPrefix(path, strings.TrimSuffix(q.path, "/")+"/") && path != "/" {
 			below++
 		}

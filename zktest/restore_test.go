@@ -1,4 +1,4 @@
-package zktest
+package zktest_test
 
 import (
 	"fmt"
@@ -7,42 +7,47 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/zkrecipes/zkrecipes/internal/jute"
+	"github.com/zkrecipes/zkrecipes/internal/conformance"
+	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
 // lagging is a plan by which every connection lags once it has read.
-func lagging() Option {
-	return WithPlan(NewPlan(Fault{Do: Lag, Times: -1, Behind: 1, For: time.Minute}))
+func lagging() zktest.Option {
+	return zktest.WithPlan(zktest.NewPlan(zktest.Fault{Do: zktest.Lag, Times: -1, Behind: 1, For: time.Minute}))
+}
+
+func list(c *conformance.Client, path string) []string {
+	return c.Ok(conformance.GetChildren(path, false)).Children
 }
 
 func TestALaterSnapshotCanBeRestoredAfterAnEarlierOne(t *testing.T) {
-	inMemory(t, func(t *testing.T, srv *Server) {
-		c := dialSession(t, srv, 0, nil, 0)
+	inMemory(t, func(t *testing.T, srv *zktest.Server) {
+		c := open(t, srv)
 		early := srv.Snapshot()
 		for i := range 20 {
-			c.create(fmt.Sprintf("/n%d", i), 0)
+			c.Ok(conformance.Plain(fmt.Sprintf("/n%d", i)))
 		}
 		late := srv.Snapshot()
 		srv.Restore(early)
-		require.Len(t, dialSession(t, srv, 0, nil, 0).list("/"), 1)
+		require.Len(t, list(open(t, srv), "/"), 1)
 		srv.Restore(late)
-		require.Len(t, dialSession(t, srv, 0, nil, 0).list("/"), 21)
+		require.Len(t, list(open(t, srv), "/"), 21)
 	}, lagging())
 }
 
 func TestAReplicaShowsTheSnapshotThatWasRestoredLast(t *testing.T) {
-	inMemory(t, func(t *testing.T, srv *Server) {
-		c := dialSession(t, srv, 0, nil, 0)
-		c.create("/a", 0)
+	inMemory(t, func(t *testing.T, srv *zktest.Server) {
+		c := open(t, srv)
+		c.Ok(conformance.Plain("/a"))
 		early := srv.Snapshot()
-		c.create("/b", 0)
+		c.Ok(conformance.Plain("/b"))
 		late := srv.Snapshot()
 		srv.Restore(early)
-		dialSession(t, srv, 0, nil, 0).create("/x", 0)
+		open(t, srv).Ok(conformance.Plain("/x"))
 		srv.Restore(late)
-		c = dialSession(t, srv, 0, nil, 0)
-		require.ElementsMatch(t, []string{"a", "b", "zookeeper"}, c.list("/"))
-		require.Zero(t, c.roundTrip(jute.OpCreate, createRecord("/b/c", 0)).err)
-		require.Equal(t, []string{"c"}, c.list("/b"))
+		c = open(t, srv)
+		require.Equal(t, []string{"a", "b", "zookeeper"}, list(c, "/"))
+		c.Ok(conformance.Plain("/b/c"))
+		require.Equal(t, []string{"c"}, list(c, "/b"))
 	}, lagging())
 }

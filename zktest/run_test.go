@@ -1,4 +1,4 @@
-package zktest
+package zktest_test
 
 import (
 	"net"
@@ -9,35 +9,13 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/zkrecipes/zkrecipes/internal/jute"
+	"github.com/zkrecipes/zkrecipes/internal/conformance"
+	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
-func TestARestartKeepsDataAndSessions(t *testing.T) {
-	srv := NewServer(t)
-	addr := srv.Addr()
-	c := dialSession(t, srv, 0, nil, 0)
-	c.create("/p", 0)
-	c.create("/p/n-", jute.FlagSequential)
-	seen := c.roundTrip(jute.OpCreate, createRecord("/e", jute.FlagEphemeral)).zxid
-
-	srv.Stop()
-	c.waitClosed()
-	_, err := net.Dial("tcp", addr)
-	require.Error(t, err, "it does not listen")
-	require.NoError(t, srv.Restart())
-
-	require.Equal(t, addr, srv.Addr())
-	resumed := dialSession(t, srv, c.id, c.pass, seen)
-	require.Equal(t, c.id, resumed.id)
-	reply := resumed.roundTrip(jute.OpCreate, createRecord("/p/n-", jute.FlagSequential))
-	require.Equal(t, "/p/n-0000000001", reply.String())
-	require.Equal(t, seen+1, reply.zxid)
-	require.Equal(t, []string{"/e"}, srv.Sessions()[0].Ephemerals)
-}
-
 func TestSessionsCountTheirTimeoutAnewAfterARestart(t *testing.T) {
-	inMemory(t, func(t *testing.T, srv *Server) {
-		kept, lost := dialSession(t, srv, 0, nil, 0), dialSession(t, srv, 0, nil, 0)
+	inMemory(t, func(t *testing.T, srv *zktest.Server) {
+		kept, lost := open(t, srv), open(t, srv)
 		require.Equal(t, 10*time.Second, srv.Sessions()[0].Timeout)
 		time.Sleep(9 * time.Second)
 		srv.Stop()
@@ -45,26 +23,20 @@ func TestSessionsCountTheirTimeoutAnewAfterARestart(t *testing.T) {
 		require.Len(t, srv.Sessions(), 2, "time stands still")
 		require.NoError(t, srv.Restart())
 		time.Sleep(9 * time.Second)
-		require.Equal(t, kept.id, dialSession(t, srv, kept.id, kept.pass, 0).id)
+		require.Equal(t, kept.ID, resume(t, srv, kept, 0).ID)
 		time.Sleep(3 * time.Second)
 		require.Len(t, srv.Sessions(), 1)
-		c := dialRaw(t, srv)
-		c.handshake(lost.id, lost.pass, 0)
-		require.Zero(t, c.id, "expired")
-	}, TickTime(time.Second))
+		require.Zero(t, resume(t, srv, lost, 0).ID, "expired")
+	}, zktest.TickTime(time.Second))
 }
 
 func TestStopReturnsWhenNothingIsServedAnyMore(t *testing.T) {
-	srv := NewServer(t)
+	srv := zktest.NewServer(t)
 	var clients sync.WaitGroup
 	for range 8 {
-		c := dialSession(t, srv, 0, nil, 0)
+		c := open(t, srv)
 		clients.Go(func() {
-			for {
-				if _, err := c.nc.Write(frame(1, jute.OpCreate, createRecord("/n-", jute.FlagSequential))); err != nil {
-					return
-				}
-				time.Sleep(100 * time.Microsecond) // the more znodes, the longer takes the test
+			for !c.Call(conformance.Sequential("/n-")).Closed {
 			}
 		})
 	}
@@ -75,16 +47,12 @@ func TestStopReturnsWhenNothingIsServedAnyMore(t *testing.T) {
 	before := srv.Tree()
 	clients.Wait()
 	require.Equal(t, before, srv.Tree())
-	require.Zero(t, len(srv.conns))
+	require.Zero(t, srv.Leftovers().Connections)
 }
 
 func TestContainersAreReapedAfterARestart(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		srv := NewServer(t, InMemory())
-		c := dialSession(t, srv, 0, nil, 0)
-		require.Zero(t, c.roundTrip(jute.OpCreateContainer, createRecord("/box", jute.FlagContainer)).err)
-		c.create("/box/n", 0)
-		require.Zero(t, c.roundTrip(jute.OpDelete, versionRecord("/box/n", -1)).err)
+	inMemory(t, func(t *testing.T, srv *zktest.Server) {
+		open(t, srv).Ok(conformance.Container("/box"), conformance.Plain("/box/n"), conformance.Delete("/box/n", -1))
 		srv.Stop()
 		time.Sleep(time.Hour)
 		require.Contains(t, srv.Children("/"), "box")
@@ -96,25 +64,29 @@ func TestContainersAreReapedAfterARestart(t *testing.T) {
 }
 
 func TestStopAndStartOutOfOrder(t *testing.T) {
-	srv := NewServer(t, InMemory())
-	require.ErrorIs(t, srv.Restart(), errRunning)
+	srv := zktest.NewServer(t, zktest.InMemory())
+	require.ErrorIs(t, srv.Restart(), zktest.ErrRunning)
 	srv.Stop()
 	srv.Stop()
 	_, err := srv.Dial("", "", time.Second)
-	require.ErrorIs(t, err, errStopped)
+	require.ErrorIs(t, err, zktest.ErrStopped)
 	require.NoError(t, srv.Restart())
-	dialSession(t, srv, 0, nil, 0)
+	open(t, srv)
 	srv.Stop()
 	srv.Close()
-	require.ErrorIs(t, srv.Restart(), errClosed)
+	require.ErrorIs(t, srv.Restart(), zktest.ErrClosed)
 }
 
+// A restarted server listens on the same address, and a stopped one does not.
 func TestStartFailsIfThePortIsTaken(t *testing.T) {
-	srv := NewServer(t)
+	srv := zktest.NewServer(t)
+	addr := srv.Addr()
 	srv.Stop()
-	l, err := net.Listen("tcp", srv.Addr())
+	l, err := net.Listen("tcp", addr)
 	require.NoError(t, err)
 	require.Error(t, srv.Restart())
 	require.NoError(t, l.Close())
 	require.NoError(t, srv.Restart(), "it can be tried again")
+	require.Equal(t, addr, srv.Addr())
+	open(t, srv)
 }

@@ -1,33 +1,29 @@
-package zktest
+package zktest_test
 
 import (
 	"testing"
-	"time"
 
-	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
+
+	"github.com/zkrecipes/zkrecipes/internal/conformance"
+	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
 func TestOnChangeReportsEachChangeWithItsData(t *testing.T) {
-	var got []Change
-	srv := NewServer(t, OnChange(func(c Change) { got = append(got, c) }))
-	c := connect(t, srv, 10*time.Second)
-	_, err := c.Create("/a", []byte("new"), 0, worldACL)
-	require.NoError(t, err)
-	_, err = c.SetACL("/a", worldACL, -1)
-	require.NoError(t, err)
-	_, err = c.Multi(
-		&zk.SetDataRequest{Path: "/a", Data: []byte("newer"), Version: 0},
-		&zk.DeleteRequest{Path: "/a", Version: 1})
-	require.NoError(t, err)
-
+	var got []zktest.Change
+	srv := zktest.NewServer(t, zktest.OnChange(func(c zktest.Change) { got = append(got, c) }))
+	open(t, srv).Ok(
+		conformance.Create("/a", []byte("new"), conformance.Open, 0),
+		conformance.SetACL("/a", conformance.Open, -1),
+		conformance.Multi(conformance.SetData("/a", []byte("newer"), 0), conformance.Delete("/a", 1)),
+	)
 	require.Len(t, got, 4)
 	require.Greater(t, got[2].Zxid, got[1].Zxid)
 	require.Equal(t, got[2].Zxid, got[3].Zxid, "one transaction")
 	for i := range got {
 		got[i].Zxid = 0
 	}
-	require.Equal(t, []Change{
+	require.Equal(t, []zktest.Change{
 		{Path: "/a", Created: true, Data: []byte("new")},
 		{Path: "/a"},
 		{Path: "/a", Data: []byte("newer")},
@@ -36,5 +32,5 @@ func TestOnChangeReportsEachChangeWithItsData(t *testing.T) {
 }
 
 func TestSetCounterNeedsTheZnode(t *testing.T) {
-	require.Error(t, NewServer(t, InMemory()).SetCounter("/a", 1))
+	require.Error(t, zktest.NewServer(t, zktest.InMemory()).SetCounter("/a", 1))
 }

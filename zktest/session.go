@@ -122,11 +122,8 @@ func (s *Server) expireBy(ss *session, closeConn func(*conn)) {
 	s.zxid++
 	t := &txn{zxid: s.zxid, at: time.Now(), changes: []change{p.closeSession(ss)}}
 	s.commit(t)
-	s.removeSession(ss)
+	delete(s.sessions, ss.id)
 	if ss.conn != nil {
 		closeConn(ss.conn)
 	}
 }
-
-// removeSession removes a session whose ephemerals have been deleted.
-func (s *Server) removeSession(ss *session) { delete(s.sessions, ss.id) }

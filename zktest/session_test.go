@@ -1,4 +1,4 @@
-package zktest
+package zktest_test
 
 import (
 	"testing"
@@ -7,16 +7,18 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/zkrecipes/zkrecipes/internal/conformance"
 	"github.com/zkrecipes/zkrecipes/internal/jute"
+	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
 func TestSessionExpiresAtTheTickAfterItsTimeout(t *testing.T) {
-	inMemory(t, func(t *testing.T, srv *Server) {
+	inMemory(t, func(t *testing.T, srv *zktest.Server) {
 		time.Sleep(500 * time.Millisecond)
-		c := dialSession(t, srv, 0, make([]byte, 16), 0) // timeout at 10.5 s, so expiry at the tick at 12 s
-		require.Equal(t, 10*time.Second, c.timeout)
-		c.create("/e", jute.FlagEphemeral)
-		c.nc.Close()
+		c := open(t, srv) // timeout at 10.5 s, so expiry at the tick at 12 s
+		require.Equal(t, 10*time.Second, c.Timeout)
+		c.Ok(conformance.Ephemeral("/e"))
+		c.Drop()
 		time.Sleep(11499 * time.Millisecond)
 		synctest.Wait()
 		require.Len(t, srv.Sessions(), 1)
@@ -24,72 +26,66 @@ func TestSessionExpiresAtTheTickAfterItsTimeout(t *testing.T) {
 		synctest.Wait()
 		require.Empty(t, srv.Sessions())
 		require.NotContains(t, srv.Tree(), "/e")
-	}, TickTime(2*time.Second))
+	}, zktest.TickTime(2*time.Second))
 }
 
 func TestAnyRequestPostponesExpiry(t *testing.T) {
-	inMemory(t, func(t *testing.T, srv *Server) {
-		c := dialSession(t, srv, 0, nil, 0)
-		require.NoError(t, c.nc.SetDeadline(time.Time{}))
+	inMemory(t, func(t *testing.T, srv *zktest.Server) {
+		c := open(t, srv)
 		for range 10 {
 			time.Sleep(9 * time.Second)
-			require.True(t, c.exists("/"))
+			c.Ok(conformance.Exists("/", false))
 		}
 		time.Sleep(12 * time.Second)
-		c.waitClosed() // the server closes the connection of an expired session
-	}, TickTime(time.Second))
+		c.Closed() // the server closes the connection of an expired session
+	}, zktest.TickTime(time.Second))
 }
 
 func TestExpireWithEventsSendsTheEventsBeforeItClosesTheConnection(t *testing.T) {
-	srv := NewServer(t)
+	srv := zktest.NewServer(t)
 	require.False(t, srv.ExpireWithEvents(42))
 	for range 100 {
-		c := dialSession(t, srv, 0, nil, 0)
-		c.create("/e", jute.FlagEphemeral)
-		require.Zero(t, c.roundTrip(jute.OpExists, watchRecord("/e")).err)
-		require.True(t, srv.ExpireWithEvents(c.id))
-		c.requireEvents(watchEvent{jute.EventDeleted, "/e"})
-		c.waitClosed()
+		c := open(t, srv)
+		c.Ok(conformance.Ephemeral("/e"), conformance.Exists("/e", true))
+		require.True(t, srv.ExpireWithEvents(c.ID))
+		require.Equal(t, []conformance.Event{{Type: jute.EventDeleted, Path: "/e"}}, c.Receive().Events)
+		c.Closed()
 		require.Empty(t, srv.Sessions())
 		require.Empty(t, srv.Children("/e"))
 	}
 }
 
 func TestACloseThatIsLostWithItsConnectionLeavesTheSessionAsItWas(t *testing.T) {
-	inMemory(t, func(t *testing.T, srv *Server) {
-		c := dialSession(t, srv, 0, nil, 0)
-		c.write(append(frame(1, jute.OpCreate, createRecord("/a", 0)), frame(2, jute.OpClose, nil)...)) // one batch
-		c.waitClosed()
-		resumed := dialSession(t, srv, c.id, c.pass, 0)
-		require.Equal(t, c.id, resumed.id)
-		require.True(t, resumed.exists("/a"))
-		resumed.create("/b", 0)
-		require.Zero(t, resumed.roundTrip(jute.OpClose, nil).err)
+	inMemory(t, func(t *testing.T, srv *zktest.Server) {
+		c := open(t, srv)
+		c.SendTogether(conformance.Plain("/a"), conformance.Close())
+		c.Closed()
+		resumed := resume(t, srv, c, 0)
+		require.Equal(t, c.ID, resumed.ID)
+		resumed.Ok(conformance.Exists("/a", false), conformance.Plain("/b"), conformance.Close())
 		require.Empty(t, srv.Sessions())
-	}, WithPlan(NewPlan(Fault{Do: Drop, After: true, Op: "create"})))
+	}, zktest.WithPlan(zktest.NewPlan(zktest.Fault{Do: zktest.Drop, After: true, Op: "create"})))
 }
 
 func TestExpiryClosesTheConnectionOfAClientThatReadsNothing(t *testing.T) {
-	inMemory(t, func(t *testing.T, srv *Server) {
-		c := dialSession(t, srv, 0, nil, 0)
-		c.write(frame(1, jute.OpExists, watchRecord("/")))
+	inMemory(t, func(t *testing.T, srv *zktest.Server) {
+		c := open(t, srv)
+		c.Send(conformance.Exists("/", true))
 		synctest.Wait() // the server writes the reply, and a pipe holds nothing
-		require.True(t, srv.ExpireWithEvents(c.id))
-		time.Sleep(flushTimeout)
+		require.True(t, srv.ExpireWithEvents(c.ID))
+		time.Sleep(zktest.FlushTimeout)
 		synctest.Wait()
-		srv.mu.Lock()
-		defer srv.mu.Unlock()
-		require.Empty(t, srv.conns)
+		require.Zero(t, srv.Leftovers().Connections)
 	})
 }
 
 func TestADelayedReplyIsSentThoughTheSessionExpiresMeanwhile(t *testing.T) {
-	inMemory(t, func(t *testing.T, srv *Server) {
-		c := dialSession(t, srv, 0, nil, 0)
-		c.write(frame(1, jute.OpExists, watchRecord("/")))
+	inMemory(t, func(t *testing.T, srv *zktest.Server) {
+		c := open(t, srv)
+		xid := c.Send(conformance.Exists("/", true))
 		synctest.Wait()
-		require.True(t, srv.ExpireWithEvents(c.id))
-		require.Equal(t, int32(1), c.read().xid)
-		c.waitClosed()
-	}, WithPlan(NewPlan(Fault{Do: Delay, After: true, Op: "exists", For: 2 * flushTimeout})))
+		require.True(t, srv.ExpireWithEvents(c.ID))
+		require.Equal(t, xid, c.Receive().Xid)
+		c.Closed()
+	}, zktest.WithPlan(zktest.NewPlan(zktest.Fault{Do: zktest.Delay, After: true, Op: "exists", For: 2 * zktest.FlushTimeout})))
 }

@@ -17,12 +17,6 @@ func (c *conn) serveWrite(q *request) (body []byte, noReply bool) {
 	}
 	b := c.scratch
 	switch q.op {
-	case jute.OpCreate:
-		b = jute.AppendString(b, results[0].path)
-	case jute.OpCreate2, jute.OpCreateContainer, jute.OpCreateTTL:
-		b = jute.AppendStat(jute.AppendString(b, results[0].path), &results[0].stat)
-	case jute.OpSetData, jute.OpSetACL:
-		b = jute.AppendStat(b, &results[0].stat)
 	case jute.OpCheck:
 		// Outside a multi, a check that succeeds has no Stat for its reply.
 		// FinalRequestProcessor fails on that and sends nothing.
@@ -30,10 +24,25 @@ func (c *conn) serveWrite(q *request) (body []byte, noReply bool) {
 	case jute.OpMulti:
 		b = appendResults(b, q.ops, results)
 	case jute.OpClose:
-		s.removeSession(c.session)
+		delete(s.sessions, c.session.id)
+	case jute.OpCreate, jute.OpCreate2, jute.OpCreateContainer, jute.OpCreateTTL, jute.OpSetData, jute.OpSetACL:
+		b = appendResult(b, q.op, &results[0])
 	}
 	c.scratch = b
 	return b, false
+}
+
+// appendResult appends the record of an operation that has succeeded.
+func appendResult(b []byte, op int32, r *result) []byte {
+	switch op {
+	case jute.OpCreate:
+		return jute.AppendString(b, r.path)
+	case jute.OpCreate2, jute.OpCreateContainer, jute.OpCreateTTL:
+		return jute.AppendStat(jute.AppendString(b, r.path), &r.stat)
+	case jute.OpSetData, jute.OpSetACL:
+		return jute.AppendStat(b, &r.stat)
+	}
+	return b
 }
 
 // appendResults appends the results of a multi. If an operation failed, each
@@ -47,20 +56,11 @@ func appendResults(b []byte, ops []request, results []result) []byte {
 			b = jute.AppendInt32(b, ops[i].err)
 			continue
 		}
-		r := &results[i]
-		switch ops[i].op {
-		case jute.OpCreate:
-			b = appendHeader(b, jute.OpCreate, false, 0)
-			b = jute.AppendString(b, r.path)
-		case jute.OpCreate2, jute.OpCreateContainer, jute.OpCreateTTL:
-			b = appendHeader(b, jute.OpCreate2, false, 0)
-			b = jute.AppendStat(jute.AppendString(b, r.path), &r.stat)
-		case jute.OpSetData:
-			b = appendHeader(b, jute.OpSetData, false, 0)
-			b = jute.AppendStat(b, &r.stat)
-		default:
-			b = appendHeader(b, ops[i].op, false, 0)
+		op := ops[i].op
+		if op == jute.OpCreateContainer || op == jute.OpCreateTTL {
+			op = jute.OpCreate2
 		}
+		b = appendResult(appendHeader(b, op, false, 0), op, &results[i])
 	}
 	return appendHeader(b, jute.OpError, true, -1)
 }

@@ -1,35 +1,27 @@
 package conformance
 
 import (
-	"context"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/zkrecipes/zkrecipes/internal/jute"
 	"github.com/zkrecipes/zkrecipes/internal/zkserver"
-	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
 func TestZktestCountsACLsLikeZooKeeper(t *testing.T) {
-	needsOwn(t)
 	forEachVersion(t, func(t *testing.T, version string) {
-		node, err := provider.Start(t.Context(), zkserver.Config{Version: version})
-		require.NoError(t, err)
-		t.Cleanup(func() { require.NoError(t, node.Remove(context.Background())) })
-		real := reference(t, node.Addr(), node)
+		real, node := reference(t, zkserver.Config{Version: version})
 		if real.CounterNearEnd == nil {
 			t.Skip("the real server's files are not accessible")
 		}
-		srv := zktest.NewServer(t, zktest.Emulate(real.Version), zktest.TickTime(real.TickTime),
-			zktest.ContainerCheckInterval(500*time.Millisecond))
+		double, srv := Double(t, real.Version, real.TickTime)
 		Run(t, "ZooKeeper", real, aclNumbers)
-		Run(t, "zktest", emulated(srv, real.Version, real.TickTime), aclNumbers)
+		Run(t, "zktest", double, aclNumbers)
 		require.NoError(t, real.Restart())
 		known, last := knownACLs(t, node)
 		require.Equal(t, known, srv.ACLs())

@@ -21,9 +21,20 @@ func broken(name string, bytes []byte) Case {
 	})}
 }
 
+// tryAll tries requests, each of which may end the connection.
+func (s *Script) tryAll(a *Client, requests ...Request) {
+	s.t.Helper()
+	for _, r := range requests {
+		a.Try(r)
+		if a.dead {
+			a = s.Resume("a", a)
+		}
+	}
+}
+
 var frameCases = []Case{
 	raw("garbage instead of a ConnectRequest", jute.Frame([]byte("garbage"))),
-	raw("a request before the ConnectRequest", Exists("/", false).frame(1)),
+	raw("a request before the ConnectRequest", Exists("/", false).Frame(1)),
 	raw("a first frame of length zero", jute.Frame(nil)),
 	raw("a first frame of a negative length", jute.AppendInt32(nil, -1)),
 	raw("a first frame that is too long", jute.AppendInt32(nil, jute.MaxFrame+1)),
@@ -35,45 +46,46 @@ var frameCases = []Case{
 	broken("one byte too long", jute.AppendInt32(nil, jute.MaxFrame+1)),
 	broken("with half a header", jute.Frame([]byte{0, 0, 0, 1, 0, 0})),
 	{Name: "that comes in pieces", Run: one(func(s *Script, a *Client) {
-		exists := Exists(s.Path(""), false)
-		a.sent[9] = exists
-		for _, b := range exists.frame(9) {
-			a.Raw([]byte{b})
+		frames := append(a.frameOf(8, Exists(root, false)), a.frameOf(9, Exists(root, false))...)
+		half := len(frames) / 2
+		for i := range half {
+			a.Raw(frames[i : i+1])
 		}
-		a.Receive()
+		s.Equal(int32(8), a.Receive().Xid, "the first")
+		next := a.frameOf(10, Exists(root, false))
+		a.Raw(append(frames[half:], next[:7]...))
+		s.Equal(int32(9), a.Receive().Xid, "it need not wait for the rest of the next")
+		a.Raw(next[7:])
+		s.Equal(int32(10), a.Receive().Xid, "the last")
 	})},
 	// The records are too short or too long for their operation.
 	{Name: "with a record of the wrong length", Run: one(func(s *Script, a *Client) {
+		var all []Request
 		for _, op := range []Request{
-			Create(s.Path("n"), nil, Open, 0), Create2(s.Path("n"), nil, Open, 0), Delete(s.Path("n"), -1),
-			SetData(s.Path("n"), nil, -1), SetACL(s.Path("n"), Open, -1), Exists(s.Path("n"), false),
-			GetData(s.Path("n"), false), GetChildren(s.Path("n"), false), GetChildren2(s.Path("n"), false),
-			GetACL(s.Path("n")), Sync(s.Path("n")), SetWatches(0, "nothing", Watches{}), AddWatch(s.Path("n"), 0),
-			CheckWatches(s.Path("n"), 1), RemoveWatches(s.Path("n"), 1),
+			Plain(n), Create2(n, nil, Open, 0), Delete(n, -1),
+			SetData(n, nil, -1), SetACL(n, Open, -1), Exists(n, false),
+			GetData(n, false), GetChildren(n, false), GetChildren2(n, false),
+			GetACL(n), Sync(n), SetWatches(0, "nothing", Watches{}), AddWatch(n, 0),
+			CheckWatches(n, 1), RemoveWatches(n, 1),
 		} {
 			short, long := op, op
 			short.Body, short.Text = op.Body[:len(op.Body)-1], op.Text+", one byte short"
 			long.Body, long.Text = append(op.Body[:len(op.Body):len(op.Body)], 1, 2, 3), op.Text+", three bytes too long"
-			for _, r := range []Request{short, long} {
-				a.Try(r)
-				if a.dead {
-					a = s.Resume("a", a)
-				}
-			}
+			all = append(all, short, long)
 		}
+		s.tryAll(a, all...)
 	})},
 	{Name: "with hostile lengths", Run: one(func(s *Script, a *Client) {
-		for _, n := range []int32{1<<31 - 1, 1 << 20, -1, -2, -1 << 31} {
+		var all []Request
+		for _, length := range []int32{1<<31 - 1, 1 << 20, -1, -2, -1 << 31} {
 			for _, op := range []int32{jute.OpCreate, jute.OpExists, jute.OpSetWatches, jute.OpMulti} {
-				r := Request{Op: op, Text: jute.OpName(op) + " of a hostile length", Body: jute.AppendInt32(nil, n)}
+				r := Request{Op: op, Text: jute.OpName(op) + " of a hostile length", Body: jute.AppendInt32(nil, length)}
 				if op == jute.OpSetWatches {
-					r.Body = jute.AppendInt32(make([]byte, 8), n)
+					r.Body = jute.AppendInt32(make([]byte, 8), length)
 				}
-				a.Try(r)
-				if a.dead {
-					a = s.Resume("a", a)
-				}
+				all = append(all, r)
 			}
 		}
+		s.tryAll(a, all...)
 	})},
 }

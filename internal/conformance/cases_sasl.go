@@ -26,7 +26,7 @@ func (c *Client) sendToken(text string, token []byte) Reply {
 	r := c.Call(Sasl(text, token))
 	c.s.lines = c.s.lines[:before]
 	c.s.Note("%s > sasl %s", c.name, text)
-	c.s.Note("%s < err=%d zxid=%s closed=%v token=%q null=%v", c.name, r.Err, c.s.headerZxid(r.Zxid), r.Closed,
+	c.s.Note("%s < err=%d zxid=%s closed=%v token=%q null=%v", c.name, r.Err, c.s.zxid(r.Zxid), r.Closed,
 		secretsOfToken.ReplaceAll(r.Data, []byte("${1}...")), r.Data == nil)
 	return r
 }
@@ -49,40 +49,35 @@ func (c *Client) logIn(user, password string) Reply {
 	return r
 }
 
-func saslACL(id string) []jute.ACL { return []jute.ACL{{Perms: jute.PermAll, Scheme: "sasl", ID: id}} }
+func saslACL(id string) []jute.ACL { return All("sasl", id) }
 
 // SASLCases are for servers with SASLUsers that serve other clients, too.
 var SASLCases = []Case{
-	{Name: "sasl/identity", Run: func(s *Script) {
-		a, b, c := s.Connect("a"), s.Connect("b"), s.Connect("c")
+	{Name: "sasl/identity", Run: three(func(s *Script, a, b, c *Client) {
 		s.Equal(int32(0), a.logIn("alice", "secret").Err, "accepted")
-		a.Ok(Create(s.Path("n"), []byte("x"), saslACL("alice"), 0))
-		a.Ok(GetData(s.Path("n"), false))
-		a.Ok(GetACL(s.Path("n")))
-		a.Ok(Create(s.Path("auth"), nil, []jute.ACL{{Perms: 31, Scheme: "auth"}}, 0))
-		a.Ok(GetACL(s.Path("auth")))
-		a.Send(Request{Op: jute.OpWhoAmI, Text: "whoAmI"})
-		a.Receive()
-		b.Fails(jute.ErrNoAuth, GetData(s.Path("n"), false))
-		b.Ok(GetChildren(s.Path(""), false))
+		a.Ok(Create(n, []byte("x"), saslACL("alice"), 0), GetData(n, false), GetACL(n))
+		a.Ok(Create("/case/auth", nil, Presented, 0), GetACL("/case/auth"))
+		a.Ok(WhoAmI())
+		b.Fails(jute.ErrNoAuth, GetData(n, false))
+		b.Ok(GetChildren(root, false))
 		b.logIn("bob", "other")
-		b.Fails(jute.ErrNoAuth, GetData(s.Path("n"), false))
+		b.Fails(jute.ErrNoAuth, GetData(n, false))
 		// The provider lets the user super do everything (SASLAuthenticationProvider.matches).
 		c.logIn("super", "almighty")
-		c.Ok(GetData(s.Path("n"), false))
+		c.Ok(GetData(n, false))
 		// The identity is that of the connection.
 		a.Drop()
 		again := s.Resume("a again", a)
-		again.Fails(jute.ErrNoAuth, GetData(s.Path("n"), false))
+		again.Fails(jute.ErrNoAuth, GetData(n, false))
 		again.logIn("alice", "secret")
-		again.Ok(GetData(s.Path("n"), false))
-	}},
+		again.Ok(GetData(n, false))
+	})},
 	{Name: "sasl/refused", Run: func(s *Script) {
 		for i, who := range [][2]string{{"alice", "wrong"}, {"mallory", "unknown"}} {
 			a := s.Connect(fmt.Sprintf("a%d", i))
 			s.Equal(jute.ErrAuthFailed, a.logIn(who[0], who[1]).Err, "refused")
 			a.Closed()
-			s.Resume("again", a).Ok(Exists(s.Path(""), false))
+			s.Resume("again", a).Ok(Exists(root, false))
 		}
 	}},
 	{Name: "sasl/tokens out of turn", Run: func(s *Script) {
@@ -100,16 +95,16 @@ var SASLCases = []Case{
 	}},
 	{Name: "sasl/requests between the steps", Run: one(func(s *Script, a *Client) {
 		r := a.sendToken("begin", nil)
-		a.Ok(Exists(s.Path(""), false))
-		a.Fails(jute.ErrNoNode, GetData(s.Path("n"), false))
-		token, _, err := func() ([]byte, bool, error) { return digestmd5.NewClient("alice", "secret").Step(r.Data) }()
+		a.Ok(Exists(root, false))
+		a.Fails(jute.ErrNoNode, GetData(n, false))
+		token, _, err := digestmd5.NewClient("alice", "secret").Step(r.Data)
 		s.Fail(err, "challenge")
 		a.sendToken("response", token)
-		a.Ok(Create(s.Path("n"), nil, saslACL("alice"), 0))
+		a.Ok(Create(n, nil, saslACL("alice"), 0))
 	})},
 	{Name: "sasl/ids in ACLs", Run: one(func(s *Script, a *Client) {
 		for _, id := range []string{"alice", "", "a/b", "a/b/c", "a@R", "a/b@R", "a/b/c@R", "a@b@c", "@", "a:b", "ключ"} {
-			a.Call(Create(s.Path("n-"), nil, saslACL(id), jute.FlagSequential))
+			a.Call(Create("/case/n-", nil, saslACL(id), jute.FlagSequential))
 		}
 	})},
 	{Name: "sasl/as a credential", Run: one(func(s *Script, a *Client) {
@@ -121,25 +116,24 @@ var SASLCases = []Case{
 // RequiredSASLCases are for servers with SASLUsers that require SASL.
 var RequiredSASLCases = []Case{
 	{Name: "requiredSASL/a request without", Run: func(s *Script) {
-		for i, r := range []Request{Exists("/", false), Create(s.Path("n"), nil, Open, 0), Sync("/"), Multi(Check("/", -1)), Close(), Ping()} {
-			a := s.Handshake(fmt.Sprintf("a%d", i), ConnectRequest{Timeout: 1 << 30, ReadOnly: []byte{0}})
+		for i, r := range []Request{Exists("/", false), Plain(n), Sync("/"), Multi(Check("/", -1)), Close(), Ping()} {
+			a := s.Handshake(fmt.Sprintf("a%d", i), ConnectRequest{Timeout: 1 << 30})
 			a.Send(r)
 			s.Equal(jute.ErrSASL, a.Receive().Err, r.Text)
 			a.Closed()
 		}
 	}},
 	{Name: "requiredSASL/a credential is not enough", Run: func(s *Script) {
-		a := s.Handshake("a", ConnectRequest{Timeout: 1 << 30, ReadOnly: []byte{0}})
+		a := s.Handshake("a", ConnectRequest{Timeout: 1 << 30})
 		a.present("digest", "u:secret")
 		a.Fails(jute.ErrSASL, Exists("/", false))
 		a.Closed()
 	}},
 	{Name: "requiredSASL/with", Run: func(s *Script) {
-		h := ConnectRequest{Timeout: 1 << 30, ReadOnly: []byte{0}}
+		h := ConnectRequest{Timeout: 1 << 30}
 		a, b, c := s.Handshake("a", h), s.Handshake("b", h), s.Handshake("c", h)
 		a.logIn("alice", "secret")
-		a.Ok(Create(s.Path(""), nil, Open, 0))
-		a.Ok(Delete(s.Path(""), -1))
+		a.Ok(Plain(root), Delete(root, -1))
 		s.Equal(jute.ErrSASL, b.logIn("alice", "wrong").Err, "refused")
 		b.Closed()
 		c.sendToken("begin", nil)

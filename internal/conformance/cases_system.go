@@ -4,45 +4,23 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strings"
 
 	"github.com/zkrecipes/zkrecipes/internal/jute"
 )
 
 var systemCases = []Case{
-	{Name: "zookeeper", Exclusive: true, Run: one(func(s *Script, a *Client) {
-		root := a.Quietly(GetChildren("/", false)).Children
-		s.Equal(true, slices.Contains(root, "zookeeper"), "the root has it")
+	{Name: "znodes of the server", Run: one(func(s *Script, a *Client) {
+		s.Equal(true, slices.Contains(a.Quietly(GetChildren("/", false)).Children, "zookeeper"), "the root has it")
 		// Its children were not created by transactions, so cversion does not
 		// count them.
-		a.Ok(Exists("/zookeeper", false))
-		a.Ok(GetData("/zookeeper", false))
-		a.Ok(GetChildren2("/zookeeper", false))
-		a.Ok(GetACL("/zookeeper"))
-	})},
-	{Name: "zookeeper config", Run: one(func(s *Script, a *Client) {
-		a.Ok(GetData("/zookeeper/config", false))
-		a.Ok(GetACL("/zookeeper/config"))
-		a.Ok(GetChildren2("/zookeeper/config", false))
+		for _, path := range []string{"/zookeeper", "/zookeeper/config", "/zookeeper/quota"} {
+			a.Ok(Exists(path, true), GetData(path, true), GetChildren2(path, false), GetACL(path))
+			a.Fails(jute.ErrNodeExists, Plain(path))
+		}
 		// The library sends this to learn whether the server enforces ACLs.
 		a.Fails(jute.ErrNoAuth, SetData("/zookeeper/config", nil, math.MaxInt32))
-		a.Fails(jute.ErrNoAuth, SetData("/zookeeper/config", nil, -1))
-		a.Fails(jute.ErrNoAuth, SetACL("/zookeeper/config", Open, -1))
-		a.Fails(jute.ErrNoAuth, Create("/zookeeper/config/n", nil, Open, 0))
-		a.Ok(Exists("/zookeeper/config", true))
-		a.Ok(GetData("/zookeeper/config", true))
-	})},
-	{Name: "zookeeper quota", Run: one(func(s *Script, a *Client) {
-		a.Ok(Exists("/zookeeper/quota", false))
-		a.Ok(GetChildren2("/zookeeper/quota", false))
-		a.Ok(GetACL("/zookeeper/quota"))
-		a.Fails(jute.ErrNodeExists, Create("/zookeeper/quota", nil, Open, 0))
-	})},
-	{Name: "znodes below zookeeper", Run: one(func(s *Script, a *Client) {
-		name := strings.ReplaceAll(s.Path("")[1:], "/", "-")
-		a.Ok(Create("/zookeeper/"+name, nil, Open, 0))
-		a.Ok(Exists("/zookeeper/"+name, false))
-		a.Ok(Delete("/zookeeper/"+name, -1))
+		a.Fails(jute.ErrNoAuth, SetData("/zookeeper/config", nil, -1), SetACL("/zookeeper/config", Open, -1), Plain("/zookeeper/config/n"))
+		a.Ok(Plain("/zookeeper/n"), Exists("/zookeeper/n", false), Delete("/zookeeper/n", -1))
 	})},
 	// If Request.isValid rejects an operation, the server replies Unimplemented
 	// and closes the connection.
@@ -66,12 +44,12 @@ var systemCases = []Case{
 		a.Try(Request{Op: jute.OpSasl, Text: "sasl", Body: jute.AppendBuffer(nil, []byte("token"))})
 	})},
 	{Name: "whoAmI", Run: one(func(s *Script, a *Client) {
-		a.Try(Request{Op: jute.OpWhoAmI, Text: "whoAmI"})
+		a.Try(WhoAmI())
 		if a.dead {
 			return
 		}
 		a.present("digest", "u:secret")
-		a.Try(Request{Op: jute.OpWhoAmI, Text: "whoAmI"})
+		a.Try(WhoAmI())
 	})},
 	{Name: "ping", Run: one(func(s *Script, a *Client) {
 		a.Drain()
@@ -85,62 +63,16 @@ var systemCases = []Case{
 	})},
 	{Name: "xids", Run: one(func(s *Script, a *Client) {
 		// The server returns them without checking their order.
-		for _, xid := range []int32{0, 5, 5, 3, -3, -5, -8, math.MinInt32, math.MaxInt32} {
-			a.CallAs(xid, Exists(s.Path(""), false))
+		for _, xid := range []int32{0, 5, 5, 3, -3, -5, math.MinInt32, math.MaxInt32,
+			jute.XidEvent, jute.XidPing, jute.XidAuth, jute.XidSetWatches} {
+			a.CallAs(xid, Exists(root, false))
 		}
-		a.CallAs(jute.XidEvent, Exists(s.Path(""), false))
-		a.CallAs(jute.XidPing, Exists(s.Path(""), false))
-		a.CallAs(jute.XidAuth, Exists(s.Path(""), false))
 	})},
 	{Name: "replies come in the order of the requests", Run: one(func(s *Script, a *Client) {
 		for range 3 {
-			a.Send(Create(s.Path("n-"), nil, Open, jute.FlagSequential))
-			a.Send(Exists(s.Path("n-0000000000"), false))
-			a.Send(SetData(s.Path("missing"), nil, -1))
-			a.Send(Sync(s.Path("")))
-			a.Send(GetChildren(s.Path(""), false))
+			a.SendTogether(Sequential("/case/n-"), Exists("/case/n-0000000000", false), SetData("/case/missing", nil, -1),
+				Sync(root), GetChildren(root, false))
 		}
 		a.Drain()
 	})},
-	{Name: "ruok", Exclusive: true, Run: func(s *Script) {
-		s.Equal("imok", s.FourLetterWord("ruok"), "imok")
-	}},
-	{Name: "srvr", Run: func(s *Script) {
-		s.Connect("a")
-		answer := s.FourLetterWord("srvr")
-		for line := range strings.Lines(answer) {
-			key, value, ok := strings.Cut(line, ": ")
-			switch {
-			case !ok:
-				s.Note("no key: %q", line)
-			case key == "Mode":
-				s.Note("%s %q", key, value)
-			case strings.HasPrefix(key, "Zookeeper version"), strings.HasPrefix(key, "Proposal sizes"):
-				// Versions differ, and only an ensemble has proposals.
-			default:
-				s.Note("key %q", key)
-			}
-		}
-	}},
-	{Name: "mntr", Exclusive: true, Run: func(s *Script) {
-		s.Connect("a")
-		values := map[string]string{}
-		for line := range strings.Lines(s.FourLetterWord("mntr")) {
-			key, value, _ := strings.Cut(strings.TrimSpace(line), "\t")
-			values[key] = value
-		}
-		// There are hundreds of keys, most of them specific to a version.
-		for _, key := range []string{
-			"zk_version", "zk_server_state", "zk_num_alive_connections", "zk_outstanding_requests",
-			"zk_packets_received", "zk_packets_sent", "zk_znode_count", "zk_watch_count",
-			"zk_ephemerals_count", "zk_approximate_data_size", "zk_avg_latency", "zk_max_latency", "zk_min_latency",
-		} {
-			_, ok := values[key]
-			s.Note("%s: %v", key, ok)
-			s.Equal(true, ok, key)
-		}
-		s.Note("state %s", values["zk_server_state"])
-	}},
-	// The server takes it for the length of a frame, which is too large.
-	raw("an unknown word", []byte("what")),
 }

@@ -13,247 +13,168 @@ func dataChanged(path string) Event { return Event{Type: jute.EventDataChanged, 
 
 func childrenChanged(path string) Event { return Event{Type: jute.EventChildrenChanged, Path: path} }
 
-var none []Event // no events
-
 // In most of these cases b sets watches and a changes znodes, so that b gets
 // nothing but events.
 var watchCases = []Case{
-	{Name: "exists on a missing znode watches for its creation", Run: two(func(s *Script, a, b *Client) {
-		n := s.Path("n")
+	{Name: "which changes fire which watches", Run: one(func(s *Script, a *Client) {
+		exists, data := s.Connect("exists"), s.Connect("getData")
+		children, children2 := s.Connect("getChildren"), s.Connect("getChildren2")
+		persistent, recursive := s.Connect("persistent"), s.Connect("recursive")
+		persistent.Ok(AddWatch(n, jute.WatchPersistent))
+		recursive.Ok(AddWatch(n, jute.WatchPersistentRecursive))
+		type events []Event
+		for _, change := range []struct {
+			Request
+			exists, data, children, persistent, recursive events
+		}{
+			{Plain(n), events{created(n)}, nil, nil, events{created(n)}, events{created(n)}},
+			{SetData(n, nil, -1), events{dataChanged(n)}, events{dataChanged(n)}, nil, events{dataChanged(n)}, events{dataChanged(n)}},
+			{SetACL(n, Open, -1), nil, nil, nil, nil, nil},
+			// There are no events of a recursive watch for changed children: each child has its own.
+			{Plain(m), nil, nil, events{childrenChanged(n)}, events{childrenChanged(n)}, events{created(m)}},
+			{SetData(m, nil, -1), nil, nil, nil, nil, events{dataChanged(m)}},
+			{Plain(m + "/k"), nil, nil, nil, nil, events{created(m + "/k")}},
+			{Delete(m+"/k", -1), nil, nil, nil, nil, events{deleted(m + "/k")}},
+			{Delete(m, -1), nil, nil, events{childrenChanged(n)}, events{childrenChanged(n)}, events{deleted(m)}},
+			{Plain(n + "n"), nil, nil, nil, nil, nil},
+			{Delete(n, -1), events{deleted(n)}, events{deleted(n)}, events{deleted(n)}, events{deleted(n)}, events{deleted(n)}},
+			{Plain(n), events{created(n)}, nil, nil, events{created(n)}, events{created(n)}},
+		} {
+			exists.Call(Exists(n, true)) // also while there is no n
+			data.Call(GetData(n, true))
+			children.Call(GetChildren(n, true))
+			children2.Call(GetChildren2(n, true))
+			a.Ok(change.Request)
+			exists.Gets(change.Text, change.exists...)
+			data.Gets(change.Text, change.data...)
+			children.Gets(change.Text, change.children...)
+			children2.Gets(change.Text, change.children...)
+			persistent.Gets(change.Text, change.persistent...)
+			recursive.Gets(change.Text, change.recursive...)
+		}
+	})},
+	{Name: "fire once", Run: three(func(s *Script, a, b, c *Client) {
 		b.Fails(jute.ErrNoNode, Exists(n, true))
-		a.Ok(Create(n, nil, Open, 0))
-		s.Equal([]Event{created(n)}, b.Drain(), "the creation")
-		a.Ok(SetData(n, nil, -1))
-		a.Ok(Delete(n, -1))
-		s.Equal(none, b.Drain(), "one-shot")
-	})},
-	{Name: "exists on a znode watches its data and deletion", Run: two(func(s *Script, a, b *Client) {
-		n := s.Path("n")
-		a.Ok(Create(n, nil, Open, 0))
-		b.Ok(Exists(n, true))
-		a.Ok(SetACL(n, Open, -1))
-		a.Ok(Create(n+"/child", nil, Open, 0))
-		s.Equal(none, b.Drain(), "not ACL and children")
-		a.Ok(SetData(n, nil, -1))
-		s.Equal([]Event{dataChanged(n)}, b.Drain(), "data")
-		a.Ok(Delete(n+"/child", -1))
-		b.Ok(Exists(n, true))
-		a.Ok(Delete(n, -1))
-		s.Equal([]Event{deleted(n)}, b.Drain(), "deletion")
-		a.Ok(Create(n, nil, Open, 0))
-		s.Equal(none, b.Drain(), "one-shot")
-	})},
-	{Name: "getData watches data and deletion", Run: two(func(s *Script, a, b *Client) {
-		n := s.Path("n")
-		a.Ok(Create(n, nil, Open, 0))
-		b.Ok(GetData(n, true))
-		a.Ok(SetData(n, nil, -1))
-		s.Equal([]Event{dataChanged(n)}, b.Drain(), "data")
-		b.Ok(GetData(n, true))
-		a.Ok(Delete(n, -1))
-		s.Equal([]Event{deleted(n)}, b.Drain(), "deletion")
+		a.Ok(Plain(n))
+		b.Gets("the creation", created(n))
+		c.Ok(GetData(n, true), GetChildren(n, true))
+		for _, want := range [][]Event{{dataChanged(n), childrenChanged(n)}, nil} {
+			a.Ok(SetData(n, nil, -1), Sequential(n+"/"))
+			c.Gets("only the first changes", want...)
+			b.Gets("nothing more")
+		}
 	})},
 	{Name: "a failed read sets no watch", Run: two(func(s *Script, a, b *Client) {
-		n := s.Path("n")
-		b.Fails(jute.ErrNoNode, GetData(n, true))
-		b.Fails(jute.ErrNoNode, GetChildren(n, true))
-		b.Fails(jute.ErrNoNode, GetChildren2(n, true))
-		a.Ok(Create(n, nil, Anyone(31&^jute.PermRead), 0))
-		b.Fails(jute.ErrNoAuth, GetData(n, true))
-		b.Fails(jute.ErrNoAuth, GetChildren(n, true))
-		a.Ok(SetData(n, nil, -1))
-		a.Ok(Create(n+"/child", nil, Open, 0))
-		s.Equal(none, b.Drain(), "nothing")
+		b.Fails(jute.ErrNoNode, GetData(n, true), GetChildren(n, true), GetChildren2(n, true))
+		a.Ok(Create(n, nil, WriteOnly, 0))
+		b.Fails(jute.ErrNoAuth, GetData(n, true), GetChildren(n, true))
+		a.Ok(SetData(n, nil, -1), Plain(m))
+		b.Gets("nothing")
 	})},
-	{Name: "getChildren watches children and the deletion of the znode", Run: func(s *Script) {
-		a, b, c := s.Connect("a"), s.Connect("b"), s.Connect("c")
-		n := s.Path("n")
-		a.Ok(Create(n, nil, Open, 0))
-		b.Ok(GetChildren(n, true))
-		c.Ok(GetChildren2(n, true))
-		a.Ok(SetData(n, nil, -1))
-		s.Equal(none, b.Drain(), "not data")
-		a.Ok(Create(n+"/child", nil, Open, 0))
-		s.Equal([]Event{childrenChanged(n)}, b.Drain(), "a child is created")
-		s.Equal([]Event{childrenChanged(n)}, c.Drain(), "a child is created")
-		b.Ok(GetChildren(n, true))
-		a.Ok(SetData(n+"/child", nil, -1))
-		a.Ok(Create(n+"/child/below", nil, Open, 0))
-		s.Equal(none, b.Drain(), "not changes of children")
-		a.Ok(Delete(n+"/child/below", -1))
-		a.Ok(Delete(n+"/child", -1))
-		s.Equal([]Event{childrenChanged(n)}, b.Drain(), "a child is deleted")
-		b.Ok(GetChildren(n, true))
-		a.Ok(Delete(n, -1))
-		s.Equal([]Event{deleted(n)}, b.Drain(), "the deletion of the znode")
-	}},
 	{Name: "several watches on one path", Run: two(func(s *Script, a, b *Client) {
-		n := s.Path("n")
-		a.Ok(Create(n, nil, Open, 0))
+		a.Ok(Plain(n))
 		for range 2 {
-			b.Ok(Exists(n, true))
-			b.Ok(GetData(n, true))
+			b.Ok(Exists(n, true), GetData(n, true))
 		}
 		a.Ok(SetData(n, nil, -1))
-		s.Equal([]Event{dataChanged(n)}, b.Drain(), "exists and getData are one watch")
-		b.Ok(GetData(n, true))
-		b.Ok(GetChildren(n, true))
-		b.Ok(GetChildren2(n, true))
+		b.Gets("exists and getData are one watch", dataChanged(n))
+		b.Ok(GetData(n, true), GetChildren(n, true), GetChildren2(n, true))
 		a.Ok(Delete(n, -1))
 		// DataTree.deleteNode fires the data watches. Then it fires the child
 		// watches of clients that did not get that event.
-		s.Equal([]Event{deleted(n)}, b.Drain(), "one event for both watches")
-	})},
-	{Name: "znode and parent", Run: two(func(s *Script, a, b *Client) {
-		n, m := s.Path("n"), s.Path("n/m")
-		a.Ok(Create(n, nil, Open, 0))
-		b.Fails(jute.ErrNoNode, Exists(m, true))
-		b.Ok(GetChildren(n, true))
-		a.Ok(Create(m, nil, Open, 0))
-		s.Equal([]Event{created(m), childrenChanged(n)}, b.Drain(), "the znode, then its parent")
-		b.Ok(GetData(m, true))
-		b.Ok(GetChildren(m, true))
-		b.Ok(GetChildren(n, true))
-		a.Ok(Delete(m, -1))
-		s.Equal([]Event{deleted(m), childrenChanged(n)}, b.Drain(), "the znode, then its parent")
+		b.Gets("one event for both watches", deleted(n))
 	})},
 	{Name: "a client's own change", Run: one(func(s *Script, a *Client) {
-		n := s.Path("n")
 		a.Fails(jute.ErrNoNode, Exists(n, true))
-		a.Ok(GetChildren(s.Path(""), true))
-		s.Equal([]Event{created(n), childrenChanged(s.Path(""))}, a.Ok(Create(n, nil, Open, 0)).Events, "before the reply")
+		a.Ok(GetChildren(root, true))
+		s.Equal([]Event{created(n), childrenChanged(root)}, a.Ok(Plain(n)).Events, "before the reply")
 		a.Ok(GetData(n, true))
 		s.Equal([]Event{dataChanged(n)}, a.Ok(SetData(n, nil, -1)).Events, "before the reply")
 		a.Ok(GetData(n, true))
 		a.Fails(jute.ErrBadVersion, SetData(n, nil, 7))
-		s.Equal(none, a.Drain(), "a failed change fires nothing")
+		a.Gets("a failed change fires nothing")
 		s.Equal([]Event{deleted(n)}, a.Ok(Delete(n, -1)).Events, "before the reply")
-	})},
-	{Name: "the event comes before the reply that shows the change", Run: two(func(s *Script, a, b *Client) {
-		n := s.Path("n")
-		a.Ok(Create(n, nil, Open, 0))
-		b.Ok(GetData(n, true))
-		a.Ok(SetData(n, []byte("new"), -1))
-		r := b.Ok(GetData(n, false))
-		s.Equal([]Event{dataChanged(n)}, r.Events, "the event comes first")
-		s.Equal([]byte("new"), r.Data, "then the data comes")
 	})},
 	{Name: "requests in flight", Run: one(func(s *Script, a *Client) {
 		// Each read arms its own watch. A change between two reads fires the
 		// watch of the first.
-		n := s.Path("n")
-		a.Ok(Create(n, nil, Open, 0))
-		a.Send(GetData(n, true))
-		a.Send(SetData(n, []byte("1"), -1))
-		a.Send(GetData(n, true))
-		a.Send(SetData(n, []byte("2"), -1))
+		a.Ok(Plain(n))
+		a.SendTogether(GetData(n, true), SetData(n, []byte("1"), -1), GetData(n, true), SetData(n, []byte("2"), -1))
 		a.Try(Delete(n, -1))
 	})},
-	{Name: "operations of a multi", Run: func(s *Script) {
-		a, b, c := s.Connect("a"), s.Connect("b"), s.Connect("c")
-		n, m := s.Path("n"), s.Path("n/m")
-		a.Ok(Create(n, nil, Open, 0))
-		a.Ok(Create(m, nil, Open, 0))
+	{Name: "operations of a multi", Run: three(func(s *Script, a, b, c *Client) {
+		a.Ok(Plain(n), Plain(m))
 		b.Ok(GetData(m, true))
 		c.Ok(GetChildren(n, true))
 		// The library's hand-over relies on this: a data watch fires for the
 		// change of data and not for the deletion.
 		a.Ok(Multi(SetData(m, []byte("released"), -1), Delete(m, -1)))
-		s.Equal([]Event{dataChanged(m)}, b.Drain(), "only the first change")
-		s.Equal([]Event{childrenChanged(n)}, c.Drain(), "the child watch fires for the deletion")
+		b.Gets("only the first change", dataChanged(m))
+		c.Gets("the child watch fires for the deletion", childrenChanged(n))
 
-		a.Ok(Create(m, nil, Open, 0))
-		b.Ok(Exists(m, true))
-		b.Ok(GetChildren(n, true))
-		b.Ok(GetData(n, true))
-		b.Fails(jute.ErrNoNode, Exists(s.Path("x"), true))
-		b.Ok(GetChildren(s.Path(""), true))
-		a.Ok(Multi(SetData(n, nil, -1), Create(s.Path("x"), nil, Open, 0), Delete(m, -1), Delete(s.Path("x"), -1)))
-		s.Equal([]Event{dataChanged(n), created(s.Path("x")), childrenChanged(s.Path("")), deleted(m), childrenChanged(n)},
-			b.Drain(), "in the order of the operations")
+		a.Ok(Plain(m))
+		b.Ok(Exists(m, true), GetChildren(n, true), GetData(n, true))
+		b.Fails(jute.ErrNoNode, Exists("/case/x", true))
+		b.Ok(GetChildren(root, true))
+		a.Ok(Multi(SetData(n, nil, -1), Plain("/case/x"), Delete(m, -1), Delete("/case/x", -1)))
+		b.Gets("in the order of the operations", dataChanged(n), created("/case/x"), childrenChanged(root), deleted(m), childrenChanged(n))
 
-		b.Ok(GetData(n, true))
-		b.Ok(GetChildren(n, true))
-		a.Call(Multi(SetData(n, nil, -1), Create(m, nil, Open, 0), Check(n, 77)))
-		s.Equal(none, b.Drain(), "a multi that fails changes nothing")
-	}},
-	{Name: "ephemerals are deleted with their session", Run: two(func(s *Script, a, b *Client) {
-		n := s.Path("n")
-		b.Ok(Create(n, nil, Open, 0))
-		a.Ok(Create(n+"/e", nil, Open, jute.FlagEphemeral))
-		b.Ok(GetData(n+"/e", true))
-		b.Ok(GetChildren(n, true))
-		a.End()
-		s.Equal([]Event{deleted(n + "/e"), childrenChanged(n)}, b.Drain(), "as for a delete")
+		b.Ok(GetData(n, true), GetChildren(n, true))
+		a.Fails(jute.ErrBadVersion, Multi(SetData(n, nil, -1), Plain(m), Check(n, 77)))
+		b.Gets("a multi that fails changes nothing")
 	})},
 	{Name: "on the root", Run: two(func(s *Script, a, b *Client) {
 		// Other cases change its Stat and children.
-		top := s.Path("") + "-top"
-		b.Quietly(GetChildren("/", true))
-		b.Quietly(GetData("/", true))
-		s.Equal([]string{"[world:anyone:31]"}, b.Quietly(GetACL("/")).ACL, "ACL")
-		a.Ok(Create(top, nil, Open, 0))
+		top := root + "-top"
+		b.Quietly(GetChildren("/", true), GetData("/", true))
+		s.Equal(Open, b.Quietly(GetACL("/")).ACL, "ACL")
+		a.Ok(Plain(top))
 		a.Quietly(SetData("/", nil, -1))
-		if !s.server.Shared {
-			s.Equal([]Event{childrenChanged("/"), dataChanged("/")}, b.Drain(), "children and data")
-			b.Ok(AddWatch("/", jute.WatchPersistentRecursive))
-			a.Ok(Create(top+"/n", nil, Open, 0))
-			a.Ok(Delete(top+"/n", -1))
-			a.Quietly(SetData("/", nil, -1))
-			s.Equal([]Event{created(top + "/n"), deleted(top + "/n"), dataChanged("/")}, b.Drain(), "everything")
-		}
+		b.Gets("children and data", childrenChanged("/"), dataChanged("/"))
+		b.Ok(AddWatch("/", jute.WatchPersistentRecursive))
+		a.Ok(Plain(top+"/n"), Delete(top+"/n", -1))
+		a.Quietly(SetData("/", nil, -1))
+		b.Gets("everything", created(top+"/n"), deleted(top+"/n"), dataChanged("/"))
 		a.Ok(Delete(top, -1))
 	})},
 	{Name: "are lost with the connection", Run: two(func(s *Script, a, b *Client) {
-		n := s.Path("n")
-		a.Ok(Create(n, nil, Open, 0))
+		a.Ok(Plain(n))
 		b.Ok(GetData(n, true))
 		b.Drop()
 		again := s.Resume("b again", b)
 		a.Ok(SetData(n, nil, -1))
-		s.Equal(none, again.Drain(), "no watch is set on this connection")
+		again.Gets("no watch is set on this connection")
 	})},
 	// The server checks READ again when it sends an event (NIOServerCnxn.process,
 	// since 3.8.4, 3.9.2 and the 3.8.0 of Debian 12; CVE-2024-23944).
 	{Name: "without READ get no events", Run: two(func(s *Script, a, b *Client) {
-		n, hidden := s.Path("n"), Anyone(jute.PermAll&^jute.PermRead)
-		a.Ok(Create(n, nil, Open, 0))
+		a.Ok(Plain(n))
+		b.Ok(GetData(n, true), GetChildren(n, true))
+		a.Ok(SetACL(n, Open, -1), SetData(n, nil, -1))
+		b.Gets("with READ", dataChanged(n))
 		b.Ok(GetData(n, true))
-		b.Ok(GetChildren(n, true))
-		a.Ok(SetACL(n, Anyone(jute.PermAll), -1))
-		a.Ok(SetData(n, nil, -1))
-		s.Equal([]Event{dataChanged(n)}, b.Drain(), "with READ")
-		b.Ok(GetData(n, true))
-		a.Ok(SetACL(n, hidden, -1))
-		a.Ok(SetData(n, nil, -1))
-		a.Ok(Create(n+"/m", nil, Open, 0))
-		s.Equal(none, b.Drain(), "without READ")
+		a.Ok(SetACL(n, WriteOnly, -1), SetData(n, nil, -1), Plain(m))
+		b.Gets("without READ")
 		// The watch has fired all the same.
-		a.Ok(SetACL(n, Open, -1))
-		a.Ok(SetData(n, nil, -1))
-		a.Ok(Delete(n+"/m", -1))
-		s.Equal(none, b.Drain(), "with READ again")
-		b.Ok(GetData(n, true))
-		b.Ok(GetChildren(s.Path(""), true))
-		a.Ok(SetACL(n, hidden, -1))
-		a.Ok(Delete(n, -1))
+		a.Ok(SetACL(n, Open, -1), SetData(n, nil, -1), Delete(m, -1))
+		b.Gets("with READ again")
+		b.Ok(GetData(n, true), GetChildren(root, true))
+		a.Ok(SetACL(n, WriteOnly, -1), Delete(n, -1))
 		b.Drain()
 		// A znode that is created without READ.
 		b.Fails(jute.ErrNoNode, Exists(n, true))
-		b.Ok(AddWatch(s.Path(""), jute.WatchPersistentRecursive))
-		a.Ok(Create(n, nil, hidden, 0))
+		b.Ok(AddWatch(root, jute.WatchPersistentRecursive))
+		a.Ok(Create(n, nil, WriteOnly, 0))
 		b.Drain()
-		a.Ok(Create(n+"/open", nil, Open, 0))
+		a.Ok(Plain(n + "/open"))
 		b.Drain()
 		b.Ok(SetWatches(0, "nothing", Watches{Data: []string{n}, Child: []string{n}}))
 	})},
 	{Name: "checkWatches and removeWatches", Run: two(func(s *Script, a, b *Client) {
-		n := s.Path("n")
-		a.Ok(Create(n, nil, Open, 0))
+		a.Ok(Plain(n))
 		kinds := []int32{jute.WatcherChildren, jute.WatcherData, jute.WatcherAny}
 		for _, kind := range kinds {
-			b.Fails(jute.ErrNoWatcher, CheckWatches(n, kind))
-			b.Fails(jute.ErrNoWatcher, RemoveWatches(n, kind))
+			b.Fails(jute.ErrNoWatcher, CheckWatches(n, kind), RemoveWatches(n, kind))
 		}
 		b.Ok(GetData(n, true))
 		for _, kind := range kinds {
@@ -262,30 +183,25 @@ var watchCases = []Case{
 		b.Fails(jute.ErrNoWatcher, RemoveWatches(n, jute.WatcherChildren))
 		b.Ok(RemoveWatches(n, jute.WatcherData))
 		a.Ok(SetData(n, nil, -1))
-		s.Equal(none, b.Drain(), "removed, without an event")
+		b.Gets("removed, without an event")
 
 		b.Ok(GetChildren(n, true))
 		for _, kind := range kinds {
 			b.Call(CheckWatches(n, kind))
 		}
 		b.Ok(RemoveWatches(n, jute.WatcherChildren))
-
-		b.Ok(GetChildren(n, true))
-		b.Ok(GetData(n, true))
-		b.Ok(RemoveWatches(n, jute.WatcherAny))
+		b.Ok(GetChildren(n, true), GetData(n, true), RemoveWatches(n, jute.WatcherAny))
 		for _, kind := range kinds {
 			b.Fails(jute.ErrNoWatcher, CheckWatches(n, kind))
 		}
-		b.Fails(jute.ErrNoNode, Exists(s.Path("missing"), true))
-		b.Ok(CheckWatches(s.Path("missing"), jute.WatcherData))
-		b.Ok(RemoveWatches(s.Path("missing"), jute.WatcherAny))
+		b.Fails(jute.ErrNoNode, Exists("/case/missing", true))
+		b.Ok(CheckWatches("/case/missing", jute.WatcherData), RemoveWatches("/case/missing", jute.WatcherAny))
 		// A client cannot remove the watches of others.
 		a.Ok(GetData(n, true))
 		b.Fails(jute.ErrNoWatcher, RemoveWatches(n, jute.WatcherAny))
 		s.Equal([]Event{dataChanged(n)}, a.Ok(SetData(n, nil, -1)).Events, "not removed")
 		for _, kind := range []int32{0, 4, 5, 6, -1} {
-			b.Call(CheckWatches(n, kind))
-			b.Call(RemoveWatches(n, kind))
+			b.Call(CheckWatches(n, kind), RemoveWatches(n, kind))
 		}
 		b.Call(RemoveWatches("", jute.WatcherAny))
 	})},

@@ -1,11 +1,13 @@
 package conformance
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io"
 	"net"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/zkrecipes/zkrecipes/internal/jute"
@@ -34,13 +36,17 @@ type Client struct {
 // Dial opens a connection and sends nothing.
 func (s *Script) Dial(name string) *Client {
 	s.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), frameTimeout)
-	defer cancel()
-	conn, err := s.server.Dial(ctx)
+	conn, err := s.dial()
 	s.Fail(err, "dial")
 	c := &Client{s: s, name: name, conn: conn, sent: map[int32]Request{}}
 	s.clients = append(s.clients, c)
 	return c
+}
+
+func (s *Script) dial() (net.Conn, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), frameTimeout)
+	defer cancel()
+	return s.server.Dial(ctx)
 }
 
 // Raw sends bytes as they are.
@@ -55,9 +61,9 @@ func (c *Client) Raw(b []byte) {
 	c.conn.Write(b)
 }
 
-// frame reads a frame's body. If the server has closed the connection, it records
+// readFrame reads a frame's body. If the server has closed the connection, it records
 // that and returns false.
-func (c *Client) frame() ([]byte, bool) {
+func (c *Client) readFrame() ([]byte, bool) {
 	c.s.t.Helper()
 	if c.dead {
 		return nil, false
@@ -110,17 +116,20 @@ func (c *Client) frameOf(xid int32, r Request) []byte {
 		c.s.Note("%s > %d %s", c.name, xid, r.Text)
 	}
 	c.sent[xid] = r
-	return r.frame(xid)
+	return bytes.ReplaceAll(r.Frame(xid), []byte(root), []byte(c.s.root))
 }
 
-// Call sends a request and reads until its reply has come. The Reply also has the
-// events that came before it.
-func (c *Client) Call(r Request) Reply {
+// Call sends requests, each when the reply to the one before has come, and returns the last
+// reply. That also has the events that came since the last request.
+func (c *Client) Call(requests ...Request) (reply Reply) {
 	c.s.t.Helper()
-	return c.awaitReply(c.Send(r))
+	for _, r := range requests {
+		reply = c.awaitReply(c.Send(r))
+	}
+	return reply
 }
 
-// CallAs is like Call, but with the given xid.
+// CallAs is like Call for one request with the given xid.
 func (c *Client) CallAs(xid int32, r Request) Reply {
 	c.s.t.Helper()
 	c.SendAs(xid, r)
@@ -128,39 +137,39 @@ func (c *Client) CallAs(xid int32, r Request) Reply {
 }
 
 // Quietly is like Call, but records nothing.
-func (c *Client) Quietly(r Request) Reply {
+func (c *Client) Quietly(requests ...Request) Reply {
 	c.s.t.Helper()
 	before := len(c.s.lines)
-	reply := c.Call(r)
+	reply := c.Call(requests...)
 	c.s.lines = c.s.lines[:before]
 	return reply
 }
 
-// Ok is like Call, but asserts that the request succeeds.
-func (c *Client) Ok(r Request) Reply {
+// Ok is like Call, but asserts that each request succeeds.
+func (c *Client) Ok(requests ...Request) Reply {
 	c.s.t.Helper()
-	return c.Fails(0, r)
+	return c.Fails(0, requests...)
 }
 
-// Fails is like Call, but asserts that the request fails with the error code. The
-// error of an operation of a multi counts too, although the header of the reply
-// has none.
-func (c *Client) Fails(code int32, r Request) Reply {
+// Fails is like Call, but asserts that each request fails with the error code.
+func (c *Client) Fails(code int32, requests ...Request) (reply Reply) {
 	c.s.t.Helper()
-	reply := c.Call(r)
-	got := reply.Err
-	for _, result := range reply.Results {
-		if got == 0 || got == jute.ErrRuntimeInconsistency {
-			got = result
+	for _, r := range requests {
+		reply = c.Call(r)
+		got := errorName(reply.Failure)
+		if reply.Closed {
+			got = "closed"
 		}
+		c.s.Equal(errorName(code), got, r.Text)
 	}
-	if reply.Closed {
-		c.s.Equal("a reply", "closed", r.Text)
-	} else if r.Op == jute.OpMultiRead {
-		c.s.Equal(errorName(code), errorName(reply.Err), r.Text)
-	} else {
-		c.s.Equal(errorName(code), errorName(got), r.Text)
-	}
+	return reply
+}
+
+// Multi sends a multi of the operations and asserts their results.
+func (c *Client) Multi(results []int32, ops ...Request) Reply {
+	c.s.t.Helper()
+	reply := c.Call(Multi(ops...))
+	c.s.Equal(results, reply.Results, "results")
 	return reply
 }
 
@@ -180,11 +189,11 @@ func (c *Client) awaitReply(xid int32) Reply {
 // Receive reads one frame and records it.
 func (c *Client) Receive() Reply {
 	c.s.t.Helper()
-	frame, ok := c.frame()
+	frame, ok := c.readFrame()
 	if !ok {
 		return Reply{Closed: true}
 	}
-	return c.decode(frame)
+	return c.decode(bytes.ReplaceAll(frame, []byte(c.s.root), []byte(root)))
 }
 
 // Drain sends a ping and reads everything up to its reply. That includes whatever
@@ -193,6 +202,12 @@ func (c *Client) Receive() Reply {
 func (c *Client) Drain() []Event {
 	c.s.t.Helper()
 	return c.CallAs(jute.XidPing, Ping()).Events
+}
+
+// Gets drains the connection, and asserts that the server has sent these events.
+func (c *Client) Gets(claim string, events ...Event) {
+	c.s.t.Helper()
+	c.s.Equal(events, c.Drain(), claim)
 }
 
 // Try sends a request to which no reply may come, and drains the connection.
@@ -218,6 +233,14 @@ func (c *Client) ClosedRefusing(code int32) {
 		c.s.Equal(errorName(code), errorName(r.Err), "what comes before the end")
 	}
 	c.s.lines = append(c.s.lines[:before], c.s.lines[len(c.s.lines)-1])
+}
+
+// GetsNothingFor asserts that the server sends nothing for d, and keeps the connection open.
+func (c *Client) GetsNothingFor(d time.Duration) {
+	c.s.t.Helper()
+	c.conn.SetReadDeadline(time.Now().Add(d))
+	_, err := c.conn.Read(make([]byte, 1))
+	c.s.Equal(true, errors.Is(err, os.ErrDeadlineExceeded), "nothing comes")
 }
 
 // Drop closes the connection but not the session.
@@ -248,7 +271,7 @@ func (s *Script) FourLetterWord(word string) string {
 	answer, err := io.ReadAll(c.conn)
 	s.Fail(err, word)
 	c.dead = true
-	return string(answer)
+	return strings.ReplaceAll(string(answer), s.root, root)
 }
 
 // closeSession closes the session, on a new connection if necessary. It records
@@ -260,16 +283,14 @@ func (c *Client) closeSession() {
 	}
 	conn, requests := c.conn, []byte(nil)
 	if c.dead {
-		ctx, cancel := context.WithTimeout(context.Background(), frameTimeout)
-		defer cancel()
 		var err error
-		if conn, err = c.s.server.Dial(ctx); err != nil {
+		if conn, err = c.s.dial(); err != nil {
 			return
 		}
 		defer conn.Close()
-		requests = ConnectRequest{ID: c.ID, Password: c.Password, Timeout: int32(c.Timeout.Milliseconds()), ReadOnly: []byte{0}}.frame()
+		requests = c.resumption().Frame()
 	}
-	requests = append(requests, Close().frame(0)...)
+	requests = append(requests, Close().Frame(0)...)
 	conn.SetDeadline(time.Now().Add(frameTimeout))
 	conn.Write(requests)
 	io.Copy(io.Discard, conn) // until the server closes the connection

@@ -24,7 +24,7 @@ import (
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
-// A Server is a server under test.
+// A Server is a server under test. No other client uses it.
 type Server struct {
 	// Dial opens a connection on which nothing has been sent yet.
 	Dial func(ctx context.Context) (net.Conn, error)
@@ -35,12 +35,7 @@ type Server struct {
 	// Version is the version of ZooKeeper.
 	Version zktest.Version
 
-	// Shared means that other clients may write to the server. Then the zxids in
-	// the headers of replies are meaningless and are not compared.
-	Shared bool
-
-	// Restart ends the server and starts it again, with its data. It is nil if the
-	// server cannot do it.
+	// Restart ends the server and starts it again, with its data.
 	Restart func() error
 
 	// CounterNearEnd sets the number of the next sequential child of a znode. It
@@ -56,14 +51,10 @@ type Case struct {
 
 	// CounterNearEnd means that the case needs Server.CounterNearEnd.
 	CounterNearEnd bool
-
-	// Exclusive means that the case cannot run on a Shared server. It depends on
-	// state that other clients change, or on the server's configuration.
-	Exclusive bool
 }
 
-// one returns the script of a case with a client a that has a session, and two that of one
-// with another client b.
+// one returns the script of a case with a client a that has a session, and two and three those
+// of cases with further clients.
 func one(run func(s *Script, a *Client)) func(*Script) {
 	return func(s *Script) { run(s, s.Connect("a")) }
 }
@@ -72,7 +63,12 @@ func two(run func(s *Script, a, b *Client)) func(*Script) {
 	return func(s *Script) { run(s, s.Connect("a"), s.Connect("b")) }
 }
 
-// Cases returns all cases. They are independent of each other.
+func three(run func(s *Script, a, b, c *Client)) func(*Script) {
+	return func(s *Script) { run(s, s.Connect("a"), s.Connect("b"), s.Connect("c")) }
+}
+
+// Cases returns all cases for a server with the usual configuration. They are independent of
+// each other.
 func Cases() []Case {
 	var all []Case
 	for _, group := range []struct {
@@ -101,8 +97,7 @@ func Run(t *testing.T, name string, server Server, c Case) []string {
 	s := newScript(t, server)
 	t.Run(name, func(t *testing.T) {
 		s.t = t
-		defer s.end()
-		c.Run(s)
+		s.run(c)
 	})
 	return s.transcript()
 }
@@ -114,6 +109,7 @@ func OnZktest(t *testing.T, version zktest.Version) {
 		opts  []zktest.Option
 	}{
 		{Cases(), []zktest.Option{zktest.SuperDigest(SuperDigest())}},
+		{RestartCases, nil},
 		{SkipACLCases, []zktest.Option{zktest.SkipACL()}},
 		{WithoutDigestCases, []zktest.Option{zktest.WithoutDigest()}},
 		{SASLCases, []zktest.Option{zktest.SASL(SASLUsers)}},
@@ -122,41 +118,48 @@ func OnZktest(t *testing.T, version zktest.Version) {
 		for _, c := range group.cases {
 			t.Run(c.Name, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
-					s := newScript(t, Double(t, version, 2*time.Second, append(group.opts, zktest.InMemory())...))
-					defer s.end()
-					c.Run(s)
+					server, _ := Double(t, version, 2*time.Second, append(group.opts, zktest.InMemory())...)
+					newScript(t, server).run(c)
 				})
 			})
 		}
 	}
 	t.Run(aclNumbers.Name, func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
-			srv := zktest.NewServer(t, zktest.Emulate(version), zktest.InMemory(), zktest.ContainerCheckInterval(time.Second))
-			s := newScript(t, emulated(srv, version, time.Second))
-			aclNumbers.Run(s)
-			s.end()
-			require.NoError(t, s.server.Restart())
+			server, srv := Double(t, version, time.Second, zktest.InMemory())
+			newScript(t, server).run(aclNumbers)
+			require.NoError(t, server.Restart())
 			require.Equal(t, 7, srv.ACLs())
 			require.Equal(t, 12, srv.Counts().NewACLs)
 		})
 	})
 }
 
-// Double returns a zktest server that emulates a version with this tick.
-func Double(t *testing.T, version zktest.Version, tick time.Duration, opts ...zktest.Option) Server {
-	return emulated(zktest.NewServer(t, append([]zktest.Option{
+// On returns a Script for a test of a zktest server.
+func On(t *testing.T, srv *zktest.Server) *Script {
+	s := newScript(t, Server{Dial: dialer(srv), TickTime: time.Second, Version: zktest.ZooKeeper39})
+	t.Cleanup(func() {
+		for _, c := range s.clients {
+			c.conn.Close()
+		}
+	})
+	return s
+}
+
+func dialer(srv *zktest.Server) func(context.Context) (net.Conn, error) {
+	return func(ctx context.Context) (net.Conn, error) { return srv.DialContext(ctx, "tcp", srv.Addr()) }
+}
+
+// Double starts a zktest server that emulates a version with this tick.
+func Double(t *testing.T, version zktest.Version, tick time.Duration, opts ...zktest.Option) (Server, *zktest.Server) {
+	srv := zktest.NewServer(t, append([]zktest.Option{
 		zktest.Emulate(version),
 		zktest.TickTime(tick),
 		zktest.SessionTimeouts(2*tick, 20*tick),
 		zktest.ContainerCheckInterval(500 * time.Millisecond),
-	}, opts...)...), version, tick)
-}
-
-func emulated(srv *zktest.Server, version zktest.Version, tick time.Duration) Server {
+	}, opts...)...)
 	return Server{
-		Dial: func(ctx context.Context) (net.Conn, error) {
-			return srv.DialContext(ctx, "tcp", srv.Addr())
-		},
+		Dial:           dialer(srv),
 		TickTime:       tick,
 		Version:        version,
 		CounterNearEnd: srv.SetCounter,
@@ -164,5 +167,5 @@ func emulated(srv *zktest.Server, version zktest.Version, tick time.Duration) Se
 			srv.Stop()
 			return srv.Restart()
 		},
-	}
+	}, srv
 }

@@ -1,6 +1,7 @@
 package conformance
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net"
@@ -28,12 +29,11 @@ func TestMain(m *testing.M) {
 	}))
 }
 
-// forEachVersion runs f once with the default version of ZooKeeper, that of ZK_VERSION or that
-// of ZK_SERVERS. With -long it runs f in parallel with all versions that can be run here.
+// forEachVersion runs f once with the default version of ZooKeeper or that of ZK_VERSION. With
+// -long it runs f in parallel with all versions that can be run here.
 func forEachVersion(t *testing.T, f func(t *testing.T, version string)) {
 	if provider.External() != nil {
-		t.Run("external", func(t *testing.T) { f(t, "") })
-		return
+		t.Skip("needs a server that nobody else uses, which ZK_SERVERS does not provide")
 	}
 	ran := 0
 	for _, version := range zkserver.Versions {
@@ -55,93 +55,103 @@ func forEachVersion(t *testing.T, f func(t *testing.T, version string)) {
 	require.Positive(t, ran, "no version can be run")
 }
 
-// realServer starts a real server for one test, or returns the first of
-// ZK_SERVERS.
-func realServer(t *testing.T, version string, flags ...string) Server {
-	if external := provider.External(); external != nil {
-		return reference(t, external[0], nil)
-	}
-	return ownServer(t, zkserver.Config{Version: version, JVMFlags: flags, TickTime: time.Second})
-}
-
-// ownServer starts a real server for one test.
-func ownServer(t *testing.T, cfg zkserver.Config) Server {
+// reference starts a real server for one test, with a tick of a second unless cfg has another.
+func reference(t *testing.T, cfg zkserver.Config) (Server, *zkserver.Node) {
+	cfg.TickTime = cmp.Or(cfg.TickTime, time.Second)
 	node, err := provider.Start(t.Context(), cfg)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, node.Remove(context.Background())) })
-	return reference(t, node.Addr(), node)
-}
-
-// reference returns the real server at addr. The node is nil if the server is one
-// of ZK_SERVERS.
-func reference(t *testing.T, addr string, node *zkserver.Node) Server {
+	answer, err := node.Command(t.Context(), "srvr")
+	require.NoError(t, err)
 	server := Server{
 		Dial: func(ctx context.Context) (net.Conn, error) {
-			return new(net.Dialer).DialContext(ctx, "tcp", addr)
+			return new(net.Dialer).DialContext(ctx, "tcp", node.Addr())
 		},
-		Shared: node == nil,
+		TickTime: cfg.TickTime,
+		Restart: func() error {
+			ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+			defer cancel()
+			return errors.Join(node.Kill(ctx), node.Restart(ctx))
+		},
 	}
-	s := newScript(t, server)
-	defer s.end()
-	var shortest *Client // its session lasts for two ticks
-	for range 10 {       // a busy server may take longer to open it
-		shortest = s.Dial("shortest")
-		if shortest.handshake(ConnectRequest{Timeout: 1, ReadOnly: []byte{0}}); !shortest.dead {
-			break
-		}
-	}
-	require.NotZero(t, shortest.ID, "no session")
-	server.TickTime = shortest.Timeout / 2
-	answer := s.FourLetterWord("srvr")
 	for _, version := range []zktest.Version{zktest.ZooKeeper38, zktest.ZooKeeper39} {
 		if strings.HasPrefix(answer, "Zookeeper version: "+version.String()+".") {
 			server.Version = version
 		}
 	}
 	require.NotZero(t, server.Version, "zktest emulates no such version: %q", answer)
-	if node != nil {
-		server.Restart = func() error {
-			ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-			defer cancel()
-			return errors.Join(node.Kill(ctx), node.Restart(ctx))
-		}
-		if _, err := dataDir(t.Context(), node); err == nil {
-			server.CounterNearEnd = counterNearEnd(node)
-		}
+	require.Contains(t, answer, "Zookeeper version: "+cfg.Version)
+	if _, err := dataDir(t.Context(), node); err == nil {
+		server.CounterNearEnd = counterNearEnd(node)
 	}
-	return server
+	return server, node
 }
 
-// testDouble returns a zktest server that is configured like the real one.
-func testDouble(t *testing.T, real Server, opts ...zktest.Option) Server {
-	double := Double(t, real.Version, real.TickTime, opts...)
-	double.Shared = real.Shared
-	return double
+// compare runs the cases on a real server, and on a zktest server that is configured like it.
+func compare(t *testing.T, cases []Case, cfg zkserver.Config, opts ...zktest.Option) {
+	real, _ := reference(t, cfg)
+	double, _ := Double(t, real.Version, real.TickTime, opts...)
+	for _, c := range cases {
+		t.Run(c.Name, func(t *testing.T) { compareCase(t, c, real, double) })
+	}
+}
+
+func compareCase(t *testing.T, c Case, real, double Server) {
+	if c.CounterNearEnd && real.CounterNearEnd == nil {
+		Run(t, "zktest", double, c)
+		t.Log("ran only on zktest: the real server's files are not accessible")
+		return
+	}
+	// A session or a container of an earlier case can end during this one
+	// and use up a zxid. A true difference shows again.
+	const tries = 3
+	for try := range tries {
+		want, got := runBoth(t, c, real, double)
+		if testing.Verbose() {
+			t.Log("ZooKeeper's transcript:\n" + strings.Join(want, "\n"))
+		}
+		if slices.Equal(want, got) {
+			return
+		}
+		if t.Failed() || try == tries-1 {
+			require.Equal(t, strings.Join(want, "\n"), strings.Join(got, "\n"), "zktest (actual) differs from ZooKeeper (expected)")
+		}
+	}
+}
+
+// runBoth runs a case on both servers concurrently.
+func runBoth(t *testing.T, c Case, real, double Server) (want, got []string) {
+	judged := make(chan struct{})
+	go func() {
+		defer close(judged)
+		want = Run(t, "ZooKeeper", real, c)
+	}()
+	got = Run(t, "zktest", double, c)
+	<-judged
+	return want, got
+}
+
+// byDefault has ZooKeeper's defaults, except where they make it slow.
+func byDefault(version string, flags ...string) zkserver.Config {
+	return zkserver.Config{Version: version, JVMFlags: append(flags, "-Dzookeeper.extendedTypesEnabled=false")}
 }
 
 func TestZktestBehavesLikeZooKeeper(t *testing.T) {
 	forEachVersion(t, func(t *testing.T, version string) {
-		// ZooKeeper's defaults, except where they make it slow.
-		real := realServer(t, version, "-Dzookeeper.extendedTypesEnabled=false",
-			"-Dzookeeper.DigestAuthenticationProvider.superDigest="+SuperDigest())
-		compare(t, Cases(), real, testDouble(t, real, zktest.SuperDigest(SuperDigest())))
+		cfg := byDefault(version, "-Dzookeeper.DigestAuthenticationProvider.superDigest="+SuperDigest())
+		compare(t, Cases(), cfg, zktest.SuperDigest(SuperDigest()))
 	})
 }
 
 // A session lasts a minute: a busy machine takes long to start a server, and to connect to it.
 func TestZktestBehavesLikeZooKeeperThatWasRestarted(t *testing.T) {
-	needsOwn(t)
 	forEachVersion(t, func(t *testing.T, version string) {
-		real := ownServer(t, zkserver.Config{Version: version, TickTime: 3 * time.Second})
-		compare(t, RestartCases, real, testDouble(t, real))
+		compare(t, RestartCases, zkserver.Config{Version: version, TickTime: 3 * time.Second})
 	})
 }
 
 func TestZktestBehavesLikeZooKeeperWithOtherSettings(t *testing.T) {
-	needsOwn(t)
-	flag := func(flag string) zkserver.Config {
-		return zkserver.Config{JVMFlags: []string{flag}, TickTime: time.Second}
-	}
+	flag := func(flag string) zkserver.Config { return zkserver.Config{JVMFlags: []string{flag}} }
 	sasl := func(flags []string) zkserver.Config {
 		return harness.JAAS{Server: harness.DigestUsers(SASLUsers), Flags: flags}.Config(zkserver.Config{})
 	}
@@ -159,77 +169,18 @@ func TestZktestBehavesLikeZooKeeperWithOtherSettings(t *testing.T) {
 		} {
 			t.Run(name, func(t *testing.T) {
 				s.cfg.Version = version
-				real := ownServer(t, s.cfg)
-				compare(t, s.cases, real, testDouble(t, real, s.opts...))
+				compare(t, s.cases, s.cfg, s.opts...)
 			})
 		}
 	})
 }
 
-func needsOwn(t *testing.T) {
-	if provider.External() != nil {
-		t.Skip("needs a server of its own, which ZK_SERVERS does not provide")
-	}
-}
-
-// compare runs the cases one after the other, each on both servers.
-func compare(t *testing.T, cases []Case, reference, testDouble Server) {
-	for _, c := range cases {
-		t.Run(c.Name, func(t *testing.T) {
-			if c.Exclusive && reference.Shared {
-				t.Skip("cannot run on one of ZK_SERVERS")
-			}
-			// A session or a container of an earlier case can end during this one
-			// and use up a zxid. A true difference shows again.
-			const tries = 3
-			for try := range tries {
-				want, got := runBoth(t, c, reference, testDouble)
-				if want == nil {
-					t.Log("ran only on zktest: the real server's files are not accessible")
-					return
-				}
-				if testing.Verbose() {
-					t.Log("ZooKeeper's transcript:\n" + strings.Join(want, "\n"))
-				}
-				if slices.Equal(want, got) {
-					return
-				}
-				if t.Failed() || try == tries-1 {
-					require.Equal(t, strings.Join(want, "\n"), strings.Join(got, "\n"), "zktest (actual) differs from ZooKeeper (expected)")
-				}
-			}
-		})
-	}
-}
-
-// runBoth runs a case on both servers concurrently. want is nil if the case cannot
-// run on the real server.
-func runBoth(t *testing.T, c Case, reference, testDouble Server) (want, got []string) {
-	judged := make(chan struct{})
-	go func() {
-		defer close(judged)
-		if !c.CounterNearEnd || reference.CounterNearEnd != nil {
-			want = Run(t, "ZooKeeper", reference, c)
-		}
-	}()
-	got = Run(t, "zktest", testDouble, c)
-	<-judged
-	return want, got
-}
-
 func TestZktestBehavesLikeZooKeeperOnRandomRequests(t *testing.T) {
-	seeds, steps := uint64(30), 80
-	if n := os.Getenv("SEEDS"); n != "" {
-		var err error
-		seeds, err = strconv.ParseUint(n, 10, 64)
-		require.NoError(t, err)
-	}
+	seeds, err := strconv.ParseUint(cmp.Or(os.Getenv("SEEDS"), "30"), 10, 64)
+	require.NoError(t, err)
 	var cases []Case
 	for seed := range seeds {
-		cases = append(cases, Random(seed, steps))
+		cases = append(cases, Random(seed, 80))
 	}
-	forEachVersion(t, func(t *testing.T, version string) {
-		real := realServer(t, version, "-Dzookeeper.extendedTypesEnabled=false")
-		compare(t, cases, real, testDouble(t, real))
-	})
+	forEachVersion(t, func(t *testing.T, version string) { compare(t, cases, byDefault(version)) })
 }

@@ -79,7 +79,8 @@ func dataDir(ctx context.Context, node *zkserver.Node) (string, error) {
 	if found == nil {
 		return "", fmt.Errorf("no dataLogDir in %q", conf)
 	}
-	if logs, _ := filepath.Glob(filepath.Join(found[1], "log.*")); len(logs) == 0 {
+	// A server writes a snapshot when it starts.
+	if snapshots, _ := filepath.Glob(filepath.Join(found[1], "snapshot.*")); len(snapshots) == 0 {
 		return "", fmt.Errorf("the server's files are not on this machine: %w", errors.ErrUnsupported)
 	}
 	return found[1], nil

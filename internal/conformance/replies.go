@@ -6,18 +6,21 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/go-zookeeper/zk"
+
 	"github.com/zkrecipes/zkrecipes/internal/jute"
 )
 
 // A Reply is a reply, or an event.
 type Reply struct {
 	Xid, Err int32
+	Failure  int32 // Err or, of a multi that fails, the error of the operation that has failed
 	Zxid     int64
 	Path     string
 	Data     []byte
 	Children []string
 	Stat     jute.Stat
-	ACL      []string // a description of each entry
+	ACL      []jute.ACL
 	Results  []int32  // of a multi: the error of each operation, or 0
 	Created  []string // of a multi: the paths of its creates
 
@@ -32,28 +35,12 @@ type Event struct {
 	Path string
 }
 
-var eventNames = map[int32]string{
-	-1: "None", 1: "NodeCreated", 2: "NodeDeleted", 3: "NodeDataChanged", 4: "NodeChildrenChanged",
-	5: "DataWatchRemoved", 6: "ChildWatchRemoved", 7: "PersistentWatchRemoved",
-}
-
-var errorNames = map[int32]string{
-	0: "OK", -1: "SystemError", jute.ErrRuntimeInconsistency: "RuntimeInconsistency",
-	jute.ErrMarshalling: "MarshallingError", jute.ErrUnimplemented: "Unimplemented",
-	jute.ErrBadArguments: "BadArguments", jute.ErrUnknownSession: "UnknownSession",
-	jute.ErrNoNode: "NoNode", jute.ErrNoAuth: "NoAuth", jute.ErrBadVersion: "BadVersion",
-	jute.ErrNoChildrenForEphemerals: "NoChildrenForEphemerals", jute.ErrNodeExists: "NodeExists",
-	jute.ErrNotEmpty: "NotEmpty", jute.ErrSessionExpired: "SessionExpired",
-	jute.ErrInvalidACL: "InvalidACL", jute.ErrAuthFailed: "AuthFailed",
-	jute.ErrSessionMoved: "SessionMoved", jute.ErrNoWatcher: "NoWatcher",
-	jute.ErrReconfigDisabled: "ReconfigDisabled",
-}
-
 func errorName(code int32) string {
-	if name, ok := errorNames[code]; ok {
-		return name
+	if code == 0 {
+		return "OK"
 	}
-	return fmt.Sprintf("error %d", code)
+	name, _, _ := strings.Cut(jute.ErrorName(code), " (")
+	return name
 }
 
 // A decoding decodes and describes a frame.
@@ -72,7 +59,7 @@ func (d *decoding) addf(format string, args ...any) {
 func (c *Client) decode(frame []byte) Reply {
 	d := &decoding{Decoder: jute.NewDecoder(frame), s: c.s}
 	reply := Reply{Xid: d.Int32(), Zxid: d.Int64(), Err: d.Int32()}
-	d.reply = &reply
+	reply.Failure, d.reply = reply.Err, &reply
 	request, known := c.sent[reply.Xid]
 	switch {
 	case reply.Xid == jute.XidEvent && !known:
@@ -88,9 +75,7 @@ func (c *Client) decode(frame []byte) Reply {
 	if d.Len() > 0 {
 		d.addf("and %d bytes", d.Len())
 	}
-	c.s.Note("%s < %d %s zxid=%s %s", c.name, reply.Xid, errorName(reply.Err),
-		c.s.headerZxid(reply.Zxid), strings.Join(d.text, " "))
-	c.s.lines[len(c.s.lines)-1] = strings.TrimRight(c.s.lines[len(c.s.lines)-1], " ")
+	c.s.Note("%s < %d %s zxid=%s: %s", c.name, reply.Xid, errorName(reply.Err), c.s.zxid(reply.Zxid), strings.Join(d.text, " "))
 	return reply
 }
 
@@ -98,14 +83,10 @@ func (c *Client) decode(frame []byte) Reply {
 // 3.9, and that of the change since then (ZOOKEEPER-4655).
 func (c *Client) event(d *decoding) {
 	kind, state, path := d.Int32(), d.Int32(), d.String()
-	name, ok := eventNames[kind]
-	if !ok {
-		name = fmt.Sprintf("event %d", kind)
-	}
 	d.reply.isEvent = true
 	d.reply.Events = []Event{{Type: kind, Path: path}}
-	c.s.Note("%s < %s %q zxid=%s state=%d err=%d rest=%d", c.name, name, path,
-		c.s.headerZxid(d.reply.Zxid), state, d.reply.Err, d.Len())
+	c.s.Note("%s < %s %q zxid=%s state=%d err=%d rest=%d", c.name, zk.EventType(kind), path,
+		c.s.zxid(d.reply.Zxid), state, d.reply.Err, d.Len())
 }
 
 // body decodes the record of a successful reply.
@@ -123,7 +104,11 @@ func (d *decoding) body(op int32) {
 	case jute.OpGetData, jute.OpReconfig:
 		d.data()
 		d.stat()
-	case jute.OpGetChildren, jute.OpGetEphemerals:
+	case jute.OpGetEphemerals:
+		// Their order depends on the name that the server has for root.
+		slices.Sort(d.names())
+		d.addf("paths=%q", d.reply.Children)
+	case jute.OpGetChildren:
 		d.children()
 	case jute.OpGetChildren2:
 		d.children()
@@ -153,26 +138,25 @@ func (d *decoding) data() {
 	d.addf("data=%s", describeData(d.reply.Data))
 }
 
-// children decodes a list of names. The transcript has them in the server's order,
-// that of a hash set (DataNode), and the Reply has them sorted. If the names contain
-// that of the run, their order says nothing, and the transcript is sorted too.
-func (d *decoding) children() {
+// names decodes a list of names.
+func (d *decoding) names() []string {
 	n := d.Int32()
 	if n < 0 {
-		d.addf("children=null(%d)", n)
-		return
+		d.addf("null(%d)", n)
+		return nil
 	}
-	children := []string{}
+	d.reply.Children = []string{}
 	for i := int32(0); i < n && d.Err == nil; i++ {
-		children = append(children, d.String())
+		d.reply.Children = append(d.reply.Children, d.String())
 	}
-	inOrder := slices.Clone(children)
-	slices.Sort(children)
-	d.reply.Children = children
-	if strings.Contains(strings.Join(children, " "), d.s.root[1:]) {
-		inOrder = children
-	}
-	d.addf("children=%q", inOrder)
+	return d.reply.Children
+}
+
+// children decodes a list of children. The transcript has them in the server's order,
+// that of a hash set (DataNode), and the Reply has them sorted.
+func (d *decoding) children() {
+	d.addf("children=%q", d.names())
+	slices.Sort(d.reply.Children)
 }
 
 func (d *decoding) acl() {
@@ -181,14 +165,11 @@ func (d *decoding) acl() {
 		d.addf("acl=null(%d)", n)
 		return
 	}
-	acl := []jute.ACL{}
+	d.reply.ACL = []jute.ACL{}
 	for i := int32(0); i < n && d.Err == nil; i++ {
-		acl = append(acl, jute.ACL{Perms: d.Int32(), Scheme: d.String(), ID: d.String()})
+		d.reply.ACL = append(d.reply.ACL, jute.ACL{Perms: d.Int32(), Scheme: d.String(), ID: d.String()})
 	}
-	for _, a := range acl {
-		d.reply.ACL = append(d.reply.ACL, describeACL([]jute.ACL{a}))
-	}
-	d.addf("acl=%s", describeACL(acl))
+	d.addf("acl=%s", describeACL(d.reply.ACL))
 }
 
 // identities decodes the reply to whoAmI and sorts it: the server keeps identities
@@ -207,20 +188,13 @@ func (d *decoding) identities() {
 }
 
 func (d *decoding) stat() {
-	st := d.Stat()
+	s, st := d.s, d.Stat()
 	d.reply.Stat = st
-	if d.Err != nil {
-		return
-	}
-	d.addf("%s", d.s.describeStat(st))
-}
-
-func (s *Script) describeStat(st jute.Stat) string {
 	order := ""
 	if st.Mtime < st.Ctime {
 		order = ", mtime before ctime"
 	}
-	return fmt.Sprintf("{czxid=%s mzxid=%s pzxid=%s ctime=%s mtime=%s%s version=%d cversion=%d aversion=%d owner=%s length=%d children=%d}",
+	d.addf("{czxid=%s mzxid=%s pzxid=%s ctime=%s mtime=%s%s version=%d cversion=%d aversion=%d owner=%s length=%d children=%d}",
 		s.zxid(st.Czxid), s.zxid(st.Mzxid), s.zxid(st.Pzxid), s.time(st.Ctime), s.time(st.Mtime), order,
 		st.Version, st.Cversion, st.Aversion, s.owner(st.EphemeralOwner), st.DataLength, st.NumChildren)
 }
@@ -247,6 +221,9 @@ func (d *decoding) results(multi int32) {
 		case op == jute.OpError:
 			result = d.Int32()
 			d.addf("%s", errorName(result))
+			if multi == jute.OpMulti && result != jute.ErrRuntimeInconsistency && result != 0 {
+				d.reply.Failure = result
+			}
 		case multi == jute.OpMultiRead || op == jute.OpCreate || op == jute.OpCreate2 ||
 			op == jute.OpCreateContainer || op == jute.OpSetData:
 			d.body(op)

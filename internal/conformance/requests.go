@@ -14,19 +14,28 @@ type Request struct {
 	Body []byte
 }
 
-func (r Request) frame(xid int32) []byte {
+// Frame returns the frame of the request.
+func (r Request) Frame(xid int32) []byte {
 	return jute.Frame(append(jute.AppendInt32(jute.AppendInt32(nil, xid), r.Op), r.Body...))
 }
 
 // ACLs that cases use. A nil ACL is sent as a null vector.
 var (
-	Open     = []jute.ACL{{Perms: jute.PermAll, Scheme: "world", ID: "anyone"}}
-	ReadOnly = []jute.ACL{{Perms: jute.PermRead, Scheme: "world", ID: "anyone"}}
+	Open      = Anyone(jute.PermAll)
+	ReadOnly  = Anyone(jute.PermRead)
+	WriteOnly = Anyone(jute.PermAll &^ jute.PermRead)
+	Presented = All("auth", "") // to all identities for which the client has presented credentials
 )
 
 // Anyone returns an ACL that grants the permissions to every client.
-func Anyone(perms int32) []jute.ACL {
-	return []jute.ACL{{Perms: perms, Scheme: "world", ID: "anyone"}}
+func Anyone(perms int32) []jute.ACL { return Grant(perms, "world", "anyone") }
+
+// All returns an ACL that grants all permissions to this id.
+func All(scheme, id string) []jute.ACL { return Grant(jute.PermAll, scheme, id) }
+
+// Grant returns an ACL that grants the permissions to this id.
+func Grant(perms int32, scheme, id string) []jute.ACL {
+	return []jute.ACL{{Perms: perms, Scheme: scheme, ID: id}}
 }
 
 func record(op int32, text string, body []byte) Request {
@@ -39,6 +48,16 @@ func appendACL(b []byte, acl []jute.ACL) []byte {
 	}
 	return jute.AppendACLs(b, acl)
 }
+
+// Plain and the following four create a znode of a kind, with null data, which every client may
+// do everything with.
+func Plain(path string) Request      { return Create(path, nil, Open, 0) }
+func Ephemeral(path string) Request  { return Create(path, nil, Open, jute.FlagEphemeral) }
+func Sequential(path string) Request { return Create(path, nil, Open, jute.FlagSequential) }
+func EphemeralSequential(path string) Request {
+	return Create(path, nil, Open, jute.FlagEphemeralSequential)
+}
+func Container(path string) Request { return CreateContainer(path, nil, Open, jute.FlagContainer) }
 
 // Create creates a znode. Data that is nil is sent as a null buffer.
 func Create(path string, data []byte, acl []jute.ACL, flags int32) Request {
@@ -55,6 +74,9 @@ func CreateContainer(path string, data []byte, acl []jute.ACL, flags int32) Requ
 	return create(jute.OpCreateContainer, path, data, acl, flags)
 }
 
+// creates are the operations that create a znode.
+var creates = []func(path string, data []byte, acl []jute.ACL, flags int32) Request{Create, Create2, CreateContainer}
+
 func create(op int32, path string, data []byte, acl []jute.ACL, flags int32) Request {
 	b := jute.AppendNullableBuffer(jute.AppendString(nil, path), data)
 	b = jute.AppendInt32(appendACL(b, acl), flags)
@@ -69,30 +91,37 @@ func CreateTTL(path string, data []byte, acl []jute.ACL, flags int32, ttl int64)
 	return r
 }
 
-// Delete deletes a znode.
+// Delete deletes a znode, and Check checks its version.
 func Delete(path string, version int32) Request {
-	return pathAndVersion(jute.OpDelete, path, version)
+	return pathAndNumber(jute.OpDelete, path, "version", version)
 }
-
-// Check checks a znode's version.
 func Check(path string, version int32) Request {
-	return pathAndVersion(jute.OpCheck, path, version)
+	return pathAndNumber(jute.OpCheck, path, "version", version)
 }
 
-func pathAndVersion(op int32, path string, version int32) Request {
-	return record(op, fmt.Sprintf("%q version=%d", path, version),
-		jute.AppendInt32(jute.AppendString(nil, path), version))
+// AddWatch sets a persistent watch. CheckWatches checks whether there is such a watch, and
+// RemoveWatches removes it.
+func AddWatch(path string, mode int32) Request {
+	return pathAndNumber(jute.OpAddWatch, path, "mode", mode)
+}
+func CheckWatches(path string, kind int32) Request {
+	return pathAndNumber(jute.OpCheckWatches, path, "type", kind)
+}
+func RemoveWatches(path string, kind int32) Request {
+	return pathAndNumber(jute.OpRemoveWatches, path, "type", kind)
+}
+
+func pathAndNumber(op int32, path, name string, number int32) Request {
+	return record(op, fmt.Sprintf("%q %s=%d", path, name, number), jute.AppendInt32(jute.AppendString(nil, path), number))
 }
 
 // Exists and the following three read a znode, and can set a watch.
-func Exists(path string, watch bool) Request  { return read(jute.OpExists, path, watch) }
-func GetData(path string, watch bool) Request { return read(jute.OpGetData, path, watch) }
-func GetChildren(path string, watch bool) Request {
-	return read(jute.OpGetChildren, path, watch)
-}
-func GetChildren2(path string, watch bool) Request {
-	return read(jute.OpGetChildren2, path, watch)
-}
+func Exists(path string, watch bool) Request       { return read(jute.OpExists, path, watch) }
+func GetData(path string, watch bool) Request      { return read(jute.OpGetData, path, watch) }
+func GetChildren(path string, watch bool) Request  { return read(jute.OpGetChildren, path, watch) }
+func GetChildren2(path string, watch bool) Request { return read(jute.OpGetChildren2, path, watch) }
+
+var reads = []func(path string, watch bool) Request{Exists, GetData, GetChildren, GetChildren2}
 
 func read(op int32, path string, watch bool) Request {
 	text := fmt.Sprintf("%q", path)
@@ -125,9 +154,10 @@ func SetACL(path string, acl []jute.ACL, version int32) Request {
 		jute.AppendInt32(appendACL(jute.AppendString(nil, path), acl), version))
 }
 
-// Ping and Close have no record.
-func Ping() Request  { return Request{Op: jute.OpPing, Text: "ping"} }
-func Close() Request { return Request{Op: jute.OpClose, Text: "closeSession"} }
+// Ping and the following two have no record.
+func Ping() Request   { return Request{Op: jute.OpPing, Text: "ping"} }
+func Close() Request  { return Request{Op: jute.OpClose, Text: "closeSession"} }
+func WhoAmI() Request { return Request{Op: jute.OpWhoAmI, Text: "whoAmI"} }
 
 // Auth presents a credential. The type of the packet is always 0.
 func Auth(scheme, credential string) Request {
@@ -158,25 +188,6 @@ func setWatches(op int32, zxid int64, seen string, vectors ...[]string) Request 
 	return record(op, fmt.Sprintf("since %s: %q", seen, vectors), b)
 }
 
-// AddWatch sets a persistent watch.
-func AddWatch(path string, mode int32) Request {
-	return record(jute.OpAddWatch, fmt.Sprintf("%q mode=%d", path, mode),
-		jute.AppendInt32(jute.AppendString(nil, path), mode))
-}
-
-// CheckWatches checks whether there is such a watch. RemoveWatches removes it.
-func CheckWatches(path string, kind int32) Request {
-	return watcher(jute.OpCheckWatches, path, kind)
-}
-func RemoveWatches(path string, kind int32) Request {
-	return watcher(jute.OpRemoveWatches, path, kind)
-}
-
-func watcher(op int32, path string, kind int32) Request {
-	return record(op, fmt.Sprintf("%q type=%d", path, kind),
-		jute.AppendInt32(jute.AppendString(nil, path), kind))
-}
-
 // Multi is a transaction: all of ops or none. MultiRead is independent reads.
 func Multi(ops ...Request) Request     { return multi(jute.OpMulti, ops) }
 func MultiRead(ops ...Request) Request { return multi(jute.OpMultiRead, ops) }
@@ -184,15 +195,16 @@ func MultiRead(ops ...Request) Request { return multi(jute.OpMultiRead, ops) }
 func multi(op int32, ops []Request) Request {
 	var b []byte
 	var texts []string
+	header := func(op int32, done bool) {
+		b = jute.AppendInt32(jute.AppendBool(jute.AppendInt32(b, op), done), -1)
+	}
 	for _, op := range ops {
-		b = append(multiHeader(b, op.Op, false, -1), op.Body...)
+		header(op.Op, false)
+		b = append(b, op.Body...)
 		texts = append(texts, op.Text)
 	}
-	return record(op, "["+strings.Join(texts, "; ")+"]", multiHeader(b, -1, true, -1))
-}
-
-func multiHeader(b []byte, op int32, done bool, code int32) []byte {
-	return jute.AppendInt32(jute.AppendBool(jute.AppendInt32(b, op), done), code)
+	header(-1, true)
+	return record(op, "["+strings.Join(texts, "; ")+"]", b)
 }
 
 func describeData(b []byte) string {

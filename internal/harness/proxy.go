@@ -13,6 +13,7 @@ type Proxy struct {
 	target string
 	ln     net.Listener
 	wg     sync.WaitGroup
+	seen   func(client net.Conn, fromServer bool, sent []byte) // see NewProxyWith
 
 	mu     sync.Mutex
 	conns  map[net.Conn]struct{} // both ends of each
@@ -24,13 +25,20 @@ type Proxy struct {
 // test.
 func NewProxy(t testing.TB, target string) *Proxy {
 	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	return proxyOn(t, ln, target)
+	return NewProxyWith(t, target, nil)
 }
 
-func proxyOn(t testing.TB, ln net.Listener, target string) *Proxy {
-	p := &Proxy{target: target, ln: ln, conns: map[net.Conn]struct{}{}}
+// NewProxyWith is like NewProxy, and calls seen with what a client or the server has sent,
+// before it passes. seen may wait, and may close the client's connection.
+func NewProxyWith(t testing.TB, target string, seen func(client net.Conn, fromServer bool, sent []byte)) *Proxy {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	return proxyOn(t, ln, target, seen)
+}
+
+func proxyOn(t testing.TB, ln net.Listener, target string, seen func(net.Conn, bool, []byte)) *Proxy {
+	p := &Proxy{target: target, ln: ln, seen: seen, conns: map[net.Conn]struct{}{}}
 	p.wg.Go(p.accept)
 	t.Cleanup(func() {
 		ln.Close()
@@ -102,13 +110,17 @@ func (p *Proxy) accept() {
 		}
 		p.conns[client], p.conns[server] = struct{}{}, struct{}{}
 		p.mu.Unlock()
-		p.wg.Go(func() { p.pass(server, client) })
-		p.wg.Go(func() { p.pass(client, server) })
+		p.wg.Go(func() { p.pass(client, server, false) })
+		p.wg.Go(func() { p.pass(client, server, true) })
 	}
 }
 
-// pass passes on what from sends, until either end is closed.
-func (p *Proxy) pass(to, from net.Conn) {
+// pass passes on what one end sends, until either is closed.
+func (p *Proxy) pass(client, server net.Conn, fromServer bool) {
+	from, to := client, server
+	if fromServer {
+		from, to = server, client
+	}
 	defer func() {
 		to.Close()
 		from.Close()
@@ -124,6 +136,9 @@ func (p *Proxy) pass(to, from net.Conn) {
 		p.mu.Unlock()
 		if thaw != nil {
 			<-thaw
+		}
+		if p.seen != nil && n > 0 {
+			p.seen(client, fromServer, buf[:n])
 		}
 		if _, failed := to.Write(buf[:n]); failed != nil || err != nil {
 			return

@@ -89,5 +89,5 @@ func (ca *CA) Terminator(t testing.TB, name, target string, clients *CA) string 
 	}
 	ln, err := tls.Listen("tcp", "127.0.0.1:0", config)
 	require.NoError(t, err)
-	return proxyOn(t, ln, target).Addr()
+	return proxyOn(t, ln, target, nil).Addr()
 }

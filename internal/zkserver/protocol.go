@@ -48,7 +48,7 @@ type Spec struct {
 	Version string
 	Lines   []string // of zoo.cfg
 	Flags   []string // of the JVM
-	TLS     *TLS
+	Secure  bool     // each server has a secure port, too
 	Files   map[string]string
 }
 
@@ -72,5 +72,5 @@ type Traces struct {
 type ServerInfo struct {
 	Number     int // in further requests
 	Addr       string
-	SecureAddr string // "" without Spec.TLS
+	SecureAddr string // "" without Spec.Secure
 }

@@ -2,29 +2,10 @@ package zkserver
 
 import (
 	"errors"
-	"regexp"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 )
-
-func TestEachVersionRuns(t *testing.T) {
-	p := find(t)
-	for _, version := range Versions {
-		err := p.Fetch(t.Context(), version)
-		if errors.Is(err, errors.ErrUnsupported) {
-			t.Logf("not tested: %v", err)
-			continue
-		}
-		require.NoError(t, err)
-		n, err := p.Start(t.Context(), Config{Version: version})
-		require.NoError(t, err)
-		answer, err := n.Command(t.Context(), "srvr")
-		require.NoError(t, err)
-		require.Regexp(t, "Zookeeper version: "+regexp.QuoteMeta(version)+"[.-]", answer)
-		create(t, dial(t, n.Addr()), "/a")
-	}
-}
 
 func TestAnUnknownVersionIsUnsupported(t *testing.T) {
 	p := find(t)

@@ -151,9 +151,13 @@ func (p *Provider) create(ctx context.Context, n int, cfg Config) ([]ServerInfo,
 	if err != nil {
 		return nil, err
 	}
-	reply, err := p.launcher.call(ctx, Request{Op: OpCreate, Spec: &Spec{
-		Servers: n, Quorum: n > 1 || cfg.Quorum, Version: cfg.Version, Lines: lines, Flags: cfg.jvmFlags(), TLS: cfg.TLS, Files: cfg.Files,
-	}})
+	spec := &Spec{
+		Servers: n, Quorum: n > 1 || cfg.Quorum, Version: cfg.Version, Lines: lines, Flags: cfg.jvmFlags(), Files: cfg.Files,
+	}
+	if cfg.TLS != nil {
+		cfg.TLS.addTo(spec)
+	}
+	reply, err := p.launcher.call(ctx, Request{Op: OpCreate, Spec: spec})
 	return reply.Servers, err
 }
 

@@ -2,26 +2,22 @@ package dbtest
 
 import (
 	"bytes"
-	"io"
+	"context"
 	"net"
 	"sync"
+	"testing"
+
+	"github.com/zkrecipes/zkrecipes/internal/harness"
 )
 
-// Proxy passes TCP connections on, and fails as told.
+// Proxy passes connections to a database on. It can hold a COMMIT, or lose the reply to it.
 type Proxy struct {
-	target string
-	ln     net.Listener
+	*harness.Proxy
+	t testing.TB
 
-	mu    sync.Mutex
-	links map[*link]struct{}
-	still chan struct{} // not nil: nothing passes until it is closed
-	next  *Commit
-}
-
-// link is a connection of a client, and that to the target.
-type link struct {
-	client, server net.Conn
-	lost           *Commit // its reply is to be lost
+	mu   sync.Mutex
+	next *Commit
+	lost map[net.Conn]*Commit // whose replies are to be lost, by the client's connection
 }
 
 // Commit is a COMMIT that a client is to send.
@@ -29,71 +25,38 @@ type Commit struct {
 	// Sent is closed when the COMMIT has come, and Replied when the database has answered it.
 	Sent, Replied chan struct{}
 
-	hold      chan struct{} // not nil: the COMMIT passes when it is closed
-	loseReply bool
-	link      *link
-}
+	// Release lets the COMMIT pass that HoldCommit holds. The end of the test does, too.
+	Release func()
 
-// Release lets the COMMIT pass that HoldCommit holds.
-func (c *Commit) Release() { close(c.hold) }
+	held      <-chan struct{} // not nil: the COMMIT passes when it is closed
+	loseReply bool
+	client    net.Conn
+}
 
 // Abandon closes the connection of the client that has sent the COMMIT, which may still pass.
 func (c *Commit) Abandon() {
 	<-c.Sent
-	c.link.client.Close()
+	c.client.Close()
 }
 
-// NewProxy returns a proxy to that address, on a free port of the loopback.
-func NewProxy(target string) (*Proxy, error) {
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return nil, err
-	}
-	p := &Proxy{target: target, ln: ln, links: map[*link]struct{}{}}
-	go p.accept()
-	return p, nil
-}
-
-// Addr returns the address of the proxy.
-func (p *Proxy) Addr() string { return p.ln.Addr().String() }
-
-// Close closes the proxy and all connections.
-func (p *Proxy) Close() {
-	p.ln.Close()
-	p.Drop()
-	p.Resume()
-}
-
-// Drop closes all connections.
-func (p *Proxy) Drop() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for l := range p.links {
-		l.close()
-	}
-}
-
-// Stall lets nothing pass until Resume.
-func (p *Proxy) Stall() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.still == nil {
-		p.still = make(chan struct{})
-	}
-}
-
-// Resume ends Stall.
-func (p *Proxy) Resume() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.still != nil {
-		close(p.still)
-		p.still = nil
-	}
+// NewProxy returns a proxy to that address, on a free port of the loopback, until the test ends.
+func NewProxy(t testing.TB, target string) *Proxy {
+	p := &Proxy{t: t, lost: map[net.Conn]*Commit{}}
+	p.Proxy = harness.NewProxyWith(t, target, func(client net.Conn, fromServer bool, sent []byte) {
+		if fromServer {
+			p.replied(client)
+		} else {
+			p.requested(client, sent)
+		}
+	})
+	return p
 }
 
 // HoldCommit holds the next COMMIT until it is released.
-func (p *Proxy) HoldCommit() *Commit { return p.await(&Commit{hold: make(chan struct{})}) }
+func (p *Proxy) HoldCommit() *Commit {
+	held, release := context.WithCancel(p.t.Context())
+	return p.await(&Commit{held: held.Done(), Release: release})
+}
 
 // LoseReply lets the next COMMIT pass, and closes the connection instead of passing on the reply.
 func (p *Proxy) LoseReply() *Commit { return p.await(&Commit{loseReply: true}) }
@@ -106,95 +69,32 @@ func (p *Proxy) await(c *Commit) *Commit {
 	return c
 }
 
-func (p *Proxy) accept() {
-	for {
-		client, err := p.ln.Accept()
-		if err != nil {
-			return
-		}
-		server, err := net.Dial("tcp", p.target)
-		if err != nil {
-			client.Close()
-			continue
-		}
-		l := &link{client: client, server: server}
-		p.mu.Lock()
-		p.links[l] = struct{}{}
-		p.mu.Unlock()
-		go p.requests(l)
-		go p.replies(l)
-	}
-}
-
-func (l *link) close() {
-	l.client.Close()
-	l.server.Close()
-}
-
-func (p *Proxy) requests(l *link) {
-	p.pass(l.server, l.client, func(chunk []byte) {
-		if c := p.commitIn(l, chunk); c != nil {
-			close(c.Sent)
-			if c.hold != nil {
-				<-c.hold
-			}
-		}
-	})
-	p.forget(l)
-}
-
-// commitIn returns what is to happen to the COMMIT in a chunk of a request, nil if nothing is.
-func (p *Proxy) commitIn(l *link, chunk []byte) *Commit {
+// requested looks for the next COMMIT in what a client has sent, and waits while it is held.
+func (p *Proxy) requested(client net.Conn, sent []byte) {
 	p.mu.Lock()
-	defer p.mu.Unlock()
 	c := p.next
-	if c == nil || !bytes.Contains(bytes.ToUpper(chunk), []byte("COMMIT")) {
-		return nil
+	if c == nil || !bytes.Contains(bytes.ToUpper(sent), []byte("COMMIT")) {
+		p.mu.Unlock()
+		return
 	}
-	p.next, c.link = nil, l
+	p.next, c.client = nil, client
 	if c.loseReply {
-		l.lost = c
+		p.lost[client] = c
 	}
-	return c
-}
-
-func (p *Proxy) replies(l *link) {
-	p.pass(l.client, l.server, func([]byte) {
-		p.mu.Lock()
-		lost := l.lost
-		p.mu.Unlock()
-		if lost != nil {
-			l.close()
-			close(lost.Replied)
-		}
-	})
-	p.forget(l)
-}
-
-// pass passes on what it reads, after seen has seen it.
-func (p *Proxy) pass(to io.Writer, from io.Reader, seen func([]byte)) {
-	chunk := make([]byte, 64<<10)
-	for {
-		n, err := from.Read(chunk)
-		if err != nil {
-			return
-		}
-		p.mu.Lock()
-		still := p.still
-		p.mu.Unlock()
-		if still != nil {
-			<-still
-		}
-		seen(chunk[:n])
-		if _, err := to.Write(chunk[:n]); err != nil {
-			return
-		}
+	p.mu.Unlock()
+	close(c.Sent)
+	if c.held != nil {
+		<-c.held
 	}
 }
 
-func (p *Proxy) forget(l *link) {
-	l.close()
+// replied closes the connection of a client whose reply is to be lost.
+func (p *Proxy) replied(client net.Conn) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	delete(p.links, l)
+	if c := p.lost[client]; c != nil {
+		client.Close()
+		close(c.Replied)
+		delete(p.lost, client)
+	}
 }

@@ -27,7 +27,7 @@ type backend interface {
 // time, except for alive and log.
 type server interface {
 	addr() string
-	secureAddr() string // "" without Spec.TLS
+	secureAddr() string // "" without Spec.Secure
 	start(ctx context.Context) error
 	kill(ctx context.Context) error // with SIGKILL; waits until the process has exited
 	stop(ctx context.Context) error // with SIGTERM; waits until the process has exited

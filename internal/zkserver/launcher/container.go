@@ -21,9 +21,9 @@ import (
 	"github.com/moby/moby/api/types/network"
 	"github.com/moby/moby/client"
 	"github.com/testcontainers/testcontainers-go"
-
-	"github.com/zkrecipes/zkrecipes/internal/zkserver"
 )
+
+const securePort = "2182" // in a container
 
 // container is a server in a Docker container. Its data is in the container, so
 // it survives a kill. To erase it, the container is replaced.
@@ -31,8 +31,7 @@ type container struct {
 	backend *dockerBackend
 	image   image
 	port    int // on 127.0.0.1
-	tls     *zkserver.TLS
-	secure  int // port on 127.0.0.1, with tls
+	secure  int // port on 127.0.0.1; 0: none
 	number  int // in the ensemble, from 1
 	lines   []string
 	flags   []string
@@ -58,7 +57,7 @@ type peers struct {
 
 func (c *container) addr() string { return loopback(c.port) }
 
-func (c *container) secureAddr() string { return secureAddr(c.tls, c.secure) }
+func (c *container) secureAddr() string { return loopback(c.secure) }
 
 // create makes the container. It fixes the port on the host, because Docker would
 // choose another one each time the container starts.
@@ -73,7 +72,7 @@ func (c *container) create(ctx context.Context) error {
 			"ZOO_VERSION":   c.image.version, // only the image of image.sh knows it
 			"ZOO_MY_ID":     strconv.Itoa(c.number),
 			"ZOO_SERVERS":   members,
-			"ZOO_CFG_EXTRA": strings.Join(c.lines, " "), // overrides the image's own lines: the last one wins
+			"ZOO_CFG_EXTRA": withDir(strings.Join(c.lines, " "), ""), // overrides the image's own lines: the last one wins
 			"JVMFLAGS":      withDir(strings.Join(c.flags, " "), ""),
 		},
 		Labels:             maps.Clone(c.backend.labels),
@@ -96,7 +95,7 @@ func (c *container) create(ctx context.Context) error {
 // ports returns the server's ports, and to which port on 127.0.0.1 each is bound.
 func (c *container) ports() map[string]int {
 	ports := map[string]int{"2181/tcp": c.port}
-	if c.tls != nil {
+	if c.secure != 0 {
 		ports[securePort+"/tcp"] = c.secure
 	}
 	return ports
@@ -114,11 +113,6 @@ func (c *container) publish(host *dockercontainer.HostConfig) {
 // files returns the files that the server finds in its container.
 func (c *container) files() []testcontainers.ContainerFile {
 	var files []testcontainers.ContainerFile
-	for name, content := range tlsFiles(c.tls, "/") {
-		files = append(files, testcontainers.ContainerFile{
-			Reader: bytes.NewReader(content), ContainerFilePath: name, FileMode: 0o644,
-		})
-	}
 	for name, text := range c.texts {
 		files = append(files, testcontainers.ContainerFile{
 			Reader: strings.NewReader(withDir(text, "")), ContainerFilePath: "/" + name, FileMode: 0o644,

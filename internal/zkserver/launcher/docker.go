@@ -81,9 +81,12 @@ func (d *dockerBackend) create(ctx context.Context, spec *zkserver.Spec) ([]serv
 	nodes := make([]*container, n)
 	for i := range nodes {
 		nodes[i] = &container{
-			backend: d, image: image, port: picked[i], tls: spec.TLS, secure: picked[n+i],
-			number: i + 1, lines: slices.Concat(spec.Lines, tlsLines(spec.TLS, "/", securePort)), flags: spec.Flags,
-			texts: maps.Clone(spec.Files),
+			backend: d, image: image, port: picked[i], number: i + 1,
+			lines: spec.Lines, flags: spec.Flags, texts: maps.Clone(spec.Files),
+		}
+		if spec.Secure {
+			nodes[i].secure = picked[n+i]
+			nodes[i].lines = slices.Concat(spec.Lines, []string{"secureClientPort=" + securePort})
 		}
 	}
 	if spec.Quorum {

@@ -8,7 +8,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 
@@ -116,7 +115,12 @@ func (j *javaBackend) create(ctx context.Context, spec *zkserver.Spec) ([]server
 		if !spec.Quorum {
 			listen = []string{"clientPortAddress=127.0.0.1", fmt.Sprintf("clientPort=%d", port)}
 		}
-		p, err := j.newProcess(i+1, port, picked[i*portsPerServer+3], spec.TLS, slices.Concat(spec.Lines, listen), flags)
+		secure := 0
+		if spec.Secure {
+			secure = picked[i*portsPerServer+3]
+			listen = append(listen[:len(listen):len(listen)], "secureClientPortAddress=127.0.0.1", fmt.Sprintf("secureClientPort=%d", secure))
+		}
+		p, err := j.newProcess(i+1, port, secure, slices.Concat(spec.Lines, listen), flags)
 		if err != nil {
 			return nil, err
 		}
@@ -132,7 +136,7 @@ func (j *javaBackend) create(ctx context.Context, spec *zkserver.Spec) ([]server
 }
 
 // newProcess makes the directory and the files of a server.
-func (j *javaBackend) newProcess(id, port, secure int, tls *zkserver.TLS, lines, flags []string) (*process, error) {
+func (j *javaBackend) newProcess(id, port, secure int, lines, flags []string) (*process, error) {
 	dir, err := os.MkdirTemp(j.watcher.dir, "server-")
 	if err != nil {
 		return nil, err
@@ -141,18 +145,8 @@ func (j *javaBackend) newProcess(id, port, secure int, tls *zkserver.TLS, lines,
 	for i := range flags {
 		flags[i] = withDir(flags[i], dir)
 	}
-	lines = slices.Concat([]string{"dataDir=" + filepath.Join(dir, "data")}, lines, tlsLines(tls, dir, strconv.Itoa(secure)))
-	if tls != nil {
-		lines = append(lines, "secureClientPortAddress=127.0.0.1")
-	}
-	for name, content := range tlsFiles(tls, dir) {
-		if err := os.WriteFile(name, content, 0o600); err != nil {
-			return nil, err
-		}
-	}
 	p := &process{
 		port:   port,
-		tls:    tls,
 		secure: secure,
 		id:     id,
 		dir:    dir,
@@ -160,7 +154,7 @@ func (j *javaBackend) newProcess(id, port, secure int, tls *zkserver.TLS, lines,
 			"-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
 			"org.apache.zookeeper.server.quorum.QuorumPeerMain", filepath.Join(dir, "zoo.cfg"),
 		}),
-		config: strings.Join(lines, "\n"),
+		config: "dataDir=" + filepath.Join(dir, "data") + "\n" + withDir(strings.Join(lines, "\n"), dir),
 	}
 	return p, p.create()
 }

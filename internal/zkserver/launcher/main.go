@@ -157,9 +157,6 @@ func (l *launcher) find(ctx context.Context, reply *zkserver.Reply) error {
 }
 
 func (l *launcher) create(ctx context.Context, b backend, spec *zkserver.Spec, reply *zkserver.Reply) error {
-	if spec.TLS != nil {
-		spec.Flags = append(spec.Flags, nettyFlag())
-	}
 	created, err := b.create(ctx, spec)
 	if err != nil {
 		return err

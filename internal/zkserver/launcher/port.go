@@ -51,4 +51,10 @@ func (p *ports) pick(n int) ([]int, error) {
 	return nil, fmt.Errorf("no %d free ports on 127.0.0.1 between %d and %d", n, portsFrom, portsTo)
 }
 
-func loopback(port int) string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)) }
+// loopback returns the address of a port, and "" for the port 0.
+func loopback(port int) string {
+	if port == 0 {
+		return ""
+	}
+	return net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
+}

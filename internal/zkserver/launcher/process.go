@@ -12,15 +12,12 @@ import (
 	"sync"
 	"syscall"
 	"time"
-
-	"github.com/zkrecipes/zkrecipes/internal/zkserver"
 )
 
 // process is a server that runs as a child process.
 type process struct {
 	port   int
-	tls    *zkserver.TLS
-	secure int // port, with tls
+	secure int // port; 0: none
 	id     int
 	dir    string // zoo.cfg, data, saved, log, Spec.Files, and pid while it runs
 	args   []string
@@ -34,7 +31,7 @@ type process struct {
 
 func (p *process) addr() string { return loopback(p.port) }
 
-func (p *process) secureAddr() string { return secureAddr(p.tls, p.secure) }
+func (p *process) secureAddr() string { return loopback(p.secure) }
 
 // create writes the files that a server needs for its first start.
 func (p *process) create() error {

@@ -40,9 +40,7 @@ func each(t *testing.T, test func(t *testing.T, w *suite.World, proxy *dbtest.Pr
 	for _, d := range databases {
 		t.Run(d.Name, func(t *testing.T) {
 			w := suite.NewWorld(t, d, nil)
-			proxy, err := dbtest.NewProxy(d.Addr)
-			require.NoError(t, err)
-			t.Cleanup(proxy.Close)
+			proxy := dbtest.NewProxy(t, d.Addr)
 			test(t, w, proxy, w.Over(suite.Open(t, d, proxy.Addr()), nil))
 		})
 	}
@@ -118,9 +116,7 @@ func TestDoGoesOnWhenTheConnectionOfAnEarlierOneEnds(t *testing.T) {
 func TestAContextThatEndsDuringCommitIsUncertain(t *testing.T) {
 	// The driver of MySQL waits for the reply whatever the context says.
 	w := suite.NewWorld(t, only(t, "postgresql"), nil)
-	proxy, err := dbtest.NewProxy(w.Addr)
-	require.NoError(t, err)
-	t.Cleanup(proxy.Close)
+	proxy := dbtest.NewProxy(t, w.Addr)
 	remote := w.Over(suite.Open(t, w.Database, proxy.Addr()), nil)
 	ctx, cancel := context.WithCancel(t.Context())
 	held := proxy.HoldCommit()

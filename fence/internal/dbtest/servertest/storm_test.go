@@ -44,9 +44,7 @@ func TestTokensNeverGoBackWhileConnectionsFail(t *testing.T) {
 			var all sync.WaitGroup
 			var proxies [8]*dbtest.Proxy
 			for i := range proxies {
-				proxies[i], err = dbtest.NewProxy(d.Addr)
-				require.NoError(t, err)
-				t.Cleanup(proxies[i].Close)
+				proxies[i] = dbtest.NewProxy(t, d.Addr)
 				guard := s.Over(suite.OpenWith(t, d, proxies[i].Addr(), patience[d.Dialect]), nil)
 				all.Go(func() { s.hold(t, guard) })
 			}

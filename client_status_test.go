@@ -23,7 +23,7 @@ func TestStatusFollowsTheConnectionAndTheSession(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		began := time.Now()
 		c := w.Stranger(nil)
-		session := recipetest.SessionID(c)
+		session := w.Srv.Sessions()[0].ID
 		connected := zkrecipes.Status{Connected: true, Server: w.Srv.Addr(), Session: session, Timeout: 10 * time.Second, Since: began, MaxZnodeBytes: 943_717}
 		same := func(want zkrecipes.Status) {
 			t.Helper()
@@ -56,7 +56,7 @@ func TestStatusFollowsTheConnectionAndTheSession(t *testing.T) {
 		w.Back()
 		time.Sleep(5 * time.Second)
 		require.True(t, c.Status().Connected)
-		require.Equal(t, recipetest.SessionID(c), c.Status().Session)
+		require.Equal(t, w.Srv.Sessions()[0].ID, c.Status().Session)
 		require.NotEqual(t, session, c.Status().Session)
 
 		require.NoError(t, c.Close())

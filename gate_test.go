@@ -51,7 +51,8 @@ func waitsAt(t *testing.T, g *zkrecipes.Gate) *harness.Call[struct{}] {
 // A gate works under a prefix that does not exist yet, and with Curator's
 // DistributedBarrier: either library may create and delete the znode.
 func TestRealGateLetsThroughWhenOpen(t *testing.T) {
-	path, conn, c := harness.NewPath(t), harness.Raw(t), recipetest.Dial(t, nil)
+	path, conn, taps := harness.NewPath(t), harness.Raw(t), harness.NewTaps(harness.Server())
+	c := recipetest.Dial(t, &zkrecipes.Options{Dialer: taps.Dial})
 	g := zkrecipes.NewGate(recipetest.Dial(t, &zkrecipes.Options{Prefix: path, Identity: "me"}), "/deep/gate")
 	path += "/deep/gate"
 	other := zkrecipes.NewGate(c, path)
@@ -69,7 +70,7 @@ func TestRealGateLetsThroughWhenOpen(t *testing.T) {
 	for range 5 {
 		waits = append(waits, harness.GoErr(t, other.Wait), harness.GoErr(t, zkrecipes.NewGate(c, path).Wait))
 	}
-	recipetest.Sleeps(t, c, 1)
+	harness.Eventually(t, "a look at the gate", func() bool { return taps.Count("getData") > 0 })
 	for _, w := range waits {
 		require.True(t, w.Waiting())
 	}
@@ -79,7 +80,6 @@ func TestRealGateLetsThroughWhenOpen(t *testing.T) {
 	}
 	require.NoError(t, other.Open(ctx), "it is open already")
 	isOpenTo(t, other, true)
-	require.Zero(t, recipetest.WatchesOf(c))
 
 	_, err = conn.Create(path, nil, 0, zk.WorldACL(zk.PermAll)) // Curator's setBarrier
 	require.NoError(t, err)
@@ -102,11 +102,14 @@ func TestGateBehindALaggingFollowerLetsNobodyThroughWhileShut(t *testing.T) {
 }
 
 func TestSpuriousWakeUpsOpenNoGate(t *testing.T) {
-	gates(t, func(t *testing.T, w *recipetest.World, g, _ *zkrecipes.Gate, c *zkrecipes.Client) {
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		link := harness.NewLink(w.Srv)
+		c := w.Stranger(&zkrecipes.Options{Dialer: link.Dial})
+		g := zkrecipes.NewGate(c, "/gate")
 		require.NoError(t, g.Shut(t.Context()))
 		waits := waitsAt(t, g)
 		for _, event := range []int32{jute.EventDataChanged, jute.EventDeleted} {
-			recipetest.Spurious(c, "/gate", event)
+			link.Deliver(event, "/gate")
 			synctest.Wait()
 			require.True(t, waits.Waiting())
 		}
@@ -114,9 +117,10 @@ func TestSpuriousWakeUpsOpenNoGate(t *testing.T) {
 		w.Write("/gate", "note")
 		synctest.Wait()
 		require.True(t, waits.Waiting())
-		require.Equal(t, 1, recipetest.WatchesOf(c))
+		require.Len(t, w.SessionOf(c).Watches, 1)
 		require.NoError(t, g.Open(t.Context()))
 		waits.Get()
+		require.Empty(t, w.SessionOf(c).Watches)
 	})
 }
 

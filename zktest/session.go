@@ -26,6 +26,7 @@ type Session struct {
 	Timeout    time.Duration
 	Connected  bool
 	Ephemerals []string // paths, sorted
+	Watches    []string // paths that its connection watches, sorted
 }
 
 // Sessions returns the live sessions, oldest first.
@@ -35,10 +36,11 @@ func (s *Server) Sessions() []Session {
 	var all []Session
 	for _, id := range slices.Sorted(maps.Keys(s.sessions)) {
 		ss := s.sessions[id]
-		all = append(all, Session{
-			ID: id, Timeout: ss.timeout, Connected: ss.conn != nil,
-			Ephemerals: s.leader.tree.ephemeralsOf(id),
-		})
+		one := Session{ID: id, Timeout: ss.timeout, Connected: ss.conn != nil, Ephemerals: s.leader.tree.ephemeralsOf(id)}
+		if ss.conn != nil {
+			one.Watches = slices.Sorted(maps.Keys(ss.conn.watched))
+		}
+		all = append(all, one)
 	}
 	return all
 }

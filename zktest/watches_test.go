@@ -15,6 +15,8 @@ func TestClosedConnectionLeavesNoWatches(t *testing.T) {
 	for range 20 {
 		c := open(t, srv)
 		c.Ok(conformance.GetData("/", true), conformance.GetChildren("/", true), conformance.AddWatch("/", jute.WatchPersistentRecursive))
+		sessions := srv.Sessions()
+		require.Equal(t, []string{"/"}, sessions[len(sessions)-1].Watches)
 		require.NotZero(t, srv.Leftovers().Recursive)
 		c.End()
 	}

@@ -144,7 +144,7 @@ func (w *world) leaves(v *zkrecipes.Visit) *harness.Call[struct{}] {
 // znodeOf returns the path of a member inside.
 func (w *world) znodeOf(v *zkrecipes.Visit) string {
 	w.T.Helper()
-	paths := w.EphemeralsOf(w.insiders[v])
+	paths := w.SessionOf(w.insiders[v]).Ephemerals
 	require.Len(w.T, paths, 1)
 	return paths[0]
 }

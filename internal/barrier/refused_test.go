@@ -131,7 +131,7 @@ func TestBarriersRejectAnIdentityTooLargeForARequest(t *testing.T) {
 func TestBarrierWithMoreMembersThanATransactionCanNameIsRefused(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		c := w.Stranger(nil)
-		core, most := recipetest.Core(c), 0
+		core, most := w.NewCore().Client, 0
 		for barrier.New(core, "/b", most+1).OpeningSize() <= jute.MaxFrame {
 			most++
 		}

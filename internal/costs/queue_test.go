@@ -87,12 +87,16 @@ func nothingToTake(w *world) {
 	require.ErrorIs(w.t, err, zkrecipes.ErrEmpty)
 }
 
-// small is a queue with 20 items in segments of four.
-func small(w *world) {
-	myQueue(w)
-	recipetest.QueueOf(w.queue).SegmentSize = 4
-	put(recipetest.Names(20)...)(w)
+// sealing makes me a client whose queues have segments of n creates.
+func sealing(n int64) step {
+	return func(w *world) {
+		w.become(w.Sealing(n, &zkrecipes.Options{SessionTimeout: recipetest.LongSession}))
+		myQueue(w)
+	}
 }
+
+// small is a queue with 20 items in segments of four.
+var small = all(sealing(4), put(recipetest.Names(20)...))
 
 func removeID(i int) step { return func(w *world) { w.ok(w.queue.Remove(w.ctx(), w.ids[i])) } }
 func find(i int) step {
@@ -139,9 +143,7 @@ func redrive(want int) step {
 // serving has one worker serve a queue of n items.
 func serving(n int) step {
 	return func(w *world) {
-		myQueue(w)
-		recipetest.QueueOf(w.queue).SegmentSize = int64(10 * n)
-		all(warm, put(recipetest.Names(n)...))(w)
+		all(sealing(int64(10*n)), warm, put(recipetest.Names(n)...))(w)
 		handled, goOn := make(chan struct{}), make(chan struct{})
 		recipetest.ServeLater(w.t, w.queue, func(ctx context.Context, _ *zkrecipes.Item) error {
 			select {

@@ -89,12 +89,15 @@ func TestAddsOfOneProcessAreWrittenTogether(t *testing.T) {
 // After 2^32 writes the data have the version that stands for any.
 func TestAddDoesNotRelyOnAVersionThatStandsForAny(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-		c := w.Stranger(nil)
-		x := zkrecipes.NewCounter(c, "/c")
-		recipetest.Count(t, x, 1)
+		c := w.NewCore().Client
+		x := counter.New(c, "/c")
+		_, err := x.Do(t.Context(), counter.Add(1))
+		require.NoError(t, err)
 		w.Write("/c", "100")
-		counter.SetKnownVersion(recipetest.Core(c), "/c", -1)
-		require.Equal(t, int64(101), recipetest.Count(t, x, 1))
+		counter.SetKnownVersion(c, "/c", -1)
+		v, err := x.Do(t.Context(), counter.Add(1))
+		require.NoError(t, err)
+		require.Equal(t, int64(101), v)
 	})
 }
 

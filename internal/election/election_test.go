@@ -16,7 +16,6 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/jute"
 	"github.com/zkrecipes/zkrecipes/internal/line"
 	"github.com/zkrecipes/zkrecipes/internal/recipetest"
-	"github.com/zkrecipes/zkrecipes/internal/session"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
@@ -100,7 +99,7 @@ func TestAValueAboveTheSizeLimitIsRefusedBeforeItIsSent(t *testing.T) {
 			err = a.Lead(t.Context(), make([]byte, jute.MaxFrame), func(context.Context, *zkrecipes.Term) error { return errors.New("called") })
 			require.ErrorIs(t, err, zkrecipes.ErrTooLarge)
 		}))
-		largest := largestValue(&line.Line{At: session.At{Client: recipetest.Core(w.ClientOf(a)), Path: w.Path}})
+		largest := largestValue(w.NewCore().MutexLine(w.Path))
 		term, err := a.Campaign(t.Context(), make([]byte, largest))
 		require.NoError(t, err)
 		seen, err := b.Leader(t.Context())

@@ -38,7 +38,7 @@ var doors = map[string]int{
 	"internal/telemetry": 39,
 	"internal/tuning":    13,
 	"internal/wire":      79,
-	"internal/zkconn":    225,
+	"internal/zkconn":    215,
 }
 
 // implied are the methods of error and context.Context, and what errors looks for.

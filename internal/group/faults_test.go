@@ -52,13 +52,15 @@ func TestAMemberSurvivesAMishapAtAnyRequest(t *testing.T) {
 // The reply to the create is lost, and before the member finds its znode, an event comes late that
 // says that the one of the session before has gone. What the session weighs is counted still.
 func TestAMemberWhoseReplyIsLostCountsForTheSession(t *testing.T) {
-	recipetest.InGroupBubble(t, func(t *testing.T, w *recipetest.WatchWorld, a, b *zkrecipes.Client) {
+	recipetest.InGroupBubble(t, func(t *testing.T, w *recipetest.WatchWorld, _, b *zkrecipes.Client) {
 		require.NoError(t, w.Joins(b, "0", "").Leave())
-		w.Plan.Add(zktest.Fault{Do: zktest.Drop, After: true, Op: "create2"})
-		w.Plan.Add(zktest.Fault{Do: zktest.Refuse, Times: -1})
+		link := harness.NewLink(w.Srv)
+		a := w.Stranger(&zkrecipes.Options{Dialer: link.Dial})
+		w.Plan.Add(zktest.Fault{Do: zktest.Drop, After: true, Op: "create2"}, zktest.Fault{Do: zktest.Delay, Op: "getEphemerals", For: 2 * time.Second})
 		later := w.JoinsLater(a, "1", "x")
-		recipetest.Spurious(a, w.Path+"/1", jute.EventDeleted)
-		w.Back()
+		time.Sleep(time.Second)
+		require.Equal(t, 1, w.Plan.Fired()["delay before"], "the client asks what it has")
+		link.Deliver(jute.EventDeleted, w.Path+"/1")
 		m := later.Get()
 		require.Equal(t, 1, a.Status().Znodes)
 		require.NoError(t, m.Leave())

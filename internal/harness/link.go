@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/zkrecipes/zkrecipes/internal/jute"
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
@@ -24,6 +25,8 @@ type Link struct {
 	turn     sync.Cond
 	latency  time.Duration
 	received int
+	newest   *stalled
+	told     int64 // events of Deliver
 }
 
 // NewLink returns a link to a server.
@@ -56,6 +59,19 @@ func (s *Link) Received() int {
 	return s.received
 }
 
+// Deliver makes an event reach the client of the newest connection, although nothing has happened. No
+// frame may be on its way there.
+func (s *Link) Deliver(event int32, path string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.told++
+	header := jute.AppendInt32(jute.AppendInt64(jute.AppendInt32(nil, jute.XidEvent), s.told), 0)
+	const connected = 3
+	record := jute.AppendString(jute.AppendInt32(jute.AppendInt32(header, event), connected), path)
+	s.newest.buf = append(s.newest.buf, jute.Frame(record)...)
+	s.turn.Broadcast()
+}
+
 func (s *Link) wake() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -76,6 +92,9 @@ func (s *Link) Dial(ctx context.Context, network, addr string) (net.Conn, error)
 		return nil, err
 	}
 	c := &stalled{Conn: nc, s: s, underWay: make(chan chunk, 100), gone: make(chan struct{})}
+	s.mu.Lock()
+	s.newest = c
+	s.mu.Unlock()
 	go c.receive()
 	go c.deliver()
 	return c, nil

@@ -12,10 +12,12 @@ import (
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
-	"github.com/zkrecipes/zkrecipes"
 	"github.com/zkrecipes/zkrecipes/internal/errs"
 	"github.com/zkrecipes/zkrecipes/internal/hold"
+	"github.com/zkrecipes/zkrecipes/internal/layout"
+	"github.com/zkrecipes/zkrecipes/internal/line"
 	"github.com/zkrecipes/zkrecipes/internal/recipetest"
+	"github.com/zkrecipes/zkrecipes/internal/semaphore"
 )
 
 // A change ends without success while the end of the grant is being told. The thing stands until the
@@ -27,16 +29,13 @@ func TestAThingIsDeletedAfterTheHoldersContextsAlsoAtTheEndOfAChange(t *testing.
 	} {
 		t.Run(name, func(t *testing.T) {
 			recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-				q := w.Queue(w.Stranger(nil))
-				recipetest.PutOn(t, q, "job")
-				it := recipetest.TakeOn(t, q)
-				h := recipetest.TakenOf(it).Handle
+				h := recipetest.Grab(t, w.NewCore().MutexLine(w.Path).Acquire, layout.KindLock)
 				above, cancel := context.WithCancel(context.Background())
 				defer cancel()
 				var ending atomic.Bool // whoever ends what rests on the parent waits then
 				asked, goOn := make(chan struct{}), make(chan struct{})
 				ask := sync.OnceFunc(func() { close(asked) })
-				contexts := []context.Context{it.Context(recipetest.Hooked{Context: above, F: func() {
+				contexts := []context.Context{h.Context(recipetest.Hooked{Context: above, F: func() {
 					if ending.Load() {
 						ask()
 						<-goOn
@@ -45,7 +44,7 @@ func TestAThingIsDeletedAfterTheHoldersContextsAlsoAtTheEndOfAChange(t *testing.
 				for range 40 {
 					c, stop := context.WithCancel(context.Background())
 					defer stop()
-					contexts = append(contexts, it.Context(c))
+					contexts = append(contexts, h.Context(c))
 				}
 				sent, refused := make(chan struct{}), make(chan struct{})
 				close(sent)
@@ -56,11 +55,11 @@ func TestAThingIsDeletedAfterTheHoldersContextsAlsoAtTheEndOfAChange(t *testing.
 				<-asked
 				close(refused)
 				synctest.Wait()
-				require.Len(t, w.Flags(), 1)
+				require.Len(t, w.Line(), 1)
 				close(goOn)
 				time.Sleep(time.Second)
 				synctest.Wait()
-				require.Empty(t, w.Flags())
+				require.Empty(t, w.Line())
 				for _, c := range contexts {
 					require.Error(t, c.Err())
 				}
@@ -71,28 +70,28 @@ func TestAThingIsDeletedAfterTheHoldersContextsAlsoAtTheEndOfAChange(t *testing.
 
 func TestASessionForgetsWhatIsNotHeldAnyMore(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-		c := w.Stranger(nil)
-		s := recipetest.Live(t, c)
-		knows := func(checks ...*zk.CheckVersionRequest) {
+		core := w.NewCore()
+		knows := func(checks []any) {
 			t.Helper()
 			synctest.Wait()
 			var paths []string
 			for _, check := range checks {
-				paths = append(paths, check.Path)
+				paths = append(paths, check.(*zk.CheckVersionRequest).Path)
 			}
-			require.ElementsMatch(t, paths, hold.Watched(s))
+			require.ElementsMatch(t, paths, hold.Watched(core.S))
 		}
-		slots := recipetest.Acquire(t, zkrecipes.NewSemaphore(c, "/s", 3), 2)
-		knows(slots.Checks()...)
-		require.NoError(t, slots.Release())
-		l := recipetest.Held(t, zkrecipes.NewRWLock(c, w.Path).Lock)
-		writer := l.Check()
+		slots, err := semaphore.New(core.Client, "/s", 3).Acquire(t.Context(), 2, true)
+		require.NoError(t, err)
+		knows(slots.Handle.Grant.Guard())
+		require.NoError(t, slots.Handle.Release())
+		h := recipetest.Grab(t, core.RWLine(w.Path).Acquire, layout.KindWrite)
+		writer := h.Grant.Guard()
 		knows(writer)
-		require.NoError(t, l.Downgrade(t.Context()))
-		require.NotEqual(t, writer, l.Check())
-		knows(l.Check())
-		require.NoError(t, w.Bare().Delete(l.Check().Path, -1))
-		require.ErrorIs(t, l.Release(), zkrecipes.ErrLost)
-		knows()
+		require.NoError(t, line.Downgrade(t.Context(), h))
+		require.NotEqual(t, writer, h.Grant.Guard())
+		knows(h.Grant.Guard())
+		require.NoError(t, w.Bare().Delete(h.Grant.Path(), -1))
+		require.ErrorIs(t, h.Release(), errs.ErrLost)
+		knows(nil)
 	})
 }

@@ -14,6 +14,8 @@ import (
 	"github.com/zkrecipes/zkrecipes"
 	"github.com/zkrecipes/zkrecipes/internal/errs"
 	"github.com/zkrecipes/zkrecipes/internal/harness"
+	"github.com/zkrecipes/zkrecipes/internal/hold"
+	"github.com/zkrecipes/zkrecipes/internal/layout"
 	"github.com/zkrecipes/zkrecipes/internal/recipetest"
 )
 
@@ -55,12 +57,12 @@ func TestContextsOfALeaseAndThoseDerivedEndWithParentOrLeaseAndTellWhy(t *testin
 	cancelable := func() (context.Context, context.CancelCauseFunc) {
 		return context.WithCancelCause(context.Background())
 	}
-	release := func(l *zkrecipes.Lease, _ context.CancelCauseFunc) { l.Release() }
-	loss := func(l *zkrecipes.Lease, _ context.CancelCauseFunc) { recipetest.HandleOf(l).Grant.End(errs.Lost(why)) }
-	canceled := func(_ *zkrecipes.Lease, cancel context.CancelCauseFunc) { cancel(why); synctest.Wait() }
+	release := func(h *hold.Handle, _ context.CancelCauseFunc) { h.Release() }
+	loss := func(h *hold.Handle, _ context.CancelCauseFunc) { h.Grant.End(errs.Lost(why)) }
+	canceled := func(_ *hold.Handle, cancel context.CancelCauseFunc) { cancel(why); synctest.Wait() }
 	for name, tt := range map[string]struct {
 		parent func() (context.Context, context.CancelCauseFunc)
-		end    func(l *zkrecipes.Lease, cancel context.CancelCauseFunc)
+		end    func(h *hold.Handle, cancel context.CancelCauseFunc)
 		err    error // of the context
 		cause  error
 	}{
@@ -71,7 +73,7 @@ func TestContextsOfALeaseAndThoseDerivedEndWithParentOrLeaseAndTellWhy(t *testin
 		"parent's deadline": {func() (context.Context, context.CancelCauseFunc) {
 			ctx, cancel := context.WithTimeoutCause(context.Background(), time.Minute, why)
 			return ctx, func(error) { cancel() }
-		}, func(*zkrecipes.Lease, context.CancelCauseFunc) { time.Sleep(time.Hour) }, context.DeadlineExceeded, why},
+		}, func(*hold.Handle, context.CancelCauseFunc) { time.Sleep(time.Hour) }, context.DeadlineExceeded, why},
 		"parent of a type of its own": {func() (context.Context, context.CancelCauseFunc) {
 			ctx, cancel := context.WithCancelCause(context.Background())
 			own := ownContext{ctx, make(chan struct{})}
@@ -81,12 +83,12 @@ func TestContextsOfALeaseAndThoseDerivedEndWithParentOrLeaseAndTellWhy(t *testin
 	} {
 		t.Run(name, func(t *testing.T) {
 			recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-				l := recipetest.LockOn(t, zkrecipes.NewMutex(w.Client(nil), w.Path))
+				h := recipetest.Grab(t, w.NewCore().MutexLine(w.Path).Acquire, layout.KindLock)
 				parent, cancel := tt.parent()
 				defer cancel(nil)
 				var ctxs []context.Context
 				for i := range 2 {
-					ctx := l.Context(context.WithValue(parent, key{}, i))
+					ctx := h.Context(context.WithValue(parent, key{}, i))
 					derived, stop := context.WithCancel(context.WithValue(ctx, t, i))
 					defer stop()
 					later, stop := context.WithTimeout(ctx, time.Hour)
@@ -99,14 +101,14 @@ func TestContextsOfALeaseAndThoseDerivedEndWithParentOrLeaseAndTellWhy(t *testin
 						ctxs = append(ctxs, ctx)
 					}
 				}
-				tt.end(l, cancel)
-				for i, ctx := range append(ctxs, l.Context(parent)) {
+				tt.end(h, cancel)
+				for i, ctx := range append(ctxs, h.Context(parent)) {
 					require.Equal(t, tt.err, ctx.Err(), i)
 					require.ErrorIs(t, context.Cause(ctx), tt.cause, i)
 					<-ctx.Done()
 				}
 				synctest.Wait()
-				require.Zero(t, recipetest.HandleOf(l).Contexts())
+				require.Zero(t, h.Contexts())
 			})
 		})
 	}

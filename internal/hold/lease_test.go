@@ -18,6 +18,7 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/errs"
 	"github.com/zkrecipes/zkrecipes/internal/harness"
 	"github.com/zkrecipes/zkrecipes/internal/jute"
+	"github.com/zkrecipes/zkrecipes/internal/layout"
 	"github.com/zkrecipes/zkrecipes/internal/recipetest"
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
@@ -153,24 +154,24 @@ func TestCommitsReportSuccessOnlyIfApplied(t *testing.T) {
 // Commit neither fails nor sends the request again and again.
 func TestACommitWaitsForAConnectionThatIsSlowToClose(t *testing.T) {
 	closing, free, once := make(chan struct{}), make(chan struct{}), new(sync.Once)
-	c := recipetest.Dial(t, &zkrecipes.Options{Dialer: func(ctx context.Context, network, addr string) (net.Conn, error) {
+	var newest net.Conn
+	core := recipetest.NewCore(t, harness.Servers(), func(ctx context.Context, network, addr string) (net.Conn, error) {
 		nc, err := new(net.Dialer).DialContext(ctx, network, addr)
+		newest = nc
 		return &recipetest.Lingering{Conn: nc, Closing: closing, Free: free, Once: once}, err
-	}})
-	l := recipetest.LockOn(t, zkrecipes.NewMutex(c, harness.NewPath(t)))
-	s, _ := recipetest.Core(c).Session()
-	var wg sync.WaitGroup
-	wg.Go(s.BreakConnection)
+	})
+	h := recipetest.Grab(t, core.MutexLine(harness.NewPath(t)).Acquire, layout.KindLock)
+	newest.Close()
 	<-closing
 	waits := make(chan struct{}) // closed when Commit has nothing left to do but to wait
 	ctx := recipetest.Hooked{Context: harness.Within(t, 2*time.Minute), F: sync.OnceFunc(func() { close(waits) })}
 	done := make(chan error, 1)
 	go func() {
-		_, err := l.Commit(ctx)
+		_, err := h.Commit(ctx, nil)
 		done <- err
 	}()
 	<-waits
-	tx, err := s.Start(l.Check())
+	tx, err := core.S.Start(h.Grant.Guard()...)
 	require.NoError(t, err)
 	require.Empty(t, done)
 	select {
@@ -180,8 +181,7 @@ func TestACommitWaitsForAConnectionThatIsSlowToClose(t *testing.T) {
 	}
 	close(free)
 	require.NoError(t, <-done)
-	wg.Wait()
-	require.NoError(t, l.Release())
+	require.NoError(t, h.Release())
 }
 
 func TestReadsAnsweredAfterTheEndOfTheLeaseReturnItsError(t *testing.T) {
@@ -230,9 +230,8 @@ func TestReadsAnsweredAfterTheEndOfTheLeaseReturnItsError(t *testing.T) {
 func TestInstantsOfALeaseDoNotFollowTheWallClock(t *testing.T) {
 	c := recipetest.Dial(t, nil)
 	l := recipetest.LockOn(t, zkrecipes.NewMutex(c, harness.NewPath(t)))
-	s, _ := recipetest.Core(c).Session()
 	require.Contains(t, l.ValidUntil().String(), " m=+")
-	require.Contains(t, s.Inspect().UpSince.String(), " m=+")
+	require.Contains(t, c.Status().Since.String(), " m=+")
 }
 
 // The session expires while the lease is held
@@ -316,9 +315,8 @@ func TestReleaseOfALeaseThatTheServersHadEndedReturnsErrLost(t *testing.T) {
 				c := w.Client(nil)
 				l := w.Holds(c)
 				if known {
-					s, _ := recipetest.Core(c).Session()
-					w.Srv.Expire(s.ID())
-					<-s.Over()
+					w.Srv.Expire(recipetest.SessionID(c))
+					require.ErrorIs(t, harness.Cause(t, l.Context(t.Context())), zkrecipes.ErrLost)
 				} else {
 					w.Plan.Add(zktest.Fault{Do: zktest.Answer, Code: jute.ErrSessionExpired, Op: w.Release})
 				}

@@ -8,7 +8,12 @@ import (
 )
 
 // InUse returns how many locks of a Client are in use.
-func InUse(c *session.Client) int { return len(keptBy(c).locks) }
+func InUse(c *session.Client) int {
+	all := keptBy(c)
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	return len(all.locks)
+}
 
 // MutexOf returns the mutex of a lock that is in use.
 func MutexOf(at session.At) *sync.Mutex { return &keptBy(at.Client).locks[at].mu }

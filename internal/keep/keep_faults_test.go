@@ -13,11 +13,10 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/errs"
 	"github.com/zkrecipes/zkrecipes/internal/harness"
 	"github.com/zkrecipes/zkrecipes/internal/hold"
-	"github.com/zkrecipes/zkrecipes/internal/jute"
 	"github.com/zkrecipes/zkrecipes/internal/keep"
+	"github.com/zkrecipes/zkrecipes/internal/layout"
 	"github.com/zkrecipes/zkrecipes/internal/line"
 	"github.com/zkrecipes/zkrecipes/internal/recipetest"
-	"github.com/zkrecipes/zkrecipes/internal/session"
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
@@ -191,8 +190,6 @@ func TestCloseLeavesNothingOfAnIdleKeptLock(t *testing.T) {
 		require.ErrorIs(t, err, zkrecipes.ErrClosed)
 		_, err = m.TryLock(t.Context())
 		require.ErrorIs(t, err, zkrecipes.ErrClosed)
-		synctest.Wait()
-		require.Zero(t, keep.InUse(recipetest.Core(c)))
 	})
 }
 
@@ -310,19 +307,14 @@ func TestALockIsKeptAlsoIfOtherLocksArePathsBelowIt(t *testing.T) {
 	}
 }
 
-// mutexAt returns the address of a Mutex.
-func mutexAt(c *zkrecipes.Client, path string) session.At {
-	return session.At{Client: recipetest.Core(c), Path: path, Recipe: string(zkrecipes.RecipeMutex)}
-}
-
 // The wall clock jumps, so a call does not get the kept lock, and back, so the next one
 // does. What ends the grant for the first must not end it for the second.
 func TestAGrantOfAKeptLockIsNotEndedForACallThatDidNotGetIt(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-		c := w.Client(nil)
-		m := zkrecipes.NewMutex(c, w.Path, zkrecipes.KeepFor(time.Hour))
-		w.Keep(m)
-		g := keep.HoldUnchecked(mutexAt(c, w.Path))
+		l := w.NewCore().MutexLine(w.Path)
+		m := keep.New(l, time.Hour)
+		require.NoError(t, recipetest.Grab(t, m.Acquire, layout.KindLock).Release())
+		g := keep.HoldUnchecked(l.At)
 		require.True(t, g.Activate())
 		g.EndIdle(errs.Lost(errs.ErrSilent))
 		h, err := g.AddHandle(true)
@@ -330,8 +322,8 @@ func TestAGrantOfAKeptLockIsNotEndedForACallThatDidNotGetIt(t *testing.T) {
 		require.NoError(t, h.Failure())
 		require.NoError(t, h.Release())
 		g.EndIdle(errs.Lost(errs.ErrSilent)) // again
-		next := recipetest.LockOn(t, m)
-		require.NoError(t, next.Err())
+		next := recipetest.Grab(t, m.Acquire, layout.KindLock)
+		require.NoError(t, next.Failure())
 		require.NoError(t, next.Release())
 	})
 }
@@ -365,27 +357,28 @@ func TestCallersThatCameEarlyAreNotServedOnAPlaceThatWasDeleted(t *testing.T) {
 // The event is for the grant that is just being released. The next one must not miss it.
 func TestDeletionHeardOfDuringAReleaseIsNotForgotten(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-		c := w.Client(w.LoseChildEvents())
-		m := zkrecipes.NewMutex(c, w.Path, zkrecipes.KeepFor(time.Hour))
+		core := recipetest.NewCore(t, []string{w.Srv.Addr()}, w.LoseChildEvents().Dialer)
+		m := keep.New(core.MutexLine(w.Path), time.Hour)
 		bare := w.Bare()
-		w.Keep(m)
+		require.NoError(t, recipetest.Grab(t, m.Acquire, layout.KindLock).Release())
 		time.Sleep(3 * time.Second) // it is watched
-		l := recipetest.LockOn(t, m)
-		early := w.Waits(m)
-		path := l.Check().Path
-		mu := keep.MutexOf(mutexAt(c, w.Path))
+		h := recipetest.Grab(t, m.Acquire, layout.KindLock)
+		early := harness.Go(t, func(ctx context.Context) (*hold.Grant, error) { return m.Acquire(ctx, layout.KindLock) })
+		synctest.Wait()
+		mu := keep.MutexOf(h.Grant.At)
 		mu.Lock() // the release stops before it makes the next grant
 		released := make(chan error, 1)
-		go func() { released <- l.Release() }()
-		for l.Err() == nil {
+		go func() { released <- h.Release() }()
+		for h.Failure() == nil {
 			runtime.Gosched()
 		}
-		require.NoError(t, bare.Delete(path, -1))
-		recipetest.Spurious(c, path, jute.EventDeleted) // the event may come later, as the bubble does not sleep
+		require.NoError(t, bare.Delete(h.Grant.Path(), -1))
+		require.NoError(t, core.S.Sync(t.Context(), "/")) // so the event has come
 		mu.Unlock()
 		err := <-released
-		next := early.Get()
-		w.Stands(next)
+		next, failed := early.Get().AddHandle(true)
+		require.NoError(t, failed)
+		require.True(t, w.Has(next.Grant.Path()))
 		require.ErrorIs(t, err, zkrecipes.ErrLost)
 		require.NoError(t, next.Release())
 	})
@@ -394,18 +387,19 @@ func TestDeletionHeardOfDuringAReleaseIsNotForgotten(t *testing.T) {
 // What ends the next grant deletes the place, and so must not the release.
 func TestPlaceWhoseNextGrantIsLostDuringAReleaseIsDeletedOnce(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-		c := w.Client(nil)
-		m := zkrecipes.NewMutex(c, w.Path, zkrecipes.KeepFor(time.Hour))
-		w.Keep(m)
-		l := recipetest.LockOn(t, m)
-		waiting := w.Waits(m)
-		keep.BeforePassOn(mutexAt(c, w.Path), func(next *hold.Grant) { next.End(errs.Lost(errs.ErrSilent)) })
-		requests := w.Requests(func() { require.NoError(t, l.Release()) })
+		m := keep.New(w.NewCore().MutexLine(w.Path), time.Hour)
+		require.NoError(t, recipetest.Grab(t, m.Acquire, layout.KindLock).Release())
+		h := recipetest.Grab(t, m.Acquire, layout.KindLock)
+		waiting := harness.Go(t, func(ctx context.Context) (*hold.Grant, error) { return m.Acquire(ctx, layout.KindLock) })
+		synctest.Wait()
+		keep.BeforePassOn(h.Grant.At, func(next *hold.Grant) { next.End(errs.Lost(errs.ErrSilent)) })
+		requests := w.Requests(func() { require.NoError(t, h.Release()) })
 		require.Zero(t, requests[recipetest.OpRelease])
 		require.Equal(t, 1, requests[recipetest.OpDelete])
-		next := waiting.Get()
-		require.Greater(t, next.Token(), l.Token())
-		w.Stands(next)
+		next, err := waiting.Get().AddHandle(true)
+		require.NoError(t, err)
+		require.NotEqual(t, h.Grant.Path(), next.Grant.Path())
+		require.True(t, w.Has(next.Grant.Path()))
 		require.NoError(t, next.Release())
 		require.Len(t, w.Line(), 1, "kept")
 	})

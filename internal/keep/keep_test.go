@@ -48,9 +48,27 @@ func TestKeptLockIsTakenAgainWithoutARequest(t *testing.T) {
 		time.Sleep(recipetest.KeepFor)
 		synctest.Wait()
 		require.Empty(t, w.Line())
-		require.Zero(t, recipetest.WatchesOf(w.ClientOf(m)))
-		require.Zero(t, keep.InUse(recipetest.Core(w.ClientOf(m))))
+		require.Empty(t, w.SessionOf(w.ClientOf(m)).Watches)
 	})
+}
+
+func TestALockThatIsNotKeptAnyMoreIsForgotten(t *testing.T) {
+	for name, end := range map[string]func(w *recipetest.World, core recipetest.Core){
+		"d has passed":     func(*recipetest.World, recipetest.Core) { time.Sleep(recipetest.KeepFor) },
+		"client is closed": func(w *recipetest.World, core recipetest.Core) { require.NoError(w.T, core.Close()) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+				core := w.NewCore()
+				m := keep.New(core.MutexLine(w.Path), recipetest.KeepFor)
+				require.NoError(t, recipetest.Grab(t, m.Acquire, layout.KindLock).Release())
+				require.Equal(t, 1, keep.InUse(core.Client))
+				end(w, core)
+				synctest.Wait()
+				require.Zero(t, keep.InUse(core.Client))
+			})
+		})
+	}
 }
 
 func TestKeptLockIsLeftOnceItWasNotUsedForD(t *testing.T) {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/zkrecipes/zkrecipes"
 	"github.com/zkrecipes/zkrecipes/internal/harness"
+	"github.com/zkrecipes/zkrecipes/internal/layout"
 	"github.com/zkrecipes/zkrecipes/internal/line"
 	"github.com/zkrecipes/zkrecipes/internal/recipetest"
 	"github.com/zkrecipes/zkrecipes/zktest"
@@ -152,7 +153,7 @@ func TestParentsThatTheClientHasCreatedAreDeletedWithTheLastLine(t *testing.T) {
 		require.NoError(t, l.Release())
 		idles(longIdle)
 		require.False(t, w.Has("/app"))
-		require.Zero(t, line.KnownContainers(recipetest.Core(c)))
+		require.Zero(t, recipetest.Sum(w.Requests(func() { idles(longIdle) })), "they are forgotten")
 	})
 }
 
@@ -185,9 +186,9 @@ func TestManyLinesAreDeletedTogetherAndNotTooFast(t *testing.T) {
 	var mu sync.Mutex
 	var deleted []time.Time
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-		c := w.Stranger(nil)
+		core := w.NewCore()
 		for i := range n {
-			use(t, c, fmt.Sprintf("/orders/%d", i))
+			require.NoError(t, recipetest.Grab(t, core.MutexLine(fmt.Sprintf("/orders/%d", i)).Acquire, layout.KindLock).Release())
 		}
 		before := w.Srv.Counts()
 		idles(almostIdle)
@@ -199,7 +200,7 @@ func TestManyLinesAreDeletedTogetherAndNotTooFast(t *testing.T) {
 		counts := w.Srv.Counts().Sub(before)
 		require.Equal(t, n+1, counts.Requests["delete"])
 		require.Equal(t, n+1, counts.Requests["exists"])
-		require.Zero(t, line.KnownContainers(recipetest.Core(c)))
+		require.Zero(t, line.KnownContainers(core.Client))
 		mu.Lock()
 		defer mu.Unlock()
 		for i, at := range deleted[min(len(deleted), 1_050):] {
@@ -236,7 +237,7 @@ func TestADisconnectedClientDeletesLaterAndAnotherSessionGoesOn(t *testing.T) {
 		fault(w, c)
 		idles(30 * time.Second)
 		require.False(t, w.Has(w.Path))
-		require.Zero(t, line.KnownContainers(recipetest.Core(c)))
+		require.Zero(t, recipetest.Sum(w.Requests(func() { idles(longIdle) })), "it is forgotten")
 	})
 }
 

@@ -14,8 +14,8 @@ import (
 
 	"github.com/zkrecipes/zkrecipes"
 	"github.com/zkrecipes/zkrecipes/internal/harness"
-	"github.com/zkrecipes/zkrecipes/internal/hold"
 	"github.com/zkrecipes/zkrecipes/internal/jute"
+	"github.com/zkrecipes/zkrecipes/internal/layout"
 	"github.com/zkrecipes/zkrecipes/internal/line"
 	"github.com/zkrecipes/zkrecipes/internal/recipetest"
 	"github.com/zkrecipes/zkrecipes/zktest"
@@ -24,23 +24,21 @@ import (
 // Downgrade, from writer to reader. What each fault at each of its requests does is in the
 // table of faults (faults_test.go).
 
-// reads requires that l holds as a reader, and that its place is the session's only grant.
+// reads requires that l holds as a reader.
 func reads(w *recipetest.RWWorld, l *zkrecipes.Lease) {
 	w.T.Helper()
 	w.Stands(l)
 	require.Contains(w.T, l.Check().Path, "-__READ__")
 	_, err := l.Commit(w.T.Context())
 	require.NoError(w.T, err)
-	holds(w, 1)
 	_, err = w.OurLock.Lock(l.Reentrant(w.T.Context()))
 	require.ErrorIs(w.T, err, zkrecipes.ErrUpgrade)
 }
 
-// holds requires that our client holds exactly n grants.
-func holds(w *recipetest.RWWorld, n int) {
+// holdsNothing requires that our client waits for nothing that it holds when it is shut down.
+func holdsNothing(w *recipetest.RWWorld) {
 	w.T.Helper()
-	synctest.Wait()
-	require.Equal(w.T, n, recipetest.Core(w.C).Held.Count())
+	require.NoError(w.T, w.C.Shutdown(harness.Within(w.T, time.Minute)))
 }
 
 func TestDowngradeKeepsTheWritersPlace(t *testing.T) {
@@ -148,9 +146,9 @@ func TestOnlyAHeldWritersLeaseOfThisLockCanBeDowngraded(t *testing.T) {
 func TestADowngradedLeaseOutlivesTheEventsOfTheWritersPlace(t *testing.T) {
 	recipetest.InRWBubble(t, func(t *testing.T, w *recipetest.RWWorld) {
 		l := recipetest.Held(t, w.OurLock.Lock)
-		time.Sleep(2 * hold.WatchDelay(recipetest.HandleOf(l).Grant.Session))
+		time.Sleep(recipetest.DefaultSessionTimeout / 5)
 		synctest.Wait()
-		require.Len(t, recipetest.Watched(w.C), 1)
+		require.Equal(t, []string{l.Check().Path}, w.SessionOf(w.C).Watches)
 		writer := w.MustWait(w.TheirLock.Lock)
 		require.NoError(t, l.Downgrade(t.Context()))
 		reads(w, l)
@@ -201,9 +199,8 @@ func TestDowngradeStartedWhileDisconnectedContinuesInTheBackground(t *testing.T)
 
 // The commit was not sent, so its error must not say that it may have been applied.
 func TestCommitCancelledDuringADowngradeIsNotSent(t *testing.T) {
-	recipetest.InRWBubble(t, func(t *testing.T, w *recipetest.RWWorld) {
-		l := recipetest.Held(t, w.OurLock.Lock)
-		h := recipetest.HandleOf(l)
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		h := recipetest.Grab(t, w.NewCore().RWLine(w.Path).Acquire, layout.KindWrite)
 		writer := line.PlaceOf(h.Grant)
 		reader := writer.AsReader()
 		reply := make(chan struct{})
@@ -215,14 +212,16 @@ func TestCommitCancelledDuringADowngradeIsNotSent(t *testing.T) {
 		})
 		synctest.Wait()
 		began := time.Now()
-		_, err := l.Commit(harness.Within(t, time.Second), zkrecipes.OpCreate("/data", nil, 0, nil))
+		_, err := h.Commit(harness.Within(t, time.Second), []any{&zk.CreateRequest{Path: "/data", Acl: zk.WorldACL(zk.PermAll)}})
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		require.NotErrorIs(t, err, zkrecipes.ErrUncertain)
 		require.Equal(t, time.Second, time.Since(began), "it waits no longer than its context")
 		close(reply)
 		downgrade.Get()
 		require.False(t, w.Has("/data"))
-		reads(w, l)
+		require.Contains(t, h.Grant.Path(), "-__READ__")
+		_, err = h.Commit(t.Context(), nil)
+		require.NoError(t, err)
 	})
 }
 
@@ -256,8 +255,8 @@ func TestReentryThatMeetsADowngradeHoldsOrFails(t *testing.T) {
 				}
 			}
 		}
-		holds(w, 0)
 		require.Empty(t, w.Line())
+		holdsNothing(w)
 	})
 }
 
@@ -293,11 +292,10 @@ func TestDowngradeWhoseSecondAttemptIsRefusedIsResolvedOrLost(t *testing.T) {
 						require.ErrorIs(t, err, zk.ErrNoAuth)
 						require.Contains(t, l.Check().Path, "__WRIT__")
 						w.Stands(l)
-						holds(w, 1)
 					}
 					require.Len(t, w.Line(), 2, "no third place is left")
 					w.LastReleased(next, l)
-					holds(w, 0)
+					holdsNothing(w)
 				})
 			})
 		}
@@ -306,19 +304,21 @@ func TestDowngradeWhoseSecondAttemptIsRefusedIsResolvedOrLost(t *testing.T) {
 
 // Only the race detector can see it.
 func TestALossDuringADowngradeIsNoDataRace(t *testing.T) {
-	recipetest.InRWBubble(t, func(t *testing.T, w *recipetest.RWWorld) {
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		core := w.NewCore()
 		for range 50 {
-			l := recipetest.Held(t, w.OurLock.Lock)
+			h := recipetest.Grab(t, core.RWLine(w.Path).Acquire, layout.KindWrite)
 			lost := make(chan struct{})
 			go func() {
 				defer close(lost)
-				recipetest.HandleOf(l).Grant.End(zkrecipes.ErrLost)
+				h.Grant.End(zkrecipes.ErrLost)
 			}()
-			if err := line.Downgrade(t.Context(), recipetest.HandleOf(l)); err != nil { // behind its look at the lease
+			if err := line.Downgrade(t.Context(), h); err != nil { // behind its look at the lease
 				require.ErrorIs(t, err, zkrecipes.ErrLost)
 			}
 			<-lost
-			holds(w, 0)
+			synctest.Wait()
+			require.Zero(t, core.Held.Count())
 		}
 	})
 }

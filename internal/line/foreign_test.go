@@ -309,13 +309,15 @@ func TestASetOfAHoldersDataWakesNobodyButTheHolder(t *testing.T) {
 // next one is granted by a listing.
 func TestRealASetAndADeletionAreNoRelease(t *testing.T) {
 	const evictions = 200
-	path, taps, conn := harness.NewPath(t), harness.NewTaps(harness.Server()), harness.Raw(t)
-	dial := func() *zkrecipes.Client { return recipetest.Dial(t, &zkrecipes.Options{Dialer: taps.Dial}) }
+	path, taps, conn, seen := harness.NewPath(t), harness.NewTaps(harness.Server()), harness.Raw(t), recipetest.NewRecorder()
+	dial := func() *zkrecipes.Client {
+		return recipetest.Dial(t, &zkrecipes.Options{Dialer: taps.Dial, Trace: seen.Trace()})
+	}
 	holds, waits := dial(), dial()
 	holder := recipetest.Held(t, recipetest.Mutex(holds, path).Lock)
-	for range evictions {
+	for i := range evictions {
 		a := recipetest.Later(t, recipetest.Mutex(waits, path).Lock)
-		recipetest.Sleeps(t, waits, 2)
+		seen.Nth(t, 1+i, "queued")
 		listings := taps.Count("getChildren2")
 		place := holder.Check().Path
 		_, err := conn.Set(place, []byte("released"), -1)

@@ -81,17 +81,16 @@ func TestAWaiterThatWasEvictedUnheardIsGrantedNothing(t *testing.T) {
 
 func TestAGrantSignalledOnAnEarlierConnectionIsHandedOutAtOnce(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-		c := w.Client(nil)
+		core := w.NewCore()
 		holder := recipetest.LockOn(t, zkrecipes.NewMutex(w.Stranger(nil), w.Path))
-		s, _ := recipetest.Core(c).Session()
-		p, err := mutexLine(c, w.Path).Join(t.Context(), s, layout.KindLock)
+		p, err := core.MutexLine(w.Path).Join(t.Context(), core.S, layout.KindLock)
 		require.NoError(t, err)
 		turn := harness.GoErr(t, func(ctx context.Context) error { return p.AwaitTurn(ctx, nil) })
 		synctest.Wait()
 		require.NoError(t, holder.Release())
 		turn.Get()
 		require.True(t, p.HasTurn)
-		w.Srv.Disconnect(recipetest.SessionID(c))
+		w.Srv.Disconnect(core.S.ID())
 		time.Sleep(time.Second)
 		require.Empty(t, w.Requests(func() {
 			g, err := p.Grant(t.Context())
@@ -194,11 +193,11 @@ func TestSearchEndsWithTheSession(t *testing.T) {
 
 func TestAPlaceOfAnotherSessionIsNotAdopted(t *testing.T) {
 	recipetest.EachSideInBubble(t, func(t *testing.T, w *recipetest.SideWorld) {
-		c, uuid := w.Client(nil), layout.NewUUID()
+		core, uuid := w.NewCore(), layout.NewUUID()
+		w.Client(nil) // makes the line
 		_, err := w.Bare().Create(w.Path+"/_c_"+uuid+"-"+string(w.Kind), nil, zk.FlagEphemeral|zk.FlagSequence, zk.WorldACL(zk.PermAll))
 		require.NoError(t, err)
-		s, _ := recipetest.Core(c).Session()
-		_, err = mutexLine(c, w.Path).FindLostJoin(s, line.JoinOf(uuid))
+		_, err = core.MutexLine(w.Path).FindLostJoin(core.S, line.JoinOf(uuid))
 		require.ErrorIs(t, err, zkconn.ErrNotSent)
 		require.Len(t, w.Line(), 1, "the place is not deleted either")
 	})

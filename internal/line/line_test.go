@@ -10,10 +10,8 @@ import (
 
 	"github.com/zkrecipes/zkrecipes"
 	"github.com/zkrecipes/zkrecipes/internal/harness"
-	"github.com/zkrecipes/zkrecipes/internal/layout"
 	"github.com/zkrecipes/zkrecipes/internal/line"
 	"github.com/zkrecipes/zkrecipes/internal/recipetest"
-	"github.com/zkrecipes/zkrecipes/internal/session"
 	"github.com/zkrecipes/zkrecipes/internal/zkserver"
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
@@ -110,14 +108,6 @@ func TestDataSetBetweenTheFirstReadAndTheFirstJoinIsKept(t *testing.T) {
 		require.Equal(t, "mine", w.Text(w.Path))
 		require.Empty(t, w.Line())
 	})
-}
-
-// mutexLine returns the line of a Mutex, whose state is the client's.
-func mutexLine(c *zkrecipes.Client, path string) *line.Line {
-	return &line.Line{
-		At:    session.At{Client: recipetest.Core(c), Path: path, Recipe: string(zkrecipes.RecipeMutex)},
-		Kinds: layout.LockKinds, Blocks: line.EveryoneBlocks, Foreign: layout.IsRWLockKind,
-	}
 }
 
 func TestALineThatWasIdleIsReadAgain(t *testing.T) {

@@ -146,11 +146,12 @@ func TestRealNothingThatWasGivenBackComesBackForGood(t *testing.T) {
 
 func TestRealAGrantThatWasLostEndsAndAWaitGoesOn(t *testing.T) {
 	t.Parallel()
-	r := newRollback(t)
+	r, seen := newRollback(t), recipetest.NewRecorder()
+	c := recipetest.DialTo(t, []string{r.node.Addr()}, &zkrecipes.Options{SessionTimeout: rollbackTimeout, Trace: seen.Trace()})
 	r.save()
 	l := recipetest.Held(t, zkrecipes.NewMutex(r.clients[0], "/mutex").Lock)
-	waiter := recipetest.Later(t, zkrecipes.NewMutex(r.clients[1], "/mutex").Lock)
-	recipetest.Sleeps(t, r.clients[1], 2)
+	waiter := recipetest.Later(t, zkrecipes.NewMutex(c, "/mutex").Lock)
+	seen.Nth(t, 1, "queued")
 	r.goBack()
 	require.ErrorIs(t, harness.Cause(t, l.Context(t.Context())), zkrecipes.ErrLost)
 	require.NoError(t, waiter.Get().Release(), "nobody has evicted it")

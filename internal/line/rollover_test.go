@@ -198,11 +198,11 @@ func TestAContextThatEndsAsideLeavesNothingBehind(t *testing.T) {
 			time.Sleep(time.Second)
 		}
 		require.Len(t, w.Line(), 1)
-		require.LessOrEqual(t, recipetest.WatchesOf(c), 1, "all share the watch on the holder's place")
+		require.LessOrEqual(t, len(w.SessionOf(c).Watches), 1, "all share the watch on the holder's place")
 		require.NoError(t, holder.Release())
 		synctest.Wait()
 		require.Empty(t, w.Line())
-		require.Zero(t, recipetest.WatchesOf(c))
+		require.Empty(t, w.SessionOf(c).Watches)
 	})
 }
 

@@ -18,7 +18,7 @@ func TestAReaderWaitsForTheNearestWriterAhead(t *testing.T) {
 				first, between, nearest, last := w.CuratorPlace("__WRIT__"), w.CuratorPlace("__READ__"), w.CuratorPlace("__WRIT__"), w.CuratorPlace("__READ__")
 				reader := w.MustWait(w.OurLock.RLock)
 				own := w.Path + "/" + w.Line()[4].Name
-				require.ElementsMatch(t, []string{own, nearest}, recipetest.Watched(w.C))
+				require.ElementsMatch(t, []string{own, nearest}, w.SessionOf(w.C).Watches)
 				raw := w.Bare()
 				goes := func(places ...string) map[string]int {
 					return w.Requests(func() {
@@ -29,7 +29,7 @@ func TestAReaderWaitsForTheNearestWriterAhead(t *testing.T) {
 				}
 				if nearestGoesFirst {
 					require.Equal(t, 1, goes(nearest)["getChildren2"], "it looks again")
-					require.Contains(t, recipetest.Watched(w.C), first)
+					require.Contains(t, w.SessionOf(w.C).Watches, first)
 					require.True(t, reader.Waiting())
 					goes(first)
 				} else {

@@ -97,9 +97,10 @@ func TestRealProcessPausedLongerThanItsSessionGetsErrLost(t *testing.T) {
 				conn := harness.Raw(t)
 				harness.MakeParents(t, conn, path+"-data")
 				p, held := startHolder(t, side, mode, path)
-				c := recipetest.Dial(t, nil)
+				seen := recipetest.NewRecorder()
+				c := recipetest.Dial(t, &zkrecipes.Options{Trace: seen.Trace()})
 				waiter := recipetest.Later(t, side.Theirs(c, path).Lock)
-				recipetest.Sleeps(t, c, 2)
+				seen.Nth(t, 1, "queued")
 				if mode == "commit" {
 					harness.Eventually(t, "Commits", func() bool {
 						data, _, err := conn.Get(path + "-data")
@@ -147,7 +148,7 @@ func TestRealLockOfAKilledProcessIsFreeAfterItsTimeout(t *testing.T) {
 			seen := recipetest.NewRecorder()
 			c := recipetest.Dial(t, &zkrecipes.Options{Trace: seen.Trace()})
 			waiter := recipetest.Later(t, side.Theirs(c, path).Lock)
-			recipetest.Sleeps(t, c, 2)
+			seen.Nth(t, 1, "queued")
 
 			killed := time.Now()
 			p.Signal(syscall.SIGKILL)

@@ -159,10 +159,11 @@ func TestFailureThatIsLongIsCut(t *testing.T) {
 func TestLargestItemsBecomeDeadLettersWithoutAFailure(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		q := strict(w, 1)
-		engine, s := recipetest.QueueOf(q), recipetest.Live(t, w.ClientOf(q))
-		log := queue.NewQueueLog(s, engine.DeadLettersPath())
-		claim := engine.NewClaim(s, queue.NewQueueLog(s, engine.Abs()).Segment(0)+"/"+queuelog.NewID()+"0000000000")
-		largest := jute.MaxFrame - zkconn.MultiSize(claim.AckOps(true).All(), log.LargestAppend([]queuelog.Item{{ID: queuelog.NewID()}}, engine.SegmentSize).Ops)
+		core := w.NewCore()
+		like := engine(core, w.Path, queue.Options{})
+		log := queue.NewQueueLog(core.S, like.DeadLettersPath())
+		claim := like.NewClaim(core.S, queue.NewQueueLog(core.S, like.Abs()).Segment(0)+"/"+queuelog.NewID()+"0000000000")
+		largest := jute.MaxFrame - zkconn.MultiSize(claim.AckOps(true).All(), log.LargestAppend([]queuelog.Item{{ID: queuelog.NewID()}}, like.SegmentSize).Ops)
 		line, err := json.Marshal(queue.Failure{Queue: w.Path, Attempts: 1, Text: recipetest.ErrHandler.Error()})
 		require.NoError(t, err)
 		for room, want := range map[int]zkrecipes.Failure{ // the bytes of a request that an item leaves for a note

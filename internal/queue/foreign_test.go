@@ -31,7 +31,7 @@ func TestItemWithAForeignZnodeBelowIsSetAside(t *testing.T) {
 			require.Equal(t, []string{"x"}, listed(t, q.DeadLetters()))
 		},
 		"moved": func(t *testing.T, w *recipetest.World, q *zkrecipes.Queue) {
-			to := next(w.ClientOf(q), 9, nil)
+			to := zkrecipes.NewQueue(w.ClientOf(q), "/next", nil)
 			ackPutOn(t, recipetest.TakeOn(t, q), to, "moved")
 			require.Equal(t, []string{"moved"}, listed(t, to))
 			require.Equal(t, []string{"y", "z"}, recipetest.Drain(t, q))
@@ -46,8 +46,7 @@ func TestItemWithAForeignZnodeBelowIsSetAside(t *testing.T) {
 		"purged": func(t *testing.T, w *recipetest.World, q *zkrecipes.Queue) { require.Equal(t, 3, purge(t, q)) },
 	}, func(t *testing.T, w *recipetest.World, end func(*testing.T, *recipetest.World, *zkrecipes.Queue)) {
 		opts, log := recipetest.Logged()
-		q := w.QueueWith(w.Stranger(opts), &zkrecipes.QueueOptions{MaxAttempts: 3})
-		recipetest.QueueOf(q).SegmentSize = 2
+		q := w.QueueWith(w.Sealing(2, opts), &zkrecipes.QueueOptions{MaxAttempts: 3})
 		recipetest.PutOn(t, q, "x", "y", "z")
 		stays := w.Items()[0]
 		znode := w.Foreign(w.Bare(), stays, "note")

@@ -14,6 +14,8 @@ import (
 
 	"github.com/zkrecipes/zkrecipes"
 	"github.com/zkrecipes/zkrecipes/internal/harness"
+	"github.com/zkrecipes/zkrecipes/internal/hold"
+	"github.com/zkrecipes/zkrecipes/internal/queue"
 	"github.com/zkrecipes/zkrecipes/internal/queuelog"
 	"github.com/zkrecipes/zkrecipes/internal/recipetest"
 )
@@ -61,11 +63,14 @@ func eachInBubble[C any](t *testing.T, cases map[string]C, f func(t *testing.T, 
 	}
 }
 
-// next returns a second queue of a client, with segments of n creates.
-func next(c *zkrecipes.Client, n int64, opts *zkrecipes.QueueOptions) *zkrecipes.Queue {
-	q := zkrecipes.NewQueue(c, "/next", opts)
-	recipetest.QueueOf(q).SegmentSize = n
-	return q
+// engine returns a queue as it is below the API.
+func engine(c recipetest.Core, path string, opts queue.Options) *queue.Queue {
+	return queue.New(c.Client, path, opts, queue.Hooks{
+		Acquire: func(ctx context.Context, _, _ string) (context.Context, func(*hold.Grant, error)) {
+			return ctx, func(*hold.Grant, error) {}
+		},
+		Logged: func(id string) any { return id },
+	})
 }
 
 // strict returns the world's queue with a bound of attempts, for a new client.
@@ -160,14 +165,15 @@ func serve(t testing.TB, q *zkrecipes.Queue, f func(*zkrecipes.Item) error) *han
 	return h
 }
 
-// bury makes dead letters of items whose handler fails with their data.
+// bury makes dead letters of items whose handler fails with their data, one after the other.
 func bury(t *testing.T, q *zkrecipes.Queue, items ...string) (ids []zkrecipes.ItemID) {
 	t.Helper()
-	recipetest.QueueOf(q).Opts.Backoff = func(int) time.Duration { return 0 } // else they overtake each other
-	ids = recipetest.PutOn(t, q, items...)
 	a := serve(t, q, func(it *zkrecipes.Item) error { return errors.New("cannot work on " + string(it.Data)) })
-	time.Sleep(time.Hour)
-	synctest.Wait()
+	for _, item := range items {
+		ids = append(ids, recipetest.PutOn(t, q, item)...)
+		time.Sleep(time.Hour)
+		synctest.Wait()
+	}
 	require.NoError(t, stop(a.Call))
 	return ids
 }

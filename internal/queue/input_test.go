@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"math"
+	"net"
 	"slices"
 	"sort"
 	"strings"
@@ -16,6 +17,7 @@ import (
 	"github.com/zkrecipes/zkrecipes"
 	"github.com/zkrecipes/zkrecipes/internal/harness"
 	"github.com/zkrecipes/zkrecipes/internal/jute"
+	"github.com/zkrecipes/zkrecipes/internal/queue"
 	"github.com/zkrecipes/zkrecipes/internal/queuelog"
 	"github.com/zkrecipes/zkrecipes/internal/recipetest"
 )
@@ -112,7 +114,7 @@ func TestRealItemsAndAcksOverTheSizeLimitAreRefused(t *testing.T) {
 	c := recipetest.Dial(t, &zkrecipes.Options{Dialer: taps.Dial})
 	plain := zkrecipes.NewQueue(c, path, nil)
 	recipetest.Warm(t, plain)
-	s, _ := recipetest.Core(c).Session()
+	core := recipetest.NewCore(t, harness.Servers(), new(net.Dialer).DialContext)
 	for name, opts := range map[string]*zkrecipes.QueueOptions{
 		"no dead letters":  {MaxAttempts: -1},
 		"bounded":          {MaxAttempts: -1, MaxLen: 5},
@@ -120,9 +122,9 @@ func TestRealItemsAndAcksOverTheSizeLimitAreRefused(t *testing.T) {
 		"far dead letters": {MaxAttempts: 1, DeadLetter: "/" + strings.Repeat("d", 20_000)},
 	} {
 		t.Run(name, func(t *testing.T) {
-			q := zkrecipes.NewQueue(c, path, opts)
+			q, like := zkrecipes.NewQueue(c, path, opts), engine(core, path, queue.Options(*opts))
 			tooLarge := sort.Search(jute.MaxFrame, func(n int) bool {
-				return recipetest.QueueOf(q).CheckFits(s, []queuelog.Item{{ID: queuelog.NewID(), Data: make([]byte, n)}}) != nil
+				return like.CheckFits(core.S, []queuelog.Item{{ID: queuelog.NewID(), Data: make([]byte, n)}}) != nil
 			})
 			require.Greater(t, tooLarge, jute.MaxFrame-100_000)
 			_, err := q.Put(ctx, make([]byte, tooLarge))
@@ -209,7 +211,7 @@ func TestRealQueueSetsACLsOnItsZnodes(t *testing.T) {
 	for _, name := range append(recipetest.Tree(t, raw, path), "") {
 		acl, _, err := raw.GetACL(path + name)
 		require.NoError(t, err)
-		require.Equal(t, recipetest.Core(c).ACL, acl, name)
+		require.Equal(t, zk.DigestACL(zk.PermAll, "user", "secret"), acl, name)
 		if strings.Contains(name, ".") || strings.HasSuffix(name, queuelog.ClaimName) {
 			claims++
 		}

@@ -24,14 +24,16 @@ func TestAckPutRefusesBadInput(t *testing.T) {
 		q := w.Queue(w.Stranger(nil))
 		recipetest.PutOn(t, q, "x")
 		it := recipetest.TakeOn(t, q)
-		to := func(opts *zkrecipes.QueueOptions) *zkrecipes.Queue { return next(w.ClientOf(q), 9, opts) }
+		to := func(opts *zkrecipes.QueueOptions) *zkrecipes.Queue {
+			return zkrecipes.NewQueue(w.ClientOf(q), "/next", opts)
+		}
 		for want, put := range map[string]struct {
 			to   *zkrecipes.Queue
 			data string
 		}{
 			"other queue: not made by NewQueue":                                           {nil, "y"},
 			`other queue: path does not begin with "/"`:                                   {zkrecipes.NewQueue(w.ClientOf(q), "next", nil), "y"},
-			"put into /next: the queue belongs to another Client":                         {next(w.Stranger(nil), 9, nil), "y"},
+			"put into /next: the queue belongs to another Client":                         {zkrecipes.NewQueue(w.Stranger(nil), "/next", nil), "y"},
 			"put into /next: QueueOptions.MaxLen is 9, and AckPut does not wait for room": {to(&zkrecipes.QueueOptions{MaxLen: 9}), "y"},
 			"put into /next: item of 2 bytes: QueueOptions.MaxItemBytes is 1":             {to(&zkrecipes.QueueOptions{MaxItemBytes: 1}), "yy"},
 			"put into /next: request of 2000301 bytes":                                    {to(nil), strings.Repeat("y", 2_000_000)},
@@ -58,7 +60,7 @@ func TestAckPutRefusesBadInput(t *testing.T) {
 func TestAckPutIsOneTransaction(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		q, conn, ctx := w.Queue(w.Stranger(nil)), w.Bare(), t.Context()
-		to := next(w.ClientOf(q), 100, nil)
+		to := zkrecipes.NewQueue(w.ClientOf(q), "/next", nil)
 		recipetest.PutOn(t, q, "x")
 		recipetest.PutOn(t, to, "before")
 		it := recipetest.TakeOn(t, q)
@@ -111,7 +113,7 @@ func TestAckPutThatIsRefusedChangesNothing(t *testing.T) {
 		recipetest.PutOn(t, other, "0")
 		_, err = conn.SetACL("/other/s/0000000000", zk.WorldACL(zk.PermRead), -1)
 		require.NoError(t, err)
-		for name, to := range map[string]*zkrecipes.Queue{"/next": next(w.ClientOf(q), 9, nil), "/other": other} {
+		for name, to := range map[string]*zkrecipes.Queue{"/next": zkrecipes.NewQueue(w.ClientOf(q), "/next", nil), "/other": other} {
 			_, err := it.AckPut(t.Context(), to, bytesOf("y"))
 			require.ErrorIs(t, err, zk.ErrNoAuth)
 			require.EqualError(t, err, "zkrecipes: ack an item of "+w.Path+": put into "+name+": zk: not authenticated")
@@ -126,7 +128,7 @@ func TestAckPutThatIsRefusedChangesNothing(t *testing.T) {
 func TestAckPutWhoseContextEndsIsSeenToItsEnd(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		q := w.Queue(w.Stranger(nil))
-		to := next(w.ClientOf(q), 9, nil)
+		to := zkrecipes.NewQueue(w.ClientOf(q), "/next", nil)
 		recipetest.PutOn(t, q, "x")
 		recipetest.PutOn(t, to, "before")
 		it := recipetest.TakeOn(t, q)

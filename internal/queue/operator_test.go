@@ -45,7 +45,9 @@ func TestItemWhoseClaimIsDeletedIsLostAndDeliveredAgain(t *testing.T) {
 		again := next.Get()
 		require.Equal(t, it.ID, again.ID)
 		require.Equal(t, 2, again.Attempt)
-		require.Equal(t, w.Segment(0)+"/"+w.Flags()[0], recipetest.TakenOf(again).Claim.Path)
+		_, stat, err := conn.Get(w.Segment(0) + "/" + w.Flags()[0])
+		require.NoError(t, err)
+		require.Equal(t, recipetest.NewToken(stat.Czxid, 0), again.Token())
 		require.ErrorIs(t, it.Ack(t.Context()), zkrecipes.ErrLost)
 		require.ErrorIs(t, it.Nack(t.Context()), zkrecipes.ErrLost)
 		require.NoError(t, again.Err())
@@ -67,25 +69,26 @@ func TestSweepOfAClaimLeavesTheNextConsumersAlone(t *testing.T) {
 			beforeAndAfter(t, func(t *testing.T, w *recipetest.World, after bool) {
 				q, conn := w.Queue(w.Stranger(nil)), w.Bare()
 				recipetest.PutOn(t, q, "x")
-				claim := recipetest.TakenOf(recipetest.TakeOn(t, q)).Claim
+				recipetest.TakeOn(t, q)
+				flag, exclusion := w.Segment(0)+"/"+w.Flags()[0], w.Items()[0]+queuelog.ClaimName
 				time.Sleep(2 * time.Second) // the flag is watched by now
 				other := q
 				if !sameClient {
 					other = w.Queue(w.Stranger(nil))
 				}
 				next := w.TakeLater(other)
-				w.Plan.Add(zktest.Fault{Do: zktest.Delay, Op: op, Path: claim.Exclusion(), For: 2 * time.Second, After: after})
-				require.NoError(t, conn.Delete(claim.Path, -1))
+				w.Plan.Add(zktest.Fault{Do: zktest.Delay, Op: op, Path: exclusion, For: 2 * time.Second, After: after})
+				require.NoError(t, conn.Delete(flag, -1))
 				time.Sleep(time.Second)
 				if op != "delete" || !after { // else it is the next one's
-					err := conn.Delete(claim.Exclusion(), -1)
+					err := conn.Delete(exclusion, -1)
 					// It may be the next consumer's read that was delayed, and not the holder's.
 					require.True(t, err == nil || op == "getData" && errors.Is(err, zk.ErrNoNode), "%v", err)
 				}
 				again := next.Get()
 				time.Sleep(time.Minute)
 				require.NoError(t, again.Err())
-				require.Equal(t, []string{queuelog.ClaimName[1:]}, w.Srv.Children(recipetest.TakenOf(again).Claim.Item), "it excludes")
+				require.Equal(t, []string{queuelog.ClaimName[1:]}, w.Srv.Children(w.Items()[0]), "it excludes")
 				recipetest.AckOn(t, again)
 				require.Empty(t, w.Items())
 			})
@@ -99,19 +102,20 @@ func TestSweepDeletesNoClaimMadeSinceItFoundNone(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		q, conn := w.Queue(w.Stranger(nil)), w.Bare()
 		recipetest.PutOn(t, q, "x")
-		claim := recipetest.TakenOf(recipetest.TakeOn(t, q)).Claim
+		recipetest.TakeOn(t, q)
+		flag, exclusion := w.Segment(0)+"/"+w.Flags()[0], w.Items()[0]+queuelog.ClaimName
 		time.Sleep(2 * time.Second) // the flag is watched by now
-		w.Plan.Add(zktest.Fault{Do: zktest.Delay, Op: "setData", Path: claim.Exclusion(), For: time.Second})
-		w.Plan.Add(zktest.Fault{Do: zktest.Delay, Op: "delete", Path: claim.Exclusion(), For: time.Second})
-		_, err := conn.Multi(&zk.DeleteRequest{Path: claim.Path, Version: -1})
+		w.Plan.Add(zktest.Fault{Do: zktest.Delay, Op: "setData", Path: exclusion, For: time.Second})
+		w.Plan.Add(zktest.Fault{Do: zktest.Delay, Op: "delete", Path: exclusion, For: time.Second})
+		_, err := conn.Multi(&zk.DeleteRequest{Path: flag, Version: -1})
 		require.NoError(t, err)
 		synctest.Wait()
-		_, err = conn.Multi(&zk.DeleteRequest{Path: claim.Exclusion(), Version: -1}) // which the plan does not delay
+		_, err = conn.Multi(&zk.DeleteRequest{Path: exclusion, Version: -1}) // which the plan does not delay
 		require.NoError(t, err)
 		time.Sleep(3 * time.Second / 2)
 		it := recipetest.TakeOn(t, w.Queue(w.Stranger(nil)))
 		time.Sleep(time.Minute)
-		require.Equal(t, []string{queuelog.ClaimName[1:]}, w.Srv.Children(claim.Item), "it excludes")
+		require.Equal(t, []string{queuelog.ClaimName[1:]}, w.Srv.Children(w.Items()[0]), "it excludes")
 		recipetest.AckOn(t, it)
 	})
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/zkrecipes/zkrecipes"
 	"github.com/zkrecipes/zkrecipes/internal/jute"
+	"github.com/zkrecipes/zkrecipes/internal/queue"
 	"github.com/zkrecipes/zkrecipes/internal/queuelog"
 	"github.com/zkrecipes/zkrecipes/internal/recipetest"
 )
@@ -32,8 +33,7 @@ func TestBatchFillsSegmentsInOneTransaction(t *testing.T) {
 		"beyond the third":            {5, 4, 12, []int{5, 5, 5, 1}},
 		"no segment":                  {5, 1, 2, []int{3}},
 	}, func(t *testing.T, w *recipetest.World, test batch) {
-		q := w.Queue(w.Stranger(nil))
-		recipetest.QueueOf(q).SegmentSize = test.size
+		q := w.Small(test.size, nil)
 		consumer := w.Queue(w.Stranger(nil))
 		recipetest.PutAllOn(t, q, 0, test.before)
 		before := w.Srv.Counts()
@@ -52,18 +52,15 @@ func TestBatchFillsSegmentsInOneTransaction(t *testing.T) {
 // The batch wakes it, although all but one of its items go elsewhere.
 func TestBatchWakesTheConsumerThatSleepsOnAFullSegment(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-		q := w.Queue(w.Stranger(nil))
+		q := strict(w, -1)
 		recipetest.PutOn(t, q, "many claims")
 		for range 20 {
 			recipetest.NackOn(t, recipetest.TakeOn(t, q))
-			recipetest.QueueOf(q).Opts.MaxAttempts = -1
 		}
 		recipetest.AckOn(t, recipetest.TakeOn(t, q))
 		taking := w.TakeLater(q)
 		require.True(t, taking.Waiting())
-		producer := w.Queue(w.Stranger(nil))
-		recipetest.QueueOf(producer).SegmentSize = 10
-		recipetest.PutAllOn(t, producer, 0, 15)
+		recipetest.PutAllOn(t, w.Small(10, nil), 0, 15)
 		synctest.Wait()
 		require.False(t, taking.Waiting())
 		it := taking.Get()
@@ -78,8 +75,7 @@ func TestBatchWakesTheConsumerThatSleepsOnAFullSegment(t *testing.T) {
 // a batch stays together.
 func TestPutGoesOnBehindASegmentThatOthersSealed(t *testing.T) {
 	eachInBubble(t, map[string]int{"one item": 1, "a batch": 8}, func(t *testing.T, w *recipetest.World, n int) {
-		q, other := w.Queue(w.Stranger(nil)), w.Queue(w.Stranger(nil))
-		recipetest.QueueOf(q).SegmentSize, recipetest.QueueOf(other).SegmentSize = 10, 3
+		q, other := w.Small(10, nil), w.Small(3, nil)
 		recipetest.PutOn(t, q, "0")
 		recipetest.PutAllOn(t, other, 1, 9)
 		require.Equal(t, []int{3, 3, 3, 1}, w.SegmentSizes())
@@ -95,13 +91,15 @@ func TestLargestBatchFitsIntoARequest(t *testing.T) {
 	eachOf(t, []int64{1, 3, 100}, func(t *testing.T, w *recipetest.World, size int64) {
 		q := w.Small(size, nil)
 		recipetest.PutOn(t, q, "first use")
-		s := recipetest.Live(t, w.ClientOf(q))
+		core := w.NewCore()
+		like := engine(core, w.Path, queue.Options{})
+		like.SegmentSize = size
 		tooMany := sort.Search(1<<15, func(n int) bool {
 			items := make([]queuelog.Item, n)
 			for i := range items {
 				items[i].ID = queuelog.NewID()
 			}
-			return recipetest.QueueOf(q).CheckFits(s, items) != nil
+			return like.CheckFits(core.S, items) != nil
 		})
 		session := recipetest.SessionID(w.ClientOf(q))
 		requests := w.Requests(func() {

@@ -61,7 +61,7 @@ type Hooks struct {
 	Logged func(id string) any
 }
 
-// segmentSize is that of a Client's queues, in simulations; 0: the default.
+// segmentSize is that of a Client's queues, in tests; 0: the default.
 type segmentSize struct{ n int64 }
 
 // SetSegmentSize sets how many items the segments of the Client's queues have, 0 for the default.

@@ -42,7 +42,7 @@ func TestItemsShowWhoHasAnItemAndSinceWhen(t *testing.T) {
 		_, err := other.Find(t.Context(), "x")
 		require.ErrorIs(t, err, zkrecipes.ErrItemGone)
 		require.EqualError(t, err, "zkrecipes: find an item of "+w.Path+": no such item")
-		_, err = next(w.ClientOf(q), 4, nil).Find(t.Context(), ids[0])
+		_, err = zkrecipes.NewQueue(w.ClientOf(q), "/next", nil).Find(t.Context(), ids[0])
 		require.ErrorIs(t, err, zkrecipes.ErrItemGone, "no queue")
 
 		// It is given back while it is read.

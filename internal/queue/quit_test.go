@@ -9,7 +9,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/zkrecipes/zkrecipes"
 	"github.com/zkrecipes/zkrecipes/internal/harness"
 	"github.com/zkrecipes/zkrecipes/internal/queue"
 	"github.com/zkrecipes/zkrecipes/internal/recipetest"
@@ -22,19 +21,17 @@ import (
 func TestATakeThatEndsAsItsClaimIsAnsweredReturnsNoItemThatGoesToAnother(t *testing.T) {
 	srv := zktest.NewServer(t, zktest.InMemory())
 	link := harness.NewLink(srv)
-	c, err := zkrecipes.Dial(harness.Within(t, time.Minute), []string{srv.Addr()}, &zkrecipes.Options{Dialer: link.Dial})
-	require.NoError(t, err)
-	defer c.Close()
-	q := zkrecipes.NewQueue(c, "/jobs", nil)
-	recipetest.PutOn(t, q, "x")
+	core := recipetest.NewCore(t, []string{srv.Addr()}, link.Dial)
+	q := engine(core, "/jobs", queue.Options{})
+	require.NoError(t, q.Put(t.Context(), queue.NewItems(bytesOf("x"))))
 	srv.Plan().Add(zktest.Fault{Do: zktest.Delay, Op: recipetest.OpClaimAlone, After: true, For: time.Second / 2})
 	ctx, cancel := context.WithCancel(t.Context())
-	first := harness.Go(t, func(context.Context) (*zkrecipes.Item, error) { return q.Take(ctx) })
+	first := harness.Go(t, func(context.Context) ([]*queue.Item, error) { return q.Take(ctx, 1) })
 	harness.Eventually(t, "the claim is made", func() bool { return srv.Plan().Fired()["delay after"] > 0 })
 	link.Stop()
 
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1)) // a goroutine that wakes up runs next
-	mu := &queue.PoolsOf(recipetest.QueueOf(q).Client).Mu
+	mu := &queue.PoolsOf(core.Client).Mu
 	mu.Lock()
 	cancel()
 	harness.Eventually(t, "the Take leaves", func() bool { return waitsForLock("(*Queue).takeN(") })
@@ -47,14 +44,15 @@ func TestATakeThatEndsAsItsClaimIsAnsweredReturnsNoItemThatGoesToAnother(t *test
 	}
 	mu.Unlock()
 
-	it, err := first.Wait()
+	items, err := first.Wait()
 	if err == nil {
-		recipetest.PutOn(t, q, "y") // for the next one
+		require.NoError(t, q.Put(t.Context(), queue.NewItems(bytesOf("y")))) // for the next one
 	} else {
 		require.ErrorIs(t, err, context.Canceled)
 	}
-	next := recipetest.TakeOn(t, q)
-	require.True(t, it == nil || it.ID != next.ID, "the item goes to both")
+	next, err := q.Take(harness.Within(t, 2*time.Minute), 1)
+	require.NoError(t, err)
+	require.True(t, len(items) == 0 || items[0].Claim.ID() != next[0].Claim.ID(), "the item goes to both")
 }
 
 // waitsForLock reports whether a goroutine waits for a mutex in this function of the package.

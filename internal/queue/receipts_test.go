@@ -79,7 +79,7 @@ func TestCallsGoOnWhenAllReceiptsWereDeleted(t *testing.T) {
 	eachInBubble(t, map[string]use{
 		"Put": {put, "/puts"}, "Put without a queue": {put, ""}, "Purge": {purge, "/puts"}, "Purge without a queue": {purge, ""},
 		"AckPut": {func(t *testing.T, w *recipetest.World, q *zkrecipes.Queue) {
-			ackPutOn(t, recipetest.TakeOn(t, q), next(w.ClientOf(q), 100, nil), "moved")
+			ackPutOn(t, recipetest.TakeOn(t, q), zkrecipes.NewQueue(w.ClientOf(q), "/next", nil), "moved")
 		}, "/puts"},
 	}, func(t *testing.T, w *recipetest.World, c use) {
 		q := w.Queue(w.Stranger(nil))
@@ -112,9 +112,9 @@ func TestReceiptsOfManyQueuesLeaveRoomInTheSession(t *testing.T) {
 			recipetest.PutOn(t, zkrecipes.NewQueue(c, fmt.Sprintf("/customer%03d", i), nil), "x")
 		}
 		w.Accounted(c)
-		load := recipetest.Load(c)
-		require.Less(t, load.Bytes, load.Bound*6/10)
-		require.Greater(t, load.Bytes, load.Bound*4/10)
+		now := c.Status()
+		require.Less(t, now.ZnodeBytes, now.MaxZnodeBytes*6/10)
+		require.Greater(t, now.ZnodeBytes, now.MaxZnodeBytes*4/10)
 		w.LockMany(c, 40)
 	})
 }

@@ -90,7 +90,7 @@ func TestConsumerGoesOnWhateverAnOperatorDoesAtAnyRequest(t *testing.T) {
 // which is not made again: what follows it would never be delivered.
 func TestSegmentThatWasFilledAndEmptiedMeanwhileIsNotMadeAgain(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-		q, other, conn := w.Queue(w.Stranger(nil)), w.Small(1, nil), w.Bare()
+		q, other, large, conn := w.Queue(w.Stranger(nil)), w.Small(1, nil), w.Queue(w.Stranger(nil)), w.Bare()
 		recipetest.PutOn(t, other, "kept") // fills the first segment
 		recipetest.TakeOn(t, q)
 		a := w.TakeLater(q)
@@ -102,13 +102,11 @@ func TestSegmentThatWasFilledAndEmptiedMeanwhileIsNotMadeAgain(t *testing.T) {
 		delayed("sync", "")
 		require.NoError(t, conn.Delete(w.Segment(1), -1))
 		synctest.Wait()
-		recipetest.QueueOf(other).SegmentSize = 100
-		recipetest.PutOn(t, other, "0") // in the segment, which other has made
+		recipetest.PutOn(t, large, "0") // in the segment, which that has made
 		recipetest.TakeOn(t, other)
 		delayed("getData", w.Segment(1))
 		time.Sleep(2 * time.Second)
 		require.Equal(t, map[string]int{"delay before": 2}, w.Plan.Fired())
-		recipetest.QueueOf(other).SegmentSize = 1
 		recipetest.PutOn(t, other, "1", "2")
 		recipetest.AckedOn(t, other)
 		recipetest.AckedOn(t, other)

@@ -30,7 +30,7 @@ func TestRemoveRemovesAFreeItem(t *testing.T) {
 		require.EqualError(t, err, "zkrecipes: remove an item of "+w.Path+": no such item")
 		require.ErrorIs(t, q.Remove(t.Context(), "x"), zkrecipes.ErrItemGone)
 		require.ErrorIs(t, w.Queue(w.Stranger(nil)).Remove(t.Context(), ""), zkrecipes.ErrItemGone)
-		require.ErrorIs(t, next(w.ClientOf(q), 2, nil).Remove(t.Context(), ids[0]), zkrecipes.ErrItemGone, "no queue")
+		require.ErrorIs(t, zkrecipes.NewQueue(w.ClientOf(q), "/next", nil).Remove(t.Context(), ids[0]), zkrecipes.ErrItemGone, "no queue")
 		require.NotContains(t, w.Srv.Children("/"), "next", "nothing was created")
 		require.Equal(t, []string{"0", "1", "3", "4"}, recipetest.Drain(t, q))
 		w.OneSegment(q)

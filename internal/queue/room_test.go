@@ -230,8 +230,7 @@ func TestADistantProducerIsNotOvertakenForEver(t *testing.T) {
 			return nil
 		})
 		time.Sleep(time.Second)
-		distant := w.Distant(roundTrip, 100)
-		recipetest.QueueOf(distant).Opts.MaxLen = bound
+		distant := w.Distant(roundTrip, &zkrecipes.QueueOptions{MaxLen: bound})
 		for i := range 10 {
 			began := time.Now()
 			recipetest.PutOn(t, distant, "x")
@@ -276,7 +275,7 @@ func TestABatchThatWaitsForRoomIsNotOvertaken(t *testing.T) {
 
 func TestAPlaceSaysWhoseItIsAndWhatItNeeds(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-		s, other := recipetest.Live(t, w.Stranger(nil)), recipetest.Live(t, w.Stranger(nil))
+		s, other := w.NewCore().S, w.NewCore().S
 		name := func(s *session.Session, items int) layout.PlaceName {
 			m, ok := layout.ParsePlace("_c_"+queue.Marked(s, layout.NewUUID(), items)+"-lock-0000000001", layout.LockKinds)
 			require.True(t, ok)

@@ -214,7 +214,7 @@ func TestWorkersGoOnIfOtherHandlersSucceed(t *testing.T) {
 	eachInBubble(t, ways, func(t *testing.T, w *recipetest.World, succeed func(context.Context, *zkrecipes.Item, *zkrecipes.Queue) error) {
 		c := w.Stranger(nil)
 		q := w.QueueWith(c, hourly(1))
-		to := next(c, 100, nil)
+		to := zkrecipes.NewQueue(c, "/next", nil)
 		for range 2 * queue.ParkedPerWorker {
 			recipetest.PutOn(t, q, "bad", "good")
 		}

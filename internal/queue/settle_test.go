@@ -117,7 +117,7 @@ func TestAckOfAClaimThatWasDeletedIsLost(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			eachInBubble(t, parts, func(t *testing.T, w *recipetest.World, deleted part) {
 				q, conn := w.Queue(w.Stranger(nil)), w.Bare()
-				to := next(w.ClientOf(q), 100, nil)
+				to := zkrecipes.NewQueue(w.ClientOf(q), "/next", nil)
 				recipetest.PutOn(t, to, "before")
 				recipetest.PutOn(t, q, "x")
 				it := recipetest.TakeOn(t, q)

@@ -22,10 +22,7 @@ import (
 func TestTakesDoNotListSegmentsInWhichNothingIsFreeAgainAndAgain(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		const old, n = 20, 100
-		producer, slow, q := w.Queue(w.Stranger(nil)), w.Queue(w.Stranger(nil)), w.Queue(w.Stranger(nil))
-		for _, q := range []*zkrecipes.Queue{producer, slow, q} {
-			recipetest.QueueOf(q).SegmentSize = 10
-		}
+		producer, slow, q := w.Small(10, nil), w.Small(10, nil), w.Small(10, nil)
 		recipetest.PutAllOn(t, producer, 0, old*10+n)
 		var held []*zkrecipes.Item
 		for i := range old * 10 {
@@ -104,7 +101,7 @@ func TestParkedItemsAreBounded(t *testing.T) {
 		require.NoError(t, err)
 		q, link := w.ConsumerWithLink()
 		link.SetLatency(time.Millisecond)
-		recipetest.QueueOf(q).Opts.Backoff = func(int) time.Duration { return time.Hour }
+		q = w.QueueWith(w.ClientOf(q), hourly(1))
 		most := 0
 		took := handle(t, q, n, func(*zkrecipes.Item) {
 			most = max(most, len(w.Flags()))
@@ -144,8 +141,7 @@ func TestTakeNClaimsNoItemThatIsClaimedWithoutAFlag(t *testing.T) {
 
 func TestNoItemIsDeliveredBeyondItsAttemptsIfTheDeadLettersFail(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-		q := w.Queue(w.Stranger(nil))
-		recipetest.QueueOf(q).Opts.MaxAttempts = 1
+		q := strict(w, 1)
 		recipetest.PutOn(t, q, "0", "1")
 		items := takeN(t, q, 2)
 		require.Len(t, items, 2)
@@ -169,8 +165,7 @@ func TestNoItemIsDeliveredBeyondItsAttemptsIfTheDeadLettersFail(t *testing.T) {
 func TestErrorOfOneTakerIsNotAnothers(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		c := w.Stranger(nil)
-		strict, lenient := w.Queue(c), w.Queue(c)
-		recipetest.QueueOf(strict).Opts.MaxAttempts, recipetest.QueueOf(lenient).Opts.MaxAttempts = 1, -1
+		strict, lenient := w.QueueWith(c, &zkrecipes.QueueOptions{MaxAttempts: 1}), w.QueueWith(c, &zkrecipes.QueueOptions{MaxAttempts: -1})
 		recipetest.PutOn(t, strict, "0")
 		recipetest.NackOn(t, recipetest.TakeOn(t, strict))
 		w.SpoilDeadLetters()
@@ -230,7 +225,7 @@ func TestServeBeginsNoHandlerOnceItsContextHasEnded(t *testing.T) {
 // attempt: no consumer sees an attempt that another one has seen.
 func TestAnAttemptIsSeenOnce(t *testing.T) {
 	eachInBubble(t, map[string]bool{"ended before": false, "ended after": true}, func(t *testing.T, w *recipetest.World, after bool) {
-		q := recipetest.QueueOf(w.Queue(w.Stranger(nil)))
+		q := engine(w.NewCore(), w.Path, queue.Options{})
 		recipetest.PutOn(t, w.Queue(w.Stranger(nil)), "x")
 		items, err := q.Take(t.Context(), 1)
 		require.NoError(t, err)
@@ -273,8 +268,7 @@ func TestAnItemThatWasClaimedForACallThatHasEndedIsTheNextOnes(t *testing.T) {
 // What was claimed for nobody is given back, whatever moment they end at.
 func TestTakesWithDeadlinesOfAnyLengthUseUpNoAttempts(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-		q := w.Distant(20*time.Millisecond, 100)
-		recipetest.QueueOf(q).Opts.MaxAttempts = 1000
+		q := w.Distant(20*time.Millisecond, &zkrecipes.QueueOptions{MaxAttempts: 1000})
 		recipetest.PutOn(t, q, "x")
 		taken, before := 0, w.Srv.Counts()
 		for d := time.Millisecond; d < 150*time.Millisecond; d += 7 * time.Millisecond {

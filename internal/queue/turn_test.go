@@ -241,12 +241,12 @@ func TestTakeNClaimsWhatIsFreeInOneTransaction(t *testing.T) {
 // that are free.
 func TestWorkersOfAClientShareAPlaceAndAClaim(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-		q := w.Queue(w.Stranger(nil))
-		recipetest.QueueOf(q).Opts.Workers = 8
-		release := make(chan struct{})
-		a := recipetest.ServeLater(t, q, func(_ context.Context, it *zkrecipes.Item) error {
-			<-release
-			return nil
+		core, release := w.NewCore(), make(chan struct{})
+		a := harness.GoErr(t, func(ctx context.Context) error {
+			return engine(core, w.Path, queue.Options{Workers: 8}).Serve(ctx, func(context.Context, *queue.Item) error {
+				<-release
+				return nil
+			})
 		})
 		synctest.Wait()
 		require.Len(t, w.Srv.Children(w.Path+"/line"), 1)
@@ -263,7 +263,7 @@ func TestWorkersOfAClientShareAPlaceAndAClaim(t *testing.T) {
 		require.NoError(t, stop(a))
 		synctest.Wait()
 		require.Empty(t, w.Srv.Children(w.Path+"/line"))
-		pools := queue.PoolsOf(recipetest.QueueOf(q).Client)
+		pools := queue.PoolsOf(core.Client)
 		pools.Mu.Lock()
 		require.Empty(t, pools.All)
 		pools.Mu.Unlock()

@@ -18,7 +18,6 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/harness"
 	"github.com/zkrecipes/zkrecipes/internal/jute"
 	"github.com/zkrecipes/zkrecipes/internal/layout"
-	"github.com/zkrecipes/zkrecipes/internal/session"
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
@@ -188,12 +187,6 @@ const (
 // Present returns the members in that barrier's round.
 func (w *World) Present() []layout.PlaceName {
 	return layout.ParsePlaces(w.Srv.Children(RoundOf2), barrier.MemberKinds)
-}
-
-func Live(t testing.TB, c *zkrecipes.Client) *session.Session {
-	s, err := Core(c).Live(t.Context())
-	require.NoError(t, err)
-	return s
 }
 
 // DoubleOf returns a double barrier of n on the path that tests in bubbles use.

@@ -13,6 +13,7 @@ import (
 	"github.com/zkrecipes/zkrecipes"
 	"github.com/zkrecipes/zkrecipes/internal/harness"
 	"github.com/zkrecipes/zkrecipes/internal/layout"
+	"github.com/zkrecipes/zkrecipes/internal/tuning"
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
@@ -108,6 +109,12 @@ func (w *SideWorld) RivalWaits(c *zkrecipes.Client) *harness.Call[*zkrecipes.Lea
 // Stranger returns a Client that has not used the line yet.
 func (w *World) Stranger(opts *zkrecipes.Options) *zkrecipes.Client {
 	w.T.Helper()
+	return w.Tuned(opts, func(*tuning.Constants) {})
+}
+
+// Tuned returns a Client that uses the constants that change leaves.
+func (w *World) Tuned(opts *zkrecipes.Options, change func(*tuning.Constants)) *zkrecipes.Client {
+	w.T.Helper()
 	o := zkrecipes.Options{}
 	if opts != nil {
 		o = *opts
@@ -115,7 +122,7 @@ func (w *World) Stranger(opts *zkrecipes.Options) *zkrecipes.Client {
 	if o.Dialer == nil {
 		o.Dialer = w.Srv.DialContext
 	}
-	c, err := zkrecipes.Dial(w.T.Context(), []string{w.Srv.Addr()}, &o)
+	c, err := zkrecipes.Dial(tuning.With(w.T.Context(), change), []string{w.Srv.Addr()}, &o)
 	require.NoError(w.T, err)
 	w.T.Cleanup(func() { c.Close() })
 	return c
@@ -173,21 +180,18 @@ func Writes(requests map[string]int) (n int) {
 	return n
 }
 
-// SessionID returns the id of a client's session.
-func SessionID(c *zkrecipes.Client) int64 {
-	s, _ := Core(c).Session()
-	return s.ID()
-}
+// SessionID returns the id of a client's session, 0 if it has none.
+func SessionID(c *zkrecipes.Client) int64 { return c.Status().Session }
 
-// EphemeralsOf returns the paths of the ephemeral znodes of a client's session.
-func (w *World) EphemeralsOf(c *zkrecipes.Client) []string {
-	id := c.Status().Session
+// SessionOf returns what the server knows of a client's session.
+func (w *World) SessionOf(c *zkrecipes.Client) zktest.Session {
+	id := SessionID(c)
 	for _, s := range w.Srv.Sessions() {
 		if s.ID == id {
-			return s.Ephemerals
+			return s
 		}
 	}
-	return nil
+	return zktest.Session{}
 }
 
 // Bare returns a bare go-zookeeper Conn.
@@ -199,9 +203,7 @@ func (w *World) Away(c *zkrecipes.Client) {
 	w.Plan.Add(zktest.Fault{Do: zktest.Refuse, Times: -1})
 	require.True(w.T, w.Srv.Disconnect(SessionID(c)))
 	synctest.Wait()
-	s, _ := Core(c).Session()
-	up, _ := s.Connected()
-	require.False(w.T, up)
+	require.False(w.T, c.Status().Connected)
 }
 
 // Back accepts connections again. It ends all other faults of the plan, too.

@@ -44,44 +44,43 @@ func (c *Lingering) Close() error {
 
 // RequireGivenUp requires that a lease whose session is not served any more, from now
 // on, ends after the session timeout, and that its place goes after
-// twice the timeout, once the attempt under way has failed.
-func (w *World) RequireGivenUp(l *zkrecipes.Lease) {
+// twice the timeout, once the attempt under way has failed. log has what the client warns of.
+func (w *World) RequireGivenUp(l *zkrecipes.Lease, log *Warnings) {
 	w.T.Helper()
-	timeout := HandleOf(l).Grant.Session.Timeout()
-	old, place := HandleOf(l).Grant.Session, l.Check().Path
-	time.Sleep(timeout)
+	place := l.Check().Path
+	time.Sleep(DefaultSessionTimeout)
 	require.ErrorIs(w.T, l.Err(), zkrecipes.ErrLost, "nobody could have used or released it for as long as the timeout")
 	require.True(w.T, w.Has(place), "the session lives on as yet")
 	require.ErrorIs(w.T, l.Release(), zkrecipes.ErrLost)
-	time.Sleep(2 * timeout) // one more for what is under way
-	require.True(w.T, old.IsOver())
-	require.ErrorIs(w.T, old.Cause(), zk.ErrSessionExpired)
-	require.ErrorContains(w.T, old.Cause(), "given up")
+	time.Sleep(2 * DefaultSessionTimeout) // one more for what is under way
+	over := log.With("session over")
+	require.NotEmpty(w.T, over)
+	require.Contains(w.T, over[0], zk.ErrSessionExpired.Error())
+	require.Contains(w.T, over[0], "given up")
 	require.False(w.T, w.Has(place))
 }
 
 // Flap drops the client's connection whenever it has been up for that long, for a
 // minute.
-func (w *World) Flap(s *session.Session, lasts time.Duration) {
-	for end := time.Now().Add(time.Minute); time.Now().Before(end) && !s.IsOver(); {
+func (w *World) Flap(c *zkrecipes.Client, lasts time.Duration) {
+	for end := time.Now().Add(time.Minute); time.Now().Before(end); {
 		time.Sleep(10 * time.Millisecond)
-		if up, _ := s.Connected(); up {
+		if c.Status().Connected {
 			time.Sleep(lasts)
-			w.Srv.Disconnect(s.ID())
+			w.Srv.Disconnect(SessionID(c))
 			synctest.Wait()
 		}
 	}
 }
 
-// WaitsInLine returns a call of Lock that has waited for a while, and its session.
-func (w *World) WaitsInLine() (*harness.Call[*zkrecipes.Lease], *session.Session) {
+// WaitsInLine returns a call of Lock that has waited for a while, and its client.
+func (w *World) WaitsInLine() (*harness.Call[*zkrecipes.Lease], *zkrecipes.Client) {
 	w.T.Helper()
 	Held(w.T, zkrecipes.NewMutex(w.Stranger(nil), w.Path).Lock)
 	c := w.Stranger(nil)
 	waiting := w.LockLater(c)
-	s, _ := Core(c).Session()
 	time.Sleep(3 * time.Second)
-	return waiting, s
+	return waiting, c
 }
 
 // Shorten makes connections whose handshakes ask for another session timeout.

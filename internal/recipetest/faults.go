@@ -81,6 +81,7 @@ type Driver struct {
 	Slow        bool     // a Take whose context ends may wait for the servers' answer
 	Loose       bool     // a fault may change how often znodes come and go
 	Stays       []string // patterns of the znodes that outlive a use
+	Segment     int64    // of queues, as in tuning.Constants
 }
 
 // effect is what a fault means for those whom it hits.
@@ -358,7 +359,7 @@ func mask(path string) string { return masked.ReplaceAllString(path, "*") }
 
 func (r *faultRun) run(t *testing.T, clean faultTrail) (faultTrail, bool) {
 	r.tracer = NewTracer(t)
-	r.c, r.other = r.Stranger(&zkrecipes.Options{Trace: r.tracer.Trace()}), r.Stranger(nil)
+	r.c, r.other = r.Sealing(r.d.Segment, &zkrecipes.Options{Trace: r.tracer.Trace()}), r.Sealing(r.d.Segment, nil)
 	if r.row.effect == evicts {
 		r.operator = r.Bare()
 	}
@@ -385,7 +386,7 @@ func (r *faultRun) run(t *testing.T, clean faultTrail) (faultTrail, bool) {
 	r.Plan.Stop()
 	r.rest(t, r.other, r.took, r.gave)
 	counted := r.Srv.Counts().Sub(before)
-	trail := faultTrail{changes: r.changed(), left: r.left(), watches: WatchesOf(r.c)}
+	trail := faultTrail{changes: r.changed(), left: r.left(), watches: len(r.SessionOf(r.c).Watches)}
 	for op, n := range counted.Requests {
 		if op != "ping" {
 			trail.requests += n
@@ -749,9 +750,7 @@ func (r *faultRun) actWhenMet(over context.Context) {
 func (r *faultRun) cutOff(d time.Duration, do func()) {
 	refuse := zktest.Fault{Do: zktest.Refuse, Times: -1}
 	r.Plan.Add(refuse)
-	if s, _ := Core(r.c).Session(); s != nil {
-		r.Srv.Disconnect(s.ID())
-	}
+	r.Srv.Disconnect(SessionID(r.c))
 	time.Sleep(time.Millisecond)
 	if do != nil {
 		go do()
@@ -800,16 +799,15 @@ func (r *faultRun) endClient(t *testing.T) {
 	default:
 		require.FailNow(t, r.row.name+" has not returned")
 	}
-	owner := fmt.Sprintf("ephemeral=0x%x", SessionID(r.c))
-	require.NotContains(t, r.Srv.Tree(), owner)
+	for _, s := range r.Srv.Sessions() {
+		require.True(t, s.ID == SessionID(r.other) || len(s.Ephemerals) == 0, "%v is left", s.Ephemerals)
+	}
 }
 
 // evict deletes the places of the client.
 func (r *faultRun) evict() {
-	owner := fmt.Sprintf(" ephemeral=0x%x", SessionID(r.c))
-	for line := range strings.Lines(r.Srv.Tree()) {
-		path, rest, _ := strings.Cut(line, " ")
-		if strings.Contains(" "+rest, owner) && !strings.Contains(path, "/puts/") {
+	for _, path := range r.SessionOf(r.c).Ephemerals {
+		if !strings.Contains(path, "/puts/") {
 			if err := r.operator.Delete(path, -1); err != nil && err != zk.ErrNoNode {
 				r.T.Errorf("delete %s: %v", path, err)
 			}

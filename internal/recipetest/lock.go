@@ -21,7 +21,6 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/layout"
 	"github.com/zkrecipes/zkrecipes/internal/line"
 	"github.com/zkrecipes/zkrecipes/internal/tuning"
-	"github.com/zkrecipes/zkrecipes/internal/wire"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
@@ -74,12 +73,6 @@ const DefaultSessionTimeout = 10 * time.Second
 // LongSession is a session timeout so long that no holder here watches its own place:
 // it would after a tenth of the timeout.
 const LongSession = 20 * time.Minute
-
-// Spurious delivers an event to a client although nothing has changed.
-func Spurious(c *zkrecipes.Client, path string, event int32) {
-	s, _ := Core(c).Session()
-	s.Deliver(wire.Event{Type: event, Path: path})
-}
 
 const OpDowngrade = "multi(create,delete)"
 
@@ -187,16 +180,6 @@ func (w *World) Waits(m *zkrecipes.Mutex) *harness.Call[*zkrecipes.Lease] {
 	return settled(LockLater(w.T, m))
 }
 
-// Watched returns the paths that the client has watches on.
-func Watched(c *zkrecipes.Client) []string {
-	s, _ := Core(c).Session()
-	var paths []string
-	for _, w := range s.Inspect().Watches {
-		paths = append(paths, w.Path)
-	}
-	return paths
-}
-
 // NewToken returns the token of the n-th exclusive grant of the place with that czxid.
 func NewToken(czxid int64, n int) zkrecipes.Token { return zkrecipes.Token(hold.TokenOf(czxid, n)) }
 
@@ -264,12 +247,8 @@ type guesser struct {
 func (w *World) Guesser() *guesser {
 	w.T.Helper()
 	g := &guesser{World: w, Link: harness.NewLink(w.Srv)}
-	ctx := tuning.With(w.T.Context(), func(c *tuning.Constants) { c.LongLine = 0 })
-	c, err := zkrecipes.Dial(ctx, []string{w.Srv.Addr()}, &zkrecipes.Options{Dialer: g.Link.Dial})
-	require.NoError(w.T, err)
-	w.T.Cleanup(func() { c.Close() })
-	require.NoError(w.T, zkrecipes.NewMutex(c, w.Path).Do(ctx, Nothing)) // looks at the line
-	g.C = c
+	g.C = w.Tuned(&zkrecipes.Options{Dialer: g.Link.Dial}, func(c *tuning.Constants) { c.LongLine = 0 })
+	require.NoError(w.T, zkrecipes.NewMutex(g.C, w.Path).Do(w.T.Context(), Nothing)) // looks at the line
 	return g
 }
 

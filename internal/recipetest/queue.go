@@ -25,6 +25,7 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/harness"
 	"github.com/zkrecipes/zkrecipes/internal/jute"
 	"github.com/zkrecipes/zkrecipes/internal/queuelog"
+	"github.com/zkrecipes/zkrecipes/internal/tuning"
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
@@ -245,7 +246,6 @@ func (w *World) Rates(roundTrips ...time.Duration) (perSecond []int, total int, 
 	counts := make([]atomic.Int64, len(roundTrips))
 	for i, roundTrip := range roundTrips {
 		q, link := w.ConsumerWithLink()
-		QueueOf(q).Opts.Workers = 1
 		link.SetLatency(roundTrip)
 		ServeLater(t, q, func(_ context.Context, it *zkrecipes.Item) error {
 			counts[i].Add(1)
@@ -326,12 +326,10 @@ func (w *World) Aside(q *zkrecipes.Queue, item, znode string) {
 }
 
 // Distant returns the queue for a client with a round trip of that duration.
-func (w *World) Distant(roundTrip time.Duration, segment int64) *zkrecipes.Queue {
+func (w *World) Distant(roundTrip time.Duration, opts *zkrecipes.QueueOptions) *zkrecipes.Queue {
 	link := harness.NewLink(w.Srv)
 	link.SetLatency(roundTrip)
-	q := w.Queue(w.Stranger(&zkrecipes.Options{Dialer: link.Dial}))
-	QueueOf(q).SegmentSize = segment
-	return q
+	return w.QueueWith(w.Stranger(&zkrecipes.Options{Dialer: link.Dial}), opts)
 }
 
 // ReceiptsOf matches the receipts of a client's session, as a Fault's Path.
@@ -373,11 +371,14 @@ func (w *World) PutAtOnce(q *zkrecipes.Queue, n int) {
 	w.Plan.Stop()
 }
 
+// Sealing returns a Client whose queues have segments of n creates.
+func (w *World) Sealing(n int64, opts *zkrecipes.Options) *zkrecipes.Client {
+	return w.Tuned(opts, func(c *tuning.Constants) { c.Segment = n })
+}
+
 // Small returns the world's queue, with segments of n creates.
 func (w *World) Small(n int64, opts *zkrecipes.QueueOptions) *zkrecipes.Queue {
-	q := w.QueueWith(w.Stranger(nil), opts)
-	QueueOf(q).SegmentSize = n
-	return q
+	return w.QueueWith(w.Sealing(n, nil), opts)
 }
 
 func (w *World) Segment(n int) string { return fmt.Sprintf("%s/s/%010d", w.Path, n) }

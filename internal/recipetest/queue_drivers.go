@@ -23,11 +23,7 @@ func QueueTransactionDrivers() []Driver {
 	strict := func(c *zkrecipes.Client) *zkrecipes.Queue {
 		return zkrecipes.NewQueue(c, driven, &zkrecipes.QueueOptions{MaxAttempts: attempts})
 	}
-	next := func(c *zkrecipes.Client) *zkrecipes.Queue {
-		q := zkrecipes.NewQueue(c, "/next", nil)
-		QueueOf(q).SegmentSize = 1
-		return q
-	}
+	next := func(c *zkrecipes.Client) *zkrecipes.Queue { return zkrecipes.NewQueue(c, "/next", nil) }
 	put := func(t testing.TB, c *zkrecipes.Client) { PutOn(t, queue(c), "item") }
 	fail := func(t testing.TB, c *zkrecipes.Client) {
 		PutOn(t, queue(c), "bad")
@@ -78,6 +74,11 @@ func QueueTransactionDrivers() []Driver {
 			},
 		}
 	}
+	// sealing is a use of queues with segments of n creates.
+	sealing := func(n int64, d Driver) Driver {
+		d.Segment = n
+		return d
+	}
 	call := func(f func(context.Context, *zkrecipes.Client) error) func(context.Context, *zkrecipes.Client) (Use, error) {
 		return func(ctx context.Context, c *zkrecipes.Client) (Use, error) { return Use{}, f(ctx, c) }
 	}
@@ -98,19 +99,17 @@ func QueueTransactionDrivers() []Driver {
 			_, err := queue(c).Put(ctx, []byte("item"))
 			return err
 		}), "", "item"),
-		driver("put of a batch", nil, call(func(ctx context.Context, c *zkrecipes.Client) error {
-			q := queue(c)
-			QueueOf(q).SegmentSize = 2
-			_, err := q.PutAll(ctx, []byte("0"), []byte("1"), []byte("2"))
+		sealing(2, driver("put of a batch", nil, call(func(ctx context.Context, c *zkrecipes.Client) error {
+			_, err := queue(c).PutAll(ctx, []byte("0"), []byte("1"), []byte("2"))
 			return err
-		}), "", "0, 1, 2"),
+		}), "", "0, 1, 2")),
 		driver("ack with an operation", put, taken(queue, func(ctx context.Context, c *zkrecipes.Client, it *zkrecipes.Item) error {
 			return it.Ack(ctx, zkrecipes.OpCreate("/effect-", nil, zk.FlagSequence, nil))
 		}), "item", "effect"),
-		driver("ack and put", put, taken(queue, func(ctx context.Context, c *zkrecipes.Client, it *zkrecipes.Item) error {
+		sealing(1, driver("ack and put", put, taken(queue, func(ctx context.Context, c *zkrecipes.Client, it *zkrecipes.Item) error {
 			_, err := it.AckPut(ctx, next(c), [][]byte{it.Data})
 			return err
-		}), "item", "moved item"),
+		}), "item", "moved item")),
 		driver("bury and take", func(t testing.TB, c *zkrecipes.Client) {
 			fail(t, c)
 			PutOn(t, queue(c), "good")
@@ -169,13 +168,13 @@ func one(n int, err error) error {
 
 // effects deletes the znodes that acks have created, and returns a text for each.
 func effects(t testing.TB, c *zkrecipes.Client) (all []string) {
-	s := Live(t, c)
-	names, _, err := s.Children(t.Context(), "/")
+	names, _, err := c.Children(t.Context(), "/")
 	require.NoError(t, err)
 	for _, name := range names {
 		if strings.HasPrefix(name, "effect-") {
 			all = append(all, "effect")
-			require.NoError(t, s.Multi(t.Context(), &zk.DeleteRequest{Path: "/" + name, Version: -1}).Err())
+			_, err := c.Commit(t.Context(), zkrecipes.OpDelete("/"+name, -1))
+			require.NoError(t, err)
 		}
 	}
 	return all

@@ -87,12 +87,6 @@ func TraceOf(note func(what string, e TracedEvent)) *zkrecipes.Trace {
 	}
 }
 
-// WatchesOf returns the number of a client's watches.
-func WatchesOf(c *zkrecipes.Client) int {
-	s, _ := Core(c).Session()
-	return len(s.Inspect().Watches)
-}
-
 // Recorder keeps the events that a Client's Trace reports.
 type Recorder struct {
 	mu       sync.Mutex
@@ -120,23 +114,6 @@ func (r *Recorder) Nth(t testing.TB, n int, what string) TracedEvent {
 	t.Helper()
 	harness.Eventually(t, fmt.Sprintf("%d events %q", n, what), func() bool { return len(r.Of(what)) >= n })
 	return r.Of(what)[n-1]
-}
-
-// Sleeps waits until the client has n watches and the server has answered the
-// requests that arm them. A waiter has two. A holder has one, on its own place, once
-// it has held for long enough.
-func Sleeps(t testing.TB, c *zkrecipes.Client, n int) {
-	t.Helper()
-	harness.Eventually(t, fmt.Sprintf("%d watches", n), func() bool {
-		s, _ := Core(c).Session()
-		watches := s.Inspect().Watches
-		for _, w := range watches {
-			if !w.Answered {
-				return false
-			}
-		}
-		return len(watches) == n
-	})
 }
 
 // Places returns the names of the places in a line, in order.

@@ -14,19 +14,10 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
-// Load returns what the client's session counts.
-func Load(c *zkrecipes.Client) zkconn.Load {
-	s, _ := Core(c).Session()
-	return s.Load()
-}
-
 // Bears returns the size of the paths of the client's ephemeral znodes on the server.
 func (w *World) Bears(c *zkrecipes.Client) (bytes int) {
-	owner := fmt.Sprintf(" ephemeral=0x%x", SessionID(c))
-	for line := range strings.Lines(w.Srv.Tree()) {
-		if strings.Contains(line, owner) {
-			bytes += zkconn.Weight(line[:strings.IndexByte(line, ' ')], false)
-		}
+	for _, path := range w.SessionOf(c).Ephemerals {
+		bytes += zkconn.Weight(path, false)
 	}
 	return bytes
 }
@@ -36,14 +27,14 @@ func (w *World) Bears(c *zkrecipes.Client) (bytes int) {
 func (w *World) Accounted(c *zkrecipes.Client) {
 	w.T.Helper()
 	w.Covered(c)
-	require.Equal(w.T, w.Bears(c), Load(c).Bytes, "%s", w.Srv.Tree())
+	require.Equal(w.T, w.Bears(c), c.Status().ZnodeBytes, "%s", w.Srv.Tree())
 }
 
 // Covered requires, once all is quiet, that the client counts at least what is on the server.
 func (w *World) Covered(c *zkrecipes.Client) {
 	w.T.Helper()
 	synctest.Wait()
-	require.LessOrEqual(w.T, w.Bears(c), Load(c).Bytes, "%s", w.Srv.Tree())
+	require.LessOrEqual(w.T, w.Bears(c), c.Status().ZnodeBytes, "%s", w.Srv.Tree())
 }
 
 // RoomFor returns options for a session that has room for about n places in w.path's line.

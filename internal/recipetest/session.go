@@ -32,29 +32,6 @@ func ServerNames(n int) []string {
 	return names
 }
 
-// AwaitUp waits until the session is connected.
-func AwaitUp(t testing.TB, s *session.Session) {
-	t.Helper()
-	harness.Eventually(t, "the session is up", func() bool { up, _ := s.Connected(); return up })
-}
-
-// ConnectionNumber returns the number of the newest connection. A connection can be
-// lost and replaced so quickly that a test never sees the session down.
-func ConnectionNumber(s *session.Session) uint64 {
-	conn, _ := s.Connection()
-	return conn
-}
-
-// AwaitReconnect waits until the session is connected by a later connection than
-// conn.
-func AwaitReconnect(t testing.TB, s *session.Session, conn uint64) {
-	t.Helper()
-	harness.Eventually(t, "the session is up again", func() bool {
-		up, _ := s.Connected()
-		return up && ConnectionNumber(s) > conn
-	})
-}
-
 // ReadOnce reads a znode. It waits until the session is over, if need be.
 func ReadOnce(s *session.Session, path string) error {
 	_, _, err := s.Get(s.UntilAnswered(), path)
@@ -104,7 +81,7 @@ func (w *World) Expire(c *zkrecipes.Client) {
 	old := SessionID(c)
 	require.True(w.T, w.Srv.Expire(old))
 	for range 600 {
-		if s, _ := Core(c).Session(); s != nil && s.ID() != old {
+		if id := SessionID(c); id != 0 && id != old {
 			time.Sleep(time.Second)
 			synctest.Wait()
 			return

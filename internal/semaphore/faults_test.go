@@ -134,7 +134,7 @@ func TestSemaphoreTimedOutLeavesNoWatch(t *testing.T) {
 			recipetest.RequireLocked(t, x, 1)
 			synctest.Wait()
 		}
-		require.LessOrEqual(t, recipetest.WatchesOf(w.ClientOf(x)), 3)
+		require.LessOrEqual(t, len(w.SessionOf(w.ClientOf(x)).Watches), 3)
 		require.Empty(t, w.Srv.Children("/s/line"))
 		recipetest.ReleaseSlots(t, l)
 	})

@@ -3,12 +3,14 @@ package semaphore_test
 import (
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/zkrecipes/zkrecipes"
 	"github.com/zkrecipes/zkrecipes/internal/harness"
 	"github.com/zkrecipes/zkrecipes/internal/recipetest"
+	"github.com/zkrecipes/zkrecipes/internal/semaphore"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
@@ -74,13 +76,29 @@ func TestSemaphoreThatRemembersAnotherLineDoesNotOvertake(t *testing.T) {
 // After 2^32 takings the line's data have the version that stands for any.
 func TestSemaphoreDoesNotRelyOnAVersionThatStandsForAny(t *testing.T) {
 	recipetest.InSemaphoreBubble(t, func(t *testing.T, w *recipetest.World) {
-		x := w.WarmSemaphore(1)
+		x := semaphore.New(w.NewCore().Client, "/s", 1)
+		acquire := func(wait bool) (release func() error, err error) {
+			g, err := x.Acquire(harness.Within(t, time.Minute), 1, wait)
+			if err != nil {
+				return nil, err
+			}
+			return g.Handle.Release, nil
+		}
+		use := func() {
+			release, err := acquire(true)
+			require.NoError(t, err)
+			require.NoError(t, release())
+		}
+		use() // stands in line
+		use()
+		synctest.Wait()
 		held := recipetest.Acquire(t, w.Semaphore(1), 1)
-		recipetest.SlotsOf(x).SetKnownLine(-1)
-		recipetest.RequireLocked(t, x, 1)
+		x.SetKnownLine(-1)
+		_, err := acquire(false)
+		require.ErrorIs(t, err, zkrecipes.ErrLocked)
 		require.Equal(t, []int{0}, w.Taken())
 		recipetest.ReleaseSlots(t, held)
-		recipetest.ReleaseSlots(t, recipetest.Acquire(t, x, 1))
+		use()
 	})
 }
 

@@ -61,7 +61,7 @@ func TestAFullSessionRefusesAnotherPlaceAndSendsNothing(t *testing.T) {
 			require.NoError(t, l.Release())
 		}
 		w.Accounted(c)
-		require.Zero(t, recipetest.Load(c).Bytes)
+		require.Zero(t, c.Status().ZnodeBytes)
 	})
 }
 
@@ -84,12 +84,12 @@ func TestAFullSessionGivesBackAllThatItHolds(t *testing.T) {
 			defer func() { require.NoError(t, l.Release()) }()
 			recipetest.LockLater(t, zkrecipes.NewMutex(w.Stranger(nil), l.Path()))
 		}
-		full := recipetest.Load(c).Bytes
+		full := c.Status().ZnodeBytes
 		_, err := q.Take(ctx)
 		recipetest.FullErr(t, err)
 
 		require.NoError(t, zkrecipes.NewRWLock(c, "/rw").Downgrade(ctx, writer))
-		require.Equal(t, full, recipetest.Load(c).Bytes, "a downgrade adds nothing")
+		require.Equal(t, full, c.Status().ZnodeBytes, "a downgrade adds nothing")
 		require.NoError(t, items[0].Ack(ctx, zkrecipes.OpCreate("/done", nil, 0, nil)), "although it needs a receipt")
 		require.NoError(t, items[1].Ack(ctx))
 		require.NoError(t, items[2].Nack(ctx))
@@ -127,14 +127,14 @@ func TestARefusedCreateIsGivenBack(t *testing.T) {
 		_, err := theirs.Commit(t.Context(), zkrecipes.OpCreate("/taken", nil, zk.FlagEphemeral, nil))
 		require.NoError(t, err)
 		l := recipetest.LockOn(t, zkrecipes.NewMutex(c, w.Path))
-		before := recipetest.Load(c)
+		before := c.Status()
 		for range 3 {
 			_, err := l.Commit(t.Context(), zkrecipes.OpCreate("/new", nil, zk.FlagEphemeral, nil), zkrecipes.OpCreate("/taken", nil, zk.FlagEphemeral, nil))
 			require.ErrorIs(t, err, zk.ErrNodeExists)
 			_, err = l.Commit(t.Context(), zkrecipes.OpCreate("/missing/x-", nil, zk.FlagEphemeral|zk.FlagSequence, nil))
 			require.ErrorIs(t, err, zk.ErrNoNode)
 		}
-		require.Equal(t, before, recipetest.Load(c))
+		require.Equal(t, before, c.Status())
 		_, err = l.Commit(t.Context(), zkrecipes.OpCreate("/n-", nil, zk.FlagEphemeral|zk.FlagSequence, nil), zkrecipes.OpCreate("/n-", nil, zk.FlagEphemeral|zk.FlagSequence, nil), zkrecipes.OpCreate("/e", nil, zk.FlagEphemeral, nil))
 		require.NoError(t, err)
 		w.Accounted(c)
@@ -151,23 +151,23 @@ func TestALostReplyCounts(t *testing.T) {
 			recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 				c := w.Client(nil)
 				l := recipetest.LockOn(t, zkrecipes.NewMutex(c, "/held"))
-				held := recipetest.Load(c).Bytes
+				held := c.Status().ZnodeBytes
 				w.Plan.Add(zktest.Fault{Do: zktest.Drop, After: after, Op: recipetest.OpJoin}, zktest.Fault{Do: zktest.Refuse, Times: -1})
 				a := w.LockLater(c)
-				require.Greater(t, recipetest.Load(c).Bytes, held, "its outcome is not known")
+				require.Greater(t, c.Status().ZnodeBytes, held, "its outcome is not known")
 				w.Back()
 				require.NoError(t, a.Get().Release())
 				w.Covered(c)
-				before := recipetest.Load(c).Bytes
+				before := c.Status().ZnodeBytes
 
 				op := zkrecipes.OpCreate("/e", nil, zk.FlagEphemeral, nil)
 				w.Plan.Add(zktest.Fault{Do: zktest.Drop, After: after, Op: "multi(check,create)"})
 				_, err := l.Commit(t.Context(), op)
 				require.ErrorIs(t, err, zkrecipes.ErrUncertain)
-				require.Greater(t, recipetest.Load(c).Bytes, before)
+				require.Greater(t, c.Status().ZnodeBytes, before)
 				_, err = l.Commit(t.Context(), zkrecipes.OpDelete("/e", -1))
 				require.Equal(t, after, err == nil, "%v", err)
-				require.Equal(t, after, recipetest.Load(c).Bytes == before)
+				require.Equal(t, after, c.Status().ZnodeBytes == before)
 			})
 		})
 	}
@@ -218,7 +218,7 @@ func TestADeletedPlaceIsCountedNoMore(t *testing.T) {
 		synctest.Wait()
 		require.ErrorIs(t, l.Err(), zkrecipes.ErrLost)
 		w.Accounted(c)
-		require.Zero(t, recipetest.Load(c).Bytes)
+		require.Zero(t, c.Status().ZnodeBytes)
 	})
 }
 
@@ -298,7 +298,7 @@ func TestAnAnswerThatTellsNothingIsNoRefusal(t *testing.T) {
 			zktest.Fault{Do: zktest.Delay, Op: "sync", For: time.Second})
 		a := recipetest.LockLater(t, zkrecipes.NewMutex(c, w.Path))
 		synctest.Wait()
-		require.Positive(t, recipetest.Load(c).Bytes)
+		require.Positive(t, c.Status().ZnodeBytes)
 		require.NoError(t, a.Get().Release())
 		w.Accounted(c)
 	})

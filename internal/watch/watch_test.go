@@ -246,15 +246,17 @@ func TestWatchFailsWhereTheServersTellOfEarlierStatesOnly(t *testing.T) {
 }
 
 func TestSpuriousEventsYieldNothing(t *testing.T) {
-	recipetest.InWatchBubble(t, func(t *testing.T, w *recipetest.WatchWorld, a, _ *zkrecipes.Client) {
-		r, l := recipetest.WatchesAt(t, a, w.Path), recipetest.ListsOf(t, a, w.Path)
+	recipetest.InWatchBubble(t, func(t *testing.T, w *recipetest.WatchWorld, _, _ *zkrecipes.Client) {
+		link := harness.NewLink(w.Srv)
+		c := w.Stranger(&zkrecipes.Options{Dialer: link.Dial})
+		r, l := recipetest.WatchesAt(t, c, w.Path), recipetest.ListsOf(t, c, w.Path)
 		for range 3 {
-			recipetest.Spurious(a, w.Path, jute.EventCreated)
+			link.Deliver(jute.EventCreated, w.Path)
 			synctest.Wait()
 		}
 		w.Creates(w.Path, "1")
 		for _, event := range []int32{jute.EventDataChanged, jute.EventDeleted, jute.EventChildrenChanged} {
-			recipetest.Spurious(a, w.Path, event)
+			link.Deliver(event, w.Path)
 			synctest.Wait()
 		}
 		require.Equal(t, []string{"none", "1"}, r.Texts())
@@ -269,7 +271,7 @@ func TestAWatchThatIsGoneLeavesNoWatchBeyondItsPath(t *testing.T) {
 			first(t, a.Watch(t.Context(), w.Path))
 			first(t, a.WatchChildren(t.Context(), w.Path))
 		}
-		require.Equal(t, 2, recipetest.WatchesOf(a))
+		require.Equal(t, []string{w.Path}, w.SessionOf(a).Watches)
 	})
 }
 

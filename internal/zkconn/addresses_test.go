@@ -196,7 +196,7 @@ func TestLeaseOutlivesTheAddressOfItsConnection(t *testing.T) {
 				l := recipetest.Held(t, zkrecipes.NewMutex(c, w.Path).Lock)
 				for _, lost := range []string{"10.0.0.1:2181", "10.0.0.2:2181"} {
 					n.become(dial, lost)
-					time.Sleep(2 * recipetest.Core(c).Timeout)
+					time.Sleep(2 * recipetest.DefaultSessionTimeout)
 					require.NoError(t, l.Err())
 				}
 				require.Equal(t, "zk.example (10.0.0.3:2181)", c.Status().Server)
@@ -229,7 +229,7 @@ func TestLeaseOutlivesAllAddressesOfItsName(t *testing.T) {
 				c := n.client("zk.example")
 				l := recipetest.Held(t, zkrecipes.NewMutex(c, w.Path).Lock)
 				change(n)
-				time.Sleep(recipetest.Core(c).Timeout)
+				time.Sleep(recipetest.DefaultSessionTimeout)
 				require.NoError(t, l.Err())
 				require.Contains(t, []string{"zk.example (10.0.0.3:2181)", "zk.example (10.0.0.4:2181)"}, c.Status().Server)
 				before := n.dials()
@@ -402,7 +402,8 @@ func TestAttemptsAtManyAddressesAreBounded(t *testing.T) {
 func TestSessionIsGivenUpAtTheAddressesOfAName(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		n := newNetwork(w, map[string][]string{"zk.example": {"10.0.0.1", "10.0.0.2"}})
-		c, err := n.tryDial(&zkrecipes.Options{Auth: []zkrecipes.Auth{{Scheme: "digest", Data: []byte("user:password")}}}, "zk.example")
+		var log recipetest.Warnings
+		c, err := n.tryDial(&zkrecipes.Options{Auth: []zkrecipes.Auth{{Scheme: "digest", Data: []byte("user:password")}}, Logger: log.Logger()}, "zk.example")
 		require.NoError(t, err)
 		l := recipetest.Held(t, zkrecipes.NewMutex(c, w.Path).Lock)
 		n.mu.Lock()
@@ -410,7 +411,7 @@ func TestSessionIsGivenUpAtTheAddressesOfAName(t *testing.T) {
 		n.mu.Unlock()
 		w.Plan.Add(zktest.Fault{Do: zktest.Answer, Op: "auth", Code: -115, Times: -1})
 		require.True(t, w.Srv.Disconnect(recipetest.SessionID(c)))
-		w.RequireGivenUp(l)
+		w.RequireGivenUp(l, &log)
 	})
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/zkrecipes/zkrecipes"
 	"github.com/zkrecipes/zkrecipes/internal/harness"
 	"github.com/zkrecipes/zkrecipes/internal/jute"
+	"github.com/zkrecipes/zkrecipes/internal/layout"
 	"github.com/zkrecipes/zkrecipes/internal/recipetest"
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
@@ -169,11 +170,14 @@ func TestAnAnswerWithoutResultsIsAnError(t *testing.T) {
 func TestATransactionThatWasNotWrittenIsDistinguishedFromOneThatMayHaveBeen(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		var stopped atomic.Bool
-		c := w.Client(&zkrecipes.Options{Dialer: sticking(w, &stopped)})
-		l := recipetest.LockOn(t, zkrecipes.NewMutex(c, w.Path))
+		core := recipetest.NewCore(t, []string{w.Srv.Addr()}, sticking(w, &stopped))
+		h := recipetest.Grab(t, core.MutexLine(w.Path).Acquire, layout.KindLock)
+		create := func(path string, size int) any {
+			return &zk.CreateRequest{Path: path, Data: make([]byte, size), Acl: core.ACL}
+		}
 		commit := func(path string, size int) *harness.Call[struct{}] {
 			call := harness.GoErr(t, func(ctx context.Context) error {
-				_, err := l.Commit(ctx, zkrecipes.OpCreate(path, make([]byte, size), 0, nil))
+				_, err := h.Commit(ctx, []any{create(path, size)})
 				return err
 			})
 			synctest.Wait()
@@ -181,12 +185,11 @@ func TestATransactionThatWasNotWrittenIsDistinguishedFromOneThatMayHaveBeen(t *t
 		}
 		stopped.Store(true)
 		first := commit("/first", 100_000) // it is being written
-		s, _ := recipetest.Core(c).Session()
-		unsent, err := s.Start(&zk.CreateRequest{Path: "/unsent", Acl: recipetest.Core(c).ACL})
+		unsent, err := core.S.Start(create("/unsent", 0))
 		require.NoError(t, err, "Start does not block")
 		again := commit("/again", 0)
 		stopped.Store(false)
-		s.BreakConnection()
+		w.Srv.Disconnect(core.S.ID())
 		o := unsent.Wait(t.Context())
 		require.True(t, o.Unsent())
 		require.True(t, o.Transient(), "for callers that do not distinguish the two")
@@ -196,6 +199,6 @@ func TestATransactionThatWasNotWrittenIsDistinguishedFromOneThatMayHaveBeen(t *t
 		for path, want := range map[string]bool{"/first": false, "/unsent": false, "/again": true} {
 			require.Equal(t, want, w.Has(path), path)
 		}
-		require.NoError(t, l.Release())
+		require.NoError(t, h.Release())
 	})
 }

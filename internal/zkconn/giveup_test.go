@@ -25,15 +25,16 @@ import (
 
 func TestSessionWhoseCredentialIsRefusedIsGivenUp(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		var log recipetest.Warnings
 		c := w.Client(&zkrecipes.Options{
-			Auth: []zkrecipes.Auth{{Scheme: "digest", Data: []byte("user:password")}}, ACL: zk.WorldACL(zk.PermAll),
+			Auth: []zkrecipes.Auth{{Scheme: "digest", Data: []byte("user:password")}}, ACL: zk.WorldACL(zk.PermAll), Logger: log.Logger(),
 		})
 		l := recipetest.Held(t, zkrecipes.NewMutex(c, w.Path).Lock)
 		rival := w.LockLater(w.Stranger(nil))
 		before := w.Srv.Counts()
 		w.Plan.Add(zktest.Fault{Do: zktest.Answer, Op: "auth", Code: jute.ErrAuthFailed, Times: -1})
 		require.True(t, w.Srv.Disconnect(recipetest.SessionID(c)))
-		w.RequireGivenUp(l)
+		w.RequireGivenUp(l, &log)
 		require.Less(t, w.Srv.Counts().Sub(before).Requests["connect"], 100)
 		require.NoError(t, rival.Get().Release())
 
@@ -59,7 +60,8 @@ func TestSessionWhoseWatchesCannotBeArmedAgainIsGivenUp(t *testing.T) {
 				for i := range waiters {
 					holding = append(holding, recipetest.Held(t, zkrecipes.NewMutex(other, fmt.Sprint(w.Path, i)).Lock))
 				}
-				c := w.Client(nil)
+				var log recipetest.Warnings
+				c := w.Client(&zkrecipes.Options{Logger: log.Logger()})
 				l := recipetest.Held(t, zkrecipes.NewMutex(c, w.Path).Lock)
 				var waiting []*harness.Call[*zkrecipes.Lease]
 				for i := range waiters {
@@ -71,7 +73,7 @@ func TestSessionWhoseWatchesCannotBeArmedAgainIsGivenUp(t *testing.T) {
 					w.Plan.Add(*fault)
 				}
 				require.True(t, w.Srv.Disconnect(recipetest.SessionID(c)))
-				w.RequireGivenUp(l)
+				w.RequireGivenUp(l, &log)
 				require.NoError(t, rival.Get().Release())
 				w.Plan.Stop()
 				for _, a := range waiting {
@@ -94,17 +96,17 @@ func TestSessionThatIsServedAgainInTimeGoesOn(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		c := w.Client(nil)
 		l := recipetest.Held(t, zkrecipes.NewMutex(c, w.Path).Lock)
-		s := recipetest.HandleOf(l).Grant.Session
+		id := recipetest.SessionID(c)
 		time.Sleep(2 * time.Second) // its place is watched
 		w.Plan.Add(zktest.Fault{Do: zktest.Answer, Op: "setWatches", Code: -1, Times: -1})
-		require.True(t, w.Srv.Disconnect(s.ID()))
-		time.Sleep(s.Timeout() * 6 / 10)
+		require.True(t, w.Srv.Disconnect(id))
+		time.Sleep(recipetest.DefaultSessionTimeout * 6 / 10)
 		require.NoError(t, l.Err())
 		w.Plan.Stop()
-		time.Sleep(s.Timeout() * 5 / 10)
+		time.Sleep(recipetest.DefaultSessionTimeout * 5 / 10)
 		require.NoError(t, l.Err())
 		require.NoError(t, l.Release())
-		require.False(t, s.IsOver())
+		require.Equal(t, id, recipetest.SessionID(c))
 	})
 }
 
@@ -117,8 +119,7 @@ func TestSessionOfAnIdleHolderIsNotGivenUpWhileConnectionsFlap(t *testing.T) {
 				c := w.Client(opts)
 				l := recipetest.Held(t, zkrecipes.NewMutex(c, w.Path).Lock)
 				time.Sleep(2 * time.Second)
-				w.Flap(recipetest.HandleOf(l).Grant.Session, 300*time.Millisecond)
-				require.False(t, recipetest.HandleOf(l).Grant.Session.IsOver())
+				w.Flap(c, 300*time.Millisecond)
 				require.NoError(t, l.Release())
 			})
 		})
@@ -157,11 +158,12 @@ func TestSessionIsNotGivenUpWhereServersMayServeAgain(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-				waiting, s := w.WaitsInLine()
-				outage(w, s.ID())
+				waiting, c := w.WaitsInLine()
+				id := recipetest.SessionID(c)
+				outage(w, id)
 				w.Plan.Stop()
 				time.Sleep(3 * time.Second)
-				require.False(t, s.IsOver())
+				require.Equal(t, id, recipetest.SessionID(c))
 				require.True(t, waiting.Waiting())
 			})
 		})
@@ -178,24 +180,27 @@ func TestSessionIsGivenUpAtServersThatAreBehindIt(t *testing.T) {
 				on.Store(true)
 				link, before := harness.NewLink(w.Srv), w.Ahead(&on)
 				link.SetLatency(latency)
-				c := w.Client(&zkrecipes.Options{Dialer: func(ctx context.Context, network, addr string) (net.Conn, error) {
+				var log recipetest.Warnings
+				c := w.Client(&zkrecipes.Options{Logger: log.Logger(), Dialer: func(ctx context.Context, network, addr string) (net.Conn, error) {
 					if lost.Load() {
 						return link.Dial(ctx, network, addr)
 					}
 					return before(ctx, network, addr)
 				}})
 				l := recipetest.Held(t, zkrecipes.NewMutex(c, w.Path).Lock)
-				s := recipetest.HandleOf(l).Grant.Session
+				id := recipetest.SessionID(c)
 				lost.Store(true)
-				w.Srv.Disconnect(s.ID())
+				w.Srv.Disconnect(id)
 				for range 10 { // half a session timeout each
-					if !s.IsOver() {
+					if recipetest.SessionID(c) == id {
 						w.Srv.Restore(w.Srv.Snapshot()) // its sessions live for their timeouts from now on
 					}
-					time.Sleep(s.Timeout() / 2)
+					time.Sleep(recipetest.DefaultSessionTimeout / 2)
 				}
-				require.True(t, s.IsOver())
-				require.ErrorContains(t, s.Cause(), "given up")
+				require.NotEqual(t, id, recipetest.SessionID(c))
+				over := log.With(`msg="session over"`)
+				require.Len(t, over, 1)
+				require.Contains(t, over[0], "given up")
 				require.False(t, w.Has(l.Check().Path))
 				recipetest.RequireUsable(t, c)
 			})
@@ -215,14 +220,14 @@ func TestSessionIsGivenUpAtAServerThatIsBehindItThoughManyAddressesDoNotAnswer(t
 			n.become(w.Ahead(&on), addr+":2181")
 		}
 		c := n.client("zk.example")
-		l := recipetest.Held(t, zkrecipes.NewMutex(c, w.Path).Lock)
-		s := recipetest.HandleOf(l).Grant.Session
+		recipetest.Held(t, zkrecipes.NewMutex(c, w.Path).Lock)
+		id := recipetest.SessionID(c)
 		on.Store(false)
 		for i := range 7 {
 			n.become(drops, fmt.Sprintf("10.0.0.%d:2181", i+1))
 		}
 		time.Sleep(2 * time.Minute)
-		require.True(t, s.IsOver())
+		require.NotEqual(t, id, recipetest.SessionID(c))
 		recipetest.RequireUsable(t, c)
 	})
 }
@@ -254,11 +259,10 @@ func TestReconnectsBackOffWhereConnectionsDoNotLast(t *testing.T) {
 		"a waiting Lock": func(t *testing.T, w *recipetest.World, c *zkrecipes.Client) *harness.Call[*zkrecipes.Lease] {
 			recipetest.Held(t, zkrecipes.NewMutex(w.Stranger(nil), w.Path).Lock)
 			a := w.LockLater(c)
-			s, _ := recipetest.Core(c).Session()
 			go func() { // each connection is lost as soon as requests pass
 				for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(time.Millisecond) {
-					if up, _ := s.Connected(); up {
-						w.Srv.Disconnect(s.ID())
+					if c.Status().Connected {
+						w.Srv.Disconnect(recipetest.SessionID(c))
 					}
 				}
 			}()
@@ -282,12 +286,10 @@ func TestReconnectIsPromptOnceAConnectionHasLasted(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		c := w.Client(nil)
 		for range 100 {
-			time.Sleep(recipetest.Core(c).Timeout / 10)
+			time.Sleep(recipetest.DefaultSessionTimeout / 10)
 			require.True(t, w.Srv.Disconnect(recipetest.SessionID(c)))
 			time.Sleep(21 * time.Millisecond)
-			s, _ := recipetest.Core(c).Session()
-			up, _ := s.Connected()
-			require.True(t, up)
+			require.True(t, c.Status().Connected)
 		}
 	})
 }
@@ -299,14 +301,14 @@ func TestHolderHearsInTimeWhateverTheTimerWaitsFor(t *testing.T) {
 		recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 			c := w.Client(nil)
 			l := recipetest.Held(t, zkrecipes.NewMutex(c, w.Path).Lock)
-			time.Sleep(recipetest.Core(c).Timeout / 4)
+			time.Sleep(recipetest.DefaultSessionTimeout / 4)
 			require.NoError(t, l.Release())
 			l = recipetest.Held(t, zkrecipes.NewMutex(c, w.Path).Lock)
 			ctx := l.Context(t.Context())
 			began := time.Now()
 			require.NoError(t, w.Bare().Delete(l.Check().Path, -1))
 			require.ErrorIs(t, harness.Cause(t, ctx), zkrecipes.ErrLost)
-			require.LessOrEqual(t, time.Since(began), recipetest.Core(c).Timeout/10)
+			require.LessOrEqual(t, time.Since(began), recipetest.DefaultSessionTimeout/10)
 		})
 	})
 
@@ -374,23 +376,26 @@ func TestContextOfALateGrantEndsWithTheSessionsClock(t *testing.T) {
 		_, err := other.Create("/x", nil, 0, zk.WorldACL(zk.PermAll))
 		require.NoError(t, err)
 		var deaf atomic.Bool
+		var session zkrecipes.TraceSession
 		c := w.Stranger(&zkrecipes.Options{Dialer: func(ctx context.Context, network, addr string) (net.Conn, error) {
 			nc, err := w.Srv.DialContext(ctx, network, addr)
 			return deafened{nc, &deaf}, err
-		}})
+		}, Trace: &zkrecipes.Trace{Session: func(e zkrecipes.TraceSession) {
+			if e.State == zkrecipes.SessionConnected {
+				session = e
+			}
+		}}})
 		waiting := w.LockLater(c)
-		s, _ := recipetest.Core(c).Session()
-		recipetest.WatchOn(t, s, "/x")
-		synctest.Wait()
+		recipetest.WatchesAt(t, c, "/x")
 		deaf.Store(true)
-		until, timeout := s.ValidUntil(), s.Timeout()
+		until, timeout := session.ValidUntil(), session.Timeout
 		time.Sleep(time.Until(until) - timeout*55/100)
 		_, err = other.Set("/x", nil, -1) // keeps the watchdog quiet
 		require.NoError(t, err)
 		time.Sleep(time.Until(until) - timeout*7/100)
 		require.NoError(t, holder.Release())
 		ctx := waiting.Get().Context(t.Context())
-		require.Equal(t, until, s.ValidUntil())
+		require.Equal(t, until, session.ValidUntil())
 		require.NoError(t, ctx.Err())
 		require.ErrorIs(t, harness.Cause(t, ctx), zkrecipes.ErrLost)
 		require.False(t, time.Now().After(until))
@@ -416,7 +421,7 @@ func TestDialerThatIgnoresItsContextHoldsNobodyUp(t *testing.T) {
 		l := recipetest.Held(t, zkrecipes.NewMutex(c, w.Path).Lock)
 		hangs.Store(true)
 		require.True(t, w.Srv.Disconnect(recipetest.SessionID(c)))
-		time.Sleep(2 * recipetest.Core(c).Timeout)
+		time.Sleep(2 * recipetest.DefaultSessionTimeout)
 		require.ErrorIs(t, l.Err(), zkrecipes.ErrLost)
 		require.LessOrEqual(t, calls.Load(), int32(2), "the next attempts wait for the same call")
 		_, err := zkrecipes.NewMutex(c, w.Path).Lock(harness.Within(t, time.Second))
@@ -462,7 +467,7 @@ func TestDialerCallThatNeverReturnsIsReplaced(t *testing.T) {
 		}})
 		hangs.Store(2)
 		w.Srv.Disconnect(recipetest.SessionID(c))
-		time.Sleep(4 * recipetest.Core(c).Timeout)
+		time.Sleep(4 * recipetest.DefaultSessionTimeout)
 		require.NoError(t, zkrecipes.NewMutex(c, w.Path).Do(harness.Within(t, time.Second), recipetest.Nothing))
 
 		hangs.Store(1000)
@@ -574,7 +579,7 @@ func TestDeadlineWhileDisconnectedTellsWhy(t *testing.T) {
 		require.ErrorIs(t, err, context.Canceled)
 		require.NotErrorIs(t, err, context.DeadlineExceeded, "why there is no connection is not why the call has ended")
 		w.Back()
-		time.Sleep(recipetest.Core(c).Timeout)
+		time.Sleep(recipetest.DefaultSessionTimeout)
 		_, err = zkrecipes.NewMutex(c, w.Path).Lock(harness.Within(t, time.Second))
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		require.NotContains(t, err.Error(), "no connection")

@@ -21,7 +21,7 @@ const predecessor = "/predecessor"
 func watchesPredecessor(t *testing.T, w *recipetest.World) (hand *zk.Conn, s *session.Session, watch *zkconn.PredecessorWatch) {
 	t.Helper()
 	hand = w.Bare()
-	s, _ = recipetest.Core(w.Stranger(nil)).Session()
+	s = w.NewCore().S
 	return hand, s, watchAgain(t, hand, s)
 }
 

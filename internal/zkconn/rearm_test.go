@@ -67,19 +67,22 @@ func requireArmed(t testing.TB, s *session.Session, look *zk.Conn, nodes []strin
 // The connection is lost while the first watches of waiters of every side are asked for.
 func TestWaitersWhoseWatchesAreLostSleepOnceTheWatchesAreArmed(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-		c, other := tap(w), w.Stranger(nil)
-		recipetest.WatchNodes(t, c.s, manyNodes(t, w, 2))
-		before := recipetest.WatchesOf(c.Client)
+		taps, other := harness.NewTapsVia(w.Srv.DialContext), w.Stranger(nil)
+		c := w.Stranger(&zkrecipes.Options{Dialer: taps.Dial})
+		nodes := manyNodes(t, w, 2)
+		for _, node := range nodes {
+			recipetest.WatchesAt(t, c, node)
+		}
 		const waiters = 24
 		var asked atomic.Int32
 		var holders []*zkrecipes.Lease
 		var waiting []*harness.Call[*zkrecipes.Lease]
 		for i := range waiters {
 			side, path := recipetest.Sides[i%len(recipetest.Sides)], fmt.Sprint("/line-", i)
-			require.NoError(t, side.Ours(c.Client, path).Do(t.Context(), recipetest.Nothing))
+			require.NoError(t, side.Ours(c, path).Do(t.Context(), recipetest.Nothing))
 			holders = append(holders, recipetest.Held(t, side.Theirs(other, path).Lock))
 		}
-		c.taps.OnWrite(func(_ *harness.Tap, op string, _ []byte) (bool, error) {
+		taps.OnWrite(func(_ *harness.Tap, op string, _ []byte) (bool, error) {
 			if op != "getData" {
 				return false, nil
 			}
@@ -88,16 +91,16 @@ func TestWaitersWhoseWatchesAreLostSleepOnceTheWatchesAreArmed(t *testing.T) {
 		})
 		for i := range waiters {
 			side := recipetest.Sides[i%len(recipetest.Sides)]
-			waiting = append(waiting, recipetest.Later(t, side.Ours(c.Client, fmt.Sprint("/line-", i)).Lock))
+			waiting = append(waiting, recipetest.Later(t, side.Ours(c, fmt.Sprint("/line-", i)).Lock))
 			synctest.Wait() // one after the other: what is written together with a getData is swallowed, too
 			require.Greater(t, int(asked.Load()), i)
 		}
-		c.cut()
-		c.taps.OnWrite(nil)
-		c.taps.Release()
+		cut(w, recipetest.SessionID(c), taps)
+		taps.OnWrite(nil)
+		taps.Release()
 		time.Sleep(time.Second)
-		require.Equal(t, before+2*waiters, recipetest.WatchesOf(c.Client), "all sleep")
-		ops := c.taps.Newest().Sent()
+		require.Len(t, w.SessionOf(c).Watches, len(nodes)+2*waiters, "all sleep")
+		ops := taps.Newest().Sent()
 		require.Equal(t, []string{"connect", "setWatches", "setWatches"}, ops[:3])
 		require.NotContains(t, ops[3:], "setWatches")
 		for i, a := range waiting {
@@ -106,7 +109,7 @@ func TestWaitersWhoseWatchesAreLostSleepOnceTheWatchesAreArmed(t *testing.T) {
 			require.NoError(t, a.Get().Release())
 		}
 		synctest.Wait()
-		require.Equal(t, before, recipetest.WatchesOf(c.Client))
+		require.Equal(t, nodes, w.SessionOf(c).Watches)
 	})
 }
 
@@ -116,7 +119,7 @@ func TestRealWatchesSurviveADropBetweenTwoChunks(t *testing.T) {
 	nodes, chunk := createNodes(t, look, path, 126, chunks)
 	require.GreaterOrEqual(t, len(nodes), 4000)
 	taps := harness.NewTaps(harness.Server())
-	s, _ := recipetest.Core(recipetest.DialTo(t, recipetest.ServerNames(5), &zkrecipes.Options{Dialer: taps.Dial})).Session()
+	s := recipetest.NewCore(t, recipetest.ServerNames(5), taps.Dial).S
 	watches := recipetest.WatchNodes(t, s, nodes)
 	taps.Hold()
 	taps.Newest().Close()
@@ -130,12 +133,12 @@ func TestRealWatchesSurviveADropBetweenTwoChunks(t *testing.T) {
 	})
 	taps.Release()
 	harness.Eventually(t, "all sent again", func() bool { return taps.Count("setWatches") > 2 })
-	recipetest.AwaitUp(t, s)
+	harness.Eventually(t, "the session is up", func() bool { up, _ := s.Connected(); return up })
 	require.Less(t, taps.Count("setWatches"), 2+chunks+1)
 	recipetest.RequireFired(t, watches[:len(nodes)/2], jute.EventDataChanged)
 	requireArmed(t, s, look, nodes[len(nodes)/2:], watches[len(nodes)/2:])
 	t.Log(len(nodes), "watches,", chunk, "in a request")
 
 	require.NoError(t, recipetest.ReadOnce(s, "/"))
-	require.Empty(t, s.Inspect().Watches)
+	require.Zero(t, s.Watching())
 }

@@ -255,9 +255,8 @@ func TestWhatAClientWithSASLCreatesIsItsPrincipalsOwn(t *testing.T) {
 				l := recipetest.LockOn(t, zkrecipes.NewMutex(c, w.Path))
 				_, err := l.Commit(t.Context(), zkrecipes.OpCreate("/data", nil, 0, nil))
 				require.NoError(t, err)
-				s, _ := recipetest.Core(c).Session()
 				for _, path := range []string{w.Path, l.Check().Path, "/data"} {
-					acl, _, err := s.GetACL(t.Context(), path)
+					acl, err := c.ACL(t.Context(), path)
 					require.NoError(t, err)
 					require.Equal(t, tt.want, acl, path)
 				}

@@ -15,7 +15,6 @@ import (
 	"github.com/zkrecipes/zkrecipes"
 	"github.com/zkrecipes/zkrecipes/internal/harness"
 	"github.com/zkrecipes/zkrecipes/internal/recipetest"
-	"github.com/zkrecipes/zkrecipes/internal/session"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
@@ -23,49 +22,37 @@ import (
 // Sessions under faults of the network and of servers. What go-zookeeper does on its
 // own is in bare_test.go.
 
-// tapped is a Client whose connections are recorded, in a bubble.
-type tapped struct {
-	*recipetest.World
-	*zkrecipes.Client
-	s    *session.Session
-	taps *harness.Taps
-}
-
-func tap(w *recipetest.World) *tapped {
-	taps := harness.NewTapsVia(w.Srv.DialContext)
-	c := w.Stranger(&zkrecipes.Options{Dialer: taps.Dial})
-	s, _ := recipetest.Core(c).Session()
-	return &tapped{w, c, s, taps}
-}
-
-// cut ends the connection, and makes the Client dial in vain until taps.Release.
-func (c *tapped) cut() {
-	c.T.Helper()
-	c.taps.Hold()
-	require.True(c.T, c.Srv.Disconnect(c.s.ID()))
+// cut ends a session's connection, and makes its client dial in vain until taps.Release.
+func cut(w *recipetest.World, session int64, taps *harness.Taps) {
+	w.T.Helper()
+	taps.Hold()
+	require.True(w.T, w.Srv.Disconnect(session))
 	synctest.Wait()
 }
 
 func TestRequestThatWaitsDoesNotRunInTheNextSession(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-		c := tap(w)
-		c.cut()
+		taps := harness.NewTapsVia(w.Srv.DialContext)
+		core := recipetest.NewCore(t, []string{w.Srv.Addr()}, taps.Dial)
+		cut(w, core.S.ID(), taps)
 		var calls []*harness.Call[struct{}]
 		for i := range 24 {
 			calls = append(calls, harness.GoErr(t, func(ctx context.Context) error {
-				return c.s.Multi(ctx, &zk.CreateRequest{Path: fmt.Sprint("/", i), Acl: zk.WorldACL(zk.PermAll), Flags: zk.FlagEphemeral}).Err()
+				return core.S.Multi(ctx, &zk.CreateRequest{Path: fmt.Sprint("/", i), Acl: zk.WorldACL(zk.PermAll), Flags: zk.FlagEphemeral}).Err()
 			}))
 		}
 		synctest.Wait()
-		require.True(t, w.Srv.Expire(c.s.ID()))
-		c.taps.Release()
+		require.True(t, w.Srv.Expire(core.S.ID()))
+		taps.Release()
 		for _, call := range calls {
 			_, err := call.Wait()
 			require.ErrorIs(t, err, zkconn.ErrSessionOver)
 		}
-		require.ErrorIs(t, recipetest.ReadOnce(c.s, "/"), zkconn.ErrSessionOver, "nor does one that is made later")
-		require.NoError(t, zkrecipes.NewMutex(c.Client, w.Path).Do(harness.Within(t, time.Minute), recipetest.Nothing))
-		require.NotEqual(t, c.s.ID(), recipetest.SessionID(c.Client))
+		require.ErrorIs(t, recipetest.ReadOnce(core.S, "/"), zkconn.ErrSessionOver, "nor does one that is made later")
+		next, err := core.Live(t.Context())
+		require.NoError(t, err)
+		require.NotEqual(t, core.S.ID(), next.ID())
+		require.NoError(t, recipetest.ReadOnce(next, "/"))
 		require.False(t, w.Busy("create"), "no request has reached the server")
 	})
 }
@@ -115,8 +102,7 @@ func TestNegotiatedTimeoutIsUsed(t *testing.T) {
 				// Before the first handshake the requested timeout says nothing about the server.
 				w.Plan.Add(zktest.Fault{Do: zktest.Delay, Op: "connect", For: 400 * time.Millisecond})
 				c := w.Stranger(&zkrecipes.Options{SessionTimeout: requested})
-				s, _ := recipetest.Core(c).Session()
-				require.Equal(t, negotiated, s.Timeout())
+				require.Equal(t, negotiated, c.Status().Timeout)
 				l := recipetest.Held(t, zkrecipes.NewMutex(c, w.Path).Lock)
 				require.Equal(t, negotiated-negotiated/100, time.Until(l.ValidUntil()))
 				require.NoError(t, l.Release())
@@ -128,7 +114,7 @@ func TestNegotiatedTimeoutIsUsed(t *testing.T) {
 func TestSessionSurvivesDropsDuringReauthentication(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		c := w.Stranger(&zkrecipes.Options{Auth: []zkrecipes.Auth{{Scheme: "digest", Data: []byte("user:password")}}})
-		s, _ := recipetest.Core(c).Session()
+		id := recipetest.SessionID(c)
 		// A lease of each kind, and a waiter behind each.
 		var leases []*zkrecipes.Lease
 		var waiting []*harness.Call[*zkrecipes.Lease]
@@ -145,8 +131,8 @@ func TestSessionSurvivesDropsDuringReauthentication(t *testing.T) {
 				fault.Times = 8
 				before := w.Srv.Counts()
 				w.Plan.Add(fault)
-				require.True(t, w.Srv.Disconnect(s.ID()))
-				time.Sleep(recipetest.Core(c).Timeout * 9 / 10)
+				require.True(t, w.Srv.Disconnect(id))
+				time.Sleep(recipetest.DefaultSessionTimeout * 9 / 10)
 				cuts += w.Srv.Counts().Sub(before).Requests["connect"] - 1
 			}
 		}
@@ -156,7 +142,7 @@ func TestSessionSurvivesDropsDuringReauthentication(t *testing.T) {
 			require.NoError(t, l.Release(), "the session has lived on, with its credentials")
 			require.NoError(t, waiting[i].Get().Release())
 		}
-		require.Equal(t, s.ID(), recipetest.SessionID(c))
+		require.Equal(t, id, recipetest.SessionID(c))
 	})
 }
 
@@ -165,9 +151,10 @@ func TestWritesThatFailUnderLoadLeaveNoGoroutine(t *testing.T) {
 	broken := errors.New("broken")
 	for range 10 {
 		recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-			c := tap(w)
+			taps := harness.NewTapsVia(w.Srv.DialContext)
+			c := w.Stranger(&zkrecipes.Options{Dialer: taps.Dial})
 			var failures atomic.Int32
-			c.taps.OnWrite(func(tap *harness.Tap, op string, _ []byte) (bool, error) {
+			taps.OnWrite(func(tap *harness.Tap, op string, _ []byte) (bool, error) {
 				if op != "connect" && op != "auth" && len(tap.Sent()) > 20 {
 					failures.Add(1)
 					return false, broken
@@ -177,7 +164,7 @@ func TestWritesThatFailUnderLoadLeaveNoGoroutine(t *testing.T) {
 			for range 30 {
 				go func() {
 					for {
-						if err := recipetest.ReadOnce(c.s, "/"); err == zkconn.ErrSessionOver {
+						if _, _, err := c.Get(context.Background(), "/"); errors.Is(err, zkrecipes.ErrClosed) {
 							return
 						} else if errors.Is(err, broken) {
 							t.Error("the error of the socket is returned:", err)
@@ -186,7 +173,7 @@ func TestWritesThatFailUnderLoadLeaveNoGoroutine(t *testing.T) {
 				}()
 			}
 			for i, side := range recipetest.Sides {
-				m := side.Ours(c.Client, fmt.Sprint(w.Path, "-", i))
+				m := side.Ours(c, fmt.Sprint(w.Path, "-", i))
 				go func() {
 					for !errors.Is(m.Do(context.Background(), recipetest.Nothing), zkrecipes.ErrClosed) {
 					}

@@ -1,0 +1,10 @@
+package zkconn
+
+// What the tests beside this package see of its inside.
+
+// Watching returns how many watches the session has that have not fired.
+func (s *Session) Watching() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.watches) + len(s.predecessors)
+}

@@ -86,8 +86,8 @@ var (
 	// ErrSessionFull is returned by a call whose znodes would make the Client's session too
 	// large. Nothing was written. Every lock that is held or waited for, every slot, every item
 	// that is taken, every member of a Group, and every ephemeral znode of OpCreate adds its path to the transaction
-	// that ends the session. So does a znode for each queue into which the Client has put items, until the
-	// session is half full. If that became larger than jute.maxbuffer, no server could read it:
+	// that ends the session. So do a few znodes for each queue and counter that the Client writes, which
+	// fill half of it at most. If that became larger than jute.maxbuffer, no server could read it:
 	// when the session expired, the whole ensemble would go down for good (ZOOKEEPER-4306).
 	// So the paths may have 9/10 of that (see Options.MaxBuffer): about 10,000 locks with paths
 	// of 20 to 40 bytes. Calls that give back what is held, such as Release and Ack, never

@@ -140,8 +140,8 @@ func (q *Queue) Path() string {
 // While they do so faster than requests travel, Put does not get through. The first use
 // of a queue in a session costs three reads, and the first put one request and one commit
 // more. The first put with MaxLen in a session also lists each segment, of about a hundred items,
-// one after the other. While the session is more than half full (ErrSessionFull), each put costs
-// two requests and two commits more.
+// one after the other. A Client that puts into so many queues that its znodes for them fill half
+// of the session (ErrSessionFull) sends two requests and two commits more for each put.
 func (q *Queue) Put(ctx context.Context, data []byte) (ItemID, error) {
 	ids, err := q.putTraced(ctx, [][]byte{data})
 	if len(ids) == 0 {

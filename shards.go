@@ -246,7 +246,7 @@ func (x *Shards) Serve(ctx context.Context, f func(context.Context, *Shard) erro
 type Owner struct {
 	Shard  int
 	Member string // the id of the process
-	Leaves bool   // the process is to give the shard up, and its function has not returned
+	Leaves bool   // the process is to give the shard up, or has lost it, and its function has not returned
 }
 
 // Owners returns the owners of the shards, in the order of the shards, as the processes report them.

@@ -52,6 +52,8 @@ func (w *shardWork) ends() time.Time { return cmp.Or(w.leaves, w.lost) }
 const (
 	// hungAfter is how long a function may take to return before, and between, warnings.
 	hungAfter = 10 * time.Second
+	// lostAfter is how long it may work on, when its shard is lost, before others are told.
+	lostAfter = time.Second
 	// maxSettles is how many times Settle members that come and go all the time are waited for.
 	maxSettles = 10
 	// The pauses before a shard is taken again whose function has returned.
@@ -385,7 +387,7 @@ func (sv *shardServer) drain(held context.Context) {
 	over := held.Done()
 	for sv.isAtWork(held.Err() != nil) {
 		wait := sv.warn()
-		if held.Err() != nil { // nothing tells when a shard is lost
+		if held.Err() != nil { // noteLost tells that a shard is lost, but only some time later
 			over, wait = nil, min(wait, firstShardPause)
 		}
 		late := time.NewTimer(wait)
@@ -463,7 +465,10 @@ func (sv *shardServer) workOnce(ctx context.Context, w *shardWork, n int) (lost 
 		return errors.Is(err, ErrEvicted), err
 	}
 	sv.hold(w, l)
-	stop := context.AfterFunc(l.Context(context.Background()), func() { sv.noteLost(w, l) })
+	stop := context.AfterFunc(l.Context(context.Background()), func() {
+		at := time.Now()
+		time.AfterFunc(lostAfter, func() { sv.noteLost(w, l, at) }) // a function that returns at once takes it again
+	})
 	defer func() {
 		stop()
 		sv.hold(w, nil)
@@ -484,16 +489,16 @@ func (sv *shardServer) hold(w *shardWork, l *Lease) {
 	wakeUp(sv.tell)
 }
 
-// noteLost notes that a lease has ended. If the function works on, the shard is lost.
-func (sv *shardServer) noteLost(w *shardWork, l *Lease) {
+// noteLost notes that a lease has ended at that time. If the function works on, the shard is lost.
+func (sv *shardServer) noteLost(w *shardWork, l *Lease, at time.Time) {
 	sv.mu.Lock()
 	defer sv.mu.Unlock()
 	if w.lease != l {
 		return
 	}
-	w.lost = time.Now()
+	w.lost = at
 	if w.leaves.IsZero() {
-		w.logged = w.lost
+		w.logged = at
 	}
 	wakeUp(sv.wake)
 	wakeUp(sv.tell)

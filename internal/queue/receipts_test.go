@@ -119,6 +119,24 @@ func TestReceiptsOfManyQueuesLeaveRoomInTheSession(t *testing.T) {
 	})
 }
 
+// It has its receipt, however many locks the Client holds.
+func TestAQueueThatIsUsedTakesNoMoreRoomInAFullSession(t *testing.T) {
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		c := w.Stranger(&zkrecipes.Options{MaxBuffer: 8 << 10})
+		q := zkrecipes.NewQueue(c, w.Path, nil)
+		recipetest.PutOn(t, q, "x")
+		for i := 0; ; i++ {
+			if _, err := zkrecipes.NewMutex(c, fmt.Sprint("/locks/", i)).Lock(t.Context()); err != nil {
+				require.ErrorIs(t, err, zkrecipes.ErrSessionFull)
+				break
+			}
+		}
+		for range 3 {
+			recipetest.PutOn(t, q, "x")
+		}
+	})
+}
+
 // The receipts are deleted together with the queue. The outcome of a put or an ack under way
 // is then unknown, and it must not be applied a second time: others may have seen the item, or
 // the effects of the ack. It makes no difference whether the receipts' parent was made again.

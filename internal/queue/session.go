@@ -2,7 +2,6 @@ package queue
 
 import (
 	"sync"
-	"sync/atomic"
 
 	"github.com/zkrecipes/zkrecipes/internal/layout"
 	"github.com/zkrecipes/zkrecipes/internal/queuelog"
@@ -12,7 +11,7 @@ import (
 
 // sessionQueues is what a session knows of queues.
 type sessionQueues struct {
-	receipts atomic.Int64
+	receipts queuelog.Receipts
 
 	mu     sync.Mutex
 	states map[string]*queueState

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"slices"
 	"sync"
-	"sync/atomic"
 
 	"github.com/go-zookeeper/zk"
 
@@ -15,11 +14,10 @@ import (
 
 // Config is what a Log needs of its owner.
 type Config struct {
-	Session *zkconn.Session
-	Tasks   *zkconn.Tasks
-	Path    string // of the queue, absolute
-	// Receipts numbers the session's receipts, of all queues.
-	Receipts *atomic.Int64
+	Session  *zkconn.Session
+	Tasks    *zkconn.Tasks
+	Path     string // of the queue, absolute
+	Receipts *Receipts
 	// Marker is the data of the segments' parent. Known reports whether data found
 	// there are of a layout that this version knows.
 	Marker []byte

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync/atomic"
 
 	"github.com/go-zookeeper/zk"
 
@@ -47,8 +48,9 @@ func (l *Log) receipt(ctx context.Context, start startFunc) (*Receipt, error) {
 	if n := len(l.free); n > 0 {
 		r = l.free[n-1]
 		l.free = l.free[:n-1]
+		l.cfg.Receipts.kept.Add(-r.weight())
 	} else {
-		r = &Receipt{l: l, path: fmt.Sprintf("%s/%016x-%d", l.receipts(), uint64(l.s.ID()), l.cfg.Receipts.Add(1)), version: -1}
+		r = &Receipt{l: l, path: fmt.Sprintf("%s/%016x-%d", l.receipts(), uint64(l.s.ID()), l.cfg.Receipts.last.Add(1)), version: -1}
 	}
 	l.mu.Unlock()
 	r.history = l.s.History()
@@ -111,12 +113,25 @@ func (r *Receipt) used() {
 // maxFree is how many receipts of a queue are kept for later transactions.
 const maxFree = 32
 
-// unused returns a receipt whose transaction was not carried out. It is not kept if the session is more
-// than half full: a Client may use thousands of queues, and receipts must leave room for what it holds.
+// Receipts is what the receipts of a session share, those of all queues.
+type Receipts struct {
+	last atomic.Int64 // number
+	kept atomic.Int64 // what those weigh that no transaction uses
+}
+
+// weight is what the receipt adds to the transaction that ends the session.
+func (r *Receipt) weight() int64 { return int64(zkconn.Weight(r.path, false)) }
+
+// unused returns a receipt whose transaction was not carried out. It is not kept if receipts would fill
+// half of the session: a Client may use thousands of queues, and must have room for what it holds.
 func (r *Receipt) unused() {
-	load := r.l.s.Load()
+	bound, kept := int64(r.l.s.Load().Bound/2), &r.l.cfg.Receipts.kept
 	r.l.mu.Lock()
-	keep := !r.l.closed && len(r.l.free) < maxFree && load.Bytes <= load.Bound/2
+	keep := !r.l.closed && len(r.l.free) < maxFree
+	if keep && kept.Add(r.weight()) > bound {
+		kept.Add(-r.weight())
+		keep = false
+	}
 	if keep {
 		r.l.free = append(r.l.free, r)
 	}
@@ -133,6 +148,7 @@ func (l *Log) discardFree() {
 	l.free = nil
 	l.mu.Unlock()
 	for _, r := range free {
+		l.cfg.Receipts.kept.Add(-r.weight())
 		r.discard()
 	}
 }

@@ -25,21 +25,23 @@ type contact struct {
 type spell struct {
 	first, last time.Time
 	goesOn      bool // it has happened at the last attempt
+	again       bool // and before, in the same spell
 }
 
 // extend notes that it has happened from first to now. If it has not at the attempt before, and the gap
-// is longer than that, a new spell begins: the server was down for a while. Attempts at other servers
-// may take any time.
+// is longer than that, a new spell begins: the server was down for a while.
 func (p *spell) extend(first, now time.Time, gap time.Duration) {
-	if !p.goesOn && now.Sub(p.last) > gap {
+	p.again = p.goesOn || now.Sub(p.last) <= gap
+	if !p.again {
 		p.first = first
 	}
 	p.last, p.goesOn = now, true
 }
 
-// lasts reports whether the spell goes on, and has lasted for longer than twice the gap.
+// lasts reports whether the spell goes on, and has lasted for longer than twice the gap. One that has
+// happened only once is none, however long ago: attempts at other servers may take any time.
 func (p spell) lasts(gap time.Duration) bool {
-	return time.Since(p.first) > 2*gap && (p.goesOn || time.Since(p.last) <= gap)
+	return p.again && time.Since(p.first) > 2*gap && (p.goesOn || time.Since(p.last) <= gap)
 }
 
 // noteContact notes how a connection has ended. s.mu must be held.

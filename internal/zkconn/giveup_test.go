@@ -232,6 +232,34 @@ func TestSessionIsGivenUpAtAServerThatIsBehindItThoughManyAddressesDoNotAnswer(t
 	})
 }
 
+// A server that is seen once in more than twice the session timeout has closed one connection only.
+func TestSessionIsNotGivenUpForOneConnectionHoweverLongAgo(t *testing.T) {
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		n := newNetwork(w, map[string][]string{"zk.example": nil})
+		for i := range 16 {
+			addr := fmt.Sprint("10.0.0.", i)
+			n.names["zk.example"] = append(n.names["zk.example"], addr)
+			n.become(w.Srv.DialContext, addr+":2181")
+		}
+		c := n.client("zk.example")
+		recipetest.Held(t, zkrecipes.NewMutex(c, w.Path).Lock)
+		id := recipetest.SessionID(c)
+		time.Sleep(2 * time.Second) // its place is watched
+		w.Plan.Add(zktest.Fault{Do: zktest.Answer, Op: "setWatches", Code: -1})
+		for i := range 15 {
+			n.become(drops, fmt.Sprintf("10.0.0.%d:2181", i+1))
+		}
+		w.Srv.Disconnect(id)
+		for range 24 {
+			time.Sleep(5 * time.Second)
+			if recipetest.SessionID(c) == id && !c.Status().Connected {
+				w.Srv.Restore(w.Srv.Snapshot()) // nothing expires without a leader
+			}
+		}
+		require.Equal(t, id, recipetest.SessionID(c))
+	})
+}
+
 // One refused connection now and then, by one of the servers behind a name for
 // example, is no outage.
 func TestSessionIsGivenUpThoughSomeConnectionsAreRefused(t *testing.T) {

@@ -237,6 +237,25 @@ func TestAShardThatIsEvictedFromAHungFunctionHasAnotherOwner(t *testing.T) {
 	})
 }
 
+// A function that returns soon takes its shard again: nothing moves.
+func TestAShardThatIsEvictedFromAFunctionThatReturnsStays(t *testing.T) {
+	inShards(t, func(t *testing.T, w *shardWorld) {
+		w.ends = 300 * time.Millisecond
+		w.serves("a", 4)
+		w.serves("b", 4)
+		time.Sleep(time.Minute)
+		w.sharesAre(map[string]int{"a": 2, "b": 2})
+		for number := range 4 {
+			path := fmt.Sprintf("/shards/shard-%05d", number)
+			for _, name := range w.Srv.Children(path) {
+				require.NoError(t, w.Bare().Delete(path+"/"+name, -1))
+			}
+			time.Sleep(time.Minute)
+		}
+		require.Zero(t, w.sharesAre(map[string]int{"a": 2, "b": 2}))
+	})
+}
+
 func TestAProcessWhoseNumberOfShardsMayChangeWaitsForFunctionsThatHaveTheirShards(t *testing.T) {
 	inShards(t, func(t *testing.T, w *shardWorld) {
 		w.hang("a", true)

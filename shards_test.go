@@ -31,6 +31,7 @@ type shardWorld struct {
 	moves  int // from one process to another
 	last   map[int]string
 	hangs  map[string]bool // processes whose functions do not return
+	ends   time.Duration   // how long functions take to return
 	counts map[string]int  // how many shards there were when a process began to work on one last
 }
 
@@ -48,6 +49,7 @@ func (w *shardWorld) works(name string) func(context.Context, *zkrecipes.Shard) 
 	return func(ctx context.Context, s *zkrecipes.Shard) error {
 		w.begin(name, s)
 		<-ctx.Done()
+		time.Sleep(w.ends)
 		for w.isHung(name) {
 			time.Sleep(time.Second)
 		}

@@ -31,7 +31,7 @@ inside() {
 real() {
 	go run ./internal/zkserver/with -env go test -v -count=1 -timeout 20m -p 4 -run '^TestReal' -skip "^TestReal($own)\$" \
 		$(grep -l '^func TestReal' ./*_test.go ./internal/*/*_test.go | xargs -n 1 dirname | sort -u)
-	SEEDS=10 go test -v -count=1 -timeout 20m -run '^TestZktestBehavesLikeZooKeeper(OnRandomRequests|ThatWasRestarted)?$' ./internal/conformance
+	SEEDS=10 env -u ZK_SERVERS go test -v -count=1 -timeout 20m -run '^TestZktestBehavesLikeZooKeeper(OnRandomRequests|ThatWasRestarted)?$' ./internal/conformance
 }
 
 dir=$(mktemp -d)

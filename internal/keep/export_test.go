@@ -18,6 +18,13 @@ func InUse(c *session.Client) int {
 // MutexOf returns the mutex of a lock that is in use.
 func MutexOf(at session.At) *sync.Mutex { return &keptBy(at.Client).locks[at].mu }
 
+// BeginLeave begins to leave an idle place. leave goes on.
+func BeginLeave(at session.At) (leave func()) {
+	k := keptBy(at.Client).locks[at]
+	g := k.beginLeave(func(*hold.Grant) bool { return true })
+	return func() { k.leave(g) }
+}
+
 // HoldUnchecked gives the idle place to a caller, whatever the clock says.
 func HoldUnchecked(at session.At) *hold.Grant {
 	k := keptBy(at.Client).locks[at]

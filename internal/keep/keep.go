@@ -71,6 +71,8 @@ type keptLock struct {
 	confirmed time.Time
 	gone      chan struct{}
 	due       *time.Timer
+	// leaves is the last grant that beginLeave has returned.
+	leaves *hold.Grant
 }
 
 // become begins a phase. g is its current grant, nil in a phase without one. k.mu must be held.
@@ -115,6 +117,8 @@ func LeaveIdle(c *session.Client) {
 	for _, k := range kept {
 		if g := k.beginLeave(func(*hold.Grant) bool { return true }); g != nil {
 			c.Tasks.Start(func() { k.leave(g) })
+		}
+		if g := k.lastLeft(); g != nil { // perhaps its timer began to leave it
 			<-g.Over
 		}
 	}
@@ -519,7 +523,14 @@ func (k *keptLock) beginLeave(holds func(*hold.Grant) bool) *hold.Grant {
 		return nil
 	}
 	k.become(leaving, nil)
+	k.leaves = g
 	return g
+}
+
+func (k *keptLock) lastLeft() *hold.Grant {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.leaves
 }
 
 func (k *keptLock) leave(g *hold.Grant) {

@@ -461,6 +461,22 @@ func TestShutdownReleasesAKeptLock(t *testing.T) {
 	}
 }
 
+// Its timer may just have begun to leave the place.
+func TestShutdownWaitsForAPlaceThatIsJustLeft(t *testing.T) {
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		core := w.NewCore()
+		l := core.MutexLine(w.Path)
+		require.NoError(t, recipetest.Grab(t, keep.New(l, time.Hour).Acquire, layout.KindLock).Release())
+		leave := keep.BeginLeave(l.At)
+		leaving := harness.GoErr(t, func(context.Context) error { keep.LeaveIdle(core.Client); return nil })
+		synctest.Wait()
+		require.True(t, leaving.Waiting())
+		leave()
+		leaving.Get()
+		require.Empty(t, w.Line())
+	})
+}
+
 // A signal gave the place its turn. That says nothing about what comes after the grant.
 func TestLockThatASignalGaveIsKeptOverAReconnect(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {

@@ -66,7 +66,7 @@ type planning struct {
 	room    []int          // how many shards are left of each member's share; less than 0: it has more
 	leaving []map[int]bool // the shards that each member cannot take
 	left    map[int]bool   // those that any member cannot take
-	above   map[int]int    // who has a shard above its share
+	above   map[int]int    // the member that has a shard for which it has no room
 }
 
 func newPlanning(n int, members []Member) *planning {

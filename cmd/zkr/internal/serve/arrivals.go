@@ -57,7 +57,7 @@ func (h *hub) followDir(ctx context.Context, dir string) {
 			return
 		}
 		if len(c.Names) > mostChildren {
-			<-ctx.Done() // and no listing is asked for again
+			<-ctx.Done() // it is too large to be listed again
 			return
 		}
 		unknown, isLine := h.unknownIn(dir, before, c.Names)

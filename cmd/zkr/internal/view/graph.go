@@ -178,7 +178,7 @@ type Arrow struct {
 	Red  bool    `json:"red,omitempty"` // it is part of a deadlock
 }
 
-// Arrows returns who waits for whom, and where: several calls of a session are one arrow.
+// Arrows returns who waits for whom and where. Several calls of a session make one arrow.
 func (g *Graph) Arrows() (arrows []Arrow) {
 	drawn := map[Arrow]bool{}
 	for _, w := range g.Waits {

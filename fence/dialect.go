@@ -8,7 +8,8 @@ import (
 // Dialect says which database it is.
 type Dialect string
 
-// The databases that SQL knows.
+// The databases that SQL knows. All holders must write to the same server: those of a cluster with
+// several primaries, such as Galera, do not wait for each other's rows.
 const (
 	PostgreSQL Dialect = "PostgreSQL" // 9.5 or later
 	MySQL      Dialect = "MySQL"      // 5.7 or later, and MariaDB, with InnoDB

@@ -28,10 +28,12 @@ type HandlerOptions struct {
 // [FromContext], and ends early if the guard says so: with [Memory], when a later holder comes.
 // Then next's reads of the request's body fail, too, so a client that is suspended in the middle
 // of its request does not keep the next holder waiting. It gets no response, as after
-// http.ErrAbortHandler.
+// http.ErrAbortHandler. If a handler around this one wraps the ResponseWriter, that needs a method
+// Unwrap, see http.ResponseController: otherwise the reads go on.
 //
 // Whether an earlier holder's next may still run when a later one is admitted depends on the
-// guard: with [Memory] not; with [SQL] it may, so write with SQL.Do.
+// guard: with [Memory] not; with [SQL] it may, so write with SQL.Do. What goes on after next has
+// returned is not fenced, such as the handler of an http.TimeoutHandler.
 //
 // Others are refused, with a problem body (RFC 9457) and with [Header] in the response:
 //

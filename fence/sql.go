@@ -10,7 +10,8 @@ import (
 )
 
 // SQL is a guard that keeps the highest token of each fence in a table. So a restart forgets
-// nothing, and all processes that use the table have one guard. It is safe for concurrent use.
+// nothing, and all processes that use the table have one guard. It deletes no row: each name, and so
+// each Item of a queue, keeps its own. It is safe for concurrent use.
 type SQL struct {
 	db  *sql.DB
 	do  statements
@@ -73,7 +74,9 @@ func (s *SQL) Migrate(ctx context.Context) error {
 //
 // Do blocks until the database has answered, or ctx ends. Then the transaction is rolled back.
 // Use the context of the lease, which ends when its loss is known. write must not commit or roll
-// back, and not call Do for the same fence, which would wait for itself.
+// back, and not call Do for the same fence, which would wait for itself. It must return the error of
+// a statement that fails. After a deadlock, MySQL has rolled back the transaction, and carries out
+// what follows outside of it, without the fence.
 //
 //   - ErrFenced is returned if a later holder has written. Nothing was written.
 //   - The error of write, as it is. Nothing was written.
@@ -83,9 +86,10 @@ func (s *SQL) Migrate(ctx context.Context) error {
 //   - Any other error is the database's. Nothing was written.
 //
 // Do retries nothing. At REPEATABLE READ and above, PostgreSQL fails with SQLSTATE 40001 if it
-// had to wait for another holder, and MySQL with 40001 (1213) after a deadlock: call Do again,
-// under the same lease. A wait for the row ends with the database's lock_timeout (PostgreSQL,
-// 55P03), innodb_lock_wait_timeout (MySQL, 1205) or busy_timeout (SQLite).
+// had to wait for another holder. After a deadlock, it fails with 40P01, and MySQL with 40001
+// (1213). In all these cases, call Do again, under the same lease. A wait for the row ends with the
+// database's lock_timeout (PostgreSQL, 55P03), innodb_lock_wait_timeout (MySQL, 1205) or busy_timeout
+// (SQLite).
 //
 // A process that is suspended in write keeps the row locked, and the next holder waiting. Bound
 // that in the database, by idle_in_transaction_session_timeout (PostgreSQL) or
@@ -112,8 +116,10 @@ func (s *SQL) Do(ctx context.Context, h Holder, write func(*sql.Tx) error) error
 }
 
 // Check is what Do begins with, for a transaction of the caller's own. Call it before all other
-// statements: what was read earlier may be older than what another holder has committed. If it
-// returns an error, roll back. If COMMIT fails, the outcome is unknown, as for Do.
+// statements: what was read earlier may be older than what another holder has committed. Call it
+// once: to present several holders, put what their Fences return into one Tokens, because calls in
+// different orders can deadlock. If it returns an error, roll back. If COMMIT fails, the outcome is
+// unknown, as for Do.
 func (s *SQL) Check(ctx context.Context, tx *sql.Tx, h Holder) error {
 	cs, err := s.claims(h)
 	if err != nil {
@@ -144,7 +150,11 @@ func (s *SQL) Admit(ctx context.Context, h Holder) (work context.Context, done f
 		if last == c.token {
 			continue
 		}
-		if err := s.Do(ctx, h, func(*sql.Tx) error { return nil }); err != nil { // one decides for all
+		err = s.Do(ctx, h, func(*sql.Tx) error { return nil }) // one decides for all
+		if errors.Is(err, ErrUncertain) {
+			err = fmt.Errorf("fence: record the tokens: %v", err) // not ErrUncertain: no write of the caller's was begun
+		}
+		if err != nil {
 			return nil, nil, err
 		}
 		break

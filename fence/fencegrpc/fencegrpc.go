@@ -75,7 +75,7 @@ func outgoing(ctx context.Context) (context.Context, error) {
 // and ends early if the guard says so. See fence.Handler for what each guard promises.
 //
 // If the handler returns an error of package fence, such as that of fence.SQL.Do, the client gets
-// the same status as from the guard.
+// the same status as from the guard, and codes.Unknown for fence.ErrUncertain.
 func UnaryServerInterceptor(g fence.Guard, opts *Options) grpc.UnaryServerInterceptor {
 	return func(ctx context.Context, req any, info *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
 		tokens, err := opts.incoming(ctx, info.FullMethod)
@@ -124,11 +124,12 @@ var reasons = []struct {
 	{fence.ErrMalformed, codes.InvalidArgument, "MALFORMED"},
 	{fence.ErrNoToken, codes.FailedPrecondition, "NO_TOKEN"},
 	{fence.ErrUnknown, codes.Unavailable, "UNKNOWN"},
+	{fence.ErrUncertain, codes.Unknown, "UNCERTAIN"},
 }
 
 const domain = "github.com/zkrecipes/zkrecipes/fence"
 
-// refuse returns the status of an error of a guard. It has no text of a database.
+// refuse returns the status of an error of a guard.
 func refuse(err error) error {
 	if s := known(err); s != nil {
 		return s
@@ -147,7 +148,11 @@ func ofHandler(err error) error {
 func known(err error) error {
 	for _, r := range reasons {
 		if errors.Is(err, r.err) {
-			s := status.New(r.code, err.Error())
+			text := err.Error()
+			if r.code == codes.Unavailable || r.code == codes.Unknown {
+				text = r.err.Error() // the whole text may have that of a database
+			}
+			s := status.New(r.code, text)
 			if detailed, err := s.WithDetails(&errdetails.ErrorInfo{Reason: r.reason, Domain: domain}); err == nil {
 				s = detailed
 			}
@@ -158,7 +163,8 @@ func known(err error) error {
 }
 
 // Error returns an error that is fence.ErrFenced, fence.ErrMalformed, fence.ErrNoToken or
-// fence.ErrUnknown, and err, if err is the status of a call that a guard has refused. Otherwise it
+// fence.ErrUnknown, and err, if err is the status of a call that a guard has refused. It is
+// fence.ErrUncertain if the handler has returned that: the write may have been done. Otherwise it
 // returns err.
 func Error(err error) error {
 	s, ok := status.FromError(err)

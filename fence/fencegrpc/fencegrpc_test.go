@@ -3,9 +3,11 @@ package fencegrpc_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc"
@@ -50,12 +52,16 @@ func (s *service) FullDuplexCall(stream testgrpc.TestService_FullDuplexCallServe
 
 // serve serves behind the guard, and returns a client.
 func serve(t *testing.T, guard fence.Guard, opts *fencegrpc.Options, act func(context.Context) error) testgrpc.TestServiceClient {
+	return serveBy(t, guard, opts, &service{act: act})
+}
+
+func serveBy(t *testing.T, guard fence.Guard, opts *fencegrpc.Options, service testgrpc.TestServiceServer) testgrpc.TestServiceClient {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	srv := grpc.NewServer(
 		grpc.UnaryInterceptor(fencegrpc.UnaryServerInterceptor(guard, opts)),
 		grpc.StreamInterceptor(fencegrpc.StreamServerInterceptor(guard, opts)))
-	testgrpc.RegisterTestServiceServer(srv, &service{act: act})
+	testgrpc.RegisterTestServiceServer(srv, service)
 	ended := make(chan error, 1)
 	go func() { ended <- srv.Serve(l) }()
 	t.Cleanup(func() {
@@ -234,4 +240,54 @@ func TestTheWorkOfAnEarlierHoldersStreamEnds(t *testing.T) {
 	require.NoError(t, err)
 	_, err = stream.Recv()
 	require.ErrorIs(t, fencegrpc.Error(err), fence.ErrFenced)
+}
+
+// leaver returns from its streams while a goroutine still receives, as one does that answers for as
+// long as it wants to.
+type leaver struct {
+	service
+	left chan error
+}
+
+func (s *leaver) FullDuplexCall(stream testgrpc.TestService_FullDuplexCallServer) error {
+	go func() {
+		_, err := stream.Recv()
+		s.left <- err
+	}()
+	return nil
+}
+
+func TestAHandlerThatReturnsWhileItReceivesKeepsNoLaterHolderWaiting(t *testing.T) {
+	s := &leaver{service{act: nothing}, make(chan error)}
+	client := serveBy(t, told(), nil, s)
+	stream, err := client.FullDuplexCall(under(t, 256))
+	require.NoError(t, err)
+	require.Error(t, <-s.left)
+	_, err = stream.Recv()
+	require.ErrorIs(t, err, io.EOF)
+	ctx, cancel := context.WithTimeout(under(t, 512), time.Minute)
+	defer cancel()
+	_, err = client.EmptyCall(ctx, &testgrpc.Empty{})
+	require.NoError(t, err)
+}
+
+// The write may have been done, so the client must not take it for refused, nor repeat it.
+func TestAnUncertainWriteIsNoRefusal(t *testing.T) {
+	client := serve(t, told(), nil, func(context.Context) error {
+		return fmt.Errorf("fence: commit: %w: alice", fence.ErrUncertain)
+	})
+	_, err := client.EmptyCall(under(t, 512), &testgrpc.Empty{})
+	require.Equal(t, codes.Unknown, status.Code(err))
+	require.NotContains(t, err.Error(), "alice")
+	require.ErrorIs(t, fencegrpc.Error(err), fence.ErrUncertain)
+}
+
+// A Memory asks a function of the service's own, which may ask a database.
+func TestNoErrorOfTheServiceIsInARefusal(t *testing.T) {
+	client := serve(t, fence.NewMemory(func(context.Context, string) (int64, error) {
+		return 0, errors.New("password authentication failed for user alice")
+	}), nil, nothing)
+	_, err := client.EmptyCall(under(t, 512), &testgrpc.Empty{})
+	require.ErrorIs(t, fencegrpc.Error(err), fence.ErrUnknown)
+	require.NotContains(t, err.Error(), "alice")
 }

@@ -31,7 +31,7 @@ func StreamServerInterceptor(g fence.Guard, opts *Options) grpc.StreamServerInte
 		if err := s.admit(); err != nil {
 			return err
 		}
-		defer s.pause()
+		defer s.finish()
 		return ofHandler(handle(srv, s))
 	}
 }
@@ -46,6 +46,7 @@ type fencedStream struct {
 
 	mu   sync.Mutex
 	done func() // nil: not admitted
+	over bool   // the handler has returned
 }
 
 func (s *fencedStream) Context() context.Context { return s.ctx }
@@ -58,12 +59,24 @@ func (s *fencedStream) admit() error {
 	}
 	stop := context.AfterFunc(work, func() { s.end(context.Cause(work)) })
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	s.done = func() {
 		stop()
 		done()
 	}
+	over := s.over
+	s.mu.Unlock()
+	if over { // nobody else would call done, and later holders would wait for ever
+		s.pause()
+	}
 	return nil
+}
+
+// finish ends what is admitted, now and later: a handler may leave a goroutine behind in RecvMsg.
+func (s *fencedStream) finish() {
+	s.mu.Lock()
+	s.over = true
+	s.mu.Unlock()
+	s.pause()
 }
 
 func (s *fencedStream) pause() {

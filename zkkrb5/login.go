@@ -19,12 +19,12 @@ import (
 
 // logIn returns a ticket granting ticket. c.kdc must be held.
 func (c *Credentials) logIn() (ticket, error) {
+	if c.cfg.CCache != "" {
+		return c.fromCCache()
+	}
 	cl, err := c.client()
 	if err != nil {
 		return ticket{}, err
-	}
-	if c.cfg.CCache != "" {
-		return c.fromCCache(cl)
 	}
 	request, err := messages.NewASReqForTGT(c.realm, c.conf, c.name)
 	if err != nil {
@@ -34,32 +34,29 @@ func (c *Credentials) logIn() (ticket, error) {
 	if err != nil {
 		return ticket{}, err
 	}
-	return newTicket(cl, reply.Ticket, reply.DecryptedEncPart), nil
+	return newTicket(reply.Ticket, reply.DecryptedEncPart), nil
 }
 
-// client returns what speaks with the KDC, with the keys as they are now. It is used without its
-// own sessions, whose renewal nobody could wait for.
+// client returns what logs in, with the keys as they are now. It is used without its own sessions,
+// whose renewal nobody could wait for.
 func (c *Credentials) client() (*client.Client, error) {
 	user := c.name.PrincipalNameString()
-	switch {
-	case c.cfg.Keytab != "":
+	if c.cfg.Keytab != "" {
 		keys, err := c.loadKeytab()
 		if err != nil {
 			return nil, err
 		}
 		return client.NewWithKeytab(user, c.realm, keys, c.conf), nil
-	case c.cfg.Password != nil:
-		password, err := c.cfg.Password()
-		if err != nil {
-			return nil, err
-		}
-		return client.NewWithPassword(user, c.realm, password, c.conf), nil
 	}
-	return client.NewWithPassword(user, c.realm, "", c.conf), nil // a ticket is all it needs
+	password, err := c.cfg.Password()
+	if err != nil {
+		return nil, err
+	}
+	return client.NewWithPassword(user, c.realm, password, c.conf), nil
 }
 
 // fromCCache returns the ticket granting ticket of the credentials cache.
-func (c *Credentials) fromCCache(cl *client.Client) (ticket, error) {
+func (c *Credentials) fromCCache() (ticket, error) {
 	cache, err := loadCCache(c.cfg.CCache)
 	if err != nil {
 		return ticket{}, err
@@ -71,7 +68,7 @@ func (c *Credentials) fromCCache(cl *client.Client) (ticket, error) {
 	if !ok {
 		return ticket{}, fmt.Errorf("%s has no ticket granting ticket: run kinit", c.cfg.CCache)
 	}
-	t := ticket{key: &entry.Key, since: entry.AuthTime, until: entry.EndTime, client: cl}
+	t := ticket{key: &entry.Key, since: entry.AuthTime, until: entry.EndTime}
 	if err := t.Unmarshal(entry.Ticket); err != nil {
 		return ticket{}, fmt.Errorf("%s: %w", c.cfg.CCache, err)
 	}
@@ -86,25 +83,27 @@ func (c *Credentials) fromCCache(cl *client.Client) (ticket, error) {
 func (c *Credentials) grant(tgt ticket, service string) (ticket, error) {
 	_, host, _ := strings.Cut(service, "/")
 	if realm := c.conf.ResolveRealm(host); realm != "" && realm != c.realm {
-		foreign, err := grantBy(tgt, c.realm, types.PrincipalName{NameType: nametype.KRB_NT_SRV_INST, NameString: []string{"krbtgt", realm}})
+		foreign, err := c.grantBy(tgt, c.realm, types.PrincipalName{NameType: nametype.KRB_NT_SRV_INST, NameString: []string{"krbtgt", realm}})
 		if err != nil {
 			return ticket{}, err
 		}
-		return grantBy(foreign, realm, types.NewPrincipalName(nametype.KRB_NT_PRINCIPAL, service))
+		return c.grantBy(foreign, realm, types.NewPrincipalName(nametype.KRB_NT_PRINCIPAL, service))
 	}
-	return grantBy(tgt, c.realm, types.NewPrincipalName(nametype.KRB_NT_PRINCIPAL, service))
+	return c.grantBy(tgt, c.realm, types.NewPrincipalName(nametype.KRB_NT_PRINCIPAL, service))
 }
 
 // grantBy returns a ticket that the KDC of a realm gives for a ticket granting ticket of it.
-func grantBy(tgt ticket, realm string, name types.PrincipalName) (ticket, error) {
+func (c *Credentials) grantBy(tgt ticket, realm string, name types.PrincipalName) (ticket, error) {
+	cl := client.NewWithPassword(c.name.PrincipalNameString(), c.realm, "", c.conf) // the ticket is all it needs
+	defer cl.Destroy()                                                              // if the KDC refers it to another realm, a goroutine renews its ticket there
 	reply, err := guard(func() (messages.TGSRep, error) {
-		_, reply, err := tgt.client.TGSREQGenerateAndExchange(name, realm, tgt.Ticket, *tgt.key, false)
+		_, reply, err := cl.TGSREQGenerateAndExchange(name, realm, tgt.Ticket, *tgt.key, false)
 		return reply, err
 	})
 	if err != nil {
 		return ticket{}, err
 	}
-	return newTicket(tgt.client, reply.Ticket, reply.DecryptedEncPart), nil
+	return newTicket(reply.Ticket, reply.DecryptedEncPart), nil
 }
 
 func (c *Credentials) loadKeytab() (*keytab.Keytab, error) {

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/jcmturner/gokrb5/v8/client"
 	"github.com/jcmturner/gokrb5/v8/messages"
 	"github.com/jcmturner/gokrb5/v8/types"
 )
@@ -19,14 +18,13 @@ var errClosed = errors.New("the credentials are closed")
 type ticket struct {
 	messages.Ticket
 	key          *types.EncryptionKey // a pointer, which fmt does not follow here
-	since, until time.Time
-	client       *client.Client // for a ticket granting ticket: what asks with it
+	since, until time.Time            // without monotonic clocks, which stand still while a machine sleeps
 }
 
 // newTicket returns a ticket that the KDC has just given. Its times are turned into those of the local
 // clock, which may differ from the KDC's.
-func newTicket(cl *client.Client, from messages.Ticket, part messages.EncKDCRepPart) ticket {
-	t := ticket{Ticket: from, key: &part.Key, since: time.Now(), until: part.EndTime, client: cl}
+func newTicket(from messages.Ticket, part messages.EncKDCRepPart) ticket {
+	t := ticket{Ticket: from, key: &part.Key, since: time.Now().Round(0), until: part.EndTime}
 	if !part.StartTime.IsZero() {
 		t.until = t.since.Add(part.EndTime.Sub(part.StartTime))
 	}
@@ -43,7 +41,8 @@ func (t ticket) renewal() time.Time { return t.since.Add(t.until.Sub(t.since) * 
 func (t ticket) isFresh() bool { return time.Now().Before(t.renewal()) }
 
 // ticketFor returns a ticket for a service. It asks the KDC if there is none that is fresh, and
-// returns when ctx ends. What the KDC then answers is kept for the next call.
+// waits for the answer if there is none that is valid, until ctx ends. What the KDC then answers is
+// kept for the next call.
 func (c *Credentials) ticketFor(ctx context.Context, service string) (ticket, error) {
 	c.mu.Lock()
 	t, closed := c.services[service], c.closed
@@ -61,16 +60,13 @@ func (c *Credentials) ticketFor(ctx context.Context, service string) (ticket, er
 		defer c.work.Done()
 		return c.ask(service)
 	})
+	if t.isValid() { // for the last sixth of its life: a KDC that hangs must not use up ctx
+		return t, nil
+	}
 	select {
 	case answer := <-asked:
-		if answer.Err != nil && t.isValid() {
-			return t, nil // for the last sixth of its life
-		}
 		return answer.Val.(ticket), answer.Err
 	case <-ctx.Done():
-		if t.isValid() {
-			return t, nil
-		}
 		return ticket{}, fmt.Errorf("the KDC has not answered yet: %w", ctx.Err())
 	}
 }
@@ -90,8 +86,11 @@ func (c *Credentials) ask(service string) (ticket, error) {
 	c.kdc.Lock()
 	defer c.kdc.Unlock()
 	c.mu.Lock()
-	tgt := c.tgt
+	tgt, closed := c.tgt, c.closed
 	c.mu.Unlock()
+	if closed { // Close waits for the request under way, and not for those that wait for it
+		return ticket{}, errClosed
+	}
 	if !tgt.isFresh() {
 		next, err := c.logIn()
 		switch {
@@ -162,13 +161,14 @@ func (c *Credentials) renewAll() bool {
 	tgt := c.tgt
 	c.mu.Unlock()
 	slices.Sort(due)
+	renewed := true
 	for _, service := range due {
 		if _, err := c.ask(service); err != nil {
-			return false
+			renewed = false // the KDC may know the other services
 		}
 	}
 	if len(due) > 0 || tgt.isFresh() {
-		return true
+		return renewed
 	}
 	c.kdc.Lock()
 	defer c.kdc.Unlock()

@@ -154,7 +154,7 @@ func (c *Credentials) principal() string { return c.name.PrincipalNameString() +
 // zookeeper.security.auth_to_local), set the Principal of the result to the name that they make of it,
 // as ACLs name the client by that.
 //
-// If there is a valid ticket for the server, a connection sends nothing to the KDC. Otherwise it
+// If there is a valid ticket for the server, a connection does not wait for the KDC. Otherwise it
 // takes one request, and one or two more to log in. If the KDC refuses the principal or its key,
 // Dial returns an error at once, which is zk.ErrAuthFailed. If the KDC does not answer, the Client
 // tries again. With a keytab or a password, tickets are renewed in the background once 5/6 of their

@@ -95,6 +95,12 @@ func TestCredentials(t *testing.T) {
 	} {
 		row.check(t, srv.Addr(), "who", "/private")
 	}
+	for _, command := range []string{"ls", "graph"} {
+		credentials{"OTHER=1", nil, 77}.check(t, srv.Addr(), command, "/private")
+	}
+	code, _, stderr := zkr(t, srv.Addr(), "ls", "-o", "json")
+	require.Zero(t, code, "what is below is skipped: %s", stderr)
+	require.Equal(t, []object{{"error": "zkrecipes: look at /private: zk: not authenticated"}}, objects(t, stderr))
 }
 
 // credentials are a variable and flags, with which zkr ends with a status.

@@ -78,6 +78,15 @@ func TestWhoListsAgainAfterEachChange(t *testing.T) {
 	before := strings.Count(watch.stdout.String(), "STATE")
 	require.NoError(t, l.Release())
 	eventually(t, "it lists again", func() bool { return strings.Count(watch.stdout.String(), "STATE") > before })
+
+	succeed(t, srv.Addr(), "queue", "put", "/q", "data")
+	queue := start(t, srv.Addr(), "who", "/q", "--watch", "-o", "json") // it looks every 2 s
+	queue.await(`"len":1`)
+	looks := srv.Counts()
+	eventually(t, "it looks again", func() bool { return srv.Counts().Sub(looks).Requests["getChildren2"] > 8 })
+	succeed(t, srv.Addr(), "queue", "put", "/q", "data")
+	queue.await(`"len":2`)
+	require.Len(t, objects(t, queue.stdout.String()), 2, "and not without one")
 }
 
 func TestDescribe(t *testing.T) {

@@ -226,7 +226,7 @@ func (a *app) hold(client *zkrecipes.Client, g *guard.Guard, h *held, m *command
 	case errors.Is(released, zkrecipes.ErrLost):
 		o.lost = released
 	case released != nil && o.lost == nil:
-		a.complain(exitFailure, fmt.Errorf("release %s: %w", h.Path(), released))
+		a.complain(0, fmt.Errorf("release %s: %w", h.Path(), released))
 	}
 	return o, nil
 }

@@ -59,7 +59,7 @@ func (a *app) runElect(ctx context.Context, m *command, value string) error {
 		case o.isToldToEnd():
 			return exit(exitSignal + int(o.Told))
 		}
-		a.complain(m.lostCode, m.failLost(o))
+		a.complain(0, m.failLost(o))
 	}
 }
 

@@ -5,6 +5,7 @@ package cli
 import (
 	"context"
 	"errors"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -22,7 +23,7 @@ const (
 	queuePoll = 2 * time.Second        // no single watch tells of a queue's items
 )
 
-// watchLine calls tell with the line at the path, and again after each change, until ctx ends or
+// watchLine calls tell with the line at the path, and again if it has changed, until ctx ends or
 // tell returns an error. A line that nobody uses has no places.
 func watchLine(ctx context.Context, client *zkrecipes.Client, at string, tell func(view.Line) error) error {
 	changed := make(chan struct{}, 1)
@@ -32,14 +33,15 @@ func watchLine(ctx context.Context, client *zkrecipes.Client, at string, tell fu
 		default:
 		}
 	})...)()
+	var told *view.Line
 	for {
 		began := time.Now()
 		l, err := view.ReadPath(ctx, client, at)
 		if errors.Is(err, zkrecipes.ErrUnused) || errors.Is(err, zk.ErrNoNode) {
 			l, err = view.Line{Path: at, Places: []view.Place{}}, nil
 		}
-		if err == nil {
-			err = tell(l)
+		if err == nil && (told == nil || !reflect.DeepEqual(l, *told)) {
+			told, err = &l, tell(l)
 		}
 		if err != nil && ctx.Err() == nil {
 			return err
@@ -109,8 +111,14 @@ func eventsBetween(now time.Time, before *view.Line, l view.Line) (events []even
 	find := func(places []view.Place, p view.Place) int {
 		return slices.IndexFunc(places, func(q view.Place) bool { return q.Name == p.Name && q.Session == p.Session })
 	}
+	// A waiter that leads, or gets a slot, has another znode from then on.
+	moves := l.Recipe == zkrecipes.RecipeElection || l.Recipe == zkrecipes.RecipeSemaphore
+	became := func(waiter, holder view.Place) bool {
+		return moves && waiter.Session == holder.Session && !waiter.Held && holder.Held && find(l.Places, waiter) < 0 && find(before.Places, holder) < 0
+	}
 	for _, p := range before.Places {
 		switch i := find(l.Places, p); {
+		case slices.ContainsFunc(l.Places, func(q view.Place) bool { return became(p, q) }):
 		case i < 0:
 			add(pick(p.Held && before.Recipe != zkrecipes.RecipeGroup, "released", "left"), p)
 		case p.Held && !l.Places[i].Held:
@@ -119,7 +127,7 @@ func eventsBetween(now time.Time, before *view.Line, l view.Line) (events []even
 	}
 	for _, p := range l.Places {
 		i := find(before.Places, p)
-		if i < 0 {
+		if i < 0 && !slices.ContainsFunc(before.Places, func(q view.Place) bool { return became(q, p) }) {
 			add("joined", p)
 		}
 		if p.Held && l.Recipe != zkrecipes.RecipeGroup && (i < 0 || !before.Places[i].Held) {

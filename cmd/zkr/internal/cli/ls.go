@@ -42,11 +42,10 @@ func (a *app) ls() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "ls [ROOT]",
 		Short: "List the recipes below a path, their holders and waiters",
-		Long: "Ls lists the locks, elections, semaphores, barriers, gates and queues below ROOT, which is / by\n" +
-			"default: how many hold and wait, and since when the oldest of each does. HELD of a lock counts\n" +
-			"from when its holder joined the line. With -o json it prints one object a line. With --watch it\n" +
-			"lists them again and again, which costs the servers the same each time: two reads and more for\n" +
-			"each recipe.",
+		Long: "Ls lists the recipes at ROOT and below, which is / by default: how many hold and wait, and since\n" +
+			"when the oldest of each does. HELD of a lock counts from when its holder joined the line. With\n" +
+			"-o json it prints one object a line. With --watch it lists them again and again, which costs the\n" +
+			"servers the same each time: two reads and more for each recipe.",
 		Args: cobra.MaximumNArgs(1),
 		RunE: a.on(func(ctx context.Context, client *zkrecipes.Client, args []string) error {
 			if watch {
@@ -86,7 +85,7 @@ func (a *app) list(ctx context.Context, client *zkrecipes.Client, root string) e
 	now := time.Now()
 	for u, err := range client.Recipes(ctx, root, nil) {
 		switch {
-		case err != nil && a.isSkipped(err):
+		case err != nil && u.Path != root && a.isSkipped(err):
 		case err != nil:
 			return errors.Join(err, t.Flush())
 		case a.isJSON():
@@ -112,7 +111,7 @@ func (a *app) isSkipped(err error) bool {
 	if !view.IsSkipped(err) {
 		return false
 	}
-	a.complain(exitFailure, err)
+	a.complain(0, err)
 	return true
 }
 
@@ -184,7 +183,7 @@ func (a *app) readLines(ctx context.Context, client *zkrecipes.Client, root stri
 		switch {
 		case err == nil:
 			lines = append(lines, l)
-		case !a.isSkipped(err):
+		case l.Path == root || !a.isSkipped(err):
 			return nil, err
 		}
 	}

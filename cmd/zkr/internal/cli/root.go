@@ -69,10 +69,16 @@ func (a *app) run(args []string) int {
 	return f.code
 }
 
-// complain writes about an error, which may quote what others have written.
+// complaint is an error as it is printed.
+type complaint struct {
+	Error string `json:"error"`
+	Exit  int    `json:"exit,omitempty"` // status
+}
+
+// complain writes about an error, which may quote what others have written. code is 0 if zkr goes on.
 func (a *app) complain(code int, err error) {
 	if a.isJSON() {
-		_ = writeJSON(a.stderr, map[string]any{"error": err.Error(), "exit": code})
+		_ = writeJSON(a.stderr, complaint{err.Error(), code})
 		return
 	}
 	fmt.Fprintln(a.stderr, "zkr:", view.Printable([]byte(strings.TrimPrefix(err.Error(), "zkrecipes: "))))

@@ -9,6 +9,8 @@ import (
 	"fmt"
 	"net"
 	"net/url"
+	"path"
+	"slices"
 	"strings"
 	"time"
 
@@ -72,8 +74,10 @@ func (a *app) prepareServe(ctx context.Context, f *serveFlags) error {
 	switch {
 	case f.tokenFile != "" && !f.allowActions:
 		return failf(exitUsage, "--token-file needs --allow-actions")
-	case !strings.HasPrefix(f.opts.Root, "/"):
-		return failf(exitUsage, "ROOT is %q, and must begin with /", f.opts.Root)
+	case path.Clean("/"+f.opts.Root) != f.opts.Root:
+		return failf(exitUsage, "ROOT is %q, not as /locks", f.opts.Root)
+	case slices.ContainsFunc(f.opts.Hosts, func(host string) bool { return strings.Contains(host, ":") && net.ParseIP(host) == nil }):
+		return failf(exitUsage, "--host is %q, and must be a name without a port", f.opts.Hosts)
 	}
 	isTLS, err := f.checkPublicURL()
 	if err != nil {

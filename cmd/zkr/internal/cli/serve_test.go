@@ -29,7 +29,9 @@ func prepared(t *testing.T, change func(*serveFlags)) (f *serveFlags, stderr str
 
 func TestServeRefusesFlagsThatAreWrong(t *testing.T) {
 	for name, change := range map[string]func(*serveFlags){
-		"must begin with /":     func(f *serveFlags) { f.opts.Root = "locks" },
+		`"locks", not as`:       func(f *serveFlags) { f.opts.Root = "locks" },
+		`"/locks/", not as`:     func(f *serveFlags) { f.opts.Root = "/locks/" },
+		"without a port":        func(f *serveFlags) { f.opts.Hosts = []string{"::1", "zkr.example:8080"} },
 		"needs --allow-actions": func(f *serveFlags) { f.tokenFile = "token" },
 		"--listen":              func(f *serveFlags) { f.listen = "8080" },
 		":0 needs --host":       func(f *serveFlags) { f.listen = ":0" },

@@ -195,6 +195,8 @@ func (r reply) problem() string {
 		return op.Err.Error()
 	case strings.Contains(r.text, "not currently serving requests"):
 		return "it serves nobody at the moment: it has no quorum, or is starting"
+	case strings.Contains(r.text, "Mode: read-only"):
+		return "it serves nobody who may write: it has no quorum"
 	case r.text != "": // its version, or that srvr is not allowed
 		return ""
 	case errors.Is(r.err, os.ErrDeadlineExceeded):

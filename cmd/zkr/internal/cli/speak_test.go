@@ -61,6 +61,7 @@ func TestAServerThatDoesNotServeIsNamedWithTheReason(t *testing.T) {
 	}
 	for want, addr := range map[string]string{
 		"no quorum":              answering(t, say("This ZooKeeper instance is not currently serving requests\n")),
+		"nobody who may write":   answering(t, say("Zookeeper version: 3.9.3\nMode: read-only\n")),
 		"maxClientCnxns":         answering(t, func(net.Conn) {}),
 		"connection refused":     "127.0.0.1:1",
 		"there is no session: z": zktest.NewServer(t).Addr(),

@@ -203,7 +203,7 @@ func (g *guard) reap() {
 			return
 		case err != nil || pid == 0:
 			return
-		case pid == g.group:
+		case pid == g.group && !g.reaped:
 			g.note(status)
 		}
 	}

@@ -2,6 +2,8 @@ package guard
 
 import (
 	"context"
+	"encoding/gob"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -217,4 +219,13 @@ func TestPauses(t *testing.T) {
 	require.Zero(t, (&guard{phase: ending, deadline: in(-time.Second)}).pause())
 	require.Equal(t, kill, (&guard{phase: killing}).pause())
 	require.Equal(t, min(look, orphans), (&guard{phase: running, reaped: true, deadline: in(time.Hour)}).pause())
+}
+
+// The command has ended, and so its pid may be another descendant's.
+func TestTheStatusOfTheCommandStays(t *testing.T) {
+	pid, err := syscall.ForkExec("/bin/sh", []string{"sh", "-c", "exit 3"}, &syscall.ProcAttr{})
+	require.NoError(t, err)
+	g := &guard{phase: running, out: gob.NewEncoder(io.Discard), group: pid, reaped: true, end: Result{Code: 5}}
+	require.Eventually(t, func() bool { g.reap(); return g.phase == over }, time.Minute, time.Millisecond)
+	require.Equal(t, Result{Code: 5}, g.end)
 }

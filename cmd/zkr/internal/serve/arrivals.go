@@ -65,9 +65,9 @@ func (h *hub) followDir(ctx context.Context, dir string) {
 		case isLine:
 			return
 		case before == nil: // beside what is new from now on
-			h.all.Go(func() { h.lookAt(ctx, unknown) })
+			h.all.Go(func() { h.lookAt(ctx, dir, unknown, walkRest) })
 		default:
-			h.lookAt(ctx, unknown)
+			h.lookAt(ctx, dir, unknown, 0)
 		}
 		before = setOf(c.Names)
 		if sleep(ctx, min(h.opts.Refresh, longestNews)/4) != nil || h.pay(ctx, h.firsts, 1) != nil {
@@ -94,21 +94,31 @@ func (h *hub) unknownIn(dir string, before map[string]bool, names []string) (unk
 	case before == nil && len(unknown) > mostUnknown:
 		unknown = nil
 	case before != nil && len(unknown) > 0 && !hasLines && len(names) <= fewChildren:
-		unknown = []string{dir} // perhaps it has become a recipe: a semaphore is one by its children
+		unknown = append([]string{dir}, unknown...) // perhaps it has become a recipe: a semaphore is one by its children
 	}
 	return unknown, h.lines[dir] != nil
 }
 
-// lookAt looks for recipes at paths and below. If one is none, some may come below it.
-func (h *hub) lookAt(ctx context.Context, paths []string) {
+// lookAt looks for recipes at paths in a directory and below, until the directory is a line itself. If a
+// path is none, some may come below it. It rests so many times as long as a look takes: znodes that are
+// no recipes are not paid for.
+func (h *hub) lookAt(ctx context.Context, dir string, paths []string, rest int) {
 	for _, at := range paths {
 		if h.pay(ctx, h.firsts, costOfLook) != nil {
 			return
 		}
-		s := h.walkBelow(ctx, at, &zkrecipes.RecipesOptions{Znodes: mostBelow}, h.firsts)
+		limits := &zkrecipes.RecipesOptions{Znodes: mostBelow}
+		if at == dir {
+			limits.Depth = 1 // what is below was looked at before
+		}
+		s := h.walkBelow(ctx, at, limits, h.firsts)
 		h.mu.Lock()
 		h.noteArrival(ctx, at, s)
+		isLine := h.lines[dir] != nil
 		h.mu.Unlock()
+		if isLine || sleep(ctx, time.Duration(rest)*s.busy) != nil {
+			return
+		}
 	}
 }
 

@@ -241,3 +241,42 @@ func TestAPageThatHasNotReadSaysSo(t *testing.T) {
 		w.after(10*time.Minute, "the holder is read", func(h *hub) bool { return h.newGraph().Unread == 0 })
 	})
 }
+
+// Each znode that comes to a directory may make a recipe of it. What is below was looked at before.
+func TestANewZnodeAboveManyLocksHoldsUpNothing(t *testing.T) {
+	opts := Options{Root: "/", Refresh: time.Hour, Requests: 80, Lines: 5000, Stale: time.Minute}
+	inBubble(t, opts, func(w *world) { w.makeLocks(900) }, func(w *world) {
+		w.awaitFirstReading()
+		c := w.dial("new")
+		for _, path := range []string{"/first", "/second", "/deep/er/third"} {
+			w.lock(c, path)
+			w.after(10*time.Second, path, func(h *hub) bool { return h.lines[path] != nil })
+		}
+	})
+}
+
+// Nothing says how many of them are read, so the page rests.
+func TestATreeWithoutRecipesCostsNoMoreRequests(t *testing.T) {
+	opts := Options{Root: "/", Refresh: 10 * time.Second, Requests: 80, Lines: 5000, Stale: time.Minute}
+	inBubble(t, opts, func(w *world) {
+		c := w.dial("maker")
+		_, err := c.Commit(w.t.Context(), zkrecipes.OpCreate("/data", nil, 0, nil))
+		require.NoError(w.t, err)
+		for i := range 10 {
+			dir := fmt.Sprint("/data/", i)
+			ops := []zkrecipes.Op{zkrecipes.OpCreate(dir, nil, 0, nil)}
+			for n := range 199 {
+				ops = append(ops, zkrecipes.OpCreate(fmt.Sprint(dir, "/", n), nil, 0, nil))
+			}
+			_, err := c.Commit(w.t.Context(), ops...)
+			require.NoError(w.t, err)
+		}
+		w.srv.Plan().Add(zktest.Fault{Do: zktest.Delay, Op: "getData", Times: -1, For: time.Millisecond})
+	}, func(w *world) {
+		w.awaitFirstReading()
+		const observed = 10 * time.Minute
+		sent := w.sent(func() { time.Sleep(observed) })
+		t.Logf("%.1f requests/s", float64(sent)/observed.Seconds())
+		require.LessOrEqual(t, sent, opts.Requests*int(observed/time.Second))
+	})
+}

@@ -224,6 +224,7 @@ func (w *web) events(rw http.ResponseWriter, r *http.Request) {
 	}
 	defer hide()
 	rw.Header().Set("Content-Type", "text/event-stream")
+	rw.Header().Set("X-Accel-Buffering", "no") // nginx as the proxy would hold events back
 	out := http.NewResponseController(rw)
 	tick := time.NewTicker(statusEvery)
 	defer tick.Stop()

@@ -115,6 +115,7 @@ func (s *served) browse(line string) *browser {
 	require.NoError(s.t, err)
 	require.Equal(s.t, http.StatusOK, reply.StatusCode)
 	require.Equal(s.t, "text/event-stream", reply.Header.Get("Content-Type"))
+	require.Equal(s.t, "no", reply.Header.Get("X-Accel-Buffering"))
 	s.t.Cleanup(func() { reply.Body.Close() })
 	b := &browser{t: s.t, body: reply.Body, lines: bufio.NewScanner(reply.Body), rows: map[string]row{}}
 	b.lines.Buffer(nil, 1<<22)

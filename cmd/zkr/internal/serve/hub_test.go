@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -386,4 +387,65 @@ func TestAQueueIsShownWithItsConsumersAndDeadLetters(t *testing.T) {
 	require.Empty(t, b.line.Items[1].Consumer)
 	require.Equal(t, row{Path: "/q", Recipe: "queue", Holders: 1, Len: 2, Dead: 1, Held: b.rows["/q"].Held, Item: b.rows["/q"].Item}, b.rows["/q"])
 	require.NotContains(t, fmt.Sprint(b.line), "secret", "what the items say is nobody's business")
+}
+
+// A walk that looks at so many znodes only says nothing of a line that it has not come to.
+func TestALineThatAWalkLeavesOutCanBeRead(t *testing.T) {
+	s := serveOn(t, rarely)
+	a := s.raw("a")
+	a.create("/team", "", 0)
+	a.create("/team/l", "", 0)
+	h := newHub(s.client, Options{Requests: 100})
+	f := &followed{line: line{path: "/team/l", recipe: zkrecipes.RecipeMutex}, stop: func() {}}
+	h.lines["/team/l"] = f
+	seen := h.walkBelow(t.Context(), "/team", &zkrecipes.RecipesOptions{Znodes: 1}, h.firsts)
+	require.Equal(t, 1, seen.skipped)
+	require.Empty(t, f.failed)
+}
+
+func TestLinesThatAreGoneDoNotAddUpWithoutABrowser(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHub(nil, Options{Requests: 100})
+		for i := range 100 {
+			path := fmt.Sprint("/", i)
+			h.lines[path] = &followed{line: line{path: path, recipe: zkrecipes.RecipeMutex}, stop: func() {}}
+			h.drop(path)
+		}
+		ctx, stop := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() { defer close(done); h.publish(ctx) }()
+		time.Sleep(2 * cellTime)
+		stop()
+		<-done
+		require.Empty(t, h.changed)
+	})
+}
+
+func TestWhatABrowserShowsIsPolledFirst(t *testing.T) {
+	h := newHub(nil, Options{Requests: 100})
+	for i := range 100 {
+		path := fmt.Sprint("/", i)
+		h.lines[path] = &followed{line: line{path: path, recipe: zkrecipes.RecipeQueue, usage: zkrecipes.Usage{Path: path}}}
+	}
+	h.shown["/77"] = 1
+	due := map[string]time.Time{}
+	require.Equal(t, "/77", h.toPoll(due).Path)
+	require.NotEqual(t, "/77", h.toPoll(due).Path)
+	due["/77"] = due["/77"].Add(-shownPoll)
+	require.Equal(t, "/77", h.toPoll(due).Path, "it is due again, and the others have not had their turn")
+	for range 99 {
+		h.toPoll(due)
+	}
+	require.Len(t, due, 100, "all have had their turn")
+}
+
+func TestAllMembersThatHaveGoneAreCounted(t *testing.T) {
+	h := newHub(nil, Options{Requests: 100})
+	f := &followed{line: line{path: "/g", recipe: zkrecipes.RecipeGroup}}
+	for range mostGone + 5 {
+		f.gone = append(f.gone, &place{goneAt: begin()})
+	}
+	r := h.newRow(f, begin())
+	require.Len(t, r.Gone, mostGone)
+	require.Equal(t, mostGone+5, r.Missed)
 }

@@ -67,7 +67,8 @@ type row struct {
 	Len      int              `json:"len,omitempty"`
 	Item     int64            `json:"item,omitempty"`   // when the first item was put
 	Dead     int              `json:"dead,omitempty"`   // dead letters
-	Gone     []string         `json:"gone,omitempty"`   // members that are there no more
+	Missed   int              `json:"missed,omitempty"` // members that are there no more
+	Gone     []string         `json:"gone,omitempty"`   // the first of them
 	GoneAt   int64            `json:"goneAt,omitempty"` // when the last of them was seen to have gone
 	Rate     float64          `json:"rate,omitempty"`
 	P99      *float64         `json:"p99,omitempty"`
@@ -143,6 +144,7 @@ func (h *hub) newRow(f *followed, now time.Time) row {
 		r.Dead = dead.usage.Len
 	}
 	for _, p := range f.missing(now) {
+		r.Missed++
 		if len(r.Gone) < mostGone {
 			r.Gone = append(r.Gone, view.Clean(p.Name))
 		}

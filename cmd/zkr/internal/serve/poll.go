@@ -3,6 +3,7 @@
 package serve
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"path"
@@ -35,17 +36,15 @@ type polled struct {
 func (h *hub) poll(ctx context.Context) {
 	due := map[string]time.Time{}
 	for sleep(ctx, shownGap) == nil {
-		for _, u := range h.toPoll(due) {
-			if ctx.Err() != nil {
-				return
-			}
+		for u := h.toPoll(due); u.Path != "" && ctx.Err() == nil; u = h.toPoll(due) {
 			h.pollOne(ctx, u)
 		}
 	}
 }
 
-// toPoll returns what is due, and notes when it is due again.
-func (h *hub) toPoll(due map[string]time.Time) (us []zkrecipes.Usage) {
+// toPoll returns what is due, shown lines first, and notes when it is due again. One at a time: a
+// thousand queues take minutes.
+func (h *hub) toPoll(due map[string]time.Time) (next zkrecipes.Usage) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	now := time.Now()
@@ -59,12 +58,15 @@ func (h *hub) toPoll(due map[string]time.Time) (us []zkrecipes.Usage) {
 		if h.shown[f.path] > 0 {
 			every, isPolled = shownPoll, len(watchedDirs(f.recipe)) == 0 || maySay(f.usage)
 		}
-		if isPolled && now.Sub(due[f.path]) >= every {
-			due[f.path] = now
-			us = append(us, f.usage)
+		isDue := isPolled && now.Sub(due[f.path]) >= every
+		if isDue && (next.Path == "" || cmp.Or(h.shown[f.path]-h.shown[next.Path], due[next.Path].Compare(due[f.path])) > 0) {
+			next = f.usage
 		}
 	}
-	return us
+	if next.Path != "" {
+		due[next.Path] = now
+	}
+	return next
 }
 
 // maySay reports whether there may be a value to show beside the places, which a watch shows.

@@ -16,6 +16,7 @@ func (h *hub) publish(ctx context.Context) {
 		if cellNumber(now) != cellNumber(h.measured) { // rates and histories move on
 			h.perSecond = float64(h.count.Swap(0)) / now.Sub(h.measured).Seconds()
 			h.measured = now
+			clear(h.changed) // lines that are gone would add up while there is no browser
 			for path := range h.lines {
 				h.touch(path)
 			}

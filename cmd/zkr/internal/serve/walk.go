@@ -84,7 +84,9 @@ func (h *hub) walkBelow(ctx context.Context, at string, limits *zkrecipes.Recipe
 		case view.IsSkipped(err):
 			s.skipped++
 			s.seen[u.Path] = true
-			h.cannotLook(u.Path, err)
+			if !errors.Is(err, zkrecipes.ErrLeftOut) { // which says nothing of a line that is watched
+				h.cannotLook(u.Path, err)
+			}
 		case err != nil:
 			s.err = err
 		default:
@@ -96,6 +98,7 @@ func (h *hub) walkBelow(ctx context.Context, at string, limits *zkrecipes.Recipe
 		}
 		since = time.Now()
 	}
+	s.busy += time.Since(since) // with the znodes behind the last recipe, or all if there is none
 	return s
 }
 

@@ -179,13 +179,10 @@ func (p Place) Number() int64 {
 // Find returns the recipe that uses the path. It returns ErrUnused if there is none.
 func Find(ctx context.Context, client *zkrecipes.Client, path string) (zkrecipes.Usage, error) {
 	for u, err := range client.Recipes(ctx, path, &zkrecipes.RecipesOptions{Depth: 1}) {
-		switch {
-		case IsSkipped(err) && u.Path != path:
-		case err != nil:
-			return u, err
-		case u.Path == path:
-			return u, nil
+		if u.Path != path { // the path itself comes first
+			break
 		}
+		return u, err
 	}
 	return zkrecipes.Usage{}, &zkrecipes.Error{Op: "look at", Path: path, Err: zkrecipes.ErrUnused}
 }

@@ -136,7 +136,7 @@ function stateOf(r) {
     if (r.holders && isOld(r.held)) text = "taken " + age(r.held) + ", " + count(r.len, "item");
     return r.dead ? text + ", " + r.dead + " dead" : text;
   }
-  if (r.recipe === "group") return count(r.holders, "member") + (r.gone ? ", " + r.gone.length + " gone" : "");
+  if (r.recipe === "group") return count(r.holders, "member") + (r.missed ? ", " + r.missed + " gone" : "");
   if (r.recipe === "shards") return count(r.size, "shard") + ", " + count(r.holders, "process", "processes");
   if (r.recipe === "gate") return "shut " + age(r.held);
   if (r.recipe === "counter") return r.waiters ? count(r.waiters, "call") + " wait" : "";
@@ -149,6 +149,8 @@ function stateOf(r) {
 // lastsLong reports whether a hold lasts for long as a rule: leaders lead, and members and owners are there.
 const lastsLong = (r) => ["election", "group", "shards"].includes(r.recipe);
 
+const namesGone = (r) => r.gone.join(", ") + (r.missed > r.gone.length ? ", …" : "");
+
 function classOf(r) {
   if (r.deadlock) return "stuck";
   const isStale = r.holders && isOld(r.held) && (r.waiters || r.recipe === "queue");
@@ -157,7 +159,7 @@ function classOf(r) {
 }
 
 // words are filters by what a recipe is like.
-const words = { deadlock: (r) => r.deadlock, waiting: (r) => r.waiters > 0, stale: (r) => classOf(r) === "stale" };
+const words = { __proto__: null, deadlock: (r) => r.deadlock, waiting: (r) => r.waiters > 0, stale: (r) => classOf(r) === "stale" };
 
 function isWanted(r, filter) {
   if (filter in words) return words[filter](r);
@@ -293,7 +295,7 @@ function troubles() {
       if (r.holders && isOld(r.held)) add(2, r.held, "taken for " + age(r.held), count(r.holders, "item") + " taken, " + count(r.len || 0, "item") + " in all.", "Look whether the consumer works or hangs. If its process ends, the item is taken again.");
       if (r.dead) add(4, 0, count(r.dead, "dead letter"), "", "zkr queue ls --dead shows why; zkr queue redrive moves them back.");
     } else if (r.gone) {
-      add(3, r.goneAt, count(r.gone.length, "member") + " gone for " + age(r.goneAt), r.gone.join(", ") + ". " + r.holders + " of " + (r.holders + r.gone.length) + " are there.", "Its process has ended, or cannot reach the servers.");
+      add(3, r.goneAt, count(r.missed, "member") + " gone for " + age(r.goneAt), namesGone(r) + ". " + r.holders + " of " + (r.holders + r.missed) + " are there.", "Its process has ended, or cannot reach the servers.");
     } else if (!r.deadlock && r.waiters && r.holders && isOld(r.held) && !lastsLong(r)) {
       add(2, r.held, "held for " + age(r.held), count(r.waiters, "waiter") + ".", "Look whether the holder works or hangs.");
     } else if (!r.deadlock && isOld(r.waiting) && !lastsLong(r)) {
@@ -363,7 +365,7 @@ function factsOf(r) {
   }
   facts.push(stateOf(r));
   if (detail && detail.says) facts.push(detail.says);
-  if (r.gone) facts.push(make("span", "old", "gone: " + r.gone.join(", ")));
+  if (r.gone) facts.push(make("span", "old", "gone: " + namesGone(r)));
   if (r.waiters) facts.push(r.waiters === 1 ? "1 waits" + (r.waiting ? ", for " + age(r.waiting) : "") : r.waiters + " wait" + (r.waiting ? ", the first for " + age(r.waiting) : ""));
   if (r.rate) facts.push(perSecond(r.rate) + " acquisitions/s");
   if (r.p99 !== undefined) facts.push("wait p99 up to " + seconds(r.p99));

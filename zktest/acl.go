@@ -82,20 +82,30 @@ func (s *Server) matchesID(i identity, pattern string) bool {
 }
 
 // parsePrefix parses the ID of an ACL with scheme ip: an IPv4 address,
-// optionally followed by a prefix length (IPAuthenticationProvider).
+// optionally followed by a prefix length (IPAuthenticationProvider). Numbers may
+// have leading zeros and a sign, unlike those of netip.
 func parsePrefix(pattern string) (netip.Prefix, bool) {
 	host, bits, cut := strings.Cut(pattern, "/")
-	addr, err := netip.ParseAddr(host)
-	if err != nil || !addr.Is4() {
+	parts := strings.Split(host, ".")
+	if len(parts) != 4 {
 		return netip.Prefix{}, false
 	}
-	n := 32
-	if cut {
-		if n, err = strconv.Atoi(bits); err != nil || n < 0 || n > 32 {
+	var addr [4]byte
+	for i, part := range parts {
+		v, err := strconv.Atoi(part)
+		if err != nil || v < 0 || v > 255 {
 			return netip.Prefix{}, false
 		}
+		addr[i] = byte(v)
 	}
-	p, err := addr.Prefix(n)
+	if !cut {
+		bits = "32"
+	}
+	n, err := strconv.Atoi(bits)
+	if err != nil {
+		return netip.Prefix{}, false
+	}
+	p, err := netip.AddrFrom4(addr).Prefix(n)
 	return p, err == nil
 }
 

@@ -65,6 +65,8 @@ func (s *Server) serveConn(nc net.Conn) error {
 		return errClosed
 	case s.run.isOver():
 		return errStopped
+	case s.opt.inMemory && time.Now().Before(s.started):
+		return errOutside // the time of a bubble begins in 2000, so each session would expire at once
 	}
 	silent, err := s.opt.plan.onConnect()
 	if err != nil {

@@ -8,13 +8,13 @@
 //
 // # What it emulates
 //
-// The server speaks the protocol of a standalone ZooKeeper 3.9 server, to any
-// client: sessions that expire, ephemeral, sequential and container znodes,
-// watches of all kinds, multi, ACLs with digest authentication, SASL by DIGEST-MD5, and
-// sync. It answers the four-letter words ruok, srvr, stat, mntr, isro, envi, conf, cons,
-// dump and wchs, and closes the connection at any other. It listens on a free port
-// of the loopback interface. Use options to change what depends on a real server's
-// configuration, and [Emulate] for ZooKeeper 3.8.
+// The server speaks the protocol of a standalone ZooKeeper 3.9 server, to any client:
+// sessions that expire, ephemeral, sequential and container znodes, watches of all kinds,
+// multi, ACLs with digest authentication, SASL by DIGEST-MD5, and sync. It listens on a
+// free port of the loopback interface. It answers the four-letter words ruok, srvr, stat,
+// mntr, isro, envi, conf, cons, dump and wchs, and closes the connection at any other. A
+// real server answers only srvr, unless 4lw.commands.whitelist has others. Use options to
+// change what depends on a real server's configuration, and [Emulate] for ZooKeeper 3.8.
 //
 // go-zookeeper, kazoo 2.8 and Curator 5.4 have been run against it, with their
 // recipes.

@@ -206,9 +206,14 @@ func (c *conn) changeWatches(q *request, b []byte) []byte {
 
 // getEphemerals lists the session's ephemerals whose paths begin with a prefix.
 func (c *conn) getEphemerals(q *request, b []byte) []byte {
+	prefix := q.path
+	switch strings.TrimSpace(prefix) {
+	case "", "/":
+		prefix = ""
+	}
 	var paths []string
 	for _, path := range c.replica.tree.ephemeralsOf(c.session.id) {
-		if strings.HasPrefix(path, strings.TrimSpace(q.path)) {
+		if strings.HasPrefix(path, prefix) {
 			paths = append(paths, path)
 		}
 	}

@@ -185,6 +185,9 @@ func isCreate(op int32) bool {
 // creates (Op.Create). Only createTTL may have a time to live.
 func (q *request) decodeCreateMode(sub *request, nullACL bool, v Version) {
 	ttl := sub.flags == jute.FlagTTL || sub.flags == jute.FlagSequentialTTL
+	if !ttl {
+		sub.ttl = -1
+	}
 	switch {
 	case v >= ZooKeeper39 && (sub.flags < 0 || sub.flags > jute.FlagSequentialTTL):
 		q.malformed = true

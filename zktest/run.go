@@ -29,6 +29,7 @@ var (
 	errClosed  = errors.New("zktest: server is closed")
 	errStopped = errors.New("zktest: server is stopped")
 	errRunning = errors.New("zktest: server is running")
+	errOutside = errors.New("zktest: server was started outside the synctest bubble of its client")
 )
 
 // begin begins a run that listens on addr. Sessions and containers count their time
@@ -44,11 +45,18 @@ func (s *Server) begin(addr string) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.closed {
+	var err error
+	switch {
+	case s.closed:
+		err = errClosed
+	case s.run != nil && !s.run.isOver(): // another Restart was quicker
+		err = errRunning
+	}
+	if err != nil {
 		if r.listener != nil {
 			r.listener.Close()
 		}
-		return errClosed
+		return err
 	}
 	if r.listener != nil {
 		if s.run == nil {
@@ -58,6 +66,9 @@ func (s *Server) begin(addr string) error {
 		go s.acceptLoop(r)
 	}
 	s.run, s.started = r, time.Now()
+	// As on a real server, the low 16 bits count sessions and the bits above
+	// them are the start time (SessionTrackerImpl.initializeNextSessionId).
+	s.nextID = max(s.nextID, int64(uint64(s.started.UnixMilli())<<24>>8))
 	for _, ss := range s.sessions {
 		s.touch(ss, s.started)
 	}

@@ -1,6 +1,7 @@
 package zktest_test
 
 import (
+	"errors"
 	"net"
 	"sync"
 	"testing"
@@ -10,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/zkrecipes/zkrecipes/internal/conformance"
+	"github.com/zkrecipes/zkrecipes/internal/jute"
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
@@ -75,6 +77,54 @@ func TestStopAndStartOutOfOrder(t *testing.T) {
 	srv.Stop()
 	srv.Close()
 	require.ErrorIs(t, srv.Restart(), zktest.ErrClosed)
+}
+
+func TestOfTwoRestartsAtOnceOneFails(t *testing.T) {
+	srv := zktest.NewServer(t, zktest.InMemory())
+	for range 2000 {
+		srv.Stop()
+		other := make(chan error)
+		go func() { other <- srv.Restart() }()
+		errs := []error{srv.Restart(), <-other}
+		require.ErrorIs(t, errors.Join(errs...), zktest.ErrRunning)
+		require.Contains(t, errs, error(nil))
+	}
+}
+
+// A client may know the address before Start has returned.
+func TestAClientThatIsThereBeforeTheServerGetsASession(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	addr := l.Addr().String()
+	require.NoError(t, l.Close())
+	connected := make(chan net.Conn)
+	go func() {
+		for {
+			if c, err := net.Dial("tcp", addr); err == nil {
+				c.Write(conformance.ConnectRequest{Timeout: 10000}.Frame())
+				connected <- c
+				return
+			}
+		}
+	}()
+	srv := zktest.NewServer(t, zktest.Listen(addr))
+	c := <-connected
+	defer c.Close()
+	_, err = jute.ReadFrame(c, 1000)
+	require.NoError(t, err)
+	require.NotZero(t, srv.Sessions()[0].ID)
+}
+
+// Its time is not theirs.
+func TestAServerOutsideABubbleRefusesClientsInside(t *testing.T) {
+	srv := zktest.NewServer(t, zktest.InMemory())
+	synctest.Test(t, func(t *testing.T) {
+		c, err := srv.Dial("", "", time.Second)
+		if err == nil {
+			c.Close()
+		}
+		require.ErrorContains(t, err, "bubble")
+	})
 }
 
 // A restarted server listens on the same address, and a stopped one does not.

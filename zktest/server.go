@@ -94,9 +94,6 @@ func Start(opts ...Option) (*Server, error) {
 		s.opt.plan.end()
 		return nil, fmt.Errorf("zktest: start: %w", err)
 	}
-	// As on a real server, the low 16 bits count sessions and the bits above
-	// them are the start time (SessionTrackerImpl.initializeNextSessionId).
-	s.nextID = int64(uint64(s.started.UnixMilli()) << 24 >> 8)
 	s.clock.Add(1)
 	go s.runClock()
 	return s, nil

@@ -94,6 +94,7 @@ var authCases = []Case{
 		a.present("ip", "10.1.2.3")
 		a.Ok(Create(n, nil, All("ip", "10.1.2.3"), 0))
 		a.Fails(jute.ErrNoAuth, GetData(n, false))
+		a.Ok(Create("/case/zero", nil, All("ip", "0.0.0.000/00"), 0), GetData("/case/zero", false))
 		a.Fails(jute.ErrInvalidACL, Create("/case/auth", nil, Presented, 0))
 	})},
 	{Name: "a scheme without a provider", Run: func(s *Script) {

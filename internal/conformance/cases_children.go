@@ -50,6 +50,10 @@ var childrenCases = []Case{
 		for _, prefix := range []string{"/", "", "/case/x/", "/case/x", "/missing"} {
 			a.Ok(GetEphemerals(prefix))
 		}
+		// The server ignores spaces around nothing and around a slash alone (FinalRequestProcessor).
+		for prefix, want := range map[string]int{" ": 2, " / ": 2, " /case/x": 0, "/case/x ": 0} {
+			s.Equal(want, len(a.Quietly(GetEphemerals(prefix)).Children), prefix)
+		}
 	})},
 	// The order is that of a hash set, in which the table's size and the order of
 	// insertion play a part.

@@ -29,6 +29,18 @@ var containerCases = []Case{
 		a.Receive()
 		a.Fails(jute.ErrNoNode, Exists(box, false))
 	})},
+	// In a multi the flags decide what a createTTL creates, and the time to live is ignored (Op.create).
+	{Name: "does not take along a znode that a createTTL without that flag has created", Run: two(func(s *Script, a, b *Client) {
+		a.Ok(Multi(CreateTTL(n, nil, Open, 0, 1)))
+		b.Ok(Multi(CreateTTL("/case/e", nil, Open, jute.FlagEphemeral, 1)))
+		s.Equal(b.ID, a.Ok(Exists("/case/e", false)).Stat.EphemeralOwner, "the owner")
+		b.Ok(GetEphemerals(root))
+		b.End()
+		a.Fails(jute.ErrNoNode, Exists("/case/e", false))
+		a.Ok(AddWatch(root, jute.WatchPersistentRecursive), Multi(hadChild("/case/box")...))
+		s.Equal([]Event{deleted("/case/box")}, a.Receive().Events, "it is reaped")
+		a.Ok(GetData(n, false), Delete(n, -1))
+	})},
 }
 
 // hadChild creates a container, and a child for a moment.

@@ -82,6 +82,9 @@ var createCases = []Case{
 			append(Anyone(1), Anyone(2)...), // not duplicates
 			All("ip", "0.0.0.0/0"), All("ip", "10.1.2.3"), append(All("ip", "10.0.0.0/8"), Open...),
 			All("ip", "not an address"), All("ip", "1.2.3.4/33"), All("ip", "1.2.3"),
+			// Integer.parseInt takes zeros and a sign before a number.
+			All("ip", "010.1.2.03"), All("ip", "+1.-0.2.3"), All("ip", "1.2.3.4/+08"), All("ip", "1.2.3.4/"), All("ip", "1.2.3.4/8/8"),
+			All("ip", "256.1.2.3"), All("ip", "-1.1.2.3"), All("ip", "1.2.3.4."), All("ip", "1.2.3. 4"), All("ip", "::1"),
 			append(All("digest", "u:x"), Open...), All("digest", ""), All("digest", ":"),
 			All("digest", "no colon"), All("digest", "two:colons:here"),
 			All("world", "somebody"), All("", ""), append(Anyone(1), All("nonsense", "x")...),

@@ -110,6 +110,7 @@ func OnZktest(t *testing.T, version zktest.Version) {
 	}{
 		{Cases(), []zktest.Option{zktest.SuperDigest(SuperDigest())}},
 		{RestartCases, nil},
+		{TTLCases, []zktest.Option{zktest.ExtendedTypes()}},
 		{SkipACLCases, []zktest.Option{zktest.SkipACL()}},
 		{WithoutDigestCases, []zktest.Option{zktest.WithoutDigest()}},
 		{SASLCases, []zktest.Option{zktest.SASL(SASLUsers)}},

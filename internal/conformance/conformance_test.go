@@ -161,6 +161,7 @@ func TestZktestBehavesLikeZooKeeperWithOtherSettings(t *testing.T) {
 			cases []Case
 			opts  []zktest.Option
 		}{
+			"with TTL":       {zkserver.Config{}, TTLCases, []zktest.Option{zktest.ExtendedTypes()}}, // the harness's default
 			"without ACLs":   {flag("-Dzookeeper.skipACL=yes"), SkipACLCases, []zktest.Option{zktest.SkipACL()}},
 			"without digest": {flag("-Dzookeeper.DigestAuthenticationProvider.enabled=false"), WithoutDigestCases, []zktest.Option{zktest.WithoutDigest()}},
 			"with SASL":      {sasl(nil), SASLCases, []zktest.Option{zktest.SASL(SASLUsers)}},

@@ -8,6 +8,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/zkrecipes/zkrecipes/internal/errs"
+	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
 // Lock delay: if the last holder went without a release, nothing is granted for a while. Beside the
@@ -26,27 +27,30 @@ var wentAway = []byte("went without a release")
 // there is one.
 func (p *Place) writeHeld(ctx context.Context, mayWait bool) error {
 	path := p.Line.Abs() + "/" + HeldName
-	create := &zk.CreateRequest{Path: path, Data: []byte(p.Name), Acl: p.Session.ACL()}
+	create := &zk.CreateRequest{Path: path, Data: []byte(p.Name), Acl: p.ACL.ForWritten(p.Session.Session)}
 	for write, mine := any(create), true; ; {
 		if err := p.tryHold(ctx, write, mine); err != nil || p.heldWritten {
 			return err
 		}
-		data, stat, err := p.Session.Get(ctx, path)
+		held, err := p.Session.Watch(ctx, path)
 		switch {
 		case errors.Is(err, zk.ErrNoNode):
 			write, mine = create, true
 		case err != nil:
 			return err
-		case string(data) == p.Name: // the reply to an earlier write was lost
+		case string(held.Data) == p.Name: // the reply to an earlier write was lost
 			p.heldWritten, p.heldUnsure = true, false
 			return nil
-		case string(data) != string(wentAway):
-			write, mine = &zk.SetDataRequest{Path: path, Data: wentAway, Version: stat.Version}, false
+		case string(held.Data) != string(wentAway):
+			write, mine = &zk.SetDataRequest{Path: path, Data: wentAway, Version: held.Stat.Version}, false
 		default:
-			if err := p.awaitDelay(ctx, stat, mayWait); err != nil {
+			if err := p.awaitDelay(ctx, held, mayWait); err != nil {
 				return err
 			}
-			write, mine = &zk.SetDataRequest{Path: path, Data: create.Data, Version: stat.Version}, true
+			write, mine = create, true
+			if !held.HasFired() { // if it has, somebody has probably deleted the znode
+				write = &zk.SetDataRequest{Path: path, Data: create.Data, Version: held.Stat.Version}
+			}
 		}
 	}
 }
@@ -66,14 +70,14 @@ func (p *Place) tryHold(ctx context.Context, write any, mine bool) error {
 	return o.Err()
 }
 
-// awaitDelay waits until the delay has passed since the servers wrote the znode with that Stat. The
-// servers' clock measures the time up to the creation of the place, the client's the time from the reply
-// to the join. If the servers' clock was set back meanwhile, it waits for all of the delay.
-func (p *Place) awaitDelay(ctx context.Context, went *zk.Stat, mayWait bool) error {
+// awaitDelay waits until the delay has passed since the servers wrote the znode of that watch, or until the
+// watch fires. The servers' clock measures the time up to the creation of the place, the client's the time
+// from the reply to the join. If the servers' clock was set back meanwhile, it waits for all of the delay.
+func (p *Place) awaitDelay(ctx context.Context, went *zkconn.Watch, mayWait bool) error {
 	if err := p.WatchOwn(ctx); err != nil {
 		return err
 	}
-	before := time.Duration(p.Own.Stat.Ctime-went.Mtime-1) * time.Millisecond // of which 1 for parts of one
+	before := time.Duration(p.Own.Stat.Ctime-went.Stat.Mtime-1) * time.Millisecond // of which 1 for parts of one
 	left := p.Line.Delay - max(0, before+time.Since(p.joined))
 	if left <= 0 {
 		return nil
@@ -85,11 +89,16 @@ func (p *Place) awaitDelay(ctx context.Context, went *zk.Stat, mayWait bool) err
 	defer time.AfterFunc(left, func() { close(over) }).Stop()
 	p.TellQueued(ctx, 0)
 	for {
-		if err := p.AwaitFired(ctx, over); err != nil {
+		if err := p.WatchOwn(ctx); err != nil {
+			return err
+		}
+		if err := AwaitAnyOr(ctx, p, []*zkconn.Watch{went}, over); err != nil {
 			return err
 		}
 		select {
 		case <-over:
+			return nil
+		case <-went.Fired():
 			return nil
 		default: // somebody has changed the place's data
 		}

@@ -397,8 +397,22 @@ func TestLockDelayEndsWithItsZnode(t *testing.T) {
 	afterADeath(t, func(t *testing.T, w *recipetest.World, a, _ delayed) {
 		_, err := a.TryLock(t.Context())
 		require.ErrorIs(t, err, zkrecipes.ErrLocked)
+		waits := w.Waits(a.Mutex)
 		require.NoError(t, w.Bare().Delete(w.Path+"/"+line.HeldName, -1))
-		require.NoError(t, grantedAfter(t, w.Waits(a.Mutex), 0).Release())
+		require.NoError(t, grantedAfter(t, waits, 0).Release())
+	})
+}
+
+// A client may read and write the znode of another one's hold if it may join the line.
+func TestLockDelayAfterTheDeathOfAHolderWithOtherCredentials(t *testing.T) {
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		a := newDelayed(w)
+		require.NoError(t, recipetest.LockOn(t, a.Mutex).Release(), "so the line has this client's list")
+		c := w.Stranger(&zkrecipes.Options{Auth: auth("app:secret")})
+		b := delayed{zkrecipes.NewMutex(c, w.Path, zkrecipes.LockDelay(lockDelay)), c}
+		recipetest.LockOn(t, b.Mutex)
+		b.dies(w)
+		require.NoError(t, grantedAfter(t, w.Waits(a.Mutex), lockDelay).Release())
 	})
 }
 

@@ -69,6 +69,7 @@ func TestRecipesInUseAreFound(t *testing.T) {
 				c := w.Stranger(nil)
 				giveBack, err := recipetest.Recipes[use](t.Context(), c, "/used")
 				require.NoError(t, err)
+				recipetest.MembersLeft()
 				var found []string
 				for u, err := range w.Stranger(nil).Recipes(t.Context(), "/used", nil) {
 					require.NoError(t, err)

@@ -80,7 +80,7 @@ func (n *Node) status(ctx context.Context) (status, error) {
 // WaitServing waits until the node answers requests. A standalone server does so
 // when it has read its data, a member of an ensemble when it has joined a quorum.
 // WaitServing fails at once if the process has exited. Without a deadline in ctx
-// it waits for 90 s.
+// it waits for 10 minutes.
 func (n *Node) WaitServing(ctx context.Context) error {
 	ctx, cancel := withDefaultTimeout(ctx)
 	defer cancel()

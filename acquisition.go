@@ -53,8 +53,11 @@ func startAcquire(ctx context.Context, c *session.Client, of Recipe, path, op st
 		return ctx, nil
 	}
 	a := &acquisition{tracing: t, ctx: ctx, what: TraceAcquireStart{Recipe: of, Path: path, Op: op}, began: time.Now()}
-	if traced := t.acquireStart(ctx, a.what); traced != nil {
-		a.ctx = traced
+	if t.trace.AcquireStart != nil { // which is the user's
+		var panicked any
+		if a.ctx, panicked = hooks.Start(ctx, t.trace.AcquireStart, a.what); panicked != nil {
+			t.LogPanic(panicked)
+		}
 	}
 	return line.WithQueuedHook(ctx, a), a
 }
@@ -71,32 +74,7 @@ func (r lock) tracedLease(ctx context.Context, op string, k layout.Kind, grant g
 	return l, nil
 }
 
-// acquireStart calls Trace.AcquireStart, which is the user's.
-func (t *tracing) acquireStart(ctx context.Context, e TraceAcquireStart) context.Context {
-	if t.trace.AcquireStart == nil {
-		return nil
-	}
-	defer func() {
-		if p := recover(); p != nil {
-			t.LogPanic(p)
-		}
-	}()
-	return t.trace.AcquireStart(ctx, e)
-}
-
-// acquisitionIn returns the acquisition of the call whose context ctx is.
-func acquisitionIn(ctx context.Context, c *session.Client) *acquisition {
-	if !tracingOf(c).acquires {
-		return nil
-	}
-	a, _ := line.QueuedHookIn(ctx).(*acquisition)
-	return a
-}
-
 func (a *acquisition) Queued(p *line.Place, ahead int) {
-	if a == nil {
-		return
-	}
 	a.ahead.Store(int64(ahead))
 	f := a.trace.Queued
 	if f == nil {

@@ -183,6 +183,20 @@ func TestEventsThatAHangingHookCannotTakeAreDroppedAndCounted(t *testing.T) {
 	})
 }
 
+func TestARecordHasTheTimeAndTheSourceOfItsEventHoweverLateItIsWritten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log strings.Builder
+		h := zkrecipes.NewHooks(slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{AddSource: true})))
+		h.Tell(func(int) { time.Sleep(time.Hour) })
+		now := time.Now()
+		h.Log(slog.LevelInfo, "record")
+		time.Sleep(2 * time.Hour)
+		synctest.Wait()
+		require.Contains(t, log.String(), now.Format("time=2006-01-02T15:04:05.000Z07:00"))
+		require.Contains(t, log.String(), "client_hooks_test.go:")
+	})
+}
+
 // What was dropped is told at its place: between the events that were told before and
 // after it.
 func TestDroppedEventsAreToldWhereTheyAreMissing(t *testing.T) {

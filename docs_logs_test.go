@@ -119,7 +119,7 @@ func levelOf(x ast.Expr) string {
 }
 
 func literal(t *testing.T, x ast.Expr) string {
-	if i, ok := x.(*ast.Ident); ok && i.Name == "Panicked" {
+	if i, ok := x.(*ast.Ident); ok && i.Name == "panickedText" {
 		return "trace function panicked"
 	}
 	text, ok := x.(*ast.BasicLit)

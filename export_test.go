@@ -18,12 +18,11 @@ var (
 	ErrZeroValue  = errZeroValue
 	ErrLeaderLeft = look.ErrLeaderLeft
 	StartAcquire  = startAcquire
-	AcquisitionIn = acquisitionIn
 )
 
 const (
 	MaxHookCalls  = hooks.MaxCalls
-	TracePanicked = hooks.Panicked
+	TracePanicked = "trace function panicked"
 )
 
 // Core returns what makes the sessions of the Client.

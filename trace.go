@@ -63,8 +63,8 @@ type Trace struct {
 //
 // The context that an AcquireStart returns is given to the next one. The last one's is passed
 // to Queued, AcquireEnd and HoldStart of all of them. So do not return a context that is not
-// derived from the one that was given, or the values of the others are lost. If an AcquireStart
-// panics, those of the others are called, but what they return is lost, too.
+// derived from the one that was given, or the values of the others are lost. If one of the
+// functions panics, the others are called all the same.
 func JoinTraces(traces ...*Trace) *Trace {
 	all := &Trace{}
 	for _, t := range traces {
@@ -239,7 +239,7 @@ type TraceSession struct {
 	Timeout time.Duration // as negotiated with the server
 	// RolledBack: the servers have lost transactions that they had confirmed, since the
 	// session was resumed with znodes that it had deleted. They are deleted again. The State is
-	// SessionConnected, as it was before. See docs/operations.md.
+	// SessionConnected, as it was when they were found. See docs/operations.md.
 	RolledBack bool
 	// Refused: a server refused an attempt to connect. Err says why, and is zk.ErrAuthFailed: a
 	// credential or the principal of Options.SASL was refused, or the server requires SASL. The

@@ -264,7 +264,7 @@ func noting(note func(what string, ctx context.Context)) *zkrecipes.Trace {
 	}
 }
 
-// One whose functions panic keeps no other one from being called.
+// One whose functions panic keeps no other one from being called, and its context from being used.
 func TestJoinTracesCallsAllFunctionsInTheirOrder(t *testing.T) {
 	for _, panics := range []*zkrecipes.Trace{nil, noting(func(string, context.Context) { panic("hook") })} {
 		recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
@@ -287,7 +287,7 @@ func TestJoinTracesCallsAllFunctionsInTheirOrder(t *testing.T) {
 				return trace
 			}
 			silent := &zkrecipes.Trace{AcquireStart: func(context.Context, zkrecipes.TraceAcquireStart) context.Context { return nil }}
-			c := w.Stranger(&zkrecipes.Options{Trace: zkrecipes.JoinTraces(panics, named("first"), silent, &zkrecipes.Trace{}, named("last"))})
+			c := w.Stranger(&zkrecipes.Options{Trace: zkrecipes.JoinTraces(panics, named("first"), silent, panics, &zkrecipes.Trace{}, named("last"), panics)})
 			synctest.Wait() // it is told that it is connected
 			l := recipetest.LockOn(t, zkrecipes.NewMutex(w.Stranger(nil), w.Path))
 			a := w.LockLater(c)
@@ -300,9 +300,7 @@ func TestJoinTracesCallsAllFunctionsInTheirOrder(t *testing.T) {
 				want = append(want, "first "+what, "last "+what)
 			}
 			require.Equal(t, want, order)
-			if panics == nil { // else the call's own context is used
-				require.Equal(t, append([]string{"", "first's"}, slices.Repeat([]string{"last's"}, 6)...), values)
-			}
+			require.Equal(t, append([]string{"", "first's"}, slices.Repeat([]string{"last's"}, 6)...), values)
 		})
 	}
 }

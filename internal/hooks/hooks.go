@@ -5,7 +5,9 @@ package hooks
 import (
 	"context"
 	"log/slog"
+	"runtime"
 	"sync"
+	"time"
 )
 
 // MaxCalls bounds the calls that wait for a slow function.
@@ -44,9 +46,19 @@ func (h *Caller) Tell(f func(dropped int)) { h.later(call{tell: f}) }
 // Log writes a record to the Logger, later. Of records for debugging it asks first whether they
 // are wanted: there may be several for each grant.
 func (h *Caller) Log(level slog.Level, msg string, args ...any) {
-	if h.logger != nil && (level >= slog.LevelInfo || h.logger.Enabled(context.Background(), level)) {
-		h.later(call{log: func() { h.logger.Log(context.Background(), level, msg, args...) }})
+	ctx := context.Background()
+	if h.logger == nil || level < slog.LevelInfo && !h.logger.Enabled(ctx, level) {
+		return
 	}
+	var caller [1]uintptr
+	runtime.Callers(2, caller[:])
+	r := slog.NewRecord(time.Now(), level, msg, caller[0]) // a slow function does not falsify its time
+	r.Add(args...)
+	h.later(call{log: func() {
+		if to := h.logger.Handler(); to.Enabled(ctx, level) {
+			_ = to.Handle(ctx, r)
+		}
+	}})
 }
 
 func (h *Caller) later(c call) {
@@ -107,7 +119,7 @@ func (h *Caller) call(c call) {
 			if h.logger == nil {
 				return
 			}
-			h.logger.Error(Panicked, "panic", p)
+			h.logger.Error(panickedText, "panic", p)
 		}
 	}()
 	switch {
@@ -125,8 +137,8 @@ func (h *Caller) call(c call) {
 	}
 }
 
-// Panicked is the record's text when a function has panicked.
-const Panicked = "trace function panicked"
+// panickedText is the record's text when a function has panicked.
+const panickedText = "trace function panicked"
 
 // LogPanic logs that a function has panicked that was not called by way of Tell.
-func (h *Caller) LogPanic(p any) { h.Log(slog.LevelError, Panicked, "panic", p) }
+func (h *Caller) LogPanic(p any) { h.Log(slog.LevelError, panickedText, "panic", p) }

@@ -1,5 +1,5 @@
 // Package look finds recipes on the servers, by the znodes that they leave there, and says how
-// busy they are. It only reads, and sets no watch.
+// busy they are. It sets no watch, and only Evict writes.
 package look
 
 import (

@@ -16,6 +16,7 @@ func errorTypes() []errorType {
 		{zkrecipes.ErrClosed, "closed"},
 		{context.DeadlineExceeded, "deadline_exceeded"}, // whatever its cause is
 		{context.Canceled, "canceled"},
+		{zkrecipes.ErrMaxHold, "max_hold"}, // which is ErrLost, too
 		{zkrecipes.ErrLost, "lost"},
 		{zkrecipes.ErrEvicted, "evicted"},
 		{zkrecipes.ErrReleased, "released"},

@@ -18,7 +18,7 @@ type Queue struct {
 }
 
 // poll is a call of PollQueue. Its address identifies it: several may be for one queue.
-type poll struct{ path string }
+type poll struct{ path, letters string }
 
 // PollQueue reads the figures of a queue at once and then at each interval. It blocks until
 // ctx ends, and then returns nil. If a poll gets no answer within the interval, the figures are
@@ -30,7 +30,7 @@ func (m *Meter) PollQueue(ctx context.Context, q *zkrecipes.Queue, interval time
 	if interval <= 0 {
 		return fmt.Errorf("zkrecipes: poll %q: the interval is %v", q.Path(), interval)
 	}
-	own := &poll{q.Path()}
+	own := &poll{q.Path(), q.DeadLetters().Path()}
 	defer m.noAnswer(own)
 	ticker := time.NewTicker(interval)
 	defer ticker.Stop()
@@ -102,10 +102,12 @@ func (m *Meter) noAnswer(own *poll) {
 
 // queueFigures returns one Queue for each path that the figures show. m.mu must be held.
 func (m *Meter) queueFigures() (all []Queue) {
-	by := map[string]Queue{}
-	for _, f := range m.polls {
-		sum := by[f.Path]
-		by[f.Path] = Queue{f.Path, sum.Len + f.Len, max(sum.Oldest, f.Oldest), sum.Dead + f.Dead}
+	by, dead := map[string]Queue{}, map[poll]int{}
+	for own, f := range m.polls {
+		sum, letters := by[f.Path], poll{f.Path, own.letters} // which queues may share
+		more := max(0, f.Dead-dead[letters])
+		dead[letters] += more
+		by[f.Path] = Queue{f.Path, sum.Len + f.Len, max(sum.Oldest, f.Oldest), sum.Dead + more}
 	}
 	for _, f := range by {
 		all = append(all, f)

@@ -77,6 +77,21 @@ func TestQueuesWithTheSameLabelAreAddedUp(t *testing.T) {
 	})
 }
 
+func TestDeadLettersThatQueuesShareAreCountedOnce(t *testing.T) {
+	inBubble(t, nil, func(t *testing.T, r *rig) {
+		c := r.Dial(r.Trace())
+		for _, path := range []string{"/a", "/b"} {
+			q := zkrecipes.NewQueue(c, path, &zkrecipes.QueueOptions{DeadLetter: "/dead"})
+			id, err := q.Put(t.Context(), nil)
+			require.NoError(t, err)
+			require.NoError(t, q.Bury(t.Context(), id))
+			defer r.poll(t, q, time.Minute)()
+		}
+		time.Sleep(time.Minute + time.Second)
+		require.Equal(t, []telemetry.Queue{{Dead: 2}}, r.figures().Queues)
+	})
+}
+
 func TestAQueueIsNotShownWhileItsPollGetsNoAnswer(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, r *rig) {
 		c := r.Dial(r.Trace())
@@ -128,6 +143,7 @@ func TestEachErrorHasAType(t *testing.T) {
 		fmt.Errorf("%w: %w", zkrecipes.ErrUncertain, context.Canceled):     "uncertain",
 		fmt.Errorf("%w: %w", context.DeadlineExceeded, zkrecipes.ErrLost):  "deadline_exceeded",
 		fmt.Errorf("%w: %w", zkrecipes.ErrLost, zk.ErrSessionExpired):      "lost",
+		fmt.Errorf("%w: %w", zkrecipes.ErrLost, zkrecipes.ErrMaxHold):      "max_hold",
 		fmt.Errorf("%w: %w", zkrecipes.ErrContended, zk.ErrNoAuth):         "contended",
 		fmt.Errorf("%w: %w", zkrecipes.ErrUncertain, zkrecipes.ErrClosed):  "uncertain",
 		fmt.Errorf("%w (%w)", zkrecipes.ErrPathInUse, zkrecipes.ErrUnused): "path_in_use",

@@ -24,7 +24,8 @@ func (s *session) changed(e zkrecipes.TraceSession) {
 	case e.Refused: // nothing else has changed
 		s.refusals++
 		return
-	case e.RolledBack: // it was connected before
+	case e.RolledBack: // likewise, and it may come late: the State is an earlier one then
+		return
 	case e.State == zkrecipes.SessionConnected && e.ID == s.last.ID:
 		s.reconnects++
 	case e.State == zkrecipes.SessionExpired:

@@ -213,6 +213,28 @@ func TestTheSessionIsFollowed(t *testing.T) {
 	})
 }
 
+// A rollback is told from a goroutine of its own.
+func TestARollbackThatIsToldLateIsNoStateOfTheSession(t *testing.T) {
+	m := telemetry.New(telemetry.Config{})
+	tell := m.Trace().Session
+	tell(zkrecipes.TraceSession{State: zkrecipes.SessionConnected, ID: 1})
+	tell(zkrecipes.TraceSession{State: zkrecipes.SessionDisconnected, ID: 1})
+	tell(zkrecipes.TraceSession{State: zkrecipes.SessionConnected, ID: 1, RolledBack: true})
+	require.Equal(t, telemetry.Session{State: zkrecipes.SessionDisconnected}, m.Figures().Session)
+	tell(zkrecipes.TraceSession{State: zkrecipes.SessionConnected, ID: 1})
+	require.Equal(t, telemetry.Session{State: zkrecipes.SessionConnected, Reconnects: 1}, m.Figures().Session)
+}
+
+func TestAWaitIsNotShownForEverIfAnotherTracePanics(t *testing.T) {
+	panics := &zkrecipes.Trace{AcquireStart: func(context.Context, zkrecipes.TraceAcquireStart) context.Context { panic("hook") }}
+	inBubble(t, nil, func(t *testing.T, r *rig) {
+		for _, trace := range []*zkrecipes.Trace{zkrecipes.JoinTraces(panics, r.Trace()), zkrecipes.JoinTraces(r.Trace(), panics)} {
+			require.NoError(t, lock(t, zkrecipes.NewMutex(r.Dial(trace), "/a")).Release())
+			require.Equal(t, []telemetry.Open{{Series: telemetry.Series{Recipe: "mutex", Op: "lock"}}}, r.figures().Waits)
+		}
+	})
+}
+
 // The functions beside it are too slow. What was dropped is counted, and neither a wait nor
 // a hold stays for ever because its end was dropped.
 func TestWhatEndsWithoutAWordIsNotShown(t *testing.T) {

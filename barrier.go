@@ -69,9 +69,10 @@ func (b *Barrier) Path() string { return b.self().Path }
 // event that says that the round is open. It reads once more then if a member has left before, or
 // if its connection was lost. The last to arrive reads n and lists the members, with one request
 // each, in one round trip, and opens the round with one request and one commit more. The first
-// member of a round costs one request more, or two if members of the round before are still
-// leaving. A member that waits for long reads n once, and watches its own znode and the round's
-// ready, with one request each. A Barrier reads n every half minute.
+// member of a round and the last to leave cost one of each more. One that comes before the round
+// before has ended costs four requests and two commits more, and again each time that the member
+// which came last there leaves and others stay. A member that waits for long reads n once, and watches
+// its own znode and the round's ready, with one request each. A Barrier reads n every half minute.
 //
 // A member leaves in the background when Wait returns. Close the Client before the process exits.
 // Otherwise the next round may begin only when the session expires.

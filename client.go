@@ -47,9 +47,9 @@ func (c *Client) core() *session.Client {
 //
 // Unless Options.Dialer is set, each address of each name is a server of its own. They are
 // tried in random order. One that does not answer costs a sixth of the session timeout, and at least a
-// second, or a quarter of a timeout below 4 s. The names are looked up in the background, and again whenever
-// all servers were tried. While a name cannot be looked up, its last addresses are used. Dial
-// waits for the first name that has an address, and at most 50 ms for the others.
+// second, or a quarter of a timeout below 4 s (in Dial at least half a second). The names are looked up
+// in the background, and again whenever all servers were tried. While a name cannot be looked up, its last
+// addresses are used. Dial waits for the first name that has an address, and at most 50 ms for the others.
 //
 // ctx bounds Dial only, not the Client. The Logger gets a warning, with the reason,
 // for each server that cannot be reached: at the first attempt, and then every 10 s at

@@ -27,6 +27,9 @@ func TestACommitWithoutALockIsOneTransaction(t *testing.T) {
 		require.Equal(t, "/config/db/host", rs[0].Path)
 		require.Equal(t, "/config/db/n-0000000001", rs[1].Path)
 		require.EqualValues(t, 1, rs[2].Stat.Version)
+		rs, err = w.Stranger(&zkrecipes.Options{Prefix: "/alone"}).Commit(t.Context(), zkrecipes.OpCreate("/", nil, 0, nil))
+		require.NoError(t, err)
+		require.Equal(t, "/", rs[0].Path, "the prefix itself")
 
 		// What one operation is refused for, none does, and the error names it.
 		_, err = c.Commit(t.Context(), zkrecipes.OpDelete("/config/db/host", 1), zkrecipes.OpSet("/config/db/none", nil, -1))

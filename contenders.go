@@ -91,7 +91,7 @@ type EvictOptions struct {
 //
 // Cost: a sync, two reads, of which one lists the line, and one write; with opts.Holder a
 // sync, a read and a write. For the first in the line it costs one read more, and for a leader
-// two more.
+// three more.
 func (c *Client) Evict(ctx context.Context, contender Contender, opts *EvictOptions) (evicted bool, err error) {
 	err = c.core().Check(ctx, contender.Path)
 	if err == nil && contender.Czxid == 0 {

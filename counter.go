@@ -63,7 +63,7 @@ func (x *Counter) Get(ctx context.Context) (int64, error) {
 //     somebody deleted the Client's znode in the line, and ctx's error if ctx ended first.
 //
 // Cost: one request and one commit, for all calls of the Client that wait at that time
-// together. If others have written in the meantime, two requests and one commit more for each
+// together. If others have written in the meantime, three requests and one commit more for each
 // time that they were quicker. In the line it costs what a Mutex does and one read. The first
 // write in a session, and after half a minute without one, costs a read and one more request
 // and commit, and the first one of all a few more.

@@ -40,7 +40,7 @@ func (g *Gate) Path() string { return g.self().Path }
 // called afterwards. ErrUncertain is returned if ctx ends before the reply comes, or, with
 // the servers' error, if they refuse an attempt after one whose reply was lost.
 //
-// Cost: one request and one commit, and one more of each for each missing parent.
+// Cost: one request and one commit, and two more of each for each missing parent.
 func (g *Gate) Shut(ctx context.Context) error {
 	return g.set(ctx, "shut", zk.ErrNodeExists, func(s *session.Session, path string) any {
 		return &zk.CreateRequest{Path: path, Data: layout.Record(g.at.Recipe, "", s.Client.Identity), Acl: s.ACL()}

@@ -188,7 +188,7 @@ type RecipesOptions struct {
 // waiter, a queue a read, three
 // listings, one for each segment of about a hundred items, a read for each item that is taken, for
 // the first item of a segment, and for the first in each of its two lines. The places in a
-// line are not read. Up to 16 requests are under way at a time.
+// line are not read. Up to 256 requests are under way at a time.
 func (c *Client) Recipes(ctx context.Context, root string, opts *RecipesOptions) iter.Seq2[Usage, error] {
 	return func(yield func(Usage, error) bool) {
 		limits, err := opts.limits()

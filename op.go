@@ -1,6 +1,7 @@
 package zkrecipes
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -205,7 +206,7 @@ func opResults(c *session.Client, rs []zk.MultiResponse) []OpResult {
 	results := make([]OpResult, len(rs))
 	for i, r := range rs {
 		if r.String != "" {
-			results[i].Path = strings.TrimPrefix(r.String, c.Prefix)
+			results[i].Path = cmp.Or(strings.TrimPrefix(r.String, c.Prefix), "/")
 		} else {
 			results[i].Stat = r.Stat
 		}

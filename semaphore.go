@@ -71,13 +71,15 @@ func (x *Semaphore) Acquire(ctx context.Context) (*SlotLease, error) { return x.
 //   - ErrSize is returned if there are fewer than k slots: at once, or only at the caller's
 //     turn if others wait and the Semaphore has not noticed a Resize yet. It is also
 //     returned if the path holds another n than this Semaphore was made for.
+//   - ErrTooLarge is returned at once, in place of ErrSize, too, if one request has no room
+//     for k slots, of which it has room for some thousands.
 //   - ErrEvicted is returned if somebody else deleted the call's znode in the line.
 //   - ErrClosed is returned if the Client was closed.
 //
 // After an error nothing is held, or what was taken is given back in the background.
 //
 // Cost: one request and one commit if nobody has taken a slot or waited since this value took
-// one, and four requests more otherwise. If others take slots at the same time, the caller joins
+// one, and four requests and one commit more otherwise. If others take slots at the same time, the caller joins
 // the line after four attempts. Release costs one of each. A caller that has to wait joins the
 // line as with a Mutex. When it is first, it costs up to two requests, one more each time a slot
 // is given back, and one request and one commit to enter. A release wakes the first in line

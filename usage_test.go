@@ -192,6 +192,16 @@ func TestRecipesSkipsWhatItMayNotReadOrDoesNotKnow(t *testing.T) {
 	})
 }
 
+func TestRecipesTellsNoTimeOfAMemberThatItMayNotRead(t *testing.T) {
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		harness.GoErr(t, does(zkrecipes.NewShards(w.Stranger(nil), "/s", 1, &zkrecipes.ShardsOptions{Member: "m"}).Serve))
+		synctest.Wait()
+		_, err := w.Bare().SetACL("/s/members/m", zk.DigestACL(zk.PermAll, "someone", "else"), -1)
+		require.NoError(t, err)
+		require.Zero(t, recipesBelow(t, w.Stranger(nil), "/s")["/s"].HeldSince)
+	})
+}
+
 // Plain znodes, sizes with nothing below, and what recipes have below their paths.
 func TestRecipesFindsNothingThatIsNone(t *testing.T) {
 	inBusyBubble(t, func(t *testing.T, w *busyWorld) {

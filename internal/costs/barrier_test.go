@@ -148,6 +148,7 @@ var gateRows = []row{
 	{"Wait by three clients, shut", steps{theyShut, times(3, newcomer), threeWait}},
 	{"Open with three clients waiting, which return", steps{theyShut, times(3, newcomerWaitsAtGate), gateLetsGo}},
 	{"Shut", steps{iShut}},
+	{"... of a path that has two missing parents", steps{func(w *world) { w.ok(zkrecipes.NewGate(w.c, "/a/b/gate").Shut(w.ctx())) }}},
 	{"Open", steps{theyShut, theyOpen}},
 	{"IsOpen", steps{func(w *world) { _, err := w.gate(w.c).IsOpen(w.ctx()); w.ok(err) }}},
 }

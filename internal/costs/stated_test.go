@@ -40,7 +40,6 @@ var stated = map[string]statement{
 	"A barrier's round of n members, who leave": {
 		rows: "Barrier: nine of ten members wait, who come one by one + Barrier: the last of ten members comes, all return and leave",
 		n:    10,
-		less: 1, // of the first member, which creates the round
 	},
 
 	"Commit, Downgrade, Proclaim, Update, Leave, Shut, Open, Ack, Nack, AckPut": {
@@ -56,8 +55,8 @@ var stated = map[string]statement{
 
 	"Lock and Release, free: this client's first for 30 s": {rows: "Mutex: ... this client's first use of a line that exists"},
 	"Lock and Release, free: this client's first for 30 s ... of a line that does not exist": {
-		rows: "Mutex: ... of a line that does not exist, its parent does",
-		says: map[string]int{"4 (+2 for each missing parent)": 4, "3 (+1 for each missing parent)": 3},
+		rows: "Mutex: ... of a line that does not exist, nor 3 parents",
+		says: map[string]int{"4 (+2 for each missing parent)": 10, "3 (+2 for each missing parent)": 9},
 	},
 	"Lock and Release, free: this client's first for 30 s ... to delete the line, once idle": {
 		rows: "Mutex: deletion of the line, once idle for half a minute",

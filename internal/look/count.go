@@ -208,7 +208,9 @@ func (z *znode) countShards(u *Usage) error {
 		for _, shard := range slices.Concat(claims.Held, claims.Leaving) {
 			owned[shard] = true
 		}
-		u.HeldSince = earlier(u.HeldSince, time.UnixMilli(p.Stat.Ctime))
+		if p.Stat.Ctime != 0 { // else it may not be read
+			u.HeldSince = earlier(u.HeldSince, time.UnixMilli(p.Stat.Ctime))
+		}
 	}
 	u.Holders = len(owned)
 	return err

@@ -3,6 +3,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"reflect"
@@ -24,7 +25,7 @@ const (
 )
 
 // watchLine calls tell with the line at the path, and again if it has changed, until ctx ends or
-// tell returns an error. A line that nobody uses has no places.
+// tell returns an error.
 func watchLine(ctx context.Context, client *zkrecipes.Client, at string, tell func(view.Line) error) error {
 	changed := make(chan struct{}, 1)
 	defer beside(ctx, watches(client, at, func() {
@@ -36,10 +37,7 @@ func watchLine(ctx context.Context, client *zkrecipes.Client, at string, tell fu
 	var told *view.Line
 	for {
 		began := time.Now()
-		l, err := view.ReadPath(ctx, client, at)
-		if errors.Is(err, zkrecipes.ErrUnused) || errors.Is(err, zk.ErrNoNode) {
-			l, err = view.Line{Path: at, Places: []view.Place{}}, nil
-		}
+		l, err := readLine(ctx, client, at)
 		if err == nil && (told == nil || !reflect.DeepEqual(l, *told)) {
 			told, err = &l, tell(l)
 		}
@@ -62,6 +60,15 @@ func watchLine(ctx context.Context, client *zkrecipes.Client, at string, tell fu
 			return context.Cause(ctx)
 		}
 	}
+}
+
+// readLine reads the line at the path. One that nobody uses has no places.
+func readLine(ctx context.Context, client *zkrecipes.Client, at string) (view.Line, error) {
+	l, err := view.ReadPath(ctx, client, at)
+	if errors.Is(err, zkrecipes.ErrUnused) || errors.Is(err, zk.ErrNoNode) {
+		return view.Line{Path: at, Places: []view.Place{}}, nil
+	}
+	return l, err
 }
 
 // watches returns functions that call changed after what can be a change in the line at a path, of
@@ -108,33 +115,45 @@ func eventsBetween(now time.Time, before *view.Line, l view.Line) (events []even
 		}
 		return events
 	}
-	find := func(places []view.Place, p view.Place) int {
-		return slices.IndexFunc(places, func(q view.Place) bool { return q.Name == p.Name && q.Session == p.Session })
-	}
-	// A waiter that leads, or gets a slot, has another znode from then on.
-	moves := l.Recipe == zkrecipes.RecipeElection || l.Recipe == zkrecipes.RecipeSemaphore
-	became := func(waiter, holder view.Place) bool {
-		return moves && waiter.Session == holder.Session && !waiter.Held && holder.Held && find(l.Places, waiter) < 0 && find(before.Places, holder) < 0
-	}
+	grants := cmp.Or(l.Recipe, before.Recipe) != zkrecipes.RecipeGroup
 	for _, p := range before.Places {
 		switch i := find(l.Places, p); {
-		case slices.ContainsFunc(l.Places, func(q view.Place) bool { return became(p, q) }):
+		case slices.ContainsFunc(l.Places, func(q view.Place) bool { return became(before, &l, p, q) }):
 		case i < 0:
-			add(pick(p.Held && before.Recipe != zkrecipes.RecipeGroup, "released", "left"), p)
+			add(pick(p.Held && grants, "released", "left"), p)
 		case p.Held && !l.Places[i].Held:
 			add("waits", p)
 		}
 	}
 	for _, p := range l.Places {
 		i := find(before.Places, p)
-		if i < 0 && !slices.ContainsFunc(before.Places, func(q view.Place) bool { return became(q, p) }) {
+		if joined(before, &l, p) {
 			add("joined", p)
 		}
-		if p.Held && l.Recipe != zkrecipes.RecipeGroup && (i < 0 || !before.Places[i].Held) {
+		if grants && p.Held && (i < 0 || !before.Places[i].Held) {
 			add("granted", p)
 		}
 	}
 	return events
+}
+
+// find returns the index of a place, -1 if it is not there.
+func find(places []view.Place, p view.Place) int {
+	return slices.IndexFunc(places, func(q view.Place) bool { return q.Name == p.Name && q.Session == p.Session })
+}
+
+// became reports whether a waiter of the first look is that holder of the second: one that leads, or gets a
+// slot, has another znode from then on.
+func became(before, l *view.Line, waiter, holder view.Place) bool {
+	moves := l.Recipe == zkrecipes.RecipeElection || l.Recipe == zkrecipes.RecipeSemaphore
+	return moves && waiter.Session == holder.Session && !waiter.Held && holder.Held &&
+		find(l.Places, waiter) < 0 && find(before.Places, holder) < 0
+}
+
+// joined reports whether a place of the second look is another than all of the first.
+func joined(before, l *view.Line, p view.Place) bool {
+	return find(before.Places, p) < 0 &&
+		!slices.ContainsFunc(before.Places, func(q view.Place) bool { return became(before, l, q, p) })
 }
 
 func (a *app) events() *cobra.Command {

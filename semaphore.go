@@ -79,8 +79,8 @@ func (x *Semaphore) Acquire(ctx context.Context) (*SlotLease, error) { return x.
 // After an error nothing is held, or what was taken is given back in the background.
 //
 // Cost: one request and one commit if nobody has taken a slot or waited since this value took
-// one, and four requests and one commit more otherwise. If others take slots at the same time, the caller joins
-// the line after four attempts. Release costs one of each. A caller that has to wait joins the
+// one, and four requests and one commit more otherwise. If others take slots at the same time, the
+// caller joins the line after four attempts. Release costs one of each. A caller that has to wait joins the
 // line as with a Mutex. When it is first, it costs up to two requests, one more each time a slot
 // is given back, and one request and one commit to enter. A release wakes the first in line
 // only. When that enters, it wakes its successor.

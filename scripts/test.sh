@@ -42,7 +42,7 @@ status=0
 inside | tee "$dir/inside" || status=1
 if ! wait "$beside"; then
 	status=1
-	grep -E -B 60 -A 30 '^ *--- FAIL|^panic' "$dir/real" || grep -v '^[[:space:]]at ' "$dir/real" | tail -n 40
+	grep -E -B 60 -A 30 '^ *--- FAIL|^panic' "$dir/real" || grep -v '^[[:space:]]at ' "$dir/real" | tail -n 40 || true
 fi
 grep -E '^(ok|FAIL)[[:space:]]+github' "$dir/real" || true
 if grep -qE '^ *--- SKIP' "$dir/real"; then
@@ -52,6 +52,6 @@ if grep -qE '^ *--- SKIP' "$dir/real"; then
 fi
 if [ "$status" != 0 ]; then
 	echo "test: what has failed:"
-	grep -hE '^ *--- (FAIL|SKIP)|^panic|^FAIL[[:space:]]+github|^with: .*: ' "$dir/inside" "$dir/real" || true
+	grep -hE '^ *--- (FAIL|SKIP)|^panic|^FAIL[[:space:]]+github|^with: zkserver: ' "$dir/inside" "$dir/real" || true
 fi
 exit "$status"

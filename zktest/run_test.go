@@ -11,7 +11,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/zkrecipes/zkrecipes/internal/conformance"
-	"github.com/zkrecipes/zkrecipes/internal/jute"
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
@@ -89,30 +88,6 @@ func TestOfTwoRestartsAtOnceOneFails(t *testing.T) {
 		require.ErrorIs(t, errors.Join(errs...), zktest.ErrRunning)
 		require.Contains(t, errs, error(nil))
 	}
-}
-
-// A client may know the address before Start has returned.
-func TestAClientThatIsThereBeforeTheServerGetsASession(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	addr := l.Addr().String()
-	require.NoError(t, l.Close())
-	connected := make(chan net.Conn)
-	go func() {
-		for {
-			if c, err := net.Dial("tcp", addr); err == nil {
-				c.Write(conformance.ConnectRequest{Timeout: 10000}.Frame())
-				connected <- c
-				return
-			}
-		}
-	}()
-	srv := zktest.NewServer(t, zktest.Listen(addr))
-	c := <-connected
-	defer c.Close()
-	_, err = jute.ReadFrame(c, 1000)
-	require.NoError(t, err)
-	require.NotZero(t, srv.Sessions()[0].ID)
 }
 
 // Its time is not theirs.

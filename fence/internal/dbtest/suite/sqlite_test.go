@@ -18,7 +18,7 @@ func start(t *testing.T) *dbtest.Database {
 	return d
 }
 
-// A client that is told of an uncertain write would look for what no handler has written.
+// No handler has run, so a client must not be told that its write may have been done.
 func TestACommitThatFailsInAdmitIsNoUncertainWrite(t *testing.T) {
 	w := NewWorld(t, start(t), nil)
 	w.exec(t, "CREATE TABLE none (id integer PRIMARY KEY)")

@@ -15,6 +15,7 @@ type board struct {
 	rounds   int           // batches that each worker is to make
 	batches  []int         // that each worker has made
 	slots    []int         // of each worker; -1: none yet
+	left     []bool        // that each worker told that it leaves its slot
 	last     []int64       // id of each worker
 	ids      map[int64]int // the worker of each id
 	victim   int           // the worker that is killed; -1: none yet
@@ -26,15 +27,19 @@ func newBoard(out io.Writer, workers, rounds int) *board {
 		timeline: demo.NewTimeline(out, "one column for each worker: the slot with which it makes ids, x if it was killed",
 			demo.Letters(workers), ""),
 		rounds: rounds, batches: make([]int, workers), slots: slices.Repeat([]int{-1}, workers),
-		last: make([]int64, workers), ids: map[int64]int{}, victim: -1,
+		left: make([]bool, workers), last: make([]int64, workers), ids: map[int64]int{}, victim: -1,
 	}
 }
 
-// take notes a batch, and reports whether its worker is to be killed now.
+// take notes a report, and reports whether its worker is to be killed now.
 func (b *board) take(r report) (kill bool) {
+	if r.Left {
+		b.left[r.Worker] = true
+		return false
+	}
 	if b.slots[r.Worker] < 0 {
 		for other, slot := range b.slots {
-			if slot == r.Slot && other != b.victim {
+			if slot == r.Slot && other != b.victim && !b.left[other] {
 				b.problem("TWO HOLDERS: workers %s and %s have slot %d", demo.Letter(other), demo.Letter(r.Worker), slot)
 			}
 		}

@@ -98,6 +98,7 @@ func work(ctx context.Context, p params) error {
 		if err != nil {
 			return err
 		}
+		defer demo.Tell(report{Worker: p.ID, Left: true}) // before the slot is free
 		for {
 			r := report{Worker: p.ID, Slot: lease.Slot()}
 			for range batchSize {
@@ -115,8 +116,9 @@ func work(ctx context.Context, p params) error {
 	})
 }
 
-// report is what a worker tells the parent: a batch of ids.
+// report is what a worker tells the parent: a batch of ids, or that it leaves its slot.
 type report struct {
 	Worker, Slot int
 	IDs          []int64
+	Left         bool
 }

@@ -31,12 +31,13 @@ func TestTheBoardFindsWhatIDsMustNotBe(t *testing.T) {
 		reports []report
 		problem string
 	}{
-		"all well":     {good, ""},
-		"twice":        {with(5, report{Worker: 2, Slot: 1, IDs: []int64{4}}), "TWICE: 4"},
-		"not growing":  {with(3, report{Worker: 0, Slot: 0, IDs: []int64{0}}), "NOT GROWING: 0 after 2"},
-		"two holders":  {with(4, report{Worker: 2, Slot: 0, IDs: []int64{6, 7}}), "TWO HOLDERS: workers A and C"},
-		"none killed":  {[]report{good[0], good[3]}, "no worker was killed"},
-		"another slot": {slices.Concat(good[:4], []report{{Worker: 2, Slot: 2, IDs: []int64{9}}, {Worker: 2, Slot: 2, IDs: []int64{10}}}), "nobody has got slot 1, the killed worker's"},
+		"all well":      {good, ""},
+		"twice":         {with(5, report{Worker: 2, Slot: 1, IDs: []int64{4}}), "TWICE: 4"},
+		"not growing":   {with(3, report{Worker: 0, Slot: 0, IDs: []int64{0}}), "NOT GROWING: 0 after 2"},
+		"two holders":   {with(4, report{Worker: 2, Slot: 0, IDs: []int64{6, 7}}), "TWO HOLDERS: workers A and C"},
+		"one that left": {slices.Insert(with(4, report{Worker: 2, Slot: 0, IDs: []int64{6, 7}})[:5:5], 4, report{Worker: 0, Left: true}), "nobody has got slot 1"},
+		"none killed":   {[]report{good[0], good[3]}, "no worker was killed"},
+		"another slot":  {slices.Concat(good[:4], []report{{Worker: 2, Slot: 2, IDs: []int64{9}}, {Worker: 2, Slot: 2, IDs: []int64{10}}}), "nobody has got slot 1, the killed worker's"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBoard(io.Discard, 3, 2)

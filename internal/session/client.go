@@ -135,21 +135,27 @@ func (c *Client) Dial(ctx context.Context) error {
 					return refused
 				}
 			case <-ctx.Done():
-				err := zkconn.ContextErr(ctx)
-				if why := s.LastError(); why != nil {
-					err = fmt.Errorf("%w (%w)", err, why)
-				}
-				c.Close()
-				return err
+				return c.endDial(ctx)
 			}
 		}
 		select {
 		case <-changed:
 		case <-ctx.Done():
-			c.Close()
-			return zkconn.ContextErr(ctx)
+			return c.endDial(ctx)
 		}
 	}
+}
+
+// endDial closes the client since ctx has ended, and returns why it has no session.
+func (c *Client) endDial(ctx context.Context) error {
+	err := zkconn.ContextErr(ctx)
+	if s, _ := c.Session(); s != nil {
+		if why := s.LastError(); why != nil {
+			err = fmt.Errorf("%w (%w)", err, why)
+		}
+	}
+	c.Close()
+	return err
 }
 
 // Close ends every grant, and then the session, with which their znodes go. A second close waits

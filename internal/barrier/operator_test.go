@@ -37,10 +37,15 @@ func TestMemberEvictedBeforeTheOpeningGetsErrEvicted(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		a := w.waits(2)
 		require.NoError(t, w.Bare().Delete(w.member(), -1))
-		recipetest.Indexes(t, w.waits(2), w.waits(2))
+		still := harness.NewLink(w.Srv)
+		b := w.waitsIn(w.Stranger(&zkrecipes.Options{Dialer: still.Dial}), 2)
+		still.Stop() // so the round is there when a reads of its opening
+		c := w.waits(2)
 		synctest.Wait()
 		require.False(t, a.Waiting())
 		recipetest.Fails(t, a, zkrecipes.ErrEvicted)
+		still.Resume()
+		recipetest.Indexes(t, b, c)
 		w.empty()
 	})
 }

@@ -262,6 +262,35 @@ func TestShutdownWhileDisconnectedWaitsForLeasesOnly(t *testing.T) {
 	}
 }
 
+// The connection is lost, so Close ends the session at once.
+func TestAReleaseThatBeganBeforeCloseIsNoError(t *testing.T) {
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		c := w.Client(nil)
+		l := recipetest.LockOn(t, zkrecipes.NewMutex(c, w.Path))
+		above, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		var ending atomic.Bool
+		closing := make(chan struct{})
+		l.Context(recipetest.Hooked{Context: above, F: func() {
+			if ending.Load() {
+				<-closing
+			}
+		}})
+		w.Away(c)
+		ending.Store(true)
+		release := harness.GoErr(t, func(context.Context) error { return l.Release() })
+		synctest.Wait()
+		closed := harness.GoErr(t, func(context.Context) error { return c.Close() })
+		synctest.Wait()
+		close(closing)
+		_, err := release.Wait()
+		require.NoError(t, err)
+		_, err = closed.Wait()
+		require.ErrorIs(t, err, zkrecipes.ErrSessionNotClosed)
+		w.Back()
+	})
+}
+
 // The place has its turn while Close or Shutdown begins.
 func TestNothingIsGrantedAfterShutdownHasBegun(t *testing.T) {
 	eachInBubble(t, map[string]func(c *zkrecipes.Client, done chan struct{}){

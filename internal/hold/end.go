@@ -196,7 +196,10 @@ func (g *Grant) ReleaseThing() error {
 	g.abandon()
 	switch {
 	case errors.Is(err, zkconn.ErrSessionOver):
-		return errs.Lost(g.Session.Cause())
+		if why := g.Session.Cause(); !errors.Is(why, errs.ErrClosed) {
+			return errs.Lost(why)
+		}
+		return nil // the Client was closed after the release had begun
 	case errors.Is(err, zk.ErrSessionExpired): // a server says so
 		return errs.Lost(err)
 	case zkconn.Transient(err): // it was lost if a server learned of the end of the session first

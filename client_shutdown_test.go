@@ -311,7 +311,7 @@ func TestNothingIsGrantedAfterShutdownHasBegun(t *testing.T) {
 		require.NoError(t, kept.Do(t.Context(), recipetest.Nothing))
 		l := recipetest.LockOn(t, zkrecipes.NewMutex(c, w.Path))
 		s, _ := c.Core().Session()
-		p, err := zkrecipes.NewMutex(c, "/other").Line().Join(t.Context(), s, layout.KindLock)
+		p, _, err := zkrecipes.NewMutex(c, "/other").Line().Join(t.Context(), s, layout.KindLock)
 		require.NoError(t, err)
 		require.True(t, p.HasTurn)
 		done := make(chan struct{})

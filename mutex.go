@@ -42,7 +42,7 @@ func NewMutex(c *Client, path string, opts ...MutexOption) *Mutex {
 	m := &Mutex{line: &line.Line{
 		At:          session.At{Client: c.core(), Path: path, Recipe: string(RecipeMutex)},
 		AlsoAccepts: string(RecipeRWLock), Kinds: layout.LockKinds,
-		Blocks: line.EveryoneBlocks, Foreign: layout.IsRWLockKind, AnyVersion: true,
+		Blocks: line.EveryoneBlocks, Foreign: layout.IsRWLockKind,
 	}}
 	d, err := timesOf(opts)
 	if keepFor, ok := d["KeepFor"]; ok {

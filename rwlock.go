@@ -38,7 +38,7 @@ func NewRWLock(c *Client, path string) *RWLock {
 	return &RWLock{&line.Line{
 		At:          session.At{Client: c.core(), Path: path, Recipe: string(RecipeRWLock)},
 		AlsoAccepts: string(RecipeMutex), Kinds: layout.LockKinds,
-		Blocks: line.WritersBlock, Foreign: layout.IsMutexKind, AnyVersion: true,
+		Blocks: line.WritersBlock, Foreign: layout.IsMutexKind,
 	}}
 }
 

@@ -39,7 +39,6 @@
  *             READSIG a reader
  *   GUESS     the line's data say who joined last; who joins reads them first, and watches the place of that
  *             name and of the number before its own, without a list. Foreign joins write no data.
- *   ALONE     a join may leave the line's data alone, and then lists the line
  *   REMAKE    budget: the empty line is deleted, and the next join makes it anew, with numbers from 0
  *   OTHERLINE with ALONE and REMAKE, the line that was read need not be the one that was joined (must break)
  *   EARLY     the own watch is requested before the list, not after it
@@ -250,11 +249,7 @@ join:
 #ifdef RW
     if :: reader[my] = 1; isr = 1 :: reader[my] = 0; isr = 0 fi;
 #endif
-#ifdef ALONE
-    if :: !foreign -> rec = my :: !foreign -> skip :: else fi;   /* or a join that leaves the data alone */
-#else
     if :: !foreign -> rec = my :: else fi;
-#endif
     mark();
     n = 0; i = 0;
     do :: i < MAXP -> n = n + alive[i]; i++ :: else -> break od; i = 0;
@@ -264,7 +259,7 @@ join:
     if
     :: n == 1 && !foreign -> n = 0; r = NONE;                 /* Stat.NumChildren == 1 */
        goto grant
-#if defined(LOST) || defined(ALONE)
+#ifdef LOST
     :: n == 1 && !foreign -> n = 0; goto list
 #endif
 #ifdef GUESS

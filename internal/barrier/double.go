@@ -36,7 +36,7 @@ func (d *DoubleBarrier) Check() error { return d.check(0) }
 
 func (d *DoubleBarrier) Enter(ctx context.Context) (*Visit, error) {
 	return session.InSessions(ctx, d.Client, func(s *session.Session) (*Visit, error) {
-		p, err := d.Join(ctx, s, d.kind())
+		p, _, err := d.Join(ctx, s, d.kind())
 		if err == line.ErrJoinLost { // others may have entered with it
 			err = d.Client.Expired()
 		}

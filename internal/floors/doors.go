@@ -16,7 +16,7 @@ import (
 // and contexts whose types are not exported do not count. The number may become smaller only.
 var doors = map[string]int{
 	"internal/session":   71,
-	"internal/line":      79,
+	"internal/line":      76,
 	"internal/hold":      58,
 	"internal/hooks":     10,
 	"internal/queue":     99,

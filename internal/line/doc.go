@@ -13,8 +13,7 @@
 // Stat in the reply tells whether the place is alone in the line, and its creation zxid. If it is
 // alone, it is its turn. If not, the client lists the line. In a long line it does not: it has read
 // who joined before, guesses from that the name of its predecessor, and watches the znode of that
-// name. Before ZooKeeper 3.9 it lists a lock's line in which others wait anyway, so there it only creates
-// the place (mayLeaveData).
+// name.
 //
 // # Wait
 //

@@ -39,17 +39,9 @@ func (l *Line) mayGuess(in *session.Session, s LineState, k layout.Kind) bool {
 	return l.Blocks != nil && !s.crowd.failed && s.Version == -1 && (k.Exclusive() || l.Blocks(k, s.crowd.tail))
 }
 
-// mayLeaveData reports whether a join of a crowded line may leave its data alone, which costs the servers
-// less. It learns nothing of the line then, and lists it. So does each place before ZooKeeper 3.9, if
-// another is ahead of it. A later join may then read a name in the data that is not the last, so its
-// guess fails.
-func (l *Line) mayLeaveData(in *session.Session, k layout.Kind, s LineState) bool {
-	return l.AnyVersion && !in.TellsZxids() && s.Version == -1 && s.czxid != 0 && !l.mayGuess(in, s, k)
-}
-
 // guess returns the predecessor of the place that the join has made, nil if there is no guess.
 func (e *JoinRequest) guess(p *Place) *Guess {
-	if p.HasTurn {
+	if p.HasTurn || e.before == nil {
 		return nil
 	}
 	select {
@@ -77,11 +69,11 @@ func (e *JoinRequest) guess(p *Place) *Guess {
 // last returns the name of the place that has joined last, as the line's data tell, if it has
 // that number. The name may be invalid.
 func (l *Line) last(data []byte, number int32) (m layout.PlaceName, ok bool) {
-	name, ok := l.recorded(data)
-	if !ok || number < 0 {
+	mark, ok := layout.ParseMark(l.Recipe, data)
+	if !ok || mark.Recipe != l.Recipe || mark.Name == "" || number < 0 {
 		return layout.PlaceName{}, false
 	}
-	m, _ = layout.ParsePlace(fmt.Sprintf("%s%010d", name, number), l.Kinds)
+	m, _ = layout.ParsePlace(fmt.Sprintf("%s%010d", mark.Name, number), l.Kinds)
 	return m, true
 }
 

@@ -23,8 +23,7 @@ type Place struct {
 	Line      *Line
 	ACL       ACL
 	LineCzxid int64
-	// LineCount is how many children the line had after the join or, if its reply does not tell, when
-	// the place first listed it. -1: it has not.
+	// LineCount is how many children the line had after the join. -1: its reply was lost.
 	LineCount int
 	// HasTurn: it is known to be its turn.
 	HasTurn bool
@@ -96,7 +95,7 @@ func (l *Line) takePlace(ctx context.Context, k layout.Kind) (*Place, *Guess, er
 		if err != nil {
 			return nil, nil, err
 		}
-		p, guess, err := l.join(ctx, s, k)
+		p, guess, err := l.Join(ctx, s, k)
 		if err == nil {
 			return p, guess, nil
 		}
@@ -138,16 +137,10 @@ func (l *Line) CheckRoom(s *session.Session, k layout.Kind) error {
 }
 
 // Join takes a place by one transaction. It writes the line's data too, because the
-// Stat that this returns tells whether the place is alone and what its czxid is. Where the place
-// will list the line anyway, it is a create alone (mayLeaveData). If ctx ends before it is known
-// whether a place was taken, the background finds out and deletes it.
-func (l *Line) Join(ctx context.Context, s *session.Session, k layout.Kind) (*Place, error) {
-	p, _, err := l.join(ctx, s, k)
-	return p, err
-}
-
-// join is Join that also returns a guess of the predecessor.
-func (l *Line) join(ctx context.Context, s *session.Session, k layout.Kind) (*Place, *Guess, error) {
+// Stat that this returns tells whether the place is alone and what its czxid is. It also returns a
+// guess of the predecessor, if it has one. If ctx ends before it is known whether a place was taken,
+// the background finds out and deletes it.
+func (l *Line) Join(ctx context.Context, s *session.Session, k layout.Kind) (*Place, *Guess, error) {
 	// The background work that this starts must be counted before Close waits for it.
 	l.Client.Tasks.Add()
 	defer l.Client.Tasks.End()
@@ -162,20 +155,13 @@ func (l *Line) join(ctx context.Context, s *session.Session, k layout.Kind) (*Pl
 		// Each attempt has a name of its own, so that an attempt whose outcome is
 		// unknown is never taken for another (I1).
 		e := l.JoinRequest(s, k, state)
-		if state.crowd.isLong(crowded(l.Client)) && l.mayLeaveData(s, k, state) {
-			e.Marker = nil
-		}
 		t, err := l.begin(ctx, s, e)
 		if err != nil {
 			return nil, nil, err
 		}
 		p, o := l.JoinOutcome(ctx, s, t, e)
-		var guess *Guess
-		if p != nil && e.before != nil {
-			guess = e.guess(p)
-		}
 		if p != nil {
-			return p, guess, nil
+			return p, e.guess(p), nil
 		}
 		if !o.Unsent() {
 			if err := l.notJoined(e, o); err != nil {
@@ -207,7 +193,8 @@ func (l *Line) JoinOutcome(ctx context.Context, s *session.Session, t *zkconn.Tr
 // notJoined returns nil if a join that was refused can be tried again, and otherwise why not.
 func (l *Line) notJoined(e *JoinRequest, o zkconn.Outcome) error {
 	switch {
-	case l.Refused(e, o):
+	case o.Is(zk.ErrNoNode), o.RefusedAt(e.Marker, zk.ErrBadVersion): // it is not what it was known to be
+		l.forget()
 		return nil
 	case o.RefusedAt(e.Marker, zk.ErrNoAuth):
 		return fmt.Errorf("the data of %s, which each join sets, may not be written: %w", l.Abs(), o.Err())
@@ -225,7 +212,7 @@ var ErrJoinLost = fmt.Errorf("the reply to a join was lost: %w", zkconn.ErrSessi
 type JoinRequest struct {
 	uuid   string
 	Create *zk.CreateRequest
-	Marker *zk.SetDataRequest // of the line's data; nil: the join leaves them alone
+	Marker *zk.SetDataRequest // of the line's data
 	kind   layout.Kind
 	state  LineState
 	// before is what the line's data were right before, nil if they were not read.
@@ -248,40 +235,14 @@ func (l *Line) JoinRequest(s *session.Session, k layout.Kind, state LineState) *
 	return e
 }
 
-// Ops returns the operations, none for a nil request.
-func (e *JoinRequest) Ops() []any {
-	switch {
-	case e == nil:
-		return nil
-	case e.Marker == nil:
-		return []any{e.Create}
-	}
-	return []any{e.Create, e.Marker}
-}
-
-// Refused reports whether a join was refused because the line is not what it was known to
-// be. The next one may succeed.
-func (l *Line) Refused(e *JoinRequest, o zkconn.Outcome) bool {
-	if !o.Is(zk.ErrNoNode) && !o.RefusedAt(e.Marker, zk.ErrBadVersion) {
-		return false
-	}
-	l.forget()
-	return true
-}
+// Ops returns the operations.
+func (e *JoinRequest) Ops() []any { return []any{e.Create, e.Marker} }
 
 // entered makes the place of a join that was carried out. The line's Stat tells
 // whether the place is alone.
 func (l *Line) entered(ctx context.Context, s *session.Session, e *JoinRequest, o zkconn.Outcome) (*Place, error) {
-	name := o.Created(e.Create)[len(l.Abs())+1:]
-	if e.Marker == nil {
-		p, err := l.newPlace(ctx, s, e, name, e.state.czxid)
-		if err == nil {
-			p.Czxid = o.Stat(e.Create).Czxid
-		}
-		return p, err
-	}
 	stat := o.Stat(e.Marker) // of the transaction that created the place
-	p, err := l.newPlace(ctx, s, e, name, stat.Czxid)
+	p, err := l.newPlace(ctx, s, e, o.Created(e.Create)[len(l.Abs())+1:], stat.Czxid)
 	if err != nil {
 		return nil, err
 	}
@@ -360,7 +321,7 @@ func PlaceOf(g *hold.Grant) *Place {
 
 // begin sends a join, and a read of the line's data before it if they are for a guess.
 func (l *Line) begin(ctx context.Context, s *session.Session, e *JoinRequest) (t *zkconn.Transaction, err error) {
-	if e.Marker == nil || !e.state.crowd.isLong(settingsOf(l.Client).LongLine) || !l.mayGuess(s, e.state, e.kind) {
+	if !e.state.crowd.isLong(settingsOf(l.Client).LongLine) || !l.mayGuess(s, e.state, e.kind) {
 		return s.Begin(ctx, e.Ops()...)
 	}
 	e.before, t, err = s.BeginBehindGet(ctx, e.Marker.Path, e.Ops()...)

@@ -83,7 +83,7 @@ func TestAGrantSignalledOnAnEarlierConnectionIsHandedOutAtOnce(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		core := w.NewCore()
 		holder := recipetest.LockOn(t, zkrecipes.NewMutex(w.Stranger(nil), w.Path))
-		p, err := core.MutexLine(w.Path).Join(t.Context(), core.S, layout.KindLock)
+		p, _, err := core.MutexLine(w.Path).Join(t.Context(), core.S, layout.KindLock)
 		require.NoError(t, err)
 		turn := harness.GoErr(t, func(ctx context.Context) error { return p.AwaitTurn(ctx, nil) })
 		synctest.Wait()

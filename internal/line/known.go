@@ -55,15 +55,6 @@ func (l *Line) ensure(ctx context.Context, s *session.Session) (LineState, error
 // noteMarked updates what is known of a line after a join that wrote its data over that state.
 // The Stat is the line's, from the reply. It returns what is known now of the line's ACL.
 func (l *Line) noteMarked(s *session.Session, state LineState, stat *zk.Stat) ACL {
-	bears := l.noteACL(s, state, stat)
-	if bears.czxid != 0 {
-		l.NoteWritten(bears, stat)
-	}
-	return bears
-}
-
-// noteACL is noteMarked after a join that may not have written the line's data.
-func (l *Line) noteACL(s *session.Session, state LineState, stat *zk.Stat) ACL {
 	bears := state.ACL
 	switch {
 	case bears.czxid != 0 && bears.czxid != stat.Czxid, bears.aversion != stat.Aversion:
@@ -75,17 +66,15 @@ func (l *Line) noteACL(s *session.Session, state LineState, stat *zk.Stat) ACL {
 	case state.Version != -1:
 		l.remember(LineState{Version: -1, ACL: bears})
 	}
+	l.NoteWritten(bears, stat)
 	return bears
 }
 
-// NoteWritten notes that this client has written the data of a line with that ACL, whose Stat
-// the reply returned.
+// NoteWritten notes that this client has written the data of a line with that ACL, or has read them
+// and found that the line has it. The Stat is the line's, from the reply. Without a fingerprint, the line
+// may be somebody else's.
 func (l *Line) NoteWritten(bears ACL, stat *zk.Stat) {
-	if bears.Fingerprint != "" {
-		l.containers().written(l.Abs(), stat)
-	} else {
-		l.containers().rewritten(l.Abs(), stat)
-	}
+	l.containers().written(l.Abs(), stat, bears.Fingerprint != "")
 }
 
 // Known returns what is known of the line. If it is fresh, it can be relied on, and the line
@@ -219,29 +208,22 @@ func (t *containers) created(path string, data []byte, stat *zk.Stat) {
 	t.use(e)
 }
 
-// written notes that the Client has written a line's data, or has read them and found that
-// the line is this library's.
-func (t *containers) written(path string, stat *zk.Stat) {
+// written notes the version of a line's data. ours: the line is this library's, so the Client may
+// delete it. Otherwise it may only if it may delete the znode with that czxid already.
+func (t *containers) written(path string, stat *zk.Stat, ours bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	e := t.get(path)
-	e.czxid, e.version = stat.Czxid, stat.Version
+	e := t.all[path]
+	switch {
+	case ours:
+		e = t.get(path)
+		e.czxid = stat.Czxid
+	case e == nil, e.czxid != stat.Czxid:
+		return
+	}
+	e.version = stat.Version
 	t.use(e)
 }
-
-// rewritten is like written for a line that may be somebody else's.
-func (t *containers) rewritten(path string, stat *zk.Stat) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if e := t.all[path]; e != nil && e.czxid == stat.Czxid {
-		e.version = stat.Version
-		t.use(e)
-	}
-}
-
-// NoteRewritten notes that the Client has written the data of a line, which may be somebody
-// else's.
-func (l *Line) NoteRewritten(stat *zk.Stat) { l.containers().rewritten(l.Abs(), stat) }
 
 // MaxNumber is the last sequence number that is granted; see rollOver.
 // ZooKeeper's counter of creates sticks at 2147483647, and concurrent creates
@@ -284,10 +266,6 @@ type crowd struct {
 	// directly ahead.
 	failed bool
 }
-
-// crowded is the number of places above which a join takes it that others will be ahead of it, and may
-// leave the line's data alone.
-func crowded(c *session.Client) int { return settingsOf(c).LongLine / 2 }
 
 func (c crowd) isLong(longLine int) bool { return c.children-c.others > longLine }
 

@@ -24,8 +24,6 @@ type Line struct {
 	Foreign func(layout.Kind) bool
 	// ExtraChild is the name of a child that is no place and belongs to the recipe; empty: none.
 	ExtraChild string
-	// AnyVersion: nobody relies on it that each join changes the version of the line's data.
-	AnyVersion bool
 	// RejoinsIfDeleted: if somebody deletes the whole line, its waiters join again.
 	RejoinsIfDeleted bool
 	// Delay is how long the next grant is held back after a holder that went without a release, see
@@ -46,12 +44,6 @@ func EveryoneBlocks(_, _ layout.Kind) bool { return true }
 // that releases, it was the first in the line, so nobody else is ahead. In every other case the
 // waiter lists the line again.
 func WritersBlock(own, other layout.Kind) bool { return own.Exclusive() || other.Exclusive() }
-
-// recorded returns the name in a line's data.
-func (l *Line) recorded(data []byte) (name string, ok bool) {
-	m, ok := layout.ParseMark(l.Recipe, data)
-	return m.Name, ok && m.Recipe == l.Recipe && m.Name != ""
-}
 
 // CheckData returns ErrPathInUse if the data of the znode say that another recipe uses the
 // path, or a version of this library with another layout. Any other data are somebody's

@@ -39,7 +39,7 @@ func (l *Line) TryInTurn(ctx context.Context, s *session.Session, k layout.Kind,
 	if blocked {
 		return errs.ErrLocked
 	}
-	p, err := l.Join(ctx, s, k)
+	p, _, err := l.Join(ctx, s, k)
 	if err != nil {
 		if err := l.rollOver(ctx, err, locked); err != nil {
 			return err
@@ -84,7 +84,7 @@ func (l *Line) isBlocked(ctx context.Context, s *session.Session, k layout.Kind)
 // Without a listing it can tell only if the line may be long. none: it has no children.
 func (l *Line) guessBlocked(ctx context.Context, s *session.Session, k layout.Kind) (blocked, none bool, err error) {
 	state, ok, _ := l.Known()
-	if long := settingsOf(l.Client).LongLine; ok && (!state.crowd.isLong(long) || l.mayLeaveData(s, k, state)) {
+	if long := settingsOf(l.Client).LongLine; ok && !state.crowd.isLong(long) {
 		return false, false, nil
 	}
 	data, stat, err := s.Get(ctx, l.Abs())

@@ -62,16 +62,12 @@ func (p *Place) AwaitTurn(ctx context.Context, guess *Guess) error {
 // that blocks it. nil: it is the place's turn. ahead is how many places are ahead in
 // all.
 func (p *Place) predecessor(ctx context.Context) (pred *layout.PlaceName, ahead int, err error) {
-	_, ms, stat, err := p.Line.look(ctx, p.Session)
+	ms, err := p.Line.List(ctx, p.Session)
 	if err != nil && !errors.Is(err, zk.ErrNoNode) {
 		return nil, 0, err
 	}
 	if !slices.ContainsFunc(ms, func(m layout.PlaceName) bool { return m.Name == p.Name }) {
 		return nil, 0, p.WhyGone(ctx)
-	}
-	if p.LineCount < 0 { // the join did not tell
-		p.LineCzxid, p.LineCount = stat.Czxid, int(stat.NumChildren)
-		p.ACL = p.Line.noteACL(p.Session, LineState{Version: -1, ACL: p.ACL}, stat)
 	}
 	ms = slices.DeleteFunc(ms, func(m layout.PlaceName) bool { return m.Compare(p.PlaceName) >= 0 })
 	for i, m := range ms {

@@ -52,7 +52,7 @@ func (c Core) MutexLine(path string) *line.Line {
 	return &line.Line{
 		At:          session.At{Client: c.Client, Path: path, Recipe: string(zkrecipes.RecipeMutex)},
 		AlsoAccepts: string(zkrecipes.RecipeRWLock), Kinds: layout.LockKinds,
-		Blocks: line.EveryoneBlocks, Foreign: layout.IsRWLockKind, AnyVersion: true,
+		Blocks: line.EveryoneBlocks, Foreign: layout.IsRWLockKind,
 	}
 }
 

@@ -143,17 +143,17 @@ func (x *Semaphore) enterFreeIn(ctx context.Context, s *session.Session, k int) 
 	return h.granted(ctx)
 }
 
-// confirm notes that the slots were taken by what v shows. line is the line's Stat in the reply.
+// confirm notes that the slots were taken by what v shows. stat is the line's in the reply.
 // errStale: the slots must be given back, since the line was deleted and made anew, and has the
 // version that was seen by chance. Somebody may wait there, and the path may have another n.
-func (x *Semaphore) confirm(h *slotSet, v *view, line *zk.Stat) error {
-	x.Line.NoteRewritten(line)
-	if line.Czxid != v.lineCzxid {
+func (x *Semaphore) confirm(h *slotSet, v *view, stat *zk.Stat) error {
+	x.Line.NoteWritten(line.ACL{}, stat)
+	if stat.Czxid != v.lineCzxid {
 		return errStale
 	}
-	h.Czxid = line.Mzxid // of the transaction that created the slots
+	h.Czxid = stat.Mzxid // of the transaction that created the slots
 	h.addTo(v.taken)
-	v.line = line.Version
+	v.line = stat.Version
 	x.setKnown(v)
 	return nil
 }

@@ -12,7 +12,6 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/recipetest"
 	"github.com/zkrecipes/zkrecipes/internal/semaphore"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
-	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
 // A value that knows of free slots, and asks nobody, does not overtake either.
@@ -26,28 +25,6 @@ func TestSemaphoreThatRemembersFreeSlotsDoesNotOvertake(t *testing.T) {
 		recipetest.ReleaseSlots(t, held)
 		recipetest.Served(t, large, small)
 	})
-}
-
-// A caller that has seen the line empty takes a slot only if the line still has the version that it saw.
-// So each join must change the version: before ZooKeeper 3.9, too, where a join of a lock's line may be a
-// create alone.
-func TestAJoinBefore39ChangesTheVersionOfASemaphoresLine(t *testing.T) {
-	recipetest.InSemaphoreBubble(t, func(t *testing.T, w *recipetest.World) {
-		x := w.WarmSemaphore(1)
-		l := recipetest.Acquire(t, w.Semaphore(1), 1)
-		var waiting []*harness.Call[*zkrecipes.SlotLease]
-		for i := range 7 {
-			joins := w.Requests(func() { waiting = append(waiting, recipetest.WaitsFor(t, x, 1)) })
-			require.Equal(t, 1, joins[recipetest.OpJoin])
-			if i == 1 { // an event has shown that there are no zxids
-				recipetest.ReleaseSlots(t, l)
-				recipetest.ReleaseSlots(t, waiting[0].Get())
-				l, waiting = waiting[1].Get(), nil
-			}
-		}
-		recipetest.ReleaseSlots(t, l)
-		recipetest.Served(t, waiting...)
-	}, zktest.Emulate(zktest.ZooKeeper38))
 }
 
 // The value knows free slots, and the version of a line which was deleted since. Another

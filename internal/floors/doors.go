@@ -19,9 +19,9 @@ var doors = map[string]int{
 	"internal/line":      76,
 	"internal/hold":      58,
 	"internal/hooks":     10,
-	"internal/queue":     99,
+	"internal/queue":     93,
 	"internal/barrier":   30,
-	"internal/semaphore": 23,
+	"internal/semaphore": 16,
 	"internal/keep":      8,
 	"internal/election":  20,
 	"internal/group":     17,
@@ -33,12 +33,12 @@ var doors = map[string]int{
 	"internal/errs":      30,
 	"internal/jute":      136,
 	"internal/layout":    44,
-	"internal/queuelog":  56,
+	"internal/queuelog":  54,
 	"internal/shards":    19,
 	"internal/telemetry": 39,
 	"internal/tuning":    13,
 	"internal/wire":      79,
-	"internal/zkconn":    215,
+	"internal/zkconn":    208,
 }
 
 // implied are the methods of error and context.Context, and what errors looks for.

@@ -89,10 +89,7 @@ func (p *Place) awaitDelay(ctx context.Context, went *zkconn.Watch, mayWait bool
 	defer time.AfterFunc(left, func() { close(over) }).Stop()
 	p.TellQueued(ctx, 0)
 	for {
-		if err := p.WatchOwn(ctx); err != nil {
-			return err
-		}
-		if err := AwaitAnyOr(ctx, p, []*zkconn.Watch{went}, over); err != nil {
+		if err := AwaitAny(ctx, p, []*zkconn.Watch{went}, over); err != nil {
 			return err
 		}
 		select {

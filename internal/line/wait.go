@@ -160,24 +160,18 @@ func (p *Place) awaitPredecessor(ctx context.Context, before *zkconn.Predecessor
 	return nil
 }
 
-// AwaitAny waits until one of the watches fires. It watches the own place, too: no other
-// event would tell the first in line that its place was deleted.
-func (p *Place) AwaitAny(ctx context.Context, watches []*zkconn.Watch) error {
-	if err := p.WatchOwn(ctx); err != nil {
-		return err
-	}
-	return AwaitAnyOr(ctx, p, watches, nil)
-}
-
-// notifier is a watch.
-type notifier interface {
+// Notifier is a *zkconn.Watch or a *zkconn.PredecessorWatch.
+type Notifier interface {
 	Notify(c chan<- struct{})
 	StopNotify(c chan<- struct{})
 }
 
-// AwaitAnyOr is p.AwaitAny for a caller that has set the watch on the own place, or that
-// can do without it. It also returns when something is received from other.
-func AwaitAnyOr[W notifier](ctx context.Context, p *Place, watches []W, other <-chan struct{}) error {
+// AwaitAny waits until one of the watches fires, or something is received from other. It watches the own
+// place, too: no other event would tell the first in line that its place was deleted.
+func AwaitAny[W Notifier](ctx context.Context, p *Place, watches []W, other <-chan struct{}) error {
+	if err := p.WatchOwn(ctx); err != nil {
+		return err
+	}
 	fired := make(chan struct{}, 1) // one for all: there may be a hundred thousand watches
 	defer func() {
 		for _, w := range watches {
@@ -187,18 +181,6 @@ func AwaitAnyOr[W notifier](ctx context.Context, p *Place, watches []W, other <-
 	for _, w := range watches {
 		w.Notify(fired)
 	}
-	return p.awaitEither(ctx, fired, other)
-}
-
-// AwaitFired is like AwaitAny for a channel that receives when a watch has fired.
-func (p *Place) AwaitFired(ctx context.Context, fired <-chan struct{}) error {
-	if err := p.WatchOwn(ctx); err != nil {
-		return err
-	}
-	return p.awaitEither(ctx, fired, nil)
-}
-
-func (p *Place) awaitEither(ctx context.Context, fired, other <-chan struct{}) error {
 	select {
 	case <-fired:
 	case <-other:
@@ -211,7 +193,7 @@ func (p *Place) awaitEither(ctx context.Context, fired, other <-chan struct{}) e
 		return p.Session.ContextErr(ctx)
 	case p.Session.IsOver():
 		return zkconn.ErrSessionOver
-	case p.Own != nil && p.Own.HasFired() && p.Own.Deleted():
+	case p.Own.HasFired() && p.Own.Deleted():
 		return p.WhyGone(ctx)
 	}
 	return nil

@@ -173,8 +173,7 @@ func Slots(ctx context.Context, s *session.Session, x *semaphores.Semaphore, wai
 		waiting = layout.ParsePlaces(names, x.Line.Kinds)
 		slices.SortFunc(waiting, layout.PlaceName.Compare)
 	}
-	below, _ := semaphores.SlotsOfLine(x.Line.Path)
-	slots := session.At{Client: x.Line.Client, Path: below}
+	slots := session.At{Client: x.At.Client, Path: x.At.Path + "/slots"}
 	children, _, err := s.Children(ctx, slots.Abs())
 	if errors.Is(err, zk.ErrNoNode) {
 		err = layout.CheckSized(ctx, s.Session, x.At.Abs(), x.At.Recipe, "slots")

@@ -70,11 +70,10 @@ var queueMutants = []mutant{
 		name: "queue-nonode-is-success",
 		what: "The NoNode of the caller's own operation is taken for an ack that was carried out before.",
 		in:   "internal/queue",
-		old:  `return false, false, a.failed(parts, o)`,
-		new: `if o.RefusedIn(parts.ops, zk.ErrNoNode) {
-					return true, false, nil
-				}
-				return false, false, a.failed(parts, o)`,
+		old:  `case o.RefusedIn(parts.ops):`,
+		new: `case o.RefusedIn(parts.ops, zk.ErrNoNode):
+				return true, false, nil
+			case o.RefusedIn(parts.ops):`,
 		test: "./internal/queue -run ^TestCallersOperationThatFailsIsAnErrorAndNothingIsDone$",
 	},
 	{
@@ -123,7 +122,7 @@ var queueMutants = []mutant{
 		name: "queue-count-not-told",
 		what: "A producer with a bound is not woken by a segment that it has counted.",
 		in:   "internal/queuelog",
-		old:  `c.fired.Add(seg)`,
+		old:  `segments = append(segments, seg)`,
 		test: "./internal/queue -run ^TestBoundedPutWaitsForCapacityAndHonoursItsContext$",
 	},
 }

@@ -143,13 +143,14 @@ func (a *ackTransaction) refused(ctx context.Context, parts ackParts, x *zkconn.
 	case o.RefusedAt(claim.item[0], zk.ErrNotEmpty):
 		a.notEmpty(ctx)
 		return false, true, nil
-	case o.RefusedIn(parts.append.All()):
-		if parts.append.Moved(o) {
-			return false, true, nil
-		}
+	case o.RefusedIn(parts.ops):
+		return false, false, fmt.Errorf("operation %d: %w", o.IndexIn(parts.ops), o.Err())
+	case o.RefusedIn(parts.append.All()) && parts.append.Moved(o):
+		return false, true, nil
+	case o.RefusedIn(parts.append.All()), a.puts != nil && o.Is(zkconn.ErrTooLarge):
 		return false, false, a.puts.fail(o.Err())
 	}
-	return false, false, a.failed(parts, o)
+	return false, false, o.Err()
 }
 
 // repeatedAck is for an ack without a receipt that was sent again and that the server refused
@@ -162,17 +163,6 @@ func (a *ackTransaction) repeatedAck(o zkconn.Outcome) (done bool, _ error) {
 		return false, errs.Lost(errs.ErrDeleted)
 	}
 	return true, nil
-}
-
-// failed returns the error for an attempt after which nothing more is tried.
-func (a *ackTransaction) failed(parts ackParts, o zkconn.Outcome) error {
-	switch {
-	case o.RefusedIn(parts.ops):
-		return fmt.Errorf("operation %d: %w", o.IndexIn(parts.ops), o.Err())
-	case a.puts != nil && o.Is(zkconn.ErrTooLarge):
-		return a.puts.fail(o.Err())
-	}
-	return o.Err()
 }
 
 // maxMiscounts bounds how often an ack is sent again because the servers count znodes

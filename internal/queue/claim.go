@@ -200,8 +200,9 @@ type claimTransaction struct {
 // claimParts are the operations of an attempt, in their order.
 type claimParts struct {
 	creates []any
-	stamp   *zk.SetDataRequest
+	stamp   []any // a write of the first flag, where leave has no signal
 	leave   line.Deletion
+	tells   *zk.SetDataRequest // its Stat tells the czxid of the flags
 }
 
 // run carries the transaction out, or learns that it was not. done: it was. If it is not
@@ -209,13 +210,15 @@ type claimParts struct {
 func (a *claimTransaction) run(ctx context.Context) (done bool, err error) {
 	for signal := true; ; signal = false {
 		parts := a.parts(signal)
-		x := a.s.Retry(nil, parts.creates, parts.stampOps(), parts.leave.Ops)
+		x := a.s.Retry(nil, parts.creates, parts.stamp, parts.leave.Ops)
 		o, readings := a.send(ctx, x)
 		if o.RefusedAt(parts.leave.Signal) && !o.Is(zk.ErrNoNode) {
 			continue
 		}
 		if o.Applied() {
-			parts.setCzxid(a.claims, o)
+			for _, c := range a.claims {
+				c.Czxid = o.Stat(parts.tells).Mzxid
+			}
 		} else if err := a.whyRefused(ctx, parts, x, o); err != nil {
 			if x.Unknown() {
 				a.withdraw(a.claims...)
@@ -238,31 +241,12 @@ func (a *claimTransaction) parts(signal bool) (parts claimParts) {
 	if a.p != nil {
 		parts.leave = a.p.Deletion(signal)
 	}
-	if first := a.claims[0]; parts.leave.Signal == nil {
-		parts.stamp = &zk.SetDataRequest{Path: first.Path, Data: []byte(first.at.Client.Identity), Version: -1}
+	if parts.tells = parts.leave.Signal; parts.tells == nil {
+		first := a.claims[0]
+		parts.tells = &zk.SetDataRequest{Path: first.Path, Data: []byte(first.at.Client.Identity), Version: -1}
+		parts.stamp = []any{parts.tells}
 	}
 	return parts
-}
-
-func (p *claimParts) stampOps() []any {
-	if p.stamp == nil {
-		return nil
-	}
-	return []any{p.stamp}
-}
-
-// setCzxid sets the czxid of the flags, if the results tell it.
-func (p *claimParts) setCzxid(claims []*claim, o zkconn.Outcome) {
-	var czxid int64
-	switch {
-	case p.stamp != nil:
-		czxid = o.Stat(p.stamp).Mzxid
-	case p.leave.Signal != nil:
-		czxid = o.Stat(p.leave.Signal).Mzxid // of the transaction that created the flags
-	}
-	for _, c := range claims {
-		c.Czxid = czxid
-	}
 }
 
 // whyRefused returns nil if an earlier attempt of the transaction was carried out.

@@ -17,6 +17,7 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/line"
 	"github.com/zkrecipes/zkrecipes/internal/queuelog"
 	"github.com/zkrecipes/zkrecipes/internal/session"
+	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
 // Producers of a bounded queue stand in a line of their own. Only the first one counts
@@ -56,12 +57,12 @@ func (q *Queue) putInTurn(ctx context.Context, items []queuelog.Item, with []any
 func (q *Queue) awaitRoom(ctx context.Context, p *line.Place, guess *line.Guess, n int) error {
 	log := QueueIn(p.Session, q.Abs())
 	w := &lineWait{p: p, guess: guess, passed: -1, patience: roomPatience}
-	w.look = func(ctx context.Context, head layout.PlaceName) (string, []watch, <-chan struct{}, error) {
-		count, changed, err := log.Count(ctx)
+	w.look = func(ctx context.Context, head layout.PlaceName) (string, []*zkconn.Watch, error) {
+		count, segments, err := log.Count(ctx)
 		if count+ItemsOf(head) > q.Opts.MaxLen {
-			return "", nil, changed, err
+			return "", segments, err
 		}
-		return "room", nil, nil, err
+		return "room", nil, err
 	}
 	for !p.HasTurn {
 		ahead, err := w.await(ctx)
@@ -73,14 +74,14 @@ func (q *Queue) awaitRoom(ctx context.Context, p *line.Place, guess *line.Guess,
 		}
 	}
 	for {
-		count, changed, err := log.Count(ctx)
+		count, segments, err := log.Count(ctx)
 		switch {
 		case errors.Is(err, queuelog.ErrStale):
 			continue
 		case err == nil && count+n <= q.Opts.MaxLen:
 			return nil
 		case err == nil:
-			err = p.AwaitFired(ctx, changed)
+			err = line.AwaitAny(ctx, p, segments, nil)
 		}
 		if err != nil {
 			return err

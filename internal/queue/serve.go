@@ -31,7 +31,11 @@ func (q *Queue) Serve(ctx context.Context, handler func(context.Context, *Item) 
 		taken:   make(chan struct{}),
 		ctx:     taking,
 	}
-	defer s.drainAfter(bound)()
+	// Without a cause of its own, a handler could not tell a deadline from a cancellation.
+	cause := fmt.Errorf("DrainTimeout: %v have passed since Serve was stopped: %w", q.Opts.DrainTimeout, context.DeadlineExceeded)
+	handling, end := endLater(context.WithoutCancel(bound), bound, q.Opts.DrainTimeout, cause)
+	defer end()
+	s.handling = handling
 	s.all.Go(func() { s.endTakes(taking) })
 	failed := make(chan error, q.Opts.Workers)
 	for range q.Opts.Workers {
@@ -81,27 +85,26 @@ type serving struct {
 	cutShort atomic.Bool
 }
 
-// drainAfter sets handling, which ends DrainTimeout after ctx has ended. The function
-// that it returns ends handling, too. Without a cause of its own, a handler could not tell
-// a deadline from a cancellation.
-func (s *serving) drainAfter(ctx context.Context) (end context.CancelFunc) {
-	handling, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
-	s.handling = handling
-	if s.Opts.DrainTimeout > 0 {
-		go func() {
-			select {
-			case <-ctx.Done():
-			case <-handling.Done():
-				return
-			}
-			select {
-			case <-time.After(s.Opts.DrainTimeout):
-				cancel(fmt.Errorf("DrainTimeout: %v have passed since Serve was stopped: %w", s.Opts.DrainTimeout, context.DeadlineExceeded))
-			case <-handling.Done():
-			}
-		}()
+// endLater returns a context that ends with parent, and d after ctx has ended, for that cause. If d is 0, it
+// ends with parent only.
+func endLater(parent, ctx context.Context, d time.Duration, cause error) (_ context.Context, end context.CancelFunc) {
+	later, cancel := context.WithCancelCause(parent)
+	stop := context.AfterFunc(ctx, func() {
+		if d == 0 {
+			return
+		}
+		late := time.NewTimer(d)
+		defer late.Stop()
+		select {
+		case <-late.C:
+			cancel(cause)
+		case <-later.Done():
+		}
+	})
+	return later, func() {
+		stop()
+		cancel(nil)
 	}
-	return func() { cancel(nil) }
 }
 
 const (
@@ -209,7 +212,9 @@ func (s *serving) finish(ctx context.Context, it *Item, err error) {
 	// It outlives ctx but not the claim: an ack that is sent while the connection is
 	// lost may stay without a reply for as long as the session lives.
 	claimed := it.Handle.Context(context.WithoutCancel(ctx))
-	settling, done := s.settling(claimed, it)
+	// Once no more is to be taken, it lasts for a session timeout, so that Serve returns although a server
+	// does not answer.
+	settling, done := endLater(claimed, s.ctx, it.Claim.Session.Timeout(), errUnsettled)
 	defer done()
 	if err == nil && it.err() == nil {
 		if err = it.Ack(settling, nil); err == nil {
@@ -232,25 +237,6 @@ func (s *serving) finish(ctx context.Context, it *Item, err error) {
 		s.park(claimed, it)
 	} else {
 		s.moveFailed(settling, it, err)
-	}
-}
-
-// settling returns a context for what follows the handler of an item. Once no more is to be taken,
-// it lasts for a session timeout, so that Serve returns although a server does not answer.
-func (s *serving) settling(claimed context.Context, it *Item) (_ context.Context, done context.CancelFunc) {
-	ctx, cancel := context.WithCancelCause(claimed)
-	stop := context.AfterFunc(s.ctx, func() {
-		late := time.NewTimer(it.Claim.Session.Timeout())
-		defer late.Stop()
-		select {
-		case <-late.C:
-			cancel(errUnsettled)
-		case <-ctx.Done():
-		}
-	})
-	return ctx, func() {
-		stop()
-		cancel(nil)
 	}
 }
 

@@ -177,7 +177,7 @@ type scanner struct {
 	s       *session.Session
 	path    string
 	queue   *queueState
-	watches []watch // one of them fires when an item becomes free
+	watches []*zkconn.Watch // one of them fires when an item becomes free
 }
 
 func newScanner(s *session.Session, c *session.Client, path string) *scanner {

@@ -7,6 +7,7 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/layout"
 	"github.com/zkrecipes/zkrecipes/internal/line"
 	"github.com/zkrecipes/zkrecipes/internal/queuelog"
+	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
 // takeInLine waits with a place in the consumers' line for free items, and claims them
@@ -14,12 +15,12 @@ import (
 func (t *takerPool) takeInLine(p *line.Place, guess *line.Guess) error {
 	scan := t.newScanner(p.Session)
 	w := &lineWait{p: p, guess: guess, passed: scan.queue.passed.Load(), patience: ItemPatience}
-	w.look = func(ctx context.Context, _ layout.PlaceName) (string, []watch, <-chan struct{}, error) {
+	w.look = func(ctx context.Context, _ layout.PlaceName) (string, []*zkconn.Watch, error) {
 		items, err := scan.free(ctx, 1)
 		if len(items) > 0 {
-			return items[0], nil, nil, err
+			return items[0], nil, err
 		}
-		return "", scan.watches, nil, err
+		return "", scan.watches, err
 	}
 	for late := false; ; {
 		ahead, err := w.await(t.ctx)
@@ -55,8 +56,5 @@ func (t *takerPool) claimAtTurn(scan *scanner, p *line.Place, late bool) (done b
 	case want > 0 && !p.HasTurn:
 		return false, nil
 	}
-	if err := p.WatchOwn(t.ctx); err != nil {
-		return false, err
-	}
-	return false, line.AwaitAnyOr(t.ctx, p, scan.watches, t.changed)
+	return false, line.AwaitAny(t.ctx, p, scan.watches, t.changed)
 }

@@ -37,8 +37,8 @@ type lineWait struct {
 	p     *line.Place
 	guess *line.Guess
 	// look returns what the first in line, head, could use, empty for nothing. Then one of the
-	// watches fires, or changed is closed, once that may have changed.
-	look func(ctx context.Context, head layout.PlaceName) (unused string, watches []watch, changed <-chan struct{}, err error)
+	// watches fires once that may have changed.
+	look func(ctx context.Context, head layout.PlaceName) (unused string, watches []*zkconn.Watch, err error)
 	// passed is the number of the last place that left something unused, -1 without one. It
 	// counts no more.
 	passed int32
@@ -65,12 +65,6 @@ type lineWait struct {
 type rival struct {
 	layout.PlaceName
 	watch *zkconn.PredecessorWatch
-}
-
-// watch is a *zkconn.Watch or a *zkconn.PredecessorWatch.
-type watch interface {
-	Notify(chan<- struct{})
-	StopNotify(chan<- struct{})
 }
 
 // await returns when the place is the first in line, or when the first one has left unused
@@ -153,7 +147,7 @@ func (w *lineWait) step(ctx context.Context) (ahead []layout.PlaceName, err erro
 		w.changed = false
 		return nil, w.pause(ctx, watches, ItemPatience)
 	}
-	unused, more, changed, err := w.look(ctx, w.head)
+	unused, more, err := w.look(ctx, w.head)
 	switch {
 	case errors.Is(err, queuelog.ErrStale):
 		return nil, nil
@@ -161,7 +155,10 @@ func (w *lineWait) step(ctx context.Context) (ahead []layout.PlaceName, err erro
 		return nil, err
 	case unused == "":
 		w.unused, w.changed = "", true
-		return nil, w.sleep(ctx, append(watches, more...), changed)
+		for _, m := range more {
+			watches = append(watches, m)
+		}
+		return nil, w.sleep(ctx, watches, nil)
 	case unused != w.unused:
 		w.unused, w.since = unused, time.Now()
 		w.p.Line.Client.Log(slog.LevelDebug, "first in the line of a queue leaves something unused", "session", w.p.Session.Name(), "place", w.p.Path,
@@ -181,7 +178,7 @@ func (w *lineWait) step(ctx context.Context) (ahead []layout.PlaceName, err erro
 // watchRivals watches the place itself and the one right ahead. While it does not look, it watches all
 // rivals: when any of them leaves, it may have to look. If one of them has gone, there are no rivals any
 // more.
-func (w *lineWait) watchRivals(ctx context.Context) (watches []watch, err error) {
+func (w *lineWait) watchRivals(ctx context.Context) (watches []line.Notifier, err error) {
 	for i := range w.rivals {
 		r := &w.rivals[i]
 		if i > 0 && !w.far {
@@ -204,8 +201,8 @@ func (w *lineWait) watchRivals(ctx context.Context) (watches []watch, err error)
 
 // sleep waits until one of the watches fires, or something is received from other. It notes
 // which places have left. One that left as the first passed the turn on to the next.
-func (w *lineWait) sleep(ctx context.Context, watches []watch, other <-chan struct{}) error {
-	if err := line.AwaitAnyOr(ctx, w.p, watches, other); err != nil {
+func (w *lineWait) sleep(ctx context.Context, watches []line.Notifier, other <-chan struct{}) error {
+	if err := line.AwaitAny(ctx, w.p, watches, other); err != nil {
 		return err
 	}
 	for i := range w.rivals {
@@ -227,7 +224,7 @@ func (w *lineWait) sleep(ctx context.Context, watches []watch, other <-chan stru
 }
 
 // pause is sleep for a time.
-func (w *lineWait) pause(ctx context.Context, watches []watch, d time.Duration) error {
+func (w *lineWait) pause(ctx context.Context, watches []line.Notifier, d time.Duration) error {
 	timer, cancel := context.WithTimeout(ctx, d)
 	defer cancel()
 	return w.sleep(ctx, watches, timer.Done())

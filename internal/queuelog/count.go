@@ -2,6 +2,7 @@ package queuelog
 
 import (
 	"context"
+	"maps"
 	"sync"
 
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
@@ -10,21 +11,17 @@ import (
 // counter is what a Log knows of the number of items. It keeps the count of each segment
 // for as long as the watch on it has not fired.
 type counter struct {
-	fired zkconn.WatchSet
 	mu    sync.Mutex
 	items map[*zkconn.Watch]int
 }
 
-// Count returns how many items there are, and a channel that is closed once that may have
-// changed. ErrStale is returned where the segments have changed on the way. The first Count
+// Count returns how many items there are, and a watch on each segment. One of them fires once the number
+// may have changed. ErrStale is returned where the segments have changed on the way. The first Count
 // reads every segment, and the next ones those that have changed.
-func (l *Log) Count(ctx context.Context) (total int, changed <-chan struct{}, err error) {
+func (l *Log) Count(ctx context.Context) (total int, segments []*zkconn.Watch, err error) {
 	c := &l.counter
-	changed = c.fired.Some() // before it is emptied
 	c.mu.Lock()
-	for _, w := range c.fired.Take() {
-		delete(c.items, w)
-	}
+	maps.DeleteFunc(c.items, func(w *zkconn.Watch, _ int) bool { return w.HasFired() })
 	c.mu.Unlock()
 	err = l.Scan(ctx, func(_ int64, seg *zkconn.Watch) bool {
 		c.mu.Lock()
@@ -33,10 +30,10 @@ func (l *Log) Count(ctx context.Context) (total int, changed <-chan struct{}, er
 		if !ok {
 			n = len(Entries(seg.Children))
 			c.items[seg] = n
-			c.fired.Add(seg)
 		}
 		total += n
+		segments = append(segments, seg)
 		return true
 	})
-	return total, changed, err
+	return total, segments, err
 }

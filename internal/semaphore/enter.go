@@ -341,7 +341,7 @@ func (x *Semaphore) enterFirst(ctx context.Context, p *line.Place, k int, wait b
 			return nil, errs.ErrLocked
 		case !enough:
 			busy = true
-			if err := p.AwaitAny(ctx, watches); err != nil {
+			if err := line.AwaitAny(ctx, p, watches, nil); err != nil {
 				return nil, err
 			}
 			continue

@@ -36,13 +36,6 @@ const (
 	semaphoreSlots = "/slots"
 )
 
-// SlotsOfLine returns the path of the slots of the semaphore whose line that is. Nobody stands
-// in the line while there are free slots.
-func SlotsOfLine(path string) (slots string, ok bool) {
-	path, ok = strings.CutSuffix(path, semaphoreLine)
-	return path + semaphoreSlots, ok
-}
-
 func (x *Semaphore) slotsPath() string { return x.At.Abs() + semaphoreSlots }
 
 func (x *Semaphore) slotPath(i int, uuid string) string {

@@ -9,7 +9,7 @@ import (
 type firing struct {
 	fired chan struct{}
 
-	mu     sync.Mutex // while it is held, no lock is taken but a WatchSet's
+	mu     sync.Mutex // while it is held, no other lock is taken
 	notify []chan<- struct{}
 }
 

@@ -35,7 +35,6 @@ type Watch struct {
 	event     wire.Event
 	confirmed uint64
 	volatile  atomic.Bool // see FireInNewHistory
-	sets      []*WatchSet // firing.mu guards it
 }
 
 // watchKind says which changes fire a watch.
@@ -74,13 +73,7 @@ func (w *Watch) Fired() <-chan struct{} {
 }
 
 func (w *Watch) fire(e wire.Event) {
-	w.firing.fire(func() {
-		w.event = e
-		for _, set := range w.sets {
-			set.put(w)
-		}
-		w.sets = nil
-	})
+	w.firing.fire(func() { w.event = e })
 }
 
 // Deleted reports whether the znode was deleted. It is valid for a watch that has

@@ -127,6 +127,8 @@ func (it *Item) Token() Token { return it.held().Token() }
 //     refuse it. Nothing was done, and the item is still claimed.
 //   - A request above the servers' limit is refused before it is sent. The item is still
 //     claimed.
+//   - ErrSessionFull is returned if the session has no room for the ephemeral znodes that ops
+//     create, or for the one of its own that an Ack with ops may need. The item is still claimed.
 //   - ErrUncertain is returned if the session ended before the reply came, if the reply
 //     was lost and the queue deleted, or if ctx ended before the outcome was known. In
 //     the last case the Ack is completed in the background, and Err then tells the
@@ -185,6 +187,8 @@ func (it *Item) Nack(ctx context.Context) error {
 //     items are too large, which is refused before anything is sent.
 //
 //   - ErrUncertain is returned as by Ack, together with the IDs of the items.
+//
+//   - ErrSessionFull is returned as by Ack, also without ops.
 //
 //   - ErrReleased is returned if the item was acked or given back before.
 //

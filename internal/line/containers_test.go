@@ -73,6 +73,19 @@ func TestALineInUseIsNotEvenLookedAt(t *testing.T) {
 	}
 }
 
+// A join that the servers have never carried out leaves no trace.
+func TestALineWhoseJoinWasLostIsDeletedOnceItIsIdle(t *testing.T) {
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		c := w.Client(nil)
+		w.Plan.Add(zktest.Fault{Do: zktest.Drop, Op: recipetest.OpJoin})
+		use(t, c, w.Path)
+		require.True(t, w.Met())
+		require.Zero(t, c.Status().Znodes)
+		idles(longIdle)
+		require.False(t, w.Has(w.Path))
+	})
+}
+
 func TestALineThatAnotherClientHasUsedSinceIsLeftToIt(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		w.Client(nil)

@@ -40,6 +40,7 @@ func (l *Line) findLostJoin(s *session.Session, e *JoinRequest) (*Place, error) 
 	p.Own, err = s.Watch(s.UntilAnswered(), p.Path)
 	switch {
 	case errors.Is(err, zk.ErrNoNode), err == nil && p.Own.Stat.EphemeralOwner != s.ID():
+		s.NoteAbsent(p.Path)
 		return nil, zkconn.ErrNotSent
 	case err != nil:
 		l.Client.Tasks.Start(p.Withdraw)
@@ -65,8 +66,10 @@ func (l *Line) search(s *session.Session, e *JoinRequest) (name string, line *zk
 	ms := layout.ParsePlaces(children, l.Kinds)
 	i := slices.IndexFunc(ms, func(m layout.PlaceName) bool { return m.UUID == e.uuid })
 	if i < 0 {
+		s.NoteAbsent(e.Create.Path)
 		return "", nil, zkconn.ErrNotSent
 	}
+	s.NoteFound(l.Abs() + "/" + ms[i].Name)
 	return strings.Clone(ms[i].Name), line, nil
 }
 

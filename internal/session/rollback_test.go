@@ -19,6 +19,8 @@ import (
 
 	"github.com/zkrecipes/zkrecipes"
 	"github.com/zkrecipes/zkrecipes/internal/harness"
+	"github.com/zkrecipes/zkrecipes/internal/jute"
+	"github.com/zkrecipes/zkrecipes/internal/layout"
 	"github.com/zkrecipes/zkrecipes/internal/recipetest"
 	"github.com/zkrecipes/zkrecipes/internal/wire"
 	"github.com/zkrecipes/zkrecipes/zktest"
@@ -409,6 +411,97 @@ func TestAZnodeThatAnAckHasReplacedStaysAfterTheNextReconnect(t *testing.T) {
 		log, traced := said.said()
 		require.Empty(t, log)
 		require.Zero(t, traced)
+	})
+}
+
+// While the session did not know yet that its Ack had deleted the znode, it created it again.
+func TestAZnodeThatWasCreatedAgainAfterAnAckStaysAfterTheNextReconnect(t *testing.T) {
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		var said report
+		c := w.Stranger(said.options())
+		create := func() error {
+			_, err := c.Commit(t.Context(), zkrecipes.OpCreate("/busy", nil, zk.FlagEphemeral, nil))
+			return err
+		}
+		require.NoError(t, create())
+		q := zkrecipes.NewQueue(c, "/jobs", nil)
+		recipetest.PutOn(t, q, "x")
+		it := recipetest.TakeOn(t, q)
+		w.Plan.Add(zktest.Fault{Do: zktest.Drop, Op: "multi", After: true},
+			zktest.Fault{Do: zktest.Answer, Code: jute.ErrThrottled, Op: "multi", Skip: 1, Times: 5})
+		acks := harness.GoErr(t, func(ctx context.Context) error { return it.Ack(ctx, zkrecipes.OpDelete("/busy", -1)) })
+		time.Sleep(100 * time.Millisecond)
+		synctest.Wait()
+		acks.Cancel(context.Canceled)
+		_, err := acks.Wait()
+		require.ErrorIs(t, err, zkrecipes.ErrUncertain)
+		require.False(t, w.Has("/busy"))
+		require.NoError(t, create())
+		require.NoError(t, it.Err(), "the Ack is still under way")
+		time.Sleep(10 * time.Second)
+		require.ErrorIs(t, it.Err(), zkrecipes.ErrReleased)
+		w.Srv.Disconnect(recipetest.SessionID(c))
+		time.Sleep(time.Minute)
+		require.True(t, w.Has("/busy"))
+		log, traced := said.said()
+		require.Empty(t, log)
+		require.Zero(t, traced)
+	})
+}
+
+// The reply to the Commit is lost, and the next server is behind, so it does not show what the Commit has
+// created. Nor does it show when another numbered znode is deleted.
+func TestANumberedZnodeOfACommitWhoseReplyWasLostStays(t *testing.T) {
+	lag := zktest.Fault{Do: zktest.Lag, Skip: 2, Times: 1, Behind: 1, For: 3 * time.Second}
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		var said report
+		c := w.Stranger(said.options())
+		raw := w.Bare()
+		for _, path := range []string{"/app", "/app/n-0000000000"} {
+			_, err := raw.Create(path, nil, 0, zk.WorldACL(zk.PermAll))
+			require.NoError(t, err)
+		}
+		w.Plan.Add(zktest.Fault{Do: zktest.Drop, Op: "create2", After: true})
+		_, err := c.Commit(t.Context(), zkrecipes.OpCreate("/app/n-", nil, zk.FlagEphemeral|zk.FlagSequence, nil))
+		require.ErrorIs(t, err, zkrecipes.ErrUncertain)
+		synctest.Wait()
+		_, err = c.Commit(t.Context(), zkrecipes.OpDelete("/app/n-0000000000", -1))
+		require.NoError(t, err)
+		time.Sleep(3 * time.Second)
+		w.Srv.Disconnect(recipetest.SessionID(c))
+		time.Sleep(time.Minute)
+		require.True(t, w.Has("/app/n-0000000001"), w.Srv.Tree())
+		w.Accounted(c)
+		log, traced := said.said()
+		require.Empty(t, log)
+		require.Zero(t, traced)
+	}, zktest.WithPlan(zktest.NewPlan(lag)))
+}
+
+// A term is back, and its place is deleted before its client can delete both. The next leader has
+// replaced the leader's znode by then.
+func TestATermThatIsBackTakesNothingFromTheNextLeader(t *testing.T) {
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		a, b := zkrecipes.NewElection(w.Stranger(nil), "/election"), zkrecipes.NewElection(w.Stranger(nil), "/election")
+		first, err := a.Campaign(t.Context(), []byte("one"))
+		require.NoError(t, err)
+		led := w.Srv.Snapshot()
+		require.NoError(t, first.Resign())
+		w.Plan.Add(zktest.Fault{Do: zktest.Delay, Op: "multi(delete,delete)", For: time.Second})
+		w.Srv.Restore(led)
+		next := harness.Go(t, func(ctx context.Context) (*zkrecipes.Term, error) { return b.Campaign(ctx, []byte("two")) })
+		time.Sleep(500 * time.Millisecond)
+		synctest.Wait()
+		raw := w.Bare()
+		places := layout.ParsePlaces(w.Srv.Children("/election"), []layout.Kind{layout.KindLock})
+		require.Len(t, places, 2, "%s", w.Srv.Tree())
+		require.NoError(t, raw.Delete("/election/"+slices.MinFunc(places, layout.PlaceName.Compare).Name, -1))
+		term := next.Get()
+		time.Sleep(time.Minute)
+		require.True(t, w.Met())
+		require.NoError(t, term.Err())
+		require.True(t, w.Has("/election/leader"))
+		require.NoError(t, term.Resign())
 	})
 }
 

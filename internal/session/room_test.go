@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -90,6 +91,7 @@ func TestAFullSessionGivesBackAllThatItHolds(t *testing.T) {
 
 		require.NoError(t, zkrecipes.NewRWLock(c, "/rw").Downgrade(ctx, writer))
 		require.Equal(t, full, c.Status().ZnodeBytes, "a downgrade adds nothing")
+		recipetest.FullErr(t, items[0].Ack(ctx, zkrecipes.OpCreate("/"+strings.Repeat("x", 1000), nil, zk.FlagEphemeral, nil)))
 		require.NoError(t, items[0].Ack(ctx, zkrecipes.OpCreate("/done", nil, 0, nil)), "although it needs a receipt")
 		require.NoError(t, items[1].Ack(ctx))
 		require.NoError(t, items[2].Nack(ctx))

@@ -1,8 +1,10 @@
 package zkconn
 
 import (
+	"fmt"
 	"log/slog"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -16,7 +18,8 @@ import (
 
 // account adds up what the ephemeral znodes of a session add to that transaction. A znode counts
 // from when its creation begins until a server tells that it is gone. What a lost reply may have
-// created counts, too, until a list of the session's znodes corrects that.
+// created counts, too, until a list of the session's znodes, or the caller's search, corrects that.
+// If that has a number, a deletion tells nothing: the znode that is gone may be another session's.
 type account struct {
 	bound int // that no transaction may exceed, unless it deletes as much as it creates
 	left  func(parent string)
@@ -83,7 +86,7 @@ func (a *account) begin(ops []any, spare int) (weight int, ok bool) {
 			growth += k.weight()
 		} else if del, ok := op.(*zk.DeleteRequest); ok {
 			again := func(op any) bool { k, ok := createdBy(op); return ok && k.path == del.Path }
-			if k, ok := a.at(del.Path); ok && !slices.ContainsFunc(ops, again) {
+			if k := (znodeKey{path: del.Path}); a.znodes[k] != (znode{}) && !slices.ContainsFunc(ops, again) {
 				growth -= k.weight()
 			}
 		}
@@ -123,15 +126,22 @@ func (a *account) ended(ops []any, results []zk.MultiResponse, doubtful bool) {
 	}
 }
 
+// begins returns how many creates were begun.
+func (a *account) begins() int64 {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.begun
+}
+
 // appliedBefore notes that a transaction was carried out whose reply was lost: from now on, what it
-// has deleted must not be there again.
-func (a *account) appliedBefore(ops []any) {
+// has deleted must not be there again, unless its creation has begun after that many creates.
+func (a *account) appliedBefore(ops []any, begun int64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for _, op := range ops {
 		if k, ok := createdBy(op); ok && !k.numbered {
 			a.exists(k.path)
-		} else if del, ok := op.(*zk.DeleteRequest); ok {
+		} else if del, ok := op.(*zk.DeleteRequest); ok && a.znodes[znodeKey{path: del.Path}].begun <= begun {
 			a.remove(del.Path)
 		}
 	}
@@ -170,11 +180,28 @@ func (a *account) at(path string) (k znodeKey, ok bool) {
 		return k, true
 	}
 	for n := numberLen; n <= min(numberLen+1, len(path)); n++ {
-		if k = (znodeKey{path[:len(path)-n], true}); a.znodes[k].doubtful > 0 {
+		k = znodeKey{path[:len(path)-n], true}
+		if a.znodes[k].doubtful > 0 && isNumber(path[len(path)-n:]) {
 			return k, true
 		}
 	}
 	return k, false
+}
+
+// isNumber reports whether the server ends the name of a sequential znode like that.
+func isNumber(s string) bool {
+	n, err := strconv.ParseInt(s, 10, 32)
+	return err == nil && fmt.Sprintf("%0*d", numberLen, n) == s
+}
+
+// found notes that there is a znode of the session's at path.
+func (a *account) found(path string) {
+	k, ok := a.at(path)
+	if a.exists(path); ok && k.numbered {
+		z := a.znodes[k]
+		z.doubtful--
+		a.set(k, z)
+	}
 }
 
 func (a *account) exists(path string) {
@@ -185,9 +212,9 @@ func (a *account) exists(path string) {
 }
 
 func (a *account) remove(path string) {
-	if k, ok := a.at(path); ok {
-		z := a.znodes[k]
-		z.known, z.doubtful = false, max(0, z.doubtful-1)
+	k := znodeKey{path: path}
+	if z := a.znodes[k]; z != (znode{}) {
+		z.known, z.doubtful = false, 0
 		a.set(k, z)
 	}
 }
@@ -230,6 +257,29 @@ func (s *Session) Load() Load {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return Load{Bytes: a.weight, Znodes: len(a.znodes), Bound: a.bound}
+}
+
+// NoteFound notes that a create whose reply was lost has created the znode at path, as a list showed.
+// If the znode has gone since, the caller's next request for it must tell.
+func (s *Session) NoteFound(path string) {
+	a := s.account
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.found(path)
+}
+
+// NoteAbsent notes that nothing stands of what creates whose replies were lost may have created at
+// path, with a number or without: so a list showed that was asked for when they had ended.
+func (s *Session) NoteAbsent(path string) {
+	a := s.account
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, numbered := range []bool{false, true} {
+		k := znodeKey{path, numbered}
+		if z := a.znodes[k]; z != (znode{}) && z.underWay == 0 {
+			a.set(k, znode{})
+		}
+	}
 }
 
 // Parents returns the paths right below which the session has, or may have, ephemeral znodes.

@@ -72,7 +72,7 @@ func TestAccountOfTransactionsThatMakeAPathTwice(t *testing.T) {
 	require.Zero(t, a.weight)
 }
 
-func TestWhatALostReplyMayHaveCreatedCountsUntilAListOrADeletionTells(t *testing.T) {
+func TestWhatALostReplyMayHaveCreatedCountsUntilAListTells(t *testing.T) {
 	a := newAccount(10_000, func(string) {})
 	named, seq := ephemeral("/a"), &zk.CreateRequest{Path: "/n-", Flags: zk.FlagEphemeral | zk.FlagSequence}
 	both := Weight("/a", false) + Weight("/n-", true)
@@ -97,7 +97,11 @@ func TestWhatALostReplyMayHaveCreatedCountsUntilAListOrADeletionTells(t *testing
 	require.Zero(t, a.weight)
 
 	lose()
-	step(t, a, &zk.DeleteRequest{Path: "/a"}, &zk.DeleteRequest{Path: "/n--0000000001"})(true, false)
+	step(t, a, &zk.DeleteRequest{Path: "/a"})(true, false)
+	require.Equal(t, Weight("/n-", true), a.weight)
+	a.found("/n--000000001")
+	require.Equal(t, Weight("/n--000000001", false), a.weight)
+	step(t, a, &zk.DeleteRequest{Path: "/n--000000001"})(true, false)
 	require.Zero(t, a.weight)
 
 	lose()
@@ -109,4 +113,105 @@ func TestWhatALostReplyMayHaveCreatedCountsUntilAListOrADeletionTells(t *testing
 	step(t, a, seq)(false, true)
 	compare(begun) // which was asked for before
 	require.Equal(t, Weight("/n-", true), a.weight)
+}
+
+// loseNumbered begins the creation of a sequential znode, whose reply is lost.
+func loseNumbered(t *testing.T, a *account, prefix string) {
+	t.Helper()
+	step(t, a, &zk.CreateRequest{Path: prefix, Flags: zk.FlagEphemeral | zk.FlagSequence})(false, true)
+}
+
+// Another session may have created the znode that is gone. If the account took it for its own, the next
+// list would show a znode that it does not know, and the session would delete that.
+func TestThatANumberedZnodeIsGoneDoesNotTellWhatALostReplyHasCreated(t *testing.T) {
+	const other = "/app/n-0000000003"
+	for name, gone := range map[string]func(*account){
+		"deleted":        func(a *account) { step(t, a, &zk.DeleteRequest{Path: other})(true, false) },
+		"deleted before": func(a *account) { a.appliedBefore([]any{&zk.DeleteRequest{Path: other}}, a.begins()) },
+		"not deleted":    func(a *account) { a.missed(&zk.DeleteRequest{Path: other}) },
+		"not set":        func(a *account) { a.missed(&zk.SetDataRequest{Path: other}) },
+		"not checked":    func(a *account) { a.missed(&zk.CheckVersionRequest{Path: other}) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			a := newAccount(10_000, func(string) {})
+			loseNumbered(t, a, "/app/n-")
+			large := ephemeral("/" + string(make([]byte, a.bound-Weight("/app/n-", true)-4)))
+			_, ok := a.begin([]any{large, &zk.DeleteRequest{Path: other}}, 0)
+			require.False(t, ok, "the deletion makes no room")
+			gone(a)
+			_, strange, doubt := a.compare([]string{"/app/n-0000000007"}, 0)
+			require.Empty(t, strange)
+			require.False(t, doubt)
+			require.Equal(t, Weight("/app/n-0000000007", false), a.weight)
+		})
+	}
+}
+
+func TestOnlyANumberMakesAZnodeOneThatALostReplyMayHaveCreated(t *testing.T) {
+	for name, numbered := range map[string]bool{
+		"0000000007": true, "2147483647": true, "-000000007": true, "-2147483648": true,
+		"order-12345": false, "order-1234": false, "+000000007": false, "-0000000007": false, "00000000007": false,
+		"2147483648": false, "-2147483649": false, "7": false,
+	} {
+		a := newAccount(10_000, func(string) {})
+		loseNumbered(t, a, "/app/")
+		_, strange, _ := a.compare([]string{"/app/" + name}, 0)
+		require.Equal(t, numbered, len(strange) == 0, name)
+		require.Equal(t, numbered, a.knows("/app/"+name), name)
+	}
+}
+
+func TestTwoLostRepliesAreResolvedOneByOne(t *testing.T) {
+	left := map[string]int{}
+	a := newAccount(10_000, func(parent string) { left[parent]++ })
+	loseNumbered(t, a, "/app/n-")
+	loseNumbered(t, a, "/app/n-")
+	one, two := "/app/n-0000000007", "/app/n-0000000009"
+	for range 2 { // it is the same one again
+		_, strange, _ := a.compare([]string{one}, 0)
+		require.Empty(t, strange)
+		require.Equal(t, 2*Weight(one, false), a.weight)
+	}
+	a.found(one)
+	require.Equal(t, 2*Weight(one, false), a.weight, "it was known")
+	_, strange, _ := a.compare([]string{one, two}, 0)
+	require.Empty(t, strange)
+	_, strange, _ = a.compare([]string{one, two, "/app/n-0000000005"}, 0)
+	require.Equal(t, []string{"/app/n-0000000005"}, strange)
+	step(t, a, &zk.DeleteRequest{Path: one}, &zk.DeleteRequest{Path: two})(true, false)
+	require.Zero(t, a.weight)
+	require.Empty(t, a.znodes)
+	require.Equal(t, 3, left["/app"])
+}
+
+func TestWhatASearchDoesNotFindCountsNoMoreUnlessItsCreationIsUnderWay(t *testing.T) {
+	s := New(Config{Left: func(string) {}})
+	loseNumbered(t, s.account, "/app/n-")
+	s.NoteAbsent("/app/n")
+	require.Equal(t, 1, s.Load().Znodes)
+	end := step(t, s.account, &zk.CreateRequest{Path: "/app/n-", Flags: zk.FlagEphemeral | zk.FlagSequence})
+	s.NoteAbsent("/app/n-")
+	require.Equal(t, 2*Weight("/app/n-", true), s.Load().Bytes)
+	end(false, true)
+	s.NoteFound("/app/n-0000000007")
+	require.True(t, s.Parents()["/app"])
+	s.NoteAbsent("/app/n-")
+	require.Equal(t, Load{Bytes: Weight("/app/n-0000000007", false), Znodes: 1, Bound: s.Load().Bound}, s.Load())
+	s.NoteAbsent("/app/n-0000000007")
+	require.Zero(t, s.Load().Znodes)
+	require.Empty(t, s.Parents())
+}
+
+func TestADeletionThatIsLearnedOfLateHitsNoZnodeThatWasCreatedSince(t *testing.T) {
+	a := newAccount(10_000, func(string) {})
+	step(t, a, ephemeral("/a"), ephemeral("/b"))(true, false)
+	ops, begun := []any{&zk.DeleteRequest{Path: "/a"}, &zk.DeleteRequest{Path: "/b"}, ephemeral("/c")}, a.begins()
+	step(t, a, ops...)(false, true)
+	step(t, a, ephemeral("/a"))(true, false)
+	a.appliedBefore(ops, begun)
+	require.True(t, a.knows("/a"))
+	require.False(t, a.knows("/b"))
+	require.True(t, a.knows("/c"))
+	step(t, a, &zk.DeleteRequest{Path: "/a"}, &zk.DeleteRequest{Path: "/c"})(true, false)
+	require.Zero(t, a.weight)
 }

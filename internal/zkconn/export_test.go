@@ -8,3 +8,5 @@ func (s *Session) Watching() int {
 	defer s.mu.Unlock()
 	return len(s.watches) + len(s.predecessors)
 }
+
+func (s *Session) DeleteTogether(paths []string) { s.deleteTogether(paths) }

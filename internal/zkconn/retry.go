@@ -19,6 +19,9 @@ type Retry struct {
 	underWay *Transaction // the last attempt, nil once its outcome is known
 	attempts int
 	repeated bool // an earlier attempt may have been carried out
+	// begun is how many creates the session had begun before the first attempt that may have been
+	// carried out.
+	begun int64
 }
 
 // Retry returns the transaction of the parts' operations, in order. sent, which may
@@ -36,7 +39,12 @@ func (x *Retry) Begin(ctx context.Context) error {
 	if x.repeated { // what it creates may exist, so it must not be refused for that
 		start = x.s.StartSpare
 	}
-	t, err := x.s.BeginBy(ctx, start, x.ops...)
+	t, err := x.s.BeginBy(ctx, func(ops ...any) (*Transaction, error) {
+		if !x.repeated {
+			x.begun = x.s.account.begins()
+		}
+		return start(ops...)
+	}, x.ops...)
 	if err != nil {
 		return err
 	}
@@ -85,8 +93,12 @@ func (x *Retry) Wait(ctx context.Context) Outcome {
 	}
 }
 
-// AppliedBefore is Session.AppliedBefore for an earlier attempt.
-func (x *Retry) AppliedBefore() Outcome { return x.s.AppliedBefore(x.ops...) }
+// AppliedBefore is Session.AppliedBefore for an earlier attempt. What the transaction deletes may have
+// been created again since.
+func (x *Retry) AppliedBefore() Outcome {
+	x.s.account.appliedBefore(x.ops, x.begun)
+	return Outcome{}
+}
 
 // Settle is like Wait but ignores ctx once the transaction is sent.
 func (x *Retry) Settle(ctx context.Context) Outcome {

@@ -164,22 +164,26 @@ func (s *Session) strangeZnodes(until int64) (missing, strange []string, doubt b
 }
 
 // deleteTogether deletes znodes, those with neighbouring paths in one transaction: a recipe's
-// znodes that came together then go together, so that no other client finds a part of them.
+// znodes that came together then go together, so that no other client finds a part of them. If one of
+// them has gone since the comparison, another client may have made the others anew. Then none of
+// them is deleted, nor if the session creates one again: the next comparison tells.
 func (s *Session) deleteTogether(paths []string) {
-	paths = slices.DeleteFunc(paths, s.account.counts) // it was created again since the comparison
+	start := func(deletes ...any) (*Transaction, error) {
+		again := func(op any) bool { return s.account.counts(op.(*zk.DeleteRequest).Path) }
+		if slices.ContainsFunc(deletes, again) {
+			return nil, zk.ErrConnectionClosed
+		}
+		return s.Start(deletes...)
+	}
 	slices.Sort(paths)
 	for batch := range slices.Chunk(paths, 100) {
 		var deletes []any
 		for _, path := range batch {
 			deletes = append(deletes, &zk.DeleteRequest{Path: path, Version: -1})
 		}
-		o := s.Multi(s.UntilAnswered(), deletes...)
-		if o.Refused() || errors.Is(o.Err(), ErrTooLarge) {
-			AtATime(len(deletes), func(i int) {
-				if !s.account.counts(batch[i]) { // it may have been created again since
-					s.Multi(s.UntilAnswered(), deletes[i])
-				}
-			})
+		o := s.MultiBy(s.UntilAnswered(), start, deletes...)
+		if o.Refused() && !o.Is(zk.ErrNoNode) || o.Is(ErrTooLarge) {
+			AtATime(len(deletes), func(i int) { s.MultiBy(s.UntilAnswered(), start, deletes[i]) })
 		}
 	}
 }
@@ -261,8 +265,7 @@ func (a *account) compare(listed []string, begun int64) (missing, strange []stri
 		case !ok:
 			strange = append(strange, path)
 		case a.znodes[k].doubtful > 0:
-			a.remove(path)
-			a.exists(path)
+			a.found(path)
 		case !a.znodes[k].known:
 			doubt = true
 		}

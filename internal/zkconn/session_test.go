@@ -188,3 +188,20 @@ func TestWritesThatFailUnderLoadLeaveNoGoroutine(t *testing.T) {
 		})
 	}
 }
+
+func TestAZnodeThatIsBackIsNotDeletedOnceTheSessionHasCreatedItAgain(t *testing.T) {
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		taps := harness.NewTapsVia(w.Srv.DialContext)
+		core := recipetest.NewCore(t, []string{w.Srv.Addr()}, taps.Dial)
+		path := "/back"
+		require.NoError(t, core.S.Multi(t.Context(), &zk.CreateRequest{Path: path, Acl: zk.WorldACL(zk.PermAll), Flags: zk.FlagEphemeral}).Err())
+		core.S.NoteAbsent(path)
+		cut(w, core.S.ID(), taps)
+		deletes := harness.GoErr(t, func(context.Context) error { core.S.DeleteTogether([]string{path}); return nil })
+		synctest.Wait()
+		core.S.NoteFound(path)
+		taps.Release()
+		deletes.Get()
+		require.True(t, w.Has(path))
+	})
+}

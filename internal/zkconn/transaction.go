@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -355,7 +356,7 @@ func Failure(err error) Outcome { return Outcome{err: err} }
 // caller knows from how it was refused when it was sent again. It has no results. What ops delete must
 // not have been created again by this session.
 func (s *Session) AppliedBefore(ops ...any) Outcome {
-	s.account.appliedBefore(ops)
+	s.account.appliedBefore(ops, math.MaxInt64)
 	return Outcome{}
 }
 

@@ -72,7 +72,9 @@ var (
 	// election, or its InterProcessSemaphoreV2 uses the path of a Semaphore, by a Counter
 	// whose path does not hold an integer, and by Gate.Open if the znode has children. It is
 	// not returned by the other methods of a Gate, by those of a Group, whose members may stand
-	// below any znode, and between a Barrier, a Semaphore and a Counter with the same number.
+	// below any znode, and by a Barrier or Semaphore if the path holds its number for another recipe.
+	// Nor does a Counter return it at the path of one of these: it takes their number for its value,
+	// and overwrites it.
 	ErrPathInUse = zkconn.ErrPathInUse
 	// ErrUnused is returned by Contenders, Holders, Size, Len, Items and Peek if the path holds
 	// nothing of the recipe, not even an empty line or queue: it has not been used, its znodes

@@ -51,7 +51,7 @@ type QueueOptions struct {
 	// the servers has room for, a little less than 1,048,575 bytes.
 	MaxItemBytes int
 
-	// Workers is how many items Serve works on at the same time. 0 means one.
+	// Workers is how many items Serve works on at the same time. 0 means one. The most is 100,000.
 	Workers int
 	// DrainTimeout is how long the handlers of Serve may go on after its context has
 	// ended, or after Client.Shutdown was called. Then their contexts end, too, with

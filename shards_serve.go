@@ -478,7 +478,18 @@ func (sv *shardServer) workOnce(ctx context.Context, w *shardWork, n int) (lost 
 			err = released
 		}
 	}()
-	return false, sv.f(l.Context(ctx), &Shard{l, w.number, n})
+	return false, sv.call(l.Context(ctx), &Shard{l, w.number, n})
+}
+
+// call calls f, in a goroutine of its own, which f may end.
+func (sv *shardServer) call(ctx context.Context, s *Shard) error {
+	result := make(chan error, 1)
+	go func() {
+		err := errors.New("the function has ended its goroutine (runtime.Goexit)")
+		defer func() { result <- err }()
+		err = sv.f(ctx, s)
+	}()
+	return <-result
 }
 
 func (sv *shardServer) hold(w *shardWork, l *Lease) {

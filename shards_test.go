@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -212,21 +213,23 @@ func TestAShardWhoseFunctionDoesNotReturnStays(t *testing.T) {
 // ErrClosed is no other error, if it is another Client's.
 func TestAFunctionThatFailsIsCalledAgainAndOthersGoOn(t *testing.T) {
 	inShards(t, func(t *testing.T, w *shardWorld) {
-		var calls [3]atomic.Int32
-		serving := harness.GoErr(t, with(w.of(3).Serve, func(ctx context.Context, s *zkrecipes.Shard) error {
+		var calls [4]atomic.Int32
+		serving := harness.GoErr(t, with(w.of(4).Serve, func(ctx context.Context, s *zkrecipes.Shard) error {
 			calls[s.Number()].Add(1)
 			switch s.Number() {
 			case 0:
 				return errors.New("broken")
 			case 1:
 				return zkrecipes.ErrClosed
+			case 2:
+				runtime.Goexit()
 			}
 			<-ctx.Done()
 			return nil
 		}))
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		for number, want := range []int{6, 6, 1} { // after 1, 2, 4, 8, 16 s
+		for number, want := range []int{6, 6, 6, 1} { // after 1, 2, 4, 8, 16 s
 			require.EqualValues(t, want, calls[number].Load())
 		}
 		serving.Cancel(nil)

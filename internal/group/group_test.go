@@ -1,6 +1,7 @@
 package group_test
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"testing"
@@ -15,6 +16,7 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/group"
 	"github.com/zkrecipes/zkrecipes/internal/harness"
 	"github.com/zkrecipes/zkrecipes/internal/recipetest"
+	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
 // Who is in a group.
@@ -97,6 +99,75 @@ func TestAMemberDoesNotDeleteTheZnodeOfAnotherOne(t *testing.T) {
 		w.MembersAre(b, "1=b")
 		require.NoError(t, other.Leave())
 		w.MembersAre(b, "")
+	})
+}
+
+// It has happened while the member was away, and Update or Leave was called before it was back.
+func TestACallWhileDisconnectedLeavesTheZnodeOfAnotherOneAlone(t *testing.T) {
+	requests := map[string]string{"Update": "setData", "Leave": "delete"}
+	for name, call := range map[string]func(ctx context.Context, m *zkrecipes.Membership) error{
+		"Update": func(ctx context.Context, m *zkrecipes.Membership) error { return m.Update(ctx, []byte("x")) },
+		"Leave":  func(_ context.Context, m *zkrecipes.Membership) error { return m.Leave() },
+	} {
+		for how, begin := range map[string]func(w *recipetest.WatchWorld, a *zkrecipes.Client, called func()){
+			"called while away": func(w *recipetest.WatchWorld, a *zkrecipes.Client, called func()) { w.Away(a); called() },
+			"request lost": func(w *recipetest.WatchWorld, a *zkrecipes.Client, called func()) {
+				w.Plan.Add(zktest.Fault{Do: zktest.Drop, Op: requests[name], Path: w.Path + "/1"}, zktest.Fault{Do: zktest.Refuse, Times: -1})
+				called()
+				require.False(w.T, a.Status().Connected)
+			},
+		} {
+			t.Run(name+", "+how, func(t *testing.T) {
+				recipetest.InGroupBubble(t, func(t *testing.T, w *recipetest.WatchWorld, a, b *zkrecipes.Client) {
+					m := w.Joins(a, "1", "a")
+					var c *harness.Call[struct{}]
+					begin(w, a, func() {
+						c = harness.GoErr(t, func(ctx context.Context) error { return call(ctx, m) })
+						synctest.Wait()
+					})
+					w.Deletes(w.Path + "/1")
+					other := w.Joins(b, "1", "b")
+					_, before, err := w.Operator.Get(w.Path + "/1")
+					require.NoError(t, err)
+					w.Back()
+					time.Sleep(20 * time.Second)
+					_, after, err := w.Operator.Get(w.Path + "/1")
+					require.NoError(t, err)
+					require.Equal(t, before, after)
+					w.MembersAre(b, "1=b")
+					require.Equal(t, name == "Update", c.Waiting(), "until the data are there")
+					require.NoError(t, other.Leave())
+					c.Get()
+					if name == "Update" {
+						w.MembersAre(b, "1=x")
+					} else {
+						w.MembersAre(b, "")
+					}
+				})
+			})
+		}
+	}
+}
+
+// Leave looks whose znode it is, since an earlier delete was lost. The answer is an outage old.
+func TestALookBeforeAnOutageDoesNotLetLeaveDeleteTheZnodeOfAnotherOne(t *testing.T) {
+	recipetest.InGroupBubble(t, func(t *testing.T, w *recipetest.WatchWorld, _, b *zkrecipes.Client) {
+		link := harness.NewLink(w.Srv)
+		a := w.Stranger(&zkrecipes.Options{Dialer: link.Dial})
+		m := w.Joins(a, "1", "a")
+		w.Plan.Add(zktest.Fault{Do: zktest.Drop, Op: "delete", Path: w.Path + "/1"})
+		var before *zk.Stat
+		w.AwayBehindTheReplyTo(a, link, "exists", w.Path+"/1", func() { require.NoError(t, m.Leave()) }, func() {
+			require.NoError(t, w.Operator.Delete(w.Path+"/1", -1))
+			w.Joins(b, "1", "b")
+			var err error
+			_, before, err = w.Operator.Get(w.Path + "/1")
+			require.NoError(t, err)
+		})
+		time.Sleep(20 * time.Second)
+		_, after, err := w.Operator.Get(w.Path + "/1")
+		require.NoError(t, err)
+		require.Equal(t, before, after)
 	})
 }
 

@@ -22,7 +22,7 @@ func (m *Member) run() {
 		if err != nil {
 			return
 		}
-		m.own, m.have = nil, 0
+		m.own = nil
 		for !errors.Is(err, zkconn.ErrSessionOver) {
 			if err = m.stay(s); m.leaving.Err() != nil {
 				m.remove(s)
@@ -52,10 +52,8 @@ func (m *Member) pause(s *session.Session) {
 // servers refuse.
 func (m *Member) stay(s *session.Session) error {
 	for {
-		version, err := m.have, error(nil)
-		if m.own, m.have = nil, 0; version == 0 {
-			version, err = m.create(s)
-		}
+		m.own = nil
+		version, err := m.create(s)
 		if err != nil {
 			return err
 		}
@@ -84,8 +82,8 @@ func (m *Member) stay(s *session.Session) error {
 func (m *Member) keepWritten(s *session.Session, w *zkconn.Watch, version int) (gone bool, err error) {
 	for history := s.NewHistory(); ; {
 		data, wanted, changed := m.wanted()
-		if wanted > version && !w.HasFired() {
-			switch err := m.write(s, data); {
+		if wanted > version {
+			switch err := m.write(s, w, data); {
 			case errors.Is(err, zk.ErrNoNode):
 				return true, nil
 			case err != nil:
@@ -112,13 +110,26 @@ func (m *Member) keepWritten(s *session.Session, w *zkconn.Watch, version int) (
 	}
 }
 
-// write sets the znode's data.
-func (m *Member) write(s *session.Session, data []byte) error {
-	return s.Retry(nil, []any{&zk.SetDataRequest{Path: m.path, Data: data, Version: -1}}).Settle(m.leaving).Err()
-}
-
-func (m *Member) createOp(s *session.Session, data []byte) *zk.CreateRequest {
-	return &zk.CreateRequest{Path: m.path, Data: data, Acl: s.ACL(), Flags: zk.FlagEphemeral}
+// write sets the data of the znode that w is on, or returns zk.ErrNoNode once w has fired: then another
+// member may have created a znode there. That may happen while there is no connection, and on the next one
+// w fires before requests pass. So it looks at w just before it sends.
+func (m *Member) write(s *session.Session, w *zkconn.Watch, data []byte) error {
+	start := func(ops ...any) (*zkconn.Transaction, error) {
+		if w.HasFired() {
+			return nil, zk.ErrNoNode
+		}
+		return s.Start(ops...)
+	}
+	for {
+		t, err := s.BeginBy(m.leaving, start, &zk.SetDataRequest{Path: m.path, Data: data, Version: -1})
+		if err != nil {
+			return err
+		}
+		// The reply is awaited even if the member leaves, so that remove comes after it.
+		if o := t.Wait(s.UntilAnswered()); !o.Transient() {
+			return o.Err()
+		}
+	}
 }
 
 // create creates the znode, and the group's path if need be, and returns the version of the
@@ -127,7 +138,7 @@ func (m *Member) createOp(s *session.Session, data []byte) *zk.CreateRequest {
 func (m *Member) create(s *session.Session) (version int, err error) {
 	for tries := 0; ; {
 		data, version, _ := m.wanted()
-		op := m.createOp(s, data)
+		op := &zk.CreateRequest{Path: m.path, Data: data, Acl: s.ACL(), Flags: zk.FlagEphemeral}
 		// The reply is awaited even if the member leaves, so that remove comes after it.
 		o := s.Retry(nil, []any{op}).Settle(m.leaving)
 		switch {
@@ -179,9 +190,8 @@ func (m *Member) awaitOther(s *session.Session) (mine bool, err error) {
 // remove deletes the znode, if it is the session's, until it is gone or the session is. If the
 // Client is being closed, it leaves that to the end of the session.
 func (m *Member) remove(s *session.Session) {
-	known := m.own != nil && !m.own.HasFired()
-	for wait := 100 * time.Millisecond; m.c.Closing.Err() == nil; known = false {
-		gone, err := m.removeOnce(s, known)
+	for wait := 100 * time.Millisecond; m.c.Closing.Err() == nil; m.own = nil {
+		gone, err := m.removeOnce(s)
 		switch {
 		case gone, errors.Is(err, zkconn.ErrSessionOver), m.c.Closing.Err() != nil:
 			return
@@ -203,8 +213,10 @@ func (m *Member) remove(s *session.Session) {
 }
 
 // removeOnce deletes the znode. If it is not known whose it is, it looks first: a delete whose
-// reply was lost, or an operator, may have made room for another member with the same id.
-func (m *Member) removeOnce(s *session.Session, known bool) (gone bool, err error) {
+// reply was lost, or an operator, may have made room for another member with the same id. If that may
+// have happened while there was no connection, it sends nothing, and the error is Transient.
+func (m *Member) removeOnce(s *session.Session) (gone bool, err error) {
+	known, on := m.own != nil, s.On()
 	if !known {
 		if err := s.Sync(m.c.Closing, m.path); err != nil {
 			return false, err
@@ -218,6 +230,11 @@ func (m *Member) removeOnce(s *session.Session, known bool) (gone bool, err erro
 		}
 	}
 	del := &zk.DeleteRequest{Path: m.path, Version: -1}
-	o := s.Multi(s.UntilAnswered(), del)
+	o := s.MultiBy(s.UntilAnswered(), func(ops ...any) (*zkconn.Transaction, error) {
+		if known && m.own.HasFired() || !known && s.On() != on {
+			return nil, zk.ErrConnectionClosed
+		}
+		return s.Start(ops...)
+	}, del)
 	return o.Applied() || o.RefusedAt(del, zk.ErrNoNode), o.Err()
 }

@@ -38,11 +38,8 @@ type Member struct {
 	err     error
 	refused error
 
-	// Of the goroutine alone:
-	// own is on the znode, while it is known to be the session's.
+	// own is on the znode, while it is known to be the session's. Only the goroutine uses it.
 	own *zkconn.Watch
-	// have is the version that the znode has got by being replaced, 0 if it was not.
-	have int
 }
 
 var (
@@ -135,7 +132,7 @@ func (m *Member) Leave() error {
 // checkSize refuses data too large for one request.
 func (m *Member) checkSize(data []byte) error {
 	create := &zk.CreateRequest{Path: m.path, Data: data, Acl: m.c.ACL}
-	return zkconn.CheckSize(zkconn.MultiSize([]any{&zk.DeleteRequest{Path: m.path}, create}), m.c.MaxBuffer)
+	return zkconn.CheckSize(zkconn.MultiSize([]any{create}), m.c.MaxBuffer)
 }
 
 // note wakes those who wait for a change. m.mu must be held.

@@ -152,6 +152,22 @@ func TestOnlyLinesOfThisLibraryAreDeleted(t *testing.T) {
 	})
 }
 
+// The version of a parent's data is that of any fresh znode.
+func TestAContainerThatIsReplacedDuringAnOutageIsNotDeleted(t *testing.T) {
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		link, conn := harness.NewLink(w.Srv), w.Bare()
+		c := w.Stranger(&zkrecipes.Options{Dialer: link.Dial})
+		w.AwayBehindTheReplyTo(c, link, "exists", "/app", func() { use(t, c, "/app/a") }, func() {
+			require.NoError(t, conn.Delete("/app", -1))
+			_, err := conn.Create("/app", []byte("mine"), 0, zk.WorldACL(zk.PermAll))
+			require.NoError(t, err)
+		})
+		idles(time.Minute)
+		require.True(t, w.Has("/app"))
+		require.Equal(t, "mine", w.Text("/app"))
+	})
+}
+
 func TestParentsThatTheClientHasCreatedAreDeletedWithTheLastLine(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		c := w.Stranger(nil)

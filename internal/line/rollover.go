@@ -11,6 +11,7 @@ import (
 
 	"github.com/zkrecipes/zkrecipes/internal/errs"
 	"github.com/zkrecipes/zkrecipes/internal/layout"
+	"github.com/zkrecipes/zkrecipes/internal/session"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
@@ -60,6 +61,7 @@ func (l *Line) rollOver(ctx context.Context, err error, wait func(context.Contex
 		return err
 	}
 	for {
+		on := x.Session.On()
 		children, ms, stat, err := l.look(ctx, x.Session)
 		isHeld := slices.Contains(children, HeldName)
 		others := slices.DeleteFunc(children, func(name string) bool { return name == l.ExtraChild || name == HeldName })
@@ -74,7 +76,7 @@ func (l *Line) rollOver(ctx context.Context, err error, wait func(context.Contex
 		case len(others) > 0:
 			return cannotReset(ctx, fmt.Errorf("%q stands in it", others[0]))
 		default:
-			err = x.deleteLine(ctx, stat, isHeld)
+			err = x.deleteLine(ctx, on, stat, isHeld)
 		}
 		if err != nil {
 			return err
@@ -98,10 +100,10 @@ func awaitLast(ctx context.Context, x *exhausted, ms []layout.PlaceName) error {
 // locked is what TryLock does instead of awaitLast.
 func locked(context.Context, *exhausted, []layout.PlaceName) error { return errs.ErrLocked }
 
-// deleteLine deletes the line, in which no place stood when it had that Stat. If somebody
-// has joined since, or made the line anew, it must not be deleted: it has children, or another
+// deleteLine deletes the line, in which no place stood when it had that Stat, on that connection. If
+// somebody has joined since, or made the line anew, it must not be deleted: it has children, or another
 // version. If the last holder went without a release, the new line says so, too.
-func (x *exhausted) deleteLine(ctx context.Context, stat *zk.Stat, isHeld bool) error {
+func (x *exhausted) deleteLine(ctx context.Context, on session.Connection, stat *zk.Stat, isHeld bool) error {
 	l := x.Line
 	ops := []any{&zk.DeleteRequest{Path: l.Abs(), Version: stat.Version}}
 	children := stat.NumChildren
@@ -128,7 +130,7 @@ func (x *exhausted) deleteLine(ctx context.Context, stat *zk.Stat, isHeld bool) 
 		}
 		ops = slices.Insert(ops, 0, any(&zk.DeleteRequest{Path: path, Version: extra.Version}))
 	}
-	err := x.Session.Multi(ctx, ops...).Err()
+	err := multiOn(ctx, x.Session, on, ops...).Err()
 	switch {
 	case err == nil:
 		l.Client.Log(slog.LevelInfo, "sequence numbers of a line were used up; it was deleted and begins anew", "line", l.Abs())

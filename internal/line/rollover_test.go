@@ -298,6 +298,31 @@ func TestAnExhaustedPlaceThatCannotBeDeletedIsAnError(t *testing.T) {
 	})
 }
 
+// The new znode has the version of the line, as any fresh znode has that of another library's line.
+func TestALineThatIsReplacedDuringAnOutageBeforeItsDeletionIsNotDeleted(t *testing.T) {
+	recipetest.Sides[0].InBubble(t, func(t *testing.T, w *recipetest.SideWorld) {
+		link, conn := harness.NewLink(w.Srv), w.Bare()
+		c := w.Stranger(&zkrecipes.Options{Dialer: link.Dial})
+		use(t, c, w.Path)
+		w.AtLimit()
+		var a *harness.Call[*zkrecipes.Lease]
+		w.AwayBehindTheReplyTo(c, link, "getChildren2", w.Path, func() { a = w.Waits(c) }, func() {
+			_, line, err := conn.Get(w.Path)
+			require.NoError(t, err)
+			require.NoError(t, conn.Delete(w.Path, -1))
+			_, err = conn.Create(w.Path, []byte("precious"), 0, zk.WorldACL(zk.PermAll))
+			require.NoError(t, err)
+			for range line.Version {
+				_, err = conn.Set(w.Path, []byte("precious"), -1)
+				require.NoError(t, err)
+			}
+		})
+		_, err := a.Wait()
+		require.ErrorIs(t, err, zkrecipes.ErrPathInUse)
+		require.Equal(t, "precious", w.Text(w.Path))
+	})
+}
+
 // What the line becomes between the listing and the deletion is not deleted.
 func TestALineThatChangesBeforeItsDeletionIsNotDeleted(t *testing.T) {
 	const pause = 5 * time.Second

@@ -1,6 +1,7 @@
 package line
 
 import (
+	"context"
 	"errors"
 	"slices"
 	"strings"
@@ -88,17 +89,30 @@ func (t *containers) due(used map[string]bool) (due []container, wait time.Durat
 
 // delete deletes a container. It looks at it before: a deletion that the servers refuse costs them a
 // commit, too. And the same version of the data may be another znode's, which somebody has created in
-// the meantime.
+// the meantime: any fresh znode has that of a container without data. So the look must not be older than
+// the connection.
 func (t *containers) delete(s *session.Session, e container) {
+	on := s.On()
 	now, err := s.Exists(t.client.Closing, e.path)
 	switch {
 	case err != nil:
 	case now.Czxid != e.czxid, now.Version != e.version, now.Aversion != 0, now.NumChildren > 0:
 		err = zk.ErrBadVersion
 	default:
-		err = s.Multi(t.client.Closing, &zk.DeleteRequest{Path: e.path, Version: e.version}).Err()
+		err = multiOn(t.client.Closing, s, on, &zk.DeleteRequest{Path: e.path, Version: e.version}).Err()
 	}
 	t.settle(e, err)
+}
+
+// multiOn is Session.Multi for a transaction that rests on what was read on that connection. On a later
+// one it is not sent, and its outcome is Transient: in between, somebody may have replaced the znodes.
+func multiOn(ctx context.Context, s *session.Session, on session.Connection, ops ...any) zkconn.Outcome {
+	return s.MultiBy(ctx, func(ops ...any) (*zkconn.Transaction, error) {
+		if s.On() != on {
+			return nil, zk.ErrConnectionClosed
+		}
+		return s.Start(ops...)
+	}, ops...)
 }
 
 // settle notes what became of the deletion of a container that was known as was.

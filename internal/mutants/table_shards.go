@@ -6,8 +6,8 @@ var shardsMutants = []mutant{
 		name: "shards-function-outlives-its-lease",
 		what: "A function's context does not end when its shard is lost.",
 		in:   ".",
-		old:  `sv.f(l.Context(ctx), &Shard{l, w.number, n})`,
-		new:  `sv.f(ctx, &Shard{l, w.number, n})`,
+		old:  `sv.call(l.Context(ctx), &Shard{l, w.number, n})`,
+		new:  `sv.call(ctx, &Shard{l, w.number, n})`,
 		test: ". -run ^TestAFunctionThatFailsAfterItsShardWasLostIsCalledAfterAPause$",
 	},
 	{

@@ -41,14 +41,15 @@ func TestQueueErrorsNameTheInvalidPathOrOption(t *testing.T) {
 				}
 			}
 			for want, opts := range map[string]*zkrecipes.QueueOptions{
-				`QueueOptions.MaxLen is -1`:                                    {MaxLen: -1},
-				`QueueOptions.MaxItemBytes is -1`:                              {MaxItemBytes: -1},
-				`QueueOptions.Workers is -1`:                                   {Workers: -1},
-				`QueueOptions.DrainTimeout is -1s`:                             {DrainTimeout: -time.Second},
-				`QueueOptions.HandlerTimeout is -1s`:                           {HandlerTimeout: -time.Second},
-				`QueueOptions.DeadLetter is the queue itself`:                  {DeadLetter: w.Path},
-				`QueueOptions.DeadLetter "dead": path does not begin with "/"`: {DeadLetter: "dead"},
-				`QueueOptions.DeadLetter "/dead/": path ends with "/"`:         {DeadLetter: "/dead/"},
+				`QueueOptions.MaxLen is -1`:                                              {MaxLen: -1},
+				`QueueOptions.MaxItemBytes is -1`:                                        {MaxItemBytes: -1},
+				`QueueOptions.Workers is -1`:                                             {Workers: -1},
+				`QueueOptions.Workers is 9223372036854775807, and may be 100000 at most`: {Workers: math.MaxInt},
+				`QueueOptions.DrainTimeout is -1s`:                                       {DrainTimeout: -time.Second},
+				`QueueOptions.HandlerTimeout is -1s`:                                     {HandlerTimeout: -time.Second},
+				`QueueOptions.DeadLetter is the queue itself`:                            {DeadLetter: w.Path},
+				`QueueOptions.DeadLetter "dead": path does not begin with "/"`:           {DeadLetter: "dead"},
+				`QueueOptions.DeadLetter "/dead/": path ends with "/"`:                   {DeadLetter: "/dead/"},
 			} {
 				require.EqualError(t, put(w.Path, opts), "zkrecipes: put into "+w.Path+": "+want)
 			}

@@ -72,6 +72,9 @@ func SetSegmentSize(c *session.Client, n int64) {
 
 const defaultMaxAttempts = 16
 
+// maxWorkers is far more than a session has room for items.
+const maxWorkers = 100_000
+
 func New(c *session.Client, path string, cfg Options, hooks Hooks) *Queue {
 	q := &Queue{At: session.At{Client: c, Path: path, Recipe: "queue"}, Opts: cfg, hooks: hooks, SegmentSize: queuelog.SegmentSize}
 	if c != nil {
@@ -114,6 +117,8 @@ func (q *Queue) Check(ctx context.Context) error {
 		return fmt.Errorf("QueueOptions.MaxItemBytes is %d", q.Opts.MaxItemBytes)
 	case q.Opts.Workers < 0:
 		return fmt.Errorf("QueueOptions.Workers is %d", q.Opts.Workers)
+	case q.Opts.Workers > maxWorkers:
+		return fmt.Errorf("QueueOptions.Workers is %d, and may be %d at most", q.Opts.Workers, maxWorkers)
 	case q.Opts.DrainTimeout < 0:
 		return fmt.Errorf("QueueOptions.DrainTimeout is %v", q.Opts.DrainTimeout)
 	case q.Opts.HandlerTimeout < 0:

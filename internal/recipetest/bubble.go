@@ -1,6 +1,7 @@
 package recipetest
 
 import (
+	"runtime"
 	"slices"
 	"sync"
 	"testing"
@@ -204,6 +205,33 @@ func (w *World) Away(c *zkrecipes.Client) {
 	require.True(w.T, w.Srv.Disconnect(SessionID(c)))
 	synctest.Wait()
 	require.False(w.T, c.Status().Connected)
+}
+
+// AwayBehindTheReplyTo calls start, which makes c send a request of that kind, and has the connection,
+// over link, lost right behind the reply to it. It calls meanwhile before c connects again.
+func (w *World) AwayBehindTheReplyTo(c *zkrecipes.Client, link *harness.Link, op, path string, start, meanwhile func()) {
+	w.T.Helper()
+	done := w.Plan.Fired()["delay before"] + 1
+	w.Plan.Add(zktest.Fault{Do: zktest.Delay, Op: op, Path: path, For: time.Second})
+	start()
+	for i := 0; w.Plan.Fired()["delay before"] < done; i++ {
+		require.Less(w.T, i, 10_000, "no %s of %s", op, path)
+		time.Sleep(10 * time.Millisecond)
+	}
+	link.Stop()
+	time.Sleep(2 * time.Second)
+	w.Plan.Add(zktest.Fault{Do: zktest.Refuse, Times: -1})
+	require.True(w.T, w.Srv.Disconnect(SessionID(c)))
+	synctest.Wait()
+	// One goroutine runs at a time: the one that reads sees the end of the connection before the caller
+	// has the reply.
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	link.Resume()
+	synctest.Wait()
+	require.False(w.T, c.Status().Connected)
+	meanwhile()
+	w.Back()
+	synctest.Wait()
 }
 
 // Back accepts connections again. It ends all other faults of the plan, too.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/zkrecipes/zkrecipes/internal/errs"
 	"github.com/zkrecipes/zkrecipes/internal/layout"
 	"github.com/zkrecipes/zkrecipes/internal/session"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
@@ -61,8 +62,9 @@ func (g *Gate) Open(ctx context.Context) error {
 	})
 }
 
-// set shuts or opens the gate by a write. is is the error of the server if there is
-// nothing to do.
+// set shuts or opens the gate by a write, which it repeats until the outcome is known: in the next
+// session, too, because what it writes belongs to no session. is is the error of the server if there
+// is nothing to do.
 func (g *Gate) set(ctx context.Context, op string, is error, write func(s *session.Session, path string) any) error {
 	r := g.self()
 	if err := r.check(ctx); err != nil {
@@ -74,7 +76,26 @@ func (g *Gate) set(ctx context.Context, op string, is error, write func(s *sessi
 	defer r.Client.Writes.End()
 	ctx, done := r.Client.Bind(ctx)
 	defer done()
-	err := r.Client.RepeatWrite(ctx, r.Abs(), is, write)
+	doubt := false // an attempt may have been carried out
+	err := r.Client.InSessions(ctx, func(s *session.Session) error {
+		for range zkconn.MaxTries {
+			x := s.Retry(nil, []any{write(s, r.Abs())})
+			err := x.Wait(ctx).Err()
+			doubt = doubt || x.Unknown()
+			parent := zkconn.Parent(r.Abs())
+			if !errors.Is(err, zk.ErrNoNode) || errors.Is(err, is) || parent == "" {
+				return err
+			}
+			if err := s.CreateContainer(ctx, parent, nil); err != nil && !errors.Is(err, zk.ErrNodeExists) {
+				return err
+			}
+		}
+		return zkconn.ErrContended
+	})
+	if err == nil || errors.Is(err, is) {
+		return nil
+	}
+	err = errs.UncertainIf(doubt, err)
 	if errors.Is(err, zk.ErrNotEmpty) {
 		err = fmt.Errorf("%w: the znode has children, so it is no gate: %w", ErrPathInUse, err)
 	}

@@ -54,10 +54,6 @@ func (c *Client) respond(ds directives) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("challenge: %w", err)
 	}
-	utf8, err := ds.isUTF8()
-	if err != nil {
-		return nil, fmt.Errorf("challenge: %w", err)
-	}
 	if err := checkOffer(ds); err != nil {
 		return nil, fmt.Errorf("challenge: %w", err)
 	}
@@ -66,14 +62,7 @@ func (c *Client) respond(ds directives) ([]byte, error) {
 		offered = realms[0]
 	}
 	p := proof{user: c.user, realm: offered, password: c.password, nonce: nonce, cnonce: c.cnonce, uri: uri}
-	user := c.user
-	var answer []string
-	if utf8 {
-		answer = append(answer, "charset=utf-8")
-	} else if user, utf8 = latin1(user); !utf8 {
-		return nil, errors.New("the server takes names in ISO 8859-1 only")
-	}
-	answer = append(answer, "username="+quote(user))
+	answer := []string{"charset=utf-8", "username=" + quote(c.user)}
 	if offered != "" {
 		answer = append(answer, "realm="+quote(offered))
 	}
@@ -83,8 +72,15 @@ func (c *Client) respond(ds directives) ([]byte, error) {
 	return []byte(strings.Join(answer, ",")), nil
 }
 
-// checkOffer refuses a server that does not offer what the client speaks.
+// checkOffer refuses a server that does not offer what the client speaks, as all of ZooKeeper's do.
 func checkOffer(ds directives) error {
+	charset, err := ds.option("charset", "")
+	if err != nil {
+		return err
+	}
+	if !strings.EqualFold(charset, "utf-8") {
+		return fmt.Errorf("the server does not take names in UTF-8 (charset %q)", charset)
+	}
 	algorithm, err := ds.one("algorithm")
 	if err != nil {
 		return err

@@ -59,20 +59,6 @@ func (ds directives) option(name, preset string) (string, error) {
 	return ds.one(name)
 }
 
-// isUTF8 reports whether the texts of the directives are in UTF-8. Otherwise they are in ISO 8859-1.
-func (ds directives) isUTF8() (bool, error) {
-	charset, err := ds.option("charset", "")
-	switch {
-	case err != nil:
-		return false, err
-	case charset == "":
-		return false, nil
-	case !strings.EqualFold(charset, "utf-8"):
-		return false, fmt.Errorf("charset %q", charset)
-	}
-	return true, nil
-}
-
 var errMalformed = errors.New("malformed list of directives")
 
 const space = " \t\r\n"
@@ -131,25 +117,17 @@ func quote(text string) string {
 	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(text) + `"`
 }
 
-// latin1 returns text in ISO 8859-1, and false if that has not all of its characters.
-func latin1(text string) (encoded string, ok bool) {
-	var b []byte
+// hashed returns text as it enters a hash: in ISO 8859-1 if that has all of its characters, although
+// the directives are in UTF-8 (section 2.1.2.1).
+func hashed(text string) string {
+	var latin1 []byte
 	for _, r := range text {
 		if r > 0xff {
-			return "", false
+			return text
 		}
-		b = append(b, byte(r))
+		latin1 = append(latin1, byte(r))
 	}
-	return string(b), true
-}
-
-// hashed returns text as it enters a hash: in ISO 8859-1 if that is possible, whatever the
-// charset of the directives is (section 2.1.2.1).
-func hashed(text string) string {
-	if encoded, ok := latin1(text); ok {
-		return encoded
-	}
-	return text
+	return string(latin1)
 }
 
 func sum(text string) string {

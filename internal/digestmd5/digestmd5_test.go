@@ -1,7 +1,6 @@
 package digestmd5
 
 import (
-	"slices"
 	"strings"
 	"testing"
 
@@ -70,7 +69,7 @@ func TestAServerThatDoesNotKnowThePasswordIsRefused(t *testing.T) {
 
 func TestAChangedTokenIsRefused(t *testing.T) {
 	for _, change := range [][2]string{
-		{"nonce=", "n0nce="}, {"algorithm=md5-sess", "algorithm=md5"}, {",algorithm=md5-sess", ""}, {"charset=utf-8", "charset=utf-16"},
+		{"nonce=", "n0nce="}, {"algorithm=md5-sess", "algorithm=md5"}, {",algorithm=md5-sess", ""}, {"charset=utf-8", "charset=utf-16"}, {"charset=utf-8,", ""},
 		{"md5-sess", `md5-sess,qop="auth-conf"`}, {"md5-sess", "md5-sess,nonce=2"}, {"md5-sess", "md5-sess,charset=utf-8"},
 		{"nc=00000001", "nc=00000002"}, {"qop=auth", "qop=auth-int"}, {"digest-uri=", "uri="}, {"zookeeper/", "imap/"},
 		{`realm="zk-sasl-md5"`, `realm="other"`}, {"username=", "user="}, {`username="alice"`, `username="bob"`}, {"cnonce=", "c="}, {"response=", "r="},
@@ -92,7 +91,6 @@ func TestAServerMayOfferMore(t *testing.T) {
 	for _, challenge := range []string{
 		`realm="zk-sasl-md5",nonce="x",qop="auth-conf, auth-int ,auth",charset=utf-8,algorithm=md5-sess,maxbuf=4096,cipher="rc4"`,
 		` nonce = "x" , , algorithm = MD5-SESS ,realm="a",realm="b",Charset=UTF-8`,
-		`nonce="x",algorithm=md5-sess`,
 	} {
 		token, done, err := NewClient("alice", "secret").Step([]byte(challenge))
 		require.NoError(t, err, challenge)
@@ -100,17 +98,8 @@ func TestAServerMayOfferMore(t *testing.T) {
 		ds, err := parse(token)
 		require.NoError(t, err)
 		require.Equal(t, []string{"alice"}, ds.get("username"))
-		require.Equal(t, strings.Contains(strings.ToLower(challenge), "utf-8"), slices.Contains(ds.get("charset"), "utf-8"))
+		require.Equal(t, []string{"utf-8"}, ds.get("charset"))
 	}
-}
-
-func TestANameThatTheServersCharsetLacksIsAnError(t *testing.T) {
-	const latin = `nonce="x",algorithm=md5-sess`
-	token, _, err := NewClient("jürgen", "x").Step([]byte(latin))
-	require.NoError(t, err)
-	require.Contains(t, string(token), "username=\"j\xfcrgen\"")
-	_, _, err = NewClient("ключ", "x").Step([]byte(latin))
-	require.ErrorContains(t, err, "ISO 8859-1")
 }
 
 // No error shows a password.

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
 	"time"
 
 	"github.com/zkrecipes/zkrecipes"
@@ -102,26 +100,14 @@ func (m *Meter) noAnswer(own *poll) {
 	delete(m.polls, own)
 }
 
-// sharing is what queues have in common that share their dead letters.
-type sharing struct{ shown, letters string }
-
 // queueFigures returns one Queue for each path that the figures show. m.mu must be held.
 func (m *Meter) queueFigures() (all []Queue) {
-	by := map[string]Queue{}
-	dead := map[sharing]map[string]int{} // by the queue's path
+	by, dead := map[string]Queue{}, map[[2]string]int{}
 	for own, f := range m.polls {
-		sum := by[f.Path]
-		by[f.Path] = Queue{Path: f.Path, Len: sum.Len + f.Len, Oldest: max(sum.Oldest, f.Oldest)}
-		letters := sharing{f.Path, own.letters}
-		if dead[letters] == nil {
-			dead[letters] = map[string]int{}
-		}
-		dead[letters][own.path] += f.Dead // of several Clients, whose servers need not be the same
-	}
-	for letters, ofEach := range dead {
-		sum := by[letters.shown]
-		sum.Dead += slices.Max(slices.Collect(maps.Values(ofEach)))
-		by[letters.shown] = sum
+		sum, letters := by[f.Path], [2]string{f.Path, own.letters} // which queues may share
+		more := max(0, f.Dead-dead[letters])
+		dead[letters] += more
+		by[f.Path] = Queue{f.Path, sum.Len + f.Len, max(sum.Oldest, f.Oldest), sum.Dead + more}
 	}
 	for _, f := range by {
 		all = append(all, f)

@@ -325,7 +325,7 @@ func TestAZnodeThatMayNotBeReadEndsAWatchOfItsTree(t *testing.T) {
 func TestServersThatCannotWatchATreeAreAnError(t *testing.T) {
 	recipetest.InWatchBubble(t, func(t *testing.T, w *recipetest.WatchWorld, a, _ *zkrecipes.Client) {
 		w.Plan.Add(zktest.Fault{Do: zktest.Answer, Code: jute.ErrUnimplemented, Op: "addWatch"})
-		require.EqualError(t, mirrors(t, a, w.Path, nil).failure(), "zkrecipes: watch tree /config: servers before ZooKeeper 3.6 cannot watch a tree")
+		require.ErrorContains(t, mirrors(t, a, w.Path, nil).failure(), "is it older than ZooKeeper 3.6?")
 	})
 }
 

@@ -4,7 +4,6 @@ package watch
 import (
 	"context"
 	"errors"
-	"time"
 
 	"github.com/go-zookeeper/zk"
 
@@ -157,14 +156,8 @@ func (f *Follower) note(now State, history int64) bool {
 
 // awaitNewer gives the server some time to catch up.
 func (f *Follower) awaitNewer(ctx context.Context, s *zkconn.Session, w *zkconn.Watch) error {
-	late := time.NewTimer(s.Timeout() / zkconn.MaxTries)
-	defer late.Stop()
-	select {
-	case <-w.Fired():
-	case <-late.C:
-	case <-s.Over():
-	case <-ctx.Done():
-		return s.ContextErr(ctx)
-	}
+	late, cancel := context.WithTimeout(ctx, s.Timeout()/zkconn.MaxTries)
+	defer cancel()
+	_ = zkconn.Until(late, s, w.Fired()) // the end of ctx, or of the session, ends Sync, too
 	return s.Sync(ctx, f.Path)
 }

@@ -125,11 +125,11 @@ func TestAPendingCallFailsOnlyAfterDownWasCalled(t *testing.T) {
 	}, func(t *testing.T, r *rig, end func(l *link)) {
 		var call atomic.Pointer[Call]
 		report := r.cfg.Down
-		r.cfg.Down = func(conn uint64, err error) {
+		r.cfg.Down = func(conn uint64, lost Lost) {
 			if ended(call.Load()) {
 				t.Error("the call has ended")
 			}
-			report(conn, err)
+			report(conn, lost)
 		}
 		l := r.connect()
 		call.Store(l.call())
@@ -162,7 +162,7 @@ func TestACallFailsWithErrNotSentOnlyIfNoneOfItWasWritten(t *testing.T) {
 func (l *link) requireOpen() {
 	l.t.Helper()
 	synctest.Wait()
-	require.NoError(l.t, l.conn.Cause())
+	require.NoError(l.t, l.conn.closedBy())
 }
 
 // Every Call gets its own reply, go-zookeeper reuses its buffer, and no frame is torn, lost or sent
@@ -232,7 +232,7 @@ func TestCallDoesNotBlockIfTheServerDoesNotRead(t *testing.T) {
 			err := l.await(call)
 			require.True(t, err == ErrNoReply || i > 0 && err == ErrNotSent, "%d: %v", i, err)
 		}
-		require.ErrorContains(t, l.conn.Cause(), "timeout", "the connection to a server that does not read is closed")
+		require.ErrorContains(t, l.conn.closedBy(), "timeout", "the connection to a server that does not read is closed")
 	})
 }
 
@@ -275,7 +275,7 @@ func TestCallsDoNotBlockOnAFullSocket(t *testing.T) {
 	for _, call := range calls {
 		require.False(t, ended(call))
 	}
-	require.NoError(t, conn.Cause())
+	require.NoError(t, conn.closedBy())
 	conn.Close()
 	unsent := false
 	for _, call := range calls {

@@ -68,7 +68,6 @@ type Conn struct {
 	gateTimer     *time.Timer
 	cause         error // why it was closed; nil: it is open
 	downDone      bool  // Config.Down has returned
-	unanswered    int   // see LargestUnanswered
 }
 
 // Wrap makes nc a connection of the session. number comes from Attempt, called
@@ -108,20 +107,24 @@ func (c *Conn) closeWith(cause error) {
 	c.closeOnce.Do(func() {
 		c.mu.Lock()
 		c.cause = cause
+		lost := Lost{Cause: cause, Answered: c.answered, Served: c.served}
 		var unanswered []*Call
 		for xid, r := range c.pending {
 			if r.call != nil { // go-zookeeper may still read replies to its own requests
 				unanswered = append(unanswered, r.call)
-				c.unanswered = max(c.unanswered, r.size)
+				lost.Unanswered = max(lost.Unanswered, r.size)
 				delete(c.pending, xid)
 			}
+		}
+		if lost.Unanswered <= c.session.largestAnswered() { // a server has accepted one of that size
+			lost.Unanswered = 0
 		}
 		if c.gateTimer != nil {
 			c.gateTimer.Stop()
 		}
 		c.mu.Unlock()
 		c.Conn.Close()
-		c.session.cfg.Down(c.number, cause)
+		c.session.cfg.Down(c.number, lost)
 		c.mu.Lock()
 		unsent := c.queue
 		c.queue, c.downDone = nil, true
@@ -137,29 +140,6 @@ func (c *Conn) closeWith(cause error) {
 	})
 }
 
-// Answered reports whether the server has sent a ConnectResponse.
-func (c *Conn) Answered() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.answered
-}
-
-// Served reports whether the server has done more than to answer the handshake: it has
-// answered a request, or all that had to be answered before requests pass again.
-func (c *Conn) Served() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.served
-}
-
-// LargestUnanswered returns the size of the largest Call that was under way when the
-// connection was lost, 0 if there was none.
-func (c *Conn) LargestUnanswered() int {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.unanswered
-}
-
 // IsServers reports whether err means that the server closed the connection, and not this
 // process.
 func IsServers(err error) bool {
@@ -173,8 +153,8 @@ func IsRejected(err error) bool {
 	return errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET)
 }
 
-// Cause returns why the connection was closed, or nil while it is open.
-func (c *Conn) Cause() error {
+// closedBy returns why the connection was closed, or nil while it is open.
+func (c *Conn) closedBy() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.cause

@@ -46,7 +46,7 @@ func TestAConnectionToAServerThatDoesNotReadIsClosedAfterHalfTheTimeout(t *testi
 		time.AfterFunc(time.Second, func() { l.server.Write(event(jute.EventCreated, "/a")) }) // it is not silent
 		l.write(ping())                                                                        // requires no error
 		require.Equal(t, sessionTimeout/2, time.Since(began))
-		require.ErrorContains(t, l.conn.Cause(), "write")
+		require.ErrorContains(t, l.conn.closedBy(), "write")
 	})
 }
 

@@ -20,7 +20,6 @@ type history struct {
 	epoch    int64 // the newest of a reply; -1: there was none
 	times    int64
 	compared int64 // the times when the znodes were last asked for
-	unknown  bool  // a server of that epoch does not know the question
 }
 
 // noteRefused notes that a server has closed a connection without an answer to the handshake.
@@ -57,20 +56,6 @@ func (s *Session) Losses() int64 {
 	return s.history.times
 }
 
-// askNoMore notes that a server does not know the question: it is not asked again until there is a new
-// epoch, as after an upgrade, since each question would cost a connection.
-func (s *Session) askNoMore() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.history.compared, s.history.unknown = s.history.times, true
-}
-
-func (s *Session) mayAsk() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return !s.history.unknown
-}
-
 // askEphemerals asks for the session's ephemeral znodes, unless that is under way. If the reply
 // is lost, the next connection asks again.
 func (c *Conn) askEphemerals() {
@@ -87,8 +72,7 @@ func (c *Conn) askEphemerals() {
 }
 
 // ephemeralsAnswered passes the znodes on. A server that does not want to answer is asked no
-// more on this connection if nothing says that transactions may be lost. Servers before 3.6 do
-// not know the request, and close the connection (UnimplementedRequestProcessor).
+// more on this connection if nothing says that transactions may be lost.
 func (c *Conn) ephemeralsAnswered(call *Call) {
 	code, record, err := call.Result()
 	if err != nil { // the connection is lost
@@ -99,8 +83,6 @@ func (c *Conn) ephemeralsAnswered(call *Call) {
 	case code == jute.ErrSASL: // nobody else would report it
 		c.closeWith(errRequiresSASL)
 		return
-	case code == jute.ErrUnimplemented: // and such a server closes the connection
-		c.session.askNoMore()
 	case code != 0 && mayHaveLost:
 		c.closeWith(fmt.Errorf("asking for the session's ephemeral znodes: %s", jute.ErrorName(code)))
 		return

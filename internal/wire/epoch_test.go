@@ -89,17 +89,9 @@ func TestAServerThatDoesNotTellTheZnodesServes(t *testing.T) {
 		l = r.resumeAlone(l)
 		l.armed()
 		require.Empty(t, r.reported(), "the gate is closed")
-		l.answer(reply(xidEphemerals, 0, jute.ErrUnimplemented))
+		l.answer(reply(xidEphemerals, 0, jute.ErrThrottled))
 		l.requireUp()
 		require.Equal(t, []string{"up 2"}, r.reported())
-		l.server.Close() // as servers do that do not know the request
-		require.Len(t, r.reported(), 1)
-		l = r.dial()
-		l.write(connectRequest(r.ID()))
-		l.answer(welcome())
-		require.Empty(t, r.reported(), "the watches are not set again yet")
-		l.armed()
-		require.Equal(t, []string{"up 3"}, r.reported(), "it is not asked again")
 	})
 }
 

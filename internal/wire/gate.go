@@ -87,9 +87,7 @@ func (c *Conn) armedAgain(call *Call) {
 // passGate asks for the session's znodes once the watches are armed, and opens the gate once they
 // were compared. The reading goroutine calls it, so it must not wait until the server reads.
 func (c *Conn) passGate() {
-	mayAsk := c.session.mayAsk()
 	c.mu.Lock()
-	c.asked = c.asked || !mayAsk
 	ask := c.gateClosed && c.unarmed == 0 && !c.asked
 	open := c.mayOpen()
 	c.mu.Unlock()

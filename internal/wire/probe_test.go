@@ -182,7 +182,7 @@ func TestAConnectionIsRejectedIfTheServerClosesItWithoutAnAnswer(t *testing.T) {
 				l := r.handshake()
 				c.end(l)
 				synctest.Wait()
-				require.Equal(t, c.rejected, !l.conn.Answered() && IsRejected(l.conn.Cause()))
+				require.Equal(t, c.rejected, !l.conn.answered && IsRejected(l.conn.closedBy()))
 			})
 		})
 	}

@@ -46,7 +46,7 @@ func (c *Conn) Read(p []byte) (int, error) {
 	for c.off == len(c.frame) {
 		if err := c.nextFrame(); err != nil {
 			c.closeWith(err)
-			return 0, c.Cause()
+			return 0, c.closedBy()
 		}
 	}
 	n := copy(p, c.frame[c.off:])
@@ -248,9 +248,9 @@ func (s *Session) mayHaveLost(zxid int64) bool {
 		if h.epoch >= 0 {
 			h.times++
 		}
-		h.epoch, h.unknown = epoch, false
+		h.epoch = epoch
 	}
-	return h.times > h.compared && !h.unknown
+	return h.times > h.compared
 }
 
 // noteAnswered notes that a request of that size was answered.

@@ -89,7 +89,7 @@ func FuzzServer(f *testing.F) {
 		if most := uint64(512<<10 + 16*len(data)); spent > most {
 			t.Fatalf("%d bytes allocated for %d that came", spent, len(data))
 		}
-		if err != nil || conn.Cause() != nil {
+		if err != nil || conn.closedBy() != nil {
 			return
 		}
 		t.Fatal("the connection has not ended")

@@ -53,7 +53,7 @@ func inBubble(t *testing.T, creds []Credential, f func(t *testing.T, r *rig)) {
 			Watches:     func() Watches { return r.watches },
 			Event:       func(e Event) { report("event %d %s on %d", e.Type, e.Path, e.Conn) },
 			Up:          func(conn uint64) { report("up %d", conn) },
-			Down:        func(conn uint64, err error) { report("down %d: %v", conn, err) },
+			Down:        func(conn uint64, lost Lost) { report("down %d: %v", conn, lost.Cause) },
 			OnShortened: func() { report("sooner") },
 			Ephemerals: func(paths []string, mayHaveLost bool) {
 				if len(paths) > 0 || mayHaveLost {
@@ -257,7 +257,7 @@ func (r *rig) connectStalled() *link {
 func wrapQuiet(nc net.Conn, timeout time.Duration, creds ...Credential) (*Session, *Conn) {
 	s := NewSession(Config{
 		Timeout: timeout, Credentials: creds, MaxRequest: jute.MaxFrame,
-		Watches: func() Watches { return Watches{} }, Event: func(Event) {}, Up: func(uint64) {}, Down: func(uint64, error) {}, Ephemerals: func([]string, bool) {},
+		Watches: func() Watches { return Watches{} }, Event: func(Event) {}, Up: func(uint64) {}, Down: func(uint64, Lost) {}, Ephemerals: func([]string, bool) {},
 	})
 	return s, s.Wrap(nc, s.Attempt(), nil)
 }
@@ -321,7 +321,7 @@ func (l *link) down() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	require.Equal(l.t, l.ended != nil, l.closed, "only one side is closed: %v", l.ended)
-	require.Equal(l.t, l.conn.Cause(), l.ended)
+	require.Equal(l.t, l.conn.closedBy(), l.ended)
 	return l.ended
 }
 

@@ -37,11 +37,19 @@ type Config struct {
 	Watches     func() Watches
 	Event       func(Event)
 	Up          func(conn uint64)            // requests pass
-	Down        func(conn uint64, err error) // the connection is closed
+	Down        func(conn uint64, lost Lost) // the connection is closed
 	OnShortened func()                       // ValidUntil has moved to an earlier time
 	// Ephemerals is called with the session's ephemeral znodes when it is resumed. mayHaveLost:
 	// the servers may have lost transactions since it was called before, see epoch.go.
 	Ephemerals func(paths []string, mayHaveLost bool)
+}
+
+// Lost is how a connection was when it was closed.
+type Lost struct {
+	Cause      error
+	Answered   bool // the server had sent a ConnectResponse
+	Served     bool // it had done more: it had answered a request, or the gate had opened
+	Unanswered int  // the size of the largest Call under way; 0 if there was none, or one as large was ever answered
 }
 
 // Session is the state of one ZooKeeper session that outlives its connections.
@@ -58,7 +66,7 @@ type Session struct {
 	history    history
 	validUntil time.Time
 	over       bool
-	largest    int // see LargestAnswered
+	largest    int // see largestAnswered
 }
 
 // NewSession returns a Session that has no connection yet.
@@ -134,8 +142,8 @@ func (s *Session) shorten(timeout time.Duration, sent time.Time) (sooner bool) {
 	return sooner
 }
 
-// LargestAnswered returns the size of the largest request that any server has answered.
-func (s *Session) LargestAnswered() int {
+// largestAnswered returns the size of the largest request that any server has answered.
+func (s *Session) largestAnswered() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.largest

@@ -169,12 +169,12 @@ func TestWhatIsAnsweredBehindTheGateCountsOnceItOpens(t *testing.T) {
 		l.write(ping())
 		l.answer(reply(jute.XidPing, 0, 0))
 		require.Equal(t, before, r.ValidUntil(), "a ping was answered")
-		require.False(t, l.conn.Served())
+		require.False(t, l.conn.served)
 		time.Sleep(time.Second)
 		sent := time.Now() // the Conn asks for the session's znodes
 		l.armed()
 		require.Equal(t, sent.Add(validFor), r.ValidUntil(), "the gate is open")
-		require.True(t, l.conn.Served())
+		require.True(t, l.conn.served)
 	})
 }
 
@@ -183,10 +183,10 @@ func TestAConnectionWithoutAGateHasServedOnceARequestIsAnswered(t *testing.T) {
 		l := r.connect()
 		l.write(ping())
 		l.answer(reply(jute.XidPing, 0, 0))
-		require.False(t, l.conn.Served())
+		require.False(t, l.conn.served)
 		l.call()
 		l.answer(reply(xidFirstCall, 0, 0))
-		require.True(t, l.conn.Served())
+		require.True(t, l.conn.served)
 	})
 }
 

@@ -181,7 +181,7 @@ var codeErrors = map[int32]error{
 	0: nil,
 
 	// The text says what it means that a server answers so.
-	jute.ErrUnimplemented: fmt.Errorf("%s: the server does not know the operation; is it older than ZooKeeper 3.5?", jute.ErrorName(jute.ErrUnimplemented)),
+	jute.ErrUnimplemented: fmt.Errorf("%s: the server does not know the operation; is it older than ZooKeeper 3.6?", jute.ErrorName(jute.ErrUnimplemented)),
 	jute.ErrNotReadOnly:   fmt.Errorf("%s: the server has no quorum and only serves reads", jute.ErrorName(jute.ErrNotReadOnly)),
 	jute.ErrLocalSession: fmt.Errorf("%s: the session is local to its server and may not have ephemeral znodes "+
 		"(localSessionsEnabled without localSessionsUpgradingEnabled)", jute.ErrorName(jute.ErrLocalSession)),

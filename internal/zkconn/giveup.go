@@ -45,18 +45,18 @@ func (p spell) lasts(gap time.Duration) bool {
 }
 
 // noteContact notes how a connection has ended. s.mu must be held.
-func (s *Session) noteContact(err error) {
+func (s *Session) noteContact(lost wire.Lost) {
 	lasted := s.up && time.Since(s.upSince) >= s.longPause()
 	if lasted {
 		s.failures = 0
 	}
 	switch {
-	case lasted || s.nc.Served():
+	case lasted || lost.Served:
 		clear(s.unserved)
-	case s.nc.Answered():
+	case lost.Answered:
 		s.noteClosed(s.server, s.ncSince, true)
 	default:
-		s.noteUnanswered(s.server, s.ncSince, err)
+		s.noteUnanswered(s.server, s.ncSince, lost.Cause)
 	}
 }
 

@@ -34,13 +34,12 @@ type killers struct {
 	until  time.Time
 }
 
-// note notes that the server has closed a connection, on which the largest request that was
-// under way had that size. answered is that of the largest that was ever answered. If
-// requests of a size are given up from now on, note returns it, and 0 otherwise.
-func (k *killers) note(size, answered int) int {
+// note notes that the server has closed a connection, on which the suspect had that size, 0 if there
+// was none. If requests of a size are given up from now on, note returns it, and 0 otherwise.
+func (k *killers) note(size int) int {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if size <= max(answered, smallestFrame) {
+	if size <= smallestFrame {
 		k.killed = 0
 		return 0
 	}

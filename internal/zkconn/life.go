@@ -58,7 +58,8 @@ func (s *Session) onUp(conn uint64) {
 }
 
 // onDown is called by internal/wire.
-func (s *Session) onDown(conn uint64, err error) {
+func (s *Session) onDown(conn uint64, lost wire.Lost) {
+	err := lost.Cause
 	s.mu.Lock()
 	s.losePredecessors(conn)
 	s.loseTrees(nil, func(w *TreeWatch) bool { return w.conn == conn })
@@ -66,8 +67,8 @@ func (s *Session) onDown(conn uint64, err error) {
 		s.mu.Unlock()
 		return
 	}
-	s.noteContact(err)
-	s.noteKiller(err)
+	s.noteContact(lost)
+	s.noteKiller(lost)
 	server, failed := s.server.String(), false
 	switch {
 	case s.up && s.cause == nil: // else the owner has closed the session, and knows
@@ -101,11 +102,11 @@ func (s *Session) endIfRefused(err error) {
 
 // noteKiller notes that the server has closed the connection, perhaps because of a request. s.mu
 // must be held.
-func (s *Session) noteKiller(err error) {
-	if !s.up || !wire.IsServers(err) {
+func (s *Session) noteKiller(lost wire.Lost) {
+	if !s.up || !wire.IsServers(lost.Cause) {
 		return
 	}
-	if n := s.killers.note(s.nc.LargestUnanswered(), s.wire.LargestAnswered()); n > 0 {
+	if n := s.killers.note(lost.Unanswered); n > 0 {
 		s.cfg.Log(slog.LevelError, "servers close the connection at a request of this size, so it is given up", "session", s.Name(), "bytes", n)
 	}
 }

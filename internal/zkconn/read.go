@@ -11,19 +11,6 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/wire"
 )
 
-// send sends a request now, or fails with ErrNotSent. It does not block. frame is
-// wire.Headroom bytes and the record.
-func (s *Session) send(op int32, frame []byte) (*wire.Call, error) {
-	if err := s.killers.check(frame); err != nil {
-		return nil, err
-	}
-	nc, err := s.passing(frame)
-	if err != nil {
-		return nil, err
-	}
-	return nc.Call(op, frame), nil
-}
-
 // Get returns a znode's data and its Stat.
 func (s *Session) Get(ctx context.Context, path string) (data []byte, stat *zk.Stat, err error) {
 	return s.read(ctx, jute.OpGetData, path).Data()
@@ -32,25 +19,12 @@ func (s *Session) Get(ctx context.Context, path string) (data []byte, stat *zk.S
 // GetOwn is like Get for the path of a znode that the session has had. If it has none there, the
 // account learns that: a deletion whose reply was lost may have told nobody.
 func (s *Session) GetOwn(ctx context.Context, path string) (data []byte, stat *zk.Stat, err error) {
-	err = s.untilAnswered(ctx, jute.OpGetData, func() error {
-		frame := readFrame(jute.OpGetData, path)
-		nc, err := s.passing(frame)
-		if err != nil {
-			return err
+	return s.readThen(ctx, jute.OpGetData, path, func(call *wire.Call) { // in the order of the replies
+		_, stat, err := (&Reading{call: call}).Data()
+		if errors.Is(err, zk.ErrNoNode) || err == nil && stat.EphemeralOwner != s.ID() {
+			s.account.deleted(path)
 		}
-		call := nc.CallThen(jute.OpGetData, frame, func(call *wire.Call) { // in the order of the replies
-			_, stat, err := (&Reading{call: call}).Data()
-			if errors.Is(err, zk.ErrNoNode) || err == nil && stat.EphemeralOwner != s.ID() {
-				s.account.deleted(path)
-			}
-		})
-		if err := s.await(ctx, call.Done()); err != nil {
-			return err
-		}
-		data, stat, err = (&Reading{call: call}).Data()
-		return err
-	})
-	return data, stat, err
+	}).Data()
 }
 
 // Children returns the names of a znode's children, in no order, and its Stat.
@@ -90,9 +64,14 @@ func (s *Session) Sync(ctx context.Context, path string) error {
 }
 
 // read sends a read until it is answered, and returns that one. It has the error if there is none.
-func (s *Session) read(ctx context.Context, op int32, path string) (r *Reading) {
+func (s *Session) read(ctx context.Context, op int32, path string) *Reading {
+	return s.readThen(ctx, op, path, nil)
+}
+
+// readThen is like read, and calls ended with each Call: see wire.Conn.CallThen.
+func (s *Session) readThen(ctx context.Context, op int32, path string, ended func(*wire.Call)) (r *Reading) {
 	err := s.untilAnswered(ctx, op, func() (err error) {
-		if r, err = s.startRead(op, path); err == nil {
+		if r, err = s.startReadThen(op, path, ended); err == nil {
 			err = s.await(ctx, r.Done())
 		}
 		if err == nil {
@@ -155,11 +134,21 @@ func (s *Session) StartChildren(path string) (*Reading, error) {
 }
 
 func (s *Session) startRead(op int32, path string) (*Reading, error) {
-	call, err := s.send(op, readFrame(op, path))
+	return s.startReadThen(op, path, nil)
+}
+
+func (s *Session) startReadThen(op int32, path string, ended func(*wire.Call)) (*Reading, error) {
+	frame := readFrame(op, path)
+	if ended == nil { // GetOwn, as a departure, is sent whatever its size
+		if err := s.killers.check(frame); err != nil {
+			return nil, err
+		}
+	}
+	nc, err := s.passing(frame)
 	if err != nil {
 		return nil, err
 	}
-	return &Reading{call: call}, nil
+	return &Reading{call: nc.CallThen(op, frame, ended)}, nil
 }
 
 func readFrame(op int32, path string) []byte {

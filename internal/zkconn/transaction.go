@@ -432,7 +432,4 @@ func (o Outcome) Created(op *zk.CreateRequest) string { return o.results[o.index
 // operation, created.
 func (o Outcome) Stat(op any) *zk.Stat { return o.results[o.index(op)].Stat }
 
-// Has reports whether op is one of this transaction.
-func (o Outcome) Has(op any) bool { return o.index(op) >= 0 }
-
 func (o Outcome) index(op any) int { return slices.Index(o.ops, op) }

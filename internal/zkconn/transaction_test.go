@@ -220,13 +220,13 @@ func TestAnAnswerToASingleOperationIsAsInAMulti(t *testing.T) {
 func TestARequestOfTheSmallestBufferIsNeverGivenUp(t *testing.T) {
 	var k killers
 	for range 2 * maxKilled {
-		require.Zero(t, k.note(4+4096, 0))
+		require.Zero(t, k.note(4+4096))
 	}
 	require.NoError(t, k.check(make([]byte, 4+4096)))
 	for range maxKilled - 1 {
-		require.Zero(t, k.note(4+4097, 0))
+		require.Zero(t, k.note(4+4097))
 	}
-	require.NotZero(t, k.note(4+4097, 0))
+	require.NotZero(t, k.note(4+4097))
 	require.NoError(t, k.check(make([]byte, 4+4096)))
 	require.ErrorIs(t, k.check(make([]byte, 4+4097)), ErrTooLarge)
 }

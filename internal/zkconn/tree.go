@@ -37,8 +37,6 @@ type TreeEvents struct {
 // ErrSharedWatch is the error of a TreeWatch on a path with another watch, before ZooKeeper 3.9.
 var ErrSharedWatch = errors.New("servers before ZooKeeper 3.9 cannot watch a tree for a client that watches its root in another way")
 
-var errNoTrees = errors.New("servers before ZooKeeper 3.6 cannot watch a tree")
-
 // WatchTree sets a TreeWatch as soon as requests pass, and returns once it is set. Call Close in
 // the end. It costs two requests.
 func (s *Session) WatchTree(ctx context.Context, path string) (w *TreeWatch, err error) {
@@ -71,11 +69,7 @@ func (s *Session) startTree(ctx context.Context, path string) (*TreeWatch, error
 	if isClosed(w.lost) {
 		s.fireAt(path) // another watch may have been set first, whose place this request takes
 	}
-	code, err = s.answer(ctx, add)
-	switch {
-	case err == nil && code == jute.ErrUnimplemented:
-		err = errNoTrees
-	case err == nil:
+	if code, err = s.answer(ctx, add); err == nil {
 		err = codeError(code)
 	}
 	if err != nil {

@@ -138,13 +138,7 @@ func TestTheLastMemberDeletesTheRoundAlthoughItsConnectionBreaks(t *testing.T) {
 
 // The data of ready are ranges of numbers, so that they do not grow with n.
 func TestReadyHoldsRanges(t *testing.T) {
-	of := func(numbers ...int32) (ms []layout.PlaceName) {
-		for _, n := range numbers {
-			ms = append(ms, layout.PlaceName{Number: n})
-		}
-		return ms
-	}
-	require.Equal(t, "1-4,6,8-9", string(barrier.Ranges(of(1, 2, 3, 4, 6, 8, 9))))
+	require.Equal(t, "1-4,6,8-9", string(layout.AppendRanges(nil, []int32{1, 2, 3, 4, 6, 8, 9})))
 	for number, want := range map[int32]int{1: 0, 4: 3, 6: 4, 8: 5, 9: 6} {
 		index, n, err := barrier.IndexIn([]byte("1-4,6,8-9"), number)
 		require.NoError(t, err)

@@ -165,7 +165,8 @@ func (d *DoubleBarrier) depart(p *line.Place) <-chan struct{} {
 			left, _ = s.Exists(s.UntilAnswered(), d.Abs())
 		}
 		if left != nil && left.NumChildren == 1 {
-			settle(s.UntilAnswered(), s, &zk.CheckVersionRequest{Path: d.Abs(), Version: left.Version}, &zk.DeleteRequest{Path: d.Ready(), Version: -1})
+			nobodyCame := &zk.CheckVersionRequest{Path: d.Abs(), Version: left.Version}
+			s.Retry(nil, []any{nobodyCame, &zk.DeleteRequest{Path: d.Ready(), Version: -1}}).Wait(s.UntilAnswered())
 		}
 	})
 }

@@ -122,14 +122,6 @@ func await[R any](ctx context.Context, p *line.Place, watch func(late bool) (*zk
 	}
 }
 
-// settle sends a transaction until its outcome is known.
-func settle(ctx context.Context, s *session.Session, ops ...any) (o zkconn.Outcome) {
-	for o = s.Multi(ctx, ops...); o.Transient(); {
-		o = s.Multi(ctx, ops...)
-	}
-	return o
-}
-
 // awaitGone waits until gone is closed. It gives up when ctx ends, when there is no connection,
 // and after that time.
 func awaitGone(ctx context.Context, s *session.Session, gone <-chan struct{}, most time.Duration) {

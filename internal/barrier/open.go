@@ -139,7 +139,7 @@ func (a *participant) open(p *line.Place) (int, error) {
 			return 0, err
 		}
 		notOpen := &zk.CheckVersionRequest{Path: a.Ready(), Version: 0}
-		ready := &zk.SetDataRequest{Path: a.Ready(), Data: Ranges(ms), Version: 0}
+		ready := &zk.SetDataRequest{Path: a.Ready(), Data: ranges(ms), Version: 0}
 		checks := []any{&zk.CheckVersionRequest{Path: a.Root.Abs(), Version: version}}
 		for _, m := range ms {
 			checks = append(checks, &zk.CheckVersionRequest{Path: a.Abs() + "/" + m.Name, Version: -1})
@@ -219,24 +219,13 @@ func (a *participant) complete(p *line.Place) (ms []layout.PlaceName, version in
 // The znode ready names the members as ranges of their sequence numbers ("0-3,5"), so
 // that what each member reads does not grow with their number.
 
-// Ranges returns the members' numbers as ranges. ms must be sorted.
-func Ranges(ms []layout.PlaceName) []byte {
-	var b []byte
-	for i := 0; i < len(ms); {
-		j := i
-		for j+1 < len(ms) && ms[j+1].Number == ms[j].Number+1 {
-			j++
-		}
-		if i > 0 {
-			b = append(b, ',')
-		}
-		b = strconv.AppendInt(b, int64(ms[i].Number), 10)
-		if j > i {
-			b = strconv.AppendInt(append(b, '-'), int64(ms[j].Number), 10)
-		}
-		i = j + 1
+// ranges returns the members' numbers as ranges. ms must be sorted.
+func ranges(ms []layout.PlaceName) []byte {
+	numbers := make([]int32, len(ms))
+	for i, m := range ms {
+		numbers[i] = m.Number
 	}
-	return b
+	return layout.AppendRanges(nil, numbers)
 }
 
 // IndexIn returns how many of the numbers in data come before number, or ErrExcluded

@@ -149,14 +149,14 @@ func TestBarrierWithMoreMembersThanATransactionCanNameIsRefused(t *testing.T) {
 
 		// openingSize is an upper bound, tight to within one member.
 		name := "_c_" + layout.NewUUID() + "-" + string(barrier.MemberKindOf(most))
-		var ms []layout.PlaceName
+		var numbers []int32
 		ops := []any{nil, b.Raise(b.Line.Client.ACL), &zk.CheckVersionRequest{Path: recipetest.ReadyOf2}, &zk.CheckVersionRequest{Path: "/b", Version: -1}}
 		for i := range most { // every other number, so that no two make a range; ten digits each
 			number := 1_000_000_000 + int32(2*i)
-			ms = append(ms, layout.PlaceName{Number: number})
+			numbers = append(numbers, number)
 			ops = append(ops, &zk.CheckVersionRequest{Path: fmt.Sprintf("%s/%s%d", recipetest.RoundOf2, name, number), Version: -1})
 		}
-		ops[0] = &zk.SetDataRequest{Path: recipetest.ReadyOf2, Data: barrier.Ranges(ms)}
+		ops[0] = &zk.SetDataRequest{Path: recipetest.ReadyOf2, Data: layout.AppendRanges(nil, numbers)}
 		size := zkconn.MultiSize(ops)
 		require.LessOrEqual(t, size, b.OpeningSize())
 		require.Greater(t, size, barrier.New(core, "/b", most-1).OpeningSize())

@@ -150,7 +150,7 @@ func (b *Barrier) deleteRound(ctx context.Context, s *session.Session, version i
 	}
 	var o zkconn.Outcome
 	for range zkconn.MaxTries {
-		o = settle(ctx, s, slices.Concat([]any{check}, signal, []any{ready, round})...)
+		o = s.Retry(nil, []any{check}, signal, []any{ready, round}).Wait(ctx)
 		switch {
 		case o.RefusedAt(check, zk.ErrNoNode, zk.ErrBadVersion), o.RefusedAt(round):
 			return nil
@@ -188,7 +188,7 @@ func (a *participant) finish(p *line.Place, index int, why error) (int, error) {
 	member := &zk.DeleteRequest{Path: p.Path, Version: -1}
 	notOpen := &zk.CheckVersionRequest{Path: a.Ready(), Version: 0}
 	round := &zk.SetDataRequest{Path: a.Abs(), Data: []byte{}, Version: -1}
-	switch o := settle(s.UntilAnswered(), s, member, notOpen, round); {
+	switch o := s.Retry(nil, []any{member, notOpen, round}).Wait(s.UntilAnswered()); {
 	case o.Applied():
 		if o.Stat(round).NumChildren == 1 {
 			a.deleteEmptyRound(s)

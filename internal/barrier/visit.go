@@ -170,7 +170,7 @@ func (v *Visit) clear(ctx context.Context, s *session.Session, p *line.Place, ve
 	if v.removed == nil {
 		ops = append(ops, &zk.DeleteRequest{Path: p.Path, Version: -1})
 	}
-	switch o := settle(ctx, s, ops...); {
+	switch o := s.Retry(nil, ops).Wait(ctx); {
 	case o.SessionOver(), errs.IsContextErr(ctx, o.Err()):
 		return o.Err()
 	case o.RefusedAt(nobodyCame):

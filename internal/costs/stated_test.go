@@ -37,7 +37,7 @@ var stated = map[string]statement{
 		rows: "Queue: Put + Queue: Take, an item is there + Queue: Ack",
 		says: map[string]int{"4 to 6": 6, "2 to 3": 3},
 	},
-	"A barrier's round of n members, who leave": {
+	"A barrier's round of n members, which leave": {
 		rows: "Barrier: nine of ten members wait, who come one by one + Barrier: the last of ten members comes, all return and leave",
 		n:    10,
 	},

@@ -309,10 +309,7 @@ func (w *writer) read(ctx context.Context, s *session.Session) error {
 
 // create creates the znode, with 0. It stays when it is idle.
 func (w *writer) create(ctx context.Context, s *session.Session) error {
-	o := s.Multi(ctx, &zk.CreateRequest{Path: w.at.Abs(), Data: []byte("0"), Acl: s.Client.ACL})
-	for o.Transient() {
-		o = s.Multi(ctx, &zk.CreateRequest{Path: w.at.Abs(), Data: []byte("0"), Acl: s.Client.ACL})
-	}
+	o := s.Retry(nil, []any{&zk.CreateRequest{Path: w.at.Abs(), Data: []byte("0"), Acl: s.Client.ACL}}).Wait(ctx)
 	switch parent := zkconn.Parent(w.at.Abs()); {
 	case o.Is(zk.ErrNoNode) && parent != "":
 		err := s.CreateContainer(ctx, parent, nil)

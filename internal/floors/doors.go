@@ -20,7 +20,7 @@ var doors = map[string]int{
 	"internal/hold":      58,
 	"internal/hooks":     10,
 	"internal/queue":     93,
-	"internal/barrier":   30,
+	"internal/barrier":   29,
 	"internal/semaphore": 16,
 	"internal/keep":      8,
 	"internal/election":  20,

@@ -27,7 +27,7 @@ var floors = map[string][]string{
 	"internal/election":  {"internal/watch", "internal/line", "internal/hold", "internal/session", "internal/layout", "internal/errs", "internal/zkconn", "internal/jute"},
 	"internal/barrier":   {"internal/line", "internal/hold", "internal/session", "internal/layout", "internal/errs", "internal/zkconn", "internal/jute"},
 	"internal/group":     {"internal/watch", "internal/session", "internal/errs", "internal/zkconn", "internal/jute"},
-	"internal/shards":    {"internal/errs", "internal/zkconn"},
+	"internal/shards":    {"internal/layout", "internal/errs", "internal/zkconn"},
 	"internal/watch":     {"internal/zkconn"},
 	"internal/line":      {"internal/assert", "internal/hold", "internal/session", "internal/queuelog", "internal/layout", "internal/errs", "internal/zkconn", "internal/wire", "internal/jute"},
 	"internal/hold":      {"internal/assert", "internal/session", "internal/errs", "internal/zkconn", "internal/wire", "internal/jute"},

@@ -43,17 +43,14 @@ func (z *Znode) AwaitOwn(ctx context.Context, own *zkconn.Watch) error {
 // out none for a session that has ended. ErrPlaceLost: servers that have lost transactions may
 // have lost the znode.
 func (z *Znode) WhyGone(ctx context.Context) error {
-	for {
-		err := z.Session.Multi(ctx, &zk.DeleteRequest{Path: z.Path, Version: -1}).Err()
-		switch {
-		case (err == nil || errors.Is(err, zk.ErrNoNode)) && z.Session.WasLost(z.Path):
-			return errs.ErrPlaceLost
-		case err == nil, errors.Is(err, zk.ErrNoNode):
-			return errs.ErrEvicted
-		case !zkconn.Transient(err):
-			return err
-		}
+	remove := z.Session.Retry(nil, []any{&zk.DeleteRequest{Path: z.Path, Version: -1}})
+	switch o := remove.Wait(ctx); {
+	case !o.Applied() && !o.Is(zk.ErrNoNode):
+		return o.Err()
+	case z.Session.WasLost(z.Path):
+		return errs.ErrPlaceLost
 	}
+	return errs.ErrEvicted
 }
 
 // Pause waits. It returns false if the session or the Client ends first.

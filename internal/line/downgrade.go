@@ -37,34 +37,31 @@ func (p *Place) asReader() *Place {
 // its outcome is known. It returns zk.ErrNoNode if the place was gone, and also if the
 // outcome cannot be found out.
 func (p *Place) replace(next *Place) error {
-	for again := false; ; again = true {
-		acl := p.ACL.ForPlaces(p.Session.Session)
-		create := &zk.CreateRequest{Path: next.Path, Data: []byte(p.Line.Client.Identity), Acl: acl, Flags: zk.FlagEphemeral}
-		remove := &zk.DeleteRequest{Path: p.Path, Version: -1}
-		o := p.Session.Multi(p.Session.UntilAnswered(), create, remove)
-		switch {
-		case again && o.RefusedAt(create, zk.ErrNodeExists):
-			return p.Session.AppliedBefore(create, remove).Err()
-		case o.Transient():
-			continue
-		case o.Applied(), !again, o.SessionOver():
-			return o.Err()
-		}
-		// The attempt whose reply was lost may have been carried out all the same:
-		// the servers check what refuses this one, an ACL for example, before they
-		// check whether next exists. If the grant went on as a writer's, the
-		// successor might hold at the same time.
-		check := p.Session.Multi(p.Session.UntilAnswered(), &zk.CheckVersionRequest{Path: next.Path, Version: -1})
-		switch {
-		case check.Applied():
-			return p.Session.AppliedBefore(create, remove).Err()
-		case check.Is(zk.ErrNoNode):
-			return o.Err()
-		case check.SessionOver():
-			return check.Err()
-		case !check.Transient(): // the outcome cannot be found out
-			p.Line.Client.Tasks.Start(next.Withdraw)
-			return zk.ErrNoNode
-		}
+	s := p.Session
+	create := &zk.CreateRequest{
+		Path: next.Path, Data: []byte(p.Line.Client.Identity), Acl: p.ACL.ForPlaces(s.Session), Flags: zk.FlagEphemeral,
 	}
+	x := s.Retry(nil, []any{create, &zk.DeleteRequest{Path: p.Path, Version: -1}})
+	o := x.Wait(s.UntilAnswered())
+	switch {
+	case x.Repeated() && o.RefusedAt(create, zk.ErrNodeExists):
+		return x.AppliedBefore().Err()
+	case o.Applied(), !x.Repeated(), o.SessionOver():
+		return o.Err()
+	}
+	// The attempt whose reply was lost may have been carried out all the same:
+	// the servers check what refuses this one, an ACL for example, before they
+	// check whether next exists. If the grant went on as a writer's, the
+	// successor might hold at the same time.
+	check := s.Retry(nil, []any{&zk.CheckVersionRequest{Path: next.Path, Version: -1}}).Wait(s.UntilAnswered())
+	switch {
+	case check.Applied():
+		return x.AppliedBefore().Err()
+	case check.Is(zk.ErrNoNode):
+		return o.Err()
+	case check.SessionOver():
+		return check.Err()
+	}
+	p.Line.Client.Tasks.Start(next.Withdraw) // the outcome cannot be found out
+	return zk.ErrNoNode
 }

@@ -89,8 +89,8 @@ var lineMutants = []mutant{
 		name: "downgrade-signals",
 		what: "A downgrade sends the signal of a leaving holder.",
 		in:   "internal/line",
-		old:  `o := p.Session.Multi(p.Session.UntilAnswered(), create, remove)`,
-		new:  `o := p.Session.Multi(p.Session.UntilAnswered(), create, &zk.SetDataRequest{Path: p.Path, Version: -1}, remove)`,
+		old:  `x := s.Retry(nil, []any{create, &zk.DeleteRequest`,
+		new:  `x := s.Retry(nil, []any{create, &zk.SetDataRequest{Path: p.Path, Version: -1}, &zk.DeleteRequest`,
 		test: "./internal/line -run Downgrade",
 	},
 	{

@@ -156,15 +156,8 @@ func (l *Log) discardFree() {
 // discard deletes a receipt, in the background, of which it is not known whether it
 // was written.
 func (r *Receipt) discard() {
-	l := r.l
-	l.cfg.Tasks.Start(func() {
-		for {
-			err := l.s.Multi(l.s.UntilAnswered(), &zk.DeleteRequest{Path: r.path, Version: -1}).Err()
-			if !zkconn.Transient(err) {
-				return // if the servers refuse, it goes with the session
-			}
-		}
-	})
+	remove := r.l.s.Retry(nil, []any{&zk.DeleteRequest{Path: r.path, Version: -1}})
+	r.l.cfg.Tasks.Start(func() { remove.Wait(r.l.s.UntilAnswered()) }) // if the servers refuse, it goes with the session
 }
 
 // Transact carries out a transaction once, behind a receipt. The outcome has no results if it

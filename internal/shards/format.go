@@ -1,12 +1,14 @@
 package shards
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/zkrecipes/zkrecipes/internal/errs"
+	"github.com/zkrecipes/zkrecipes/internal/layout"
 )
 
 // Claims is what a member tells of itself: the data of its znode.
@@ -38,24 +40,7 @@ func ParseClaims(data []byte) (c Claims, ok bool) {
 
 // ranges writes numbers as ranges, "-" for none.
 func ranges(numbers []int) string {
-	sorted := slices.Sorted(slices.Values(numbers))
-	var all []string
-	for i := 0; i < len(sorted); {
-		j := i
-		for j+1 < len(sorted) && sorted[j+1] == sorted[j]+1 {
-			j++
-		}
-		text := strconv.Itoa(sorted[i])
-		if j > i {
-			text += "-" + strconv.Itoa(sorted[j])
-		}
-		all = append(all, text)
-		i = j + 1
-	}
-	if len(all) == 0 {
-		return "-"
-	}
-	return strings.Join(all, ",")
+	return cmp.Or(string(layout.AppendRanges(nil, slices.Sorted(slices.Values(numbers)))), "-")
 }
 
 // Max is how many shards there may be.

@@ -1,5 +1,5 @@
 // Package registry says where each recipe is entered. Its test compares this table with what is
-// there, in both directions. The library does not import it.
+// there, in both directions.
 package registry
 
 // Recipe is an exported recipe. A field with several names has ", " between them. One that begins

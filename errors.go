@@ -93,9 +93,9 @@ var (
 	// when the session expired, the whole ensemble would go down for good (ZOOKEEPER-4306).
 	// So the paths may have 9/10 of that (see Options.MaxBuffer): about 10,000 locks with paths
 	// of 20 to 40 bytes. Calls that give back what is held, such as Release and Nack, never
-	// return it, but Ack and AckPut may: see there. Use another Client for some of the locks, let fewer calls wait, or use KeepFor,
-	// with which calls of one Client share a place. Client.Status shows how full the session
-	// is.
+	// return it, but Ack and AckPut may: see there. Use another Client for some of the locks, let
+	// fewer calls wait, or use KeepFor, with which calls of one Client share a place. Client.Status
+	// shows how full the session is.
 	ErrSessionFull = zkconn.ErrSessionFull
 	// ErrQuotaExceeded is returned if the servers refuse a write because of a quota.
 	ErrQuotaExceeded = zkconn.ErrQuotaExceeded

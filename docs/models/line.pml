@@ -40,7 +40,6 @@
  *   GUESS     the line's data say who joined last; who joins reads them first, and watches the place of that
  *             name and of the number before its own, without a list. Foreign joins write no data.
  *   REMAKE    budget: the empty line is deleted, and the next join makes it anew, with numbers from 0
- *   OTHERLINE with ALONE and REMAKE, the line that was read need not be the one that was joined (must break)
  *   EARLY     the own watch is requested before the list, not after it
  *   ANYNUM    the guess names the last one's place whatever its number (must break)
  *   GONERW    with RW, too, the only place ahead that is gone when it is watched has left for good (with DOWN: must
@@ -253,7 +252,7 @@ join:
     mark();
     n = 0; i = 0;
     do :: i < MAXP -> n = n + alive[i]; i++ :: else -> break od; i = 0;
-#if defined(GUESS) && !defined(OTHERLINE)
+#ifdef GUESS
     if :: rl != ln -> r = NONE :: else fi;                    /* the czxids tell */
 #endif
     if

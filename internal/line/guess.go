@@ -41,7 +41,7 @@ func (l *Line) mayGuess(in *session.Session, s LineState, k layout.Kind) bool {
 
 // guess returns the predecessor of the place that the join has made, nil if there is no guess.
 func (e *JoinRequest) guess(p *Place) *Guess {
-	if p.HasTurn || e.before == nil {
+	if p.HasTurn {
 		return nil
 	}
 	select {

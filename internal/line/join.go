@@ -160,8 +160,11 @@ func (l *Line) Join(ctx context.Context, s *session.Session, k layout.Kind) (*Pl
 			return nil, nil, err
 		}
 		p, o := l.JoinOutcome(ctx, s, t, e)
-		if p != nil {
+		switch {
+		case p != nil && e.before != nil:
 			return p, e.guess(p), nil
+		case p != nil:
+			return p, nil, nil
 		}
 		if !o.Unsent() {
 			if err := l.notJoined(e, o); err != nil {

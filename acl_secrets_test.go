@@ -30,16 +30,7 @@ import (
 // printed.
 
 // printed is all that was logged, traced or printed.
-type printed struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (p *printed) Write(b []byte) (int, error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.text.Write(b)
-}
+type printed struct{ recipetest.Records }
 
 // add prints a value in all ways.
 func (p *printed) add(v any) {
@@ -71,10 +62,8 @@ func (p *printed) options(o zkrecipes.Options) *zkrecipes.Options {
 // lacks requires that a secret was not printed in any form.
 func (p *printed) lacks(t *testing.T, what string, secret []byte) {
 	t.Helper()
-	p.mu.Lock()
-	defer p.mu.Unlock()
 	require.NotEmpty(t, secret, what)
-	text := strings.ToLower(p.text.String())
+	text := strings.ToLower(p.String())
 	for _, form := range []string{
 		string(secret), hex.EncodeToString(secret),
 		base64.StdEncoding.EncodeToString(secret), base64.RawURLEncoding.EncodeToString(secret),
@@ -218,7 +207,7 @@ func TestNoSecretOfSASLIsPrinted(t *testing.T) {
 		require.NoError(t, c.Close())
 		synctest.Wait()
 		p.add(c)
-		require.Contains(t, p.text.String(), "refused SASL")
+		require.Contains(t, p.String(), "refused SASL")
 		p.lacks(t, "the password", []byte(right))
 		p.lacks(t, "the wrong password", []byte(wrong))
 	}, zktest.SASL(map[string]string{"alice": "r1ght-password"}), zktest.RequireSASL())

@@ -17,8 +17,6 @@ import (
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
-type arriving = *harness.Call[recipetest.Arrival]
-
 // eachBarrier runs f for a Barrier and for a DoubleBarrier, each of two members.
 func eachBarrier(t *testing.T, f func(t *testing.T, w *recipetest.World, k recipetest.BarrierCase)) {
 	for _, k := range recipetest.BothBarriers {
@@ -26,29 +24,6 @@ func eachBarrier(t *testing.T, f func(t *testing.T, w *recipetest.World, k recip
 			recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) { f(t, w, k) })
 		})
 	}
-}
-
-// arrives starts a member, and returns when it sleeps or is through.
-func arrives(w *recipetest.World, k recipetest.BarrierCase, c *zkrecipes.Client) arriving {
-	a := k.Arrives(w.T, c, k.Path)
-	synctest.Wait()
-	return a
-}
-
-// passes requires that the members get through, and that they leave nothing.
-func passes(w *recipetest.World, k recipetest.BarrierCase, members ...arriving) {
-	w.T.Helper()
-	k.Pass(w.T, members...)
-	recipetest.MembersLeft()
-	require.Empty(w.T, w.Srv.Children(k.Path))
-}
-
-// waitsOf starts a member of a round of n in the session of c, and returns when it sleeps or is
-// through.
-func waitsOf(w *recipetest.World, c *zkrecipes.Client, n int) *harness.Call[int] {
-	a := recipetest.WaitLater(w.T, zkrecipes.NewBarrier(c, "/b", n))
-	synctest.Wait()
-	return a
 }
 
 // No call returns before n members have come, from n clients, use after use. Members of a
@@ -98,11 +73,11 @@ func TestCallsOfOneClientAreSeparateMembers(t *testing.T) {
 		eachBarrier(t, func(t *testing.T, w *recipetest.World, k recipetest.BarrierCase) {
 			c := w.Stranger(nil)
 			for range 3 {
-				var as []arriving
+				var as []*harness.Call[recipetest.Arrival]
 				for range n {
 					as = append(as, harness.Go(t, k.Arrive(c, k.Path, n)))
 				}
-				passes(w, k, as...)
+				k.Passes(w, as...)
 			}
 		})
 	}
@@ -112,7 +87,7 @@ func TestCallsOfOneClientAreSeparateMembers(t *testing.T) {
 func TestAMemberIsLostWithItsSession(t *testing.T) {
 	eachBarrier(t, func(t *testing.T, w *recipetest.World, k recipetest.BarrierCase) {
 		c := w.Stranger(nil)
-		a := arrives(w, k, c)
+		a := k.ArrivesIn(w, c)
 		require.True(t, w.Srv.Expire(recipetest.SessionID(c)))
 		recipetest.Fails(t, a, zkrecipes.ErrLost, zk.ErrSessionExpired)
 	})
@@ -120,11 +95,11 @@ func TestAMemberIsLostWithItsSession(t *testing.T) {
 		eachBarrier(t, func(t *testing.T, w *recipetest.World, k recipetest.BarrierCase) {
 			lost, join := []error{zkrecipes.ErrLost, zk.ErrSessionExpired}, recipetest.OpEnter
 			if k.Name == "barrier" {
-				arrives(w, k, w.Stranger(nil)) // or the first join is refused, as there is no round
+				k.ArrivesIn(w, w.Stranger(nil)) // or the first join is refused, as there is no round
 				lost, join = append(lost, zkrecipes.ErrUncertain), recipetest.OpJoinRound
 			}
 			w.Plan.Add(zktest.Fault{Do: zktest.Expire, Op: join, After: after})
-			recipetest.Fails(t, arrives(w, k, w.Stranger(nil)), lost...)
+			recipetest.Fails(t, k.ArrivesIn(w, w.Stranger(nil)), lost...)
 		})
 	}
 }
@@ -133,16 +108,16 @@ func TestAMemberIsLostWithItsSession(t *testing.T) {
 func TestEvictedMemberGetsErrEvictedAndIsNotCounted(t *testing.T) {
 	for _, pause := range []time.Duration{0, 5 * time.Second} {
 		eachBarrier(t, func(t *testing.T, w *recipetest.World, k recipetest.BarrierCase) {
-			a := arrives(w, k, w.Stranger(nil))
+			a := k.ArrivesIn(w, w.Stranger(nil))
 			time.Sleep(pause)
 			synctest.Wait()
 			require.NoError(t, w.Bare().Delete(k.Path+k.Members+"/"+k.Standing(w)[0], -1))
 			time.Sleep(2 * time.Second)
 			require.False(t, a.Waiting())
 			recipetest.Fails(t, a, zkrecipes.ErrEvicted)
-			one := arrives(w, k, w.Stranger(nil))
+			one := k.ArrivesIn(w, w.Stranger(nil))
 			require.True(t, one.Waiting())
-			passes(w, k, one, arrives(w, k, w.Stranger(nil)))
+			k.Passes(w, one, k.ArrivesIn(w, w.Stranger(nil)))
 		})
 	}
 }
@@ -156,11 +131,11 @@ func TestSurplusArrivalWaitsForTheNextRound(t *testing.T) {
 	twice := list
 	twice.Times = 2
 	cases := map[string][]zktest.Fault{"not opened": {twice}, "opened": {list, later}}
-	eachInBubble(t, cases, func(t *testing.T, w *recipetest.World, _ string, faults []zktest.Fault) {
+	recipetest.EachInBubble(t, cases, func(t *testing.T, w *recipetest.World, faults []zktest.Fault) {
 		w.Plan.Add(faults...)
 		var as []*harness.Call[int]
 		for range 4 {
-			as = append(as, waitsOf(w, w.Stranger(nil), 3))
+			as = append(as, w.WaitsIn(w.Stranger(nil), 3))
 		}
 		require.Len(t, w.Present(), 4)
 		time.Sleep(5 * time.Second)
@@ -168,7 +143,7 @@ func TestSurplusArrivalWaitsForTheNextRound(t *testing.T) {
 		require.True(t, as[3].Waiting())
 		recipetest.MembersLeft()
 		require.Len(t, w.Present(), 1)
-		recipetest.Indexes(t, as[3], waitsOf(w, w.Stranger(nil), 3), waitsOf(w, w.Stranger(nil), 3))
+		recipetest.Indexes(t, as[3], w.WaitsIn(w.Stranger(nil), 3), w.WaitsIn(w.Stranger(nil), 3))
 	})
 }
 
@@ -199,7 +174,7 @@ func TestMembersHaveLeftWhenTheirClientIsClosed(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		w.Plan.Add(zktest.Fault{Do: zktest.Delay, Op: recipetest.OpLeaveRound, For: time.Second, Times: 2})
 		c, d := w.Stranger(nil), w.Stranger(nil)
-		recipetest.Indexes(t, waitsOf(w, c, 2), waitsOf(w, d, 2))
+		recipetest.Indexes(t, w.WaitsIn(c, 2), w.WaitsIn(d, 2))
 		require.Len(t, w.Present(), 2)
 		require.NoError(t, c.Close())
 		require.NoError(t, d.Close())

@@ -51,7 +51,7 @@ func TestCloseTakesNoTimeWhateverTheStateOfTheConnection(t *testing.T) {
 			synctest.Wait()
 		}
 	}
-	eachInBubble(t, map[string]state{
+	recipetest.EachInBubble(t, map[string]state{
 		"disconnected": func(w *recipetest.World, s *session.Session, _ *atomic.Bool) {
 			w.Plan.Add(zktest.Fault{Do: zktest.Refuse, Times: -1})
 			w.Srv.Disconnect(s.ID())
@@ -63,7 +63,7 @@ func TestCloseTakesNoTimeWhateverTheStateOfTheConnection(t *testing.T) {
 		"re-arming watches":                        withheld("setWatches"),
 		"requests that wait for a connection":      reading(blackHole),
 		"requests that wait while watches are set": reading(withheld("setWatches")),
-	}, func(t *testing.T, w *recipetest.World, _ string, lose state) {
+	}, func(t *testing.T, w *recipetest.World, lose state) {
 		var hole atomic.Bool
 		c := w.Stranger(&zkrecipes.Options{
 			Auth: []zkrecipes.Auth{{Scheme: "digest", Data: []byte("user:password")}},

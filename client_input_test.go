@@ -24,6 +24,13 @@ import (
 // misusable matches the calls in callsWithContext to which the test gives a client, a path and a recipe.
 var misusable = regexp.MustCompile(`^\(\*(Mutex|RWLock|Gate|Semaphore|Election|Queue|Barrier|DoubleBarrier|Group|Counter|Shards)\)\.\w+$|^\(\*Client\)\.(Get|ACL|Exists|Children|Watch)`)
 
+// opsOfQueues are the operations that errors name.
+var opsOfQueues = map[string]string{
+	"Put": "put into", "PutAll": "put into", "Take": "take from", "TakeN": "take from", "TryTake": "take from",
+	"Len": "count", "Peek": "peek into", "Items": "list", "Purge": "purge", "Find": "find an item of",
+	"Remove": "remove an item of", "Bury": "bury an item of", "Redrive": "redrive", "Serve": "serve", "Serve, idling": "serve",
+}
+
 func TestEachCallNamesWhatIsWrongWithItAndSendsNothing(t *testing.T) {
 	fails := func(entry string, ctx context.Context, misuse func(w *callWorld), want string) (err error) {
 		recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
@@ -46,6 +53,18 @@ func TestEachCallNamesWhatIsWrongWithItAndSendsNothing(t *testing.T) {
 		var e *zkrecipes.Error
 		require.ErrorAs(t, err, &e)
 		require.Equal(t, "bad", e.Path)
+		if method, ok := strings.CutPrefix(entry, "(*Queue)."); ok {
+			require.Equal(t, opsOfQueues[method], e.Op, entry)
+		}
+		if entry != "(*RWLock).Downgrade" { // the lease would be another Client's
+			recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+				cw := newCallWorld(t, w)
+				cw.by = w.Client(nil)
+				require.NoError(t, cw.by.Close())
+				call := callsWithContext[entry](cw)
+				require.Empty(t, w.Requests(func() { require.ErrorIs(t, call(t.Context()), zkrecipes.ErrClosed, entry) }))
+			})
+		}
 		for want, c := range map[string]*zkrecipes.Client{" /x: nil client": nil, " /x: client was not made by Dial": {}} {
 			fails(entry, t.Context(), func(w *callWorld) { w.by, w.path = c, "/x" }, want)
 		}
@@ -84,6 +103,9 @@ func TestNilArgumentsAndAClosedClientAreErrors(t *testing.T) {
 		m := zkrecipes.NewMutex(c, w.Path)
 		require.EqualError(t, m.Do(ctx, nil), "zkrecipes: lock /line: nil function")
 		require.EqualError(t, zkrecipes.NewElection(c, "/e").Lead(ctx, nil, nil), "zkrecipes: lead /e: nil function")
+		require.EqualError(t, zkrecipes.NewQueue(c, "/q", nil).Serve(ctx, nil), "zkrecipes: serve /q: nil function")
+		_, err := (*zkrecipes.Queue)(nil).DeadLetters().Put(ctx, nil)
+		require.EqualError(t, err, `zkrecipes: put into "": not made by NewQueue`)
 		var none context.Context
 		l := recipetest.LockOn(t, m)
 		require.Panics(t, func() { l.Context(none) })

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -293,7 +294,7 @@ func TestAReleaseThatBeganBeforeCloseIsNoError(t *testing.T) {
 
 // The place has its turn while Close or Shutdown begins.
 func TestNothingIsGrantedAfterShutdownHasBegun(t *testing.T) {
-	eachInBubble(t, map[string]func(c *zkrecipes.Client, done chan struct{}){
+	recipetest.EachInBubble(t, map[string]func(c *zkrecipes.Client, done chan struct{}){
 		"Close": func(c *zkrecipes.Client, done chan struct{}) {
 			busy := make(chan struct{})
 			c.Core().Tasks.Start(func() { <-busy }) // keeps Close waiting
@@ -305,7 +306,7 @@ func TestNothingIsGrantedAfterShutdownHasBegun(t *testing.T) {
 			over := c.Core().Held.Stop() // the calls do not know of it yet
 			go func() { defer close(done); <-over }()
 		},
-	}, func(t *testing.T, w *recipetest.World, name string, begin func(c *zkrecipes.Client, done chan struct{})) {
+	}, func(t *testing.T, w *recipetest.World, begin func(c *zkrecipes.Client, done chan struct{})) {
 		c := w.Client(nil)
 		kept := zkrecipes.NewMutex(c, "/kept", zkrecipes.KeepFor(time.Hour))
 		require.NoError(t, kept.Do(t.Context(), recipetest.Nothing))
@@ -319,7 +320,7 @@ func TestNothingIsGrantedAfterShutdownHasBegun(t *testing.T) {
 		require.ErrorIs(t, errOf(p.Grant)(t.Context()), zkrecipes.ErrClosed)
 		waits := recipetest.LockLater(t, kept)
 		synctest.Wait()
-		if name == "Shutdown" {
+		if strings.HasSuffix(t.Name(), "/Shutdown") {
 			require.True(t, waits.Waiting())
 			require.NoError(t, l.Release())
 		}
@@ -434,10 +435,10 @@ func TestShutdownWaitsForALeaveUnderWay(t *testing.T) {
 }
 
 func TestALossEndsWhatAShutdownWaitsFor(t *testing.T) {
-	eachInBubble(t, map[string]func(w *recipetest.World, c *zkrecipes.Client){
+	recipetest.EachInBubble(t, map[string]func(w *recipetest.World, c *zkrecipes.Client){
 		"expired": func(w *recipetest.World, c *zkrecipes.Client) { w.Srv.Expire(recipetest.SessionID(c)) },
 		"silence": func(w *recipetest.World, c *zkrecipes.Client) { w.Away(c) },
-	}, func(t *testing.T, w *recipetest.World, name string, lose func(*recipetest.World, *zkrecipes.Client)) {
+	}, func(t *testing.T, w *recipetest.World, lose func(*recipetest.World, *zkrecipes.Client)) {
 		c := w.Client(nil)
 		q := zkrecipes.NewQueue(c, "/jobs", nil)
 		recipetest.PutOn(t, q, "a", "b")
@@ -451,7 +452,7 @@ func TestALossEndsWhatAShutdownWaitsFor(t *testing.T) {
 		shutdown := shutsDown(t, c)
 		lose(w, c)
 		_, err := shutdown.Wait()
-		if name == "expired" {
+		if strings.HasSuffix(t.Name(), "/expired") {
 			require.NoError(t, err)
 		} else {
 			require.ErrorIs(t, err, zkrecipes.ErrSessionNotClosed)

@@ -11,7 +11,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/zkrecipes/zkrecipes"
-	"github.com/zkrecipes/zkrecipes/internal/harness"
 	"github.com/zkrecipes/zkrecipes/internal/recipetest"
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
@@ -20,13 +19,6 @@ import (
 func withCounter(t *testing.T, f func(t *testing.T, w *recipetest.World, x *zkrecipes.Counter)) {
 	t.Helper()
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) { f(t, w, zkrecipes.NewCounter(w.Stranger(nil), "/c")) })
-}
-
-// adds begins to add, and returns when the call sleeps.
-func adds(t *testing.T, x *zkrecipes.Counter, delta int64) *harness.Call[int64] {
-	a := recipetest.CountLater(t, x, delta)
-	synctest.Wait()
-	return a
 }
 
 func TestACounterCounts(t *testing.T) {
@@ -148,15 +140,15 @@ func TestACallerThatLeavesInTimeHasNotAdded(t *testing.T) {
 	withCounter(t, func(t *testing.T, w *recipetest.World, x *zkrecipes.Counter) {
 		recipetest.Count(t, x, 1)
 		w.Plan.Add(zktest.Fault{Do: zktest.Delay, Op: recipetest.OpCount, For: time.Second})
-		first := adds(t, x, 10)
-		second := adds(t, x, 100)
+		first := recipetest.Adds(t, x, 10)
+		second := recipetest.Adds(t, x, 100)
 		recipetest.Cancels(t, second)
 		require.Equal(t, int64(11), first.Get())
 		synctest.Wait()
 		require.Equal(t, "11", w.Text("/c"))
 
 		w.Plan.Add(zktest.Fault{Do: zktest.Delay, Op: recipetest.OpCount, For: time.Second})
-		third := adds(t, x, 1000)
+		third := recipetest.Adds(t, x, 1000)
 		recipetest.Cancels(t, third, zkrecipes.ErrUncertain)
 		time.Sleep(2 * time.Second)
 		require.Equal(t, "1011", w.Text("/c"), "it was under way")
@@ -183,7 +175,7 @@ func TestShutdownWaitsForAddsAndCloseEndsThem(t *testing.T) {
 		x := zkrecipes.NewCounter(c, "/c")
 		recipetest.Count(t, x, 1)
 		w.Plan.Add(zktest.Fault{Do: zktest.Delay, Op: recipetest.OpCount, For: time.Second})
-		a := adds(t, x, 1)
+		a := recipetest.Adds(t, x, 1)
 		require.NoError(t, c.Shutdown(t.Context()))
 		require.Equal(t, int64(2), a.Get())
 		require.ErrorIs(t, get(x.Add, 1)(t.Context()), zkrecipes.ErrClosed)
@@ -192,7 +184,7 @@ func TestShutdownWaitsForAddsAndCloseEndsThem(t *testing.T) {
 		x = zkrecipes.NewCounter(c, "/c")
 		recipetest.Count(t, x, 1)
 		w.Plan.Add(zktest.Fault{Do: zktest.Withhold, Op: recipetest.OpCount})
-		a = adds(t, x, 1)
+		a = recipetest.Adds(t, x, 1)
 		c.Close()
 		recipetest.Fails(t, a, zkrecipes.ErrClosed, zkrecipes.ErrUncertain)
 	})

@@ -50,7 +50,7 @@ func TestErrorsOfTheAPICanBeMatched(t *testing.T) {
 	quota := func(op, path string) zktest.Fault {
 		return zktest.Fault{Do: zktest.Answer, Code: jute.ErrQuotaExceeded, Op: op, Path: path}
 	}
-	eachInBubble(t, map[string]failing{
+	recipetest.EachInBubble(t, map[string]failing{
 		"invalid path in an option": {want: zkrecipes.ErrInvalidPath, call: func(w *recipetest.World, _ *zkrecipes.Client) error {
 			_, err := zkrecipes.Dial(w.T.Context(), []string{"h"}, &zkrecipes.Options{Prefix: "app"})
 			return err
@@ -70,7 +70,7 @@ func TestErrorsOfTheAPICanBeMatched(t *testing.T) {
 		"quota":                {zkrecipes.ErrQuotaExceeded, quota("multi", ""), lock("/line")},
 		"quota of the parents": {zkrecipes.ErrQuotaExceeded, quota("", "/new"), lock("/new/lock")},
 		"contended":            {zkrecipes.ErrContended, zktest.Fault{Do: zktest.Answer, Code: jute.ErrNoNode, Op: "multi", Times: -1}, lock("/line")},
-	}, func(t *testing.T, w *recipetest.World, _ string, tt failing) {
+	}, func(t *testing.T, w *recipetest.World, tt failing) {
 		c := w.Client(nil)
 		if tt.fault.Do != "" {
 			w.Plan.Add(tt.fault)

@@ -95,7 +95,7 @@ func TestSemaphoreHoldersAreListed(t *testing.T) {
 func TestSemaphoreIsReapedWhenIdle(t *testing.T) {
 	type take = func(*zkrecipes.Semaphore, context.Context) (*zkrecipes.SlotLease, error)
 	takes := map[string]take{"Acquire": (*zkrecipes.Semaphore).Acquire, "TryAcquire": (*zkrecipes.Semaphore).TryAcquire}
-	eachInBubble(t, takes, func(t *testing.T, w *recipetest.World, _ string, take take) {
+	recipetest.EachInBubble(t, takes, func(t *testing.T, w *recipetest.World, take take) {
 		const while = 6*time.Minute + 7*time.Second // so that no check of the reaper falls on an end of it
 		x := w.Semaphore(2)
 		for range 3 { // each finds the path gone, and makes it anew

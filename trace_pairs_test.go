@@ -291,7 +291,7 @@ var traceScenarios = map[string]traceScenario{
 }
 
 func TestTraceReportsEachAcquisitionAndEachHoldInPairs(t *testing.T) {
-	eachInBubble(t, traceScenarios, func(t *testing.T, w *recipetest.World, _ string, tt traceScenario) {
+	recipetest.EachInBubble(t, traceScenarios, func(t *testing.T, w *recipetest.World, tt traceScenario) {
 		r := recipetest.NewTracer(t)
 		traced := &tracedWorld{w, r, w.Stranger(&zkrecipes.Options{Trace: r.Trace()}), w.Stranger(nil)}
 		tt.run(t, traced)

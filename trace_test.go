@@ -222,12 +222,12 @@ func TestTheEndOfAClientIsTold(t *testing.T) {
 		states []zkrecipes.SessionState
 		log    []string
 	}
-	eachInBubble(t, map[string]end{
+	recipetest.EachInBubble(t, map[string]end{
 		"Close":        {func(_ *recipetest.World, c *zkrecipes.Client) error { return c.Close() }, nil, []zkrecipes.SessionState{up, over}, []string{"INFO session up", "INFO session closed"}},
 		"Shutdown":     {func(_ *recipetest.World, c *zkrecipes.Client) error { return c.Shutdown(t.Context()) }, nil, []zkrecipes.SessionState{up, over}, []string{"INFO session up", "INFO session closed"}},
 		"disconnected": {func(w *recipetest.World, c *zkrecipes.Client) error { w.Away(c); return c.Close() }, zkrecipes.ErrSessionNotClosed, []zkrecipes.SessionState{up, down, over}, []string{"INFO session up", "WARN connection lost"}},
 		"not answered": {withheld, zkrecipes.ErrSessionNotClosed, nil, []string{"INFO session up", "WARN session not closed"}},
-	}, func(t *testing.T, w *recipetest.World, _ string, tt end) {
+	}, func(t *testing.T, w *recipetest.World, tt end) {
 		opts, log := recipetest.Logged()
 		var states []zkrecipes.SessionState
 		var last zkrecipes.TraceSession

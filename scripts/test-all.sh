@@ -7,7 +7,7 @@
 #	test        make test
 #	programs    zkr, and the steps of a release: they run programs, and wait for them
 #	race        all packages with the race detector, and some seeds of each simulation
-#	real        all tests of the recipes on a real server (ZK_VERSION chooses another one), and zkr there
+#	real        all tests of the recipes on a real server (ZK_VERSION chooses another one)
 #	long        tests that take minutes each, on real servers, and all versions of ZooKeeper
 #	bench       the benchmarks, with the race detector; trees and groups beside Curator on a real server
 #	prometheus  the alert rules and the dashboard, with promtool
@@ -39,7 +39,6 @@ programs() { ./scripts/packages.sh programs | ZK_HARNESS=zktest xargs go test -t
 real() {
 	./scripts/setup.sh
 	./scripts/packages.sh recipes | xargs go test -count=1 -timeout 30m -p 1
-	go test -count=1 -run '^TestReal$' ./cmd/zkr
 }
 
 long() {

@@ -15,7 +15,7 @@ cd "$(dirname "$0")/.."
 export GOGC=${GOGC:-400} # compilers, linkers and tests spend less time on collecting garbage
 
 # These start, stop, cut off or configure servers. `make test-all PARTS=real` runs them.
-own='BarriersSurviveServerRestarts|WaitAtABarrierIsUncertainWhenTheServerLostItsData|ServersWithAnotherDigestAlgorithmNeedAnACL'
+own='ServersWithAnotherDigestAlgorithmNeedAnACL'
 own+='|LineIsReapedWhenIdle|LeaseEndsInTimeWhen.*|CommitIsRefusedBehindAFollowerThatIsCutOff'
 own+='|LockIsKeptThroughAChangeOfLeader|WaiterSurvivesAServerRestart'
 own+='|ServerThatLostItsDataEndsLeasesAndServesNewSessions|OutageLongerThanTheTimeoutEndsLeasesAndKeepsWaiters'

@@ -51,7 +51,6 @@ func places(t *testing.T, server, path string) (names []string, states map[strin
 }
 
 func TestEvict(t *testing.T) {
-	t.Parallel()
 	srv := newServer(t)
 	holder := hold(t, srv.Addr(), "/a", "--lost-exit-code", "3")
 	waiter := start(t, srv.Addr(), "lock", "/a", "--", "echo", "ran")
@@ -88,7 +87,6 @@ func TestEvict(t *testing.T) {
 }
 
 func TestQueue(t *testing.T) {
-	t.Parallel()
 	srv := newServer(t)
 	run := func(args ...string) string { return succeed(t, srv.Addr(), append([]string{"queue"}, args...)...) }
 	id := strings.TrimSpace(run("put", "/q", "first"))
@@ -138,7 +136,6 @@ func TestQueue(t *testing.T) {
 }
 
 func TestDeadLettersAreRedriven(t *testing.T) {
-	t.Parallel()
 	srv := newServer(t)
 	dead := func() []object {
 		return objects(t, succeed(t, srv.Addr(), "queue", "ls", "/q", "--dead", "-o", "json"))
@@ -152,7 +149,6 @@ func TestDeadLettersAreRedriven(t *testing.T) {
 }
 
 func TestAGateInAScript(t *testing.T) {
-	t.Parallel()
 	srv := newServer(t)
 	require.Equal(t, "/g is open\n", succeed(t, srv.Addr(), "gate", "show", "/g"))
 	require.JSONEq(t, `{"path":"/g","open":false}`, succeed(t, srv.Addr(), "gate", "shut", "/g", "-o", "json"))
@@ -169,7 +165,6 @@ func TestAGateInAScript(t *testing.T) {
 }
 
 func TestASemaphoreIsResized(t *testing.T) {
-	t.Parallel()
 	srv := newServer(t)
 	hold(t, srv.Addr(), "/s", "-k", "1")
 	second := start(t, srv.Addr(), "lock", "/s", "-k", "1", "-c", "echo held; sleep 600")
@@ -184,7 +179,6 @@ func TestASemaphoreIsResized(t *testing.T) {
 
 // As an operator has it at hand: from a log, a ps, or zkr who.
 func TestAPlaceIsEvictedByWhateverNamesIt(t *testing.T) {
-	t.Parallel()
 	srv := newServer(t)
 	holder := start(t, srv.Addr(), "lock", "/a", "-c", `echo "held $ZKR_PLACE."; sleep 600`)
 	holder.await(".")

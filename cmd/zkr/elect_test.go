@@ -17,7 +17,6 @@ import (
 )
 
 func TestElectRunsTheCommandWhileItLeads(t *testing.T) {
-	t.Parallel()
 	srv := newServer(t)
 	election := zkrecipes.NewElection(dial(t, srv, ""), "/e")
 	first := start(t, srv.Addr(), "elect", "/e", "--value", "one:80", "-c", "echo leads; sleep 600")
@@ -48,7 +47,6 @@ func TestElectRunsTheCommandWhileItLeads(t *testing.T) {
 // Also after a signal that the command survives, as a service that reads its configuration again after
 // SIGHUP. SIGTERM is for zkr, too.
 func TestElectCampaignsAgainAfterALoss(t *testing.T) {
-	t.Parallel()
 	srv := newServer(t)
 	p := start(t, srv.Addr(), "elect", "/e", "-c", `trap "echo got" HUP INT QUIT TERM; echo "leads with $ZKR_TOKEN"; while :; do sleep 0.02; done`)
 	for i, s := range []syscall.Signal{syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM} {
@@ -70,7 +68,6 @@ func TestElectCampaignsAgainAfterALoss(t *testing.T) {
 
 // An upgrade replaces the file of a zkr that runs. It starts itself as a guard once more.
 func TestElectCampaignsAgainAfterItsFileWasDeleted(t *testing.T) {
-	t.Parallel()
 	if runtime.GOOS != "linux" {
 		t.Skip("elsewhere a process cannot start a program whose file is gone")
 	}
@@ -89,7 +86,6 @@ func TestElectCampaignsAgainAfterItsFileWasDeleted(t *testing.T) {
 }
 
 func TestJobRunsOnceInEachPeriod(t *testing.T) {
-	t.Parallel()
 	srv := newServer(t)
 	count := filepath.Join(t.TempDir(), "count")
 	job := func(every string, args ...string) *program {
@@ -124,7 +120,6 @@ func TestJobRunsOnceInEachPeriod(t *testing.T) {
 }
 
 func TestAJobWhoseLockWasLostIsNotDone(t *testing.T) {
-	t.Parallel()
 	srv := newServer(t)
 	p := start(t, srv.Addr(), "job", "/j", "--every", "876000h", "-c", "echo runs; sleep 600")
 	p.await("runs")

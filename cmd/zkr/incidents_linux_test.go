@@ -18,7 +18,6 @@ import (
 
 // An item hangs each consumer that takes it.
 func TestTheRunbookBuriesAnItemThatHangsItsConsumer(t *testing.T) {
-	t.Parallel()
 	srv := newServer(t)
 	q := zkrecipes.NewQueue(dial(t, srv, "mailer:1"), "/jobs/mail", nil)
 	recipetest.PutOn(t, q, "poison", "mail")
@@ -78,7 +77,6 @@ func TestTheRunbookEvictsACandidateThatHangs(t *testing.T) {
 }
 
 func TestTheRunbookStartsAMemberThatIsGone(t *testing.T) {
-	t.Parallel()
 	srv := newServer(t)
 	member := func(id string) *zkrecipes.Client {
 		c := dial(t, srv, id)
@@ -109,7 +107,6 @@ func TestTheRunbookStartsAMemberThatIsGone(t *testing.T) {
 
 // The servers are empty, and the database has tokens of those before.
 func TestTheRunbookResetsFencesOfServersThatHaveLostData(t *testing.T) {
-	t.Parallel()
 	srv := newServer(t)
 	lines := runbook(t, "the servers have lost data", 10)
 	fence := filepath.Join(t.TempDir(), "fence")

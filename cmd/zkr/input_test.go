@@ -20,7 +20,6 @@ import (
 
 // What is wrong is named in one line, and neither locked nor run.
 func TestWrongInputIsRefusedByName(t *testing.T) {
-	t.Parallel()
 	srv := newServer(t)
 	for _, row := range []struct {
 		args []string
@@ -78,7 +77,6 @@ func TestWrongInputIsRefusedByName(t *testing.T) {
 
 // What a user with credentials owns is shown to that user only.
 func TestCredentials(t *testing.T) {
-	t.Parallel()
 	srv := newServer(t)
 	recipetest.LockOn(t, zkrecipes.NewMutex(recipetest.DialTo(t, []string{srv.Addr()}, &zkrecipes.Options{
 		Auth: []zkrecipes.Auth{{Scheme: "digest", Data: []byte("user:secret")}}, ACL: zk.AuthACL(zk.PermAll),
@@ -139,7 +137,6 @@ func TestSASL(t *testing.T) {
 
 // With -o json each line of the output is JSON, and so is what a failure says.
 func TestEachCommandPrintsJSON(t *testing.T) {
-	t.Parallel()
 	srv := newServer(t)
 	hold(t, srv.Addr(), "/a")
 	waiter := start(t, srv.Addr(), "lock", "/a", "-E", "7", "--", "true")
@@ -174,7 +171,6 @@ func TestEachCommandPrintsJSON(t *testing.T) {
 }
 
 func TestAShellCompletesWhatIsOnTheServers(t *testing.T) {
-	t.Parallel()
 	srv := newServer(t)
 	holder := start(t, srv.Addr(), "lock", "/locks/a", "--identity", "holder:1", "-c", `echo "$ZKR_PLACE."; sleep 600`)
 	holder.await(".")

@@ -38,7 +38,6 @@ func TestTheCommandsLastActIsBeforeTheSuccessorsFirst(t *testing.T) {
 		}, 76},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			t.Parallel()
 			// The command is killed 0.4 s before the session may end, which is the time that a busy
 			// machine may take for it.
 			srv := newServer(t)

@@ -19,7 +19,6 @@ import (
 )
 
 func TestLockExitsAsTheCommandDoes(t *testing.T) {
-	t.Parallel()
 	srv := newServer(t)
 	for script, want := range map[string]int{"exit 0": 0, "exit 7": 7, "kill -KILL $$": 137, "kill -TERM $$": 143} {
 		code, _, stderr := zkr(t, srv.Addr(), "lock", "/locks/a", "-c", script)
@@ -30,7 +29,6 @@ func TestLockExitsAsTheCommandDoes(t *testing.T) {
 }
 
 func TestLockThatIsNotAcquired(t *testing.T) {
-	t.Parallel()
 	srv := newServer(t)
 	hold(t, srv.Addr(), "/a")
 	rows := []struct {
@@ -61,7 +59,6 @@ func TestLockWaitsAsLongAsItWasTold(t *testing.T) {
 	t.Parallel()
 	for _, kind := range [][]string{nil, {"-x"}, {"-k", "1"}} {
 		t.Run(fmt.Sprint(kind), func(t *testing.T) {
-			t.Parallel()
 			srv := newServer(t)
 			holder := hold(t, srv.Addr(), append(kind, "/a")...)
 			take := append([]string{"lock", "/a"}, kind...)
@@ -79,7 +76,6 @@ func TestLockWaitsAsLongAsItWasTold(t *testing.T) {
 
 // As nohup starts it: what was ignored is neither obeyed nor passed on.
 func TestASignalThatWasIgnoredStaysIgnored(t *testing.T) {
-	t.Parallel()
 	srv := newServer(t)
 	end := filepath.Join(t.TempDir(), "end")
 	p := prepare(t, srv.Addr())
@@ -94,7 +90,6 @@ func TestASignalThatWasIgnoredStaysIgnored(t *testing.T) {
 }
 
 func TestLockThatCannotRunTheCommand(t *testing.T) {
-	t.Parallel()
 	srv := newServer(t)
 	script := filepath.Join(t.TempDir(), "script")
 	require.NoError(t, os.WriteFile(script, []byte("#!/nonexistent/interpreter\n"), 0o700))
@@ -107,7 +102,6 @@ func TestLockThatCannotRunTheCommand(t *testing.T) {
 }
 
 func TestASignalWithdrawsAWaiter(t *testing.T) {
-	t.Parallel()
 	srv := newServer(t)
 	hold(t, srv.Addr(), "/a")
 	for _, s := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2} {
@@ -124,7 +118,6 @@ func TestASignalWithdrawsAWaiter(t *testing.T) {
 // The command's group has two programs: a shell, and one without children of its own, which can tell a
 // SIGCHLD that was sent to it. Neither URG nor CHLD is passed on: zkr's own runtime and guard cause them.
 func TestSignalsGoToTheCommandsProcessGroup(t *testing.T) {
-	t.Parallel()
 	srv := newServer(t)
 	end := filepath.Join(t.TempDir(), "end")
 	signals := []syscall.Signal{
@@ -156,7 +149,6 @@ func TestSignalsGoToTheCommandsProcessGroup(t *testing.T) {
 }
 
 func TestTheLockIsReleasedWhenTheWholeGroupHasEnded(t *testing.T) {
-	t.Parallel()
 	srv := newServer(t)
 	dir := t.TempDir()
 	p := start(t, srv.Addr(), "lock", "/a", "-c", "(while [ ! -e "+dir+"/end ]; do sleep 0.02; done; echo grandchild) & echo child; exit 5")
@@ -168,7 +160,6 @@ func TestTheLockIsReleasedWhenTheWholeGroupHasEnded(t *testing.T) {
 }
 
 func TestTheCommandsEnvironment(t *testing.T) {
-	t.Parallel()
 	srv := newServer(t)
 	script := `echo "$ZKR_PATH|$ZKR_TOKEN|$ZKR_PLACE|$ZKR_SLOT|$OTHER"; sleep "$1"`
 	run := func(args ...string) []string {
@@ -205,7 +196,6 @@ func TestTheCommandsEnvironment(t *testing.T) {
 }
 
 func TestTheCommandIsRunWithoutAShellAndGetsStandardInput(t *testing.T) {
-	t.Parallel()
 	srv := newServer(t)
 	require.Equal(t, "$HOME *;\n", succeed(t, srv.Addr(), "lock", "/a", "--", "echo", "$HOME *;"))
 	require.Equal(t, "-n -w x\n", succeed(t, srv.Addr(), "lock", "/a", "printf", "%s %s x\n", "-n", "-w"))
@@ -229,7 +219,6 @@ func TestTheCommandIsRunWithoutAShellAndGetsStandardInput(t *testing.T) {
 }
 
 func TestReadersShareALock(t *testing.T) {
-	t.Parallel()
 	srv := newServer(t)
 	reader := hold(t, srv.Addr(), "/a", "-s")
 	succeed(t, srv.Addr(), "lock", "-s", "-n", "/a", "--", "true")
@@ -241,7 +230,6 @@ func TestReadersShareALock(t *testing.T) {
 
 // Even a command that has succeeded has not succeeded under the lock.
 func TestACommandThatSucceedsAfterTheLockWasLost(t *testing.T) {
-	t.Parallel()
 	srv := newServer(t)
 	end := filepath.Join(t.TempDir(), "end")
 	p := start(t, srv.Addr(), "lock", "/a", "-c", "echo held; while [ ! -e "+end+" ]; do sleep 0.01; done; exit 0")
@@ -256,7 +244,6 @@ func TestACommandThatSucceedsAfterTheLockWasLost(t *testing.T) {
 // The connection is lost for longer than the session lives: SIGTERM a grace before the end,
 // so that the command can end by itself.
 func TestADisconnectedCommandGetsSIGTERMAGraceBeforeItsEnd(t *testing.T) {
-	t.Parallel()
 	srv := newServer(t)
 	link := harness.NewProxy(t, srv.Addr())
 	p := start(t, link.Addr(), "lock", "/a", "--session-timeout", "16s", "--grace", "7s", "-c",
@@ -269,7 +256,6 @@ func TestADisconnectedCommandGetsSIGTERMAGraceBeforeItsEnd(t *testing.T) {
 }
 
 func TestShortDisconnectionsEndNothing(t *testing.T) {
-	t.Parallel()
 	srv := newServer(t)
 	link := harness.NewProxy(t, srv.Addr())
 	end := filepath.Join(t.TempDir(), "end")

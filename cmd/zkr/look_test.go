@@ -17,7 +17,6 @@ import (
 )
 
 func TestLsShowsWhatIsInUse(t *testing.T) {
-	t.Parallel()
 	srv := newServer(t)
 	hold(t, srv.Addr(), "/locks/a")
 	start(t, srv.Addr(), "lock", "/locks/a", "--", "true")
@@ -45,7 +44,6 @@ func TestLsShowsWhatIsInUse(t *testing.T) {
 
 // Two programs each hold a lock and wait for the other's.
 func TestGraphNamesADeadlockOfTwoPrograms(t *testing.T) {
-	t.Parallel()
 	srv := newServer(t)
 	begin := filepath.Join(t.TempDir(), "begin")
 	var programs []*program
@@ -88,7 +86,6 @@ func TestGraphNamesADeadlockOfTwoPrograms(t *testing.T) {
 }
 
 func TestWhoTellsOfEachRecipe(t *testing.T) {
-	t.Parallel()
 	srv := newServer(t)
 	client := dial(t, srv, "")
 	who := func(path string) string { return succeed(t, srv.Addr(), "who", path) }
@@ -140,7 +137,6 @@ func TestWhoTellsOfEachRecipe(t *testing.T) {
 }
 
 func TestNoHeaderComesBeforeAnError(t *testing.T) {
-	t.Parallel()
 	srv := newServer(t)
 	code, stdout, stderr := zkr(t, srv.Addr(), "ls", "/nothing")
 	require.Equal(t, 1, code)

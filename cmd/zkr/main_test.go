@@ -92,6 +92,7 @@ func write(file, name string, how []string) {
 
 // newServer starts a server whose ticks leave a killer a second. Its sessions live for 20 s at most.
 func newServer(t *testing.T) *zktest.Server {
+	t.Parallel()
 	return zktest.NewServer(t, zktest.TickTime(time.Second))
 }
 

@@ -59,7 +59,6 @@ func hang(t *testing.T, server, path string) (holder, waiter *program) {
 }
 
 func TestTheRunbookKillsAHolderThatHangs(t *testing.T) {
-	t.Parallel()
 	srv := newServer(t)
 	lines := runbook(t, "a lock is stuck", 12)
 	holder, waiter := hang(t, srv.Addr(), "/locks/orders")
@@ -99,7 +98,6 @@ func TestTheRunbookRunsNothingThatAnIdentitySays(t *testing.T) {
 		"no process":          "db7",
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
 			srv := newServer(t)
 			dir := t.TempDir()
 			_, err := zkrecipes.NewRWLock(dial(t, srv, identity), "/locks/orders").RLock(t.Context())

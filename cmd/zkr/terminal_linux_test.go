@@ -125,7 +125,6 @@ func TestTheCommandHasTheTerminalWhenItReadsIt(t *testing.T) {
 			[]step{{"", "bring this job to the foreground"}, {"go\n", "lock /a --session"}, {"one\n", "got one"}, {"", "status 3"}, {"two\n", "then two"}}},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			t.Parallel()
 			p := prepare(t, newServer(t).Addr())
 			p.cmd.Path = "/bin/bash"
 			p.cmd.Args = []string{"bash", "--norc", "-c", row.script, os.Args[0]}
@@ -140,7 +139,6 @@ func TestTheCommandHasTheTerminalWhenItReadsIt(t *testing.T) {
 }
 
 func TestTopShowsLinesUntilTheUserQuits(t *testing.T) {
-	t.Parallel()
 	srv := newServer(t)
 	hold(t, srv.Addr(), "/locks/a")
 	p := prepare(t, srv.Addr(), "top", "--interval", "100ms")
@@ -155,7 +153,6 @@ func TestTopShowsLinesUntilTheUserQuits(t *testing.T) {
 }
 
 func TestAWaiterSaysOnATerminalWhoHolds(t *testing.T) {
-	t.Parallel()
 	srv := newServer(t)
 	holder := hold(t, srv.Addr(), "/a", "--identity", "backup-host:77")
 	first := start(t, srv.Addr(), "lock", "/a", "true") // not on a terminal: it says nothing
@@ -173,7 +170,6 @@ func TestAWaiterSaysOnATerminalWhoHolds(t *testing.T) {
 
 // The Client connects again by itself. Meanwhile the user learns why nothing moves.
 func TestALostConnectionIsSaidWithTheReason(t *testing.T) {
-	t.Parallel()
 	srv := newServer(t)
 	require.Equal(t, 0, start(t, srv.Addr(), "lock", "/a", "true").wait())
 	p := start(t, srv.Addr(), "who", "/a", "--watch")
@@ -208,7 +204,6 @@ func TestAServerThatDoesNotAnswerIsNamedBeforeTheTimeIsOver(t *testing.T) {
 }
 
 func TestOutputThatCannotBeWrittenIsAnError(t *testing.T) {
-	t.Parallel()
 	srv := newServer(t)
 	succeed(t, srv.Addr(), "queue", "put", "/jobs", "data")
 	for _, args := range [][]string{{"ls"}, {"ls", "-o", "json"}, {"who", "/jobs"}, {"queue", "peek", "/jobs"}, {"graph", "--format", "dot"}, {"version"}, {"describe", "/jobs"}, {"who", "--watch", "/jobs"}} {

@@ -24,7 +24,6 @@ func eventsSeen(t *testing.T, text string) (seen []string) {
 }
 
 func TestEventsTellWhoComesHoldsAndGoes(t *testing.T) {
-	t.Parallel()
 	srv := newServer(t)
 	first, second := dial(t, srv, "first"), dial(t, srv, "second")
 	l := recipetest.LockOn(t, zkrecipes.NewMutex(first, "/a"))
@@ -40,7 +39,6 @@ func TestEventsTellWhoComesHoldsAndGoes(t *testing.T) {
 }
 
 func TestEventsTellOfADeadlockAndOfMembers(t *testing.T) {
-	t.Parallel()
 	srv := newServer(t)
 	watch := start(t, srv.Addr(), "events", "/a", "--deadlocks", "/", "--every", "1s")
 	one, two := dial(t, srv, "one"), dial(t, srv, "two")
@@ -69,7 +67,6 @@ func TestEventsTellOfADeadlockAndOfMembers(t *testing.T) {
 }
 
 func TestWhoListsAgainAfterEachChange(t *testing.T) {
-	t.Parallel()
 	srv := newServer(t)
 	watch := start(t, srv.Addr(), "who", "/a", "--watch")
 	watch.await("STATE")
@@ -90,7 +87,6 @@ func TestWhoListsAgainAfterEachChange(t *testing.T) {
 }
 
 func TestDescribe(t *testing.T) {
-	t.Parallel()
 	srv := newServer(t)
 	recipetest.LockOn(t, zkrecipes.NewMutex(dial(t, srv, "first"), "/a"))
 	second := dial(t, srv, "second")

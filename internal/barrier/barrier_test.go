@@ -50,7 +50,7 @@ func TestRoundWhoseMembersDiedIsCleanedUpByTheNextArrival(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		c, d := w.Stranger(nil), w.Stranger(nil)
 		w.membersStay()
-		recipetest.Indexes(t, w.waitsIn(c, 2), w.waitsIn(d, 2))
+		recipetest.Indexes(t, w.WaitsIn(c, 2), w.WaitsIn(d, 2))
 		recipetest.MembersLeft()
 		w.expire(c)
 		early := w.waits(2)
@@ -117,7 +117,7 @@ func TestOnlyMemberThatIsGoneLeavesNothing(t *testing.T) {
 		"eviction": func(w *world, _ *zkrecipes.Client) { require.NoError(w.T, w.Bare().Delete(w.member(), -1)) },
 	}, func(t *testing.T, w *world, end func(*world, *zkrecipes.Client)) {
 		c := w.Stranger(nil)
-		a := w.waitsIn(c, 2)
+		a := w.WaitsIn(c, 2)
 		time.Sleep(time.Minute)
 		end(w, c)
 		recipetest.Fails(t, a)

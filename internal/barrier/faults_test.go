@@ -25,7 +25,7 @@ import (
 func TestMemberThatDiesWhileAnotherOpensIsNotCounted(t *testing.T) {
 	each(t, barrierKind.opening(zktest.Delay), func(t *testing.T, w *world, late zktest.Fault) {
 		c := w.Stranger(nil)
-		dies := w.waitsIn(c, 2)
+		dies := w.WaitsIn(c, 2)
 		late.For = time.Second
 		w.Plan.Add(late)
 		opens := w.waits(2)
@@ -42,7 +42,7 @@ func TestMemberThatDiesWhileAnotherOpensIsNotCounted(t *testing.T) {
 func TestRoundOpensForTheOthersWhenAMemberDiesDuringTheOpening(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		c := w.Stranger(nil)
-		w.waitsIn(c, 2)
+		w.WaitsIn(c, 2)
 		w.Plan.Add(zktest.Fault{Do: zktest.Delay, Op: recipetest.OpOpenRound, For: time.Second, Times: 2})
 		second, third := w.waits(2), w.waits(2)
 		w.expire(c)
@@ -89,7 +89,7 @@ func TestCancelRacingTheOpeningInEitherOrder(t *testing.T) {
 		"the cancel is applied first, the opening late": {[]zktest.Fault{{Do: zktest.Delay, Op: recipetest.OpOpenRound, For: time.Second}}, false, false},
 	}, func(t *testing.T, w *world, race race) {
 		c := w.Stranger(nil)
-		a := w.waitsIn(c, 2)
+		a := w.WaitsIn(c, 2)
 		w.Plan.Add(race.faults...)
 		if !race.opens && race.faults[0].Op == recipetest.OpOpenRound {
 			partner := w.waits(2)
@@ -139,7 +139,7 @@ func TestACancelThatFindsItsMemberDeletedChecksWhetherTheRoundWasOpenedWithIt(t 
 func TestMemberOfAnOpenedRoundGetsItsIndexAfterItsSessionExpired(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		still := harness.NewLink(w.Srv)
-		a := w.waitsIn(w.Stranger(&zkrecipes.Options{Dialer: still.Dial}), 2)
+		a := w.WaitsIn(w.Stranger(&zkrecipes.Options{Dialer: still.Dial}), 2)
 		still.Stop()
 		index := w.waits(2).Get()
 		recipetest.MembersLeft()
@@ -158,7 +158,7 @@ func TestMemberOfAnOpenedRoundGetsItsIndexAfterItsSessionExpired(t *testing.T) {
 func TestMemberOfAnExpiredSessionIgnoresTheReadyOfAnotherRound(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		still := harness.NewLink(w.Srv)
-		a := w.waitsIn(w.Stranger(&zkrecipes.Options{Dialer: still.Dial}), 2)
+		a := w.WaitsIn(w.Stranger(&zkrecipes.Options{Dialer: still.Dial}), 2)
 		number := w.Present()[0].Number
 		still.Lose()
 		time.Sleep(11 * time.Second)
@@ -180,15 +180,15 @@ func TestMemberOfAnExpiredSessionIgnoresTheReadyOfAnotherRound(t *testing.T) {
 func TestNextWaitOfAClientStartsOnceTheCancelledOneIsResolved(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		c, reason := w.Stranger(nil), errors.New("enough")
-		a := w.waitsIn(c, 2)
+		a := w.WaitsIn(c, 2)
 		w.Away(c)
 		a.Cancel(reason)
 		synctest.Wait()
 		require.False(t, a.Waiting())
 		recipetest.Fails(t, a, zkrecipes.ErrUncertain, context.Canceled, reason)
 		require.Len(t, w.Present(), 1)
-		again := w.waitsIn(c, 2)
-		recipetest.Cancels(t, w.waitsIn(c, 2)) // it has not joined
+		again := w.WaitsIn(c, 2)
+		recipetest.Cancels(t, w.WaitsIn(c, 2)) // it has not joined
 		w.Back()
 		w.Plan.Add(zktest.Fault{Do: zktest.Answer, Op: recipetest.OpCancelWait, Code: jute.ErrThrottled, Times: 5})
 		for range 50 {
@@ -198,7 +198,7 @@ func TestNextWaitOfAClientStartsOnceTheCancelledOneIsResolved(t *testing.T) {
 		}
 		require.Len(t, w.Present(), 1)
 		recipetest.Indexes(t, again, w.waits(2))
-		recipetest.Indexes(t, w.waitsIn(c, 2), w.waits(2)) // nothing is waited for any more
+		recipetest.Indexes(t, w.WaitsIn(c, 2), w.waits(2)) // nothing is waited for any more
 	})
 }
 
@@ -232,7 +232,7 @@ func TestWaitCancelledBeforeTheLastRoundIsEmptyIsNotUncertain(t *testing.T) {
 		w.passes(2)
 		recipetest.MembersLeft()
 		c := w.Stranger(nil)
-		a := w.waitsIn(c, 2)
+		a := w.WaitsIn(c, 2)
 		require.True(t, a.Waiting())
 		require.Len(t, w.Present(), 2)
 		if gone {
@@ -259,7 +259,7 @@ func TestMemberThatCannotBeReadIsUncertain(t *testing.T) {
 func TestWaitAtABarrierIsUncertainAfterCloseWhileDisconnected(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		c := w.Stranger(nil)
-		a := w.waitsIn(c, 2)
+		a := w.WaitsIn(c, 2)
 		w.Away(c)
 		began := time.Now()
 		require.ErrorContains(t, c.Close(), "left to time out")

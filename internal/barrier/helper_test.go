@@ -41,13 +41,8 @@ type (
 	entering = *harness.Call[*zkrecipes.Visit] // a call of Enter
 )
 
-// waits starts a member of a round of n in a session of its own, waitsIn in that of c. They
-// return when it sleeps or is through.
-func (w *world) waits(n int) waiting { return w.waitsIn(w.Stranger(nil), n) }
-
-func (w *world) waitsIn(c *zkrecipes.Client, n int) waiting {
-	return w.waitsAt(zkrecipes.NewBarrier(c, "/b", n))
-}
+// waits is WaitsIn in a session of its own.
+func (w *world) waits(n int) waiting { return w.WaitsIn(w.Stranger(nil), n) }
 
 func (w *world) waitsAt(b *zkrecipes.Barrier) waiting {
 	a := recipetest.WaitLater(w.T, b)
@@ -202,9 +197,7 @@ type arriving = *harness.Call[recipetest.Arrival]
 func (k kind) arrives(w *world) arriving { return k.arrivesIn(w, w.Stranger(nil)) }
 
 func (k kind) arrivesIn(w *world, c *zkrecipes.Client) arriving {
-	a := k.Arrives(w.T, c, k.Path)
-	synctest.Wait()
-	return a
+	return k.ArrivesIn(w.World, c)
 }
 
 // members returns the paths of those that wait, or have not left.
@@ -218,7 +211,5 @@ func (k kind) members(w *world) (paths []string) {
 // passes requires that the members get through, and that they leave nothing.
 func (k kind) passes(w *world, members ...arriving) {
 	w.T.Helper()
-	k.Pass(w.T, members...)
-	recipetest.MembersLeft()
-	require.Empty(w.T, w.Srv.Children(k.Path))
+	k.Passes(w.World, members...)
 }

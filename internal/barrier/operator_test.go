@@ -38,7 +38,7 @@ func TestMemberEvictedBeforeTheOpeningGetsErrEvicted(t *testing.T) {
 		a := w.waits(2)
 		require.NoError(t, w.Bare().Delete(w.member(), -1))
 		still := harness.NewLink(w.Srv)
-		b := w.waitsIn(w.Stranger(&zkrecipes.Options{Dialer: still.Dial}), 2)
+		b := w.WaitsIn(w.Stranger(&zkrecipes.Options{Dialer: still.Dial}), 2)
 		still.Stop() // so the round is there when a reads of its opening
 		c := w.waits(2)
 		synctest.Wait()
@@ -55,7 +55,7 @@ func TestMemberEvictedBeforeTheOpeningGetsErrEvicted(t *testing.T) {
 func TestMemberEvictedAfterTheOpeningGetsItsIndex(t *testing.T) {
 	each(t, map[string]bool{"the member": false, "the round": true}, func(t *testing.T, w *world, all bool) {
 		still := harness.NewLink(w.Srv)
-		a := w.waitsIn(w.Stranger(&zkrecipes.Options{Dialer: still.Dial, SessionTimeout: time.Minute}), 2)
+		a := w.WaitsIn(w.Stranger(&zkrecipes.Options{Dialer: still.Dial, SessionTimeout: time.Minute}), 2)
 		time.Sleep(10 * time.Second) // it watches its own znode
 		synctest.Wait()
 		still.Stop()
@@ -75,8 +75,8 @@ func TestMembersOfADeletedRoundGetErrEvicted(t *testing.T) {
 	for _, again := range []bool{true, false} {
 		each(t, map[string]string{"the round": "/b/round", "the path": "/b"}, func(t *testing.T, w *world, what string) {
 			c, still := w.Stranger(nil), harness.NewLink(w.Srv)
-			a := w.waitsIn(c, 3)
-			b := w.waitsIn(w.Stranger(&zkrecipes.Options{Dialer: still.Dial}), 3)
+			a := w.WaitsIn(c, 3)
+			b := w.WaitsIn(w.Stranger(&zkrecipes.Options{Dialer: still.Dial}), 3)
 			still.Stop() // this client reads of the deletion later
 			recipetest.RemoveTree(t, w.Bare(), what)
 			var others []waiting
@@ -88,7 +88,7 @@ func TestMembersOfADeletedRoundGetErrEvicted(t *testing.T) {
 				recipetest.Fails(t, m, zkrecipes.ErrEvicted, zkrecipes.ErrUncertain) // nobody knows any more whether the round had been opened
 			}
 			for len(others) < 3 {
-				others = append(others, w.waitsIn(c, 3))
+				others = append(others, w.WaitsIn(c, 3))
 			}
 			recipetest.Indexes(t, others...)
 		})
@@ -153,7 +153,7 @@ func TestSignalThatKeepsARoundShutIsReported(t *testing.T) {
 func TestReadyWrittenBySomebodyElseLeavesNobodyWaiting(t *testing.T) {
 	each(t, map[string]string{"empty": "", "junk": "go!", "no number": "1-", "two numbers": "7-8"}, func(t *testing.T, w *world, data string) {
 		c, conn := w.Stranger(nil), w.Bare()
-		a := w.waitsIn(c, 2)
+		a := w.WaitsIn(c, 2)
 		w.Write(recipetest.ReadyOf2, data)
 		time.Sleep(2 * time.Second)
 		synctest.Wait()
@@ -161,13 +161,13 @@ func TestReadyWrittenBySomebodyElseLeavesNobodyWaiting(t *testing.T) {
 			require.True(t, a.Waiting())
 		} else {
 			require.ErrorContains(t, recipetest.Fails(t, a, zkrecipes.ErrUncertain), "znode ready was written by somebody else")
-			a = w.waitsIn(c, 2)
+			a = w.WaitsIn(c, 2)
 		}
 		recipetest.Indexes(t, a, w.waits(2))
 		recipetest.MembersLeft()
 
 		// A ready that was written twice is deleted with the round, too.
-		a = w.waitsIn(c, 2)
+		a = w.WaitsIn(c, 2)
 		write := &zk.SetDataRequest{Path: recipetest.ReadyOf2, Data: []byte("go!"), Version: -1}
 		_, err := conn.Multi(write, write)
 		require.NoError(t, err)
@@ -179,7 +179,7 @@ func TestReadyWrittenBySomebodyElseLeavesNobodyWaiting(t *testing.T) {
 func TestRoundWithoutReadyIsAnErrorWithoutSpinning(t *testing.T) {
 	each(t, map[string]bool{"deleted": false, "and created again": true}, func(t *testing.T, w *world, again bool) {
 		c, conn := w.Stranger(nil), w.Bare()
-		as := []waiting{w.waitsIn(c, 3), w.waits(3)}
+		as := []waiting{w.WaitsIn(c, 3), w.waits(3)}
 		_, err := conn.Multi(&zk.DeleteRequest{Path: recipetest.ReadyOf2 + "/signal-of3", Version: -1}, &zk.DeleteRequest{Path: recipetest.ReadyOf2, Version: -1})
 		require.NoError(t, err)
 		if again {
@@ -194,7 +194,7 @@ func TestRoundWithoutReadyIsAnErrorWithoutSpinning(t *testing.T) {
 			return // that round works like any other
 		}
 		requests := w.Requests(func() {
-			recipetest.Fails(t, w.waitsIn(c, 3), zkconn.ErrContended)
+			recipetest.Fails(t, w.WaitsIn(c, 3), zkconn.ErrContended)
 		})
 		require.LessOrEqual(t, requests[recipetest.OpJoinRound], zkconn.MaxTries+1)
 		require.NoError(t, conn.Delete(recipetest.RoundOf2, -1))

@@ -18,7 +18,7 @@ func TestMembersOfARoundWithHolesReadTheirIndexes(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		c, last := w.Stranger(nil), w.InRound(4)
 		recipetest.Cancels(t, w.waitsAt(last)) // it knows the path now
-		as := []waiting{w.waits(4), w.waitsIn(c, 4), w.waits(4)}
+		as := []waiting{w.waits(4), w.WaitsIn(c, 4), w.waits(4)}
 		w.expire(c)
 		recipetest.Fails(t, as[1], zkrecipes.ErrLost)
 		as = []waiting{as[0], as[2], w.waits(4)}
@@ -39,7 +39,7 @@ func TestMembersOfARoundWithHolesReadTheirIndexes(t *testing.T) {
 func TestAnEventAfterAReconnectMakesAMemberRead(t *testing.T) {
 	each(t, map[string]bool{"opened after the reconnect": true, "opened before it": false}, func(t *testing.T, w *world, before bool) {
 		c, other := w.Stranger(nil), w.InRound(2)
-		a := w.waitsIn(c, 2)
+		a := w.WaitsIn(c, 2)
 		w.Away(c)
 		if before {
 			w.Back()
@@ -61,7 +61,7 @@ func TestMemberDoesNotBelieveTheSignalOfAnotherRound(t *testing.T) {
 	each(t, map[string]bool{"open": true, "not open": false}, func(t *testing.T, w *world, opened bool) {
 		c, conn := w.Stranger(nil), w.Bare()
 		first, second := w.InRound(2), w.InRound(2)
-		a := w.waitsIn(c, 2)
+		a := w.WaitsIn(c, 2)
 		w.Away(c)
 		recipetest.RemoveTree(t, conn, recipetest.RoundOf2)
 		w.membersStay()

@@ -22,13 +22,6 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(harness.Run(m)) }
 
-// adds begins to add, and returns when the call sleeps.
-func adds(t *testing.T, x *zkrecipes.Counter, delta int64) *harness.Call[int64] {
-	a := recipetest.CountLater(t, x, delta)
-	synctest.Wait()
-	return a
-}
-
 // The session keeps no receipt of a counter that it has not used for a while.
 func TestACountersReceiptIsGivenBack(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
@@ -50,8 +43,8 @@ func TestAnOverflowConcernsItsCallAlone(t *testing.T) {
 		x := zkrecipes.NewCounter(w.Stranger(nil), "/c")
 		require.NoError(t, x.Set(t.Context(), math.MaxInt64-10))
 		w.Plan.Add(zktest.Fault{Do: zktest.Delay, Op: recipetest.OpCount, For: time.Second})
-		first := adds(t, x, 1)
-		large := adds(t, x, 100)
+		first := recipetest.Adds(t, x, 1)
+		large := recipetest.Adds(t, x, 100)
 		small := recipetest.CountLater(t, x, 2)
 		require.Equal(t, int64(math.MaxInt64-9), first.Get())
 		recipetest.Fails(t, large, zkrecipes.ErrOverflow)
@@ -200,7 +193,7 @@ func TestALostAddIsNotTakenForTheSameOfAnother(t *testing.T) {
 		x, other := zkrecipes.NewCounter(w.Stranger(nil), "/c"), zkrecipes.NewCounter(w.Stranger(nil), "/c")
 		recipetest.Count(t, x, 1)
 		w.Plan.Add(zktest.Fault{Do: zktest.Drop, Op: recipetest.OpCount}, zktest.Fault{Do: zktest.Refuse, Times: 1})
-		a := adds(t, x, 1)
+		a := recipetest.Adds(t, x, 1)
 		require.Equal(t, int64(2), recipetest.Count(t, other, 1))
 		require.Equal(t, int64(3), a.Get())
 		require.Equal(t, "3", w.Text("/c"))
@@ -212,7 +205,7 @@ func TestAnAddWhoseReceiptIsGoneIsUncertain(t *testing.T) {
 		x := zkrecipes.NewCounter(w.Stranger(nil), "/c")
 		recipetest.Count(t, x, 1)
 		w.Plan.Add(zktest.Fault{Do: zktest.Drop, Op: recipetest.OpCount, After: true}, zktest.Fault{Do: zktest.Refuse, Times: -1})
-		a := adds(t, x, 1)
+		a := recipetest.Adds(t, x, 1)
 		w.Plan.Stop()
 		receipt := "/c/puts/" + w.Srv.Children("/c/puts")[0]
 		require.NoError(t, w.Bare().Delete(receipt, -1))

@@ -32,13 +32,13 @@ var doors = map[string]int{
 	"internal/digestmd5": 10,
 	"internal/errs":      30,
 	"internal/jute":      136,
-	"internal/layout":    44,
+	"internal/layout":    45,
 	"internal/queuelog":  54,
 	"internal/shards":    19,
 	"internal/telemetry": 39,
 	"internal/tuning":    13,
 	"internal/wire":      79,
-	"internal/zkconn":    208,
+	"internal/zkconn":    209,
 }
 
 // implied are the methods of error and context.Context, and what errors looks for.

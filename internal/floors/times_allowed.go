@@ -19,12 +19,12 @@ var allowedTimes = map[string]string{
 	"cmd/zkr/lock_test.go TestLockWaitsAsLongAsItWasTold":                                    "the lock is held, and 10 s are enough to see it",
 	"cmd/zkr/lock_test.go TestTheLockIsReleasedWhenTheWholeGroupHasEnded":                    "the lock is held, and 10 s are enough to see it",
 	"cmd/zkr/terminal_linux_test.go TestEachServerIsNamedWhenTheTimeIsOver":                  "no server",
-	"cmd/zkr/real_test.go checkTLS":                                                          "a server or client that is refused, and 20 s are enough to see it",
+	"cmd/zkr/tls_test.go TestTLSWithAClientsCertificate":                                     "a server or client that is refused, and 20 s are enough to see it",
 	"docs/code/fromcurator/fromcurator_test.go TestOnlyTheLimitOfTheWaitIsReportedAsBusy":    "the lock is held",
 	"internal/zkserver/zkserver_test.go TestACallEndsWithItsContext":                         "a server that is paused does not stop",
 
 	// In simulated time, in functions that the bubble calls from a table.
-	"internal/queue/handlertimeout_test.go TestOverrunOfAnItemThatIsOver": "eachInBubble",
+	"internal/queue/handlertimeout_test.go TestOverrunOfAnItemThatIsOver": "EachInBubble",
 
 	// Nothing happens meanwhile.
 	"bench/tree_test.go compareTrees":                                        "a second without changes, after which the copies are awaited",

@@ -6,12 +6,6 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestTestsWaitForThingsAndGiveThemAMinute(t *testing.T) {
-	problems, err := checkTimes("../..")
-	require.NoError(t, err)
-	require.Empty(t, problems)
-}
-
 // shortIn returns the functions of a package of tests with bounds that are too short, and these.
 func shortIn(t *testing.T, body string) (found []string) {
 	t.Helper()

@@ -30,14 +30,12 @@ type Tap struct {
 	all    *Taps
 	Number int // from 1
 
-	Mu            sync.Mutex
-	ops           []string
-	FirstDeadline time.Duration // until the deadline of the first SetReadDeadline
-	LastRead      time.Time     // time of the last successful Read
-	sent          time.Time     // of the last Write
-	Answered      time.Time     // when the last Write before a Read was
-	Bytes         int           // number of bytes read
-	Closed        time.Time     // zero while open
+	Mu       sync.Mutex
+	ops      []string
+	sent     time.Time // of the last Write
+	Answered time.Time // when the last Write before a Read was
+	Bytes    int       // number of bytes read
+	Closed   time.Time // zero while open
 }
 
 // Dial connects to the server, whatever addr is. Use it as Options.Dialer.
@@ -157,18 +155,9 @@ func (c *Tap) Read(p []byte) (int, error) {
 	defer c.Mu.Unlock()
 	c.Bytes += n
 	if err == nil {
-		c.LastRead, c.Answered = time.Now(), c.sent
+		c.Answered = c.sent
 	}
 	return n, err
-}
-
-func (c *Tap) SetReadDeadline(at time.Time) error {
-	c.Mu.Lock()
-	if c.FirstDeadline == 0 && !at.IsZero() {
-		c.FirstDeadline = time.Until(at)
-	}
-	c.Mu.Unlock()
-	return c.Conn.SetReadDeadline(at)
 }
 
 func (c *Tap) Close() error {

@@ -23,49 +23,45 @@ import (
 // A change ends without success while the end of the grant is being told. The thing stands until the
 // holder's contexts have all ended.
 func TestAThingIsDeletedAfterTheHoldersContextsAlsoAtTheEndOfAChange(t *testing.T) {
-	for name, end := range map[string]func(*hold.Handle){
+	recipetest.EachInBubble(t, map[string]func(*hold.Handle){
 		"released": func(h *hold.Handle) { _ = h.Release() },
 		"lost":     func(h *hold.Handle) { h.Grant.End(errs.Lost(errs.ErrDeleted)) },
-	} {
-		t.Run(name, func(t *testing.T) {
-			recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-				h := recipetest.Grab(t, w.NewCore().MutexLine(w.Path).Acquire, layout.KindLock)
-				above, cancel := context.WithCancel(context.Background())
-				defer cancel()
-				var ending atomic.Bool // whoever ends what rests on the parent waits then
-				asked, goOn := make(chan struct{}), make(chan struct{})
-				ask := sync.OnceFunc(func() { close(asked) })
-				contexts := []context.Context{h.Context(recipetest.Hooked{Context: above, F: func() {
-					if ending.Load() {
-						ask()
-						<-goOn
-					}
-				}})}
-				for range 40 {
-					c, stop := context.WithCancel(context.Background())
-					defer stop()
-					contexts = append(contexts, h.Context(c))
-				}
-				sent, refused := make(chan struct{}), make(chan struct{})
-				close(sent)
-				go h.Grant.EndWith(context.Background(), sent, func() (bool, error) { <-refused; return false, errors.New("refused") })
-				synctest.Wait()
-				ending.Store(true)
-				go end(h)
-				<-asked
-				close(refused)
-				synctest.Wait()
-				require.Len(t, w.Line(), 1)
-				close(goOn)
-				time.Sleep(time.Second)
-				synctest.Wait()
-				require.Empty(t, w.Line())
-				for _, c := range contexts {
-					require.Error(t, c.Err())
-				}
-			})
-		})
-	}
+	}, func(t *testing.T, w *recipetest.World, end func(*hold.Handle)) {
+		h := recipetest.Grab(t, w.NewCore().MutexLine(w.Path).Acquire, layout.KindLock)
+		above, cancel := context.WithCancel(context.Background())
+		defer cancel()
+		var ending atomic.Bool // whoever ends what rests on the parent waits then
+		asked, goOn := make(chan struct{}), make(chan struct{})
+		ask := sync.OnceFunc(func() { close(asked) })
+		contexts := []context.Context{h.Context(recipetest.Hooked{Context: above, F: func() {
+			if ending.Load() {
+				ask()
+				<-goOn
+			}
+		}})}
+		for range 40 {
+			c, stop := context.WithCancel(context.Background())
+			defer stop()
+			contexts = append(contexts, h.Context(c))
+		}
+		sent, refused := make(chan struct{}), make(chan struct{})
+		close(sent)
+		go h.Grant.EndWith(context.Background(), sent, func() (bool, error) { <-refused; return false, errors.New("refused") })
+		synctest.Wait()
+		ending.Store(true)
+		go end(h)
+		<-asked
+		close(refused)
+		synctest.Wait()
+		require.Len(t, w.Line(), 1)
+		close(goOn)
+		time.Sleep(time.Second)
+		synctest.Wait()
+		require.Empty(t, w.Line())
+		for _, c := range contexts {
+			require.Error(t, c.Err())
+		}
+	})
 }
 
 func TestASessionForgetsWhatIsNotHeldAnyMore(t *testing.T) {

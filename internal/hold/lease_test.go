@@ -95,7 +95,7 @@ func TestCommitsReportSuccessOnlyIfApplied(t *testing.T) {
 		meet func(raw *zk.Conn, l *zkrecipes.Lease) error
 		end  error // of the lease and its commits
 	}
-	for name, row := range map[string]row{
+	recipetest.EachInBubble(t, map[string]row{
 		"evicted": {func(w *recipetest.World, c *zkrecipes.Client) *zkrecipes.Lease {
 			l := recipetest.LockOn(w.T, zkrecipes.NewMutex(c, "/m"))
 			time.Sleep(2 * time.Second) // its place is watched by now, so that the eviction is noticed at once
@@ -107,48 +107,44 @@ func TestCommitsReportSuccessOnlyIfApplied(t *testing.T) {
 			},
 			func(_ *zk.Conn, l *zkrecipes.Lease) error { return l.Downgrade(context.Background()) }, nil,
 		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-				c, raw := w.Stranger(nil), w.Bare()
-				_, err := raw.Create("/data", nil, 0, zk.WorldACL(zk.PermAll))
-				require.NoError(t, err)
-				w.Plan.Add(zktest.Fault{Do: zktest.Delay, For: time.Millisecond, Times: -1})
-				for i := range 15 {
-					l := row.hold(w, c)
-					_, before, err := raw.Get("/data")
-					require.NoError(t, err)
-					var met atomic.Bool
-					var committed atomic.Int32
-					var wg sync.WaitGroup
-					for range 4 {
-						wg.Go(func() {
-							for row.end != nil || !met.Load() {
-								if _, err := l.Commit(t.Context(), zkrecipes.OpSet("/data", nil, -1)); err != nil {
-									if !errors.Is(err, row.end) {
-										t.Error(err)
-									}
-									return
-								}
-								committed.Add(1)
+	}, func(t *testing.T, w *recipetest.World, row row) {
+		c, raw := w.Stranger(nil), w.Bare()
+		_, err := raw.Create("/data", nil, 0, zk.WorldACL(zk.PermAll))
+		require.NoError(t, err)
+		w.Plan.Add(zktest.Fault{Do: zktest.Delay, For: time.Millisecond, Times: -1})
+		for i := range 15 {
+			l := row.hold(w, c)
+			_, before, err := raw.Get("/data")
+			require.NoError(t, err)
+			var met atomic.Bool
+			var committed atomic.Int32
+			var wg sync.WaitGroup
+			for range 4 {
+				wg.Go(func() {
+					for row.end != nil || !met.Load() {
+						if _, err := l.Commit(t.Context(), zkrecipes.OpSet("/data", nil, -1)); err != nil {
+							if !errors.Is(err, row.end) {
+								t.Error(err)
 							}
-						})
+							return
+						}
+						committed.Add(1)
 					}
-					time.Sleep(20*time.Millisecond + time.Duration(i)*100*time.Microsecond)
-					require.NoError(t, row.meet(raw, l))
-					time.Sleep(20 * time.Millisecond)
-					met.Store(true)
-					wg.Wait()
-					require.ErrorIs(t, l.Err(), row.end)
-					_, after, err := raw.Get("/data")
-					require.NoError(t, err)
-					require.Positive(t, committed.Load())
-					require.EqualValues(t, after.Version-before.Version, committed.Load())
-					require.ErrorIs(t, l.Release(), row.end)
-				}
-			})
-		})
-	}
+				})
+			}
+			time.Sleep(20*time.Millisecond + time.Duration(i)*100*time.Microsecond)
+			require.NoError(t, row.meet(raw, l))
+			time.Sleep(20 * time.Millisecond)
+			met.Store(true)
+			wg.Wait()
+			require.ErrorIs(t, l.Err(), row.end)
+			_, after, err := raw.Get("/data")
+			require.NoError(t, err)
+			require.Positive(t, committed.Load())
+			require.EqualValues(t, after.Version-before.Version, committed.Load())
+			require.ErrorIs(t, l.Release(), row.end)
+		}
+	})
 }
 
 // Commit neither fails nor sends the request again and again.

@@ -73,7 +73,7 @@ func TestEventIsNotLostWithItsConnection(t *testing.T) {
 }
 
 func TestKeptPlaceEndsAsAGrantDoes(t *testing.T) {
-	for name, end := range map[string]func(w *recipetest.World, c *zkrecipes.Client){
+	recipetest.EachInBubble(t, map[string]func(w *recipetest.World, c *zkrecipes.Client){
 		"evicted": func(w *recipetest.World, _ *zkrecipes.Client) {
 			require.NoError(w.T, w.Bare().Delete(w.Path+"/"+w.Line()[0].Name, -1))
 		},
@@ -86,24 +86,20 @@ func TestKeptPlaceEndsAsAGrantDoes(t *testing.T) {
 			synctest.Wait()
 			require.NoError(w.T, conn.Delete(w.Path, -1))
 		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-				r := recipetest.NewRecorder()
-				c := w.Client(&zkrecipes.Options{Trace: r.Trace()})
-				m := zkrecipes.NewMutex(c, w.Path, zkrecipes.KeepFor(time.Hour))
-				token := w.Keep(m)
-				end(w, c)
-				time.Sleep(time.Second) // the client learns of it
-				require.Empty(t, w.Line())
-				l := recipetest.LockOn(t, m)
-				require.Greater(t, l.Token(), token|0xff, "a place of its own")
-				w.Stands(l)
-				require.NoError(t, l.Release())
-				require.Empty(t, r.Of("lost"), "nobody held")
-			})
-		})
-	}
+	}, func(t *testing.T, w *recipetest.World, end func(w *recipetest.World, c *zkrecipes.Client)) {
+		r := recipetest.NewRecorder()
+		c := w.Client(&zkrecipes.Options{Trace: r.Trace()})
+		m := zkrecipes.NewMutex(c, w.Path, zkrecipes.KeepFor(time.Hour))
+		token := w.Keep(m)
+		end(w, c)
+		time.Sleep(time.Second) // the client learns of it
+		require.Empty(t, w.Line())
+		l := recipetest.LockOn(t, m)
+		require.Greater(t, l.Token(), token|0xff, "a place of its own")
+		w.Stands(l)
+		require.NoError(t, l.Release())
+		require.Empty(t, r.Of("lost"), "nobody held")
+	})
 }
 
 // The client learns late that its session has ended. What it keeps is not granted.
@@ -225,40 +221,36 @@ func TestCommitOfAReleasedLeaseIsNotSent(t *testing.T) {
 // A caller whose number is beyond the limit stands in no line while it waits.
 func TestALockIsNotKeptBesideACallerThatStepsAside(t *testing.T) {
 	const d = 5 * time.Second
-	for name, early := range map[string]bool{"before the first release": true, "while it is kept": false} {
-		t.Run(name, func(t *testing.T) {
-			recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-				m, other := zkrecipes.NewMutex(w.Client(nil), w.Path, zkrecipes.KeepFor(d)), zkrecipes.NewMutex(w.Client(nil), w.Path)
-				l := recipetest.LockOn(t, m)
-				if !early {
-					require.NoError(t, l.Release())
-					l = recipetest.LockOn(t, m)
-				}
-				require.NoError(t, w.Srv.SetCounter(w.Path, line.MaxNumber+1))
-				waiting := w.Waits(other)
-				require.True(t, waiting.Waiting())
-				require.Len(t, w.Line(), 1, "the caller is aside")
-				begin := time.Now()
-				for i := 0; waiting.Waiting() && i < 300; i++ { // always in use
-					next := w.Waits(m)
-					time.Sleep(time.Second)
-					require.NoError(t, l.Release())
-					synctest.Wait()
-					if !next.Waiting() {
-						l = next.Get()
-						continue
-					}
-					theirs := waiting.Get()
-					require.NoError(t, theirs.Release())
-					l = next.Get()
-					break
-				}
-				require.False(t, waiting.Waiting())
-				require.LessOrEqual(t, time.Since(begin), 2*d+2*time.Second)
-				require.NoError(t, l.Release())
-			})
-		})
-	}
+	recipetest.EachInBubble(t, map[string]bool{"before the first release": true, "while it is kept": false}, func(t *testing.T, w *recipetest.World, early bool) {
+		m, other := zkrecipes.NewMutex(w.Client(nil), w.Path, zkrecipes.KeepFor(d)), zkrecipes.NewMutex(w.Client(nil), w.Path)
+		l := recipetest.LockOn(t, m)
+		if !early {
+			require.NoError(t, l.Release())
+			l = recipetest.LockOn(t, m)
+		}
+		require.NoError(t, w.Srv.SetCounter(w.Path, line.MaxNumber+1))
+		waiting := w.Waits(other)
+		require.True(t, waiting.Waiting())
+		require.Len(t, w.Line(), 1, "the caller is aside")
+		begin := time.Now()
+		for i := 0; waiting.Waiting() && i < 300; i++ { // always in use
+			next := w.Waits(m)
+			time.Sleep(time.Second)
+			require.NoError(t, l.Release())
+			synctest.Wait()
+			if !next.Waiting() {
+				l = next.Get()
+				continue
+			}
+			theirs := waiting.Get()
+			require.NoError(t, theirs.Release())
+			l = next.Get()
+			break
+		}
+		require.False(t, waiting.Waiting())
+		require.LessOrEqual(t, time.Since(begin), 2*d+2*time.Second)
+		require.NoError(t, l.Release())
+	})
 }
 
 // Nobody has the lock that is kept when the caller steps aside, or ever again.
@@ -277,34 +269,30 @@ func TestAnIdleLockIsLeftForACallerThatStepsAside(t *testing.T) {
 
 // Locks below the path of a lock are no places in its line.
 func TestALockIsKeptAlsoIfOtherLocksArePathsBelowIt(t *testing.T) {
-	for name, waits := range map[string]bool{"free": false, "after a wait": true} {
-		t.Run(name, func(t *testing.T) {
-			recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-				below := recipetest.LockOn(t, zkrecipes.NewMutex(w.Client(nil), w.Path+"/below"))
-				m, other := w.Kept(nil), zkrecipes.NewMutex(w.Client(nil), w.Path)
-				var l *zkrecipes.Lease
-				if waits {
-					theirs := recipetest.LockOn(t, other)
-					call := w.Waits(m)
-					require.NoError(t, theirs.Release())
-					l = call.Get()
-				} else {
-					l = recipetest.LockOn(t, m)
-				}
-				require.NoError(t, l.Release())
-				require.Len(t, w.Line(), 1, "kept")
-				require.Empty(t, w.Requests(func() {
-					for range 10 {
-						require.NoError(t, recipetest.LockOn(t, m).Release())
-					}
-				}))
-				waiting := w.Waits(other)
-				require.False(t, waiting.Waiting(), "left at once")
-				require.NoError(t, waiting.Get().Release())
-				require.NoError(t, below.Release())
-			})
-		})
-	}
+	recipetest.EachInBubble(t, map[string]bool{"free": false, "after a wait": true}, func(t *testing.T, w *recipetest.World, waits bool) {
+		below := recipetest.LockOn(t, zkrecipes.NewMutex(w.Client(nil), w.Path+"/below"))
+		m, other := w.Kept(nil), zkrecipes.NewMutex(w.Client(nil), w.Path)
+		var l *zkrecipes.Lease
+		if waits {
+			theirs := recipetest.LockOn(t, other)
+			call := w.Waits(m)
+			require.NoError(t, theirs.Release())
+			l = call.Get()
+		} else {
+			l = recipetest.LockOn(t, m)
+		}
+		require.NoError(t, l.Release())
+		require.Len(t, w.Line(), 1, "kept")
+		require.Empty(t, w.Requests(func() {
+			for range 10 {
+				require.NoError(t, recipetest.LockOn(t, m).Release())
+			}
+		}))
+		waiting := w.Waits(other)
+		require.False(t, waiting.Waiting(), "left at once")
+		require.NoError(t, waiting.Get().Release())
+		require.NoError(t, below.Release())
+	})
 }
 
 // The wall clock jumps, so a call does not get the kept lock, and back, so the next one

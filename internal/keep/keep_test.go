@@ -53,22 +53,18 @@ func TestKeptLockIsTakenAgainWithoutARequest(t *testing.T) {
 }
 
 func TestALockThatIsNotKeptAnyMoreIsForgotten(t *testing.T) {
-	for name, end := range map[string]func(w *recipetest.World, core recipetest.Core){
+	recipetest.EachInBubble(t, map[string]func(w *recipetest.World, core recipetest.Core){
 		"d has passed":     func(*recipetest.World, recipetest.Core) { time.Sleep(recipetest.KeepFor) },
 		"client is closed": func(w *recipetest.World, core recipetest.Core) { require.NoError(w.T, core.Close()) },
-	} {
-		t.Run(name, func(t *testing.T) {
-			recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-				core := w.NewCore()
-				m := keep.New(core.MutexLine(w.Path), recipetest.KeepFor)
-				require.NoError(t, recipetest.Grab(t, m.Acquire, layout.KindLock).Release())
-				require.Equal(t, 1, keep.InUse(core.Client))
-				end(w, core)
-				synctest.Wait()
-				require.Zero(t, keep.InUse(core.Client))
-			})
-		})
-	}
+	}, func(t *testing.T, w *recipetest.World, end func(w *recipetest.World, core recipetest.Core)) {
+		core := w.NewCore()
+		m := keep.New(core.MutexLine(w.Path), recipetest.KeepFor)
+		require.NoError(t, recipetest.Grab(t, m.Acquire, layout.KindLock).Release())
+		require.Equal(t, 1, keep.InUse(core.Client))
+		end(w, core)
+		synctest.Wait()
+		require.Zero(t, keep.InUse(core.Client))
+	})
 }
 
 func TestKeptLockIsLeftOnceItWasNotUsedForD(t *testing.T) {

@@ -141,7 +141,7 @@ func TestACLsDoNotComeAndGo(t *testing.T) {
 // operator changes its ACL. One join does not know it yet, and then the places bear the
 // line's list.
 func TestAnACLThatChangedIsNoticedAtTheNextJoin(t *testing.T) {
-	eachInBubble(t, map[string]func(t *testing.T, conn *zk.Conn, path string){
+	recipetest.EachInBubble(t, map[string]func(t *testing.T, conn *zk.Conn, path string){
 		"made anew by another library": func(t *testing.T, conn *zk.Conn, path string) {
 			require.NoError(t, conn.Delete(path, -1))
 			_, err := conn.CreateContainer(path, nil, zk.FlagContainer, zk.WorldACL(zk.PermAll))

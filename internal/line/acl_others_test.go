@@ -33,7 +33,7 @@ func TestAPathThatLetsOthersInIsLoggedOnce(t *testing.T) {
 		opts   zkrecipes.Options
 		want   []string // "path=.. acl=.."
 	}
-	eachInBubble(t, map[string]row{
+	recipetest.EachInBubble(t, map[string]row{
 		"a line and its parent, by a client without credentials": {
 			locked(nil), zkrecipes.Options{Auth: secret},
 			[]string{"path=/apps/a acl=world:anyone:cdrwa", "path=/apps acl=world:anyone:cdrwa"},

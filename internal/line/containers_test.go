@@ -107,7 +107,7 @@ func TestOnlyLinesOfThisLibraryAreDeleted(t *testing.T) {
 		_, err := w.Bare().Create(w.Path, []byte(data), 0, all)
 		require.NoError(w.T, err)
 	}
-	eachInBubble(t, map[string]func(w *recipetest.World) error{
+	recipetest.EachInBubble(t, map[string]func(w *recipetest.World) error{
 		"a container of Curator's": func(w *recipetest.World) error {
 			_, err := w.Bare().CreateContainer(w.Path, nil, zk.FlagContainer, all)
 			lock(w, w.Path)
@@ -246,7 +246,7 @@ func TestManyLinesAreDeletedTogetherAndNotTooFast(t *testing.T) {
 }
 
 func TestADisconnectedClientDeletesLaterAndAnotherSessionGoesOn(t *testing.T) {
-	eachInBubble(t, map[string]func(w *recipetest.World, c *zkrecipes.Client){
+	recipetest.EachInBubble(t, map[string]func(w *recipetest.World, c *zkrecipes.Client){
 		"disconnected": func(w *recipetest.World, c *zkrecipes.Client) { w.Away(c); idles(5 * time.Second); w.Back() },
 		"expired": func(w *recipetest.World, c *zkrecipes.Client) {
 			require.True(w.T, w.Srv.Expire(recipetest.SessionID(c)))

@@ -344,7 +344,7 @@ func TestLockDelayLeavesNothingAfterARelease(t *testing.T) {
 
 // A reply that is lost, and a caller that leaves before it comes, delay nothing.
 func TestLockDelayIsNotCausedByAWaiter(t *testing.T) {
-	eachInBubble(t, map[string]func(t *testing.T, w *recipetest.World, a delayed){
+	recipetest.EachInBubble(t, map[string]func(t *testing.T, w *recipetest.World, a delayed){
 		"lost request": func(t *testing.T, w *recipetest.World, a delayed) {
 			w.Plan.Add(zktest.Fault{Do: zktest.Drop, Op: opHold})
 			require.NoError(t, recipetest.LockOn(t, a.Mutex).Release())

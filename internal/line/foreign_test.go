@@ -304,32 +304,3 @@ func TestASetOfAHoldersDataWakesNobodyButTheHolder(t *testing.T) {
 		w.Stands(a.Get())
 	})
 }
-
-// A set and a deletion by hand, however close, are an eviction: the holder's Commit fails, and the
-// next one is granted by a listing.
-func TestRealASetAndADeletionAreNoRelease(t *testing.T) {
-	const evictions = 200
-	path, taps, conn, seen := harness.NewPath(t), harness.NewTaps(harness.Server()), harness.Raw(t), recipetest.NewRecorder()
-	dial := func() *zkrecipes.Client {
-		return recipetest.Dial(t, &zkrecipes.Options{Dialer: taps.Dial, Trace: seen.Trace()})
-	}
-	holds, waits := dial(), dial()
-	holder := recipetest.Held(t, recipetest.Mutex(holds, path).Lock)
-	for i := range evictions {
-		a := recipetest.Later(t, recipetest.Mutex(waits, path).Lock)
-		seen.Nth(t, 1+i, "queued")
-		listings := taps.Count("getChildren2")
-		place := holder.Check().Path
-		_, err := conn.Set(place, []byte("released"), -1)
-		require.NoError(t, err)
-		require.NoError(t, conn.Delete(place, -1))
-		next := a.Get()
-		require.Equal(t, listings+1, taps.Count("getChildren2"))
-		require.Greater(t, next.Token(), holder.Token())
-		_, err = holder.Commit(t.Context())
-		require.ErrorIs(t, err, zkrecipes.ErrLost)
-		_, err = next.Commit(t.Context())
-		require.NoError(t, err)
-		holder, holds, waits = next, waits, holds
-	}
-}

@@ -72,7 +72,7 @@ func TestAWrongGuessIsNotBelieved(t *testing.T) {
 		data func(name string) string // of the line before the join, from the name of the holder's place
 		join []string                 // places of others that join before
 	}
-	eachInBubble(t, map[string]row{
+	recipetest.EachInBubble(t, map[string]row{
 		"another library's place has joined since": {nil, []string{foreign}},
 		"several have":                         {nil, []string{foreign, foreign}},
 		"no record":                            {func(string) string { return theirs }, nil},
@@ -110,7 +110,7 @@ func TestAWrongGuessIsNotBelieved(t *testing.T) {
 
 func TestAGuessThatHasLeftIsFoundOutByTheWatch(t *testing.T) {
 	const latency = time.Second
-	eachInBubble(t, map[string]func(t *testing.T, l *zkrecipes.Lease, before *harness.Call[*zkrecipes.Lease]){
+	recipetest.EachInBubble(t, map[string]func(t *testing.T, l *zkrecipes.Lease, before *harness.Call[*zkrecipes.Lease]){
 		"the holder releases": func(t *testing.T, l *zkrecipes.Lease, before *harness.Call[*zkrecipes.Lease]) { released(t, l, before) },
 		"a waiter gives up":   func(t *testing.T, _ *zkrecipes.Lease, before *harness.Call[*zkrecipes.Lease]) { before.Cancel(nil) },
 	}, func(t *testing.T, w *recipetest.World, leave func(t *testing.T, l *zkrecipes.Lease, before *harness.Call[*zkrecipes.Lease])) {

@@ -219,7 +219,7 @@ func TestPlaceOfALostJoinWhoseCallerHasLeftIsDeleted(t *testing.T) {
 }
 
 func TestSearchThatIsRefusedForLongSlowsDownAndEndsWithTheSessionOrTheClient(t *testing.T) {
-	eachInBubble(t, map[string]func(t *testing.T, w *recipetest.World, c *zkrecipes.Client){
+	recipetest.EachInBubble(t, map[string]func(t *testing.T, w *recipetest.World, c *zkrecipes.Client){
 		"it is answered":   func(t *testing.T, w *recipetest.World, c *zkrecipes.Client) { w.Plan.Stop() },
 		"session expires":  func(t *testing.T, w *recipetest.World, c *zkrecipes.Client) { w.Expire(c) },
 		"client is closed": func(t *testing.T, w *recipetest.World, c *zkrecipes.Client) { require.NoError(t, c.Close()) },
@@ -251,7 +251,7 @@ func TestNextCallOfABarrierIsNotCountedWithAPlaceThatIsLeft(t *testing.T) {
 		skip int // requests like the join
 		wait func(context.Context, *zkrecipes.Client) error
 	}
-	eachInBubble(t, map[string]row{
+	recipetest.EachInBubble(t, map[string]row{
 		"Barrier": {"/line/round", 1, func(ctx context.Context, c *zkrecipes.Client) error {
 			return only(zkrecipes.NewBarrier(c, "/line", 2).Wait)(ctx)
 		}},

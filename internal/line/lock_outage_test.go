@@ -50,39 +50,6 @@ func TestRealWaiterSurvivesAServerRestart(t *testing.T) {
 	}
 }
 
-// The holder's lease ends before its session expires, and the waiter is granted when
-// it does.
-func TestRealWaiterIsGrantedAfterTheHoldersSessionExpires(t *testing.T) {
-	t.Parallel()
-	for _, side := range recipetest.Sides {
-		t.Run(side.Name, func(t *testing.T) {
-			t.Parallel()
-			ctx, path := harness.Within(t, 2*time.Minute), harness.NewPath(t)
-			p := harness.NewProxy(t, harness.Server())
-			holder := recipetest.Held(t, side.Theirs(recipetest.DialTo(t, []string{p.Addr()}, &zkrecipes.Options{SessionTimeout: 8 * time.Second}), path).Lock)
-			work := holder.Context(ctx)
-			seen := recipetest.NewRecorder()
-			waiter := recipetest.Later(t, side.Ours(recipetest.Dial(t, &zkrecipes.Options{Trace: seen.Trace()}), path).Lock)
-			seen.Nth(t, 1, "queued")
-			require.NoError(t, holder.Err())
-
-			p.Stall()
-			next := waiter.Get()
-			require.ErrorIs(t, holder.Err(), zkrecipes.ErrLost, "the lease has ended before the waiter is granted")
-			require.ErrorIs(t, harness.Cause(t, work), zkrecipes.ErrLost)
-			require.Greater(t, next.Token(), holder.Token())
-
-			p.Resume()
-			require.ErrorIs(t, holder.Release(), zkrecipes.ErrLost)
-			_, err := holder.Commit(ctx)
-			require.ErrorIs(t, err, zkrecipes.ErrLost)
-			_, err = next.Commit(ctx)
-			require.NoError(t, err, "the old holder affects nobody else's place")
-			require.NoError(t, next.Release())
-		})
-	}
-}
-
 // A server that lost its data knows no session, and refuses clients that have seen a
 // later transaction than its own last one. Leases end with ErrLost, and clients go on
 // in new sessions.

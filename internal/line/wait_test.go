@@ -77,7 +77,7 @@ func TestAWaiterIsNotNextIfAnotherIsAhead(t *testing.T) {
 
 // The place behind lists the same predecessor once the waiter's place is gone, and holds.
 func TestAWaiterThatIsDeletedIsNotNextWhenItsPredecessorGoes(t *testing.T) {
-	eachInBubble(t, map[string]bool{"release first": true, "deletion first": false}, func(t *testing.T, w *recipetest.World, releaseFirst bool) {
+	recipetest.EachInBubble(t, map[string]bool{"release first": true, "deletion first": false}, func(t *testing.T, w *recipetest.World, releaseFirst bool) {
 		l := recipetest.LockOn(t, zkrecipes.NewMutex(w.Client(nil), w.Path))
 		ahead := w.LockLater(w.Stranger(nil)) // so that the waiter already watches its own place
 		a, behind := w.LockLater(w.Stranger(nil)), w.LockLater(w.Stranger(nil))

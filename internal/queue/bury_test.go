@@ -53,7 +53,7 @@ func TestBuryTakesAnItemFromItsConsumer(t *testing.T) {
 
 // The consumer acks before an event has told it: the servers refuse that.
 func TestAckOfAnItemThatWasBuriedSaysThatItIsGone(t *testing.T) {
-	eachInBubble(t, map[string]func(*testing.T, *zkrecipes.Item) error{
+	recipetest.EachInBubble(t, map[string]func(*testing.T, *zkrecipes.Item) error{
 		"Ack": func(t *testing.T, it *zkrecipes.Item) error { return it.Ack(t.Context()) },
 		"with ops": func(t *testing.T, it *zkrecipes.Item) error {
 			return it.Ack(t.Context(), zkrecipes.OpCreate("/x", nil, 0, nil))
@@ -101,7 +101,7 @@ func TestBuryOfAnItemThatNobodyHas(t *testing.T) {
 // While Bury's transaction is under way, the item is acked, given back, or taken by another
 // consumer. Bury ends the claim that there is then, and no other one.
 func TestBuryOfAnItemThatChangesHandsMeanwhile(t *testing.T) {
-	eachInBubble(t, map[string]bool{"taken": true, "free": false}, func(t *testing.T, w *recipetest.World, taken bool) {
+	recipetest.EachInBubble(t, map[string]bool{"taken": true, "free": false}, func(t *testing.T, w *recipetest.World, taken bool) {
 		q, other := w.Queue(w.Stranger(nil)), w.Queue(w.Stranger(&zkrecipes.Options{Identity: "other"}))
 		operator := w.Queue(w.Stranger(&zkrecipes.Options{Identity: "operator"}))
 		bury := func(id zkrecipes.ItemID, meanwhile func()) error {

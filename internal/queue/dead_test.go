@@ -82,7 +82,7 @@ func TestServeOutlivesAMoveThatOthersUndo(t *testing.T) {
 // The servers refuse to move an item to the dead letters. Serve goes on with the others, in
 // the meantime and for good, until the item can be moved.
 func TestServeGoesOnPastAnItemThatCannotBeMovedToTheDeadLetters(t *testing.T) {
-	eachInBubble(t, map[string]bool{"its handler failed": false, "its consumer died": true}, func(t *testing.T, w *recipetest.World, died bool) {
+	recipetest.EachInBubble(t, map[string]bool{"its handler failed": false, "its consumer died": true}, func(t *testing.T, w *recipetest.World, died bool) {
 		opts, log := recipetest.Logged()
 		q := w.QueueWith(w.Stranger(opts), &zkrecipes.QueueOptions{MaxAttempts: 1})
 		w.SpoilDeadLetters()

@@ -22,7 +22,7 @@ import (
 // The item is set aside, whatever ends it, and the log says so. What goes on with the
 // others does.
 func TestItemWithAForeignZnodeBelowIsSetAside(t *testing.T) {
-	eachInBubble(t, map[string]func(t *testing.T, w *recipetest.World, q *zkrecipes.Queue){
+	recipetest.EachInBubble(t, map[string]func(t *testing.T, w *recipetest.World, q *zkrecipes.Queue){
 		"served": func(t *testing.T, w *recipetest.World, q *zkrecipes.Queue) {
 			require.Equal(t, []string{"x", "y", "z"}, served(t, q, nil))
 		},
@@ -80,7 +80,7 @@ func TestItemThatTheServersMiscountIsDeleted(t *testing.T) {
 		end   func(*testing.T, *zkrecipes.Queue)
 		times int
 	}
-	eachInBubble(t, map[string]end{
+	recipetest.EachInBubble(t, map[string]end{
 		"ack": {ack, 4},
 		"ack with an operation": {func(t *testing.T, q *zkrecipes.Queue) {
 			require.NoError(t, recipetest.TakeOn(t, q).Ack(t.Context(), zkrecipes.OpCreate("/effect", nil, 0, nil)))
@@ -117,7 +117,7 @@ func TestItemThatTheServersMiscountIsDeleted(t *testing.T) {
 // A znode with the name of a claim keeps its item from being claimed. It need not be
 // readable. Consumers take the other items, and this one once the znode is gone.
 func TestUnreadableZnodeInAClaimsPlaceHoldsUpItsItemOnly(t *testing.T) {
-	eachInBubble(t, map[string][]zk.ACL{
+	recipetest.EachInBubble(t, map[string][]zk.ACL{
 		"readable": zk.WorldACL(zk.PermAll), "not readable": zk.DigestACL(zk.PermAll, "op", "secret"),
 	}, func(t *testing.T, w *recipetest.World, acl []zk.ACL) {
 		opts, log := recipetest.Logged()
@@ -196,7 +196,7 @@ func TestEachItemThatIsInTheWayIsTriedOnce(t *testing.T) {
 
 // Whoever reads that record deletes the znode that it names.
 func TestAClaimOfAnotherConsumerAndADoneItemAreNotCalledInTheWay(t *testing.T) {
-	eachInBubble(t, map[string]func(t *testing.T, w *recipetest.World){
+	recipetest.EachInBubble(t, map[string]func(t *testing.T, w *recipetest.World){
 		"a claim that this consumer may not read": func(t *testing.T, w *recipetest.World) {
 			other := w.Queue(w.Stranger(&zkrecipes.Options{Auth: []zkrecipes.Auth{{Scheme: "digest", Data: []byte("a:b")}}}))
 			_, err := other.TryTake(t.Context())

@@ -161,7 +161,7 @@ func TestItemThatHangsEachHandlerBecomesADeadLetter(t *testing.T) {
 // Serve runs no more handlers than Workers. When none returns it takes nothing, and when its
 // context ends it gives back what they had, and waits for them.
 func TestServeTakesNothingWhileNoHandlerReturns(t *testing.T) {
-	eachInBubble(t, map[string]time.Duration{"without DrainTimeout": 0, "with DrainTimeout": time.Second}, func(t *testing.T, w *recipetest.World, drain time.Duration) {
+	recipetest.EachInBubble(t, map[string]time.Duration{"without DrainTimeout": 0, "with DrainTimeout": time.Second}, func(t *testing.T, w *recipetest.World, drain time.Duration) {
 		options := limited()
 		options.Workers, options.DrainTimeout = 3, drain
 		options.Backoff = func(int) time.Duration { return time.Hour }
@@ -197,7 +197,7 @@ func TestServeTakesNothingWhileNoHandlerReturns(t *testing.T) {
 // The item of a handler that has overrun its time is acked by the handler itself, while it stays
 // claimed for the back-off, or is lost before. There is nothing to give back.
 func TestOverrunOfAnItemThatIsOver(t *testing.T) {
-	eachInBubble(t, map[string]func(*testing.T, *zkrecipes.Queue, *zkrecipes.Item){
+	recipetest.EachInBubble(t, map[string]func(*testing.T, *zkrecipes.Queue, *zkrecipes.Item){
 		"acked late": func(t *testing.T, _ *zkrecipes.Queue, it *zkrecipes.Item) {
 			time.Sleep(12 * time.Second)
 			recipetest.AckOn(t, it)
@@ -235,7 +235,7 @@ func TestOverrunOfAnItemThatIsOver(t *testing.T) {
 
 // An operator buries the item of a handler, which learns why its context has ended.
 func TestHandlerWhoseItemIsBuriedIsToldSo(t *testing.T) {
-	eachInBubble(t, map[string]time.Duration{"with HandlerTimeout": time.Hour, "with the longest": math.MaxInt64, "without": 0}, func(t *testing.T, w *recipetest.World, limit time.Duration) {
+	recipetest.EachInBubble(t, map[string]time.Duration{"with HandlerTimeout": time.Hour, "with the longest": math.MaxInt64, "without": 0}, func(t *testing.T, w *recipetest.World, limit time.Duration) {
 		q := w.QueueWith(w.Stranger(nil), &zkrecipes.QueueOptions{HandlerTimeout: limit})
 		ids := recipetest.PutOn(t, q, "hangs", "next")
 		var causes []error

@@ -51,16 +51,7 @@ func (p part) remove(t testing.TB, w *recipetest.World, conn *zk.Conn) {
 // beforeAndAfter runs f in worlds of their own: for a fault that comes before a request is
 // carried out, and for one that comes after it.
 func beforeAndAfter(t *testing.T, f func(t *testing.T, w *recipetest.World, after bool)) {
-	eachInBubble(t, map[string]bool{"after=false": false, "after=true": true}, f)
-}
-
-// eachInBubble runs f for each of the cases, in a world of its own.
-func eachInBubble[C any](t *testing.T, cases map[string]C, f func(t *testing.T, w *recipetest.World, c C)) {
-	for name, c := range cases {
-		t.Run(name, func(t *testing.T) {
-			recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) { f(t, w, c) })
-		})
-	}
+	recipetest.EachInBubble(t, map[string]bool{"after=false": false, "after=true": true}, f)
 }
 
 // engine returns a queue as it is below the API.
@@ -187,7 +178,7 @@ func failures(t *testing.T, q *zkrecipes.Queue) (all []zkrecipes.Failure) {
 	return all
 }
 
-// eachOf is like eachInBubble for cases that need no names.
+// eachOf is like EachInBubble for cases that need no names.
 func eachOf[C any](t *testing.T, cases []C, f func(t *testing.T, w *recipetest.World, c C)) {
 	for _, c := range cases {
 		t.Run(fmt.Sprint(c), func(t *testing.T) {

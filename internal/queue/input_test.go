@@ -1,7 +1,6 @@
 package queue_test
 
 import (
-	"context"
 	"crypto/rand"
 	"math"
 	"net"
@@ -24,7 +23,7 @@ import (
 
 // Invalid input, sizes, permissions, and servers that refuse requests.
 
-func TestQueueErrorsNameTheInvalidPathOrOption(t *testing.T) {
+func TestQueueErrorsNameTheInvalidOption(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		c, ctx, conn := w.Stranger(nil), t.Context(), w.Bare()
 		put := func(path string, opts *zkrecipes.QueueOptions) error {
@@ -32,14 +31,6 @@ func TestQueueErrorsNameTheInvalidPathOrOption(t *testing.T) {
 			return err
 		}
 		require.Empty(t, w.Requests(func() {
-			for path, want := range map[string]string{
-				"":    `"": path is empty`,
-				"/a/": `/a/: path ends with "/"`,
-			} {
-				for what, err := range callsOn(zkrecipes.NewQueue(c, path, nil), ctx) {
-					require.EqualError(t, err, "zkrecipes: "+what+" "+want)
-				}
-			}
 			for want, opts := range map[string]*zkrecipes.QueueOptions{
 				`QueueOptions.MaxLen is -1`:                                              {MaxLen: -1},
 				`QueueOptions.MaxItemBytes is -1`:                                        {MaxItemBytes: -1},
@@ -63,47 +54,6 @@ func TestQueueErrorsNameTheInvalidPathOrOption(t *testing.T) {
 		require.EqualError(t, put(w.Path, nil), "zkrecipes: put into "+w.Path+`: path is used by a version with another layout: "zkrecipes/9 queue"`)
 		_, err = w.Queue(c).Take(ctx)
 		require.ErrorContains(t, err, "layout")
-	})
-}
-
-// callsOn calls everything that a Queue has, and returns the errors by the calls' names in
-// texts.
-func callsOn(q *zkrecipes.Queue, ctx context.Context) map[string]error {
-	errs := map[string]error{}
-	_, errs["put into"] = q.Put(ctx, nil)
-	_, errs["take from"] = q.Take(ctx)
-	_, errs["count"] = q.Len(ctx)
-	_, errs["peek into"] = q.Peek(ctx)
-	_, errs["purge"] = q.Purge(ctx)
-	_, errs["find an item of"] = q.Find(ctx, "x")
-	_, errs["redrive"] = q.Redrive(ctx, 1)
-	errs["remove an item of"] = q.Remove(ctx, "x")
-	errs["bury an item of"] = q.Bury(ctx, "x")
-	errs["serve"] = q.Serve(ctx, func(context.Context, *zkrecipes.Item) error { return nil })
-	for _, err := range q.Items(ctx) {
-		errs["list"] = err
-	}
-	return errs
-}
-
-func TestQueueRejectsNilArgumentsAndAClosedClient(t *testing.T) {
-	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-		var nilQueue *zkrecipes.Queue
-		for q, want := range map[*zkrecipes.Queue]string{
-			nilQueue: `"": not made by NewQueue`, {}: `"": not made by NewQueue`, zkrecipes.NewQueue(nil, "/x", nil): "/x: nil client",
-		} {
-			for what, err := range callsOn(q, t.Context()) {
-				require.EqualError(t, err, "zkrecipes: "+what+" "+want)
-			}
-		}
-		_, err := nilQueue.DeadLetters().Put(t.Context(), nil)
-		require.EqualError(t, err, `zkrecipes: put into "": not made by NewQueue`)
-		q := w.Queue(w.Stranger(nil))
-		require.EqualError(t, q.Serve(t.Context(), nil), "zkrecipes: serve "+w.Path+": nil function")
-		require.NoError(t, w.ClientOf(q).Close())
-		for what, err := range callsOn(q, t.Context()) {
-			require.ErrorIs(t, err, zkrecipes.ErrClosed, what)
-		}
 	})
 }
 

@@ -25,7 +25,7 @@ import (
 // the flag is deleted, the holder notices at once, else at its Ack or Nack. The item is
 // delivered again.
 func TestItemWhoseClaimIsDeletedIsLostAndDeliveredAgain(t *testing.T) {
-	eachInBubble(t, parts, func(t *testing.T, w *recipetest.World, deleted part) {
+	recipetest.EachInBubble(t, parts, func(t *testing.T, w *recipetest.World, deleted part) {
 		q, other, conn := w.Queue(w.Stranger(nil)), w.Queue(w.Stranger(nil)), w.Bare()
 		recipetest.PutOn(t, q, "x")
 		it := recipetest.TakeOn(t, q)
@@ -124,7 +124,7 @@ func TestSweepDeletesNoClaimMadeSinceItFoundNone(t *testing.T) {
 // that is created next. Tools delete a tree in one transaction, or one znode after the
 // other: then a waiter may be evicted first.
 func TestTakersRecoverWhenTheQueueIsDeleted(t *testing.T) {
-	eachInBubble(t, map[string]func(t *testing.T, w *recipetest.World, conn *zk.Conn){
+	recipetest.EachInBubble(t, map[string]func(t *testing.T, w *recipetest.World, conn *zk.Conn){
 		"in one transaction": func(t *testing.T, w *recipetest.World, conn *zk.Conn) { recipetest.RemoveTree(t, conn, w.Path) },
 		"leaves first": func(t *testing.T, w *recipetest.World, conn *zk.Conn) {
 			all := recipetest.Tree(t, conn, w.Path)

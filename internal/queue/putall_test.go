@@ -25,7 +25,7 @@ func TestBatchFillsSegmentsInOneTransaction(t *testing.T) {
 		before, batch int
 		want          []int
 	}
-	eachInBubble(t, map[string]batch{
+	recipetest.EachInBubble(t, map[string]batch{
 		"one item a segment":          {1, 0, 3, []int{1, 1, 1, 0}},
 		"to the end of a segment":     {5, 2, 3, []int{5, 0}},
 		"beyond the end of a segment": {5, 2, 4, []int{5, 1}},
@@ -74,7 +74,7 @@ func TestBatchWakesTheConsumerThatSleepsOnAFullSegment(t *testing.T) {
 // Somebody else fills and seals the segment that a producer knows, and more. A put goes on behind, and
 // a batch stays together.
 func TestPutGoesOnBehindASegmentThatOthersSealed(t *testing.T) {
-	eachInBubble(t, map[string]int{"one item": 1, "a batch": 8}, func(t *testing.T, w *recipetest.World, n int) {
+	recipetest.EachInBubble(t, map[string]int{"one item": 1, "a batch": 8}, func(t *testing.T, w *recipetest.World, n int) {
 		q, other := w.Small(10, nil), w.Small(3, nil)
 		recipetest.PutOn(t, q, "0")
 		recipetest.PutAllOn(t, other, 1, 9)
@@ -121,7 +121,7 @@ func TestLargestBatchFitsIntoARequest(t *testing.T) {
 // producer fills that segment with its second put, or its first if it did not know it.
 func TestItemsAreDeliveredBeyondTheEndOfASegmentsCounter(t *testing.T) {
 	for ahead := range int32(4) {
-		eachInBubble(t, map[string]bool{"known": true, "unknown": false}, func(t *testing.T, w *recipetest.World, known bool) {
+		recipetest.EachInBubble(t, map[string]bool{"known": true, "unknown": false}, func(t *testing.T, w *recipetest.World, known bool) {
 			q, consumer := w.Queue(w.Stranger(nil)), w.Queue(w.Stranger(nil))
 			recipetest.Warm(t, consumer)
 			if known {

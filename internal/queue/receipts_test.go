@@ -76,7 +76,7 @@ func TestCallsGoOnWhenAllReceiptsWereDeleted(t *testing.T) {
 		call    func(t *testing.T, w *recipetest.World, q *zkrecipes.Queue)
 		deleted string
 	}
-	eachInBubble(t, map[string]use{
+	recipetest.EachInBubble(t, map[string]use{
 		"Put": {put, "/puts"}, "Put without a queue": {put, ""}, "Purge": {purge, "/puts"}, "Purge without a queue": {purge, ""},
 		"AckPut": {func(t *testing.T, w *recipetest.World, q *zkrecipes.Queue) {
 			ackPutOn(t, recipetest.TakeOn(t, q), zkrecipes.NewQueue(w.ClientOf(q), "/next", nil), "moved")
@@ -154,7 +154,7 @@ func TestPutsAndAcksAreUncertainIfTheirReceiptsAreDeletedWithTheQueue(t *testing
 		},
 	}
 	for _, parent := range []bool{false, true} {
-		eachInBubble(t, calls, func(t *testing.T, w *recipetest.World, call func(*testing.T, *zkrecipes.Queue, *zkrecipes.Item) error) {
+		recipetest.EachInBubble(t, calls, func(t *testing.T, w *recipetest.World, call func(*testing.T, *zkrecipes.Queue, *zkrecipes.Item) error) {
 			q, conn := w.Queue(w.Stranger(nil)), w.Bare()
 			recipetest.PutOn(t, q, "x")
 			it := recipetest.TakeOn(t, q)

@@ -81,7 +81,7 @@ func TestRemovalsDeleteTheSegmentsThatTheyEmpty(t *testing.T) {
 			require.NoError(t, q.Remove(t.Context(), id))
 		}
 	}
-	eachInBubble(t, map[string]func(*testing.T, *zkrecipes.Queue, []zkrecipes.ItemID){
+	recipetest.EachInBubble(t, map[string]func(*testing.T, *zkrecipes.Queue, []zkrecipes.ItemID){
 		"Remove": removeAll,
 		"Remove, the last first": func(t *testing.T, q *zkrecipes.Queue, ids []zkrecipes.ItemID) {
 			slices.Reverse(ids)
@@ -134,7 +134,7 @@ func TestRemovalThatIsRefusedIsAnError(t *testing.T) {
 // An operator removes the item that a consumer is about to claim. The consumer is alone, so it goes on
 // in order.
 func TestOneWorkerGoesOnInOrderAfterTheItemThatItClaimsWasRemoved(t *testing.T) {
-	eachInBubble(t, map[string]func(ctx context.Context, q *zkrecipes.Queue, id zkrecipes.ItemID) error{
+	recipetest.EachInBubble(t, map[string]func(ctx context.Context, q *zkrecipes.Queue, id zkrecipes.ItemID) error{
 		"Remove": func(ctx context.Context, q *zkrecipes.Queue, id zkrecipes.ItemID) error { return q.Remove(ctx, id) },
 		"Bury":   func(ctx context.Context, q *zkrecipes.Queue, id zkrecipes.ItemID) error { return q.Bury(ctx, id) },
 	}, func(t *testing.T, w *recipetest.World, remove func(context.Context, *zkrecipes.Queue, zkrecipes.ItemID) error) {

@@ -244,7 +244,7 @@ func TestADistantProducerIsNotOvertakenForEver(t *testing.T) {
 // A batch needs more room than there is. Those behind it leave it its turn, though there is
 // room for them. One of a dead process is overtaken once it could have been put.
 func TestABatchThatWaitsForRoomIsNotOvertaken(t *testing.T) {
-	eachInBubble(t, map[string]bool{"alive": false, "dead": true}, func(t *testing.T, w *recipetest.World, dead bool) {
+	recipetest.EachInBubble(t, map[string]bool{"alive": false, "dead": true}, func(t *testing.T, w *recipetest.World, dead bool) {
 		ack := w.Fills(4)
 		batch, link := w.BoundedWithLink(4)
 		all := harness.Go(t, func(ctx context.Context) ([]zkrecipes.ItemID, error) { return batch.PutAll(ctx, make([][]byte, 3)...) })

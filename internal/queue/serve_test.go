@@ -123,7 +123,7 @@ func TestServeReturnsNilIfOnlyAnAckOutlastsTheDrainTimeout(t *testing.T) {
 // those behind it. Meanwhile it does not hold them up, although there is one worker. After MaxAttempts
 // it becomes a dead letter, as it was put: the exported fields are the handler's to change.
 func TestItemWhoseHandlerFailsComesBackAndEndsAmongTheDeadLetters(t *testing.T) {
-	eachInBubble(t, map[string]func(it *zkrecipes.Item){
+	recipetest.EachInBubble(t, map[string]func(it *zkrecipes.Item){
 		"data": func(it *zkrecipes.Item) { it.Data[0] = 'B' },
 		"fields": func(it *zkrecipes.Item) {
 			it.ID, it.Data, it.Attempt, it.Failure = "mine", nil, 1<<30, zkrecipes.Failure{Queue: "/mine"}
@@ -211,7 +211,7 @@ func TestWorkersGoOnIfOtherHandlersSucceed(t *testing.T) {
 			return err
 		},
 	}
-	eachInBubble(t, ways, func(t *testing.T, w *recipetest.World, succeed func(context.Context, *zkrecipes.Item, *zkrecipes.Queue) error) {
+	recipetest.EachInBubble(t, ways, func(t *testing.T, w *recipetest.World, succeed func(context.Context, *zkrecipes.Item, *zkrecipes.Queue) error) {
 		c := w.Stranger(nil)
 		q := w.QueueWith(c, hourly(1))
 		to := zkrecipes.NewQueue(c, "/next", nil)
@@ -236,7 +236,7 @@ func TestWorkersGoOnIfOtherHandlersSucceed(t *testing.T) {
 // A worker's error is Serve's, although its context ends while the others finish. And a
 // Client that is closed is no shutdown of Serve.
 func TestServeReturnsWhatEndedItFirst(t *testing.T) {
-	eachInBubble(t, map[string]error{"evicted": zkrecipes.ErrEvicted, "closed": zkrecipes.ErrClosed}, func(t *testing.T, w *recipetest.World, want error) {
+	recipetest.EachInBubble(t, map[string]error{"evicted": zkrecipes.ErrEvicted, "closed": zkrecipes.ErrClosed}, func(t *testing.T, w *recipetest.World, want error) {
 		q := w.QueueWith(w.Stranger(nil), &zkrecipes.QueueOptions{Workers: 2})
 		recipetest.PutOn(t, q, "x")
 		a := recipetest.ServeLater(t, q, func(context.Context, *zkrecipes.Item) error {
@@ -334,7 +334,7 @@ func TestServeWaitsForAnAckNoLongerThanASessionTimeout(t *testing.T) {
 // Serve's context ends during an outage, and a handler returns. The ack was not sent, or
 // its reply never comes.
 func TestServeEndsWithItsLeasesIfItsContextEndsDuringAnOutage(t *testing.T) {
-	eachInBubble(t, map[string]bool{"sent": true, "not sent": false}, func(t *testing.T, w *recipetest.World, sent bool) {
+	recipetest.EachInBubble(t, map[string]bool{"sent": true, "not sent": false}, func(t *testing.T, w *recipetest.World, sent bool) {
 		q := w.Queue(w.Stranger(nil))
 		recipetest.PutOn(t, q, "x")
 		began, finish := make(chan *zkrecipes.Item, 2), make(chan struct{})

@@ -38,7 +38,7 @@ func TestClaimWhoseReplyIsLostIsMadeOnce(t *testing.T) {
 		t.Run(op, func(t *testing.T) {
 			cases := maps.Clone(parts)
 			cases["nothing"], cases["the item, too"] = part{}, part{true, true, true}
-			eachInBubble(t, cases, func(t *testing.T, w *recipetest.World, deleted part) {
+			recipetest.EachInBubble(t, cases, func(t *testing.T, w *recipetest.World, deleted part) {
 				q, conn := w.Queue(w.Stranger(nil)), w.Bare()
 				recipetest.Warm(t, q)
 				sentAgain(w, op, true)
@@ -115,7 +115,7 @@ func TestAckOfAClaimThatWasDeletedIsLost(t *testing.T) {
 		}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			eachInBubble(t, parts, func(t *testing.T, w *recipetest.World, deleted part) {
+			recipetest.EachInBubble(t, parts, func(t *testing.T, w *recipetest.World, deleted part) {
 				q, conn := w.Queue(w.Stranger(nil)), w.Bare()
 				to := zkrecipes.NewQueue(w.ClientOf(q), "/next", nil)
 				recipetest.PutOn(t, to, "before")

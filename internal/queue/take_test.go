@@ -224,7 +224,7 @@ func TestServeBeginsNoHandlerOnceItsContextHasEnded(t *testing.T) {
 // A claim ends just as its item is handed out. Either no consumer gets the item, or that was an
 // attempt: no consumer sees an attempt that another one has seen.
 func TestAnAttemptIsSeenOnce(t *testing.T) {
-	eachInBubble(t, map[string]bool{"ended before": false, "ended after": true}, func(t *testing.T, w *recipetest.World, after bool) {
+	recipetest.EachInBubble(t, map[string]bool{"ended before": false, "ended after": true}, func(t *testing.T, w *recipetest.World, after bool) {
 		q := engine(w.NewCore(), w.Path, queue.Options{})
 		recipetest.PutOn(t, w.Queue(w.Stranger(nil)), "x")
 		items, err := q.Take(t.Context(), 1)

@@ -107,6 +107,26 @@ func (m BarrierCase) Arrives(t testing.TB, c *zkrecipes.Client, path string) *ha
 	return harness.Go(t, m.Arrive(c, path, 2))
 }
 
+// ArrivesIn starts a member of the barrier that tests in bubbles use, and returns when it sleeps or is
+// through.
+func (m BarrierCase) ArrivesIn(w *World, c *zkrecipes.Client) *harness.Call[Arrival] {
+	return settled(m.Arrives(w.T, c, m.Path))
+}
+
+// Passes requires that the members get through, and that they leave nothing.
+func (m BarrierCase) Passes(w *World, members ...*harness.Call[Arrival]) {
+	w.T.Helper()
+	m.Pass(w.T, members...)
+	MembersLeft()
+	require.Empty(w.T, w.Srv.Children(m.Path))
+}
+
+// WaitsIn starts a member of a round of n in the session of c, and returns when it sleeps or is
+// through.
+func (w *World) WaitsIn(c *zkrecipes.Client, n int) *harness.Call[int] {
+	return settled(WaitLater(w.T, zkrecipes.NewBarrier(c, "/b", n)))
+}
+
 // Try returns the error of a member of a barrier of two.
 func (m BarrierCase) Try(ctx context.Context, c *zkrecipes.Client, path string) error {
 	_, err := m.Arrive(c, path, 2)(ctx)
@@ -317,5 +337,5 @@ func EachRequest(t *testing.T, mishaps []zktest.Fault, f func(t *testing.T, faul
 
 // Met reports whether the only fault of the plan has fired.
 func (w *World) Met() bool {
-	return firedOf(w.Plan) > 0
+	return FiredOf(w.Plan) > 0
 }

@@ -51,6 +51,13 @@ func InBubble(t *testing.T, f func(t *testing.T, w *World), opts ...zktest.Optio
 	})
 }
 
+// EachInBubble runs f for each case, in a bubble of its own.
+func EachInBubble[C any](t *testing.T, cases map[string]C, f func(t *testing.T, w *World, c C), opts ...zktest.Option) {
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) { InBubble(t, func(t *testing.T, w *World) { f(t, w, c) }, opts...) })
+	}
+}
+
 // Client returns a Client that has used the line once. The lock must be free.
 func (w *World) Client(opts *zkrecipes.Options) *zkrecipes.Client {
 	w.T.Helper()

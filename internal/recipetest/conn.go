@@ -84,28 +84,15 @@ func (w *World) WaitsInLine() (*harness.Call[*zkrecipes.Lease], *zkrecipes.Clien
 }
 
 // Shorten makes connections whose handshakes ask for another session timeout.
-func (w *World) Shorten(timeout *atomic.Int64) func(context.Context, string, string) (net.Conn, error) {
-	return func(ctx context.Context, network, addr string) (net.Conn, error) {
-		nc, err := w.Srv.DialContext(ctx, network, addr)
-		if ms := timeout.Load(); err == nil && ms != 0 {
-			nc = &shortened{Conn: nc, ms: uint32(ms)}
+func (w *World) Shorten(timeout *atomic.Int64) dialFunc {
+	taps := harness.NewTapsVia(w.Srv.DialContext)
+	taps.OnWrite(func(_ *harness.Tap, op string, frame []byte) (bool, error) {
+		if ms := timeout.Load(); op == "connect" && ms != 0 {
+			binary.BigEndian.PutUint32(frame[16:], uint32(ms)) // behind length, version and zxid
 		}
-		return nc, err
-	}
-}
-
-type shortened struct {
-	net.Conn
-	ms   uint32
-	done bool
-}
-
-func (c *shortened) Write(b []byte) (int, error) {
-	if !c.done {
-		c.done = true
-		binary.BigEndian.PutUint32(b[16:], c.ms) // behind length, version and zxid
-	}
-	return c.Conn.Write(b)
+		return false, nil
+	})
+	return taps.Dial
 }
 
 // Ahead makes connections to the world's server on which, while on is set, all replies seem to come from

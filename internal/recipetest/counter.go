@@ -71,8 +71,13 @@ func (w *World) CrowdCounter(t *testing.T, x *zkrecipes.Counter) {
 	require.Equal(t, before+1, w.Srv.Counts().Requests[OpCountInTurn], "it stood in line: %v", w.Srv.Counts().Requests)
 }
 
-// firedOf returns how often faults of the plan have fired.
-func firedOf(p *zktest.Plan) (n int) {
+// Adds begins to add, and returns when the call sleeps.
+func Adds(t testing.TB, x *zkrecipes.Counter, delta int64) *harness.Call[int64] {
+	return settled(CountLater(t, x, delta))
+}
+
+// FiredOf returns how often faults of the plan have fired.
+func FiredOf(p *zktest.Plan) (n int) {
 	for _, fired := range p.Fired() {
 		n += fired
 	}
@@ -88,14 +93,14 @@ func (w *World) AddsSurvive(t *testing.T, prepare func(*testing.T, *World, *zkre
 		y.sum = v
 	}
 	w.Plan.Stop()
-	before := firedOf(w.Plan)
+	before := FiredOf(w.Plan)
 	w.Plan.Add(fault)
 	var calls []*harness.Call[int64]
 	for i := range 3 { // of different sizes, so that the sum tells which were added
 		calls = append(calls, CountLater(t, x, 1<<i))
 	}
 	time.Sleep(time.Minute)
-	fired := firedOf(w.Plan) - before
+	fired := FiredOf(w.Plan) - before
 	w.Plan.Stop()
 	for i, a := range calls {
 		v, err := a.Wait()

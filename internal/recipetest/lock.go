@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"runtime"
 	"slices"
 	"strings"
@@ -55,6 +56,22 @@ func OwnPath(t *testing.T) string {
 func (w *World) Has(path string) bool {
 	parent := cmp.Or(zkconn.Parent(path), "/")
 	return slices.Contains(w.Srv.Children(parent), path[strings.LastIndexByte(path, '/')+1:])
+}
+
+// MakeLocks makes locks below dir that have been used: a model and n copies, 0000 and so on.
+func MakeLocks(t testing.TB, c *zkrecipes.Client, dir string, n int) {
+	t.Helper()
+	require.NoError(t, zkrecipes.NewMutex(c, dir+"/model").Do(t.Context(), Nothing))
+	data, _, err := c.Get(t.Context(), dir+"/model")
+	require.NoError(t, err)
+	ops := make([]zkrecipes.Op, n)
+	for i := range ops {
+		ops[i] = zkrecipes.OpCreate(fmt.Sprintf("%s/%04d", dir, i), data, 0, nil)
+	}
+	for part := range slices.Chunk(ops, 200) {
+		_, err := c.Commit(t.Context(), part...)
+		require.NoError(t, err)
+	}
 }
 
 // Busy reports whether the server has got a request of that operation.

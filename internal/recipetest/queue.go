@@ -3,12 +3,10 @@ package recipetest
 import (
 	"bytes"
 	"context"
-	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"slices"
 	"strconv"
 	"strings"
@@ -23,7 +21,6 @@ import (
 
 	"github.com/zkrecipes/zkrecipes"
 	"github.com/zkrecipes/zkrecipes/internal/harness"
-	"github.com/zkrecipes/zkrecipes/internal/jute"
 	"github.com/zkrecipes/zkrecipes/internal/queuelog"
 	"github.com/zkrecipes/zkrecipes/internal/tuning"
 	"github.com/zkrecipes/zkrecipes/zktest"
@@ -167,47 +164,40 @@ func Names(n int) (all []string) {
 	return all
 }
 
-// Crowd is a set of clients of an in-process server. It counts what each client
-// writes, so that a test can tell which clients a change wakes.
+// Crowd is a set of clients of an in-process server, with what each client writes, so that a test can
+// tell which clients a change wakes.
 type Crowd struct {
-	W      *World
-	writes []*atomic.Int64
+	W    *World
+	taps []*harness.Taps
 }
 
 func (cr *Crowd) Client() *zkrecipes.Client {
-	writes := new(atomic.Int64)
-	cr.writes = append(cr.writes, writes)
-	return cr.W.Stranger(&zkrecipes.Options{Dialer: func(ctx context.Context, network, addr string) (net.Conn, error) {
-		nc, err := cr.W.Srv.DialContext(ctx, network, addr)
-		return countingConn{nc, writes}, err
-	}})
+	taps := harness.NewTapsVia(cr.W.Srv.DialContext)
+	cr.taps = append(cr.taps, taps)
+	return cr.W.Stranger(&zkrecipes.Options{Dialer: taps.Dial})
 }
 
-type countingConn struct {
-	net.Conn
-	writes *atomic.Int64
-}
-
-// Write counts everything but pings.
-func (o countingConn) Write(b []byte) (int, error) {
-	if len(b) != 12 || int32(binary.BigEndian.Uint32(b[4:])) != jute.XidPing {
-		o.writes.Add(1)
+// writes returns how many frames but pings each client has written.
+func (cr *Crowd) writes() (all []int) {
+	for _, taps := range cr.taps {
+		n := -taps.Count("ping")
+		for _, tap := range taps.All() {
+			n += len(tap.Sent())
+		}
+		all = append(all, n)
 	}
-	return o.Conn.Write(b)
+	return all
 }
 
 // Woken runs f, waits until all clients sleep again, and returns how many of them
 // have written something.
 func (cr *Crowd) Woken(f func()) (n int) {
 	synctest.Wait()
-	before := make([]int64, len(cr.writes))
-	for i, writes := range cr.writes {
-		before[i] = writes.Load()
-	}
+	before := cr.writes()
 	f()
 	synctest.Wait()
-	for i, writes := range cr.writes {
-		if writes.Load() != before[i] {
+	for i, writes := range cr.writes() {
+		if writes != before[i] {
 			n++
 		}
 	}
@@ -416,32 +406,32 @@ func (w *World) Fills(n int) (ack func()) {
 	return func() { AckedOn(w.T, taker) }
 }
 
-// records collects what is logged.
-type records struct {
+// Records collects what is logged.
+type Records struct {
 	mu  sync.Mutex
 	buf bytes.Buffer
 }
 
-func (l *records) Write(b []byte) (int, error) {
+func (l *Records) Write(b []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.buf.Write(b)
 }
 
-func (l *records) String() string {
+func (l *Records) String() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.buf.String()
 }
 
 // Logged returns options with a Logger, and its records.
-func Logged() (*zkrecipes.Options, *records) {
-	l := &records{}
+func Logged() (*zkrecipes.Options, *Records) {
+	l := &Records{}
 	return &zkrecipes.Options{Logger: slog.New(slog.NewJSONHandler(l, nil))}, l
 }
 
 // Sessions returns the records that name a session: level, message and session.
-func (l *records) Sessions(t *testing.T) (all []string) {
+func (l *Records) Sessions(t *testing.T) (all []string) {
 	for line := range strings.Lines(l.String()) {
 		var r struct{ Level, Msg, Session string }
 		require.NoError(t, json.Unmarshal([]byte(line), &r))

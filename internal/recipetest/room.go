@@ -44,15 +44,15 @@ func (w *World) RoomFor(n int) *zkrecipes.Options {
 }
 
 // Warnings are the warnings of a Logger, each a line of text.
-type Warnings struct{ records }
+type Warnings struct{ Records }
 
 func (l *Warnings) Logger() *slog.Logger {
-	return slog.New(slog.NewTextHandler(&l.records, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	return slog.New(slog.NewTextHandler(&l.Records, &slog.HandlerOptions{Level: slog.LevelWarn}))
 }
 
 // Verbose returns a logger that keeps the records of all levels.
 func (l *Warnings) Verbose() *slog.Logger {
-	return slog.New(slog.NewTextHandler(&l.records, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	return slog.New(slog.NewTextHandler(&l.Records, &slog.HandlerOptions{Level: slog.LevelDebug}))
 }
 
 // With returns the records that contain text.

@@ -16,7 +16,7 @@ import (
 )
 
 // The rule that doc.go states under "The end of a session", over all recipes.
-// Members of barriers are an exception: TestAMemberIsLostWithItsSession in internal/barrier.
+// Members of barriers are an exception: TestAMemberIsLostWithItsSession in barrier_test.go.
 
 func TestWhatWaitsWaitsOnInTheNextSession(t *testing.T) {
 	type wait struct {

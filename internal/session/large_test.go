@@ -65,19 +65,15 @@ var largeCalls = map[string]func(ctx context.Context, c *zkrecipes.Client, bytes
 }
 
 func TestNoRequestAboveMaxBufferIsSent(t *testing.T) {
-	for name, call := range largeCalls {
-		t.Run(name, func(t *testing.T) {
-			recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-				c := w.Client(&zkrecipes.Options{MaxBuffer: smallBuffer})
-				before := w.Srv.Counts()
-				err := call(harness.Within(t, time.Minute), c, smallBuffer)
-				require.ErrorIs(t, err, zkrecipes.ErrTooLarge)
-				require.NotErrorIs(t, err, zkrecipes.ErrUncertain)
-				require.ErrorContains(t, err, "servers accept 65536 (jute.maxbuffer)")
-				require.Zero(t, w.Srv.Counts().Sub(before).Requests["connect"], "no connection is lost")
-			}, zktest.MaxFrame(smallBuffer))
-		})
-	}
+	recipetest.EachInBubble(t, largeCalls, func(t *testing.T, w *recipetest.World, call func(context.Context, *zkrecipes.Client, int) error) {
+		c := w.Client(&zkrecipes.Options{MaxBuffer: smallBuffer})
+		before := w.Srv.Counts()
+		err := call(harness.Within(t, time.Minute), c, smallBuffer)
+		require.ErrorIs(t, err, zkrecipes.ErrTooLarge)
+		require.NotErrorIs(t, err, zkrecipes.ErrUncertain)
+		require.ErrorContains(t, err, "servers accept 65536 (jute.maxbuffer)")
+		require.Zero(t, w.Srv.Counts().Sub(before).Requests["connect"], "no connection is lost")
+	}, zktest.MaxFrame(smallBuffer))
 }
 
 func TestARequestOfMaxBufferPassesAndOneByteMoreIsNotSent(t *testing.T) {

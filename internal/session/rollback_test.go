@@ -1,11 +1,11 @@
 package session_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"slices"
 	"strings"
 	"sync"
@@ -31,15 +31,15 @@ import (
 
 // report has what a Client has said of a rollback.
 type report struct {
+	log    recipetest.Records
 	mu     sync.Mutex
-	log    bytes.Buffer
 	traced int
 	ended  error // of the session that has expired
 }
 
 func (r *report) options() *zkrecipes.Options {
 	return &zkrecipes.Options{
-		Logger: slog.New(slog.NewTextHandler(r, &slog.HandlerOptions{Level: slog.LevelError})),
+		Logger: slog.New(slog.NewTextHandler(&r.log, &slog.HandlerOptions{Level: slog.LevelError})),
 		Trace: &zkrecipes.Trace{Session: func(e zkrecipes.TraceSession) {
 			r.mu.Lock()
 			defer r.mu.Unlock()
@@ -51,12 +51,6 @@ func (r *report) options() *zkrecipes.Options {
 			}
 		}},
 	}
-}
-
-func (r *report) Write(b []byte) (int, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.log.Write(b)
 }
 
 // said returns the error records, and how many events of the trace there were.
@@ -78,30 +72,44 @@ func lockedBy(w *recipetest.World, c *zkrecipes.Client) *zkrecipes.Lease {
 // Servers whose zxids are lower than what a session has seen do not answer its handshakes, as
 // when a standalone server was restored from a backup.
 func TestServersThatAreBehindASessionAreReportedAndTheSessionEnds(t *testing.T) {
-	for name, restarts := range map[string]bool{"it has expired there": false, "it lives on, since they restart": true} {
+	for name, tt := range map[string]struct {
+		restarts bool
+		latency  time.Duration // an attempt may take 1.67 s
+	}{
+		"it has expired there": {}, "it lives on, since they restart": {restarts: true}, "it lives on, far away": {true, 600 * time.Millisecond},
+	} {
 		t.Run(name, func(t *testing.T) {
 			recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 				var said report
 				var ahead atomic.Bool
 				ahead.Store(true)
 				opts := said.options()
-				opts.Dialer = w.Ahead(&ahead)
+				link, before := harness.NewLink(w.Srv), w.Ahead(&ahead)
+				link.SetLatency(tt.latency)
+				opts.Dialer = func(ctx context.Context, network, addr string) (net.Conn, error) {
+					if ahead.Load() {
+						return before(ctx, network, addr)
+					}
+					return link.Dial(ctx, network, addr)
+				}
 				c := w.Client(opts)
 				l := recipetest.LockOn(t, zkrecipes.NewMutex(c, w.Path))
-				id := recipetest.SessionID(c)
+				place, id := l.Check().Path, recipetest.SessionID(c)
 				ahead.Store(false)
 				w.Srv.Disconnect(id)
-				for range 6 { // half a session timeout each
-					if synctest.Wait(); restarts && recipetest.SessionID(c) == id {
+				for n := 0; n < 10 && recipetest.SessionID(c) == id; n++ { // half a session timeout each
+					if synctest.Wait(); tt.restarts {
 						w.Srv.Restore(w.Srv.Snapshot()) // its sessions live for their timeouts from now on
 					}
 					time.Sleep(recipetest.DefaultSessionTimeout / 2)
 				}
 				require.ErrorIs(t, l.Err(), zkrecipes.ErrLost)
+				require.False(t, w.Has(place), "the client has closed the session, unless it had expired")
+				link.SetLatency(0)
 				require.NoError(t, lockedBy(w, c).Release(), "in a new session, which has seen nothing")
 				log, _ := said.said()
 				require.ErrorIs(t, said.ended, zk.ErrSessionExpired)
-				require.Equal(t, restarts, strings.Contains(said.ended.Error(), "given up"), said.ended)
+				require.Equal(t, tt.restarts, strings.Contains(said.ended.Error(), "given up"), said.ended)
 				require.Equal(t, 1, strings.Count(log, "\n"), log)
 				require.Contains(t, log, "servers are behind what this session has seen; they have lost data")
 				require.Contains(t, log, fmt.Sprintf("session=%s server=%s", wire.SessionName(id), w.Srv.Addr()))
@@ -180,24 +188,20 @@ func TestAWaiterWhosePlaceTheServersHaveLostJoinsAgainThoughTheConnectionIsLostT
 
 // The first connection tells only by its watches that the place is gone, before it is lost itself.
 func TestAWaiterWhosePlaceTheServersHaveLostJoinsAgainThoughTheComparisonIsLost(t *testing.T) {
-	for name, fault := range map[string]zktest.Fault{
+	recipetest.EachInBubble(t, map[string]zktest.Fault{
 		"once":             {Op: "getEphemerals", Do: zktest.Drop, Times: 2}, // of both clients
 		"more than once":   {Op: "getEphemerals", Do: zktest.Drop, Times: 6},
 		"before any reply": {Op: "setWatches", Do: zktest.Drop, After: true, Times: 2},
-	} {
-		t.Run(name, func(t *testing.T) {
-			recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-				a, b := w.Client(nil), w.Client(nil)
-				free := w.Srv.Snapshot()
-				recipetest.LockOn(t, zkrecipes.NewMutex(a, w.Path))
-				waits := w.LockLater(b) // it watches its own place, and one that will be lost too
-				time.Sleep(3 * time.Second)
-				w.Plan.Add(fault)
-				w.Srv.Restore(free)
-				require.NoError(t, waits.Get().Release())
-			})
-		})
-	}
+	}, func(t *testing.T, w *recipetest.World, fault zktest.Fault) {
+		a, b := w.Client(nil), w.Client(nil)
+		free := w.Srv.Snapshot()
+		recipetest.LockOn(t, zkrecipes.NewMutex(a, w.Path))
+		waits := w.LockLater(b) // it watches its own place, and one that will be lost too
+		time.Sleep(3 * time.Second)
+		w.Plan.Add(fault)
+		w.Srv.Restore(free)
+		require.NoError(t, waits.Get().Release())
+	})
 }
 
 func TestAResumedSessionCostsOneRequest(t *testing.T) {

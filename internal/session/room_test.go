@@ -148,31 +148,27 @@ func TestARefusedCreateIsGivenBack(t *testing.T) {
 
 // What may exist counts until the servers tell whether it does.
 func TestALostReplyCounts(t *testing.T) {
-	for name, after := range map[string]bool{"carried out": true, "not carried out": false} {
-		t.Run(name, func(t *testing.T) {
-			recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-				c := w.Client(nil)
-				l := recipetest.LockOn(t, zkrecipes.NewMutex(c, "/held"))
-				held := c.Status().ZnodeBytes
-				w.Plan.Add(zktest.Fault{Do: zktest.Drop, After: after, Op: recipetest.OpJoin}, zktest.Fault{Do: zktest.Refuse, Times: -1})
-				a := w.LockLater(c)
-				require.Greater(t, c.Status().ZnodeBytes, held, "its outcome is not known")
-				w.Back()
-				require.NoError(t, a.Get().Release())
-				w.Covered(c)
-				before := c.Status().ZnodeBytes
+	recipetest.EachInBubble(t, map[string]bool{"carried out": true, "not carried out": false}, func(t *testing.T, w *recipetest.World, after bool) {
+		c := w.Client(nil)
+		l := recipetest.LockOn(t, zkrecipes.NewMutex(c, "/held"))
+		held := c.Status().ZnodeBytes
+		w.Plan.Add(zktest.Fault{Do: zktest.Drop, After: after, Op: recipetest.OpJoin}, zktest.Fault{Do: zktest.Refuse, Times: -1})
+		a := w.LockLater(c)
+		require.Greater(t, c.Status().ZnodeBytes, held, "its outcome is not known")
+		w.Back()
+		require.NoError(t, a.Get().Release())
+		w.Covered(c)
+		before := c.Status().ZnodeBytes
 
-				op := zkrecipes.OpCreate("/e", nil, zk.FlagEphemeral, nil)
-				w.Plan.Add(zktest.Fault{Do: zktest.Drop, After: after, Op: "multi(check,create)"})
-				_, err := l.Commit(t.Context(), op)
-				require.ErrorIs(t, err, zkrecipes.ErrUncertain)
-				require.Greater(t, c.Status().ZnodeBytes, before)
-				_, err = l.Commit(t.Context(), zkrecipes.OpDelete("/e", -1))
-				require.Equal(t, after, err == nil, "%v", err)
-				require.Equal(t, after, c.Status().ZnodeBytes == before)
-			})
-		})
-	}
+		op := zkrecipes.OpCreate("/e", nil, zk.FlagEphemeral, nil)
+		w.Plan.Add(zktest.Fault{Do: zktest.Drop, After: after, Op: "multi(check,create)"})
+		_, err := l.Commit(t.Context(), op)
+		require.ErrorIs(t, err, zkrecipes.ErrUncertain)
+		require.Greater(t, c.Status().ZnodeBytes, before)
+		_, err = l.Commit(t.Context(), zkrecipes.OpDelete("/e", -1))
+		require.Equal(t, after, err == nil, "%v", err)
+		require.Equal(t, after, c.Status().ZnodeBytes == before)
+	})
 }
 
 func TestASessionThatLosesRepliesNowAndThenDoesNotFillUp(t *testing.T) {

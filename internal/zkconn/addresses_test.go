@@ -166,44 +166,36 @@ var dead = map[string]dialFunc{"refuses": refuses, "drops SYNs": drops, "silent"
 const attempt = 10 * time.Second / 6
 
 func TestDialFindsTheAddressOfANameThatServes(t *testing.T) {
-	for how, dial := range dead {
-		t.Run(how, func(t *testing.T) {
-			recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-				n := newNetwork(w, map[string][]string{"zk.example": {"10.0.0.1", "10.0.0.2"}})
-				n.become(dial, "10.0.0.1:2181")
-				var slowest time.Duration
-				for range 20 { // the order is random
-					began := time.Now()
-					c := n.client("zk.example")
-					slowest = max(slowest, time.Since(began))
-					require.Equal(t, "zk.example (10.0.0.2:2181)", c.Status().Server)
-					require.NoError(t, c.Close())
-				}
-				require.NotZero(t, n.dials()["10.0.0.1:2181"])
-				require.LessOrEqual(t, slowest, attempt+20*time.Millisecond)
-				t.Log("Dial took at most", slowest)
-			})
-		})
-	}
+	recipetest.EachInBubble(t, dead, func(t *testing.T, w *recipetest.World, dial dialFunc) {
+		n := newNetwork(w, map[string][]string{"zk.example": {"10.0.0.1", "10.0.0.2"}})
+		n.become(dial, "10.0.0.1:2181")
+		var slowest time.Duration
+		for range 20 { // the order is random
+			began := time.Now()
+			c := n.client("zk.example")
+			slowest = max(slowest, time.Since(began))
+			require.Equal(t, "zk.example (10.0.0.2:2181)", c.Status().Server)
+			require.NoError(t, c.Close())
+		}
+		require.NotZero(t, n.dials()["10.0.0.1:2181"])
+		require.LessOrEqual(t, slowest, attempt+20*time.Millisecond)
+		t.Log("Dial took at most", slowest)
+	})
 }
 
 func TestLeaseOutlivesTheAddressOfItsConnection(t *testing.T) {
-	for how, dial := range dead {
-		t.Run(how, func(t *testing.T) {
-			recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-				n := newNetwork(w, map[string][]string{"zk.example": {"10.0.0.1", "10.0.0.2", "10.0.0.3"}})
-				c := n.client("zk.example")
-				l := recipetest.Held(t, zkrecipes.NewMutex(c, w.Path).Lock)
-				for _, lost := range []string{"10.0.0.1:2181", "10.0.0.2:2181"} {
-					n.become(dial, lost)
-					time.Sleep(2 * recipetest.DefaultSessionTimeout)
-					require.NoError(t, l.Err())
-				}
-				require.Equal(t, "zk.example (10.0.0.3:2181)", c.Status().Server)
-				require.NoError(t, l.Release())
-			})
-		})
-	}
+	recipetest.EachInBubble(t, dead, func(t *testing.T, w *recipetest.World, dial dialFunc) {
+		n := newNetwork(w, map[string][]string{"zk.example": {"10.0.0.1", "10.0.0.2", "10.0.0.3"}})
+		c := n.client("zk.example")
+		l := recipetest.Held(t, zkrecipes.NewMutex(c, w.Path).Lock)
+		for _, lost := range []string{"10.0.0.1:2181", "10.0.0.2:2181"} {
+			n.become(dial, lost)
+			time.Sleep(2 * recipetest.DefaultSessionTimeout)
+			require.NoError(t, l.Err())
+		}
+		require.Equal(t, "zk.example (10.0.0.3:2181)", c.Status().Server)
+		require.NoError(t, l.Release())
+	})
 }
 
 func TestLeaseOutlivesAllAddressesOfItsName(t *testing.T) {
@@ -211,7 +203,7 @@ func TestLeaseOutlivesAllAddressesOfItsName(t *testing.T) {
 		n.set("zk.example", "10.0.0.3", "10.0.0.4")
 		n.become(drops, "10.0.0.1:2181", "10.0.0.2:2181")
 	}
-	for when, change := range map[string]func(n *network){
+	recipetest.EachInBubble(t, map[string]func(n *network){
 		"they change while it is connected": move,
 		"they change once it is not": func(n *network) {
 			n.become(drops, "10.0.0.1:2181", "10.0.0.2:2181")
@@ -222,26 +214,22 @@ func TestLeaseOutlivesAllAddressesOfItsName(t *testing.T) {
 			n.slow(5 * time.Second)
 			move(n)
 		},
-	} {
-		t.Run(when, func(t *testing.T) {
-			recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-				n := newNetwork(w, map[string][]string{"zk.example": {"10.0.0.1", "10.0.0.2"}})
-				c := n.client("zk.example")
-				l := recipetest.Held(t, zkrecipes.NewMutex(c, w.Path).Lock)
-				change(n)
-				time.Sleep(recipetest.DefaultSessionTimeout)
-				require.NoError(t, l.Err())
-				require.Contains(t, []string{"zk.example (10.0.0.3:2181)", "zk.example (10.0.0.4:2181)"}, c.Status().Server)
-				before := n.dials()
-				n.become(nil) // the next attempts are at the new addresses alone
-				time.Sleep(time.Second)
-				require.True(t, c.Status().Connected)
-				require.Equal(t, before["10.0.0.1:2181"], n.dials()["10.0.0.1:2181"])
-				require.Equal(t, before["10.0.0.2:2181"], n.dials()["10.0.0.2:2181"])
-				require.NoError(t, l.Release())
-			})
-		})
-	}
+	}, func(t *testing.T, w *recipetest.World, change func(n *network)) {
+		n := newNetwork(w, map[string][]string{"zk.example": {"10.0.0.1", "10.0.0.2"}})
+		c := n.client("zk.example")
+		l := recipetest.Held(t, zkrecipes.NewMutex(c, w.Path).Lock)
+		change(n)
+		time.Sleep(recipetest.DefaultSessionTimeout)
+		require.NoError(t, l.Err())
+		require.Contains(t, []string{"zk.example (10.0.0.3:2181)", "zk.example (10.0.0.4:2181)"}, c.Status().Server)
+		before := n.dials()
+		n.become(nil) // the next attempts are at the new addresses alone
+		time.Sleep(time.Second)
+		require.True(t, c.Status().Connected)
+		require.Equal(t, before["10.0.0.1:2181"], n.dials()["10.0.0.1:2181"])
+		require.Equal(t, before["10.0.0.2:2181"], n.dials()["10.0.0.2:2181"])
+		require.NoError(t, l.Release())
+	})
 }
 
 // The first of two name servers is dead, for example.
@@ -283,30 +271,26 @@ func TestAddressesStayWhileTheNameCannotBeLookedUp(t *testing.T) {
 }
 
 func TestNamesThatAreNotLookedUpHoldUpNoOther(t *testing.T) {
-	for how, takes := range map[string]time.Duration{"there is no such host": 0, "no name server answers": time.Hour} {
-		t.Run(how, func(t *testing.T) {
-			recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-				n := newNetwork(w, map[string][]string{})
-				n.slow(takes)
-				began := time.Now()
-				c := n.client("zk1.example", "10.0.0.9:2182", "zk2.example")
-				require.LessOrEqual(t, time.Since(began), 50*time.Millisecond)
-				require.Equal(t, "10.0.0.9:2182", c.Status().Server)
+	recipetest.EachInBubble(t, map[string]time.Duration{"there is no such host": 0, "no name server answers": time.Hour}, func(t *testing.T, w *recipetest.World, takes time.Duration) {
+		n := newNetwork(w, map[string][]string{})
+		n.slow(takes)
+		began := time.Now()
+		c := n.client("zk1.example", "10.0.0.9:2182", "zk2.example")
+		require.LessOrEqual(t, time.Since(began), 50*time.Millisecond)
+		require.Equal(t, "10.0.0.9:2182", c.Status().Server)
 
-				l := recipetest.Held(t, zkrecipes.NewMutex(c, w.Path).Lock)
-				n.slow(0)
-				n.set("zk1.example", "10.0.0.1")
-				n.become(drops, "10.0.0.9:2182")
-				if takes == 0 {
-					time.Sleep(5 * time.Second)
-					require.NoError(t, l.Err())
-				} else {
-					time.Sleep(2 * time.Minute) // the lookups under way are given up
-				}
-				require.Equal(t, "zk1.example (10.0.0.1:2181)", c.Status().Server)
-			})
-		})
-	}
+		l := recipetest.Held(t, zkrecipes.NewMutex(c, w.Path).Lock)
+		n.slow(0)
+		n.set("zk1.example", "10.0.0.1")
+		n.become(drops, "10.0.0.9:2182")
+		if takes == 0 {
+			time.Sleep(5 * time.Second)
+			require.NoError(t, l.Err())
+		} else {
+			time.Sleep(2 * time.Minute) // the lookups under way are given up
+		}
+		require.Equal(t, "zk1.example (10.0.0.1:2181)", c.Status().Server)
+	})
 }
 
 func TestDialSaysWhichNameItCannotLookUp(t *testing.T) {

@@ -132,20 +132,16 @@ func TestTLSConnectsOnlyToVerifiedServers(t *testing.T) {
 func TestDialGivesUpWithItsContextWhateverTheServerDoes(t *testing.T) {
 	ways := maps.Clone(dead)
 	ways["does not reply to credentials"] = nil
-	for how, dial := range ways {
-		t.Run(how, func(t *testing.T) {
-			recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-				if dial == nil {
-					dial = w.Srv.DialContext
-					w.Plan.Add(zktest.Fault{Do: zktest.Withhold, Op: "auth", Times: -1})
-				}
-				ctx := harness.Within(t, 100*time.Millisecond)
-				c, err := zkrecipes.Dial(ctx, []string{"zk.test"}, &zkrecipes.Options{Dialer: dial, Auth: []zkrecipes.Auth{{Scheme: "digest", Data: []byte("app:secret")}}})
-				require.Nil(t, c)
-				require.ErrorIs(t, err, context.DeadlineExceeded)
-				deadline, _ := ctx.Deadline()
-				require.Less(t, time.Since(deadline), recipetest.PromptClose)
-			})
-		})
-	}
+	recipetest.EachInBubble(t, ways, func(t *testing.T, w *recipetest.World, dial dialFunc) {
+		if dial == nil {
+			dial = w.Srv.DialContext
+			w.Plan.Add(zktest.Fault{Do: zktest.Withhold, Op: "auth", Times: -1})
+		}
+		ctx := harness.Within(t, 100*time.Millisecond)
+		c, err := zkrecipes.Dial(ctx, []string{"zk.test"}, &zkrecipes.Options{Dialer: dial, Auth: []zkrecipes.Auth{{Scheme: "digest", Data: []byte("app:secret")}}})
+		require.Nil(t, c)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		deadline, _ := ctx.Deadline()
+		require.Less(t, time.Since(deadline), recipetest.PromptClose)
+	})
 }

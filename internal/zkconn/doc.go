@@ -39,4 +39,19 @@
 //     go-zookeeper. There is none at all.
 //   - Z9: A session that no server serves is closed, but not before ValidUntil has passed: until then
 //     its leases are believed.
+//
+// # go-zookeeper
+//
+// These faults of v1.0.4 are the reasons for some of the code. What is fixed there can go here.
+//
+//   - After a session has expired, a Conn opens another one and sends it what is queued (dial).
+//   - It dials without a pause, and does not notice meanwhile that it was closed (pace, endLoop).
+//   - Before it dials the first server of its list again, it fails what is queued and sleeps for a
+//     second. Close takes a second while disconnected. Names are resolved once (provider).
+//   - It dials servers that are behind the session's zxid forever (wire.Session.Probe).
+//   - It notices a silent server after two thirds of the timeout, and at first after seven timeouts
+//     (wire/receive.go).
+//   - It returns errors of the socket to callers, and may hang if a write fails during Close (W8).
+//   - It hangs if the connection is lost while it presents credentials again, and panics if the server
+//     grants a timeout of 0 (wire/handshake.go).
 package zkconn

@@ -47,47 +47,43 @@ func TestSessionWhoseCredentialIsRefusedIsGivenUp(t *testing.T) {
 }
 
 func TestSessionWhoseWatchesCannotBeArmedAgainIsGivenUp(t *testing.T) {
-	for name, fault := range map[string]*zktest.Fault{
+	recipetest.EachInBubble(t, map[string]*zktest.Fault{
 		"they exceed the frame limit": nil,
 		"they are refused":            {Do: zktest.Answer, Op: "setWatches", Code: -1, Times: -1},
 		"they are answered too late":  {Do: zktest.Delay, Op: "setWatches", For: 6 * time.Second, Times: -1},
-	} {
-		t.Run(name, func(t *testing.T) {
-			recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-				other := w.Client(nil)
-				const waiters = 100
-				var holding []*zkrecipes.Lease
-				for i := range waiters {
-					holding = append(holding, recipetest.Held(t, zkrecipes.NewMutex(other, fmt.Sprint(w.Path, i)).Lock))
-				}
-				var log recipetest.Warnings
-				c := w.Client(&zkrecipes.Options{Logger: log.Logger()})
-				l := recipetest.Held(t, zkrecipes.NewMutex(c, w.Path).Lock)
-				var waiting []*harness.Call[*zkrecipes.Lease]
-				for i := range waiters {
-					waiting = append(waiting, recipetest.LockLater(t, zkrecipes.NewMutex(c, fmt.Sprint(w.Path, i))))
-				}
-				synctest.Wait()
-				rival := w.LockLater(w.Stranger(nil))
-				if fault != nil {
-					w.Plan.Add(*fault)
-				}
-				require.True(t, w.Srv.Disconnect(recipetest.SessionID(c)))
-				w.RequireGivenUp(l, &log)
-				require.NoError(t, rival.Get().Release())
-				w.Plan.Stop()
-				for _, a := range waiting {
-					require.True(t, a.Waiting(), "it goes on in the next session")
-				}
-				for _, l := range holding {
-					require.NoError(t, l.Release())
-				}
-				for _, a := range waiting {
-					require.NoError(t, a.Get().Release())
-				}
-			}, zktest.MaxFrame(4<<10))
-		})
-	}
+	}, func(t *testing.T, w *recipetest.World, fault *zktest.Fault) {
+		other := w.Client(nil)
+		const waiters = 100
+		var holding []*zkrecipes.Lease
+		for i := range waiters {
+			holding = append(holding, recipetest.Held(t, zkrecipes.NewMutex(other, fmt.Sprint(w.Path, i)).Lock))
+		}
+		var log recipetest.Warnings
+		c := w.Client(&zkrecipes.Options{Logger: log.Logger()})
+		l := recipetest.Held(t, zkrecipes.NewMutex(c, w.Path).Lock)
+		var waiting []*harness.Call[*zkrecipes.Lease]
+		for i := range waiters {
+			waiting = append(waiting, recipetest.LockLater(t, zkrecipes.NewMutex(c, fmt.Sprint(w.Path, i))))
+		}
+		synctest.Wait()
+		rival := w.LockLater(w.Stranger(nil))
+		if fault != nil {
+			w.Plan.Add(*fault)
+		}
+		require.True(t, w.Srv.Disconnect(recipetest.SessionID(c)))
+		w.RequireGivenUp(l, &log)
+		require.NoError(t, rival.Get().Release())
+		w.Plan.Stop()
+		for _, a := range waiting {
+			require.True(t, a.Waiting(), "it goes on in the next session")
+		}
+		for _, l := range holding {
+			require.NoError(t, l.Release())
+		}
+		for _, a := range waiting {
+			require.NoError(t, a.Get().Release())
+		}
+	}, zktest.MaxFrame(4<<10))
 }
 
 // A session that is served again in time goes on, and its lease with it. What it was
@@ -113,24 +109,20 @@ func TestSessionThatIsServedAgainInTimeGoesOn(t *testing.T) {
 // A lease is believed until ValidUntil. Whatever becomes of the connections, the session
 // must not be closed before that.
 func TestSessionOfAnIdleHolderIsNotGivenUpWhileConnectionsFlap(t *testing.T) {
-	for name, opts := range map[string]*zkrecipes.Options{"holder": nil, "a credential": {Auth: []zkrecipes.Auth{{Scheme: "digest", Data: []byte("user:password")}}}} {
-		t.Run(name, func(t *testing.T) {
-			recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-				c := w.Client(opts)
-				l := recipetest.Held(t, zkrecipes.NewMutex(c, w.Path).Lock)
-				time.Sleep(2 * time.Second)
-				w.Flap(c, 300*time.Millisecond)
-				require.NoError(t, l.Release())
-			})
-		})
-	}
+	recipetest.EachInBubble(t, map[string]*zkrecipes.Options{"holder": nil, "a credential": {Auth: []zkrecipes.Auth{{Scheme: "digest", Data: []byte("user:password")}}}}, func(t *testing.T, w *recipetest.World, opts *zkrecipes.Options) {
+		c := w.Client(opts)
+		l := recipetest.Held(t, zkrecipes.NewMutex(c, w.Path).Lock)
+		time.Sleep(2 * time.Second)
+		w.Flap(c, 300*time.Millisecond)
+		require.NoError(t, l.Release())
+	})
 }
 
 // During an election servers close connections without an answer, for as long as it
 // takes. That they had answered before does not count. A server that was down may serve
 // when it is back, whatever it did before.
 func TestSessionIsNotGivenUpWhereServersMayServeAgain(t *testing.T) {
-	for name, outage := range map[string]func(w *recipetest.World, id int64){
+	recipetest.EachInBubble(t, map[string]func(w *recipetest.World, id int64){
 		"a long election": func(w *recipetest.World, id int64) {
 			w.Srv.Disconnect(id)
 			time.Sleep(200 * time.Millisecond) // it connects
@@ -155,57 +147,15 @@ func TestSessionIsNotGivenUpWhereServersMayServeAgain(t *testing.T) {
 			w.Plan.Add(zktest.Fault{Do: zktest.Drop, After: true, Op: "connect", Skip: 1})
 			time.Sleep(4 * time.Second)
 		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-				waiting, c := w.WaitsInLine()
-				id := recipetest.SessionID(c)
-				outage(w, id)
-				w.Plan.Stop()
-				time.Sleep(3 * time.Second)
-				require.Equal(t, id, recipetest.SessionID(c))
-				require.True(t, waiting.Waiting())
-			})
-		})
-	}
-}
-
-// A server that has lost transactions closes each connection without a word.
-func TestSessionIsGivenUpAtServersThatAreBehindIt(t *testing.T) {
-	for name, latency := range map[string]time.Duration{"near": 0, "far": 600 * time.Millisecond} { // an attempt may take 1.67 s
-		t.Run(name, func(t *testing.T) {
-			recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-				var lost atomic.Bool
-				var on atomic.Bool
-				on.Store(true)
-				link, before := harness.NewLink(w.Srv), w.Ahead(&on)
-				link.SetLatency(latency)
-				var log recipetest.Warnings
-				c := w.Client(&zkrecipes.Options{Logger: log.Logger(), Dialer: func(ctx context.Context, network, addr string) (net.Conn, error) {
-					if lost.Load() {
-						return link.Dial(ctx, network, addr)
-					}
-					return before(ctx, network, addr)
-				}})
-				l := recipetest.Held(t, zkrecipes.NewMutex(c, w.Path).Lock)
-				id := recipetest.SessionID(c)
-				lost.Store(true)
-				w.Srv.Disconnect(id)
-				for range 10 { // half a session timeout each
-					if recipetest.SessionID(c) == id {
-						w.Srv.Restore(w.Srv.Snapshot()) // its sessions live for their timeouts from now on
-					}
-					time.Sleep(recipetest.DefaultSessionTimeout / 2)
-				}
-				require.NotEqual(t, id, recipetest.SessionID(c))
-				over := log.With(`msg="session over"`)
-				require.Len(t, over, 1)
-				require.Contains(t, over[0], "given up")
-				require.False(t, w.Has(l.Check().Path))
-				recipetest.RequireUsable(t, c)
-			})
-		})
-	}
+	}, func(t *testing.T, w *recipetest.World, outage func(w *recipetest.World, id int64)) {
+		waiting, c := w.WaitsInLine()
+		id := recipetest.SessionID(c)
+		outage(w, id)
+		w.Plan.Stop()
+		time.Sleep(3 * time.Second)
+		require.Equal(t, id, recipetest.SessionID(c))
+		require.True(t, waiting.Waiting())
+	})
 }
 
 // The server is seen once in more than a session timeout then.
@@ -382,19 +332,6 @@ func TestHolderHearsInTimeWhateverTheTimerWaitsFor(t *testing.T) {
 	}
 }
 
-// deafened is a connection that drops what the client writes, once it is deaf.
-type deafened struct {
-	net.Conn
-	deaf *atomic.Bool
-}
-
-func (c deafened) Write(b []byte) (int, error) {
-	if c.deaf.Load() {
-		return len(b), nil
-	}
-	return c.Conn.Write(b)
-}
-
 // Events pass, and requests do not. A place that is granted late must not be believed for
 // longer than the session.
 func TestContextOfALateGrantEndsWithTheSessionsClock(t *testing.T) {
@@ -405,10 +342,9 @@ func TestContextOfALateGrantEndsWithTheSessionsClock(t *testing.T) {
 		require.NoError(t, err)
 		var deaf atomic.Bool
 		var session zkrecipes.TraceSession
-		c := w.Stranger(&zkrecipes.Options{Dialer: func(ctx context.Context, network, addr string) (net.Conn, error) {
-			nc, err := w.Srv.DialContext(ctx, network, addr)
-			return deafened{nc, &deaf}, err
-		}, Trace: &zkrecipes.Trace{Session: func(e zkrecipes.TraceSession) {
+		taps := harness.NewTapsVia(w.Srv.DialContext)
+		taps.OnWrite(func(*harness.Tap, string, []byte) (bool, error) { return deaf.Load(), nil })
+		c := w.Stranger(&zkrecipes.Options{Dialer: taps.Dial, Trace: &zkrecipes.Trace{Session: func(e zkrecipes.TraceSession) {
 			if e.State == zkrecipes.SessionConnected {
 				session = e
 			}

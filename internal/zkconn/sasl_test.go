@@ -182,20 +182,13 @@ func TestALeaseOutlivesAFaultAtAnyStepOfTheExchange(t *testing.T) {
 					l := recipetest.LockOn(t, zkrecipes.NewMutex(c, w.Path))
 					w.Plan.Add(fault)
 					require.True(t, w.Srv.Disconnect(recipetest.SessionID(c)))
-					harness.Eventually(t, "the session is resumed", func() bool { return fired(w.Plan) == 1 && c.Status().Connected })
+					harness.Eventually(t, "the session is resumed", func() bool { return recipetest.FiredOf(w.Plan) == 1 && c.Status().Connected })
 					w.Stands(l)
 					require.NoError(t, l.Release())
 				})
 			})
 		}
 	}
-}
-
-func fired(p *zktest.Plan) (n int) {
-	for _, times := range p.Fired() {
-		n += times
-	}
-	return n
 }
 
 func TestTheSessionExpiresInTheMiddleOfTheExchange(t *testing.T) {

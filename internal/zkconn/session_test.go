@@ -19,8 +19,7 @@ import (
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
 
-// Sessions under faults of the network and of servers. What go-zookeeper does on its
-// own is in bare_test.go.
+// Sessions under faults of the network and of servers.
 
 // cut ends a session's connection, and makes its client dial in vain until taps.Release.
 func cut(w *recipetest.World, session int64, taps *harness.Taps) {

@@ -8,7 +8,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -274,24 +273,8 @@ func fullScene(t *testing.T, srv *zktest.Server, locks int) (leave func()) {
 	_, err := zkrecipes.NewCounter(a, "/counters/invoices").Add(ctx, 4711)
 	require.NoError(t, err)
 	require.NoError(t, zkrecipes.NewGate(a, "/gates/maintenance").Shut(ctx))
-	makeLocks(t, a, locks)
+	recipetest.MakeLocks(t, a, "/orders", locks)
 	return leave
-}
-
-// makeLocks makes locks that have been used.
-func makeLocks(t *testing.T, c *zkrecipes.Client, n int) {
-	t.Helper()
-	require.NoError(t, lock(t, c, "/orders/model").Release())
-	data, _, err := c.Get(t.Context(), "/orders/model")
-	require.NoError(t, err)
-	ops := make([]zkrecipes.Op, n)
-	for i := range ops {
-		ops[i] = zkrecipes.OpCreate(fmt.Sprintf("/orders/%04d", i), data, 0, nil)
-	}
-	for part := range slices.Chunk(ops, 200) {
-		_, err := c.Commit(t.Context(), part...)
-		require.NoError(t, err)
-	}
 }
 
 // takeTurns has a process take a lock again and again, until the test ends.

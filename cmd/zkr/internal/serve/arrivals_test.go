@@ -5,7 +5,6 @@ package serve
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -54,25 +53,6 @@ func (w *world) show(path string) {
 func (w *world) dial(identity string) *zkrecipes.Client {
 	w.t.Helper()
 	return recipetest.DialTo(w.t, []string{"zk:2181"}, &zkrecipes.Options{Identity: identity, Dialer: w.srv.DialContext})
-}
-
-// makeLocks makes locks of the names /locks/<i> that have been used.
-func (w *world) makeLocks(n int) {
-	w.t.Helper()
-	c := w.dial("maker")
-	l, err := zkrecipes.NewMutex(c, "/locks/model").Lock(w.t.Context())
-	require.NoError(w.t, err)
-	data, _, err := c.Get(w.t.Context(), "/locks/model")
-	require.NoError(w.t, err)
-	require.NoError(w.t, l.Release())
-	paths := make([]zkrecipes.Op, n)
-	for i := range paths {
-		paths[i] = zkrecipes.OpCreate(fmt.Sprintf("/locks/%04d", i), data, 0, nil)
-	}
-	for part := range slices.Chunk(paths, 200) {
-		_, err := c.Commit(w.t.Context(), part...)
-		require.NoError(w.t, err)
-	}
 }
 
 // after returns how long it took, in steps of 100 ms, until f was true of the hub.
@@ -173,7 +153,7 @@ func TestADeadlockOfTwoNewLocksAmong2000IsShownWithin10Seconds(t *testing.T) {
 	opts := Options{Root: "/", Refresh: 10 * time.Second, Requests: 80, Lines: 5000, Stale: time.Minute}
 	for _, busy := range []int{0, 500} {
 		t.Run(fmt.Sprint(busy, " are busy"), func(t *testing.T) {
-			inBubble(t, opts, func(w *world) { w.makeLocks(2000) }, func(w *world) {
+			inBubble(t, opts, func(w *world) { recipetest.MakeLocks(w.t, w.dial("maker"), "/locks", 2000) }, func(w *world) {
 				t.Logf("2,000 locks are read after %v", w.awaitFirstReading())
 				if busy > 0 {
 					w.keepBusy(busy)
@@ -202,7 +182,7 @@ func TestADeadlockOfTwoNewLocksAmong2000IsShownWithin10Seconds(t *testing.T) {
 // No walk finds what comes here: the next one is in an hour.
 func TestWhatIsNewIsFoundWithoutAWalk(t *testing.T) {
 	opts := Options{Root: "/", Refresh: time.Hour, Requests: 80, Lines: 100, Stale: time.Minute}
-	inBubble(t, opts, func(w *world) { w.makeLocks(30) }, func(w *world) {
+	inBubble(t, opts, func(w *world) { recipetest.MakeLocks(w.t, w.dial("maker"), "/locks", 30) }, func(w *world) {
 		w.awaitFirstReading()
 		c := w.dial("new")
 		sem := zkrecipes.NewSemaphore(c, "/limits/api", 2)
@@ -230,7 +210,7 @@ func TestWhatIsNewIsFoundWithoutAWalk(t *testing.T) {
 func TestAPageThatHasNotReadSaysSo(t *testing.T) {
 	opts := Options{Root: "/", Refresh: 10 * time.Second, Requests: 4, Lines: 5000, Stale: time.Minute}
 	inBubble(t, opts, func(w *world) {
-		w.makeLocks(300)
+		recipetest.MakeLocks(w.t, w.dial("maker"), "/locks", 300)
 		w.lock(w.dial("holder"), "/locks/0299")
 	}, func(w *world) {
 		w.after(time.Minute, "a part", func(h *hub) bool {
@@ -245,7 +225,7 @@ func TestAPageThatHasNotReadSaysSo(t *testing.T) {
 // Each znode that comes to a directory may make a recipe of it. What is below was looked at before.
 func TestANewZnodeAboveManyLocksHoldsUpNothing(t *testing.T) {
 	opts := Options{Root: "/", Refresh: time.Hour, Requests: 80, Lines: 5000, Stale: time.Minute}
-	inBubble(t, opts, func(w *world) { w.makeLocks(900) }, func(w *world) {
+	inBubble(t, opts, func(w *world) { recipetest.MakeLocks(w.t, w.dial("maker"), "/locks", 900) }, func(w *world) {
 		w.awaitFirstReading()
 		c := w.dial("new")
 		for _, path := range []string{"/first", "/second", "/deep/er/third"} {

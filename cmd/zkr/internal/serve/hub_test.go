@@ -50,6 +50,14 @@ func (r *raw) leave(path string) {
 	require.NoError(r.t, r.conn.Delete(path, -1))
 }
 
+// lineOf makes a lock with one place in its line.
+func (s *served) lineOf(path, name string) (by *raw, place string) {
+	s.t.Helper()
+	by = s.raw(name)
+	by.create(path, "", 0)
+	return by, by.join(path)
+}
+
 // rarely has only one walk, so that all later requests are those of watches.
 func rarely(o *Options) { o.Refresh = time.Hour }
 
@@ -81,9 +89,8 @@ func (s *served) requests(f func()) map[string]int {
 
 func TestAChangeIsReadOnceForAllBrowsers(t *testing.T) {
 	s := serveOn(t, rarely)
-	a, b := s.raw("a"), s.raw("b")
-	a.create("/l", "", 0)
-	first := a.join("/l")
+	a, first := s.lineOf("/l", "a")
+	b := s.raw("b")
 	s.again(rarely)
 	var browsers []*browser
 	for range 10 {
@@ -111,9 +118,7 @@ func TestAChangeIsReadOnceForAllBrowsers(t *testing.T) {
 // Many changes of a line that nobody shows are one look at a time, and the last one is seen.
 func TestChangesAddUpWhileALineIsNotLookedAt(t *testing.T) {
 	s := serveOn(t, nil)
-	a := s.raw("a")
-	a.create("/l", "", 0)
-	a.join("/l")
+	a, _ := s.lineOf("/l", "a")
 	b := s.browse("/another")
 	b.until("a row", func() bool { return b.rows["/l"].Holders == 1 })
 	began := time.Now()
@@ -179,10 +184,8 @@ func TestTheWatchSeesWhatContendersSee(t *testing.T) {
 // was perhaps never closed.
 func TestACircleWhosePlaceHasGoneIsNotConfirmed(t *testing.T) {
 	s := serveOn(t, nil)
-	a := s.raw("a")
-	a.create("/x", "", 0)
-	a.create("/y", "", 0)
-	x, y := a.join("/x"), a.join("/y")
+	_, x := s.lineOf("/x", "a")
+	a, y := s.lineOf("/y", "a")
 	h := newHub(s.client, Options{Requests: 100})
 	require.True(t, h.areThere(t.Context(), []string{x, y}))
 	a.leave(y)
@@ -220,9 +223,7 @@ func TestTheGraphIsBounded(t *testing.T) {
 
 func TestALineThatMayNotBeReadSaysSo(t *testing.T) {
 	s := serveOn(t, nil)
-	a := s.raw("a")
-	a.create("/l", "", 0)
-	a.join("/l")
+	a, _ := s.lineOf("/l", "a")
 	b := s.browse("/l")
 	b.sees("a*")
 	_, err := a.conn.SetACL("/l", zk.WorldACL(zk.PermAll&^zk.PermRead), -1)
@@ -238,9 +239,7 @@ func TestALineThatMayNotBeReadSaysSo(t *testing.T) {
 
 func TestALineThatIsDeletedAndMadeAgainIsWatched(t *testing.T) {
 	s := serveOn(t, nil)
-	a := s.raw("a")
-	a.create("/l", "", 0)
-	p := a.join("/l")
+	a, p := s.lineOf("/l", "a")
 	b := s.browse("/l")
 	b.sees("a*")
 	a.leave(p)
@@ -253,10 +252,8 @@ func TestALineThatIsDeletedAndMadeAgainIsWatched(t *testing.T) {
 
 func TestThereAreOnlySoManyLines(t *testing.T) {
 	s := serveOn(t, func(o *Options) { o.Lines = 2 })
-	a := s.raw("a")
 	for _, path := range []string{"/k", "/l", "/m"} {
-		a.create(path, "", 0)
-		a.join(path)
+		s.lineOf(path, "a")
 	}
 	b := s.browse("")
 	b.until("two", func() bool { return len(b.rows) == 2 && b.status.Left == 1 })

@@ -2,7 +2,6 @@ package zkrecipes
 
 import (
 	"context"
-	"errors"
 
 	"github.com/zkrecipes/zkrecipes/internal/barrier"
 	"github.com/zkrecipes/zkrecipes/internal/look"
@@ -31,7 +30,7 @@ type Barrier struct{ rounds *barrier.Barrier }
 
 // NewBarrier returns the barrier of n members with that path. It sends nothing. An
 // invalid path, an n below 1, and an n for which a transaction has no room are
-// reported on first use.
+// reported on first use. Contenders works with any n, such as 0 if it is not known.
 func NewBarrier(c *Client, path string, n int) *Barrier {
 	return &Barrier{barrier.New(c.core(), path, n)}
 }
@@ -143,7 +142,8 @@ func (b *Barrier) check(ctx context.Context) error {
 type DoubleBarrier struct{ doubles *barrier.DoubleBarrier }
 
 // NewDoubleBarrier returns the double barrier with that threshold and path. It sends
-// nothing. An invalid path and an n below 1 are reported on first use.
+// nothing. An invalid path and an n below 1 are reported on first use. Contenders works with any n,
+// such as 0 if it is not known.
 func NewDoubleBarrier(c *Client, path string, n int) *DoubleBarrier {
 	return &DoubleBarrier{barrier.NewDouble(c.core(), path, n)}
 }
@@ -264,7 +264,7 @@ func (v *Visit) Err() error { return v.held().Err() }
 // wakes about as often as the logarithm of the number of members.
 func (v *Visit) Leave(ctx context.Context) error {
 	if v == nil || v.visit == nil {
-		return fail("leave", "", errors.New("not made by Enter"))
+		return fail("leave", "", errZeroValue)
 	}
 	return fail("leave", v.visit.D.Path, v.visit.Leave(ctx))
 }

@@ -128,9 +128,6 @@ var callsWithContext = map[string]func(w *callWorld) call{
 		recipetest.Held(w.t, zkrecipes.NewRWLock(w.other, "/rw").Lock)
 		return errOf(w.rwlock().Contenders)
 	},
-	"(*RWLock).Downgrade": func(w *callWorld) call {
-		return with(w.rwlock().Downgrade, recipetest.Held(w.t, zkrecipes.NewRWLock(w.c, "/rw").Lock))
-	},
 	"(*Lease).Downgrade": func(w *callWorld) call { return recipetest.Held(w.t, w.rwlock().Lock).Downgrade },
 	"(*Lease).Get":       func(w *callWorld) call { return on(w.lease().Get, "/") },
 	"(*Lease).Children":  func(w *callWorld) call { return on(w.lease().Children, "/") },
@@ -159,7 +156,6 @@ var callsWithContext = map[string]func(w *callWorld) call{
 	},
 	"(*Semaphore).Do":         func(w *callWorld) call { return does(w.slots(0).Do) },
 	"(*Semaphore).Contenders": func(w *callWorld) call { return errOf(w.slots(2).Contenders) },
-	"(*Semaphore).Holders":    func(w *callWorld) call { return errOf(w.slots(2).Holders) },
 	"(*Semaphore).Size":       func(w *callWorld) call { return errOf(w.slots(2).Size) },
 	"(*Semaphore).Resize":     func(w *callWorld) call { return with(w.slots(2).Resize, 5) },
 	"(*SlotLease).Get":        func(w *callWorld) call { return on(recipetest.Acquire(w.t, w.slots(0), 1).Get, "/") },

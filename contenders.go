@@ -85,9 +85,10 @@ type EvictOptions struct {
 // Evict returns an error: the next candidate replaces the znode.
 //
 // It works for places of other libraries too, and needs the right to delete in the line. It
-// blocks while there is no connection, until ctx ends. If the connection is lost meanwhile,
-// true may mean that somebody else has deleted the znode, and if the session is lost, false
-// that this call has.
+// blocks while there is no connection, until ctx ends. If a reply is lost, true may mean that
+// somebody else has deleted the znode. ErrUncertain comes with an error if the znode may have been
+// deleted all the same: the reply did not come before ctx ended, or it was lost and what followed
+// failed.
 //
 // Cost: a sync, two reads, of which one lists the line, and one write; with opts.Holder a
 // sync, a read and a write. For the first in the line it costs one read more, and for a leader

@@ -99,11 +99,9 @@ func (t *Term) Commit(ctx context.Context, ops ...Op) ([]OpResult, error) {
 	return t.held().Commit(ctx, ops...)
 }
 
-// Check returns the guard that Commit puts before its operations, for the candidate's place. See
-// Lease.Check. Commit also checks <path>/leader. A Multi on another connection should do so, too:
-// otherwise it may succeed for up to a tenth of the session timeout after somebody has deposed
-// the leader by deleting that znode.
-func (t *Term) Check() *zk.CheckVersionRequest { return t.held().Check() }
+// Checks returns the guards that Commit puts before its operations: of the candidate's place and of
+// <path>/leader. Use all of them in a Multi on another connection. See Lease.Check.
+func (t *Term) Checks() []*zk.CheckVersionRequest { return t.held().checks() }
 
 // Get reads a znode on the session that holds the leadership. See Lease.Get.
 func (t *Term) Get(ctx context.Context, path string) ([]byte, *zk.Stat, error) {
@@ -197,7 +195,8 @@ func (e *Election) self() lock {
 //
 // After a loss, Lead waits until f has returned, logs its error, and campaigns again,
 // whatever the error is: most are due to the end of the context. Otherwise Lead ends with f
-// and returns f's error, or nil, joined with the error of Resign. If only the servers knew of
+// and returns f's error, or nil, joined with the error of Resign. nil means that f has run and
+// returned nil. If only the servers knew of
 // the loss when f returned, Lead campaigns again if f failed, and returns ErrLost if not. It
 // also ends when ctx ends while it campaigns, or when Campaign fails for any reason but an
 // eviction from the line. While the session has no room (ErrSessionFull), Lead logs that and

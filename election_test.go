@@ -100,6 +100,26 @@ func TestProclaimPublishesAnotherValueOfTheSameTerm(t *testing.T) {
 	})
 }
 
+// An operator deposes the leader: its place stands for up to a tenth of the session timeout.
+func TestChecksOfATermGuardItsPlaceAndTheLeadersZnode(t *testing.T) {
+	recipetest.InElectionBubble(t, func(t *testing.T, w *recipetest.ElectionWorld, a, _ *zkrecipes.Election) {
+		term := recipetest.Campaigns(t, a, "a")
+		var ops []any
+		for _, check := range term.Checks() {
+			ops = append(ops, check)
+		}
+		require.Len(t, ops, 2)
+		_, err := w.Operator.Multi(ops...)
+		require.NoError(t, err)
+		require.NoError(t, w.Operator.Delete(w.Path+"/leader", -1))
+		_, err = w.Operator.Multi(ops[0])
+		require.NoError(t, err, "the place alone proves nothing")
+		_, err = w.Operator.Multi(ops...)
+		require.ErrorIs(t, err, zk.ErrNoNode)
+		require.ErrorIs(t, first(term.Commit(t.Context())), zkrecipes.ErrLost)
+	})
+}
+
 // Other libraries' places in the line, such as those of Curator's LeaderSelector.
 func TestACandidateWaitsForOtherLibrariesPlaces(t *testing.T) {
 	recipetest.InElectionBubble(t, func(t *testing.T, w *recipetest.ElectionWorld, a, _ *zkrecipes.Election) {

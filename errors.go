@@ -27,7 +27,7 @@ var (
 	ErrLost = errs.ErrLost
 	// ErrMaxHold is the cause of ErrLost if a MaxHold has ended the grant.
 	ErrMaxHold = errs.ErrMaxHold
-	// ErrReleased is returned if the lease was released before.
+	// ErrReleased is returned if the lease was released before, or the member of a Group has left.
 	ErrReleased = errs.ErrReleased
 	// ErrEvicted is returned if somebody deleted the znode with which a call was
 	// waiting.
@@ -76,7 +76,7 @@ var (
 	// Nor does a Counter return it at the path of one of these: it takes their number for its value,
 	// and overwrites it.
 	ErrPathInUse = zkconn.ErrPathInUse
-	// ErrUnused is returned by Contenders, Holders, Size, Len, Items and Peek if the path holds
+	// ErrUnused is returned by Contenders, Size, Len, Items and Peek if the path holds
 	// nothing of the recipe, not even an empty line or queue: it has not been used, its znodes
 	// were deleted when they had been idle, or it is the wrong path. If there is no znode at
 	// the path, it is zk.ErrNoNode, too.

@@ -42,6 +42,7 @@ func inFullSemaphore(t *testing.T, f func(t *testing.T, w *slots3)) {
 
 func TestASemaphoresContendersAreItsSlotsAndItsWaiters(t *testing.T) {
 	inFullSemaphore(t, func(t *testing.T, w *slots3) {
+		w.Write("/s/slots/other", "")
 		cs := listed(t, w.looks.Contenders)
 		require.Len(t, cs, 5)
 		for i, c := range cs {
@@ -81,7 +82,7 @@ func TestTheSizeOfAnotherRecipeOrOfNoneIsAnError(t *testing.T) {
 			require.ErrorIs(t, errOf(zkrecipes.NewSemaphore(c, path, 0).Contenders)(t.Context()), want, path)
 		}
 		require.ErrorContains(t, errOf((*zkrecipes.Semaphore)(nil).Size)(t.Context()), "constructor")
-		require.ErrorContains(t, errOf(zkrecipes.NewSemaphore(c, "/none", 0).Acquire)(t.Context()), "a semaphore of 0 slots")
+		require.ErrorContains(t, errOf(zkrecipes.NewSemaphore(c, "/none", 0).Acquire)(t.Context()), "n is 0 slots: must be from 1 to 2147483647")
 	})
 }
 
@@ -219,7 +220,7 @@ func TestALeadersZnodeWithoutItsPlaceIsLeftToTheNextLeader(t *testing.T) {
 		c := w.Stranger(nil)
 		leader := leaderOf(t, zkrecipes.NewElection(c, w.Path))
 		w.Plan.Add(zktest.Fault{Do: zktest.Delay, Op: "multi(check,delete)", Path: w.Path, For: time.Second, Times: 2})
-		require.NoError(t, w.Bare().Delete(term.Check().Path, -1))
+		require.NoError(t, w.Bare().Delete(term.Checks()[0].Path, -1))
 		_, err := c.Evict(t.Context(), leader, anyway)
 		require.ErrorIs(t, err, zkrecipes.ErrLeaderLeft)
 		synctest.Wait()

@@ -171,6 +171,36 @@ func TestAPlaceBeyondTheLimitIsEvictedAndTheHolderBehindItIsSpared(t *testing.T)
 	})
 }
 
+// The servers delete the znode, and the operator does not learn it before its context ends.
+func TestAnEvictionWhoseReplyIsMissingIsUncertain(t *testing.T) {
+	for _, faults := range [][]zktest.Fault{
+		{{Do: zktest.Withhold, After: true, Op: "delete"}},
+		{{Do: zktest.Drop, After: true, Op: "delete"}, {Do: zktest.Withhold, Op: "exists", Skip: 1}},
+	} {
+		inLineOfThree(t, func(t *testing.T, w *line3) {
+			for _, f := range faults {
+				f.Path = w.listed[0].Path
+				w.Plan.Add(f)
+			}
+			_, err := w.operator.Evict(harness.Within(t, time.Second), w.listed[0], anyway)
+			require.ErrorIs(t, err, zkrecipes.ErrUncertain)
+			require.ErrorIs(t, err, context.DeadlineExceeded)
+			require.NoError(t, w.second.Get().Release())
+			require.NoError(t, w.third.Get().Release())
+		})
+	}
+}
+
+// The next session finds the znode gone.
+func TestAnEvictionWithWhichTheSessionEndsReportsThatTheContenderWasThere(t *testing.T) {
+	inLineOfThree(t, func(t *testing.T, w *line3) {
+		w.Plan.Add(zktest.Fault{Do: zktest.Expire, After: true, Op: "delete"})
+		evicts(t, w.operator, w.listed[0], anyway, true)
+		require.NoError(t, w.second.Get().Release())
+		require.NoError(t, w.third.Get().Release())
+	})
+}
+
 func TestMembersOfABarrierAreEvicted(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		a := recipetest.WaitLater(t, zkrecipes.NewBarrier(w.Member(1), "/b", 2))

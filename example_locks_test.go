@@ -333,7 +333,7 @@ func ExampleRWLock() {
 
 // The writer publishes alone. Then it verifies what it published as one reader among
 // others, and no other writer can change it in between.
-func ExampleRWLock_Downgrade() {
+func ExampleLease_Downgrade() {
 	ctx := context.Background()
 	client, stop := exampleClient()
 	defer stop()
@@ -346,7 +346,7 @@ func ExampleRWLock_Downgrade() {
 		if err != nil {
 			return err
 		}
-		if err := config.Downgrade(ctx, lease); err != nil {
+		if err := lease.Downgrade(ctx); err != nil {
 			return err
 		}
 

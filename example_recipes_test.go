@@ -161,11 +161,11 @@ func ExampleSemaphore_Resize() {
 		log.Fatal(err)
 	}
 	defer other.Release()
-	holders, err := exports.Holders(ctx)
+	contenders, err := exports.Contenders(ctx)
 	if err != nil {
 		log.Fatal(err)
 	}
-	fmt.Println("holders:", len(holders))
+	fmt.Println("holders:", len(contenders)) // nobody waits
 	// Output:
 	// holders: 2
 }

@@ -45,12 +45,12 @@ type Member struct {
 	Since   time.Time // when the znode was created, by the servers' clock
 }
 
-// JoinOption is an option of Group.Join.
+// JoinOption is an option of Group.Join, which MemberID returns. The zero value does nothing.
 type JoinOption struct{ id string }
 
 // MemberID makes id the member's id. It must be valid as the name of a znode, and no other
-// member may have it. Without the option, the id is Options.Identity and a random text, so it is
-// another one for each call of Join.
+// member may have it. Without the option, or if id is empty, the id is Options.Identity and a random
+// text, so it is another one for each call of Join. Join returns an error if there are two ids.
 func MemberID(id string) JoinOption { return JoinOption{id} }
 
 // Join makes the caller a member, and returns once its znode is there. It is there until Leave
@@ -77,6 +77,10 @@ func (g *Group) Join(ctx context.Context, data []byte, opts ...JoinOption) (*Mem
 	r := g.self()
 	if err := r.check(ctx); err != nil {
 		return nil, fail("join", r.Path, err)
+	}
+	opts = slices.DeleteFunc(slices.Clone(opts), func(o JoinOption) bool { return o == JoinOption{} })
+	if len(opts) > 1 {
+		return nil, fail("join", r.Path, errors.New("MemberID is given more than once"))
 	}
 	id := group.NewID(r.Client.Identity)
 	for _, o := range opts {
@@ -133,13 +137,18 @@ func newMembers(present []group.Present) []Member {
 // member for each session, which the calls of a Client share.
 func (g *Group) Watch(ctx context.Context) iter.Seq2[[]Member, error] {
 	return sequence(func(tell func([]Member) error) error {
-		var v *group.View
-		return g.self().inSessions(ctx, "watch", func(ctx context.Context, s *session.Session, path string) error {
-			if v == nil {
-				v = group.NewView(path, func(present []group.Present) error { return tell(newMembers(present)) })
-			}
-			return v.Follow(ctx, s)
-		})
+		return g.follow(ctx, func(present []group.Present) error { return tell(newMembers(present)) })
+	})
+}
+
+// follow tells who is there, and again after each change, until ctx ends or tell returns an error.
+func (g *Group) follow(ctx context.Context, tell func([]group.Present) error) error {
+	var v *group.View
+	return g.self().inSessions(ctx, "watch", func(ctx context.Context, s *session.Session, path string) error {
+		if v == nil {
+			v = group.NewView(path, tell)
+		}
+		return v.Follow(ctx, s)
 	})
 }
 
@@ -158,8 +167,6 @@ type Membership struct {
 	path   string // of the group
 }
 
-var errZeroMembership = errors.New("not made by Join")
-
 // ID returns the member's id.
 func (m *Membership) ID() string {
 	if m == nil {
@@ -173,11 +180,11 @@ func (m *Membership) ID() string {
 // servers refuse the member, the error is returned, and the member will have these data all the
 // same, once it is there. ErrTooLarge is returned for
 // data too large for one request, and ErrClosed if the Client was closed. After Leave, Update
-// returns an error. It costs one request and one commit, and one read of each watcher.
+// returns ErrReleased. It costs one request and one commit, and one read of each watcher.
 func (m *Membership) Update(ctx context.Context, data []byte) error {
 	switch {
 	case m == nil || m.member == nil:
-		return fail("update", "", errZeroMembership)
+		return fail("update", "", errZeroValue)
 	case ctx == nil:
 		return fail("update", m.path, errs.ErrNilContext)
 	}
@@ -186,12 +193,13 @@ func (m *Membership) Update(ctx context.Context, data []byte) error {
 
 // Leave ends the membership. While connected, it blocks until the znode is deleted. While
 // disconnected it returns at once, and the znode is deleted in the background or with its
-// session. It takes no context on purpose, like Lease.Release. A second Leave does nothing.
+// session. It takes no context on purpose, like Lease.Release. A second Leave does nothing. nil is
+// returned, too, if the Client was closed before.
 // If the servers refuse to delete the znode, Leave returns why, and the Client tries again until
 // the session ends. It costs one request and one commit.
 func (m *Membership) Leave() error {
 	if m == nil || m.member == nil {
-		return fail("leave", "", errZeroMembership)
+		return fail("leave", "", errZeroValue)
 	}
 	return fail("leave", m.path, m.member.Leave())
 }

@@ -205,18 +205,24 @@ func TestGroupsRefuseBadInput(t *testing.T) {
 	recipetest.InGroupBubble(t, func(t *testing.T, w *recipetest.WatchWorld, a, _ *zkrecipes.Client) {
 		m := w.Joins(a, "1", "")
 		require.Empty(t, w.Requests(func() {
-			for _, id := range []string{"", "a/b", ".", "..", "a\x00", "/"} {
+			for _, id := range []string{"a/b", ".", "..", "a\x00", "/"} {
 				_, err := zkrecipes.NewGroup(a, w.Path).Join(t.Context(), nil, zkrecipes.MemberID(id))
 				require.ErrorIs(t, err, zkrecipes.ErrInvalidPath, id)
 			}
-			_, err := zkrecipes.NewGroup(a, w.Path).Join(t.Context(), make([]byte, jute.MaxFrame))
+			_, err := zkrecipes.NewGroup(a, w.Path).Join(t.Context(), nil, zkrecipes.MemberID("x"), zkrecipes.MemberID("x"))
+			require.ErrorContains(t, err, "MemberID is given more than once")
+			_, err = zkrecipes.NewGroup(a, w.Path).Join(t.Context(), nil, zkrecipes.MemberID("1"), zkrecipes.MemberID(""), zkrecipes.JoinOption{})
+			require.ErrorIs(t, err, zk.ErrNodeExists, "those without an id do nothing")
+			_, err = zkrecipes.NewGroup(a, w.Path).Join(t.Context(), make([]byte, jute.MaxFrame))
 			require.ErrorIs(t, err, zkrecipes.ErrTooLarge)
 			require.ErrorIs(t, m.Update(t.Context(), make([]byte, jute.MaxFrame)), zkrecipes.ErrTooLarge)
 			for _, zero := range []*zkrecipes.Membership{nil, {}} {
-				require.ErrorContains(t, zero.Update(t.Context(), nil), "not made by Join")
-				require.ErrorContains(t, zero.Leave(), "not made by Join")
+				require.ErrorIs(t, zero.Update(t.Context(), nil), zkrecipes.ErrZeroValue)
+				require.ErrorIs(t, zero.Leave(), zkrecipes.ErrZeroValue)
 				require.Empty(t, zero.ID())
 			}
 		}))
+		require.NoError(t, m.Leave())
+		require.ErrorIs(t, m.Update(t.Context(), nil), zkrecipes.ErrReleased)
 	})
 }

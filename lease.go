@@ -3,7 +3,7 @@ package zkrecipes
 import (
 	"context"
 	"errors"
-	"strings"
+	"fmt"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -50,7 +50,7 @@ func (l *Lease) fail(op string, err error) error {
 }
 
 // errZeroValue is the error of a zero Lease, and of what has no Lease: a zero Item, Term,
-// SlotLease, Visit or Leases.
+// SlotLease, Visit, Membership or Leases.
 var errZeroValue = errors.New("nothing is held: this is a zero value, which this library has not returned")
 
 func (l *Lease) isZero() bool { return l == nil || l.handle == nil }
@@ -138,6 +138,18 @@ func (l *Lease) Check() *zk.CheckVersionRequest {
 	return &zk.CheckVersionRequest{Path: l.handle.Grant.Path(), Version: -1}
 }
 
+// checks returns all guards that Commit puts before its operations. Those of a zero Lease are not
+// none, or a Multi would have no guard.
+func (l *Lease) checks() (checks []*zk.CheckVersionRequest) {
+	if l.isZero() {
+		return []*zk.CheckVersionRequest{l.Check()}
+	}
+	for _, guard := range l.handle.Grant.Guard() {
+		checks = append(checks, guard.(*zk.CheckVersionRequest))
+	}
+	return checks
+}
+
 // Get reads a znode on the session that holds the lock, so it sees at least what was
 // committed before the grant. It blocks until a server answers, ctx ends or the
 // lease's session ends. If the lease has ended by the time of the answer, it returns
@@ -150,17 +162,14 @@ func (l *Lease) Get(ctx context.Context, path string) ([]byte, *zk.Stat, error) 
 	return leaseRead(ctx, l, "get", path, l.handle.Grant.Session.Get)
 }
 
-// Children is like Get but lists a znode's children, by their names alone. path is under
-// Options.Prefix.
+// Children is like Get but lists a znode's children, by their names alone, in lexical order. path is
+// under Options.Prefix.
 func (l *Lease) Children(ctx context.Context, path string) ([]string, *zk.Stat, error) {
 	if l.isZero() {
 		return nil, nil, fail("list", path, errZeroValue)
 	}
 	names, stat, err := leaseRead(ctx, l, "list", path, l.handle.Grant.Session.Children)
-	for i := range names {
-		names[i] = strings.Clone(names[i]) // else a caller that keeps one would keep all
-	}
-	return names, stat, err
+	return ownNames(names), stat, err
 }
 
 func leaseRead[A any](ctx context.Context, l *Lease, op, path string, read func(context.Context, string) (A, *zk.Stat, error)) (none A, _ *zk.Stat, _ error) {
@@ -171,14 +180,17 @@ func leaseRead[A any](ctx context.Context, l *Lease, op, path string, read func(
 	if err != nil {
 		return none, nil, fail(op, path, err)
 	}
-	if err := l.Err(); err != nil {
-		return none, nil, err
-	}
-	a, stat, err := read(ctx, abs)
-	if !errs.IsContextErr(ctx, err) {
-		if ended := l.Err(); ended != nil { // what was read may have changed by now
-			return none, nil, ended
+	var a A
+	var stat *zk.Stat
+	ended := l.handle.Failure()
+	if ended == nil {
+		a, stat, err = read(ctx, abs)
+		if !errs.IsContextErr(ctx, err) {
+			ended = l.handle.Failure() // what was read may have changed by now
 		}
+	}
+	if ended != nil {
+		err = fmt.Errorf("under %s: %w", l.Path(), ended)
 	}
 	if err != nil {
 		return none, nil, fail(op, path, err)

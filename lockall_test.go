@@ -148,7 +148,7 @@ func TestTheContextOfLockAllEndsWithTheFirstLockThatIsLost(t *testing.T) {
 			ls := recipetest.LockAll(t, recipetest.Mutexes(c, "/a", "/b", "/c")...)
 			ctx := ls.Context(t.Context())
 			time.Sleep(5 * time.Second)
-			w.Evict(ls.All()[i])
+			w.Evict(ls.All()[i].Check())
 			<-ctx.Done()
 			require.ErrorIs(t, context.Cause(ctx), zkrecipes.ErrLost)
 			require.ErrorIs(t, ls.Err(), zkrecipes.ErrLost)
@@ -174,7 +174,7 @@ func TestLockAllRefusesBadInputBeforeItLocksAny(t *testing.T) {
 			"mutex twice":       {[]*zkrecipes.Mutex{a, a}, "lock all /a: the path is given twice"},
 			"different clients": {[]*zkrecipes.Mutex{a, zkrecipes.NewMutex(w.Stranger(nil), "/b")}, "lock all /b: mutexes of different Clients"},
 			"invalid path":      {[]*zkrecipes.Mutex{a, zkrecipes.NewMutex(c, "b")}, `lock all b: path does not begin with "/"`},
-			"bad option":        {[]*zkrecipes.Mutex{a, zkrecipes.NewMutex(c, "/b", zkrecipes.KeepFor(-1))}, "not positive"},
+			"bad option":        {[]*zkrecipes.Mutex{a, zkrecipes.NewMutex(c, "/b", zkrecipes.KeepFor(-1))}, "must be positive"},
 		} {
 			require.Zero(t, w.Requests(func() {
 				_, err := zkrecipes.LockAll(t.Context(), test.ms...)

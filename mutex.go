@@ -207,7 +207,7 @@ func timesOf(opts []MutexOption) (map[string]time.Duration, error) {
 		switch {
 		case opt == MutexOption{}:
 		case opt.d <= 0:
-			return nil, fmt.Errorf("%s(%v): not positive", opt.name, opt.d)
+			return nil, fmt.Errorf("%s must be positive: %v", opt.name, opt.d)
 		case again:
 			return nil, fmt.Errorf("%s is given more than once", opt.name)
 		default:

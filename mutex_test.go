@@ -86,6 +86,22 @@ func TestTheLastReleaseFreesTheLock(t *testing.T) {
 	})
 }
 
+func TestAReadUnderALeaseNamesWhatItReadsAndTheLock(t *testing.T) {
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		l := recipetest.LockOn(t, zkrecipes.NewMutex(w.Stranger(nil), "/line"))
+		w.Write("/data", "")
+		for _, name := range []string{"b", "a", "c"} {
+			w.Write("/data/"+name, "")
+		}
+		names, _, err := l.Children(t.Context(), "/data")
+		require.NoError(t, err)
+		require.Equal(t, []string{"a", "b", "c"}, names)
+		require.NoError(t, l.Release())
+		require.EqualError(t, second(l.Get(t.Context(), "/data")), "zkrecipes: get /data: under /line: lease released")
+		require.EqualError(t, second(l.Children(t.Context(), "/data")), "zkrecipes: list /data: under /line: lease released")
+	})
+}
+
 func TestAHoldersContextReturnsErrDeadlockAtOnce(t *testing.T) {
 	recipetest.EachSideInBubble(t, func(t *testing.T, w *recipetest.SideWorld) {
 		c := w.Client(nil)

@@ -214,8 +214,11 @@ func (o *RecipesOptions) limits() (look.Limits, error) {
 	if o == nil {
 		o = &RecipesOptions{}
 	}
-	if o.Depth < 0 || o.Znodes < 0 {
-		return look.Limits{}, fmt.Errorf("RecipesOptions are %+v", *o)
+	switch {
+	case o.Depth < 0:
+		return look.Limits{}, fmt.Errorf("RecipesOptions.Depth must not be negative: %d", o.Depth)
+	case o.Znodes < 0:
+		return look.Limits{}, fmt.Errorf("RecipesOptions.Znodes must not be negative: %d", o.Znodes)
 	}
 	return look.Limits{Depth: cmp.Or(o.Depth, 16), Znodes: cmp.Or(o.Znodes, 10_000)}, nil
 }

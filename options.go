@@ -138,7 +138,7 @@ func lookup(ctx context.Context, host string) ([]netip.Addr, error) {
 // check reports the first option that is invalid by itself.
 func (o *Options) check() error {
 	if t := o.SessionTimeout; t != 0 && (t < time.Millisecond || t > math.MaxInt32*time.Millisecond) {
-		return fmt.Errorf("Options.SessionTimeout is %v", t)
+		return fmt.Errorf("Options.SessionTimeout must be from %v to %v: %v", time.Millisecond, math.MaxInt32*time.Millisecond, t)
 	}
 	if o.Prefix != "" {
 		if err := session.CheckPath(o.Prefix); err != nil {
@@ -146,7 +146,7 @@ func (o *Options) check() error {
 		}
 	}
 	if o.MaxBuffer < 0 || o.MaxBuffer > math.MaxInt32 { // it is an int of Java's
-		return fmt.Errorf("Options.MaxBuffer is %d", o.MaxBuffer)
+		return fmt.Errorf("Options.MaxBuffer must be from 0 to %d: %d", math.MaxInt32, o.MaxBuffer)
 	}
 	if m := o.SASL; m != nil && (m.Mechanism == "" || m.Exchange == nil) {
 		return errors.New("Options.SASL has no Mechanism or no Exchange")

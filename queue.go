@@ -249,7 +249,7 @@ func (q *Queue) TryTake(ctx context.Context) (*Item, error) {
 func (q *Queue) acquire(ctx context.Context, op string, n int, take func(*queue.Queue, context.Context, int) ([]*queue.Item, error)) ([]*Item, error) {
 	err := q.core().Check(ctx)
 	if err == nil && n < 1 {
-		err = fmt.Errorf("%d items", n)
+		err = fmt.Errorf("n is %d items: must be at least 1", n)
 	}
 	if err != nil {
 		return nil, q.fail("take from", err)

@@ -96,19 +96,6 @@ func (w *RWLock) Contenders(ctx context.Context) ([]Contender, error) {
 	return w.self().listPlaces(ctx)
 }
 
-// Downgrade is the same as Lease.Downgrade, except that it returns an error if l is not a
-// lease of this lock.
-func (w *RWLock) Downgrade(ctx context.Context, l *Lease) error {
-	r := w.self()
-	if err := r.check(ctx); err != nil {
-		return fail("downgrade", r.Path, err)
-	}
-	if l.isZero() || l.handle.Grant.At != r.At {
-		return fail("downgrade", r.Path, errors.New("not a lease of this lock"))
-	}
-	return l.Downgrade(ctx)
-}
-
 // Downgrade atomically converts the lease of an RWLock's writer into a reader's: no writer
 // gets in between, and readers that wait directly behind it are granted. The lease stays
 // valid, with its context and its Token. What Check returned before fails from then on. If

@@ -4,13 +4,10 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/go-zookeeper/zk"
 
-	"github.com/zkrecipes/zkrecipes/internal/errs"
 	"github.com/zkrecipes/zkrecipes/internal/layout"
 	"github.com/zkrecipes/zkrecipes/internal/look"
 	"github.com/zkrecipes/zkrecipes/internal/semaphore"
@@ -43,8 +40,8 @@ import (
 type Semaphore struct{ slotted *semaphore.Semaphore } // nil: the zero Semaphore
 
 // NewSemaphore returns the semaphore of n slots with that path. It sends nothing. An
-// invalid path, an n below 1 and one above 2^31-1 are reported on first use. Size, Contenders,
-// Holders and Resize work with any n, such as 0 if it is not known.
+// invalid path, an n below 1 and one above 2^31-1 are reported on first use. Size, Contenders
+// and Resize work with any n, such as 0 if it is not known.
 func NewSemaphore(c *Client, path string, n int) *Semaphore {
 	return &Semaphore{semaphore.New(c.core(), path, n)}
 }
@@ -165,14 +162,7 @@ func (x *Semaphore) looks() recipe {
 // request.
 func (x *Semaphore) Size(ctx context.Context) (n int, err error) {
 	err = x.looks().inSessions(ctx, "look at", func(ctx context.Context, s *session.Session, path string) error {
-		data, stat, err := s.Get(ctx, path)
-		if err != nil {
-			return errs.Unused(err)
-		}
-		n, err = layout.SizeIn(x.slotted.At.Recipe, "slots", data, stat)
-		if err == nil && n == 0 {
-			err = layout.CheckUnused(ctx, s.Session, path)
-		}
+		n, err = layout.SizeAt(ctx, s.Session, path, x.slotted.At.Recipe, "slots")
 		return err
 	})
 	return n, err
@@ -182,53 +172,15 @@ func (x *Semaphore) Size(ctx context.Context) (n int, err error) {
 // waiters in the order of the line. How many slots a waiter wants is not known. Client.Evict
 // takes a slot from its holder, whose lease is lost with all its slots.
 //
-// Contenders blocks until the servers answer, and returns the errors of Holders. Someone who
-// enters meanwhile may be missing or be listed twice. Cost: two requests, one more if no slot
-// was taken for a while, and one for each slot that is taken and each waiter.
+// ErrUnused is returned if there is no semaphore, and ErrPathInUse if the path is another
+// recipe's. Contenders blocks until the servers answer. Someone who enters meanwhile may be
+// missing or be listed twice, and so may a slot that two clients have just taken at the same time,
+// until the second gives it back. Cost: two requests, one more if no slot was taken for a while,
+// and one for each slot that is taken and each waiter.
 func (x *Semaphore) Contenders(ctx context.Context) ([]Contender, error) {
 	return x.looks().listContenders(ctx, func(ctx context.Context, s *session.Session) ([]look.Contender, error) {
-		return look.Slots(ctx, s, x.slotted, true)
+		return look.Slots(ctx, s, x.slotted)
 	})
-}
-
-// SlotHolder is a holder of slots of a Semaphore. Its znodes are <path>/slots/<slot>-<ID>. To
-// evict it, see Semaphore.Contenders.
-type SlotHolder struct {
-	Slots    []int     // in order
-	ID       string    // of the acquisition; a random uuid
-	Identity string    // Options.Identity
-	Session  int64     // ZooKeeper's session id
-	Since    time.Time // when it took them, by the servers' clock
-	Token    Token
-}
-
-// Holders returns the holders, in the order of their slots. ErrUnused is returned if there
-// is no semaphore, and ErrPathInUse if the path is another recipe's. Holders blocks until the
-// servers answer. It costs one request, and one for each slot that is taken, or one more if none
-// was taken for a while. A slot that two clients have just taken at the same time is listed
-// twice, until the second gives it back. Nobody holds that. Of a slot that may not be read, only the
-// number and the ID are known.
-func (x *Semaphore) Holders(ctx context.Context) ([]SlotHolder, error) {
-	taken, err := x.looks().listContenders(ctx, func(ctx context.Context, s *session.Session) ([]look.Contender, error) {
-		return look.Slots(ctx, s, x.slotted, false)
-	})
-	if err != nil {
-		return nil, err
-	}
-	var hs []SlotHolder
-	at := map[string]int{} // index by ID
-	for _, c := range taken {
-		digits, id, _ := strings.Cut(c.Place, "-")
-		slot, _ := strconv.Atoi(digits) // look has parsed it
-		i, ok := at[id]
-		if !ok {
-			i = len(hs)
-			at[id] = i
-			hs = append(hs, SlotHolder{ID: id, Identity: c.Identity, Session: c.Session, Since: c.Since, Token: c.Token})
-		}
-		hs[i].Slots = append(hs[i].Slots, slot)
-	}
-	return hs, nil
 }
 
 // SlotLease is a grant of slots of a Semaphore to one holder. See Lease for what is best effort
@@ -267,19 +219,8 @@ func (l *SlotLease) Commit(ctx context.Context, ops ...Op) ([]OpResult, error) {
 }
 
 // Checks returns the guards that Commit puts before its operations, one for each slot, in their
-// order. Use all of them in a Multi on another connection. See Lease.Check. There are none of
-// a zero SlotLease.
-func (l *SlotLease) Checks() []*zk.CheckVersionRequest {
-	held := l.held()
-	if held.isZero() {
-		return nil
-	}
-	var checks []*zk.CheckVersionRequest
-	for _, guard := range held.handle.Grant.Guard() {
-		checks = append(checks, guard.(*zk.CheckVersionRequest))
-	}
-	return checks
-}
+// order. Use all of them in a Multi on another connection. See Lease.Check.
+func (l *SlotLease) Checks() []*zk.CheckVersionRequest { return l.held().checks() }
 
 // Get reads a znode on the session that holds the slots. See Lease.Get.
 func (l *SlotLease) Get(ctx context.Context, path string) ([]byte, *zk.Stat, error) {

@@ -70,28 +70,6 @@ func TestSemaphoreDoReleasesEvenAfterAPanic(t *testing.T) {
 	})
 }
 
-func TestSemaphoreHoldersAreListed(t *testing.T) {
-	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
-		x := w.Semaphore(4)
-		require.ErrorIs(t, first(x.Holders(t.Context())), zkrecipes.ErrUnused, "there is no path")
-		var want []zkrecipes.SlotHolder
-		for i, identity := range []string{"one", "two"} {
-			c := w.Stranger(&zkrecipes.Options{Identity: identity})
-			l := recipetest.Acquire(t, zkrecipes.NewSemaphore(c, "/s", 4), 1+i)
-			want = append(want, zkrecipes.SlotHolder{Slots: l.Slots(), Token: l.Token(), Identity: identity, Session: recipetest.SessionID(c)})
-		}
-		w.Write("/s/slots/other", "")
-		hs, err := x.Holders(t.Context())
-		require.NoError(t, err)
-		require.WithinDuration(t, time.Now(), hs[1].Since, time.Minute)
-		for i := range hs {
-			require.NotEmpty(t, hs[i].ID)
-			hs[i].Since, hs[i].ID = time.Time{}, ""
-		}
-		require.Equal(t, want, hs)
-	})
-}
-
 func TestSemaphoreIsReapedWhenIdle(t *testing.T) {
 	type take = func(*zkrecipes.Semaphore, context.Context) (*zkrecipes.SlotLease, error)
 	takes := map[string]take{"Acquire": (*zkrecipes.Semaphore).Acquire, "TryAcquire": (*zkrecipes.Semaphore).TryAcquire}
@@ -130,7 +108,6 @@ func TestChecksOfASlotLeaseGuardAllItsSlots(t *testing.T) {
 		_, err = conn.Multi(ops...)
 		require.ErrorIs(t, err, zk.ErrNoNode)
 		require.ErrorIs(t, first(l.Commit(t.Context())), zkrecipes.ErrLost)
-		require.Empty(t, new(zkrecipes.SlotLease).Checks())
 	})
 }
 

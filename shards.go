@@ -12,6 +12,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/zkrecipes/zkrecipes/internal/group"
 	"github.com/zkrecipes/zkrecipes/internal/session"
 	"github.com/zkrecipes/zkrecipes/internal/shards"
 )
@@ -74,18 +75,20 @@ const maxSettle = 10 * 365 * 24 * time.Hour
 // the number of shards is about to change.
 var ErrMoved = errors.New("shard goes to another process")
 
-// NewShards returns the n shards with that path. It sends nothing. An invalid path, an n below 1 or
-// above 100,000, and invalid options are reported on first use.
+// NewShards returns the n shards with that path. It sends nothing. An invalid path and invalid options
+// are reported on first use. Serve needs an n from 1 to 100,000. The other calls work with any n, such
+// as 0 if it is not known.
 func NewShards(c *Client, path string, n int, opts *ShardsOptions) *Shards {
 	x := &Shards{c: c.core(), client: c, path: path, n: n}
 	if opts != nil {
 		x.opts = *opts
 	}
-	switch {
-	case n < 1 || n > shards.Max:
-		x.invalid = fmt.Errorf("%w: %d shards", ErrSize, n)
-	case x.opts.Settle < 0:
+	if x.opts.Settle < 0 {
 		x.invalid = fmt.Errorf("ShardsOptions.Settle must not be negative: %v", x.opts.Settle)
+	} else if id := x.opts.Member; id != "" {
+		if err := group.CheckID(id); err != nil {
+			x.invalid = fmt.Errorf("ShardsOptions.Member: %w", err)
+		}
 	}
 	x.opts.Settle = min(cmp.Or(x.opts.Settle, 5*time.Second), maxSettle)
 	return x
@@ -107,6 +110,22 @@ func (x *Shards) check(ctx context.Context) error {
 		return err
 	}
 	return x.invalid
+}
+
+// fail says which call has failed. An error of the group or of a lock below the path is its cause.
+func (x *Shards) fail(op string, err error) error {
+	if inner, ok := err.(*Error); ok {
+		err = fmt.Errorf("%s %s: %w", inner.Op, inner.Path, inner.Err)
+	}
+	return fail(op, x.Path(), err)
+}
+
+// checkShards refuses a number of shards that there cannot be.
+func checkShards(n int) error {
+	if n < 1 || n > shards.Max {
+		return fmt.Errorf("n is %d shards: must be from 1 to %d", n, shards.Max)
+	}
+	return nil
 }
 
 func (x *Shards) group() *Group     { return NewGroup(x.client, x.path+"/members") }
@@ -209,15 +228,19 @@ func (s *Shard) Check() *zk.CheckVersionRequest { return s.held().Check() }
 // process, the servers keep two znodes, a watch on each member and two more, and a znode and a watch
 // for each of its shards.
 func (x *Shards) Serve(ctx context.Context, f func(context.Context, *Shard) error) error {
+	const op = "serve shards of"
 	err := x.check(ctx)
+	if err == nil {
+		err = checkShards(x.size())
+	}
 	if err == nil && f == nil {
 		err = errors.New("nil function")
 	}
-	if err != nil {
-		return fail("serve shards of", x.Path(), err)
+	if err == nil && !x.c.Held.Begin() {
+		err = ErrClosed
 	}
-	if !x.c.Held.Begin() {
-		return fail("serve shards of", x.path, ErrClosed)
+	if err != nil {
+		return x.fail(op, err)
 	}
 	defer x.c.Held.End()
 	// f may pass its context to other Clients, so it must not end as if they were closed.
@@ -236,9 +259,9 @@ func (x *Shards) Serve(ctx context.Context, f func(context.Context, *Shard) erro
 		case ctx.Err() != nil:
 			return nil
 		case working.Err() != nil:
-			return fail("serve shards of", x.path, ErrClosed)
+			return x.fail(op, ErrClosed)
 		case err != nil:
-			return fail("serve shards of", x.path, err)
+			return x.fail(op, err)
 		}
 	}
 }
@@ -257,10 +280,10 @@ type Owner struct {
 // server has answered. Cost: two requests, and one for each process.
 func (x *Shards) Owners(ctx context.Context) ([]Owner, error) {
 	if err := x.check(ctx); err != nil {
-		return nil, fail("list owners of", x.Path(), err)
+		return nil, x.fail("list owners of", err)
 	}
 	ms, err := x.group().Members(ctx)
-	return owners(ms), err
+	return owners(ms), x.fail("list owners of", err)
 }
 
 // Watch yields the owners, and then again after each change. Blocking, errors and cost are those of
@@ -268,11 +291,11 @@ func (x *Shards) Owners(ctx context.Context) ([]Owner, error) {
 func (x *Shards) Watch(ctx context.Context) iter.Seq2[[]Owner, error] {
 	return func(yield func([]Owner, error) bool) {
 		if err := x.check(ctx); err != nil {
-			yield(nil, fail("watch owners of", x.Path(), err))
+			yield(nil, x.fail("watch owners of", err))
 			return
 		}
 		for ms, err := range x.group().Watch(ctx) {
-			if !yield(owners(ms), err) {
+			if !yield(owners(ms), x.fail("watch owners of", err)) {
 				return
 			}
 		}
@@ -310,8 +333,8 @@ func owners(ms []Member) (all []Owner) {
 // begin.
 func (x *Shards) Resize(ctx context.Context, n int) error {
 	err := x.check(ctx)
-	if err == nil && (n < 1 || n > shards.Max) {
-		err = fmt.Errorf("%w: %d shards", ErrSize, n)
+	if err == nil {
+		err = checkShards(n)
 	}
 	if err == nil { // or it would wait for the function whose context this is
 		err = x.sizeLock().self().checkDeadlock(ctx)
@@ -327,7 +350,7 @@ func (x *Shards) Resize(ctx context.Context, n int) error {
 		defer x.mu.Unlock()
 		x.n, x.agreed = n, true
 	}
-	return fail("resize", x.Path(), err)
+	return x.fail("resize", err)
 }
 
 func (x *Shards) resize(ctx context.Context, n int) error {

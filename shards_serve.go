@@ -11,7 +11,6 @@ import (
 
 	"github.com/zkrecipes/zkrecipes/internal/group"
 	"github.com/zkrecipes/zkrecipes/internal/layout"
-	"github.com/zkrecipes/zkrecipes/internal/session"
 	"github.com/zkrecipes/zkrecipes/internal/shards"
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
@@ -155,11 +154,7 @@ func (sv *shardServer) join(ctx context.Context) (err error) {
 	if sv.member != nil {
 		return nil
 	}
-	var opts []JoinOption
-	if id := sv.opts.Member; id != "" {
-		opts = append(opts, MemberID(id))
-	}
-	if sv.member, err = sv.group().Join(ctx, shards.Claims{}.Bytes(), opts...); err != nil {
+	if sv.member, err = sv.group().Join(ctx, shards.Claims{}.Bytes(), MemberID(sv.opts.Member)); err != nil {
 		return err
 	}
 	telling, stop := context.WithCancel(context.WithoutCancel(ctx))
@@ -238,25 +233,19 @@ func wakeUp(c chan<- struct{}) {
 
 // followMembers sends who is there, and which shards they have.
 func (sv *shardServer) followMembers(ctx context.Context, views chan<- []shards.Member) error {
-	var v *group.View
-	return sv.group().self().inSessions(ctx, "watch", func(ctx context.Context, s *session.Session, path string) error {
-		if v == nil {
-			v = group.NewView(path, func(present []group.Present) error {
-				var members []shards.Member
-				for _, p := range present {
-					if claims, ok := shards.ParseClaims(p.Data); ok {
-						members = append(members, shards.Member{ID: p.ID, Session: p.Stat.EphemeralOwner, Joined: p.Stat.Czxid, Claims: claims})
-					}
-				}
-				select {
-				case views <- members:
-					return nil
-				case <-ctx.Done():
-					return ctx.Err()
-				}
-			})
+	return sv.group().follow(ctx, func(present []group.Present) error {
+		var members []shards.Member
+		for _, p := range present {
+			if claims, ok := shards.ParseClaims(p.Data); ok {
+				members = append(members, shards.Member{ID: p.ID, Session: p.Stat.EphemeralOwner, Joined: p.Stat.Czxid, Claims: claims})
+			}
 		}
-		return v.Follow(ctx, s)
+		select {
+		case views <- members:
+			return nil
+		case <-ctx.Done(): // also when the Client is closed: then Waiting ends
+			return ctx.Err()
+		}
 	})
 }
 

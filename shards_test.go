@@ -5,16 +5,19 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
 	"github.com/zkrecipes/zkrecipes"
 	"github.com/zkrecipes/zkrecipes/internal/harness"
+	"github.com/zkrecipes/zkrecipes/internal/jute"
 	"github.com/zkrecipes/zkrecipes/internal/recipetest"
 	"github.com/zkrecipes/zkrecipes/zktest"
 )
@@ -290,12 +293,41 @@ func TestResizeOfShards(t *testing.T) {
 	})
 }
 
+// What fails is a lock, a group or a read below the path.
+func TestErrorsOfShardsNameTheirPath(t *testing.T) {
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		x, ctx := zkrecipes.NewShards(w.Stranger(nil), "/s", 3, nil), harness.Within(t, time.Minute)
+		w.Plan.Add(zktest.Fault{Do: zktest.Answer, Code: jute.ErrNoAuth, Path: "/s*", Times: -1})
+		for op, call := range map[string]func() error{
+			"serve shards of": func() error {
+				return x.Serve(ctx, func(context.Context, *zkrecipes.Shard) error { return nil })
+			},
+			"list owners of": func() error { return errOf(x.Owners)(ctx) },
+			"watch owners of": func() (err error) {
+				for _, err = range x.Watch(ctx) {
+					break
+				}
+				return err
+			},
+			"resize": func() error { return x.Resize(ctx, 4) },
+		} {
+			err := call()
+			require.ErrorIs(t, err, zk.ErrNoAuth, op)
+			var failed *zkrecipes.Error
+			require.ErrorAs(t, err, &failed)
+			require.Equal(t, []string{op, x.Path()}, []string{failed.Op, failed.Path})
+			require.Equal(t, 1, strings.Count(err.Error(), "zkrecipes: "), err.Error())
+		}
+	})
+}
+
 func TestShardsRefuseWhatIsInvalid(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		c := w.Client(nil)
 		nothing := func(context.Context, *zkrecipes.Shard) error { return nil }
 		for want, x := range map[string]*zkrecipes.Shards{
-			"zkrecipes: serve shards of /x: wrong size: 0 shards":                            zkrecipes.NewShards(c, "/x", 0, nil),
+			"zkrecipes: serve shards of /x: n is 0 shards: must be from 1 to 100000":         zkrecipes.NewShards(c, "/x", 0, nil),
+			`zkrecipes: serve shards of /x: ShardsOptions.Member: the id "a/b" contains "/"`: zkrecipes.NewShards(c, "/x", 1, &zkrecipes.ShardsOptions{Member: "a/b"}),
 			"zkrecipes: serve shards of /x: ShardsOptions.Settle must not be negative: -1ns": zkrecipes.NewShards(c, "/x", 1, &zkrecipes.ShardsOptions{Settle: -1}),
 		} {
 			require.EqualError(t, x.Serve(t.Context(), nothing), want)

@@ -204,11 +204,7 @@ func TestTraceTellsThePredecessorsOfWritersReadersAndLeadersAndOfNobodyElse(t *t
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		var h holdsOf
 		c, other := w.Stranger(&zkrecipes.Options{Trace: h.trace()}), w.Stranger(nil)
-		place := func(l interface {
-			Check() *zk.CheckVersionRequest
-		}) string {
-			return path.Base(l.Check().Path)
-		}
+		place := func(guard *zk.CheckVersionRequest) string { return path.Base(guard.Path) }
 
 		rw, ours := zkrecipes.NewRWLock(other, "/rw"), zkrecipes.NewRWLock(c, "/rw")
 		writer := recipetest.Held(t, rw.Lock)
@@ -216,19 +212,19 @@ func TestTraceTellsThePredecessorsOfWritersReadersAndLeadersAndOfNobodyElse(t *t
 		synctest.Wait()
 		require.NoError(t, writer.Release())
 		reader := r.Get()
-		require.Equal(t, []string{place(writer)}, h.predecessors())
+		require.Equal(t, []string{place(writer.Check())}, h.predecessors())
 		wr := recipetest.Later(t, ours.Lock)
 		synctest.Wait()
 		require.NoError(t, reader.Release())
 		require.NoError(t, wr.Get().Release())
-		require.Equal(t, []string{place(reader)}, h.predecessors())
+		require.Equal(t, []string{place(reader.Check())}, h.predecessors())
 
 		term := recipetest.Campaigns(t, zkrecipes.NewElection(other, "/e"), "x")
 		led := recipetest.CampaignLater(t, zkrecipes.NewElection(c, "/e"), "y")
 		synctest.Wait()
 		require.NoError(t, term.Resign())
 		led.Get()
-		require.Equal(t, []string{place(term)}, h.predecessors())
+		require.Equal(t, []string{place(term.Checks()[0])}, h.predecessors())
 
 		x := zkrecipes.NewSemaphore(other, "/s", 1)
 		slot := recipetest.Acquire(t, x, 1)

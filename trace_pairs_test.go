@@ -119,7 +119,7 @@ var traceScenarios = map[string]traceScenario{
 		rw := zkrecipes.NewRWLock(w.c, "/rw")
 		l := recipetest.Held(t, rw.Lock)
 		require.ErrorIs(t, errOf(rw.TryRLock)(t.Context()), zkrecipes.ErrLocked)
-		require.NoError(t, rw.Downgrade(t.Context(), l))
+		require.NoError(t, l.Downgrade(t.Context()))
 		r := recipetest.Held(t, rw.RLock)
 		require.ErrorIs(t, errOf(rw.Lock)(r.Context(t.Context())), zkrecipes.ErrUpgrade)
 		require.NoError(t, r.Release())

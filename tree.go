@@ -83,11 +83,7 @@ func (c *Client) WatchTree(ctx context.Context, root string, opts *TreeOptions) 
 		t.Tell = func(changed map[string]watch.State) error {
 			nodes := make(map[string]Node, len(changed))
 			for path, s := range changed {
-				path = strings.TrimPrefix(path, t.Prefix)
-				if path == "" {
-					path = "/"
-				}
-				nodes[path] = Node{s.Data, s.Stat}
+				nodes[cmp.Or(strings.TrimPrefix(path, t.Prefix), "/")] = Node{s.Data, s.Stat}
 			}
 			return tell(nodes)
 		}

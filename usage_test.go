@@ -311,7 +311,7 @@ func TestRecipesEndsWithTheErrorOfTheRootAndOfTheContext(t *testing.T) {
 			require.ErrorIs(t, skipped[root], zkrecipes.ErrInvalidPath, root)
 		}
 		_, skipped = lookBelow(t, c, "/", &zkrecipes.RecipesOptions{Depth: -1})
-		require.ErrorContains(t, skipped["/"], "Depth:-1")
+		require.ErrorContains(t, skipped["/"], "RecipesOptions.Depth must not be negative: -1")
 		_, skipped = lookBelow(t, nil, "/", nil)
 		require.ErrorContains(t, skipped["/"], "nil client")
 		_, skipped = lookBelow(t, &zkrecipes.Client{}, "/", nil)

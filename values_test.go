@@ -146,9 +146,12 @@ func TestZeroValuesHoldNothingAndSaySo(t *testing.T) {
 		says(first(it.AckPut(ctx, nil, nil)))
 	}
 	says(new(zkrecipes.Lease).Downgrade(ctx))
-	require.ErrorContains(t, zkrecipes.NewRWLock(&zkrecipes.Client{}, "/x").Downgrade(ctx, new(zkrecipes.Lease)), "client was not made by Dial")
-	require.ErrorContains(t, new(zkrecipes.Visit).Leave(ctx), "not made by Enter")
-	require.Empty(t, new(zkrecipes.Lease).Check().Path, "which no server finds")
+	says(new(zkrecipes.Visit).Leave(ctx))
+	for _, checks := range [][]*zk.CheckVersionRequest{
+		{new(zkrecipes.Lease).Check()}, {new(zkrecipes.Shard).Check()}, new(zkrecipes.Term).Checks(), new(zkrecipes.SlotLease).Checks(),
+	} {
+		require.Equal(t, []*zk.CheckVersionRequest{{Version: -1}}, checks, "a guard without a path, which the servers refuse")
+	}
 	require.Equal(t, ctx, new(zkrecipes.Lease).Reentrant(ctx))
 	require.Equal(t, -1, new(zkrecipes.SlotLease).Slot())
 	require.Empty(t, new(zkrecipes.SlotLease).Slots())

@@ -84,7 +84,7 @@ func TestAReaderHasNoFence(t *testing.T) {
 	writer, err := config.Lock(ctx)
 	require.NoError(t, err)
 	require.Len(t, writer.Fences(), 1)
-	require.NoError(t, config.Downgrade(ctx, writer))
+	require.NoError(t, writer.Downgrade(ctx))
 	require.Empty(t, writer.Fences())
 }
 

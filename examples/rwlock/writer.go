@@ -60,7 +60,7 @@ func publish(ctx context.Context, lock *zkrecipes.RWLock, version int) error {
 		// From here on readers are let in, but no other writer before the lease is
 		// released: what is verified is what was published.
 		demo.Tell(report{What: shares, Version: version})
-		if err := lock.Downgrade(ctx, lease); err != nil {
+		if err := lease.Downgrade(ctx); err != nil {
 			return err
 		}
 		found, err := get(ctx, lease, 100*time.Millisecond)

@@ -69,7 +69,7 @@ func (m members) counts(name string) bool {
 // check refuses an n below 1, and one for which a transaction of that size has no room.
 func (m members) check(size int) error {
 	if m.n < 1 {
-		return fmt.Errorf("a %s of %d members", m.recipe, m.n)
+		return fmt.Errorf("n is %d members: must be at least 1", m.n)
 	}
 	if err := zkconn.CheckSize(size, m.Client.MaxBuffer); err != nil {
 		return fmt.Errorf("a %s of %d members: %w", m.recipe, m.n, err)

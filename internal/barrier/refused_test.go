@@ -72,7 +72,7 @@ func TestBarriersOfNoMembersAreRejected(t *testing.T) {
 	each(t, kinds, func(t *testing.T, w *world, k kind) {
 		for _, n := range []int{0, -1} {
 			_, err := k.Arrive(w.Stranger(nil), "/b", n)(t.Context())
-			require.ErrorContains(t, err, fmt.Sprintf("zkrecipes: %s /b: a %s of %d members", k.Op, k.Name, n))
+			require.ErrorContains(t, err, fmt.Sprintf("zkrecipes: %s /b: n is %d members: must be at least 1", k.Op, n))
 		}
 	})
 }
@@ -80,7 +80,7 @@ func TestBarriersOfNoMembersAreRejected(t *testing.T) {
 func TestAVisitThatIsNoneAndANilContextAreRefused(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		for _, v := range []*zkrecipes.Visit{nil, {}} {
-			require.EqualError(t, v.Leave(t.Context()), `zkrecipes: leave "": not made by Enter`)
+			require.EqualError(t, v.Leave(t.Context()), `zkrecipes: leave "": nothing is held: this is a zero value, which this library has not returned`)
 		}
 		v := w.visits(1)[0]
 		var none context.Context

@@ -116,6 +116,7 @@ var operatorRows = []row{
 	{"Contenders of a lock that is held", steps{theyHold, iList(1, ofMutex)}},
 	{"Contenders of a lock that is held and has two waiters", steps{theyHold, theyWait, theyWait, iList(3, ofMutex)}},
 	{"Contenders of a semaphore with three slots taken and two waiters", steps{full(3), times(2, newcomerWaitsFor(1, 3)), iList(5, ofSemaphore)}},
+	{"... none of whose slots was taken for a minute", steps{theirSlots(3), theyUseSlots(2), pass(time.Minute), iList(0, ofSemaphore)}},
 	{"Contenders of an election with a leader and a candidate", steps{theyLead, newcomerCampaigns, iList(2, ofElection)}},
 	{"Contenders of a barrier with one member", steps{theyWaitAtBarrier, iList(1, ofBarrier)}},
 	{"Contenders of a double barrier with one member", steps{theyWaitToEnter, iList(1, ofDouble)}},

@@ -264,7 +264,7 @@ func releases(i, j int) step {
 	}
 }
 
-func downgrade(w *world) { w.ok(w.myRWLock.Downgrade(w.ctx(), w.last())) }
+func downgrade(w *world) { w.ok(w.last().Downgrade(w.ctx())) }
 
 // fiveReaders hold, and I wait for the last of them.
 var fiveReaders = all(rw, times(5, hold(theirRead)), wait(myWrite))

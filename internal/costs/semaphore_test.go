@@ -75,8 +75,6 @@ func noSlots(w *world) {
 	require.ErrorIs(w.t, err, zkrecipes.ErrLocked)
 }
 
-func iListHolders(w *world) { _, err := w.mySlots.Holders(w.ctx()); w.ok(err) }
-
 // full takes all n slots.
 func full(n int) step { return all(theirWarm(n), theyAcquire(n)) }
 
@@ -101,8 +99,6 @@ var semaphoreRows = []row{
 	{"TryAcquire, full, the first", steps{full(1), mySlots(1), noSlots}},
 	{"TryAcquire, full, and others wait", steps{full(3), newcomerWaitsFor(3, 3), mySlots(3), noSlots}},
 	{"TryAcquire, a slot is free, but somebody waits for more", steps{theirWarm(3), theyAcquire(2), newcomerWaitsFor(3, 3), mySlots(3), noSlots}},
-	{"Holders, two slots are taken", steps{theirSlots(3), theyAcquire(2), mySlots(3), iListHolders}},
-	{"Holders, none was taken for a minute", steps{theirSlots(3), theyUseSlots(2), pass(time.Minute), mySlots(3), iListHolders}},
 	{"Resize", steps{mySlots(3), iUseSlots(2), func(w *world) { w.ok(w.mySlots.Resize(w.ctx(), 4)) }}},
 	{"Size", steps{theirSlots(3), theyUseSlots(2), mySlots(0), func(w *world) { _, err := w.mySlots.Size(w.ctx()); w.ok(err) }}},
 }

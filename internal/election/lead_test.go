@@ -22,7 +22,7 @@ func TestLeadCampaignsAgainAfterALoss(t *testing.T) {
 			w.Srv.Expire(recipetest.SessionID(w.ClientOf(e)))
 		},
 		"place deleted": func(w *recipetest.ElectionWorld, _ *zkrecipes.Election, term *zkrecipes.Term) {
-			w.Evict(term)
+			w.Evict(term.Checks()[0])
 		},
 		"leader znode deleted": func(w *recipetest.ElectionWorld, _ *zkrecipes.Election, _ *zkrecipes.Term) { w.DeleteLeader() },
 		"all deleted":          func(w *recipetest.ElectionWorld, _ *zkrecipes.Election, term *zkrecipes.Term) { w.DeleteBoth(term) },
@@ -163,7 +163,7 @@ func TestShutdownOfALeadersClientDoesNotLookLikeThatOfAnother(t *testing.T) {
 func TestLeadGoesOnAfterALossThatOnlyTheServersKnowIfItsFunctionFails(t *testing.T) {
 	for _, fails := range []bool{true, false} {
 		each(t, map[string]func(*recipetest.ElectionWorld, *zkrecipes.Term){
-			"place":  func(w *recipetest.ElectionWorld, term *zkrecipes.Term) { w.Evict(term) },
+			"place":  func(w *recipetest.ElectionWorld, term *zkrecipes.Term) { w.Evict(term.Checks()[0]) },
 			"leader": func(w *recipetest.ElectionWorld, _ *zkrecipes.Term) { w.DeleteLeader() },
 		}, func(t *testing.T, w *recipetest.ElectionWorld, a, _ *zkrecipes.Election, depose func(*recipetest.ElectionWorld, *zkrecipes.Term)) {
 			terms := 0
@@ -269,7 +269,7 @@ func TestEvictedLeaderWithdrawsWithoutALockDelay(t *testing.T) {
 		a := delayedElection(w)
 		term := recipetest.Campaigns(t, a, "a")
 		time.Sleep(2 * time.Second) // the znodes are watched by now
-		w.Evict(term)
+		w.Evict(term.Checks()[0])
 		time.Sleep(lockDelay / 2)
 		synctest.Wait()
 		require.Equal(t, []string{line.HeldName}, w.Srv.Children(w.Path))

@@ -20,7 +20,7 @@ import (
 func TestALeaderWhoseZnodeIsDeletedLosesItsTerm(t *testing.T) {
 	type evicts = func(*recipetest.ElectionWorld, *zkrecipes.Term)
 	cases := map[string]evicts{
-		"place":         func(w *recipetest.ElectionWorld, term *zkrecipes.Term) { w.Evict(term) },
+		"place":         func(w *recipetest.ElectionWorld, term *zkrecipes.Term) { w.Evict(term.Checks()[0]) },
 		"leader":        func(w *recipetest.ElectionWorld, _ *zkrecipes.Term) { w.DeleteLeader() },
 		"leader remade": func(w *recipetest.ElectionWorld, _ *zkrecipes.Term) { w.RemakeLeader() },
 		"all":           func(w *recipetest.ElectionWorld, term *zkrecipes.Term) { w.DeleteBoth(term) },
@@ -84,7 +84,7 @@ func TestAnEvictedLeaderDeletesItsZnodeAlthoughItIsEvictedAgain(t *testing.T) {
 		term := recipetest.Campaigns(t, a, "a")
 		other := w.JoinByHand()
 		time.Sleep(5 * time.Second)
-		w.Evict(term)
+		w.Evict(term.Checks()[0])
 		for range 3 {
 			time.Sleep(time.Second)
 			line := w.Line()
@@ -105,7 +105,7 @@ func TestTheNextLeaderReplacesWhatAnEvictedOneLeft(t *testing.T) {
 		first := recipetest.Campaigns(t, a, "a")
 		synctest.Wait()
 		w.Away(w.ClientOf(a))
-		w.Evict(first)
+		w.Evict(first.Checks()[0])
 		w.Plan.Stop()
 		w.Plan.Add(zktest.Fault{Do: zktest.Silence, Times: -1}) // a cannot come back
 		requests := w.Requests(func() {
@@ -129,7 +129,7 @@ func TestAnElectionBeginsItsNumbersAnew(t *testing.T) {
 	recipetest.InElectionBubble(t, func(t *testing.T, w *recipetest.ElectionWorld, a, b *zkrecipes.Election) {
 		first := recipetest.Campaigns(t, a, "a")
 		w.Away(w.ClientOf(a))
-		w.Evict(first)
+		w.Evict(first.Checks()[0])
 		w.Plan.Stop()
 		w.Plan.Add(zktest.Fault{Do: zktest.Silence, Times: -1})
 		require.NoError(t, w.Srv.SetCounter(w.Path, math.MaxInt32-10))
@@ -192,7 +192,7 @@ func TestACampaignThatIsRefusedKeepsSomebodysZnodeAtTheLeadersPath(t *testing.T)
 		w.DeleteLeader()
 		w.CreateByHand(0)
 		mayDo(w, zk.PermAll&^zk.PermCreate)
-		w.Evict(term)
+		w.Evict(term.Checks()[0])
 		_, err := next.Wait()
 		require.Error(t, err)
 		time.Sleep(time.Minute)

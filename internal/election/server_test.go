@@ -31,8 +31,8 @@ func TestRealAnElectionIsHandedOverReplacedAndObserved(t *testing.T) {
 	second := recipetest.Campaigns(t, b, "b")
 	sees("b", second.Token())
 	require.Greater(t, second.Token(), first.Token())
-	require.NoError(t, raw.Delete(second.Check().Path, -1)) // not watched yet
-	third := recipetest.Campaigns(t, a, "c")                // replaces what the evicted leader left
+	require.NoError(t, raw.Delete(second.Checks()[0].Path, -1)) // not watched yet
+	third := recipetest.Campaigns(t, a, "c")                    // replaces what the evicted leader left
 	sees("c", third.Token())
 	require.Greater(t, third.Token(), second.Token())
 	harness.Eventually(t, "the term is lost", func() bool { return second.Err() != nil })

@@ -3,7 +3,6 @@ package group
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 
@@ -46,7 +45,7 @@ var (
 	// ErrJoined is returned by Join for an id that the Client has already.
 	ErrJoined = fmt.Errorf("this Client has a member with that id: %w", zk.ErrNodeExists)
 
-	errLeft = errors.New("the member has left")
+	errLeft = fmt.Errorf("the member has left: %w", errs.ErrReleased)
 )
 
 // members are those of a Client, by the paths of their znodes.

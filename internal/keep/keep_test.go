@@ -334,13 +334,13 @@ func TestInvalidOptionsOfAMutexAreReportedOnFirstUse(t *testing.T) {
 		c := w.Stranger(nil)
 		for want, opts := range map[string][]zkrecipes.MutexOption{
 			"KeepFor is given more than once":   {zkrecipes.KeepFor(time.Second), {}, zkrecipes.KeepFor(time.Second)},
-			"KeepFor(-1s): not positive":        {zkrecipes.KeepFor(-time.Second)},
-			"KeepFor(0s): not positive":         {zkrecipes.KeepFor(0)},
+			"KeepFor must be positive: -1s":     {zkrecipes.KeepFor(-time.Second)},
+			"KeepFor must be positive: 0s":      {zkrecipes.KeepFor(0)},
 			"LockDelay is given more than once": {zkrecipes.LockDelay(1), zkrecipes.LockDelay(1)},
-			"LockDelay(-1s): not positive":      {zkrecipes.LockDelay(-time.Second)},
-			"LockDelay(0s): not positive":       {zkrecipes.LockDelay(0)},
+			"LockDelay must be positive: -1s":   {zkrecipes.LockDelay(-time.Second)},
+			"LockDelay must be positive: 0s":    {zkrecipes.LockDelay(0)},
 			"MaxHold is given more than once":   {zkrecipes.MaxHold(1), zkrecipes.MaxHold(1)},
-			"MaxHold(0s): not positive":         {zkrecipes.MaxHold(0)},
+			"MaxHold must be positive: 0s":      {zkrecipes.MaxHold(0)},
 		} {
 			m := zkrecipes.NewMutex(c, "/m", opts...)
 			requests := w.Requests(func() {

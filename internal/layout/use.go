@@ -41,16 +41,16 @@ func CheckUnused(ctx context.Context, s *zkconn.Session, path string) error {
 	return cmp.Or(CheckUnmarked(ctx, s, path), errs.ErrUnused)
 }
 
-// CheckSized returns nil if the path has the size of a semaphore or barrier, and else ErrUnused
-// or ErrPathInUse.
-func CheckSized(ctx context.Context, s *zkconn.Session, path, recipe, unit string) error {
+// SizeAt returns the size of a semaphore or barrier that the path holds. ErrUnused or ErrPathInUse:
+// it holds none.
+func SizeAt(ctx context.Context, s *zkconn.Session, path, recipe, unit string) (n int, err error) {
 	data, stat, err := s.Get(ctx, path)
 	if err != nil {
-		return errs.Unused(err)
+		return 0, errs.Unused(err)
 	}
-	n, err := SizeIn(recipe, unit, data, stat)
+	n, err = SizeIn(recipe, unit, data, stat)
 	if err == nil && n == 0 {
 		err = CheckUnused(ctx, s, path)
 	}
-	return err
+	return n, err
 }

@@ -48,8 +48,8 @@ func TestDowngradeKeepsTheWritersPlace(t *testing.T) {
 		waiting := w.MustWait(w.TheirLock.Lock)
 		before := w.Line()
 		requests := w.Requests(func() {
-			require.NoError(t, w.OurLock.Downgrade(t.Context(), l))
-			require.NoError(t, w.OurLock.Downgrade(t.Context(), l), "it is a reader already")
+			require.NoError(t, l.Downgrade(t.Context()))
+			require.NoError(t, l.Downgrade(t.Context()), "it is a reader already")
 		})
 		require.Equal(t, 1, requests[recipetest.OpDowngrade])
 		require.Equal(t, 1+3, recipetest.Sum(requests), "the waiter lists, and sets both watches on another place")
@@ -87,40 +87,33 @@ func TestDowngradeWithReentriesOpenIsAnError(t *testing.T) {
 			require.NoError(t, err)
 			require.Empty(t, w.Requests(func() {
 				for _, l := range []*zkrecipes.Lease{l, again} {
-					require.EqualError(t, w.OurLock.Downgrade(t.Context(), l), "zkrecipes: downgrade /line: re-entries are open")
+					require.EqualError(t, l.Downgrade(t.Context()), "zkrecipes: downgrade /line: re-entries are open")
 				}
 			}))
 			require.NoError(t, again.Release())
-			require.ErrorIs(t, w.OurLock.Downgrade(t.Context(), again), zkrecipes.ErrReleased, "although l still holds")
+			require.ErrorIs(t, again.Downgrade(t.Context()), zkrecipes.ErrReleased, "although l still holds")
 		}
 		again, err := w.OurLock.Lock(l.Reentrant(t.Context()))
 		require.NoError(t, err)
 		ctx := recipetest.Hooked{Context: t.Context(), F: func() { _ = again.Release() }} // after Downgrade has found it held
-		require.ErrorIs(t, w.OurLock.Downgrade(ctx, again), zkrecipes.ErrReleased)
+		require.ErrorIs(t, again.Downgrade(ctx), zkrecipes.ErrReleased)
 		require.Contains(t, l.Check().Path, "-__WRIT__", "the other lease still writes")
 
-		require.NoError(t, w.OurLock.Downgrade(t.Context(), l))
+		require.NoError(t, l.Downgrade(t.Context()))
 		reads(w, l)
 		read, err := w.OurLock.RLock(l.Reentrant(t.Context()))
 		require.NoError(t, err)
-		require.NoError(t, w.OurLock.Downgrade(t.Context(), read), "it is a reader already")
+		require.NoError(t, read.Downgrade(t.Context()), "it is a reader already")
 		require.NoError(t, l.Release())
 		w.Stands(read)
 	})
 }
 
 // A lease that cannot be downgraded
-func TestOnlyAHeldWritersLeaseOfThisLockCanBeDowngraded(t *testing.T) {
+func TestOnlyAHeldWritersLeaseOfAnRWLockCanBeDowngraded(t *testing.T) {
 	recipetest.InRWBubble(t, func(t *testing.T, w *recipetest.RWWorld) {
-		elsewhere, other := recipetest.Held(t, zkrecipes.NewRWLock(w.C, "/elsewhere").Lock), recipetest.Held(t, w.TheirLock.Lock)
-		for name, l := range map[string]*zkrecipes.Lease{"nil": nil, "of another path": elsewhere, "of another client": other} {
-			require.EqualError(t, w.OurLock.Downgrade(t.Context(), l), "zkrecipes: downgrade /line: not a lease of this lock", name)
-		}
-		require.NoError(t, zkrecipes.NewRWLock(w.C, "/elsewhere").Downgrade(t.Context(), elsewhere), "a lock is identified by its path")
-		require.NoError(t, other.Release())
 		mutex := recipetest.LockOn(t, zkrecipes.NewMutex(w.C, "/m"))
 		require.EqualError(t, mutex.Downgrade(t.Context()), "zkrecipes: downgrade /m: not a lease of an RWLock")
-		require.ErrorContains(t, zkrecipes.NewRWLock(w.C, "/m").Downgrade(t.Context(), mutex), "not a lease of this lock")
 		require.NoError(t, mutex.Err())
 
 		l := recipetest.Held(t, w.OurLock.RLock)
@@ -133,8 +126,7 @@ func TestOnlyAHeldWritersLeaseOfThisLockCanBeDowngraded(t *testing.T) {
 		var none context.Context
 		require.EqualError(t, l.Downgrade(none), "zkrecipes: downgrade /line: nil context")
 		require.NoError(t, l.Release())
-		require.EqualError(t, w.OurLock.Downgrade(t.Context(), l), "zkrecipes: downgrade /line: lease released")
-		require.ErrorIs(t, l.Downgrade(t.Context()), zkrecipes.ErrReleased)
+		require.EqualError(t, l.Downgrade(t.Context()), "zkrecipes: downgrade /line: lease released")
 		lost := recipetest.Held(t, w.OurLock.Lock)
 		w.Expire(w.C)
 		require.ErrorIs(t, lost.Downgrade(t.Context()), zkrecipes.ErrLost)

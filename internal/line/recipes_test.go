@@ -100,7 +100,7 @@ var lists = map[string]func(context.Context, *zkrecipes.Client, string) (int, er
 		return counted(zkrecipes.NewRWLock(c, path).Contenders(ctx))
 	},
 	"semaphore": func(ctx context.Context, c *zkrecipes.Client, path string) (int, error) {
-		return counted(zkrecipes.NewSemaphore(c, path, 2).Holders(ctx))
+		return counted(zkrecipes.NewSemaphore(c, path, 2).Contenders(ctx))
 	},
 	"barrier": func(ctx context.Context, c *zkrecipes.Client, path string) (int, error) {
 		return counted(zkrecipes.NewBarrier(c, path, 1).Contenders(ctx))

@@ -88,7 +88,8 @@ func Line(ctx context.Context, s *session.Session, l *line.Line) ([]Contender, e
 func Round(ctx context.Context, s *session.Session, b *barrier.Barrier) ([]Contender, error) {
 	children, _, err := s.Children(ctx, b.Line.Abs())
 	if errors.Is(err, zk.ErrNoNode) {
-		return nil, layout.CheckSized(ctx, s.Session, b.Root.Abs(), b.Root.Recipe, "members")
+		_, err = layout.SizeAt(ctx, s.Session, b.Root.Abs(), b.Root.Recipe, "members")
+		return nil, err
 	}
 	var opened []byte
 	stat := &zk.Stat{}
@@ -161,22 +162,20 @@ func opening(ctx context.Context, s *session.Session, d *barrier.DoubleBarrier) 
 	return hold.TokenOf(ready.Czxid, 0), time.UnixMilli(ready.Ctime), nil
 }
 
-// Slots returns the holders of a semaphore, once for each slot, in the order of the slots. With waiters,
-// those follow.
-func Slots(ctx context.Context, s *session.Session, x *semaphores.Semaphore, waiters bool) ([]Contender, error) {
-	var waiting []layout.PlaceName
-	if waiters { // before the slots: a waiter that takes slots leaves the line by the same transaction
-		names, _, err := s.Children(ctx, x.Line.Abs())
-		if err != nil && !errors.Is(err, zk.ErrNoNode) {
-			return nil, err
-		}
-		waiting = layout.ParsePlaces(names, x.Line.Kinds)
-		slices.SortFunc(waiting, layout.PlaceName.Compare)
+// Slots returns the holders of a semaphore, once for each slot, in the order of the slots, and then
+// the waiters. Those are listed before the slots: a waiter that takes slots leaves the line by the
+// same transaction.
+func Slots(ctx context.Context, s *session.Session, x *semaphores.Semaphore) ([]Contender, error) {
+	names, _, err := s.Children(ctx, x.Line.Abs())
+	if err != nil && !errors.Is(err, zk.ErrNoNode) {
+		return nil, err
 	}
+	waiting := layout.ParsePlaces(names, x.Line.Kinds)
+	slices.SortFunc(waiting, layout.PlaceName.Compare)
 	slots := session.At{Client: x.At.Client, Path: x.At.Path + "/slots"}
 	children, _, err := s.Children(ctx, slots.Abs())
 	if errors.Is(err, zk.ErrNoNode) {
-		err = layout.CheckSized(ctx, s.Session, x.At.Abs(), x.At.Recipe, "slots")
+		_, err = layout.SizeAt(ctx, s.Session, x.At.Abs(), x.At.Recipe, "slots")
 	}
 	if err != nil {
 		return nil, err

@@ -9,6 +9,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	elections "github.com/zkrecipes/zkrecipes/internal/election"
+	"github.com/zkrecipes/zkrecipes/internal/errs"
 	"github.com/zkrecipes/zkrecipes/internal/layout"
 	"github.com/zkrecipes/zkrecipes/internal/line"
 	semaphores "github.com/zkrecipes/zkrecipes/internal/semaphore"
@@ -22,23 +23,25 @@ var ErrHolder = errors.New("the contender is a holder (EvictOptions.Holder evict
 // Evict deletes the contender's znode, that of a holder only if holder is true. It reports false
 // if the znode had gone before.
 func (c Contender) Evict(ctx context.Context, client *session.Client, holder bool) (evicted bool, err error) {
-	return session.InSessions(ctx, client, func(s *session.Session) (bool, error) {
+	lost := false
+	evicted, err = session.InSessions(ctx, client, func(s *session.Session) (bool, error) {
 		path := client.Abs(c.Path)
 		if err := s.Sync(ctx, path); err != nil { // the list may be of a server that is ahead
 			return false, err
 		}
-		return c.evict(ctx, s, path, holder)
+		return c.evict(ctx, s, path, holder, &lost)
 	})
+	return evicted, errs.UncertainIf(lost && err != nil, err)
 }
 
 // evict deletes the contender's znode, which is at path; that of a holder only if holder is
-// true.
-func (c Contender) evict(ctx context.Context, s *session.Session, path string, holder bool) (evicted bool, err error) {
-	for sent := false; ; {
+// true. It sets lost if the znode may have been deleted although no reply says so.
+func (c Contender) evict(ctx context.Context, s *session.Session, path string, holder bool, lost *bool) (evicted bool, err error) {
+	for {
 		stat, err := s.Exists(ctx, path)
 		switch {
 		case errors.Is(err, zk.ErrNoNode), err == nil && stat.Czxid != c.Czxid:
-			return sent, nil
+			return *lost, nil
 		case err != nil:
 			return false, err
 		}
@@ -50,12 +53,16 @@ func (c Contender) evict(ctx context.Context, s *session.Session, path string, h
 			return false, err
 		}
 		ops := append(checks, &zk.DeleteRequest{Path: path, Version: -1})
-		switch o := s.Multi(ctx, ops...); {
+		t, err := s.Begin(ctx, ops...)
+		if err != nil {
+			return false, err
+		}
+		o := t.Wait(ctx)
+		*lost = *lost || !o.Unsent() && (o.Transient() || o.SessionOver() || errs.IsContextErr(ctx, o.Err()))
+		switch {
 		case o.Applied():
 			return true, nil
-		case o.Transient():
-			sent = true
-		case !o.Is(zk.ErrNoNode): // else it has gone, or the one for whom it waits: look again
+		case !o.Transient() && !o.Is(zk.ErrNoNode): // else it has gone, or the one for whom it waits, or nobody knows: look again
 			return false, o.Err()
 		}
 	}

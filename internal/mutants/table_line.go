@@ -169,8 +169,8 @@ var lineMutants = []mutant{
 		name: "lease-reads-too-late",
 		what: "A read of a lease that has ended returns data.",
 		in:   ".",
-		old:  `if ended := l.Err(); ended != nil {`,
-		new:  `if ended := l.Err(); ended != nil && err != nil {`,
+		old:  `if !errs.IsContextErr(ctx, err) {`,
+		new:  `if err != nil && !errs.IsContextErr(ctx, err) {`,
 		test: "./internal/hold -run ^TestReadsAnsweredAfterTheEnd",
 	},
 	{

@@ -152,7 +152,7 @@ func (q *Queue) Redrive(ctx context.Context, n int) (moved int, err error) {
 		return 0, err
 	}
 	if n < 0 {
-		return 0, fmt.Errorf("%d dead letters", n)
+		return 0, fmt.Errorf("n is %d dead letters: must not be negative", n)
 	}
 	var segments []*browsed
 	err = q.DeadLetters().eachSegment(ctx, func(seg *browsed) (bool, error) {

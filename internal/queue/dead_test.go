@@ -227,7 +227,7 @@ func TestRedriveMovesLettersBackWithAttemptsThatBeginAnewAndDeletesTheirSegments
 		}
 		require.Zero(t, redrive(t, q, 1))
 		_, err := q.Redrive(t.Context(), -1)
-		require.EqualError(t, err, "zkrecipes: redrive "+w.Path+": -1 dead letters")
+		require.EqualError(t, err, "zkrecipes: redrive "+w.Path+": n is -1 dead letters: must not be negative")
 	})
 }
 

@@ -32,12 +32,12 @@ func TestQueueErrorsNameTheInvalidOption(t *testing.T) {
 		}
 		require.Empty(t, w.Requests(func() {
 			for want, opts := range map[string]*zkrecipes.QueueOptions{
-				`QueueOptions.MaxLen is -1`:                                              {MaxLen: -1},
-				`QueueOptions.MaxItemBytes is -1`:                                        {MaxItemBytes: -1},
-				`QueueOptions.Workers is -1`:                                             {Workers: -1},
+				`QueueOptions.MaxLen must not be negative: -1`:                           {MaxLen: -1},
+				`QueueOptions.MaxItemBytes must not be negative: -1`:                     {MaxItemBytes: -1},
+				`QueueOptions.Workers must not be negative: -1`:                          {Workers: -1},
 				`QueueOptions.Workers is 9223372036854775807, and may be 100000 at most`: {Workers: math.MaxInt},
-				`QueueOptions.DrainTimeout is -1s`:                                       {DrainTimeout: -time.Second},
-				`QueueOptions.HandlerTimeout is -1s`:                                     {HandlerTimeout: -time.Second},
+				`QueueOptions.DrainTimeout must not be negative: -1s`:                    {DrainTimeout: -time.Second},
+				`QueueOptions.HandlerTimeout must not be negative: -1s`:                  {HandlerTimeout: -time.Second},
 				`QueueOptions.DeadLetter is the queue itself`:                            {DeadLetter: w.Path},
 				`QueueOptions.DeadLetter "dead": path does not begin with "/"`:           {DeadLetter: "dead"},
 				`QueueOptions.DeadLetter "/dead/": path ends with "/"`:                   {DeadLetter: "/dead/"},

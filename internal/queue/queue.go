@@ -112,17 +112,17 @@ func (q *Queue) Check(ctx context.Context) error {
 	}
 	switch {
 	case q.Opts.MaxLen < 0:
-		return fmt.Errorf("QueueOptions.MaxLen is %d", q.Opts.MaxLen)
+		return fmt.Errorf("QueueOptions.MaxLen must not be negative: %d", q.Opts.MaxLen)
 	case q.Opts.MaxItemBytes < 0:
-		return fmt.Errorf("QueueOptions.MaxItemBytes is %d", q.Opts.MaxItemBytes)
+		return fmt.Errorf("QueueOptions.MaxItemBytes must not be negative: %d", q.Opts.MaxItemBytes)
 	case q.Opts.Workers < 0:
-		return fmt.Errorf("QueueOptions.Workers is %d", q.Opts.Workers)
+		return fmt.Errorf("QueueOptions.Workers must not be negative: %d", q.Opts.Workers)
 	case q.Opts.Workers > maxWorkers:
 		return fmt.Errorf("QueueOptions.Workers is %d, and may be %d at most", q.Opts.Workers, maxWorkers)
 	case q.Opts.DrainTimeout < 0:
-		return fmt.Errorf("QueueOptions.DrainTimeout is %v", q.Opts.DrainTimeout)
+		return fmt.Errorf("QueueOptions.DrainTimeout must not be negative: %v", q.Opts.DrainTimeout)
 	case q.Opts.HandlerTimeout < 0:
-		return fmt.Errorf("QueueOptions.HandlerTimeout is %v", q.Opts.HandlerTimeout)
+		return fmt.Errorf("QueueOptions.HandlerTimeout must not be negative: %v", q.Opts.HandlerTimeout)
 	case q.Opts.DeadLetter == q.Path:
 		return errors.New("QueueOptions.DeadLetter is the queue itself")
 	}

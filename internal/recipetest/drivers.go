@@ -67,12 +67,11 @@ func DowngradeDriver() Driver {
 	return Driver{
 		Name: "downgraded writer",
 		Take: func(ctx context.Context, c *zkrecipes.Client) (Use, error) {
-			w := zkrecipes.NewRWLock(c, driven)
-			l, err := w.Lock(ctx)
+			l, err := zkrecipes.NewRWLock(c, driven).Lock(ctx)
 			if err != nil {
 				return Use{}, err
 			}
-			if err := w.Downgrade(ctx, l); err != nil {
+			if err := l.Downgrade(ctx); err != nil {
 				_ = l.Release()
 				return Use{}, err
 			}
@@ -162,7 +161,7 @@ func ElectionDriver() Driver {
 			return Use{}, err
 		}
 		return Use{
-			Held: term, Token: term.Token(), Commit: term.Commit, Places: []string{driven + "/leader", term.Check().Path},
+			Held: term, Token: term.Token(), Commit: term.Commit, Places: []string{driven + "/leader", term.Checks()[0].Path},
 			Give: func(context.Context) error { return term.Resign() },
 		}, nil
 	}

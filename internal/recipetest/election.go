@@ -119,12 +119,10 @@ func Follow(t testing.TB, e *zkrecipes.Election) *Follower {
 	return o
 }
 
-// Evict deletes the place of a Lease or a Term.
-func (w *ElectionWorld) Evict(held interface {
-	Check() *zk.CheckVersionRequest
-}) {
+// Evict deletes the place that a guard checks.
+func (w *ElectionWorld) Evict(guard *zk.CheckVersionRequest) {
 	w.T.Helper()
-	require.NoError(w.T, w.Operator.Delete(held.Check().Path, -1))
+	require.NoError(w.T, w.Operator.Delete(guard.Path, -1))
 	synctest.Wait()
 }
 
@@ -151,7 +149,7 @@ func (w *ElectionWorld) DeleteLeader() {
 // DeleteBoth deletes both znodes of a leader at once.
 func (w *ElectionWorld) DeleteBoth(term *zkrecipes.Term) {
 	w.T.Helper()
-	_, err := w.Operator.Multi(&zk.DeleteRequest{Path: term.Check().Path, Version: -1}, &zk.DeleteRequest{Path: w.Path + election.LeaderName, Version: -1})
+	_, err := w.Operator.Multi(&zk.DeleteRequest{Path: term.Checks()[0].Path, Version: -1}, &zk.DeleteRequest{Path: w.Path + election.LeaderName, Version: -1})
 	require.NoError(w.T, err)
 	synctest.Wait()
 }

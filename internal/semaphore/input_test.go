@@ -22,9 +22,9 @@ func TestSemaphoreRefusesBadInput(t *testing.T) {
 		c := w.Stranger(nil)
 		ctx := harness.Within(t, time.Minute)
 		for name, x := range map[string]*zkrecipes.Semaphore{
-			"a semaphore of 0 slots":          zkrecipes.NewSemaphore(c, "/s", 0),
-			"a semaphore of -1 slots":         zkrecipes.NewSemaphore(c, "/s", -1),
-			"a semaphore of 2147483648 slots": zkrecipes.NewSemaphore(c, "/s", math.MaxInt32+1),
+			"n is 0 slots: must be from 1 to 2147483647":          zkrecipes.NewSemaphore(c, "/s", 0),
+			"n is -1 slots: must be from 1 to 2147483647":         zkrecipes.NewSemaphore(c, "/s", -1),
+			"n is 2147483648 slots: must be from 1 to 2147483647": zkrecipes.NewSemaphore(c, "/s", math.MaxInt32+1),
 		} {
 			_, err := x.Acquire(ctx)
 			require.ErrorContains(t, err, name)
@@ -35,10 +35,10 @@ func TestSemaphoreRefusesBadInput(t *testing.T) {
 		x := zkrecipes.NewSemaphore(c, "/s", 2)
 		for _, k := range []int{0, -1} {
 			_, err := x.AcquireN(ctx, k)
-			require.ErrorContains(t, err, "slots requested")
+			require.ErrorContains(t, err, "slots: must be at least 1")
 			_, err = x.TryAcquireN(ctx, k)
-			require.ErrorContains(t, err, "slots requested")
-			require.ErrorContains(t, x.Resize(ctx, k), "a semaphore of")
+			require.ErrorContains(t, err, "slots: must be at least 1")
+			require.ErrorContains(t, x.Resize(ctx, k), "slots: must be from 1")
 		}
 		require.NotContains(t, w.Srv.Children("/"), "s", "nothing was sent")
 	})

@@ -72,7 +72,7 @@ func TestSemaphoreIgnoresForeignChildren(t *testing.T) {
 			require.Equal(t, []int{0, 1}, l.Slots())
 			recipetest.ReleaseSlots(t, l)
 		}
-		_, err := x.Holders(t.Context())
+		_, err := x.Contenders(t.Context())
 		require.NoError(t, err)
 	})
 }

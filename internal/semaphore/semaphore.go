@@ -125,7 +125,7 @@ func (x *Semaphore) check(ctx context.Context, n int) error {
 		return err
 	}
 	if n < 1 || n > math.MaxInt32 { // slots' numbers are an int32
-		return fmt.Errorf("a semaphore of %d slots", n)
+		return fmt.Errorf("n is %d slots: must be from 1 to %d", n, math.MaxInt32)
 	}
 	return nil
 }
@@ -134,7 +134,7 @@ func (x *Semaphore) check(ctx context.Context, n int) error {
 // transaction has no room.
 func (x *Semaphore) checkCount(k int) error {
 	if k < 1 {
-		return fmt.Errorf("%d slots requested", k)
+		return fmt.Errorf("k is %d slots: must be at least 1", k)
 	}
 	const other = 1024 // more than the transaction's other operations take, but for paths
 	slot := zkconn.CreateSize(x.slotPath(k, layout.NewUUID()), []byte(x.At.Client.Identity), x.At.Client.ACL) + 16

@@ -89,7 +89,7 @@ func TestAFullSessionGivesBackAllThatItHolds(t *testing.T) {
 		_, err := q.Take(ctx)
 		recipetest.FullErr(t, err)
 
-		require.NoError(t, zkrecipes.NewRWLock(c, "/rw").Downgrade(ctx, writer))
+		require.NoError(t, writer.Downgrade(ctx))
 		require.Equal(t, full, c.Status().ZnodeBytes, "a downgrade adds nothing")
 		recipetest.FullErr(t, items[0].Ack(ctx, zkrecipes.OpCreate("/"+strings.Repeat("x", 1000), nil, zk.FlagEphemeral, nil)))
 		require.NoError(t, items[0].Ack(ctx, zkrecipes.OpCreate("/done", nil, 0, nil)), "although it needs a receipt")

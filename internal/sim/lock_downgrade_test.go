@@ -13,7 +13,7 @@ import (
 
 // canDowngrade reports whether a grant is a writer's that has not been downgraded.
 func (w *lockWorld) canDowngrade(g *grant) bool {
-	return g.lock.downgrade != nil && g.fromWriter() && !g.downgraded
+	return g.lock.rlock != nil && g.fromWriter() && !g.downgraded
 }
 
 // readerPlace returns the path at which a writer's lease goes on as a reader.
@@ -51,16 +51,16 @@ func (w *lockWorld) downgrade(r *rand.Rand, g *grant) {
 	var other error
 	twice := r.IntN(4) == 0
 	if twice {
-		beside.Go(func() { other = g.lock.downgrade(w.ctx, g.lease) })
+		beside.Go(func() { other = g.lease.Downgrade(w.ctx) })
 	}
-	err := g.lock.downgrade(ctx, g.lease)
+	err := g.lease.Downgrade(ctx)
 	beside.Wait()
 	w.checkDowngrade(ctx, g, err, false)
 	if twice {
 		w.checkDowngrade(w.ctx, g, other, false)
 	}
 	if err != nil && r.IntN(2) == 0 {
-		w.checkDowngrade(w.ctx, g, g.lock.downgrade(w.ctx, g.lease), false)
+		w.checkDowngrade(w.ctx, g, g.lease.Downgrade(w.ctx), false)
 	}
 }
 
@@ -72,7 +72,7 @@ func (w *lockWorld) checkDowngradeRefused(g *grant) {
 		return
 	}
 	for _, l := range []*zkrecipes.Lease{g.lease, again} {
-		if g.lock.downgrade(w.ctx, l) == nil {
+		if l.Downgrade(w.ctx) == nil {
 			w.log.violation("worker %d: downgraded 0x%x while a re-entry was open", g.worker, int64(g.token))
 		}
 	}

@@ -21,7 +21,6 @@ type anyLock struct {
 	path            string
 	lock, tryLock   lockFunc
 	rlock, tryRLock lockFunc
-	downgrade       func(context.Context, *zkrecipes.Lease) error
 	keepFor         time.Duration // 0: it is not kept
 }
 
@@ -70,7 +69,7 @@ var keptMutexRecipe = lockRecipe{
 var rwLockRecipe = lockRecipe{
 	newLock: func(c *zkrecipes.Client, path string, _ *rand.Rand) anyLock {
 		m := zkrecipes.NewRWLock(c, path)
-		return anyLock{path: path, lock: m.Lock, tryLock: m.TryLock, rlock: m.RLock, tryRLock: m.TryRLock, downgrade: m.Downgrade}
+		return anyLock{path: path, lock: m.Lock, tryLock: m.TryLock, rlock: m.RLock, tryRLock: m.TryRLock}
 	},
 	foreignPlaces: [][]string{
 		{curatorsWriter}, {curatorsReader}, {curatorsWriter, curatorsReader},

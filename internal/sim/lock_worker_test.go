@@ -193,7 +193,7 @@ func (w *lockWorld) release(r *rand.Rand, g *grant) {
 	if late {
 		w.events.add("downgrade beside a release")
 		w.markDowngrading(g)
-		wg.Go(func() { w.checkDowngrade(w.ctx, g, g.lock.downgrade(w.ctx, g.lease), true) })
+		wg.Go(func() { w.checkDowngrade(w.ctx, g, g.lease.Downgrade(w.ctx), true) })
 	}
 	if twice {
 		wg.Go(func() { other = g.lease.Release() })

@@ -95,7 +95,7 @@ func (w *worker) lock(lock func(context.Context) (*zkrecipes.Lease, error), rw *
 	wrote, read, known := w.commit(l, key)
 	h.believe()
 	if rw != nil && w.oneIn(5) {
-		h = h.downgrade(rw, l)
+		h = h.downgrade(l)
 		if known && h.event.Shared {
 			h.unwritten(l, wrote, read)
 		}
@@ -170,9 +170,9 @@ func (w *worker) commit(l fenced, keys ...string) (version int32, read time.Dura
 
 // downgrade goes on as a reader. It claims to have read from the last moment on in which it
 // could believe that it wrote, so that the judge finds a writer in between.
-func (h *hold) downgrade(rw *zkrecipes.RWLock, l *zkrecipes.Lease) *hold {
+func (h *hold) downgrade(l *zkrecipes.Lease) *hold {
 	call := judge.Event{Recipe: judge.RecipeDowngrade, Key: h.event.Key + judge.DowngradeSuffix}
-	if !h.w.attempt(call, func(*judge.Event) error { return rw.Downgrade(h.w.ctx, l) }) {
+	if !h.w.attempt(call, func(*judge.Event) error { return l.Downgrade(h.w.ctx) }) {
 		return h
 	}
 	h.over()

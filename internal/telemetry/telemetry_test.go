@@ -129,7 +129,7 @@ func TestHoldsOfOnePathAreToldApart(t *testing.T) {
 		// A lease that was downgraded goes on as what it began as.
 		w, err := rw.Lock(t.Context())
 		require.NoError(t, err)
-		require.NoError(t, rw.Downgrade(t.Context(), w))
+		require.NoError(t, w.Downgrade(t.Context()))
 		time.Sleep(time.Minute)
 		write := telemetry.Series{Recipe: "rwlock", Op: "lock"}
 		require.Equal(t, []telemetry.Open{{Series: write, Count: 1, Oldest: time.Minute}, {Series: read}}, r.figures().Holds)

@@ -49,7 +49,7 @@ func (a *app) runElect(ctx context.Context, m *command, value string) error {
 			if err != nil {
 				return nil, err
 			}
-			return &held{lease: t, place: t.Check().Path, release: t.Resign}, nil
+			return &held{lease: t, place: t.Checks()[0].Path, release: t.Resign}, nil
 		})
 		switch {
 		case err != nil:

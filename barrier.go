@@ -64,14 +64,15 @@ func (b *Barrier) Path() string { return b.self().Path }
 // Each of the last three comes with ErrUncertain if the Client can no longer find out
 // whether the round had been opened with the member.
 //
-// A member costs two requests and one commit, and one of each to leave. It wakes once, by an
-// event that says that the round is open. It reads once more then if a member has left before, or
-// if its connection was lost. The last to arrive reads n and lists the members, with one request
-// each, in one round trip, and opens the round with one request and one commit more. The first
-// member of a round and the last to leave cost one of each more. One that comes before the round
-// before has ended costs four requests and two commits more, and again each time that the member
-// which came last there leaves and others stay. A member that waits for long reads n once, and watches
-// its own znode and the round's ready, with one request each. A Barrier reads n every half minute.
+// A member costs two requests and one commit, and one of each to leave. It wakes once, by an event
+// that says that the round is open. It reads once more then if a member has left before, or if its
+// connection was lost. The last to arrive reads n and lists the members, with one request each, in
+// one round trip, and opens the round with one request and one commit more. The first member of a
+// round and the last to leave cost one of each more. One that comes before the round before has
+// ended costs four requests and two commits more, and again each time that the member which came
+// last there leaves and others stay. A member that waits for long reads n once, and watches its own
+// znode and the round's ready, with one request each. A Barrier in use reads n again every half
+// minute.
 //
 // A member leaves in the background when Wait returns. Close the Client before the process exits.
 // Otherwise the next round may begin only when the session expires.
@@ -90,12 +91,11 @@ func (b *Barrier) Wait(ctx context.Context) (int, error) {
 	return index, nil
 }
 
-// Contenders returns the members of the round, in the order of their arrival. Those with
-// Held no longer wait, because the round was opened with them, and are about to leave.
-// Members that wait for another n are returned, too. A call of Wait that came while the
-// previous round was open is not a member until its members have left. ErrUnused is returned
-// if there is no barrier, and ErrPathInUse if the path is another recipe's. Contenders blocks
-// until the servers answer. It costs two requests, and one for each member.
+// Contenders returns the members of the round, in the order of their arrival. Those with Held no
+// longer wait, because the round was opened with them, and are about to leave. Members that wait
+// for another n are returned, too. A call of Wait that came while the previous round was open is
+// not a member until its members have left. Contenders blocks and fails like Mutex.Contenders. It
+// costs two requests, and one for each member.
 func (b *Barrier) Contenders(ctx context.Context) ([]Contender, error) {
 	return b.self().listContenders(ctx, func(ctx context.Context, s *session.Session) ([]look.Contender, error) {
 		return look.Round(ctx, s, b.rounds)
@@ -194,12 +194,11 @@ func (d *DoubleBarrier) Enter(ctx context.Context) (*Visit, error) {
 	return &Visit{v, newLease(v.Handle)}, nil
 }
 
-// Contenders returns the members, also those of other libraries, in the order of their
-// arrival. Those with Held have entered, and the others wait. (If kazoo's members begin to
-// leave, they delete the znode that tells which members have entered.) ErrUnused is returned if
-// there is no barrier, and ErrPathInUse if the path is another recipe's. Contenders blocks until
-// the servers answer. It costs one request, one more if the barrier was opened or has no
-// members, and one for each member.
+// Contenders returns the members, also those of other libraries, in the order of their arrival.
+// Those with Held have entered, and the others wait. (If kazoo's members begin to leave, they
+// delete the znode that tells which members have entered.) Contenders blocks and fails like
+// Mutex.Contenders. It costs one request, one more if the barrier was opened or has no members, and
+// one for each member.
 func (d *DoubleBarrier) Contenders(ctx context.Context) ([]Contender, error) {
 	return d.self().listContenders(ctx, func(ctx context.Context, s *session.Session) ([]look.Contender, error) {
 		return look.Double(ctx, s, d.doubles)
@@ -220,8 +219,7 @@ func (d *DoubleBarrier) check(ctx context.Context) error {
 	return d.doubles.Check()
 }
 
-// Visit is a member that has entered a DoubleBarrier. It is safe for concurrent use. The
-// methods of a zero Visit return an error, like those of a zero Lease.
+// Visit is a member that has entered a DoubleBarrier. It is safe for concurrent use.
 type Visit struct {
 	visit *barrier.Visit
 	l     *Lease
@@ -239,14 +237,11 @@ func (v *Visit) held() *Lease {
 	return v.l
 }
 
-// Context returns a context that ends with parent or with the visit. Its cause is
-// ErrReleased if Leave was called, ErrLost if the visit was lost (its session ended,
-// or its znode was deleted), and ErrClosed if the Client was closed. parent must not
-// be nil.
+// Context returns a context that ends with parent or with the visit, which Leave ends, too. See
+// Lease.Context.
 func (v *Visit) Context(parent context.Context) context.Context { return v.held().Context(parent) }
 
-// Err returns nil while the visit lasts, and from then on an error that is ErrReleased,
-// ErrLost or ErrClosed. It sends nothing.
+// Err returns nil while the visit lasts, and from then on why it has ended. See Lease.Err.
 func (v *Visit) Err() error { return v.held().Err() }
 
 // Leave ends the visit, and returns when all members for which the barrier was opened

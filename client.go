@@ -90,13 +90,13 @@ func newClient(ctx context.Context, servers []string, opts *Options) (*Client, e
 	return &Client{c}, nil
 }
 
-// Close ends every lease, and then the session, with which the servers delete all its
-// znodes at once. The leases' contexts end before that request is sent. Waiting calls and
-// later ones return ErrClosed. Close does not wait for the code that still runs with a lease
-// or an item: use Shutdown for that. For LockDelay, a lease that Close ends was not released.
+// Close ends every lease, and then the session, with which the servers delete all its znodes at
+// once. The leases' contexts end before that request is sent. Waiting calls and later ones return
+// ErrClosed. Close does not wait for the code that still runs with a lease or an item: use Shutdown
+// for that. LockDelay treats a lease that Close ends as not released.
 //
 // Close costs one request, however much the Client holds, and one for each member of a Barrier.
-// Each client that is next lists its line, with one request.
+// Each waiter that is next lists its line, with one request.
 //
 // Close blocks until all is done and the client's goroutines have ended, at most
 // about half the session timeout plus 3 s. It does not wait for Trace functions.
@@ -145,10 +145,10 @@ type Status struct {
 	// Since is when the Client was last connected or disconnected, by the local clock. The
 	// end of a session while disconnected does not change it.
 	Since time.Time
-	// Znodes is how many ephemeral znodes the session has, with those that are being created.
-	// It has as many locks, slots and calls that wait, and twice as many items that are taken.
-	// What a lost reply may have created counts, too, until the servers tell that it does not
-	// exist. A session that is nearly full has them list its znodes, once a minute.
+	// Znodes is how many ephemeral znodes the session has, with those that are being created. Each
+	// place in a line, slot, leader and member counts as one, each taken item as two. What a lost
+	// reply may have created counts, too, until the servers tell that it does not exist. When the
+	// session is nearly full, the Client has the servers list its znodes, once a minute.
 	Znodes int
 	// ZnodeBytes is how large the paths of these znodes are, as they count for
 	// MaxZnodeBytes. A call that would exceed that returns ErrSessionFull.
@@ -214,12 +214,12 @@ func (c *Client) ping(ctx context.Context) error {
 // Shutdown closes the Client once its work is done. It blocks until then, or until ctx
 // ends, and then closes the Client as Close does. Give ctx a deadline.
 //
-// From the call on, nothing is granted any more. Calls that wait for a grant or for others
-// return ErrClosed, and so do later ones: all forms of Lock, Take, Acquire and Campaign, Join,
-// including those that only try, Wait of a Barrier or a Gate, and Enter. Serve takes no more
-// items and lets its handlers finish, as if its context had ended: QueueOptions.DrainTimeout
-// counts from then. The context that Lead gives its function ends, and Lead resigns once the
-// function has returned. The process leaves locks that KeepFor keeps and that nobody holds.
+// From the call on, nothing is granted any more. These calls return ErrClosed, those under way and
+// later ones: Lock, LockAll, Acquire, Campaign and Take in all their forms, also those that only
+// try, Join, Enter, and Wait of a Barrier or a Gate. Serve takes no more items and lets its
+// handlers finish, as if its context had ended: QueueOptions.DrainTimeout counts from then. The
+// context that Lead gives its function ends, and Lead resigns once the function has returned. The
+// process leaves locks that KeepFor keeps and that nobody holds.
 //
 // Shutdown then waits until
 //   - every Lease, SlotLease, Term, Visit and Item is over: released, acked, given back or

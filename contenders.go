@@ -30,9 +30,10 @@ type Contender struct {
 	// longer waits: its round was opened with it, or it has entered the DoubleBarrier.
 	Held   bool
 	Reader bool // it shares the lock with other readers, as a lease that is Shared
-	// Token is the fencing token once it holds. A downgraded lease keeps its writer's. If
-	// the lock is kept, this is the token of the process's first hold: the servers do not
-	// know the number of the present one. It is zero for a member of a barrier.
+	// Token is the fencing token once it holds. For a downgraded lease it is that of the reader's
+	// znode, while Lease.Token stays the writer's. If the lock is kept, this is the token of the
+	// process's first hold: the servers do not know the number of the present one. It is zero for a
+	// member of a barrier.
 	Token Token
 }
 

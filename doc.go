@@ -1,7 +1,7 @@
-// Package zkrecipes implements ZooKeeper recipes for Go services that must agree
-// on which of them may act now: an exclusive lock, a read/write lock, a semaphore, an
-// election, barriers and a queue. They are fair, wake no herd, and give every exclusive
-// grant a fencing token. Package zktest is a ZooKeeper inside the process, for tests.
+// Package zkrecipes implements ZooKeeper recipes for Go services that must agree on which of them
+// may act now: an exclusive lock, a read/write lock, a semaphore, an election, barriers, a queue, a
+// counter, groups and shards. Its lines are fair and wake no herd, and every exclusive grant has a
+// fencing token. Package zktest is a ZooKeeper inside the process, for tests.
 //
 //	dialing, cancel := context.WithTimeout(ctx, 30*time.Second)
 //	defer cancel()
@@ -16,15 +16,18 @@
 //		return ship(ctx, lease.Token()) // ctx ends if the lock is lost
 //	})
 //
-// A [Client] holds a session with an ensemble, and opens the next one when it
-// ends. A [Mutex] or an [RWLock] is only a name. A [Lease] is one grant of it, and
-// only the holder of the Lease can release it. Likewise, an [Item] is one
-// delivery by a [Queue], and a [Visit] is one member's stay in a [DoubleBarrier].
-// A [SlotLease] is one holding of slots of a [Semaphore], and a [Term] the Lease of the
-// leader of an [Election]. [LockAll] takes several Mutexes
-// at once. A [Barrier] holds its members back until all are there. A [Gate] holds
-// everybody back while it is shut. A [Group] says which processes are there, and
-// [Client.Watch] what a znode is and becomes.
+// A [Client] holds a session with an ensemble, and opens the next one when it ends. A [Mutex] or an
+// [RWLock] is only a name. A [Lease] is one grant of it, or one re-entry into it, and only the
+// holder of the Lease can release it. Likewise, an [Item] is one delivery by a [Queue], and a
+// [Visit] is one member's stay in a [DoubleBarrier]. A [SlotLease] is one holding of slots of a
+// [Semaphore], and a [Term] the Lease of the leader of an [Election]. [LockAll] takes several
+// Mutexes at once. A [Barrier] holds its members back until all are there. A [Gate] holds everybody
+// back while it is shut. A [Group] says which processes are there, and [Shards] distributes work
+// among processes. A [Counter] is an integer that many processes change. [Client.Watch] says what a
+// znode is and becomes, and [Client.WatchTree] what a tree of them is.
+//
+// A zero Lease, SlotLease, Leases, Term, Shard, Visit, Item or Membership, such as one that a test
+// makes, holds nothing: its methods return an error that says so, and its contexts have ended.
 //
 // # What is promised
 //
@@ -40,14 +43,13 @@
 // the client for the session timeout, the Client opens another one. All recipes follow
 // one rule:
 //
-//   - A call that waits in a line waits in the next session, at the end of the line:
-//     [Mutex.Lock], [RWLock.RLock], [LockAll], [Semaphore.Acquire], [Election.Campaign],
-//     [Queue.Take], and [Queue.Put] while the queue is full. So do calls that have no
-//     place to lose, such as [Gate.Wait], [Election.Observe], [Client.Watch] and
-//     [Visit.Leave].
-//   - What was held is lost: the Err of a [Lease], [SlotLease], [Term], [Item] or [Visit]
-//     is [ErrLost], and its Context ends. It is never silently taken again. The
-//     functions [Queue.Serve] and [Election.Lead] go on with new items and terms.
+//   - A call that waits in a line waits in the next session, at the end of the line: [Mutex.Lock],
+//     [RWLock.RLock], [LockAll], [Semaphore.Acquire], [Election.Campaign], [Queue.Take], and
+//     [Queue.Put] while the queue is full. So do calls that have no place to lose, such as
+//     [Gate.Wait], [Election.Observe], [Client.Watch], [Client.WatchTree] and [Visit.Leave].
+//   - What was held is lost: the Err of a [Lease], [SlotLease], [Term], [Item] or [Visit] is
+//     [ErrLost], and its Context ends. It is never silently taken again. [Queue.Serve],
+//     [Election.Lead] and [Shards.Serve] go on with new items, terms and shards.
 //   - A member that waits at a [Barrier] or [DoubleBarrier] is lost, because others may
 //     have counted it: Wait and Enter return ErrLost.
 //   - A member of a [Group] is there again, by itself: presence is no lock, and nobody has
@@ -80,11 +82,13 @@
 //   - A token is a number that grows with each exclusive grant of a path.
 //   - A session is what the servers know a [Client] by. When it ends, they delete its ephemeral
 //     znodes.
+//   - A commit is a request that a majority of the servers log. Costs count it among the requests:
+//     "one request and one commit" is one request.
 //
 // A lock's path is its line: a container znode in which the holder and each waiter have a place, an
-// ephemeral sequential znode. The Client or the servers delete the line when it has been idle, and
-// the library overwrites data that others write to it. Curator, kazoo and go-zookeeper
-// can stand in the same line, see [Mutex].
+// ephemeral sequential znode. The Client or the servers delete the line when it has been idle. Data
+// that are there at first use are refused ([ErrPathInUse]). What others write later may be
+// overwritten. Curator, kazoo and go-zookeeper can stand in the same line, see [Mutex].
 //
 // ZooKeeper 3.8 and 3.9 are supported. Prefer 3.9: before, each hand-over costs a listing of the
 // line. 3.6 and 3.7 have what the library uses, but are not tested.

@@ -39,9 +39,8 @@ import (
 // one of its participants leads. A Mutex on the path of an Election would take turns with the
 // leaders, and the two kinds of tokens cannot be compared: it gets ErrPathInUse.
 //
-// The client creates the path as a container znode, and deletes it with its data once it has
-// not used it for half a minute. If the client is gone, the servers do. That disturbs no
-// observer: a watch is on a name, whether there is a znode or not.
+// As with a Mutex, an idle path is deleted. That disturbs no observer: a watch is on a name,
+// whether there is a znode or not.
 type Election struct {
 	line    *line.Line
 	maxHold time.Duration
@@ -67,10 +66,9 @@ func NewElection(c *Client, path string, opts ...MutexOption) *Election {
 func (e *Election) Path() string { return e.self().Path }
 
 // Term is the time for which a candidate leads. Its Context ends when the leadership is lost,
-// Commit writes only while it lasts, and Token fences writes to other stores. The Token grows
-// from term to term, and observers see the same one in Leader. See Lease for what is best
-// effort and what is proof. The methods of a zero Term return an error, like those of a zero
-// Lease.
+// Commit writes only while it lasts, and Token fences writes to other stores. The Token grows from
+// term to term, and observers see the same one in Leader. See Lease for what is best effort and
+// what is proof.
 type Term struct{ lease *Lease }
 
 func (t *Term) held() *Lease {
@@ -123,12 +121,10 @@ func (t *Term) Path() string { return t.held().Path() }
 // Campaign waits until the caller is elected and returns its Term. value is published as
 // Leader.Value, an address for example. It may be empty.
 //
-// Campaign blocks, fails and re-enters like Mutex.Lock. In particular, it waits through
-// disconnections, and if the session ends before Campaign returns, it waits in the next
-// one, at the end of the line. With a Reentrant context of the leader it returns one more
-// Term for the same leadership, and value is not published. ErrTooLarge is returned for a
-// value too large for one request. ErrPathInUse is returned if <path>/leader is a znode that
-// belongs to no session, so no leader has created it, and if a LeaderLatch of Curator's
+// Campaign blocks, fails and re-enters like Mutex.Lock. With a Reentrant context of the leader it
+// returns one more Term for the same leadership, and value is not published. ErrTooLarge is
+// returned for a value too large for one request. ErrPathInUse is returned if <path>/leader is a
+// znode that belongs to no session, so no leader has created it, and if a LeaderLatch of Curator's
 // stands in the line.
 //
 // Cost: that of Mutex.Lock, and one request and one commit to create <path>/leader.
@@ -153,10 +149,8 @@ func (e *Election) campaign(ctx context.Context, op string, value []byte, enter 
 	return &Term{l}, nil
 }
 
-// Resign gives the leadership up. It is Lease.Release: it blocks for one round trip at
-// most and can be called again. ErrLost is returned if the term had ended before, also if only
-// the servers knew. If the connection is lost, the client goes on in the
-// background until both znodes are gone. Cost: one request and one commit.
+// Resign gives the leadership up. It blocks, fails and can be repeated like Lease.Release. It costs
+// one request and one commit.
 func (t *Term) Resign() error { return t.held().Release() }
 
 // Proclaim publishes another value for the rest of the term. If calls are concurrent, the
@@ -193,14 +187,13 @@ func (e *Election) self() lock {
 // should return as soon as its context ends. Until it does, the process does not lead again,
 // but another one may, so f should write by Term.Commit or with Term.Token.
 //
-// After a loss, Lead waits until f has returned, logs its error, and campaigns again,
-// whatever the error is: most are due to the end of the context. Otherwise Lead ends with f
-// and returns f's error, or nil, joined with the error of Resign. nil means that f has run and
-// returned nil. If only the servers knew of
-// the loss when f returned, Lead campaigns again if f failed, and returns ErrLost if not. It
-// also ends when ctx ends while it campaigns, or when Campaign fails for any reason but an
-// eviction from the line. While the session has no room (ErrSessionFull), Lead logs that and
-// campaigns again after a pause. If f panics, Lead resigns first.
+// After a loss, Lead waits until f has returned, logs its error, and campaigns again, whatever the
+// error is: most are due to the end of the context. Otherwise Lead ends with f and returns f's
+// error, or nil, joined with the error of Resign. nil means that f has run and returned nil. If
+// only the servers knew of the loss when f returned, Lead campaigns again if f failed, and returns
+// ErrLost if not. It also ends when ctx ends while it campaigns, or when Campaign fails for any
+// reason but an eviction from the line. While the session has no room (ErrSessionFull), Lead logs
+// that and campaigns again after a pause. If f panics, Lead resigns first.
 //
 // In a process, at most one call of Lead campaigns or leads for a Client and path at a
 // time, and others wait for it. So there are never two calls of f at once. ErrDeadlock is
@@ -272,9 +265,8 @@ func (e *Election) leadOnce(ctx, leading context.Context, value []byte, f func(c
 // clock, and Identity and Since are those of its znode in the line. Identity is empty if
 // somebody has deleted that. Client.Evict deposes the leader by deleting <path>/leader.
 //
-// A candidate at its turn that has not created <path>/leader yet does not hold. For a path
-// without an election, see Leader and ErrUnused. Contenders blocks until the servers answer.
-// Cost: three requests, and one for each place in the line.
+// A candidate at its turn that has not created <path>/leader yet does not hold. Contenders blocks
+// and fails like Mutex.Contenders. Cost: three requests, and one for each place in the line.
 func (e *Election) Contenders(ctx context.Context) ([]Contender, error) {
 	return e.self().listContenders(ctx, func(ctx context.Context, s *session.Session) ([]look.Contender, error) {
 		return look.Election(ctx, s, e.line)
@@ -311,23 +303,12 @@ func (e *Election) Leader(ctx context.Context) (l Leader, err error) {
 	return l, err
 }
 
-// Observe yields the leader or none, and then each change: another leader, another value,
-// or none. A slow observer sees the latest change and skips those before. Observe never
-// yields a term with a lower Token than one before, or an older value, although its
-// server may lag behind the others. It goes on through disconnections, during which
-// nothing is yielded, and in the next session, and ends when ctx does. The path need not
-// exist.
+// Observe yields the leader or none, and then each change: another leader, another value, or none.
+// It never yields a term with a lower Token than one before. The path need not exist.
 //
-// A client that may not read <path>/leader may get no event when it is created, and then
-// sees no leader. If it cannot go on, Observe yields an error and ends: the error of ctx,
-// ErrClosed, or the servers' (zk.ErrNoAuth). It does so, too, if what a server reports is
-// older than what was seen, for as long as a session timeout. Then the ensemble was probably
-// restored from a backup.
-//
-// Cost: two or three requests when it begins and in each new session. One request each
-// time that the leader's znode is created, deleted or changed, and one more if it is
-// created again at once. Observers of one Client on one path share these. No request while
-// nothing changes.
+// The rules, the errors and the cost are those of Client.Watch on <path>/leader: a slow observer
+// gets the latest state, nothing is yielded while disconnected, and a client that may not read that
+// znode may see no leader.
 func (e *Election) Observe(ctx context.Context) iter.Seq2[Leader, error] {
 	return sequence(func(tell func(Leader) error) error {
 		o := election.NewObserver(func(l election.Leader) error { return tell(newLeader(l)) })

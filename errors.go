@@ -32,12 +32,12 @@ var (
 	// ErrEvicted is returned if somebody deleted the znode with which a call was
 	// waiting.
 	ErrEvicted = errs.ErrEvicted
-	// ErrHolder is returned by Client.Evict for a contender that holds the lock, unless
-	// EvictOptions.Holder is set.
+	// ErrHolder is returned by Client.Evict for a contender that holds a lock or a slot, for a
+	// leader, and for a member of a barrier that has opened, unless EvictOptions.Holder is set.
 	ErrHolder = look.ErrHolder
-	// ErrDeadlock is returned by Lock if its context is a context of the holder: it would
-	// wait for itself. Only a holder by the same Client, recipe and path is noticed. Circles
-	// of several locks, clients or processes are not.
+	// ErrDeadlock is returned by a call that waits for a lock or a leadership with a context of the
+	// holder: it would wait for itself. Only a holder by the same Client, recipe and path is
+	// noticed. Circles of several locks, clients or processes are not.
 	ErrDeadlock = errs.ErrDeadlock
 	// ErrUpgrade is returned if a write lock is requested with a context of a
 	// reader: the writer would wait for that reader.

@@ -109,8 +109,9 @@ func (g *Gate) set(ctx context.Context, op string, is error, write func(s *sessi
 // If ctx ends, Wait returns the error of ctx. ErrClosed is returned if the Client is
 // closed.
 //
-// Cost: one request when Wait finds the gate shut, none while it waits, and two when
-// the gate opens. One of these is a "sync", because the server may lag behind the others.
+// Cost: three requests if the gate is open. Otherwise one when Wait finds it shut, none while it
+// waits, and two when it opens. One of these is a "sync", because the server may lag behind the
+// others.
 func (g *Gate) Wait(ctx context.Context) error {
 	r := g.self()
 	if err := r.check(ctx); err != nil {

@@ -122,13 +122,9 @@ func newMembers(present []group.Present) []Member {
 }
 
 // Watch yields the members, in the order of their ids, and then again after each change: members
-// have come or left, have other data, or are there in another session. What happens within a
-// tenth of a second is yielded together, and a slow reader gets the latest. The rules, and the
-// errors, are those of Client.Watch: Watch goes on through disconnections and in the next
-// session, and never yields a member in an older state than before. What is yielded belongs to
-// the caller. The members are read one by one, so they may not all have been there at one moment.
-//
-// While disconnected, Watch yields nothing: what was yielded last may be out of date.
+// have come or left, have other data, or are there in another session. What happens within a tenth
+// of a second is yielded together. The rules and the errors are those of Client.Watch. The members
+// are read one by one, so they may not all have been there at one moment.
 //
 // Cost: two or three requests when it begins and in each new session, and one for each member.
 // Then one listing for a change, one read for each new member, and one for each that was
@@ -159,8 +155,7 @@ func (g *Group) self() recipe {
 	return recipe{At: g.at}
 }
 
-// Membership is a member of a Group that this Client keeps present. It is safe for concurrent
-// use. Get one from Group.Join: the methods of a zero Membership return an error.
+// Membership is a member of a Group that this Client keeps present. It is safe for concurrent use.
 type Membership struct {
 	member *group.Member
 	id     string
@@ -175,12 +170,12 @@ func (m *Membership) ID() string {
 	return m.id
 }
 
-// Update gives the member other data. It blocks, through disconnections and into the next
-// session, until the servers have them, or those of a later Update. If ctx ends first, or the
-// servers refuse the member, the error is returned, and the member will have these data all the
-// same, once it is there. ErrTooLarge is returned for
-// data too large for one request, and ErrClosed if the Client was closed. After Leave, Update
-// returns ErrReleased. It costs one request and one commit, and one read of each watcher.
+// Update gives the member other data. It blocks, through disconnections and into the next session,
+// until the servers have them, or those of a later Update. If ctx ends first, or the servers refuse
+// the member, the error is returned, and the member will have these data all the same, once it is
+// there. ErrTooLarge is returned for data too large for one request, and ErrClosed if the Client
+// was closed. After Leave, Update returns ErrReleased. It costs one request and one commit, and one
+// read of each watcher.
 func (m *Membership) Update(ctx context.Context, data []byte) error {
 	switch {
 	case m == nil || m.member == nil:
@@ -192,11 +187,10 @@ func (m *Membership) Update(ctx context.Context, data []byte) error {
 }
 
 // Leave ends the membership. While connected, it blocks until the znode is deleted. While
-// disconnected it returns at once, and the znode is deleted in the background or with its
-// session. It takes no context on purpose, like Lease.Release. A second Leave does nothing. nil is
-// returned, too, if the Client was closed before.
-// If the servers refuse to delete the znode, Leave returns why, and the Client tries again until
-// the session ends. It costs one request and one commit.
+// disconnected it returns at once, and the znode is deleted in the background or with its session.
+// It takes no context on purpose, like Lease.Release. A second Leave does nothing. nil is returned,
+// too, if the Client was closed before. If the servers refuse to delete the znode, Leave returns
+// why, and the Client tries again until the session ends. It costs one request and one commit.
 func (m *Membership) Leave() error {
 	if m == nil || m.member == nil {
 		return fail("leave", "", errZeroValue)

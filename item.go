@@ -23,9 +23,6 @@ type ItemID string
 // in the same way. Two things are proof. An Ack succeeds only while the item is
 // claimed, and so do its operations. And a store that refuses a Token lower than the
 // last one refuses a consumer that has lost the item and does not know it yet.
-//
-// An Item that no queue has returned, such as one that a test makes for a handler, holds nothing:
-// its methods return an error that says so, and its contexts have ended.
 type Item struct {
 	ID   ItemID
 	Data []byte
@@ -88,14 +85,12 @@ func (it *Item) check(ctx context.Context) error {
 	return nil
 }
 
-// Context returns a context that ends with parent or with the claim. Its cause is
-// ErrReleased if the item was acked or given back, ErrLost if it was lost, and
-// ErrClosed if the Client was closed. If the item was buried, the cause is ErrLost, and
-// ErrItemGone, too, once a server has answered. parent must not be nil.
+// Context returns a context that ends with parent or with the claim, which Ack and Nack end, too.
+// If the item was buried, its cause is ErrLost, and ErrItemGone, too, once a server has answered.
+// See Lease.Context.
 func (it *Item) Context(parent context.Context) context.Context { return it.held().Context(parent) }
 
-// Err returns nil while the item is claimed, and from then on an error that is
-// ErrReleased, ErrLost or ErrClosed. It sends nothing.
+// Err returns nil while the item is claimed, and from then on why it is not. See Lease.Err.
 func (it *Item) Err() error { return it.held().Err() }
 
 // ValidUntil returns the time until which the claim is known to be held if the servers
@@ -113,20 +108,20 @@ func (it *Item) Token() Token { return it.held().Token() }
 // items into another queue, use AckPut. ctx may be the item's own. Ack blocks until a
 // server answers or ctx ends.
 //
-// nil means that it was done: now, or before if a reply was lost. But without ops, if
-// both the reply and the claim were lost, the item may be delivered once more, or be
-// buried. If
-// somebody has created znodes below the item's, the servers cannot delete it. Then a
-// znode beside it, of the same name and ".done", marks it as acked, and an error is logged
-// that names them.
+// nil means that it was done: now, or before if a reply was lost. But without ops, if both the
+// reply and the claim were lost, the item may be delivered once more, or be buried.
+//
+// If somebody has created znodes below the item's, the servers cannot delete it. Then a znode
+// beside it, of the same name and ".done", marks it as acked, and an error is logged that names
+// them.
 //
 //   - ErrLost is returned if the item is no longer claimed. Nothing was done. The error is
 //     ErrItemGone, too, if the item was buried with its claim, or has otherwise gone since: then
 //     it is not delivered again.
 //   - An operation's own error, which names the operation, is returned if the servers
 //     refuse it. Nothing was done, and the item is still claimed.
-//   - A request above the servers' limit is refused before it is sent. The item is still
-//     claimed.
+//   - ErrTooLarge is returned for a request above the servers' limit (Options.MaxBuffer). The item
+//     is still claimed, unless the error is ErrUncertain, too.
 //   - ErrSessionFull is returned if the session has no room for the ephemeral znodes that ops
 //     create, or for the one of its own that an Ack with ops may need. The item is still claimed.
 //   - ErrUncertain is returned if the session ended before the reply came, if the reply
@@ -181,17 +176,12 @@ func (it *Item) Nack(ctx context.Context) error {
 // nil means that it was done, once: now, or before if a reply was lost.
 //
 //   - ErrLost is returned if the item is no longer claimed. Nothing was done.
-//
 //   - The servers' error, which names the other queue, is returned if they refuse to put
 //     the items. Nothing was done, and the item is still claimed. That is so, too, if the
 //     items are too large, which is refused before anything is sent.
-//
 //   - ErrUncertain is returned as by Ack, together with the IDs of the items.
-//
 //   - ErrSessionFull is returned as by Ack, also without ops.
-//
 //   - ErrReleased is returned if the item was acked or given back before.
-//
 //   - An operation's own error, which names the operation, is returned as by Ack.
 //
 // On any error but ErrUncertain there are no IDs. AckPut costs one request and one

@@ -18,20 +18,19 @@ import (
 // lock protects can refuse a token lower than one it has seen, and thereby a holder that slept
 // through the end of its session. When an ensemble is rebuilt from nothing, tokens begin anew.
 //
-// A Token is the zxid of the transaction that created the holder's znode (of a Term:
-// <path>/leader), times 256, plus the number of the grant. That number is 0, or from 1 to
-// 255 if a kept lock is taken again (see KeepFor), or if items of a queue are taken
-// together. So token >> 8 is the znode's czxid, which is the same on all servers of an
-// ensemble. Tokens stay positive for the first 8,388,608 leaders of an ensemble: the upper
-// 32 bits of a zxid are the leader's epoch.
+// A Token is the zxid of the transaction that created the holder's znode (of a Term, <path>/leader;
+// after a Downgrade, the writer's znode), times 256, plus the number of the grant. That number is
+// 0, or from 1 to 255 if a kept lock is taken again (see KeepFor), or if items of a queue are taken
+// together. So token >> 8 is the znode's czxid, which is the same on all servers of an ensemble.
+// Tokens stay positive for the first 8,388,608 leaders of an ensemble: the upper 32 bits of a zxid
+// are the leader's epoch.
 type Token int64
 
 // newToken returns the token of the first grant of the place with that czxid.
 func newToken(czxid int64) Token { return Token(hold.TokenOf(czxid, 0)) }
 
-// Lease is one grant of a lock to one holder, or one re-entry into it. It is safe for
-// concurrent use. A Lease that no lock has returned, such as a zero one, holds nothing: its
-// methods return an error that says so, and its contexts have ended.
+// Lease is one grant of a lock to one holder, or one re-entry into it. It is safe for concurrent
+// use.
 //
 // Err, Context and ValidUntil report what this process knows. They are best effort: a
 // process that was suspended learns late that its session has ended, and a server
@@ -62,11 +61,10 @@ func endedContext(parent context.Context, cause error) context.Context {
 	return ctx
 }
 
-// Reentrant returns a context with which Lock and TryLock on the same path re-enter:
-// they return at once, with a Lease of their own. The lock is free when the last of
-// these leases is released. So whatever runs with that context acts as the holder. The
-// context ends with ctx only, not with the lease. ctx must not be nil. Of a zero Lease,
-// Reentrant returns ctx.
+// Reentrant returns a context with which the calls that lock the same path re-enter: they return at
+// once, with a Lease of their own. The lock is free when the last of these leases is released. So
+// whatever runs with that context acts as the holder. The context ends with ctx only, not with the
+// lease. ctx must not be nil. Of a zero Lease, Reentrant returns ctx.
 func (l *Lease) Reentrant(ctx context.Context) context.Context {
 	if l.isZero() {
 		return ctx
@@ -214,8 +212,8 @@ func leaseRead[A any](ctx context.Context, l *Lease, op, path string, read func(
 // znode, because the line's ACL was changed. The client then tries again until the session ends. A
 // second Release, even a concurrent one, does nothing and returns the same.
 //
-// It costs one request. With KeepFor it costs none if the lock is kept or given to the
-// next caller, except for the first time: then Release waits for a reply, too.
+// It costs one request and one commit. With KeepFor it costs none if the lock is kept or given to
+// the next caller, except for the first time: then Release waits for a reply, too.
 func (l *Lease) Release() error {
 	if l.isZero() {
 		return l.fail("release", errZeroValue)
@@ -223,10 +221,10 @@ func (l *Lease) Release() error {
 	return l.handle.Release()
 }
 
-// Context returns a context that ends with parent or with the lease. Its cause is
-// ErrReleased if the lease was released, ErrLost if it was lost, and ErrClosed if the
-// Client was closed. Lock on the same path with this context returns ErrDeadlock. The lease
-// keeps a context until it has ended, unless its parent cannot end. parent must not be nil.
+// Context returns a context that ends with parent or with the lease. Its cause is ErrReleased if
+// the lease was released, ErrLost if it was lost, and ErrClosed if the Client was closed. Lock on
+// the same path with this context returns ErrDeadlock. The lease remembers the context until one of
+// the two ends. A parent that cannot end costs nothing. parent must not be nil.
 func (l *Lease) Context(parent context.Context) context.Context {
 	if l.isZero() {
 		return endedContext(parent, l.Err())
@@ -240,11 +238,13 @@ func (l *Lease) Context(parent context.Context) context.Context {
 // ctx ends. With a lease that is Shared, other readers may hold the lock, and commit, at the
 // same time.
 //
-//   - ErrLost is returned if the lock is no longer held. Nothing was done.
+//   - ErrLost, ErrReleased or ErrClosed is returned if the lease has ended. Nothing was done.
 //   - An operation's own error, which names the operation, is returned if the servers
 //     refuse it. Nothing was done.
-//   - ErrTooLarge is returned for a request above the servers' limit (1,048,575 bytes).
-//     It was not sent.
+//   - ErrTooLarge is returned for a request above the servers' limit (Options.MaxBuffer). Nothing
+//     was done, unless the error is ErrUncertain, too.
+//   - ErrSessionFull is returned if the session has no room for an ephemeral znode. Nothing was
+//     done.
 //   - ErrUncertain is returned if the reply was lost, or if ctx ended first. The
 //     operations may have been carried out.
 //

@@ -23,11 +23,10 @@ import (
 // across ensembles. It is an error to give a path twice, or no mutex at all.
 //
 // LockAll blocks and fails like Mutex.Lock, and if it fails it gives back what it has, in the
-// background if ctx has ended. If the session ends meanwhile, or the servers lose one of the locks, it
-// begins anew with the first one. If ctx is a context of the holder of one of them, it returns
-// ErrDeadlock before it takes any, or re-enters if that is a Reentrant context. ErrEvicted is returned
-// if somebody else deletes one of the call's znodes, and ErrMaxHold if the MaxHold of a lock is over
-// before the last one is locked.
+// background if ctx has ended. If the session ends meanwhile, or the servers lose one of the locks,
+// it begins anew with the first one. If ctx is a context of the holder of one of them, it returns
+// ErrDeadlock before it takes any, or re-enters if that is a Reentrant context. ErrMaxHold is
+// returned if the MaxHold of a lock is over before the last one is locked.
 //
 // Cost: that of each Mutex.Lock, one after the other.
 func LockAll(ctx context.Context, locks ...*Mutex) (*Leases, error) {
@@ -49,9 +48,8 @@ func LockAll(ctx context.Context, locks ...*Mutex) (*Leases, error) {
 	}
 }
 
-// DoAll runs f with all locks, and releases them, even if f panics; see LockAll and
-// Mutex.Do. f's context ends when one of the locks is lost. DoAll returns f's error, joined
-// with ErrLost if a lock was lost before the end. See Mutex.Do for what ErrLost and nil mean.
+// DoAll runs f with all locks, like Mutex.Do; see LockAll. f's context ends when one of the locks
+// is lost.
 func DoAll(ctx context.Context, locks []*Mutex, f func(context.Context, *Leases) error) (err error) {
 	if f == nil {
 		return fail(opLockAll, "", errors.New("nil function"))
@@ -135,8 +133,7 @@ func whyLost(ctx context.Context, held []*Lease, err error) (lost bool, _ error)
 	return false, err
 }
 
-// Leases are the grants of several locks, held together. It is safe for concurrent use. The
-// methods of a zero Leases return an error, like those of a zero Lease.
+// Leases are the grants of several locks, held together. It is safe for concurrent use.
 type Leases struct {
 	given []*Lease // as LockAll got the mutexes
 	held  []*Lease // as they were locked

@@ -52,20 +52,20 @@ func NewMutex(c *Client, path string, opts ...MutexOption) *Mutex {
 	return m
 }
 
-// MutexOption is an option of NewMutex, which KeepFor, LockDelay and MaxHold return. The zero value
-// does nothing.
+// MutexOption is an option of NewMutex (KeepFor, LockDelay, MaxHold) and of NewElection (LockDelay,
+// MaxHold). The zero value does nothing. A duration that is not positive, and an option that is
+// given twice, are reported on first use.
 type MutexOption struct {
 	name string // of the function that has returned it
 	d    time.Duration
 }
 
-// KeepFor lets the process keep the lock for up to d after a release, if nobody else is
-// in the line. Use it for a lock that is mostly taken again by the process that held it
-// last. If that happens within d, Lock and TryLock return at once and send nothing.
-// As soon as another session joins the line, the process leaves a kept lock that nobody
-// holds. It never keeps the lock without a holder for longer than d. So even if an event is
-// lost, another session waits no longer than 2d and the holds. d must be positive, and KeepFor
-// must be given once: otherwise the first use of the Mutex returns an error.
+// KeepFor lets the process keep the lock for up to d after a release, if nobody else is in the
+// line. Use it for a lock that is mostly taken again by the process that held it last. If that
+// happens within d, Lock and TryLock return at once and send nothing. As soon as another session
+// joins the line, the process leaves a kept lock that nobody holds. It never keeps the lock without
+// a holder for longer than d. So even if an event is lost, another session waits no longer than 2d
+// and the holds.
 //
 // The callers of one Client on one path share a place in the line, and wait for it in
 // the process, first come, first served. If another session joins while one of them
@@ -106,11 +106,12 @@ func (m *Mutex) Path() string { return m.self().Path }
 // session ends, it waits in the next one, at the end of the line. With a Reentrant context of
 // the holder it re-enters at once and at no cost (Lease.Reentrant).
 //
-// If ctx ends, Lock returns an error in which errors.Is finds the error of ctx and its
-// cause. ErrClosed is returned if the Client is closed. ErrEvicted is returned if
-// somebody else deletes the call's znode. ErrDeadlock is returned if ctx is any other
-// context of the holder. After an error nothing is held, and the znode is deleted or will
-// be.
+// If ctx ends, Lock returns an error in which errors.Is finds the error of ctx and its cause.
+// ErrClosed is returned if the Client is closed. ErrEvicted is returned if somebody else deletes
+// the call's znode. ErrDeadlock is returned if ctx is any other context of the holder. Any other
+// error, such as ErrPathInUse, ErrSessionFull or zk.ErrNoAuth, says why the path cannot be used
+// now. For ErrUncertain, see there. After an error nothing is held, and the znode is deleted or
+// will be.
 //
 // Cost: one request and one commit if the lock is free. If it is not, four more
 // requests, in one round trip if the line is long and in two if it is short, none while
@@ -160,16 +161,15 @@ func (m *Mutex) self() lock {
 	return lockOn(m.line, m.keep, m.maxHold, m.invalid)
 }
 
-// LockDelay returns an option of NewMutex and NewElection. It delays the next grant by d if the last
-// holder went without a release: its session ended, by Client.Close, too, or somebody deleted its
-// znode. Use it where a lock protects something that can check neither a Token nor a Commit. A
-// holder that was suspended then has d to notice that it has lost the lock, before anybody else
-// holds it. It is no proof: a holder may be suspended for longer. A release delays nothing.
+// LockDelay delays the next grant by d if the last holder went without a release: its session
+// ended, by Client.Close, too, or somebody deleted its znode. Use it where a lock protects
+// something that can check neither a Token nor a Commit. A holder that was suspended then has d to
+// notice that it has lost the lock, before anybody else holds it. It is no proof: a holder may be
+// suspended for longer. A release delays nothing.
 //
 // d is counted from when a call of Lock or TryLock first sees that the holder has gone, whatever
 // becomes of that call. The call that is next in line waits for the rest as a waiter does: others
-// queue behind it, and the Trace says that it is queued. TryLock returns ErrLocked instead. d must
-// be positive, and LockDelay must be given once: otherwise the first use returns an error.
+// queue behind it, and the Trace says that it is queued. TryLock returns ErrLocked instead.
 //
 // What to know:
 //   - All Mutexes of a path must have it. Others, and other libraries' clients, neither wait for a
@@ -186,15 +186,15 @@ func (m *Mutex) self() lock {
 // Cost: one request and one commit more before each grant.
 func LockDelay(d time.Duration) MutexOption { return MutexOption{"LockDelay", d} }
 
-// MaxHold returns an option of NewMutex and NewElection. It bounds how long a lock is held: d after a
-// grant, the client gives the lock up by itself. The lease and its contexts end with ErrLost, whose
-// cause is ErrMaxHold, and whoever is next holds. A process that hangs, and whose heartbeats go on, is
-// the one failure that the end of a session does not see.
+// MaxHold bounds how long a lock is held: d after a grant, the client gives the lock up by itself.
+// The lease and its contexts end with ErrLost, whose cause is ErrMaxHold, and whoever is next
+// holds. A process that hangs, and whose heartbeats go on, is the one failure that the end of a
+// session does not see.
 //
 // The holder may not know, because it hangs. So it must write by Lease.Commit or with the Token, or
-// what it does must not matter any more after d; LockDelay gives it some more time. d counts from the
-// grant, re-entries share it, and with KeepFor each hold has its own d. Each client bounds its own
-// holds. d must be positive, and MaxHold must be given once: otherwise the first use returns an error.
+// what it does must not matter any more after d; LockDelay gives it some more time. d counts from
+// the grant, re-entries share it, and with KeepFor each hold has its own d. Each client bounds its
+// own holds.
 //
 // It costs no request.
 func MaxHold(d time.Duration) MutexOption { return MutexOption{"MaxHold", d} }

@@ -59,11 +59,11 @@ func (c Children) None() bool { return c.Stat == nil }
 //
 // path is under Options.Prefix, and "/" is the prefix itself.
 //
-// Cost: two or three requests when it begins, and in each new session. One request for each
-// change that is yielded, and one more if the znode is created again at once. No request
-// while nothing changes. The server keeps one watch for each path and session, which all
-// calls share. ZooKeeper's client cannot take it back: it stays until the znode changes, or
-// the session ends.
+// Cost: two or three requests when it begins, and in each new session. One request for each change
+// that is yielded, and one more if the znode is created again at once. No request while nothing
+// changes. The calls of a Client for one path share the requests for changes, and the watch, of
+// which the server keeps one for each path and session. ZooKeeper's client cannot take it back: it
+// stays until the znode changes, or the session ends.
 func (c *Client) Watch(ctx context.Context, path string) iter.Seq2[Node, error] {
 	return watchPath(ctx, c, path, false, func(s watch.State) Node {
 		return Node{slices.Clone(s.Data), ownStat(s)}
@@ -168,7 +168,7 @@ type RecipesOptions struct {
 // data whose first child is ephemeral. Locks of other libraries are found while
 // somebody stands in them. They count as what the names of their places say: a Mutex or an RWLock.
 //
-// An error that comes with the Path of a znode that was skipped does not end the iteration:
+// Errors of these kinds do not end the iteration. The Path is that of the znode that was skipped:
 //
 //   - zk.ErrNoAuth: the client may not read it.
 //   - ErrLeftOut: the options leave out the znode and what is below. If there are several, the
@@ -180,15 +180,15 @@ type RecipesOptions struct {
 // different moments. Recipes blocks for the servers' replies, in which it may lag behind the
 // other servers.
 //
-// Cost: one read for each znode, and one listing if it has children. A znode without data that
-// has some costs one read more, a Group one for each member, and Shards the same and two more. Beyond that, a lock costs a
-// read for the first holder and one for the first waiter, an election the same, a semaphore two
-// listings and a read for each slot that is taken and the first waiter, a Barrier a listing and
-// up to two reads, a DoubleBarrier one for each member and one more, a Counter a listing and a read for the first
-// waiter, a queue a read, three
-// listings, one for each segment of about a hundred items, a read for each item that is taken, for
-// the first item of a segment, and for the first in each of its two lines. The places in a
-// line are not read. Up to 256 requests are under way at a time.
+// Cost: one read for each znode, and one listing if it has children. A znode without data that has
+// some costs one read more, a Group one for each member, and Shards the same and two more. Beyond
+// that, a lock costs a read for the first holder and one for the first waiter, an election the
+// same, a semaphore two listings and a read for each slot that is taken and the first waiter, a
+// Barrier a listing and up to two reads, a DoubleBarrier one for each member and one more, a
+// Counter a listing and a read for the first waiter, a queue a read, three listings, one for each
+// segment, a read for each item that is taken, for the first item of a segment, and for the first
+// in each of its two lines. The places in a line are not read. Up to 256 requests are under way at
+// a time.
 func (c *Client) Recipes(ctx context.Context, root string, opts *RecipesOptions) iter.Seq2[Usage, error] {
 	return func(yield func(Usage, error) bool) {
 		limits, err := opts.limits()

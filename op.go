@@ -15,11 +15,10 @@ import (
 	"github.com/zkrecipes/zkrecipes/internal/zkconn"
 )
 
-// Op is an operation of Client.Commit, Lease.Commit or Item.Ack: OpCreate, OpSet, OpDelete or
-// OpCheck makes one. Its path is under Options.Prefix. The zero Op is no operation, and the call
-// that gets it returns an error. An Op can be used again, also by several calls at the
-// same time. It keeps data and acl as they are, so do not change them until the call has
-// returned.
+// Op is an operation of a Commit, Ack or AckPut: OpCreate, OpSet, OpDelete or OpCheck makes one.
+// Its path is under Options.Prefix. The zero Op is no operation, and the call that gets it returns
+// an error. An Op can be used again, also by several calls at the same time. It keeps data and acl
+// as they are, so do not change them until the call has returned.
 type Op struct {
 	request any // *zk.CreateRequest, *zk.SetDataRequest, *zk.DeleteRequest or *zk.CheckVersionRequest
 	parents bool
@@ -82,8 +81,8 @@ type OpResult struct {
 //
 //   - An operation's own error, which names the operation, is returned if the servers
 //     refuse it. Nothing was done.
-//   - ErrTooLarge is returned for a request above the servers' limit (1,048,575 bytes).
-//     It was not sent.
+//   - ErrTooLarge is returned for a request above the servers' limit (Options.MaxBuffer). Nothing
+//     was done, unless the error is ErrUncertain, too.
 //   - ErrUncertain is returned if the reply was lost, or if ctx ended first. The
 //     operations may have been carried out.
 //   - ErrSessionFull is returned if the session has no room for an ephemeral znode.

@@ -24,15 +24,16 @@ import (
 // Where several Clients take quickly and there are plenty of items, they claim in nearly this
 // order: each chooses among the first hundred, so that they do not collide.
 //
-// A Queue is only a name. Values are safe for concurrent use.
+// A Queue is only a name. Values are safe for concurrent use. Its items are stored in segments of
+// about a hundred, which the costs of its methods count.
 //
 // A queue stays even when it is idle and empty: clients and servers delete idle locks, but not
 // queues. To get rid of a queue, delete its path with everything below it.
 type Queue struct{ itemQueue *queue.Queue } // nil: the zero Queue
 
-// QueueOptions are the settings of a Queue. nil and the zero value work. All processes that use
-// a queue should have the same MaxLen, MaxAttempts, DeadLetter and MaxItemBytes. Workers,
-// DrainTimeout and Backoff may differ.
+// QueueOptions are the settings of a Queue. nil and the zero value work. All processes that use a
+// queue should have the same MaxLen, MaxAttempts, DeadLetter and MaxItemBytes. Workers,
+// DrainTimeout, HandlerTimeout and Backoff may differ.
 type QueueOptions struct {
 	// MaxLen is how many items there may be, taken ones included. 0 means any number.
 	// It binds only the producers that set it. While puts with and without a bound are
@@ -47,19 +48,18 @@ type QueueOptions struct {
 	// a Failure. Empty means the queue's own path followed by "-dead". Queues may share
 	// one. Nothing is ever dropped.
 	DeadLetter string
-	// MaxItemBytes is the largest Data that may be put. 0 means as much as a request to
-	// the servers has room for, a little less than 1,048,575 bytes.
+	// MaxItemBytes is the largest Data that may be put. 0 means as much as a request has room for
+	// (Options.MaxBuffer).
 	MaxItemBytes int
 
 	// Workers is how many items Serve works on at the same time. 0 means one. The most is 100,000.
 	Workers int
-	// DrainTimeout is how long the handlers of Serve may go on after its context has
-	// ended, or after Client.Shutdown was called. Then their contexts end, too, with
-	// context.DeadlineExceeded as their cause. Their items stay claimed until they return.
-	// 0 means as long as they need, which only Shutdown's deadline bounds then. To bound
-	// the end of the process, use that deadline. To bound the end of one Serve in a process
-	// that goes on, or to leave handlers some time to stop before that deadline, use
-	// DrainTimeout.
+	// DrainTimeout is how long the handlers of Serve may go on after its context has ended, or
+	// after Client.Shutdown was called. Then their contexts end, too, with context.DeadlineExceeded
+	// as their cause. Their items stay claimed until they return. 0 means as long as they need,
+	// which only Shutdown's deadline bounds then. Use that deadline to bound the end of the
+	// process. Use DrainTimeout if the process goes on, or to leave handlers some time to stop
+	// before that deadline.
 	DrainTimeout time.Duration
 	// HandlerTimeout is how long a handler of Serve may work on an item. Then its context
 	// ends, with context.DeadlineExceeded as its cause. A handler that has not returned a
@@ -132,16 +132,16 @@ func (q *Queue) Path() string {
 //
 // On any error but ErrUncertain the item was not put, and the ID is empty.
 //
-// Put costs one request and one commit. With MaxLen it costs one request and one commit
-// more, a listing of each segment that has changed, and two requests more if other
-// producers are ahead. If it waits for them for longer than 300 ms, it costs a listing of the
-// line and up to four requests more. Neither depends on how many items there are. Each time that other
-// producers fill the open segment, of about a hundred items, first, Put costs one request more.
-// While they do so faster than requests travel, Put does not get through. The first use
-// of a queue in a session costs three reads, and the first put one request and one commit
-// more. The first put with MaxLen in a session also lists each segment, of about a hundred items,
-// one after the other. A Client that puts into so many queues that its znodes for them fill half
-// of the session (ErrSessionFull) sends two requests and two commits more for each put.
+// Put costs one request and one commit, and one request more each time that other producers fill
+// the open segment first. While they do so faster than requests travel, Put does not get through.
+// With MaxLen it costs one request and one commit more, a listing of each segment that has changed,
+// and two requests if other producers are ahead. After 300 ms behind them, it costs a listing of
+// the line and up to four requests more. None of this depends on how many items there are.
+//
+// The first use of a queue in a session costs three reads more, the first put one request and one
+// commit, and the first put with MaxLen a listing of each segment, one after the other. A Client
+// that puts into so many queues that its znodes for them fill half of the session (ErrSessionFull)
+// sends two requests and two commits more for each put.
 func (q *Queue) Put(ctx context.Context, data []byte) (ItemID, error) {
 	ids, err := q.putTraced(ctx, [][]byte{data})
 	if len(ids) == 0 {
@@ -200,15 +200,14 @@ func (q *Queue) putTraced(ctx context.Context, datas [][]byte) ([]ItemID, error)
 // The item is the caller's until Ack or Nack, or until the claim is lost. The items of a
 // process that dies are given back when its session ends.
 //
-// Take costs four requests and one commit if there are more items than consumers that wait in
-// line, and three requests and one commit more if another consumer was quicker. Each segment, of
-// about a hundred items, in which no item is free, and that has changed since the session's last
-// take, costs one request more. A consumer that
-// has to wait in line costs five requests and one commit more, and one request for each time that
-// it wakes as the first. The second and third in line look for items, too, once they have waited
-// for 300 ms: so a consumer that dies at the head of the line holds up an item for less than a
-// second. Where consumers wait for longer than that, an item costs 9 requests in all, its put and its
-// ack included, if there is one of them, and up to 23 if there are several.
+// Take costs four requests and one commit if there are more items than consumers that wait in line,
+// and three requests and one commit more if another consumer was quicker. Each segment in which no
+// item is free, and that has changed since the session's last take, costs one request more. A
+// consumer that has to wait in line costs five requests and one commit more, and one request for
+// each time that it wakes as the first. The second and third in line look for items, too, once they
+// have waited for 300 ms: so a consumer that dies at the head of the line holds up an item for less
+// than a second. Where consumers wait for longer than that, an item costs 9 requests in all, its
+// put and its ack included, if there is one of them, and up to 23 if there are several.
 func (q *Queue) Take(ctx context.Context) (*Item, error) {
 	return theOne(q.TakeN(ctx, 1))
 }
@@ -227,13 +226,12 @@ func (q *Queue) TakeN(ctx context.Context, n int) ([]*Item, error) {
 	return q.acquire(ctx, "take", n, (*queue.Queue).Take)
 }
 
-// TryTake claims the first free item, or returns ErrEmpty if none is free. It does not
-// wait for a turn, so it may get an item for which others wait. If others are quicker, it
-// chooses among the first hundred, and returns ErrEmpty if they are quicker eight times. What
-// it knows of the queue may be a moment old. TryTake blocks until the servers answer (while
-// disconnected, until there is a connection again or ctx ends), and returns the errors that
-// Take returns. If it returns ctx's error, nothing is claimed, or what was claimed is given
-// back, and that counts as no attempt.
+// TryTake claims the first free item, or returns ErrEmpty if none is free. It does not wait for a
+// turn, so it may get an item for which others wait. If others are quicker, it chooses among the
+// first hundred, and returns ErrEmpty if they are quicker eight times. What it knows of the queue
+// may be a moment old. TryTake blocks like Mutex.TryLock, and returns the errors that Take returns.
+// If it returns ctx's error, nothing is claimed, or what was claimed is given back, and that counts
+// as no attempt.
 //
 // It costs one request if nothing is free, and none if nothing has changed since the last
 // try. With an item it costs three requests and one commit.
@@ -299,10 +297,10 @@ func newEntry(e queue.Entry) Entry {
 	}
 }
 
-// Len returns how many items there are, taken ones included. The number may be a moment
-// old. ErrUnused is returned if there is no queue, and ErrPathInUse if the path is another
-// recipe's. The DeadLetters of a queue that has had none are empty. Len blocks until the
-// servers answer. It costs one request, and one for each segment of about a hundred items.
+// Len returns how many items there are, taken ones included. The number may be a moment old.
+// ErrUnused is returned if there is no queue, and ErrPathInUse if the path is another recipe's. The
+// DeadLetters of a queue that has had none are empty. Len blocks until the servers answer. It costs
+// one request, and one for each segment.
 func (q *Queue) Len(ctx context.Context) (int, error) {
 	n, err := q.core().Len(ctx)
 	return n, q.fail("count", err)
@@ -318,11 +316,10 @@ func (q *Queue) Peek(ctx context.Context) (Entry, error) {
 	return newEntry(e), q.fail("peek into", err)
 }
 
-// Items returns an iterator over the items, taken ones included, in the order in which
-// they were put. After an error the iteration ends. For a path without a queue, see Len. Items
-// that come or go in the meantime may or may not be included. It costs one request, one for
-// each segment of about a hundred items, one for each item, and one more for each item that
-// is taken.
+// Items returns an iterator over the items, taken ones included, in the order in which they were
+// put. After an error the iteration ends. For a path without a queue, see Len. Items that come or
+// go in the meantime may or may not be included. It costs one request, one for each segment, one
+// for each item, and one more for each item that is taken.
 func (q *Queue) Items(ctx context.Context) iter.Seq2[Entry, error] {
 	return func(yield func(Entry, error) bool) {
 		for e, err := range q.core().Entries(ctx) {
@@ -333,10 +330,9 @@ func (q *Queue) Items(ctx context.Context) iter.Seq2[Entry, error] {
 	}
 }
 
-// Find returns the item with that ID, taken or not, or ErrItemGone if there is none. Use it
-// after ErrUncertain of a Put. It blocks until the servers answer. It reads no other item:
-// it costs two requests, one for each segment of about a hundred items up to the item's,
-// one for the item, and one more if it is taken.
+// Find returns the item with that ID, taken or not, or ErrItemGone if there is none. Use it after
+// ErrUncertain of a Put. It blocks until the servers answer. It reads no other item: it costs two
+// requests, one for each segment up to the item's, one for the item, and one more if it is taken.
 func (q *Queue) Find(ctx context.Context, id ItemID) (Entry, error) {
 	e, err := q.core().Find(ctx, string(id))
 	return newEntry(e), q.fail("find an item of", err)
@@ -354,9 +350,9 @@ func (q *Queue) Find(ctx context.Context, id ItemID) (Entry, error) {
 //   - ErrUncertain is returned if the session or ctx ended before the reply came. The
 //     item may be gone or not.
 //
-// Remove costs two requests, one for each segment of about a hundred items up to the
-// item's, and one request and one commit. It costs one of each more the first time in a
-// session, and if the item was the last one of a segment.
+// Remove costs two requests, one for each segment up to the item's, and one request and one commit.
+// It costs one of each more the first time in a session, and if the item was the last one of a
+// segment.
 func (q *Queue) Remove(ctx context.Context, id ItemID) error {
 	return q.fail("remove an item of", q.core().Remove(ctx, string(id)))
 }
@@ -382,9 +378,9 @@ func (q *Queue) Remove(ctx context.Context, id ItemID) error {
 // Dead letters cannot be buried. If a part of a claim was deleted by somebody else, Bury waits
 // until its session has deleted the rest.
 //
-// Bury costs two requests, one for each segment of about a hundred items up to the item's, two
-// reads, three if a consumer has the item, and one request and one commit. The first time in a
-// session it costs what the first Put into the dead letters costs, too.
+// Bury costs two requests, one for each segment up to the item's, two reads, three if a consumer
+// has the item, and one request and one commit. The first time in a session it costs what the first
+// Put into the dead letters costs, too.
 func (q *Queue) Bury(ctx context.Context, id ItemID) error {
 	return q.fail("bury an item of", q.core().Bury(ctx, string(id)))
 }
@@ -394,8 +390,7 @@ func (q *Queue) Bury(ctx context.Context, id ItemID) error {
 // until the servers answer or ctx ends. Consumers and producers may be at work meanwhile.
 // With an error, removed is the number of those that are known to be removed.
 //
-// Purge costs two requests, and for each segment of about a hundred items three requests and
-// two commits.
+// Purge costs two requests, and for each segment three requests and two commits.
 func (q *Queue) Purge(ctx context.Context) (removed int, err error) {
 	removed, err = q.core().Purge(ctx)
 	return removed, q.fail("purge", err)
@@ -422,9 +417,8 @@ func (q *Queue) DeadLetters() *Queue {
 // does not hold up those behind it. With an error, moved is the number of those that are
 // known to be moved, and after ErrUncertain one more may be.
 //
-// Redrive costs two requests and one for each segment of about a hundred dead letters,
-// and for each letter one more than a Put. It costs one request and one commit more for each
-// of these segments that it empties.
+// Redrive costs two requests and one for each segment of dead letters, and for each letter one more
+// than a Put. It costs one request and one commit more for each of these segments that it empties.
 func (q *Queue) Redrive(ctx context.Context, n int) (moved int, err error) {
 	moved, err = q.core().Redrive(ctx, n)
 	return moved, q.fail("redrive", err)
@@ -450,12 +444,11 @@ func (q *Queue) Redrive(ctx context.Context, n int) (moved int, err error) {
 // After the first two, another consumer gets the item, unless it was buried (ErrItemGone). So
 // stop the work, and write nothing.
 //
-// With HandlerTimeout, a handler has a second more to return: what it returns by then counts as
-// ever. If it does not return, the attempt has failed as if the handler had returned an error, and
-// another consumer may get the item while the handler is still at work on it. Its result is then
+// What a handler returns within a second after its HandlerTimeout counts as ever. After that,
+// another consumer may get the item while the handler is still at work on it, and its result is
 // ignored, and logged. Until it returns, its worker takes no other item: Serve never runs more
-// handlers than Workers, and takes nothing when none of them returns. Serve and Shutdown wait
-// for it as for any other handler.
+// handlers than Workers, and takes nothing when none of them returns. Serve and Shutdown wait for
+// it as for any other handler.
 //
 // If handler returns nil, Serve acks the item. An item that the handler has acked
 // itself, with operations or by AckPut, is left alone. If handler fails or panics, the

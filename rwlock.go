@@ -27,9 +27,7 @@ import (
 // lock. If you only need the latest value, read the znode and watch it, which costs
 // no commit. Use a read lock if the value must not change while you work.
 //
-// The Token of a read lease tells readers apart, but is not a fencing token. Readers
-// hold together, so a store that has seen the token of one reader would refuse
-// another that came earlier and still holds.
+// The Token of a read lease is no fencing token: see Lease.Token.
 type RWLock struct{ line *line.Line }
 
 // NewRWLock returns the lock with that path. It sends nothing. An invalid path is
@@ -101,12 +99,12 @@ func (w *RWLock) Contenders(ctx context.Context) ([]Contender, error) {
 // valid, with its context and its Token. What Check returned before fails from then on. If
 // the lease is a reader's already, Downgrade returns nil.
 //
-// Downgrade blocks until a server answers. If ctx ends first, or the connection is
-// lost, the downgrade is carried out in the background or not at all: the lease is held
-// either way, and a second Downgrade waits for the first. An error is returned if the
-// lease is not of an RWLock, or if other leases of the same grant are open: of all the
-// leases of a writer and its re-entries, only the last may be downgraded. ErrLost or
-// ErrReleased is returned if the lease has ended.
+// Downgrade blocks until a server answers, through disconnections. If ctx ends first (its error is
+// returned), the downgrade is carried out in the background or not at all: the lease is held either
+// way, and a second Downgrade waits for the first. An error is returned if the lease is not of an
+// RWLock, or if other leases of the same grant are open: of all the leases of a writer and its
+// re-entries, only the last may be downgraded. ErrLost, ErrReleased or ErrClosed is returned if the
+// lease has ended.
 //
 // Cost: one request and one commit.
 func (l *Lease) Downgrade(ctx context.Context) error {

@@ -18,10 +18,10 @@ import (
 // others were quicker. If somebody waits, or too few are free, it stands in a line, as for a Mutex,
 // and takes its slots at its turn (internal/semaphore, enter.go and slots.go).
 
-// Semaphore has n slots, each of which has one holder at a time. It is fair by arrival:
-// nobody overtakes a caller that waits, whether for one slot or for many. It is only a
-// name: the holder has a SlotLease. Values are safe for concurrent use. Make one value and keep
-// it: it remembers the slots and follows Resize, and a new value knows neither.
+// Semaphore has n slots, each of which has one holder at a time. It is fair by arrival: nobody
+// overtakes a caller that waits, whether for one slot or for many. Values are safe for concurrent
+// use. Make one value and keep it: it remembers the slots and follows Resize, and a new value knows
+// neither.
 //
 // The slots are numbered from 0. A new holder gets the lowest ones that its client knows
 // to be free. A number is unique while it is held, so it can serve as the id of a worker; the
@@ -60,9 +60,8 @@ func (x *Semaphore) Path() string { return x.self().Path() }
 // Acquire waits for a slot; see AcquireN.
 func (x *Semaphore) Acquire(ctx context.Context) (*SlotLease, error) { return x.AcquireN(ctx, 1) }
 
-// AcquireN waits for its turn and until k slots are free, and takes them together. It
-// waits through disconnections. If the session ends, it waits in the next one, at the end
-// of the line.
+// AcquireN waits for its turn and until k slots are free, and takes them together. It waits through
+// disconnections and the end of the session, like Mutex.Lock.
 //
 //   - ctx's error is returned if ctx ended first. errors.Is finds it and its cause.
 //   - ErrSize is returned if there are fewer than k slots: at once, or only at the caller's
@@ -88,21 +87,16 @@ func (x *Semaphore) AcquireN(ctx context.Context, k int) (*SlotLease, error) {
 // TryAcquire is like Acquire but does not wait; see TryAcquireN.
 func (x *Semaphore) TryAcquire(ctx context.Context) (*SlotLease, error) { return x.TryAcquireN(ctx, 1) }
 
-// TryAcquireN is like AcquireN but does not wait: it returns ErrLocked if somebody waits, or
-// if fewer than k slots are free. That costs three reads if too few are free, five at most,
-// and leaves nothing behind. A holder that is just leaving may count, and so may a caller
-// that is just joining the line. ErrLocked is also returned if others were quicker to take the same
-// slots in each of 16 attempts, which is likely only if few are free.
-// TryAcquireN blocks only for the servers' replies: while disconnected, until there is a
-// connection again or ctx ends.
+// TryAcquireN is like AcquireN but does not wait: it returns ErrLocked if somebody waits, or if
+// fewer than k slots are free. That costs three reads if too few are free, five at most, and leaves
+// nothing behind. A holder that is just leaving may count, and so may a caller that is just joining
+// the line. ErrLocked is also returned if others were quicker to take the same slots in each of 16
+// attempts, which is likely only if few are free. TryAcquireN blocks like Mutex.TryLock.
 func (x *Semaphore) TryAcquireN(ctx context.Context, k int) (*SlotLease, error) {
 	return x.acquire(ctx, "try acquire", k, false)
 }
 
-// Do runs f with one slot and then releases it, even if f panics. f's context is the
-// lease's: it ends when the slot is lost. Do returns f's error, joined with ErrLost if
-// the slot was lost before the end, even if f returned nil. See Mutex.Do for what ErrLost and
-// nil mean, and for the end of ctx.
+// Do runs f with one slot, like Mutex.Do.
 func (x *Semaphore) Do(ctx context.Context, f func(context.Context, *SlotLease) error) error {
 	if f == nil {
 		return fail("acquire", x.Path(), errors.New("nil function"))
@@ -130,9 +124,9 @@ func (x *Semaphore) acquire(ctx context.Context, op string, k int, wait bool) (*
 	return &SlotLease{newLease(g.Handle), g.Numbers}, nil
 }
 
-// Resize changes n, for this Semaphore and for all that were used before. If n grows, the
-// first waiter wakes. If n shrinks, nobody loses a slot: as long as more than n slots are
-// held, nobody gets one. A waiter that wants more than n gets ErrSize at its turn.
+// Resize changes n, for this Semaphore and for all that were used before. If n grows, the first
+// waiter wakes. If n shrinks, nobody loses a slot: nobody gets one while n or more are held. A
+// waiter that wants more than n gets ErrSize at its turn.
 //
 // The new n lasts until it is changed again or somebody deletes the path: Resize creates the
 // child resized, so that the servers do not delete the path when it is idle.
@@ -172,20 +166,18 @@ func (x *Semaphore) Size(ctx context.Context) (n int, err error) {
 // waiters in the order of the line. How many slots a waiter wants is not known. Client.Evict
 // takes a slot from its holder, whose lease is lost with all its slots.
 //
-// ErrUnused is returned if there is no semaphore, and ErrPathInUse if the path is another
-// recipe's. Contenders blocks until the servers answer. Someone who enters meanwhile may be
-// missing or be listed twice, and so may a slot that two clients have just taken at the same time,
-// until the second gives it back. Cost: two requests, one more if no slot was taken for a while,
-// and one for each slot that is taken and each waiter.
+// Contenders blocks and fails like Mutex.Contenders. Someone who enters meanwhile may be missing or
+// be listed twice, and so may a slot that two clients have just taken at the same time, until the
+// second gives it back. Cost: two requests, one more if no slot was taken for a while, and one for
+// each slot that is taken and each waiter.
 func (x *Semaphore) Contenders(ctx context.Context) ([]Contender, error) {
 	return x.looks().listContenders(ctx, func(ctx context.Context, s *session.Session) ([]look.Contender, error) {
 		return look.Slots(ctx, s, x.slotted)
 	})
 }
 
-// SlotLease is a grant of slots of a Semaphore to one holder. See Lease for what is best effort
-// and what is proof. If one slot is lost, the lease is lost, and the client gives the others
-// back. The methods of a zero SlotLease return an error, like those of a zero Lease.
+// SlotLease is a grant of slots of a Semaphore to one holder. See Lease for what is best effort and
+// what is proof. If one slot is lost, the lease is lost, and the client gives the others back.
 type SlotLease struct {
 	lease *Lease
 	slots []int
@@ -235,8 +227,8 @@ func (l *SlotLease) Children(ctx context.Context, path string) ([]string, *zk.St
 // Path returns the path of the Semaphore as the caller gave it, without Options.Prefix.
 func (l *SlotLease) Path() string { return l.held().Path() }
 
-// Release gives the slots back. It blocks, fails and can be repeated like Lease.Release, and
-// costs one request.
+// Release gives the slots back. It blocks, fails and can be repeated like Lease.Release. It costs
+// one request and one commit.
 func (l *SlotLease) Release() error { return l.held().Release() }
 
 // Slot returns the number of the slot, the lowest one if there are several, and -1 for a

@@ -24,16 +24,15 @@ import (
 // Whoever works holds a read lock of an RWLock, and a Resize the write lock.
 
 // Shards distributes n shards, such as the partitions of a table, among the processes that call
-// Serve. One process at a time works on each shard. A Shards is only a name. Values are safe for
-// concurrent use.
+// Serve. One process at a time works on each shard. Values are safe for concurrent use.
 //
 // The shards are distributed evenly. A process that joins takes its share from the others, and no
 // other shard moves. The shards of a process that has left go to the others, which keep those that
 // they have. There is no coordinator: each process computes the same plan.
 //
-// At most one process works on a shard, as with a Mutex, and the shard's Token fences its writes.
-// After its process has died, a shard has no owner for up to a session timeout. After the process
-// has stopped, it has none for about a tenth of a second and three round trips.
+// As with a Mutex, the shard's Token fences the writes of its process. After its process has died,
+// a shard has no owner for up to a session timeout. After the process has stopped, it has none for
+// about a tenth of a second and three round trips.
 //
 // The path holds the number of shards, and each Shards must be made with that number. Resize changes
 // it. A Shards that has served or resized follows later changes. For any other, Serve returns ErrSize
@@ -56,15 +55,14 @@ type Shards struct {
 
 // ShardsOptions are the options of NewShards. nil is the same as the zero value.
 type ShardsOptions struct {
-	// Settle is for how long no process must have joined or left before a process gives a shard to
-	// another one. So a rolling restart does not move shards each time that a process comes back.
-	// Where processes come and go all the time, it gives shards after ten times that all the same.
-	// A shard without an owner is taken at once. Default 5 s.
-	// The most is 10 years.
+	// Settle is how long no process must have joined or left before a process gives a shard to
+	// another one, so that a rolling restart does not move shards each time. Where processes come
+	// and go all the time, it gives shards after ten times that. A shard without an owner is taken
+	// at once. Default 5 s, at most 10 years.
 	Settle time.Duration
-	// Member is the process's id, as for MemberID. By default it is Options.Identity and a random
-	// text. While another process has the same id, Serve waits, and after a session timeout and Settle
-	// the Logger gets a warning. Within one Client, it returns zk.ErrNodeExists.
+	// Member is the process's id, as for MemberID. Default: Options.Identity and a random text.
+	// While another process has the id, Serve waits, and the Logger gets a warning after a session
+	// timeout and Settle. Within one Client, Serve returns zk.ErrNodeExists.
 	Member string
 }
 
@@ -134,8 +132,7 @@ func (x *Shards) lock(number int) *Mutex {
 	return NewMutex(x.client, fmt.Sprintf("%s/shard-%05d", x.path, number))
 }
 
-// Shard is a shard that this process works on. It is safe for concurrent use. The methods of a zero
-// Shard return an error, like those of a zero Lease.
+// Shard is a shard that this process works on. It is safe for concurrent use.
 type Shard struct {
 	lease     *Lease
 	number, n int
@@ -327,10 +324,9 @@ func owners(ms []Member) (all []Owner) {
 // so that the servers do not delete the path when it is idle: the new number remains until the next
 // Resize, or until somebody deletes the path.
 //
-// ErrUncertain is returned if the reply to the write is lost and ctx ends. ErrPathInUse is returned if
-// the path holds other data, and ErrDeadlock in a function that Serve has called, with its context.
-// Resize costs about 15 requests, and each process what it costs to
-// begin.
+// ErrUncertain is returned if the reply to the write is lost and ctx ends. ErrPathInUse is returned
+// if the path holds other data, and ErrDeadlock in a function that Serve has called, with its
+// context. Resize costs about 15 requests, and each process what it costs to begin.
 func (x *Shards) Resize(ctx context.Context, n int) error {
 	err := x.check(ctx)
 	if err == nil {

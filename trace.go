@@ -83,7 +83,7 @@ func JoinTraces(traces ...*Trace) *Trace {
 	return all
 }
 
-// Recipe is the recipe of an acquisition.
+// Recipe names a recipe, in a Trace and in a Usage.
 type Recipe string
 
 // The recipes, with the operations (Op) of which an acquisition is reported.

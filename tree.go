@@ -48,14 +48,12 @@ func (o *TreeOptions) follower() (*watch.Tree, error) {
 // and the znodes in the copy may be of different moments. A transaction that changes several znodes
 // may be yielded in two maps.
 //
-// As with [Client.Watch], the first state is no older than the call, no znode is yielded in an older
-// state than before, and the last state is yielded in the end. States between may be skipped: a slow
-// reader gets the latest one. WatchTree goes on through disconnections and in the next session: then
-// it yields what has changed once it has looked at the whole tree. If the servers have lost
-// transactions, it yields what they have gone back to. A znode may be yielded as None that was not
-// yielded before. Changes of an ACL, or of the numbers in a Stat that count children, yield nothing.
-// What is yielded belongs to the caller, and the Client keeps no data. While the caller is busy with
-// a map, the Client remembers the path of each znode that has changed.
+// The rules are those of [Client.Watch]: no znode is yielded in an older state than before, and
+// states between may be skipped. In the next session, WatchTree yields what has changed once it has
+// looked at the whole tree. A znode may be yielded as None that was not yielded before. Changes of
+// an ACL, or of the numbers in a Stat that count children, yield nothing. The Client keeps no data.
+// While the caller is busy with a map, the Client remembers the path of each znode that has
+// changed.
 //
 // WatchTree ends with an error that is yielded with a nil map:
 //   - the errors of Watch. zk.ErrNoAuth names the znode that the Client may not read.

@@ -208,7 +208,7 @@ func (s *Shard) Check() *zk.CheckVersionRequest { return s.held().Check() }
 // up, and takes it again after a pause. The pause is a second at first, doubles each time, and is half
 // a minute at most. Other shards go on meanwhile. A call that f makes with its context, such as a
 // Lock of the same shard's path, is one of the holder's (ErrDeadlock). If f ends its goroutine
-// (runtime.Goexit), that counts as an error. A panic in f ends the process.
+// (runtime.Goexit), that counts as an error. A panic in f ends the process, after its shard was released.
 //
 // If the session expires, all shards are lost. Serve goes on in the next session, and takes a shard
 // again when the f that has lost it has returned. Another process may take it before that. Serve goes on

@@ -467,16 +467,23 @@ func (sv *shardServer) workOnce(ctx context.Context, w *shardWork, n int) (lost 
 			err = released
 		}
 	}()
-	return false, sv.call(l.Context(ctx), &Shard{l, w.number, n})
+	return false, sv.call(ctx, &Shard{l, w.number, n})
 }
 
-// call calls f, in a goroutine of its own, which f may end.
+// call calls f, in a goroutine of its own, which f may end. If f panics, the shard is released before the
+// process ends.
 func (sv *shardServer) call(ctx context.Context, s *Shard) error {
 	result := make(chan error, 1)
 	go func() {
-		err := errors.New("the function has ended its goroutine (runtime.Goexit)")
-		defer func() { result <- err }()
-		err = sv.f(ctx, s)
+		err, returned := errors.New("the function has ended its goroutine (runtime.Goexit)"), false
+		defer func() {
+			if !returned {
+				_ = s.lease.releaseWithin(ctx, s.lease.Release)
+			}
+			result <- err
+		}()
+		err = sv.f(s.lease.Context(ctx), s)
+		returned = true
 	}()
 	return <-result
 }

@@ -6,8 +6,8 @@ var shardsMutants = []mutant{
 		name: "shards-function-outlives-its-lease",
 		what: "A function's context does not end when its shard is lost.",
 		in:   ".",
-		old:  `sv.call(l.Context(ctx), &Shard{l, w.number, n})`,
-		new:  `sv.call(ctx, &Shard{l, w.number, n})`,
+		old:  `sv.f(s.lease.Context(ctx), s)`,
+		new:  `sv.f(ctx, s)`,
 		test: ". -run ^TestAFunctionThatFailsAfterItsShardWasLostIsCalledAfterAPause$",
 	},
 	{

@@ -9,4 +9,6 @@ func (s *Session) Watching() int {
 	return len(s.watches) + len(s.predecessors)
 }
 
-func (s *Session) DeleteTogether(paths []string) { s.deleteTogether(paths) }
+func (s *Session) DeleteTogether(on uint64, paths []string, absent map[string]bool) {
+	s.deleteTogether(on, paths, absent)
+}

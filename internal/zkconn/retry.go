@@ -93,8 +93,9 @@ func (x *Retry) Wait(ctx context.Context) Outcome {
 	}
 }
 
-// AppliedBefore is Session.AppliedBefore for an earlier attempt. What the transaction deletes may have
-// been created again since.
+// AppliedBefore is the outcome of an earlier attempt that was carried out and whose reply was lost, as
+// the caller knows from how a later one was refused. It has no results. What the transaction
+// deletes may have been created again since.
 func (x *Retry) AppliedBefore() Outcome {
 	x.s.account.appliedBefore(x.ops, x.begun)
 	return Outcome{}

@@ -101,8 +101,9 @@ func (s *Session) noteRearmed(path string) {
 // begun: it was known before that the servers may have lost transactions, and that so many
 // znodes are lost.
 func (s *Session) deleteReturned(begun bool, lost int) {
-	told := false
+	told, absent := false, map[string]bool{}
 	for wait := 50 * time.Millisecond; ; wait = min(2*wait, s.Timeout()) {
+		on, _ := s.Connection()
 		missing, strange, doubt, err := s.strangeZnodes(0)
 		switch {
 		case Transient(err):
@@ -119,7 +120,7 @@ func (s *Session) deleteReturned(begun bool, lost int) {
 			}
 			s.cfg.RolledBack(strange, lost)
 		}
-		s.deleteTogether(strange)
+		s.deleteTogether(on, strange, absent)
 		select {
 		case <-time.After(wait):
 		case <-s.over:
@@ -166,25 +167,40 @@ func (s *Session) strangeZnodes(until int64) (missing, strange []string, doubt b
 // deleteTogether deletes znodes, those with neighbouring paths in one transaction: a recipe's
 // znodes that came together then go together, so that no other client finds a part of them. If one of
 // them has gone since the comparison, another client may have made the others anew. Then none of
-// them is deleted, nor if the session creates one again: the next comparison tells.
-func (s *Session) deleteTogether(paths []string) {
+// them is deleted, nor if the session creates one again, nor on a later connection than that of the
+// comparison: the next one tells. What a server lists although the leader lacks it is absent, and
+// goes alone.
+func (s *Session) deleteTogether(on uint64, paths []string, absent map[string]bool) {
 	start := func(deletes ...any) (*Transaction, error) {
 		again := func(op any) bool { return s.account.counts(op.(*zk.DeleteRequest).Path) }
-		if slices.ContainsFunc(deletes, again) {
+		if now, _ := s.Connection(); now != on || slices.ContainsFunc(deletes, again) {
 			return nil, zk.ErrConnectionClosed
 		}
 		return s.Start(deletes...)
 	}
 	slices.Sort(paths)
-	for batch := range slices.Chunk(paths, 100) {
+	var together, alone []string
+	for _, path := range paths {
+		if absent[path] {
+			alone = append(alone, path)
+		} else {
+			together = append(together, path)
+		}
+	}
+	for batch := range slices.Chunk(together, 100) {
 		var deletes []any
 		for _, path := range batch {
 			deletes = append(deletes, &zk.DeleteRequest{Path: path, Version: -1})
 		}
 		o := s.MultiBy(s.UntilAnswered(), start, deletes...)
-		if o.Refused() && !o.Is(zk.ErrNoNode) || o.Is(ErrTooLarge) {
+		if i := o.IndexIn(deletes); i >= 0 && o.Is(zk.ErrNoNode) {
+			absent[batch[i]] = true
+		} else if o.Refused() || o.Is(ErrTooLarge) {
 			AtATime(len(deletes), func(i int) { s.MultiBy(s.UntilAnswered(), start, deletes[i]) })
 		}
+	}
+	for _, path := range alone {
+		s.MultiBy(s.UntilAnswered(), start, &zk.DeleteRequest{Path: path, Version: -1})
 	}
 }
 

@@ -188,19 +188,47 @@ func TestWritesThatFailUnderLoadLeaveNoGoroutine(t *testing.T) {
 	}
 }
 
-func TestAZnodeThatIsBackIsNotDeletedOnceTheSessionHasCreatedItAgain(t *testing.T) {
+// It is back, and somebody else may have created it anew while there was no connection.
+func TestAZnodeThatIsBackIsDeletedOnlyOnTheConnectionThatShowedIt(t *testing.T) {
 	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
 		taps := harness.NewTapsVia(w.Srv.DialContext)
 		core := recipetest.NewCore(t, []string{w.Srv.Addr()}, taps.Dial)
-		path := "/back"
-		require.NoError(t, core.S.Multi(t.Context(), &zk.CreateRequest{Path: path, Acl: zk.WorldACL(zk.PermAll), Flags: zk.FlagEphemeral}).Err())
-		core.S.NoteAbsent(path)
+		recipetest.InChunks(t, w.Bare(), []string{"/back", "/mine"}, createOpen)
+		on, err := core.S.Connection()
+		require.NoError(t, err)
 		cut(w, core.S.ID(), taps)
-		deletes := harness.GoErr(t, func(context.Context) error { core.S.DeleteTogether([]string{path}); return nil })
+		deletes := harness.GoErr(t, func(context.Context) error {
+			core.S.DeleteTogether(on, []string{"/back"}, map[string]bool{})
+			return nil
+		})
 		synctest.Wait()
-		core.S.NoteFound(path)
 		taps.Release()
 		deletes.Get()
-		require.True(t, w.Has(path))
+		require.True(t, w.Has("/back"))
+		on, err = core.S.Connection()
+		require.NoError(t, err)
+		core.S.NoteFound("/mine") // the session has created it again
+		core.S.DeleteTogether(on, []string{"/mine"}, map[string]bool{})
+		core.S.DeleteTogether(on, []string{"/back"}, map[string]bool{})
+		require.True(t, w.Has("/mine"))
+		require.False(t, w.Has("/back"))
 	})
+}
+
+func TestAZnodeThatOnlyOneServerHasKeepsNoOtherFromBeingDeleted(t *testing.T) {
+	recipetest.InBubble(t, func(t *testing.T, w *recipetest.World) {
+		core := recipetest.NewCore(t, []string{w.Srv.Addr()}, w.Srv.DialContext)
+		recipetest.InChunks(t, w.Bare(), []string{"/back"}, createOpen)
+		on, err := core.S.Connection()
+		require.NoError(t, err)
+		absent := map[string]bool{}
+		core.S.DeleteTogether(on, []string{"/absent", "/back"}, absent)
+		require.True(t, w.Has("/back"), "they go together, or the next list tells")
+		core.S.DeleteTogether(on, []string{"/absent", "/back"}, absent)
+		require.False(t, w.Has("/back"))
+	})
+}
+
+func createOpen(path string) any {
+	return &zk.CreateRequest{Path: path, Acl: zk.WorldACL(zk.PermAll)}
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 
@@ -351,14 +350,6 @@ type Outcome struct {
 
 // Failure is the outcome of a transaction that failed as a whole.
 func Failure(err error) Outcome { return Outcome{err: err} }
-
-// AppliedBefore is the outcome of a transaction that was carried out and whose reply was lost, as its
-// caller knows from how it was refused when it was sent again. It has no results. What ops delete must
-// not have been created again by this session.
-func (s *Session) AppliedBefore(ops ...any) Outcome {
-	s.account.appliedBefore(ops, math.MaxInt64)
-	return Outcome{}
-}
 
 // Because returns the outcome with that error in place of its own.
 func (o Outcome) Because(err error) Outcome {

@@ -125,7 +125,17 @@ func (c *Client) servers() string {
 }
 
 // check refuses what no call can work with: a nil or zero Client, a nil context.
-func (c *Client) check(ctx context.Context) error { return c.core().Check(ctx, "/any") }
+func (c *Client) check(ctx context.Context) error {
+	switch {
+	case c == nil:
+		return errors.New("nil client")
+	case c.client == nil:
+		return errors.New("client was not made by Dial")
+	case ctx == nil:
+		return errs.ErrNilContext
+	}
+	return nil
+}
 
 // Status is what a Client knows of its connection. It says nothing about leases: those
 // have an Err and a ValidUntil of their own.

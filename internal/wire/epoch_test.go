@@ -96,7 +96,7 @@ func TestAServerThatDoesNotTellTheZnodesServes(t *testing.T) {
 }
 
 // A question that is answered before all watches are armed leaves them as they are: what follows is
-// armed from where it was.
+// armed from where it was, and until then no request passes.
 func TestTheAnswerToTheComparisonDoesNotArmWatches(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, r *rig) {
 		l := r.connect()
@@ -112,6 +112,9 @@ func TestTheAnswerToTheComparisonDoesNotArmWatches(t *testing.T) {
 		l.answer(ephemerals(newEpoch+5, "/a"))
 		require.Less(t, r.armedFrom(), int64(newEpoch+5))
 		require.GreaterOrEqual(t, r.armedFrom(), armed)
+		require.NotContains(t, r.reported(), "up 2")
+		l.armed()
+		require.Contains(t, r.reported(), "up 2")
 	})
 }
 

@@ -137,7 +137,7 @@ func (g *Group) Watch(ctx context.Context) iter.Seq2[[]Member, error] {
 	})
 }
 
-// follow tells who is there, and again after each change, until ctx ends or tell returns an error.
+// follow calls tell with the members, and again after each change. It returns when ctx ends or tell fails.
 func (g *Group) follow(ctx context.Context, tell func([]group.Present) error) error {
 	var v *group.View
 	return g.self().inSessions(ctx, "watch", func(ctx context.Context, s *session.Session, path string) error {
